@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dump/capture_plan.h"
+#include "dump/recording.h"
+
+namespace tilescope {
+
+/// Inputs as the kernel read them from global memory: raw bits, contiguous [batch][head or
+/// head_kv][seqlen][head_dim].
+struct InputArrays {
+    std::vector<std::byte> q;
+    std::vector<std::byte> k;
+    std::vector<std::byte> v;
+};
+
+/// A finished capture in host memory, as a Recording: what file_writer stores.
+class CapturedRun final : public Recording {
+ public:
+    /// `memory` is the plan's block as the kernel left it.
+    CapturedRun(CapturePlan plan, std::vector<std::byte> memory, Units units, Provenance provenance,
+                InputArrays inputs);
+
+    /// Merges an output as it lies in the kernel's output buffer, [batch][head][seqlen_q](, [head_dim_v]),
+    /// with what the hooks wrote: elements that the hooks left unwritten take the buffer's value; where both
+    /// exist and differ, the buffer's value stays and the element counts as conflicting. `stage` is o or lse;
+    /// `bits` are of `dtype`.
+    void merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits);
+
+    void set_ended(std::string how) { capture_.ended = std::move(how); }
+
+    const std::string& name() const override { return name_; }
+    const Problem& problem() const override { return plan_.problem(); }
+    const Units& units() const override { return units_; }
+    const Provenance& provenance() const override { return provenance_; }
+    const CaptureSummary& capture() const override { return capture_; }
+    bool has_stage(Stage stage) const override;
+    bool has_tile(Stage stage, const TileId& tile) const override;
+    bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
+    bool has_inputs() const override;
+    void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
+                    std::span<float> out) const override;
+
+ private:
+    std::string name_ = "captured run";
+    CapturePlan plan_;
+    std::vector<std::byte> memory_;
+    Units units_;
+    Provenance provenance_;
+    InputArrays inputs_;
+    CaptureSummary capture_;
+};
+
+}  // namespace tilescope

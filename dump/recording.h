@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dump/schema.h"
+#include "dump/selection.h"
+
+namespace tilescope {
+
+/// Who made the recording, on what, and how. Empty strings where unknown.
+struct Provenance {
+    std::string producer;
+    std::string kernel;
+    std::string device;
+    std::string compute_capability;
+    std::string cuda_version;
+    std::string launch;   ///< grid, block and dynamic shared memory
+    std::string command;  ///< command line that records it again
+    std::string time;     ///< ISO 8601, UTC
+};
+
+/// What a stage's capture lost or saw twice, tile by tile.
+struct StageCapture {
+    struct Conflict {
+        TileId tile;
+        std::int64_t elements = 0;  ///< elements written again with different bits
+    };
+    std::vector<Conflict> conflicts;
+    std::vector<TileId> dropped;  ///< selected and written by the kernel, but there was no room
+    std::int64_t elements_dropped = 0;
+    std::int64_t elements_out_of_range = 0;  ///< writes at coordinates that the problem does not have
+};
+
+struct CaptureSummary {
+    /// What was asked for; nullopt when the producer did not say, and then only what is stored was asked for.
+    std::optional<Selection> selection;
+    std::string ended = "completed";  ///< or the error the run ended with
+    std::array<StageCapture, stage_count> stages;
+};
+
+enum class Input : std::uint8_t { q, k, v };
+
+/// What one run of a kernel left behind, wherever it is kept: in memory or in a file.
+/// The const functions may be called from several threads.
+class Recording {
+ public:
+    Recording() = default;
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+    virtual ~Recording() = default;
+
+    virtual const std::string& name() const = 0;  ///< for messages: the file's path
+    virtual const Problem& problem() const = 0;
+    virtual const Units& units() const = 0;
+    virtual const Provenance& provenance() const = 0;
+    virtual const CaptureSummary& capture() const = 0;
+
+    /// Whether anything of `stage` was recorded.
+    virtual bool has_stage(Stage stage) const = 0;
+    virtual bool has_tile(Stage stage, const TileId& tile) const = 0;
+    /// Reads a whole tile, row-major, padding included, as float32. `out` holds tile_shape().elements().
+    /// Returns false, and leaves `out` alone, when the tile was not recorded. Errors: Error for a damaged
+    /// file.
+    virtual bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const = 0;
+
+    virtual bool has_inputs() const = 0;
+    /// Reads rows [row, row + count) of one head, row-major, as the exact float32 values; `head` counts KV
+    /// heads for k and v. Errors: Error for a damaged file.
+    virtual void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
+                            std::int64_t count, std::span<float> out) const = 0;
+};
+
+}  // namespace tilescope

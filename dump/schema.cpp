@@ -1,0 +1,195 @@
+#include "dump/schema.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "dump/error.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr std::array<StageInfo, stage_count> stages = {{
+    {Stage::q, "q", "/tiles/q", false, Axis::query, Axis::feature},
+    {Stage::k, "k", "/tiles/k", true, Axis::key, Axis::feature},
+    {Stage::v, "v", "/tiles/v", true, Axis::key, Axis::feature},
+    {Stage::s, "s", "/tiles/s", true, Axis::query, Axis::key},
+    {Stage::m, "m", "/tiles/m", true, Axis::query, Axis::unit},
+    {Stage::p, "p", "/tiles/p", true, Axis::query, Axis::key},
+    {Stage::l, "l", "/tiles/l", true, Axis::query, Axis::unit},
+    {Stage::acc, "acc", "/tiles/acc", true, Axis::query, Axis::feature},
+    {Stage::o, "o", "/outputs/o", false, Axis::query, Axis::feature},
+    {Stage::lse, "lse", "/outputs/lse", false, Axis::query, Axis::unit},
+}};
+
+std::int64_t features(const Problem& problem, Stage stage) {
+    return stage == Stage::q || stage == Stage::k ? problem.head_dim : problem.head_dim_v;
+}
+
+std::int64_t block_of(const Problem& problem, Stage stage, Axis axis) {
+    switch (axis) {
+        case Axis::query:
+            return problem.block_m;
+        case Axis::key:
+            return problem.block_n;
+        case Axis::feature:
+            return features(problem, stage);
+        case Axis::unit:
+            return 1;
+    }
+    return 0;
+}
+
+std::int64_t extent_of(const Problem& problem, Stage stage, Axis axis, const TileId& tile) {
+    switch (axis) {
+        case Axis::query:
+            return std::min(problem.block_m, problem.seqlen_q - tile.q_block * problem.block_m);
+        case Axis::key:
+            return std::min(problem.block_n, problem.seqlen_kv - tile.kv_tile * problem.block_n);
+        case Axis::feature:
+        case Axis::unit:
+            return block_of(problem, stage, axis);
+    }
+    return 0;
+}
+
+}  // namespace
+
+bool is_unwritten(float value) {
+    return std::bit_cast<std::uint32_t>(value) == unwritten_bits;
+}
+
+const std::array<StageInfo, stage_count>& all_stages() {
+    return stages;
+}
+
+const StageInfo& stage_info(Stage stage) {
+    return stages[static_cast<std::size_t>(stage)];
+}
+
+std::optional<Stage> stage_from_name(std::string_view name) {
+    for (const StageInfo& info : stages) {
+        if (info.name == name) return info.stage;
+    }
+    return std::nullopt;
+}
+
+TileShape tile_shape(const Problem& problem, Stage stage) {
+    const StageInfo& info = stage_info(stage);
+    return {block_of(problem, stage, info.row_axis), block_of(problem, stage, info.col_axis)};
+}
+
+TileShape tile_extent(const Problem& problem, Stage stage, const TileId& tile) {
+    const StageInfo& info = stage_info(stage);
+    return {extent_of(problem, stage, info.row_axis, tile), extent_of(problem, stage, info.col_axis, tile)};
+}
+
+DatasetShape dataset_shape(const Problem& problem, Stage stage) {
+    const std::int64_t b = problem.batch;
+    const std::int64_t h = problem.heads;
+    const std::int64_t bm = problem.block_m;
+    const std::int64_t bn = problem.block_n;
+    const std::int64_t feature = features(problem, stage);
+    switch (stage) {
+        case Stage::q:
+        case Stage::o:
+            return {{b, h, problem.seqlen_q, feature}, {1, 1, bm, feature}};
+        case Stage::k:
+        case Stage::v:
+            return {{b, h, problem.q_blocks(), problem.seqlen_kv, feature}, {1, 1, 1, bn, feature}};
+        case Stage::s:
+        case Stage::p:
+            return {{b, h, problem.seqlen_q, problem.seqlen_kv}, {1, 1, bm, bn}};
+        case Stage::m:
+        case Stage::l:
+            return {{b, h, problem.kv_tiles(), problem.seqlen_q}, {1, 1, 1, bm}};
+        case Stage::acc:
+            return {{b, h, problem.kv_tiles(), problem.seqlen_q, feature}, {1, 1, 1, bm, feature}};
+        case Stage::lse:
+            return {{b, h, problem.seqlen_q}, {1, 1, bm}};
+    }
+    return {};
+}
+
+std::vector<std::int64_t> chunk_index(Stage stage, const TileId& tile) {
+    switch (stage) {
+        case Stage::q:
+        case Stage::o:
+            return {tile.batch, tile.head, tile.q_block, 0};
+        case Stage::k:
+        case Stage::v:
+            return {tile.batch, tile.head, tile.q_block, tile.kv_tile, 0};
+        case Stage::s:
+        case Stage::p:
+            return {tile.batch, tile.head, tile.q_block, tile.kv_tile};
+        case Stage::m:
+        case Stage::l:
+            return {tile.batch, tile.head, tile.kv_tile, tile.q_block};
+        case Stage::acc:
+            return {tile.batch, tile.head, tile.kv_tile, tile.q_block, 0};
+        case Stage::lse:
+            return {tile.batch, tile.head, tile.q_block};
+    }
+    return {};
+}
+
+std::int64_t tile_count(const Problem& problem, Stage stage) {
+    const std::int64_t blocks = problem.batch * problem.heads * problem.q_blocks();
+    return stage_info(stage).per_kv_tile ? blocks * problem.kv_tiles() : blocks;
+}
+
+TileId tile_at(const Problem& problem, Stage stage, std::int64_t index) {
+    TileId tile;
+    if (stage_info(stage).per_kv_tile) {
+        tile.kv_tile = index % problem.kv_tiles();
+        index /= problem.kv_tiles();
+    }
+    tile.q_block = index % problem.q_blocks();
+    index /= problem.q_blocks();
+    tile.head = index % problem.heads;
+    tile.batch = index / problem.heads;
+    return tile;
+}
+
+void validate(const Problem& problem, const std::string& where) {
+    const std::string what_to_do = "record it again with a valid problem";
+    const std::pair<const char*, std::int64_t> sizes[] = {
+        {"batch", problem.batch},           {"heads", problem.heads},         {"heads_kv", problem.heads_kv},
+        {"seqlen_q", problem.seqlen_q},     {"seqlen_kv", problem.seqlen_kv}, {"head_dim", problem.head_dim},
+        {"head_dim_v", problem.head_dim_v}, {"block_m", problem.block_m},     {"block_n", problem.block_n},
+    };
+    for (const auto& [name, size] : sizes) {
+        if (size < 1 || size > std::numeric_limits<std::int32_t>::max()) {
+            throw Error(std::string(name) + " is " + std::to_string(size) + ", not between 1 and 2147483647",
+                        where, what_to_do);
+        }
+    }
+    if (problem.heads % problem.heads_kv != 0) {
+        throw Error("heads (" + std::to_string(problem.heads) + ") is not a multiple of heads_kv (" +
+                        std::to_string(problem.heads_kv) + ")",
+                    where, what_to_do);
+    }
+    if (!(problem.sm_scale > 0) || !std::isfinite(problem.sm_scale)) {
+        throw Error("sm_scale is " + std::to_string(problem.sm_scale) + ", not a finite positive number",
+                    where, what_to_do);
+    }
+    if (!(problem.logits_soft_cap >= 0) || !std::isfinite(problem.logits_soft_cap)) {
+        throw Error(
+            "logits_soft_cap is " + std::to_string(problem.logits_soft_cap) + ", not finite or negative",
+            where, what_to_do);
+    }
+    // The product of the counts must stay countable: nothing below multiplies more than these.
+    const double tiles = double(problem.batch) * double(problem.heads) * double(problem.q_blocks()) *
+                         double(problem.kv_tiles());
+    const double tile_elements = double(std::max(problem.block_m, problem.block_n)) *
+                                 double(std::max({problem.block_n, problem.head_dim, problem.head_dim_v}));
+    if (tiles > 1e12 || tile_elements > 1e9 || tiles * tile_elements > 1e17) {
+        throw Error("the sizes ask for " + std::to_string(tiles) + " tiles of up to " +
+                        std::to_string(tile_elements) + " elements",
+                    where, what_to_do);
+    }
+}
+
+}  // namespace tilescope

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dump/schema.h"
+
+namespace tilescope {
+
+/// Inclusive ranges of one coordinate; empty means every value.
+struct Ranges {
+    struct Range {
+        std::int64_t first = 0;
+        std::int64_t last = 0;  ///< INT64_MAX for an open end
+        bool operator==(const Range&) const = default;
+    };
+    std::vector<Range> ranges;
+
+    bool contains(std::int64_t value) const;
+    bool operator==(const Ranges&) const = default;
+};
+
+/// Which tiles are captured. Written as clauses joined by ':', each a coordinate and its values:
+/// "batch=0:head=1,3:q_block=0-3:kv_tile=2-:stage=s,p". A coordinate that is not named is taken whole.
+struct Selection {
+    Ranges batch;
+    Ranges head;
+    Ranges q_block;
+    Ranges kv_tile;
+    std::vector<Stage> stages;  ///< empty means every stage
+
+    bool selects(Stage stage) const;
+    bool selects(Stage stage, const TileId& tile) const;
+    bool operator==(const Selection&) const = default;
+};
+
+/// Errors: Error naming `where` for an unknown coordinate or stage, a malformed or descending range.
+Selection parse_selection(std::string_view text, const std::string& where);
+
+/// The text parse_selection reads back; "" for everything.
+std::string to_string(const Selection& selection);
+
+/// The selection in the environment variable TILESCOPE_SELECT; everything when it is not set.
+Selection selection_from_environment();
+
+}  // namespace tilescope

@@ -1,0 +1,22 @@
+include(GoogleTest)
+
+# tilescope_test(NAME LABEL cpu|gpu|view SOURCES ... LIBS ...)
+# A GoogleTest program whose tests carry the label. A test that calls GTEST_SKIP is shown as skipped.
+function(tilescope_test name)
+  cmake_parse_arguments(arg "" "LABEL" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${arg_LABEL} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+endfunction()
+
+# tilescope_script_test(NAME LABEL cpu|gpu|view COMMAND ...)
+# A script; exit 77 means skipped.
+function(tilescope_script_test name)
+  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "COMMAND" ${ARGN})
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} SKIP_RETURN_CODE 77)
+  if(arg_TIMEOUT)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  endif()
+endfunction()
