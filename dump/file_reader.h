@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "dump/recording.h"
+
+namespace tilescope {
+
+/// Opens a recording that is kept in a file; dump/FORMAT.md describes it. Everything that the file declares
+/// is checked against what it stores before this returns; tiles are read when asked for. Errors: Error for
+/// whatever is not a complete, valid recording.
+std::unique_ptr<Recording> open_recording(const std::string& path);
+
+}  // namespace tilescope
