@@ -1,0 +1,105 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dump/recording.h"
+
+namespace tilescope::test {
+
+/// A recording that a test puts together by hand, tile by tile.
+class MemoryRecording final : public Recording {
+ public:
+    explicit MemoryRecording(const Problem& problem, const Units& units = {})
+        : problem_(problem), units_(units) {}
+
+    /// `values` is the whole tile, row-major, padding included: tile_shape().elements() of them.
+    void set_tile(Stage stage, const TileId& tile, std::vector<float> values) {
+        require(std::ssize(values) == tile_shape(problem_, stage).elements(), "a tile of another size");
+        tiles_[key(stage, tile)] = std::move(values);
+    }
+    /// `values` is contiguous [batch][heads or heads_kv][seqlen][head_dim or head_dim_v].
+    void set_input(Input input, std::vector<float> values) {
+        const InputShape shape = input_shape(input);
+        require(std::ssize(values) == problem_.batch * shape.heads * shape.rows * shape.cols,
+                "an input of another size");
+        inputs_[static_cast<std::size_t>(input)] = std::move(values);
+    }
+    void remove_tile(Stage stage, const TileId& tile) { tiles_.erase(key(stage, tile)); }
+    void set_name(std::string name) { name_ = std::move(name); }
+    void set_provenance(Provenance provenance) { provenance_ = std::move(provenance); }
+    void set_capture(CaptureSummary capture) { capture_ = std::move(capture); }
+
+    const std::string& name() const override { return name_; }
+    const Problem& problem() const override { return problem_; }
+    const Units& units() const override { return units_; }
+    const Provenance& provenance() const override { return provenance_; }
+    const CaptureSummary& capture() const override { return capture_; }
+
+    bool has_stage(Stage stage) const override {
+        const auto first = tiles_.lower_bound({stage, TileId()});
+        return first != tiles_.end() && first->first.first == stage;
+    }
+    bool has_tile(Stage stage, const TileId& tile) const override {
+        return tiles_.contains(key(stage, tile));
+    }
+    bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override {
+        require(std::ssize(out) == tile_shape(problem_, stage).elements(), "a span of another size");
+        const auto found = tiles_.find(key(stage, tile));
+        if (found == tiles_.end()) return false;
+        std::ranges::copy(found->second, out.begin());
+        return true;
+    }
+
+    bool has_inputs() const override {
+        return std::ranges::none_of(inputs_, [](const auto& values) { return values.empty(); });
+    }
+    void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
+                    std::span<float> out) const override {
+        const InputShape shape = input_shape(input);
+        const std::vector<float>& values = inputs_[static_cast<std::size_t>(input)];
+        require(!values.empty(), "an input that was not set");
+        require(batch >= 0 && batch < problem_.batch && head >= 0 && head < shape.heads && row >= 0 &&
+                    count >= 0 && row + count <= shape.rows && std::ssize(out) == count * shape.cols,
+                "rows outside the input");
+        const std::int64_t first = ((batch * shape.heads + head) * shape.rows + row) * shape.cols;
+        std::copy_n(values.begin() + first, count * shape.cols, out.begin());
+    }
+
+ private:
+    struct InputShape {
+        std::int64_t heads;
+        std::int64_t rows;
+        std::int64_t cols;
+    };
+    using Key = std::pair<Stage, TileId>;
+
+    static void require(bool condition, const char* what) {
+        if (!condition) throw std::invalid_argument(std::string("MemoryRecording: ") + what);
+    }
+    static Key key(Stage stage, TileId tile) {
+        if (!stage_info(stage).per_kv_tile) tile.kv_tile = 0;
+        return {stage, tile};
+    }
+    InputShape input_shape(Input input) const {
+        if (input == Input::q) return {problem_.heads, problem_.seqlen_q, problem_.head_dim};
+        return {problem_.heads_kv, problem_.seqlen_kv,
+                input == Input::k ? problem_.head_dim : problem_.head_dim_v};
+    }
+
+    std::string name_ = "memory recording";
+    Problem problem_;
+    Units units_;
+    Provenance provenance_;
+    CaptureSummary capture_;
+    std::map<Key, std::vector<float>> tiles_;
+    std::array<std::vector<float>, 3> inputs_;
+};
+
+}  // namespace tilescope::test
