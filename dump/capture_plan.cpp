@@ -1,1 +1,195 @@
+#include "dump/capture_plan.h"
 
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "dump/error.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr const char* where = "capture";
+
+/// The tiles start where a cache line of the GPU does.
+constexpr std::size_t alignment = 256;
+
+std::size_t aligned(std::size_t offset) {
+    return (offset + alignment - 1) / alignment * alignment;
+}
+
+std::size_t words_per_tile(const Problem& problem, Stage stage) {
+    return std::size_t(tile_shape(problem, stage).elements());
+}
+
+std::vector<bool> selected_values(const Ranges& ranges, std::int64_t count) {
+    std::vector<bool> selected(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) selected[std::size_t(i)] = ranges.contains(i);
+    return selected;
+}
+
+/// Gives slots to the entries of `slots` that are to have one, in order, and returns those entries.
+template <class Selects>
+std::vector<std::int32_t> number(std::vector<std::int32_t>& slots, Selects selects) {
+    std::vector<std::int32_t> entries;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        if (!selects(i)) continue;
+        slots[i] = std::int32_t(entries.size());
+        entries.push_back(std::int32_t(i));
+    }
+    return entries;
+}
+
+}  // namespace
+
+CapturePlan::CapturePlan(const Problem& problem, const Selection& selection, std::size_t max_bytes)
+    : problem_(problem), selection_(selection) {
+    validate(problem, where);
+    const std::size_t tables_end = place_tables(max_bytes);
+    number_slots();
+    place_stages(tables_end, max_bytes);
+    const auto selects_nothing = [](const StagePlan& stage) { return stage.selected == 0; };
+    if (std::ranges::all_of(stages_, selects_nothing)) {
+        throw Error("the selection " + to_string(selection) + " selects no tile of " +
+                        std::to_string(problem.batch) + " batches, " + std::to_string(problem.heads) +
+                        " heads, " + std::to_string(problem.q_blocks()) + " query blocks and " +
+                        std::to_string(problem.kv_tiles()) + " KV tiles",
+                    where, "select some of them, counted from 0");
+    }
+    write_head();
+}
+
+/// Sizes the tables before anything is allocated. Returns where they end.
+std::size_t CapturePlan::place_tables(std::size_t max_bytes) {
+    // validate() keeps the product below 2^40.
+    const std::int64_t q_blocks = problem_.batch * problem_.heads * problem_.q_blocks();
+    q_block_slots_offset_ = sizeof(SinkCounters);
+    kv_tile_slots_offset_ = q_block_slots_offset_ + std::size_t(q_blocks) * sizeof(std::int32_t);
+    const std::size_t end = kv_tile_slots_offset_ + std::size_t(problem_.kv_tiles()) * sizeof(std::int32_t);
+    if (q_blocks > std::numeric_limits<std::int32_t>::max() || end + alignment > max_bytes) {
+        throw Error("the tables for " + std::to_string(q_blocks) + " query blocks and " +
+                        std::to_string(problem_.kv_tiles()) + " KV tiles take " +
+                        std::to_string(end + alignment) + " bytes of the " + std::to_string(max_bytes) +
+                        " allowed",
+                    where, "allow more memory or capture a smaller problem");
+    }
+    q_block_slots_.assign(std::size_t(q_blocks), -1);
+    kv_tile_slots_.assign(std::size_t(problem_.kv_tiles()), -1);
+    return end;
+}
+
+void CapturePlan::number_slots() {
+    const std::vector<bool> batches = selected_values(selection_.batch, problem_.batch);
+    const std::vector<bool> heads = selected_values(selection_.head, problem_.heads);
+    const std::vector<bool> q_blocks = selected_values(selection_.q_block, problem_.q_blocks());
+    q_block_of_slot_ = number(q_block_slots_, [&](std::size_t i) {
+        const std::size_t row = i / q_blocks.size();
+        return batches[row / heads.size()] && heads[row % heads.size()] && q_blocks[i % q_blocks.size()];
+    });
+    kv_tile_of_slot_ =
+        number(kv_tile_slots_, [&](std::size_t i) { return selection_.kv_tile.contains(std::int64_t(i)); });
+}
+
+void CapturePlan::place_stages(std::size_t offset, std::size_t max_bytes) {
+    std::size_t free_bytes = max_bytes - (offset + alignment);
+    for (const StageInfo& info : all_stages()) {
+        StagePlan& stage = stages_[std::size_t(info.stage)];
+        if (!selection_.selects(info.stage)) continue;
+        const std::size_t slots =
+            info.per_kv_tile ? q_block_of_slot_.size() * kv_tile_of_slot_.size() : q_block_of_slot_.size();
+        // A tile comes with a word for its conflict counter.
+        const std::size_t tile_bytes = (words_per_tile(problem_, info.stage) + 1) * sizeof(std::uint32_t);
+        const std::size_t capacity = std::min(slots, free_bytes / tile_bytes);
+        stage = {std::int64_t(slots), std::int64_t(capacity), offset, 0};
+        offset += capacity * sizeof(std::uint32_t);
+        free_bytes -= capacity * tile_bytes;
+    }
+    offset = aligned(offset);
+    head_.resize(offset);
+    for (const StageInfo& info : all_stages()) {
+        StagePlan& stage = stages_[std::size_t(info.stage)];
+        stage.words_offset = offset;
+        offset += std::size_t(stage.capacity) * words_per_tile(problem_, info.stage) * sizeof(std::uint32_t);
+    }
+    bytes_ = offset;
+}
+
+void CapturePlan::write_head() {
+    const auto copy = [this](std::size_t offset, const std::vector<std::int32_t>& table) {
+        std::memcpy(head_.data() + offset, table.data(), table.size() * sizeof(std::int32_t));
+    };
+    copy(q_block_slots_offset_, q_block_slots_);
+    copy(kv_tile_slots_offset_, kv_tile_slots_);
+}
+
+std::vector<std::byte> CapturePlan::unwritten_memory() const {
+    std::vector<std::byte> memory(bytes_);
+    std::ranges::copy(head_, memory.begin());
+    auto* words = reinterpret_cast<std::uint32_t*>(memory.data() + head_.size());
+    std::fill(words, words + (bytes_ - head_.size()) / sizeof(std::uint32_t), unwritten_bits);
+    return memory;
+}
+
+Sink CapturePlan::sink(std::byte* base) const {
+    Sink sink;
+    for (const StageInfo& info : all_stages()) {
+        const StagePlan& plan = stage_plan(info.stage);
+        if (plan.selected == 0) continue;
+        const TileShape shape = tile_shape(problem_, info.stage);
+        SinkStage& stage = sink.stages[std::size_t(info.stage)];
+        stage.words = reinterpret_cast<std::uint32_t*>(base + plan.words_offset);
+        stage.conflicts = reinterpret_cast<std::uint32_t*>(base + plan.conflicts_offset);
+        stage.capacity = std::uint64_t(plan.capacity);
+        stage.rows = std::uint32_t(shape.rows);
+        stage.cols = std::uint32_t(shape.cols);
+        stage.row_axis = info.row_axis;
+        stage.col_axis = info.col_axis;
+        stage.per_kv_tile = info.per_kv_tile;
+    }
+    sink.q_block_slots = reinterpret_cast<const std::int32_t*>(base + q_block_slots_offset_);
+    sink.kv_tile_slots = reinterpret_cast<const std::int32_t*>(base + kv_tile_slots_offset_);
+    sink.counters = reinterpret_cast<SinkCounters*>(base);
+    sink.batch = std::int32_t(problem_.batch);
+    sink.heads = std::int32_t(problem_.heads);
+    sink.q_blocks = std::int32_t(problem_.q_blocks());
+    sink.kv_tiles = std::int32_t(problem_.kv_tiles());
+    sink.kv_slots = std::int32_t(kv_tile_of_slot_.size());
+    sink.seqlen_q = std::int32_t(problem_.seqlen_q);
+    sink.seqlen_kv = std::int32_t(problem_.seqlen_kv);
+    sink.block_m = std::int32_t(problem_.block_m);
+    sink.block_n = std::int32_t(problem_.block_n);
+    return sink;
+}
+
+std::int64_t CapturePlan::tile_slot(Stage stage, const TileId& tile) const {
+    const auto in = [](std::int64_t value, std::int64_t count) { return value >= 0 && value < count; };
+    const bool per_kv_tile = stage_info(stage).per_kv_tile;
+    if (!selection_.selects(stage) || !in(tile.batch, problem_.batch) || !in(tile.head, problem_.heads) ||
+        !in(tile.q_block, problem_.q_blocks()) || (per_kv_tile && !in(tile.kv_tile, problem_.kv_tiles()))) {
+        return -1;
+    }
+    const std::int64_t q_block =
+        (tile.batch * problem_.heads + tile.head) * problem_.q_blocks() + tile.q_block;
+    const std::int64_t q_block_slot = q_block_slots_[std::size_t(q_block)];
+    if (!per_kv_tile || q_block_slot < 0) return q_block_slot;
+    const std::int64_t kv_slot = kv_tile_slots_[std::size_t(tile.kv_tile)];
+    return kv_slot < 0 ? -1 : q_block_slot * std::int64_t(kv_tile_of_slot_.size()) + kv_slot;
+}
+
+TileId CapturePlan::tile_of_slot(Stage stage, std::int64_t slot) const {
+    TileId tile;
+    if (stage_info(stage).per_kv_tile) {
+        const std::int64_t kv_slots = std::int64_t(kv_tile_of_slot_.size());
+        tile.kv_tile = kv_tile_of_slot_[std::size_t(slot % kv_slots)];
+        slot /= kv_slots;
+    }
+    std::int64_t q_block = q_block_of_slot_[std::size_t(slot)];
+    tile.q_block = q_block % problem_.q_blocks();
+    q_block /= problem_.q_blocks();
+    tile.head = q_block % problem_.heads;
+    tile.batch = q_block / problem_.heads;
+    return tile;
+}
+
+}  // namespace tilescope

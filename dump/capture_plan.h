@@ -12,13 +12,14 @@
 namespace tilescope {
 
 /// Where each selected tile goes in one block of memory: the plan of a capture, the same for device and host
-/// memory. Regions in order: counters, slot tables, then for each captured stage its conflict counters and
-/// its tiles.
+/// memory. Regions in order: counters, slot tables, conflict counters of each captured stage, then the tiles
+/// of each.
 class CapturePlan {
  public:
     /// Tiles that do not fit into `max_bytes` get no room: stages in order of computation, tiles in order
     /// (batch, head, q_block, kv_tile). Writes to them are counted, and so are the tiles.
-    /// Errors: Error when the selection selects nothing of this problem.
+    /// Errors: Error when the problem is not valid, when the selection selects nothing of it, and when the
+    /// counters and tables alone do not fit.
     CapturePlan(const Problem& problem, const Selection& selection, std::size_t max_bytes);
 
     const Problem& problem() const { return problem_; }
@@ -26,19 +27,24 @@ class CapturePlan {
     std::size_t bytes() const { return bytes_; }
 
     /// The first bytes of the memory must hold this image (counters, tables, conflict counters all in front
-    /// of the tiles); the words from head_bytes() on must be filled with unwritten_bits.
+    /// of the tiles); the words from head_bytes() on must be filled with unwritten_bits. The memory is
+    /// aligned to 8 bytes or more.
     const std::vector<std::byte>& head() const { return head_; }
     std::size_t head_bytes() const { return head_.size(); }
+
+    /// A block of host memory, filled as described at head().
+    std::vector<std::byte> unwritten_memory() const;
 
     /// The sink of a memory block at `base`; nothing is read or written through `base`.
     Sink sink(std::byte* base) const;
 
-    /// Slot of the tile, counted like the hooks do; -1 when it is not selected.
+    /// Slot of the tile, counted like the hooks do; -1 when it is not selected or not in the problem.
     std::int64_t tile_slot(Stage stage, const TileId& tile) const;
-    /// Tiles of `stage` that are selected, and how many of them have room.
-    std::int64_t selected_tiles(Stage stage) const;
-    std::int64_t capacity(Stage stage) const;
-    std::vector<TileId> tiles(Stage stage) const;  ///< the selected tiles, in slot order
+    /// The tile of a slot below selected_tiles(stage).
+    TileId tile_of_slot(Stage stage, std::int64_t slot) const;
+    /// Tiles of `stage` that are selected, and how many of them have room: the first ones, by slot.
+    std::int64_t selected_tiles(Stage stage) const { return stage_plan(stage).selected; }
+    std::int64_t capacity(Stage stage) const { return stage_plan(stage).capacity; }
 
  private:
     struct StagePlan {
@@ -47,11 +53,18 @@ class CapturePlan {
         std::size_t conflicts_offset = 0;
         std::size_t words_offset = 0;
     };
+    const StagePlan& stage_plan(Stage stage) const { return stages_[static_cast<std::size_t>(stage)]; }
+    void number_slots();
+    std::size_t place_tables(std::size_t max_bytes);
+    void place_stages(std::size_t offset, std::size_t max_bytes);
+    void write_head();
+
     Problem problem_;
     Selection selection_;
-    std::vector<std::int32_t> q_block_slots_;
-    std::vector<std::int32_t> kv_tile_slots_;
-    std::int32_t kv_slots_ = 0;
+    std::vector<std::int32_t> q_block_slots_;    ///< [batch][head][q_block], -1 where not selected
+    std::vector<std::int32_t> kv_tile_slots_;    ///< [kv_tile], -1 where not selected
+    std::vector<std::int32_t> q_block_of_slot_;  ///< index into q_block_slots_
+    std::vector<std::int32_t> kv_tile_of_slot_;  ///< index into kv_tile_slots_
     std::size_t q_block_slots_offset_ = 0;
     std::size_t kv_tile_slots_offset_ = 0;
     std::array<StagePlan, stage_count> stages_;

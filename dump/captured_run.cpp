@@ -1,1 +1,214 @@
+#include "dump/captured_run.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "dump/error.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr const char* where = "captured run";
+
+/// Rows, row length and heads of an array as it lies in global memory.
+struct ArrayShape {
+    std::int64_t heads = 0;
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+    Dtype dtype = Dtype::f32;
+
+    std::size_t element_bytes() const { return std::size_t(dtype_info(dtype).bytes); }
+    std::size_t bytes(std::int64_t batch) const {
+        return std::size_t(batch) * std::size_t(heads) * std::size_t(rows) * std::size_t(cols) *
+               element_bytes();
+    }
+    std::size_t row_offset(std::int64_t batch, std::int64_t head, std::int64_t row) const {
+        return std::size_t(((batch * heads + head) * rows + row) * cols) * element_bytes();
+    }
+};
+
+ArrayShape input_shape(const Problem& problem, Input input) {
+    switch (input) {
+        case Input::q:
+            return {problem.heads, problem.seqlen_q, problem.head_dim, problem.dtype_q};
+        case Input::k:
+            return {problem.heads_kv, problem.seqlen_kv, problem.head_dim, problem.dtype_k};
+        case Input::v:
+            return {problem.heads_kv, problem.seqlen_kv, problem.head_dim_v, problem.dtype_v};
+    }
+    return {};
+}
+
+ArrayShape output_shape(const Problem& problem, Stage stage, Dtype dtype) {
+    return {problem.heads, problem.seqlen_q, stage == Stage::o ? problem.head_dim_v : 1, dtype};
+}
+
+void require_bytes(const std::string& what, std::size_t bytes, std::size_t expected) {
+    if (bytes == expected) return;
+    throw Error(
+        what + " has " + std::to_string(bytes) + " bytes where the problem needs " + std::to_string(expected),
+        where, "pass it contiguous, with the problem's shape and dtype");
+}
+
+const std::vector<std::byte>& array_of(const InputArrays& inputs, Input input) {
+    switch (input) {
+        case Input::q:
+            return inputs.q;
+        case Input::k:
+            return inputs.k;
+        case Input::v:
+            return inputs.v;
+    }
+    return inputs.q;
+}
+
+/// Whether an output element still holds the 0xff bytes that its buffer was filled with. In fp8 that is a NaN
+/// a kernel can store.
+bool still_filled(Dtype dtype, std::span<const std::byte> element) {
+    return dtype_info(dtype).bytes > 1 &&
+           std::ranges::all_of(element, [](std::byte byte) { return byte == std::byte(0xff); });
+}
+
+/// Equal bits, or two NaNs: conversions of the same NaN differ in payload between GPU and CPU.
+bool same_value(float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
+           (std::isnan(a) && std::isnan(b) && !is_unwritten(a) && !is_unwritten(b));
+}
+
+}  // namespace
+
+CapturedRun::CapturedRun(CapturePlan plan, std::vector<std::byte> memory, Units units, Provenance provenance,
+                         InputArrays inputs)
+    : plan_(std::move(plan)),
+      memory_(std::move(memory)),
+      units_(units),
+      provenance_(std::move(provenance)),
+      inputs_(std::move(inputs)) {
+    require_bytes("the sink's memory", memory_.size(), plan_.bytes());
+    const bool no_inputs = inputs_.q.empty() && inputs_.k.empty() && inputs_.v.empty();
+    const std::pair<Input, const char*> names[] = {
+        {Input::q, "input q"}, {Input::k, "input k"}, {Input::v, "input v"}};
+    for (const auto& [input, input_name] : names) {
+        if (no_inputs) break;
+        const std::size_t expected = input_shape(plan_.problem(), input).bytes(plan_.problem().batch);
+        require_bytes(input_name, array_of(inputs_, input).size(), expected);
+    }
+    sink_ = plan_.sink(memory_.data());
+    capture_.selection = plan_.selection();
+    for (const StageInfo& info : all_stages()) summarise(info.stage);
+}
+
+std::uint32_t* CapturedRun::tile_words(Stage stage, std::int64_t slot) const {
+    const SinkStage& room = sink_.stages[std::size_t(stage)];
+    return room.words + std::size_t(slot) * room.rows * room.cols;
+}
+
+bool CapturedRun::holds_written_element(Stage stage, std::int64_t slot) const {
+    const TileShape extent = tile_extent(problem(), stage, plan_.tile_of_slot(stage, slot));
+    const std::size_t ld = sink_.stages[std::size_t(stage)].cols;
+    const std::uint32_t* words = tile_words(stage, slot);
+    for (std::int64_t row = 0; row < extent.rows; ++row) {
+        const std::span<const std::uint32_t> row_words(words + std::size_t(row) * ld,
+                                                       std::size_t(extent.cols));
+        const auto written = [](std::uint32_t word) { return word != unwritten_bits; };
+        if (std::ranges::any_of(row_words, written)) return true;
+    }
+    return false;
+}
+
+void CapturedRun::summarise(Stage stage) {
+    const std::size_t index = std::size_t(stage);
+    const std::int64_t capacity = plan_.capacity(stage);
+    StageCapture& summary = capture_.stages[index];
+    summary = StageCapture();
+    recorded_[index].assign(std::size_t(capacity), false);
+    for (std::int64_t slot = 0; slot < capacity; ++slot) {
+        recorded_[index][std::size_t(slot)] = holds_written_element(stage, slot);
+        const std::uint32_t conflicts = sink_.stages[index].conflicts[slot];
+        if (conflicts != 0) summary.conflicts.push_back({plan_.tile_of_slot(stage, slot), conflicts});
+    }
+    summary.elements_out_of_range = std::int64_t(sink_.counters->out_of_range[index]);
+    summary.elements_dropped = std::int64_t(sink_.counters->dropped[index]);
+    if (summary.elements_dropped == 0) return;
+    const std::int64_t listed = std::min(plan_.selected_tiles(stage), capacity + max_listed_dropped);
+    for (std::int64_t slot = capacity; slot < listed; ++slot) {
+        summary.dropped.push_back(plan_.tile_of_slot(stage, slot));
+    }
+}
+
+void CapturedRun::merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits) {
+    if (stage != Stage::o && stage != Stage::lse) {
+        throw Error("stage " + std::string(stage_info(stage).name) + " is not an output", where,
+                    "merge o or lse");
+    }
+    const ArrayShape shape = output_shape(problem(), stage, dtype);
+    require_bytes("output " + std::string(stage_info(stage).name), bits.size(), shape.bytes(problem().batch));
+    for (std::int64_t slot = 0; slot < plan_.capacity(stage); ++slot) merge_tile(stage, slot, dtype, bits);
+
+    unsigned long long without_room = 0;
+    for (std::int64_t slot = plan_.capacity(stage); slot < plan_.selected_tiles(stage); ++slot) {
+        const TileShape extent = tile_extent(problem(), stage, plan_.tile_of_slot(stage, slot));
+        without_room += static_cast<unsigned long long>(extent.elements());
+    }
+    unsigned long long& dropped = sink_.counters->dropped[std::size_t(stage)];
+    dropped = std::max(dropped, without_room);
+    summarise(stage);
+}
+
+void CapturedRun::merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::span<const std::byte> bits) {
+    const TileId tile = plan_.tile_of_slot(stage, slot);
+    const TileShape extent = tile_extent(problem(), stage, tile);
+    const ArrayShape shape = output_shape(problem(), stage, dtype);
+    const std::size_t ld = sink_.stages[std::size_t(stage)].cols;
+    std::uint32_t* words = tile_words(stage, slot);
+    std::uint32_t& conflicts = sink_.stages[std::size_t(stage)].conflicts[slot];
+    std::vector<float> stored(std::size_t(shape.cols));
+
+    for (std::int64_t row = 0; row < extent.rows; ++row) {
+        const std::int64_t query = tile.q_block * problem().block_m + row;
+        const std::span<const std::byte> row_bits = bits.subspan(
+            shape.row_offset(tile.batch, tile.head, query), std::size_t(shape.cols) * shape.element_bytes());
+        decode_array(dtype, row_bits, stored);
+        for (std::size_t col = 0; col < stored.size(); ++col) {
+            if (still_filled(dtype, row_bits.subspan(col * shape.element_bytes(), shape.element_bytes()))) {
+                stored[col] = std::bit_cast<float>(unwritten_bits);
+            }
+            std::uint32_t& word = words[std::size_t(row) * ld + col];
+            const bool hook_wrote = word != unwritten_bits;
+            if (hook_wrote && !same_value(std::bit_cast<float>(word), stored[col])) ++conflicts;
+            word = std::bit_cast<std::uint32_t>(stored[col]);
+        }
+    }
+}
+
+bool CapturedRun::has_stage(Stage stage) const {
+    const std::vector<bool>& tiles = recorded_[std::size_t(stage)];
+    return std::ranges::find(tiles, true) != tiles.end();
+}
+
+bool CapturedRun::has_tile(Stage stage, const TileId& tile) const {
+    const std::int64_t slot = plan_.tile_slot(stage, tile);
+    return slot >= 0 && slot < plan_.capacity(stage) && recorded_[std::size_t(stage)][std::size_t(slot)];
+}
+
+bool CapturedRun::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
+    if (!has_tile(stage, tile)) return false;
+    const std::uint32_t* words = tile_words(stage, plan_.tile_slot(stage, tile));
+    std::transform(words, words + tile_shape(problem(), stage).elements(), out.begin(),
+                   [](std::uint32_t word) { return std::bit_cast<float>(word); });
+    return true;
+}
+
+void CapturedRun::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
+                             std::int64_t count, std::span<float> out) const {
+    const ArrayShape shape = input_shape(problem(), input);
+    const std::span<const std::byte> bits =
+        std::span(array_of(inputs_, input))
+            .subspan(shape.row_offset(batch, head, row),
+                     std::size_t(count) * std::size_t(shape.cols) * shape.element_bytes());
+    decode_array(shape.dtype, bits, out.first(std::size_t(count * shape.cols)));
+}
+
+}  // namespace tilescope

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dump/capture_plan.h"
@@ -12,7 +13,7 @@
 namespace tilescope {
 
 /// Inputs as the kernel read them from global memory: raw bits, contiguous [batch][head or
-/// head_kv][seqlen][head_dim].
+/// head_kv][seqlen][head_dim]. All of them, or none.
 struct InputArrays {
     std::vector<std::byte> q;
     std::vector<std::byte> k;
@@ -22,14 +23,21 @@ struct InputArrays {
 /// A finished capture in host memory, as a Recording: what file_writer stores.
 class CapturedRun final : public Recording {
  public:
-    /// `memory` is the plan's block as the kernel left it.
+    /// `memory` is the plan's block as the kernel left it. Errors: Error when it or an input has another size
+    /// than the plan's problem needs.
     CapturedRun(CapturePlan plan, std::vector<std::byte> memory, Units units, Provenance provenance,
                 InputArrays inputs);
+    CapturedRun(CapturedRun&&) = default;
 
     /// Merges an output as it lies in the kernel's output buffer, [batch][head][seqlen_q](, [head_dim_v]),
     /// with what the hooks wrote: elements that the hooks left unwritten take the buffer's value; where both
     /// exist and differ, the buffer's value stays and the element counts as conflicting. `stage` is o or lse;
     /// `bits` are of `dtype`.
+    ///
+    /// A buffer that was filled with 0xff bytes before the run tells which elements the kernel never stored:
+    /// elements of f32, f16 or bf16 whose bits are still all set are taken as unwritten, and count as
+    /// conflicting where a hook claims a value. Tiles that have no room count as dropped.
+    /// Errors: Error for another stage, or when `bits` has another size.
     void merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits);
 
     void set_ended(std::string how) { capture_.ended = std::move(how); }
@@ -40,20 +48,28 @@ class CapturedRun final : public Recording {
     const Provenance& provenance() const override { return provenance_; }
     const CaptureSummary& capture() const override { return capture_; }
     bool has_stage(Stage stage) const override;
+    /// Whether the tile is selected, has room and holds at least one written element.
     bool has_tile(Stage stage, const TileId& tile) const override;
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
-    bool has_inputs() const override;
+    bool has_inputs() const override { return !inputs_.q.empty(); }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
                     std::span<float> out) const override;
 
  private:
+    std::uint32_t* tile_words(Stage stage, std::int64_t slot) const;
+    bool holds_written_element(Stage stage, std::int64_t slot) const;
+    void summarise(Stage stage);
+    void merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::span<const std::byte> bits);
+
     std::string name_ = "captured run";
     CapturePlan plan_;
     std::vector<std::byte> memory_;
+    Sink sink_;
     Units units_;
     Provenance provenance_;
     InputArrays inputs_;
     CaptureSummary capture_;
+    std::array<std::vector<bool>, stage_count> recorded_;  ///< [slot]: an element of the tile was written
 };
 
 }  // namespace tilescope

@@ -25,15 +25,20 @@ struct Provenance {
     std::string time;     ///< ISO 8601, UTC
 };
 
+/// A capture may drop more tiles than a list can hold.
+inline constexpr std::int64_t max_listed_dropped = 65536;
+
 /// What a stage's capture lost or saw twice, tile by tile.
 struct StageCapture {
     struct Conflict {
         TileId tile;
-        std::int64_t elements = 0;  ///< elements written again with different bits
+        std::int64_t elements = 0;  ///< writes that changed an element already written
     };
     std::vector<Conflict> conflicts;
-    std::vector<TileId> dropped;  ///< selected and written by the kernel, but there was no room
-    std::int64_t elements_dropped = 0;
+    /// Tiles that were selected but had no room, the first max_listed_dropped of them; empty when nothing was
+    /// written to such a tile.
+    std::vector<TileId> dropped;
+    std::int64_t elements_dropped = 0;       ///< writes to any tile that had no room
     std::int64_t elements_out_of_range = 0;  ///< writes at coordinates that the problem does not have
 };
 
@@ -74,6 +79,9 @@ class Recording {
     /// heads for k and v. Errors: Error for a damaged file.
     virtual void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
                             std::int64_t count, std::span<float> out) const = 0;
+
+ protected:
+    Recording(Recording&&) = default;
 };
 
 }  // namespace tilescope

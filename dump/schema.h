@@ -14,9 +14,7 @@ namespace tilescope {
 
 inline constexpr int format_version = 1;
 
-/// Bits of the quiet NaN that marks an element which no thread wrote; also the fill value of every tile
-/// dataset.
-inline constexpr std::uint32_t unwritten_bits = 0x7fd17e5cu;
+/// Whether `value` carries unwritten_bits.
 bool is_unwritten(float value);
 
 enum class Mask : std::uint8_t { none, causal };

@@ -1,1 +1,178 @@
+#include "dump/selection.h"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+
+#include "dump/error.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr std::int64_t open_end = std::numeric_limits<std::int64_t>::max();
+constexpr const char* grammar = "write for example batch=0:head=1,3:q_block=0-3:kv_tile=2-:stage=s,p";
+
+struct Coordinate {
+    std::string_view name;
+    Ranges Selection::*ranges;
+};
+
+constexpr std::array<Coordinate, 4> coordinates = {{
+    {"batch", &Selection::batch},
+    {"head", &Selection::head},
+    {"q_block", &Selection::q_block},
+    {"kv_tile", &Selection::kv_tile},
+}};
+
+/// The text in quotes, short and on one line whatever it holds.
+std::string quoted(std::string_view text) {
+    constexpr std::size_t longest = 60;
+    std::string shown(text.substr(0, longest));
+    std::replace_if(
+        shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    return "'" + shown + (text.size() > longest ? "...'" : "'");
+}
+
+void append(std::string& list, std::string_view separator, std::string_view item) {
+    if (!list.empty()) list += separator;
+    list += item;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    for (;;) {
+        const std::size_t end = text.find(separator);
+        parts.push_back(text.substr(0, end));
+        if (end == std::string_view::npos) return parts;
+        text.remove_prefix(end + 1);
+    }
+}
+
+std::int64_t parse_number(std::string_view text, std::string_view clause, const std::string& where) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+    if (!is_number) throw Error(quoted(text) + " in " + quoted(clause) + " is not a number", where, grammar);
+    if (error != std::errc() || end != text.data() + text.size()) {
+        throw Error(quoted(text) + " in " + quoted(clause) + " is too large", where,
+                    "write numbers below 2^63, or 2- for everything from 2 on");
+    }
+    return value;
+}
+
+Ranges::Range parse_range(std::string_view text, std::string_view clause, const std::string& where) {
+    const std::size_t dash = text.find('-');
+    const std::int64_t first = parse_number(text.substr(0, dash), clause, where);
+    if (dash == std::string_view::npos) return {first, first};
+    const std::string_view end = text.substr(dash + 1);
+    const std::int64_t last = end.empty() ? open_end : parse_number(end, clause, where);
+    if (last < first) {
+        throw Error("range " + quoted(text) + " in " + quoted(clause) + " descends", where,
+                    "write the smaller number first");
+    }
+    return {first, last};
+}
+
+Stage parse_stage(std::string_view name, const std::string& where) {
+    const std::optional<Stage> stage = stage_from_name(name);
+    if (stage) return *stage;
+    std::string known;
+    for (const StageInfo& info : all_stages()) append(known, ", ", info.name);
+    throw Error("there is no stage " + quoted(name), where, "choose from " + known);
+}
+
+void parse_clause(std::string_view clause, Selection& selection, const std::string& where) {
+    const std::size_t equals = clause.find('=');
+    if (equals == std::string_view::npos) {
+        throw Error("clause " + quoted(clause) + " has no '='", where, grammar);
+    }
+    const std::string_view key = clause.substr(0, equals);
+    const std::string_view values = clause.substr(equals + 1);
+    if (values.empty()) throw Error("clause " + quoted(clause) + " has no values", where, grammar);
+
+    const auto require_first = [&](bool first) {
+        if (!first) throw Error(quoted(key) + " is given twice", where, "join its values with commas");
+    };
+    if (key == "stage") {
+        require_first(selection.stages.empty());
+        for (const std::string_view name : split(values, ',')) {
+            selection.stages.push_back(parse_stage(name, where));
+        }
+        return;
+    }
+    const auto coordinate = std::ranges::find(coordinates, key, &Coordinate::name);
+    if (coordinate == coordinates.end()) {
+        std::string known;
+        for (const Coordinate& each : coordinates) append(known, ", ", each.name);
+        throw Error("there is no coordinate " + quoted(key), where, "choose from " + known + ", stage");
+    }
+    Ranges& ranges = selection.*coordinate->ranges;
+    require_first(ranges.ranges.empty());
+    for (const std::string_view range : split(values, ',')) {
+        ranges.ranges.push_back(parse_range(range, clause, where));
+    }
+}
+
+std::string to_string(const Ranges::Range& range) {
+    std::string text = std::to_string(range.first);
+    if (range.last == range.first) return text;
+    text += '-';
+    if (range.last != open_end) text += std::to_string(range.last);
+    return text;
+}
+
+void append_clause(std::string& text, std::string_view key, std::string_view values) {
+    if (values.empty()) return;
+    append(text, ":", key);
+    text += '=';
+    text += values;
+}
+
+}  // namespace
+
+bool Ranges::contains(std::int64_t value) const {
+    const auto holds = [value](const Range& range) { return range.first <= value && value <= range.last; };
+    return ranges.empty() || std::ranges::any_of(ranges, holds);
+}
+
+bool Selection::selects(Stage stage) const {
+    return stages.empty() || std::ranges::find(stages, stage) != stages.end();
+}
+
+bool Selection::selects(Stage stage, const TileId& tile) const {
+    return selects(stage) && batch.contains(tile.batch) && head.contains(tile.head) &&
+           q_block.contains(tile.q_block) &&
+           (!stage_info(stage).per_kv_tile || kv_tile.contains(tile.kv_tile));
+}
+
+Selection parse_selection(std::string_view text, const std::string& where) {
+    Selection selection;
+    if (text.empty()) return selection;
+    for (const std::string_view clause : split(text, ':')) parse_clause(clause, selection, where);
+    return selection;
+}
+
+std::string to_string(const Selection& selection) {
+    std::string text;
+    for (const Coordinate& coordinate : coordinates) {
+        std::string values;
+        for (const Ranges::Range& range : (selection.*coordinate.ranges).ranges) {
+            append(values, ",", to_string(range));
+        }
+        append_clause(text, coordinate.name, values);
+    }
+    std::string names;
+    for (const Stage stage : selection.stages) append(names, ",", stage_info(stage).name);
+    append_clause(text, "stage", names);
+    return text;
+}
+
+Selection selection_from_environment() {
+    const char* text = std::getenv("TILESCOPE_SELECT");
+    return text == nullptr ? Selection() : parse_selection(text, "environment variable TILESCOPE_SELECT");
+}
+
+}  // namespace tilescope

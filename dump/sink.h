@@ -10,7 +10,7 @@ namespace tilescope {
 /// as it is.
 struct SinkStage {
     std::uint32_t* words = nullptr;  ///< bits of float32, tile after tile; null: the stage is not captured
-    std::uint32_t* conflicts = nullptr;  ///< for each tile, elements written again with different bits
+    std::uint32_t* conflicts = nullptr;  ///< for each tile, writes that changed an element already written
     std::uint64_t capacity = 0;          ///< tiles there is room for
     std::uint32_t rows = 0;
     std::uint32_t cols = 0;
@@ -27,6 +27,7 @@ struct SinkCounters {
 
 /// Where hooks write. A plain value, passed to the kernel; what it points to is memory that the kernel can
 /// write: device memory, mapped host memory, or host memory for a kernel that runs on the CPU.
+/// batch * heads * q_blocks, and the elements of any tile, fit into an int.
 struct Sink {
     SinkStage stages[stage_count];
     const std::int32_t* q_block_slots = nullptr;  ///< [batch][head][q_block], -1 where not selected
