@@ -1,0 +1,19 @@
+#pragma once
+
+#include <Eigen/Core>
+
+namespace tilescope {
+
+/// Row-major, so that a row of a matrix is a row of a tile.
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using MatrixF = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// What a stage should hold: |kernel's value - value| <= error for any kernel that computes in its declared
+/// precision. NaN in `value` means that nothing can be expected, because what the stage is computed from is
+/// NaN.
+struct Estimate {
+    Matrix value;
+    Matrix error;
+};
+
+}  // namespace tilescope

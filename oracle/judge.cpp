@@ -1,0 +1,228 @@
+#include "oracle/judge.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <limits>
+
+#include "dump/error.h"
+#include "oracle/q_block.h"
+
+namespace tilescope {
+
+namespace {
+
+[[noreturn]] void cannot_judge(const Recording& recording, const std::string& what,
+                               const std::string& what_to_do) {
+    throw Error(what, recording.name(), what_to_do);
+}
+
+void require_judgeable(const Recording& recording) {
+    if (!recording.has_inputs()) cannot_judge(recording, "/inputs is missing", "record q, k and v as well");
+    if (recording.problem().logits_soft_cap != 0) {
+        cannot_judge(recording, "logits_soft_cap is set, which the oracle does not compute",
+                     "record a run without it");
+    }
+    for (const StageInfo& info : all_stages()) {
+        const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
+        if (capture.dropped.empty() && capture.elements_dropped == 0) continue;
+        cannot_judge(recording,
+                     std::to_string(capture.dropped.size()) + " tiles of " + std::string(info.name) +
+                         " were dropped for lack of room",
+                     "record again with more room or a narrower selection");
+    }
+}
+
+Plan make_plan(const Recording& recording, const Recording* other, const JudgeOptions& options,
+               HeadInputCache& inputs) {
+    Plan plan{.recording = recording,
+              .other = other,
+              .compare = options.compare,
+              .inputs = inputs,
+              .observe = options.observe};
+    int stages = 0;
+    for (const StageInfo& info : all_stages()) {
+        const bool captured =
+            recording.has_stage(info.stage) && (other == nullptr || other->has_stage(info.stage));
+        plan.captured[static_cast<std::size_t>(info.stage)] = captured;
+        if (!captured) continue;
+        plan.last = std::min(info.stage, Stage::acc);
+        ++stages;
+    }
+    if (stages == 0)
+        cannot_judge(recording, "no tile was captured", "check the selection and that the kernel has hooks");
+    // A running statistic comes before itself: its value after tile t is computed from the one after tile t
+    // - 1.
+    const bool running = plan.has(Stage::m) || plan.has(Stage::l) || plan.has(Stage::acc);
+    plan.end_to_end = stages > 1 || running;
+    plan.missing_diverges = recording.capture().ended == "completed";
+    return plan;
+}
+
+/// Query blocks in parallel. Tallies of threads merge into the same whole in any order.
+Partial judge_q_blocks(const Plan& plan, const JudgeOptions& options) {
+    const Problem& problem = plan.problem();
+    const std::int64_t total = problem.batch * problem.heads * problem.q_blocks();
+    Partial whole;
+    whole.drift.resize(std::size_t(problem.kv_tiles()));
+    std::atomic<std::int64_t> done = 0;
+    std::atomic<bool> failed = false;
+    std::exception_ptr failure;
+
+#pragma omp parallel num_threads(options.threads > 0 ? options.threads : omp_get_max_threads())
+    {
+        Partial mine;
+        mine.drift.resize(whole.drift.size());
+        std::shared_ptr<const HeadInputs> inputs_in_use;
+#pragma omp for schedule(dynamic)
+        for (std::int64_t i = 0; i < total; ++i) {
+            if (failed) continue;
+            try {
+                const TileId id = tile_at(problem, Stage::o, i);
+                if (options.only_head && *options.only_head != std::pair{id.batch, id.head}) continue;
+                inputs_in_use = plan.inputs.get(id.batch, problem.head_kv(id.head));
+                QBlockJudge(plan, id.batch, id.head, id.q_block, mine).run();
+                for (StageTally& tally : mine.stages) compact_bad_rows(tally);
+                if (options.progress) options.progress(++done, total);
+            } catch (...) {
+#pragma omp critical
+                if (!failed.exchange(true)) failure = std::current_exception();
+            }
+        }
+#pragma omp critical
+        {
+            for (std::size_t i = 0; i < whole.stages.size(); ++i) {
+                merge(mine.stages[i], plan.compare, whole.stages[i]);
+            }
+            for (std::size_t i = 0; i < whole.drift.size(); ++i) {
+                whole.drift[i].m = std::max(whole.drift[i].m, mine.drift[i].m);
+                whole.drift[i].l = std::max(whole.drift[i].l, mine.drift[i].l);
+                whole.drift[i].acc = std::max(whole.drift[i].acc, mine.drift[i].acc);
+            }
+        }
+    }
+    if (failure) std::rethrow_exception(failure);
+    for (StageTally& tally : whole.stages) compact_bad_rows(tally);
+    return whole;
+}
+
+/// The corner of the first conflicting tile stands for the elements in it, which the capture does not name.
+Element conflicting_element(const Problem& problem, Stage stage, const TileId& tile) {
+    const TileContext context = tile_context(problem, stage, tile);
+    const double unknown = std::numeric_limits<double>::quiet_NaN();
+    return {Finding::conflicting, tile, context.first_row, context.first_col, unknown, unknown, 0};
+}
+
+void count_conflicts(const Recording& recording, Report& report) {
+    for (const StageInfo& info : all_stages()) {
+        StageReport& stage = report.stages[static_cast<std::size_t>(info.stage)];
+        for (const StageCapture::Conflict& conflict :
+             recording.capture().stages[static_cast<std::size_t>(info.stage)].conflicts) {
+            stage.tally.conflicting += conflict.elements;
+            const Element element = conflicting_element(recording.problem(), info.stage, conflict.tile);
+            if (!stage.tally.first || comes_before(element, *stage.tally.first)) stage.tally.first = element;
+        }
+    }
+}
+
+void reach_verdict(Report& report) {
+    for (const StageInfo& info : all_stages()) {
+        const StageReport& stage = report.stage(info.stage);
+        if (!stage.tally.diverges()) continue;
+        report.verdict = Verdict::diverged;
+        report.guilty = info.stage;
+        report.first_divergence = stage.tally.first;
+        return;
+    }
+}
+
+void add_warnings(const Recording& recording, Report& report) {
+    for (const StageInfo& info : all_stages()) {
+        const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
+        if (capture.elements_out_of_range == 0) continue;
+        report.warnings.push_back(std::to_string(capture.elements_out_of_range) + " writes of " +
+                                  std::string(info.name) +
+                                  " were outside the problem: check the coordinates that the hook is given");
+    }
+    if (recording.capture().ended != "completed") {
+        report.warnings.push_back("the run ended with: " + recording.capture().ended);
+    }
+}
+
+Report run(const Recording& recording, const Recording* other, const JudgeOptions& options) {
+    require_judgeable(recording);
+    HeadInputCache inputs(recording);
+    const Plan plan = make_plan(recording, other, options, inputs);
+
+    Report report;
+    report.recording = recording.name();
+    report.other = other != nullptr ? other->name() : "";
+    report.problem = recording.problem();
+    report.units = recording.units();
+    report.provenance = recording.provenance();
+    report.ended = recording.capture().ended;
+    Partial found = judge_q_blocks(plan, options);
+    for (std::size_t i = 0; i < report.stages.size(); ++i) {
+        report.stages[i] = {plan.captured[i], std::move(found.stages[i])};
+    }
+    const bool has_drift =
+        other == nullptr && (plan.has(Stage::m) || plan.has(Stage::l) || plan.has(Stage::acc));
+    if (has_drift) report.drift = std::move(found.drift);
+    if (other == nullptr) count_conflicts(recording, report);
+    add_warnings(recording, report);
+    reach_verdict(report);
+
+    if (report.compared() == 0 && report.verdict == Verdict::match) {
+        cannot_judge(recording, "no element could be compared",
+                     "check the selection and that the kernel has hooks");
+    }
+    if (report.verdict == Verdict::match && report.ended != "completed") {
+        cannot_judge(recording, "the run ended with \"" + report.ended + "\", and what it left matches",
+                     "find out why it ended");
+    }
+    return report;
+}
+
+void require_same_inputs(const Recording& a, const Recording& b) {
+    const Problem& problem = a.problem();
+    for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
+        const auto require_same = [&](Input input, const char* name, std::int64_t head, std::int64_t rows) {
+            const Matrix mine = load_input(a, input, batch, head, 0, rows);
+            const Matrix theirs = load_input(b, input, batch, head, 0, rows);
+            const auto same = [](double x, double y) { return x == y || (x != x && y != y); };
+            if (std::equal(mine.data(), mine.data() + mine.size(), theirs.data(), same)) return;
+            cannot_judge(b, std::string("/inputs/") + name + " differs from " + a.name(),
+                         "record both from the same inputs");
+        };
+        for (std::int64_t head = 0; head < problem.heads; ++head)
+            require_same(Input::q, "q", head, problem.seqlen_q);
+        for (std::int64_t head = 0; head < problem.heads_kv; ++head) {
+            require_same(Input::k, "k", head, problem.seqlen_kv);
+            require_same(Input::v, "v", head, problem.seqlen_kv);
+        }
+    }
+}
+
+}  // namespace
+
+Report judge(const Recording& recording, const JudgeOptions& options) {
+    return run(recording, nullptr, options);
+}
+
+Report judge_pair(const Recording& recording, const Recording& other, const JudgeOptions& options) {
+    Problem comparable = other.problem();
+    comparable.dtype_p = recording.problem().dtype_p;
+    comparable.dtype_acc = recording.problem().dtype_acc;
+    if (comparable != recording.problem()) {
+        cannot_judge(other, "/problem differs from " + recording.name(),
+                     "compare recordings of the same shapes, tiles, mask and sm_scale");
+    }
+    require_judgeable(recording);
+    require_judgeable(other);
+    require_same_inputs(recording, other);
+    return run(recording, &other, options);
+}
+
+}  // namespace tilescope

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "dump/recording.h"
+#include "oracle/report.h"
+#include "oracle/tally.h"
+
+namespace tilescope {
+
+struct JudgeOptions {
+    CompareOptions compare;
+    int threads = 0;  ///< 0: as many as there are cores
+    /// Called from any thread with how many query blocks of how many are done.
+    std::function<void(std::int64_t done, std::int64_t total)> progress;
+    /// Called from any thread with each captured tile and what it should hold, in the dump's units.
+    TileObserver observe;
+    std::optional<std::pair<std::int64_t, std::int64_t>> only_head;  ///< batch and head; nullopt: all of them
+};
+
+/// Judges every captured tile against the float64 oracle, stage-local and end to end.
+/// Memory does not grow with the recording: one query block a thread, and the K and V of its head.
+/// Errors: Error when the recording cannot be judged: nothing captured, tiles dropped, no inputs, semantics
+/// that the oracle does not know, or an unreadable tile.
+Report judge(const Recording& recording, const JudgeOptions& options);
+
+/// Compares the tiles that both recordings hold. Tolerance of an element: the sum of what rounding may have
+/// done to either, end to end. Errors: Error when the problems or the inputs differ, or nothing was captured
+/// by both.
+Report judge_pair(const Recording& recording, const Recording& other, const JudgeOptions& options);
+
+}  // namespace tilescope

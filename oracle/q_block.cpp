@@ -1,0 +1,251 @@
+#include "oracle/q_block.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "oracle/budget.h"
+#include "oracle/semantics.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr std::array kv_stages = {Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc};
+
+Estimate exactly(Matrix value) {
+    const Matrix error = Matrix::Zero(value.rows(), value.cols());
+    return {std::move(value), error};
+}
+
+const std::optional<MatrixF>& of(const DumpedTile& dumped, Stage stage) {
+    return dumped[static_cast<std::size_t>(stage)];
+}
+
+/// The estimate of a stage that the tile's replay computed.
+const Estimate& of(const TileEstimates& tile, Stage stage) {
+    switch (stage) {
+        case Stage::s:
+            return tile.s;
+        case Stage::m:
+            return tile.m;
+        case Stage::p:
+            return tile.p;
+        case Stage::l:
+            return tile.l;
+        default:
+            return tile.acc;
+    }
+}
+
+bool is_operand(Stage stage) {
+    return stage == Stage::q || stage == Stage::k || stage == Stage::v;
+}
+
+/// Largest deviation of `got` from `exact`, each relative to `scale`; infinite where only `got` is not
+/// finite.
+template <class Scale>
+double deviation(const MatrixF& got, const Matrix& exact, Scale scale) {
+    double largest = 0;
+    for (Eigen::Index i = 0; i < exact.rows(); ++i) {
+        for (Eigen::Index j = 0; j < exact.cols(); ++j) {
+            if (is_unwritten(got(i, j)) || !std::isfinite(exact(i, j))) continue;
+            const double difference = std::abs(double(got(i, j)) - exact(i, j));
+            const double relative = difference == 0 ? 0 : difference / scale(i);
+            largest =
+                std::isnan(relative) ? std::numeric_limits<double>::infinity() : std::max(largest, relative);
+        }
+    }
+    return largest;
+}
+
+}  // namespace
+
+QBlockJudge::QBlockJudge(const Plan& plan, std::int64_t batch, std::int64_t head, std::int64_t q_block,
+                         Partial& partial)
+    : plan_(plan),
+      problem_(plan.problem()),
+      batch_(batch),
+      head_(head),
+      q_block_(q_block),
+      partial_(partial),
+      inputs_(plan.inputs.get(batch, problem_.head_kv(head))),
+      local_(problem_, plan.recording.units(), q_block, plan.last),
+      exact_(problem_, plan.recording.units(), q_block, plan.last) {
+    const std::int64_t rows = tile_extent(problem_, Stage::q, tile(0)).rows;
+    q_input_ =
+        make_operand(load_input(plan.recording, Input::q, batch, head, q_block * problem_.block_m, rows));
+    q_staged_ = q_input_;
+    if (plan.other != nullptr) exact_other_.emplace(problem_, plan.other->units(), q_block, plan.last);
+}
+
+void QBlockJudge::run() {
+    judge_q();
+    const std::int64_t tiles = problem_.kv_tiles();
+    const bool reverse = plan_.recording.units().kv_order == KvOrder::reverse;
+    for (std::int64_t i = 0; i < tiles; ++i) {
+        const std::int64_t kv_tile = reverse ? tiles - 1 - i : i;
+        const bool skip =
+            nothing_at(kv_tile) && (plan_.last < Stage::m || !tile_is_visible(problem_, q_block_, kv_tile));
+        if (skip) continue;
+        judge_kv_tile(kv_tile);
+    }
+    judge_outputs();
+}
+
+/// Whether no stage has a tile here, captured or missing.
+bool QBlockJudge::nothing_at(std::int64_t kv_tile) const {
+    const auto& selection = plan_.recording.capture().selection;
+    const bool visible = tile_is_visible(problem_, q_block_, kv_tile);
+    return std::none_of(kv_stages.begin(), kv_stages.end(), [&](Stage stage) {
+        if (!plan_.has(stage)) return false;
+        const bool expected = visible && selection && selection->selects(stage, tile(kv_tile));
+        return expected || plan_.recording.has_tile(stage, tile(kv_tile));
+    });
+}
+
+DumpedTile QBlockJudge::load(const Recording& recording, std::int64_t kv_tile) const {
+    DumpedTile dumped;
+    for (const Stage stage : kv_stages) {
+        if (plan_.has(stage))
+            dumped[static_cast<std::size_t>(stage)] = load_tile(recording, stage, tile(kv_tile));
+    }
+    return dumped;
+}
+
+void QBlockJudge::judge_q() {
+    if (!plan_.has(Stage::q)) return;
+    const std::optional<MatrixF> got = load_tile(plan_.recording, Stage::q, tile(0));
+    const Estimate expected = exactly(q_input_.value);
+    if (plan_.other != nullptr) {
+        compare_pair(Stage::q, tile(0), got, expected, expected);
+        return;
+    }
+    compare(Stage::q, tile(0), got, expected, nullptr);
+    if (got) q_staged_ = make_operand(settle(expected, *got).value);
+}
+
+void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
+    const std::int64_t first_key = kv_tile * problem_.block_n;
+    const std::int64_t keys = tile_extent(problem_, Stage::k, tile(kv_tile)).rows;
+    const Operand k_input{inputs_->k.value.middleRows(first_key, keys),
+                          inputs_->k.magnitude.middleRows(first_key, keys)};
+    const Matrix v_input = inputs_->v.middleRows(first_key, keys);
+    const TileOperands from_inputs{q_input_, k_input, v_input};
+    const DumpedTile dumped = load(plan_.recording, kv_tile);
+    const Estimate k_expected = exactly(k_input.value);
+    const Estimate v_expected = exactly(v_input);
+    const auto estimate = [&](const TileEstimates& tile, Stage stage) -> const Estimate& {
+        return stage == Stage::k ? k_expected : stage == Stage::v ? v_expected : of(tile, stage);
+    };
+
+    if (plan_.other != nullptr) {
+        const TileEstimates mine = exact_.step(kv_tile, from_inputs, {});
+        const TileEstimates theirs = exact_other_->step(kv_tile, from_inputs, {});
+        for (const Stage stage : kv_stages) {
+            if (!plan_.has(stage)) continue;
+            compare_pair(stage, tile(kv_tile), of(dumped, stage), estimate(mine, stage),
+                         estimate(theirs, stage));
+        }
+        return;
+    }
+
+    const auto& k_dumped = of(dumped, Stage::k);
+    const auto& v_dumped = of(dumped, Stage::v);
+    const Operand k_staged = k_dumped ? make_operand(settle(k_expected, *k_dumped).value) : Operand();
+    const Matrix v_staged = v_dumped ? settle(v_expected, *v_dumped).value : Matrix();
+    const TileEstimates local = local_.step(
+        kv_tile, {q_staged_, k_dumped ? k_staged : k_input, v_dumped ? v_staged : v_input}, dumped);
+    std::optional<TileEstimates> exact;
+    if (plan_.end_to_end) exact = exact_.step(kv_tile, from_inputs, {});
+
+    for (const Stage stage : kv_stages) {
+        if (!plan_.has(stage)) continue;
+        const Estimate* end_to_end = exact && !is_operand(stage) ? &of(*exact, stage) : nullptr;
+        compare(stage, tile(kv_tile), of(dumped, stage), estimate(local, stage), end_to_end);
+    }
+    if (exact) add_drift(kv_tile, dumped);
+}
+
+void QBlockJudge::judge_outputs() {
+    const auto judge_output = [&](Stage stage, auto compute) {
+        if (!plan_.has(stage)) return;
+        const std::optional<MatrixF> got = load_tile(plan_.recording, stage, tile(0));
+        if (plan_.other != nullptr) {
+            compare_pair(stage, tile(0), got, compute(exact_), compute(*exact_other_));
+        } else {
+            const Estimate exact = plan_.end_to_end ? compute(exact_) : Estimate();
+            compare(stage, tile(0), got, compute(local_), plan_.end_to_end ? &exact : nullptr);
+        }
+    };
+    judge_output(Stage::o, [](const Replay& replay) { return replay.output(); });
+    judge_output(Stage::lse, [](const Replay& replay) { return replay.log_sum_exp(); });
+}
+
+void QBlockJudge::compare(Stage stage, const TileId& id, const std::optional<MatrixF>& got,
+                          const Estimate& expected, const Estimate* end_to_end) {
+    const TileContext context = tile_context(problem_, stage, id);
+    if (!got) {
+        const auto& selection = plan_.recording.capture().selection;
+        const bool visible =
+            stage_info(stage).per_kv_tile ? tile_is_visible(problem_, q_block_, id.kv_tile) : true;
+        if (visible && selection && selection->selects(stage, id) && plan_.missing_diverges) {
+            count_missing_tile(context, tile_extent(problem_, stage, id), plan_.compare,
+                               partial_.tally(stage));
+        }
+        return;
+    }
+    // Operands must be exact copies: a tolerance given by hand is not for them.
+    const CompareOptions exact_options{std::nullopt, std::nullopt, plan_.compare.top};
+    const CompareOptions& options = is_operand(stage) ? exact_options : plan_.compare;
+    const double factor = dump_factor(problem_, plan_.recording.units(), stage);
+    if (factor == 1) {
+        if (plan_.observe) plan_.observe(stage, id, *got, expected);
+        compare_tile(context, *got, expected, end_to_end, options, partial_.tally(stage));
+        return;
+    }
+    // Converting to the dump's units rounds the oracle's own value.
+    const auto converted = [&](const Estimate& natural) {
+        const Matrix value = natural.value * factor;
+        const Matrix rounding =
+            value.cwiseAbs().unaryExpr([](double x) { return std::isfinite(x) ? x * u_oracle : 0; });
+        return Estimate{value, natural.error * factor + rounding};
+    };
+    const Estimate expected_there = converted(expected);
+    const Estimate end_to_end_there = end_to_end != nullptr ? converted(*end_to_end) : Estimate();
+    if (plan_.observe) plan_.observe(stage, id, *got, expected_there);
+    compare_tile(context, *got, expected_there, end_to_end != nullptr ? &end_to_end_there : nullptr, options,
+                 partial_.tally(stage));
+}
+
+void QBlockJudge::compare_pair(Stage stage, const TileId& id, const std::optional<MatrixF>& got,
+                               const Estimate& mine, const Estimate& theirs) {
+    const std::optional<MatrixF> other = load_tile(*plan_.other, stage, id);
+    if (!got || !other) return;
+    const double factor = dump_factor(problem_, plan_.other->units(), stage);
+    Estimate expected{other->cast<double>() / factor, mine.error + theirs.error};
+    for (Eigen::Index i = 0; i < other->size(); ++i) {
+        if (is_unwritten(other->data()[i]))
+            expected.value.data()[i] = std::numeric_limits<double>::quiet_NaN();
+    }
+    compare(stage, id, got, expected, nullptr);
+}
+
+void QBlockJudge::add_drift(std::int64_t kv_tile, const DumpedTile& dumped) {
+    const RunningState& exact = exact_.state();
+    const auto one = [](Eigen::Index) { return 1.0; };
+    const auto exact_l = [&](Eigen::Index row) { return exact.l.value(row, 0); };
+    const auto largest_acc = [&](Eigen::Index row) { return exact.acc.value.row(row).cwiseAbs().maxCoeff(); };
+    Drift& drift = partial_.drift[std::size_t(kv_tile)];
+    if (const auto& m = of(dumped, Stage::m)) {
+        const double factor = dump_factor(problem_, plan_.recording.units(), Stage::m);
+        drift.m = std::max(drift.m, deviation(*m, exact.m.value * factor, one) / factor);
+    }
+    if (const auto& l = of(dumped, Stage::l))
+        drift.l = std::max(drift.l, deviation(*l, exact.l.value, exact_l));
+    if (const auto& acc = of(dumped, Stage::acc)) {
+        drift.acc = std::max(drift.acc, deviation(*acc, exact.acc.value, largest_acc));
+    }
+}
+
+}  // namespace tilescope

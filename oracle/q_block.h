@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "oracle/replay.h"
+#include "oracle/report.h"
+#include "oracle/tally.h"
+#include "oracle/tiles.h"
+
+namespace tilescope {
+
+/// What is the same for every query block that is judged.
+struct Plan {
+    const Recording& recording;
+    const Recording* other = nullptr;  ///< null: the oracle is what the recording is compared with
+    const CompareOptions& compare;
+    HeadInputCache& inputs;
+    const TileObserver& observe;
+    std::array<bool, stage_count> captured{};
+    Stage last = Stage::q;    ///< last stage that has to be computed
+    bool end_to_end = false;  ///< a captured stage is computed from a captured one: judge end to end as well
+    bool missing_diverges = true;  ///< the run completed, so a tile that should be there must be there
+
+    const Problem& problem() const { return recording.problem(); }
+    bool has(Stage stage) const { return captured[static_cast<std::size_t>(stage)]; }
+};
+
+/// What the judging of some query blocks found.
+struct Partial {
+    std::array<StageTally, stage_count> stages;
+    std::vector<Drift> drift;
+
+    StageTally& tally(Stage stage) { return stages[static_cast<std::size_t>(stage)]; }
+};
+
+/// Judges every captured tile of one query block and adds what it finds to a Partial.
+class QBlockJudge {
+ public:
+    QBlockJudge(const Plan& plan, std::int64_t batch, std::int64_t head, std::int64_t q_block,
+                Partial& partial);
+
+    void run();
+
+ private:
+    TileId tile(std::int64_t kv_tile) const { return {batch_, head_, q_block_, kv_tile}; }
+    bool nothing_at(std::int64_t kv_tile) const;
+    DumpedTile load(const Recording& recording, std::int64_t kv_tile) const;
+    void judge_q();
+    void judge_kv_tile(std::int64_t kv_tile);
+    void judge_outputs();
+    void compare(Stage stage, const TileId& id, const std::optional<MatrixF>& got, const Estimate& expected,
+                 const Estimate* end_to_end);
+    void compare_pair(Stage stage, const TileId& id, const std::optional<MatrixF>& got, const Estimate& mine,
+                      const Estimate& theirs);
+    void add_drift(std::int64_t kv_tile, const DumpedTile& dumped);
+
+    const Plan& plan_;
+    const Problem& problem_;
+    std::int64_t batch_;
+    std::int64_t head_;
+    std::int64_t q_block_;
+    Partial& partial_;
+    std::shared_ptr<const HeadInputs> inputs_;
+    Operand q_input_;
+    Operand q_staged_;
+    Replay local_;                       ///< from the dumped stages
+    Replay exact_;                       ///< from the inputs
+    std::optional<Replay> exact_other_;  ///< from the inputs, in the units of the other recording
+};
+
+}  // namespace tilescope

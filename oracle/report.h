@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dump/recording.h"
+#include "oracle/tally.h"
+
+namespace tilescope {
+
+enum class Verdict : std::uint8_t { match, diverged };
+
+/// Deviation of the dumped running state from the exact one after a KV tile: the largest over all rows, end
+/// to end. Infinity where a dumped value is not finite although the exact one is.
+struct Drift {
+    double m = 0;    ///< absolute, natural units
+    double l = 0;    ///< relative to the exact l
+    double acc = 0;  ///< relative to the largest exact |acc| of the row
+};
+
+struct StageReport {
+    bool captured = false;
+    StageTally tally;
+};
+
+/// What tile-diff has to say about a recording, or about two.
+struct Report {
+    std::string recording;
+    std::string other;  ///< the recording it is compared with; empty: the oracle
+    Problem problem;
+    Units units;
+    Provenance provenance;
+    std::string ended;  ///< how the recorded run ended
+    Verdict verdict = Verdict::match;
+    std::optional<Stage> guilty;              ///< first stage, in order of computation, that diverges
+    std::optional<Element> first_divergence;  ///< of the guilty stage, first in order of KV tiles
+    std::array<StageReport, stage_count> stages;
+    std::vector<Drift> drift;  ///< for each KV tile; empty where none of m, l, acc was captured
+    std::vector<std::string> warnings;
+
+    const StageReport& stage(Stage which) const { return stages[static_cast<std::size_t>(which)]; }
+    std::int64_t compared() const;
+};
+
+/// The element's coordinates as a kernel author says them.
+std::string place_of(const Problem& problem, Stage stage, const Element& element);
+
+/// What the element holds and should hold.
+std::string values_of(const Element& element);
+
+/// One sentence: what diverges and where, or that nothing does. The last line of every report.
+std::string verdict_line(const Report& report);
+
+/// The report for a terminal, at most about 30 lines of 110 columns.
+std::string to_text(const Report& report);
+
+/// The report as JSON: verdict, first_divergence, stages, drift and what was recorded. Non-finite numbers are
+/// strings
+/// ("nan", "inf", "-inf"), since JSON has none.
+std::string to_json(const Report& report);
+
+/// The same shape for what could not be judged: verdict "unjudged" and the reason.
+std::string unjudged_json(const std::string& recording, const std::string& reason);
+
+}  // namespace tilescope

@@ -1,0 +1,134 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "oracle/report.h"
+
+namespace tilescope {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json number(double value) {
+    if (std::isnan(value)) return "nan";
+    if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+    return value;
+}
+
+ordered_json to_json(const Stage stage, const Element& element) {
+    ordered_json json;
+    json["stage"] = stage_info(stage).name;
+    json["finding"] = to_string(element.finding);
+    json["batch"] = element.tile.batch;
+    json["head"] = element.tile.head;
+    json["q_block"] = element.tile.q_block;
+    json["row"] = element.row;
+    json["col"] = element.col;
+    json["kv_tile"] = element.tile.kv_tile;
+    json["got"] = number(element.got);
+    json["expected"] = number(element.expected);
+    json["tolerance"] = number(element.tolerance);
+    return json;
+}
+
+ordered_json optional_json(Stage stage, const std::optional<Element>& element) {
+    return element ? to_json(stage, *element) : ordered_json();
+}
+
+ordered_json to_json(const StageInfo& info, const StageReport& stage) {
+    const StageTally& t = stage.tally;
+    ordered_json json;
+    json["name"] = info.name;
+    json["captured"] = stage.captured;
+    json["compared"] = t.compared;
+    json["outside"] = t.outside;
+    json["nonfinite"] = t.nan + t.infinite;
+    json["nan"] = t.nan;
+    json["inf"] = t.infinite;
+    json["unwritten"] = t.unwritten;
+    json["tiles_missing"] = t.tiles_missing;
+    json["conflicting"] = t.conflicting;
+    json["max_abs"] = number(t.max_abs);
+    json["max_ulp"] = t.max_ulp;
+    json["inherited"] = t.inherited;
+    json["first"] = optional_json(info.stage, t.first);
+    json["first_nan"] = optional_json(info.stage, t.first_nan);
+    json["first_inf"] = optional_json(info.stage, t.first_infinite);
+    json["first_unwritten"] = optional_json(info.stage, t.first_unwritten);
+    json["worst"] = ordered_json::array();
+    for (const Element& element : t.worst) json["worst"].push_back(to_json(info.stage, element));
+    json["bad_rows"] = t.bad_rows.size();
+    return json;
+}
+
+ordered_json bad_rows_json(const StageTally& tally) {
+    ordered_json rows = ordered_json::array();
+    for (const BadRow& row : tally.bad_rows) {
+        rows.push_back(
+            {{"batch", row.batch}, {"head", row.head}, {"row", row.row}, {"elements", row.elements}});
+    }
+    return rows;
+}
+
+ordered_json to_json(const std::vector<Drift>& drift) {
+    ordered_json json = {
+        {"m", ordered_json::array()}, {"l", ordered_json::array()}, {"acc", ordered_json::array()}};
+    for (const Drift& tile : drift) {
+        json["m"].push_back(number(tile.m));
+        json["l"].push_back(number(tile.l));
+        json["acc"].push_back(number(tile.acc));
+    }
+    return json;
+}
+
+ordered_json to_json(const Problem& p) {
+    return {{"batch", p.batch},
+            {"heads", p.heads},
+            {"heads_kv", p.heads_kv},
+            {"seqlen_q", p.seqlen_q},
+            {"seqlen_kv", p.seqlen_kv},
+            {"head_dim", p.head_dim},
+            {"head_dim_v", p.head_dim_v},
+            {"block_m", p.block_m},
+            {"block_n", p.block_n},
+            {"sm_scale", p.sm_scale},
+            {"mask", p.mask == Mask::causal ? "causal" : "none"}};
+}
+
+}  // namespace
+
+std::string to_json(const Report& report) {
+    ordered_json json;
+    json["verdict"] = report.verdict == Verdict::match ? "match" : "diverged";
+    json["recording"] = report.recording;
+    if (!report.other.empty()) json["other"] = report.other;
+    json["kernel"] = report.provenance.kernel;
+    json["device"] = report.provenance.device;
+    json["command"] = report.provenance.command;
+    json["ended"] = report.ended;
+    json["problem"] = to_json(report.problem);
+    json["first_divergence"] =
+        report.guilty ? to_json(*report.guilty, *report.first_divergence) : ordered_json();
+    json["stages"] = ordered_json::array();
+    for (const StageInfo& info : all_stages())
+        json["stages"].push_back(to_json(info, report.stage(info.stage)));
+    if (report.guilty) json["bad_rows"] = bad_rows_json(report.stage(*report.guilty).tally);
+    json["drift"] = to_json(report.drift);
+    json["warnings"] = report.warnings;
+    json["summary"] = verdict_line(report);
+    return json.dump(2) + "\n";
+}
+
+std::string unjudged_json(const std::string& recording, const std::string& reason) {
+    const ordered_json json = {
+        {"verdict", "unjudged"},
+        {"recording", recording},
+        {"reason", reason},
+        {"first_divergence", nullptr},
+        {"stages", ordered_json::array()},
+        {"drift",
+         {{"m", ordered_json::array()}, {"l", ordered_json::array()}, {"acc", ordered_json::array()}}}};
+    return json.dump(2) + "\n";
+}
+
+}  // namespace tilescope

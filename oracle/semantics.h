@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+#include "dump/schema.h"
+
+namespace tilescope {
+
+/// Keys [first, last) that a query attends to. Every mask of this project is such an interval.
+struct KeyRange {
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+
+    bool empty() const { return first >= last; }
+    bool contains(std::int64_t key) const { return key >= first && key < last; }
+};
+
+/// The keys that q row `row` sees: causal alignment and windows, both bounds inclusive.
+KeyRange visible_keys(const Problem& problem, std::int64_t row);
+
+/// Whether any row of the query block sees any key of the KV tile. Kernels may skip the others.
+bool tile_is_visible(const Problem& problem, std::int64_t q_block, std::int64_t kv_tile);
+
+}  // namespace tilescope

@@ -1,0 +1,240 @@
+#include "oracle/tally.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+namespace tilescope {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Float32 bits as integers that are ordered like the values, both zeros at 0.
+std::int64_t ordered(float value) {
+    const std::int32_t bits = std::bit_cast<std::int32_t>(value);
+    return bits < 0 ? -std::int64_t(bits & 0x7fffffff) : std::int64_t(bits);
+}
+
+double tolerance_of(const Estimate& expected, Eigen::Index i, const CompareOptions& options) {
+    if (!options.atol && !options.rtol) return expected.error.data()[i];
+    return options.atol.value_or(0) + options.rtol.value_or(0) * std::abs(expected.value.data()[i]);
+}
+
+/// Where the expected value may round to an infinity of `dtype`, that infinity is right.
+bool overflows_alike(Dtype dtype, double got, double expected, double tolerance) {
+    if (dtype == Dtype::f32 || !std::isinf(got)) return false;
+    const double reach = std::copysign(std::abs(expected) + tolerance, expected);
+    return std::isinf(decode(dtype, encode(dtype, reach))) && std::signbit(reach) == std::signbit(got);
+}
+
+Finding judge_element(Dtype dtype, float got, double expected, double tolerance) {
+    if (is_unwritten(got)) return expected == -infinity ? Finding::indifferent : Finding::unwritten;
+    if (std::isnan(expected)) return Finding::indifferent;
+    if (std::isnan(got)) return Finding::nan;
+    if (double(got) == expected) return Finding::match;
+    if (std::isinf(got) || std::isinf(expected)) {
+        return overflows_alike(dtype, got, expected, tolerance) ? Finding::match : Finding::infinite;
+    }
+    return std::abs(double(got) - expected) <= tolerance ? Finding::match : Finding::outside;
+}
+
+bool is_divergence(Finding finding) {
+    return finding != Finding::match && finding != Finding::indifferent;
+}
+
+void keep_first(const Element& element, std::optional<Element>& first) {
+    if (!first || comes_before(element, *first)) first = element;
+}
+
+void keep_worst(const Element& element, int top, std::vector<Element>& worst) {
+    const auto worse = [](const Element& a, const Element& b) {
+        return a.ratio() != b.ratio() ? a.ratio() > b.ratio() : comes_before(a, b);
+    };
+    if (std::ssize(worst) >= top && (top == 0 || !worse(element, worst.back()))) return;
+    worst.insert(std::upper_bound(worst.begin(), worst.end(), element, worse), element);
+    if (std::ssize(worst) > top) worst.pop_back();
+}
+
+void count_finding(const Element& element, const CompareOptions& options, StageTally& tally) {
+    switch (element.finding) {
+        case Finding::nan:
+            ++tally.nan;
+            keep_first(element, tally.first_nan);
+            break;
+        case Finding::infinite:
+            ++tally.infinite;
+            keep_first(element, tally.first_infinite);
+            break;
+        case Finding::unwritten:
+            ++tally.unwritten;
+            keep_first(element, tally.first_unwritten);
+            break;
+        case Finding::match:
+        case Finding::indifferent:
+        case Finding::outside:
+        case Finding::conflicting:
+            break;
+    }
+    if (!is_divergence(element.finding)) return;
+    ++tally.outside;
+    keep_first(element, tally.first);
+    keep_worst(element, options.top, tally.worst);
+}
+
+void count_bad_row(const Element& element, StageTally& tally) {
+    const BadRow row{element.tile.batch, element.tile.head, element.row, 0};
+    const bool same = !tally.bad_rows.empty() && tally.bad_rows.back().batch == row.batch &&
+                      tally.bad_rows.back().head == row.head && tally.bad_rows.back().row == row.row;
+    if (!same) tally.bad_rows.push_back(row);
+    ++tally.bad_rows.back().elements;
+}
+
+/// Whether every element of a float32 tile matches; then max_abs and max_ulp are all there is to add. Kept
+/// free of branches so that it vectorises: nearly every tile of nearly every dump ends here.
+bool all_match(const MatrixF& got, const Estimate& expected, const CompareOptions& options,
+               StageTally& tally) {
+    if (options.atol || options.rtol) return false;
+    const float* g = got.data();
+    const double* e = expected.value.data();
+    const double* t = expected.error.data();
+    double max_abs = 0;
+    std::int64_t max_ulp = 0;
+    std::int64_t bad = 0;
+    for (Eigen::Index i = 0; i < got.size(); ++i) {
+        const double difference = std::abs(double(g[i]) - e[i]);
+        const bool equal = double(g[i]) == e[i];
+        bad += !(equal || difference <= t[i]);
+        max_abs = std::max(max_abs, equal ? 0 : difference);
+        max_ulp = std::max(max_ulp, equal ? 0 : std::abs(ordered(g[i]) - ordered(float(e[i]))));
+    }
+    if (bad != 0) return false;
+    tally.max_abs = std::max(tally.max_abs, max_abs);
+    tally.max_ulp = std::max(tally.max_ulp, std::uint64_t(max_ulp));
+    return true;
+}
+
+void merge_first(const std::optional<Element>& part, std::optional<Element>& whole) {
+    if (part) keep_first(*part, whole);
+}
+
+}  // namespace
+
+std::string_view to_string(Finding finding) {
+    constexpr std::array<std::string_view, 7> names = {"match", "indifferent", "outside",    "nan",
+                                                       "inf",   "unwritten",   "conflicting"};
+    return names[static_cast<std::size_t>(finding)];
+}
+
+double Element::ratio() const {
+    const double difference = std::abs(got - expected);
+    if (!std::isfinite(difference) || !(tolerance > 0)) return infinity;
+    return difference / tolerance;
+}
+
+bool comes_before(const Element& a, const Element& b) {
+    const auto key = [](const Element& e) {
+        return std::tuple(e.tile.kv_tile, e.tile.batch, e.tile.head, e.row, e.col, e.tile.q_block);
+    };
+    return key(a) < key(b);
+}
+
+void compare_tile(const TileContext& context, const MatrixF& got, const Estimate& expected,
+                  const Estimate* end_to_end, const CompareOptions& options, StageTally& tally) {
+    ++tally.tiles;
+    tally.compared += got.size();
+    const bool plain = context.dtype == Dtype::f32;
+    const bool clean = plain && all_match(got, expected, options, tally);
+    StageTally unused;
+    if (clean && (end_to_end == nullptr || all_match(got, *end_to_end, options, unused))) return;
+
+    for (Eigen::Index row = 0; row < got.rows(); ++row) {
+        for (Eigen::Index col = 0; col < got.cols(); ++col) {
+            const Eigen::Index i = row * got.cols() + col;
+            Element element{Finding::match,
+                            context.tile,
+                            context.first_row + row,
+                            context.first_col + col,
+                            got.data()[i],
+                            expected.value.data()[i],
+                            tolerance_of(expected, i, options)};
+            element.finding =
+                judge_element(context.dtype, got.data()[i], element.expected, element.tolerance);
+            if (!clean) {
+                count_finding(element, options, tally);
+                if (is_divergence(element.finding)) count_bad_row(element, tally);
+                if (is_unwritten(got.data()[i]) && element.finding == Finding::indifferent) ++tally.unwritten;
+                const double difference = std::abs(element.got - element.expected);
+                if (std::isfinite(difference)) {
+                    tally.max_abs = std::max(tally.max_abs, difference);
+                    tally.max_ulp =
+                        std::max(tally.max_ulp, ulp_distance(context.dtype, element.got, element.expected));
+                }
+            }
+            if (end_to_end != nullptr && !is_divergence(element.finding) && !is_unwritten(got.data()[i])) {
+                const double exact = end_to_end->value.data()[i];
+                const Finding whole =
+                    judge_element(context.dtype, got.data()[i], exact, tolerance_of(*end_to_end, i, options));
+                tally.inherited += is_divergence(whole);
+            }
+        }
+    }
+}
+
+void count_missing_tile(const TileContext& context, const TileShape& extent, const CompareOptions& options,
+                        StageTally& tally) {
+    ++tally.tiles_missing;
+    const double nothing = std::numeric_limits<double>::quiet_NaN();
+    for (std::int64_t row = 0; row < extent.rows; ++row) {
+        for (std::int64_t col = 0; col < extent.cols; ++col) {
+            const Element element{Finding::unwritten,
+                                  context.tile,
+                                  context.first_row + row,
+                                  context.first_col + col,
+                                  nothing,
+                                  nothing,
+                                  0};
+            count_finding(element, options, tally);
+            count_bad_row(element, tally);
+        }
+    }
+}
+
+void compact_bad_rows(StageTally& tally) {
+    std::sort(tally.bad_rows.begin(), tally.bad_rows.end());
+    std::vector<BadRow> rows;
+    for (const BadRow& row : tally.bad_rows) {
+        const bool same = !rows.empty() && std::tie(rows.back().batch, rows.back().head, rows.back().row) ==
+                                               std::tie(row.batch, row.head, row.row);
+        if (same) {
+            rows.back().elements += row.elements;
+        } else {
+            rows.push_back(row);
+        }
+    }
+    tally.bad_rows = std::move(rows);
+}
+
+void merge(const StageTally& part, const CompareOptions& options, StageTally& whole) {
+    whole.tiles += part.tiles;
+    whole.tiles_missing += part.tiles_missing;
+    whole.compared += part.compared;
+    whole.outside += part.outside;
+    whole.nan += part.nan;
+    whole.infinite += part.infinite;
+    whole.unwritten += part.unwritten;
+    whole.conflicting += part.conflicting;
+    whole.inherited += part.inherited;
+    whole.max_abs = std::max(whole.max_abs, part.max_abs);
+    whole.max_ulp = std::max(whole.max_ulp, part.max_ulp);
+    merge_first(part.first, whole.first);
+    merge_first(part.first_nan, whole.first_nan);
+    merge_first(part.first_infinite, whole.first_infinite);
+    merge_first(part.first_unwritten, whole.first_unwritten);
+    for (const Element& element : part.worst) keep_worst(element, options.top, whole.worst);
+    whole.bad_rows.insert(whole.bad_rows.end(), part.bad_rows.begin(), part.bad_rows.end());
+}
+
+}  // namespace tilescope
