@@ -4,13 +4,16 @@
 // saves it; without it every member is empty, so the same host code compiles to nothing.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
-#ifdef DEBUG_DUMP
+#include "dump/recording.h"
 
+#ifdef DEBUG_DUMP
 #include <memory>
 
 #include "dump/captured_run.h"
+#endif
 
 namespace tilescope {
 
@@ -20,17 +23,25 @@ enum class SinkMemory {
     mapped   ///< host memory that the kernel writes through the bus; intact after a trap or an illegal access
 };
 
+struct CaptureOptions {
+    std::optional<Selection> selection;  ///< nullopt: the environment's, see selection_from_environment()
+    std::size_t max_bytes = std::size_t(4) << 30;
+    SinkMemory memory = SinkMemory::device;
+    Units units;
+    /// Device, compute capability, CUDA version and time are filled in where they are empty.
+    Provenance provenance;
+};
+
+// The two classes have different names for the linker: a program may hold code compiled either way.
+#ifdef DEBUG_DUMP
+inline namespace hooks_on {
+
 class Capture {
  public:
-    struct Options {
-        Selection selection = selection_from_environment();
-        std::size_t max_bytes = std::size_t(4) << 30;
-        SinkMemory memory = SinkMemory::device;
-        Units units;
-        Provenance provenance;
-    };
+    using Options = CaptureOptions;
 
-    /// Allocates and fills the sink's memory. Errors: Error when it cannot.
+    /// Allocates and fills the sink's memory on the current device.
+    /// Errors: Error when there is no such memory, and those of CapturePlan.
     Capture(const Problem& problem, Options options);
     explicit Capture(const Problem& problem) : Capture(problem, Options()) {}
     ~Capture();
@@ -39,17 +50,18 @@ class Capture {
     /// The kernel's last argument.
     Sink sink() const;
 
-    /// Keeps a copy of the inputs, from device pointers to contiguous [batch][heads or
-    /// heads_kv][seqlen][head_dim].
+    /// Keeps a copy of the inputs, from pointers to contiguous [batch][heads or heads_kv][seqlen][head_dim]
+    /// of the problem's dtypes. A device error ends up in the recording, not in an exception.
     void inputs(const void* q, const void* k, const void* v);
-    /// Merges the kernel's output buffers, device pointers to contiguous [batch][heads][seqlen_q](,
-    /// [head_dim_v]); lse is float32 and may be null. Called after the kernel.
+    /// Merges the kernel's output buffers as CapturedRun::merge_output does, from pointers to contiguous
+    /// [batch][heads][seqlen_q](, [head_dim_v]) of dtype_o and float32; lse may be null. Called after the
+    /// kernel, for which it waits. A device error ends up in the recording.
     void outputs(const void* o, const float* lse);
 
     /// Waits for the device, and takes what the hooks wrote. A device error ends up in the recording, not in
-    /// an exception.
+    /// an exception: everything is unwritten then, unless the sink's memory is mapped.
     CapturedRun finish();
-    /// finish(), then write_recording(path).
+    /// finish(), then write_recording(path). Errors: those of write_recording.
     void save(const std::string& path);
 
  private:
@@ -57,22 +69,23 @@ class Capture {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tilescope
+}  // namespace hooks_on
 
 #else
-
-namespace tilescope {
-
-struct Problem;
+inline namespace hooks_off {
 
 class Capture {
  public:
+    using Options = CaptureOptions;
+
     explicit Capture(const Problem&) {}
+    Capture(const Problem&, const Options&) {}
     void inputs(const void*, const void*, const void*) {}
     void outputs(const void*, const float*) {}
     void save(const std::string&) {}
 };
 
-}  // namespace tilescope
-
+}  // namespace hooks_off
 #endif
+
+}  // namespace tilescope

@@ -123,12 +123,10 @@ void CapturePlan::write_head() {
     copy(kv_tile_slots_offset_, kv_tile_slots_);
 }
 
-std::vector<std::byte> CapturePlan::unwritten_memory() const {
-    std::vector<std::byte> memory(bytes_);
-    std::ranges::copy(head_, memory.begin());
-    auto* words = reinterpret_cast<std::uint32_t*>(memory.data() + head_.size());
+void CapturePlan::fill_unwritten(std::byte* memory) const {
+    std::ranges::copy(head_, memory);
+    auto* words = reinterpret_cast<std::uint32_t*>(memory + head_.size());
     std::fill(words, words + (bytes_ - head_.size()) / sizeof(std::uint32_t), unwritten_bits);
-    return memory;
 }
 
 Sink CapturePlan::sink(std::byte* base) const {

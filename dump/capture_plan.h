@@ -32,8 +32,8 @@ class CapturePlan {
     const std::vector<std::byte>& head() const { return head_; }
     std::size_t head_bytes() const { return head_.size(); }
 
-    /// A block of host memory, filled as described at head().
-    std::vector<std::byte> unwritten_memory() const;
+    /// Fills host memory of bytes() bytes as described at head().
+    void fill_unwritten(std::byte* memory) const;
 
     /// The sink of a memory block at `base`; nothing is read or written through `base`.
     Sink sink(std::byte* base) const;

@@ -79,6 +79,14 @@ bool same_value(float a, float b) {
 
 }  // namespace
 
+std::size_t input_bytes(const Problem& problem, Input input) {
+    return input_shape(problem, input).bytes(problem.batch);
+}
+
+std::size_t output_bytes(const Problem& problem, Stage stage, Dtype dtype) {
+    return output_shape(problem, stage, dtype).bytes(problem.batch);
+}
+
 CapturedRun::CapturedRun(CapturePlan plan, std::vector<std::byte> memory, Units units, Provenance provenance,
                          InputArrays inputs)
     : plan_(std::move(plan)),
@@ -92,8 +100,7 @@ CapturedRun::CapturedRun(CapturePlan plan, std::vector<std::byte> memory, Units 
         {Input::q, "input q"}, {Input::k, "input k"}, {Input::v, "input v"}};
     for (const auto& [input, input_name] : names) {
         if (no_inputs) break;
-        const std::size_t expected = input_shape(plan_.problem(), input).bytes(plan_.problem().batch);
-        require_bytes(input_name, array_of(inputs_, input).size(), expected);
+        require_bytes(input_name, array_of(inputs_, input).size(), input_bytes(problem(), input));
     }
     sink_ = plan_.sink(memory_.data());
     capture_.selection = plan_.selection();
@@ -143,8 +150,8 @@ void CapturedRun::merge_output(Stage stage, Dtype dtype, std::span<const std::by
         throw Error("stage " + std::string(stage_info(stage).name) + " is not an output", where,
                     "merge o or lse");
     }
-    const ArrayShape shape = output_shape(problem(), stage, dtype);
-    require_bytes("output " + std::string(stage_info(stage).name), bits.size(), shape.bytes(problem().batch));
+    require_bytes("output " + std::string(stage_info(stage).name), bits.size(),
+                  output_bytes(problem(), stage, dtype));
     for (std::int64_t slot = 0; slot < plan_.capacity(stage); ++slot) merge_tile(stage, slot, dtype, bits);
 
     unsigned long long without_room = 0;

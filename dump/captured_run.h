@@ -20,6 +20,11 @@ struct InputArrays {
     std::vector<std::byte> v;
 };
 
+/// Bytes of an array that the kernel reads or writes: the whole input, or the whole output o or lse in
+/// `dtype`.
+std::size_t input_bytes(const Problem& problem, Input input);
+std::size_t output_bytes(const Problem& problem, Stage stage, Dtype dtype);
+
 /// A finished capture in host memory, as a Recording: what file_writer stores.
 class CapturedRun final : public Recording {
  public:
