@@ -114,6 +114,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except Unjudged as error:
+    except (Unjudged, OSError, ValueError, KeyError) as error:
         print(f"judge.py: {error}", file=sys.stderr)
         sys.exit(2)

@@ -2,15 +2,19 @@ include(GoogleTest)
 
 # tilescope_test(NAME LABEL cpu|gpu|view SOURCES ... LIBS ...)
 # A GoogleTest program whose tests carry the label. A test that calls GTEST_SKIP is shown as skipped.
+# Programs that need a GPU are named *_gpu_test: ./dev gpu finds them by that where CMake is missing.
 function(tilescope_test name)
   cmake_parse_arguments(arg "" "LABEL" "SOURCES;LIBS" ${ARGN})
+  if(arg_LABEL STREQUAL "gpu" AND NOT name MATCHES "_gpu_test$")
+    message(FATAL_ERROR "${name}: tests with the label gpu are in a program named *_gpu_test; rename it")
+  endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${arg_LABEL} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+    PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300 SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
 
-# tilescope_script_test(NAME LABEL cpu|gpu|view COMMAND ...)
+# tilescope_script_test(NAME LABEL cpu|gpu|view [TIMEOUT seconds] COMMAND ...)
 # A script; exit 77 means skipped.
 function(tilescope_script_test name)
   cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "COMMAND" ${ARGN})

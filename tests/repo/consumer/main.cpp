@@ -1,0 +1,41 @@
+// What a project of its own does with the installed libraries: hooks a function, records it, saves the
+// recording and reads it back.
+
+#define DEBUG_DUMP
+#include "scale_rows.h"
+
+#include <array>
+#include <cstdio>
+#include <span>
+
+#include "dump/captured_run.h"
+#include "dump/file_reader.h"
+#include "dump/file_writer.h"
+
+void scale_rows(const float* x, int rows, int cols, float scale, float* s);
+
+int main() {
+    constexpr int rows = 4;
+    constexpr int cols = 4;
+    std::array<float, rows * cols> x{};
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = float(i);
+    std::array<float, rows * cols> expected{};
+    scale_rows(x.data(), rows, cols, 0.5f, expected.data());
+
+    tilescope::Problem problem;
+    problem.seqlen_q = problem.block_m = rows;
+    problem.seqlen_kv = problem.block_n = cols;
+    tilescope::CapturePlan plan(problem, tilescope::Selection(), 1 << 20);
+    std::vector<std::byte> memory = plan.unwritten_memory();
+    std::array<float, rows * cols> hooked{};
+    scale_rows(x.data(), rows, cols, 0.5f, hooked.data(), plan.sink(memory.data()));
+
+    const tilescope::CapturedRun run(plan, std::move(memory), {}, {}, {});
+    tilescope::write_recording("consumer.h5", run);
+    std::array<float, rows * cols> recorded{};
+    const bool read = tilescope::open_recording("consumer.h5")->read_tile(tilescope::Stage::s, {}, recorded);
+
+    const bool same = read && hooked == expected && recorded == expected && expected[15] == 7.5f;
+    std::puts(same ? "the recording holds what the function computed" : "the recording differs");
+    return same ? 0 : 1;
+}
