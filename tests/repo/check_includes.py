@@ -35,13 +35,15 @@ LIBRARIES = {
 }
 
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+ANOTHER_PROJECT = "tests/repo/consumer/*"
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 
 def find_sources(root):
     folders = {pattern.split("/")[0] for _, patterns, _, _ in MODULES for pattern in patterns}
-    return sorted(path.relative_to(root).as_posix() for folder in folders
-                  for path in (root / folder).rglob("*") if path.suffix in SUFFIXES)
+    paths = (path.relative_to(root).as_posix() for folder in folders
+             for path in (root / folder).rglob("*") if path.suffix in SUFFIXES)
+    return sorted(path for path in paths if not fnmatch.fnmatch(path, ANOTHER_PROJECT))
 
 
 def module_of(path):
