@@ -11,8 +11,11 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #define TILESCOPE_HOST_DEVICE __host__ __device__
+// Inlined into unrolled loops, hooks would make kernels several times slower to compile.
+#define TILESCOPE_OUT_OF_LINE __noinline__
 #else
 #define TILESCOPE_HOST_DEVICE
+#define TILESCOPE_OUT_OF_LINE
 #endif
 
 namespace tilescope {
@@ -132,9 +135,9 @@ TILESCOPE_HOST_DEVICE inline void hook_store(const HookTile& tile, unsigned row,
 }
 
 /// Records one element of a tile at its place in the tile.
-template <class T>
-TILESCOPE_HOST_DEVICE inline void hook_value(const HookBlock& block, Stage stage, int kv_tile, int row,
-                                             int col, const T& value) {
+TILESCOPE_HOST_DEVICE TILESCOPE_OUT_OF_LINE inline void hook_element(const HookBlock& block, Stage stage,
+                                                                     int kv_tile, int row, int col,
+                                                                     float value) {
     const SinkStage& room = block.sink->stages[int(stage)];
     if (room.words == nullptr) return;
     if (unsigned(row) >= room.rows || unsigned(col) >= room.cols) {
@@ -147,7 +150,13 @@ TILESCOPE_HOST_DEVICE inline void hook_value(const HookBlock& block, Stage stage
         hook_count(tile.lost, 1ull);
         return;
     }
-    hook_store(tile, unsigned(row), unsigned(col), hook_float(value));
+    hook_store(tile, unsigned(row), unsigned(col), value);
+}
+
+template <class T>
+TILESCOPE_HOST_DEVICE inline void hook_value(const HookBlock& block, Stage stage, int kv_tile, int row,
+                                             int col, const T& value) {
+    hook_element(block, stage, kv_tile, row, col, hook_float(value));
 }
 
 /// Records the calling thread's share of a tile in shared or global memory: every `threads`-th element from
