@@ -1,0 +1,32 @@
+#ifdef DEBUG_DUMP
+#error "this test is about code that is compiled without DEBUG_DUMP"
+#endif
+
+#include "dump/hook.h"
+
+#include <gtest/gtest.h>
+
+// The header declares nothing then: these names are free.
+namespace tilescope {
+enum class Sink { mine };
+enum class Stage { mine };
+enum class HookBlock { mine };
+}  // namespace tilescope
+
+namespace {
+
+/// The arguments of the hooks name nothing that exists.
+int kernel(int x TILESCOPE_SINK_PARAM(no_such_sink)) {
+    TILESCOPE_BLOCK(no_such_sink, no_such_batch, no_such_head, no_such_q_block);
+    if (x > 0) TILESCOPE_VALUE(no_such_stage, no_such_tile, no_such_row, no_such_col, no_such_value());
+    for (int i = 0; i < x; ++i) TILESCOPE_TILE(no_such_stage, 0, no_such_data, 1, i, x);
+    return x + 1;
+}
+
+TEST(HookOff, VanishesWithItsArguments) {
+    EXPECT_EQ(kernel(41 TILESCOPE_SINK_ARG(no_such_sink)), 42);
+    int (*const pointer)(int) = kernel;
+    EXPECT_EQ(pointer(1), 2) << "the parameter list is that of the plain kernel";
+}
+
+}  // namespace

@@ -1,0 +1,336 @@
+#define DEBUG_DUMP
+#include "dump/hook.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "dump/capture_plan.h"
+#include "dump/captured_run.h"
+#include "tests/dump/small_problem.h"
+
+namespace tilescope {
+namespace {
+
+/// A type of the kernel's own: 16-bit integers that stand for halves.
+namespace fixed_point {
+struct Half {
+    std::int16_t twice;
+};
+float hook_float(Half value) {
+    return float(value.twice) / 2;
+}
+}  // namespace fixed_point
+
+struct Host {
+    explicit Host(const char* selection, std::size_t max_bytes = std::size_t(1) << 30,
+                  const Problem& problem = test::small_problem())
+        : plan(problem, parse_selection(selection, "test"), max_bytes), memory(plan.bytes()) {
+        plan.fill_unwritten(memory.data());
+        sink = plan.sink(memory.data());
+    }
+    CapturedRun finish() const { return CapturedRun(plan, memory, Units(), Provenance(), {}); }
+
+    CapturePlan plan;
+    std::vector<std::byte> memory;
+    Sink sink;
+};
+
+/// A number that no other element of the run has, exact in float32.
+float value_of(Stage stage, const TileId& tile, std::int64_t row, std::int64_t col) {
+    std::int64_t number = std::int64_t(stage);
+    number = number * 2 + tile.batch;
+    number = number * 6 + tile.head;
+    number = number * 3 + tile.q_block;
+    number = number * 3 + tile.kv_tile;
+    number = number * 5 + row;
+    number = number * 8 + col;
+    return float(number);
+}
+
+/// Plays one thread of a thread block: every stage, whole tiles with their padding.
+void play_block(int batch, int head, int q_block, int thread, int threads TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK(sink, batch, head, q_block);
+    const TileId block = {batch, head, q_block, 0};
+    const auto tile_data = [](Stage stage, const TileId& tile, int rows, int cols, int ld) {
+        std::vector<float> data(std::size_t(rows * ld), -1.0f);
+        for (int row = 0; row < rows; ++row) {
+            for (int col = 0; col < cols; ++col) {
+                data[std::size_t(row * ld + col)] = value_of(stage, tile, row, col);
+            }
+        }
+        return data;
+    };
+    TILESCOPE_TILE(q, 99, tile_data(Stage::q, block, 4, 8, 11).data(), 11, thread, threads);
+    for (int t = 0; t < 3; ++t) {
+        const TileId tile = {batch, head, q_block, t};
+        TILESCOPE_TILE(k, t, tile_data(Stage::k, tile, 5, 8, 8).data(), 8, thread, threads);
+        TILESCOPE_TILE(v, t, tile_data(Stage::v, tile, 5, 7, 9).data(), 9, thread, threads);
+        TILESCOPE_TILE(acc, t, tile_data(Stage::acc, tile, 4, 7, 7).data(), 7, thread, threads);
+        for (int row = thread; row < 4; row += threads) {
+            for (int col = 0; col < 5; ++col) {
+                TILESCOPE_VALUE(s, t, row, col, value_of(Stage::s, tile, row, col));
+                TILESCOPE_VALUE(p, t, row, col, value_of(Stage::p, tile, row, col));
+            }
+            TILESCOPE_VALUE(m, t, row, 0, value_of(Stage::m, tile, row, 0));
+            TILESCOPE_VALUE(l, t, row, 0, value_of(Stage::l, tile, row, 0));
+        }
+    }
+    TILESCOPE_TILE(o, -5, tile_data(Stage::o, block, 4, 7, 7).data(), 7, thread, threads);
+    for (int row = thread; row < 4; row += threads) {
+        TILESCOPE_VALUE(lse, 3, row, 0, value_of(Stage::lse, block, row, 0));
+    }
+}
+
+void play_all_blocks(const Sink& sink, int thread, int threads) {
+    for (int batch = 0; batch < 2; ++batch) {
+        for (int head = 0; head < 6; ++head) {
+            for (int q_block = 0; q_block < 3; ++q_block) {
+                play_block(batch, head, q_block, thread, threads TILESCOPE_SINK_ARG(sink));
+            }
+        }
+    }
+}
+
+/// Every tile that is selected and has room holds its numbers, and nothing else. Returns elements compared.
+std::int64_t expect_played(const Host& host) {
+    const CapturedRun run = host.finish();
+    const Problem& problem = run.problem();
+    std::int64_t compared = 0;
+    for (const StageInfo& info : all_stages()) {
+        for (std::int64_t index = 0; index < tile_count(problem, info.stage); ++index) {
+            const TileId tile = tile_at(problem, info.stage, index);
+            const std::int64_t slot = host.plan.tile_slot(info.stage, tile);
+            const bool kept = slot >= 0 && slot < host.plan.capacity(info.stage);
+            EXPECT_EQ(run.has_tile(info.stage, tile), kept) << info.name;
+            if (!kept) continue;
+            const TileShape shape = tile_shape(problem, info.stage);
+            const TileShape extent = tile_extent(problem, info.stage, tile);
+            std::vector<float> values(std::size_t(shape.elements()));
+            run.read_tile(info.stage, tile, values);
+            for (std::int64_t i = 0; i < shape.elements(); ++i) {
+                const std::int64_t row = i / shape.cols;
+                const std::int64_t col = i % shape.cols;
+                const float value = values[std::size_t(i)];
+                if (row < extent.rows && col < extent.cols) {
+                    EXPECT_EQ(value, value_of(info.stage, tile, row, col)) << info.name;
+                    ++compared;
+                } else {
+                    EXPECT_TRUE(is_unwritten(value)) << info.name << ": padding was written";
+                }
+            }
+        }
+        const StageCapture& capture = run.capture().stages[std::size_t(info.stage)];
+        EXPECT_TRUE(capture.conflicts.empty()) << info.name;
+        EXPECT_EQ(capture.elements_out_of_range, 0) << info.name;
+    }
+    return compared;
+}
+
+/// Elements of all tiles of all stages inside the tensors of the small problem.
+constexpr std::int64_t all_elements =
+    12 * (10 * 8 + 3 * 13 * 8 + 3 * 13 * 7 + 2 * 10 * 13 + 2 * 3 * 10 + 3 * 10 * 7 + 10 * 7 + 10);
+
+TEST(Hook, PlacesEveryStage) {
+    Host host("");
+    play_all_blocks(host.sink, 0, 1);
+    EXPECT_EQ(expect_played(host), all_elements);
+}
+
+TEST(Hook, SharesTilesOutOverThreads) {
+    for (const int threads : {2, 3, 32, 1000}) {
+        Host host("");
+        for (int thread = threads - 1; thread >= 0; --thread) play_all_blocks(host.sink, thread, threads);
+        EXPECT_EQ(expect_played(host), all_elements) << threads;
+    }
+}
+
+TEST(Hook, ThreadsWriteAtOnce) {
+    Host host("");
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 8; ++thread) {
+        threads.emplace_back([&host, thread] { play_all_blocks(host.sink, thread, 8); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(expect_played(host), all_elements);
+}
+
+TEST(Hook, WritingTheSameTwiceIsNoConflict) {
+    Host host("");
+    for (int repeat = 0; repeat < 2; ++repeat) play_all_blocks(host.sink, 0, 1);
+    EXPECT_EQ(expect_played(host), all_elements);
+}
+
+TEST(Hook, IgnoresWhatIsNotSelected) {
+    Host host("batch=1:head=0,4:q_block=1-:kv_tile=0,2:stage=q,k,s");
+    play_all_blocks(host.sink, 0, 1);
+    // 2 heads; 6 of the queries, 8 of the keys.
+    EXPECT_EQ(expect_played(host), 2 * (6 * 8 + 2 * 8 * 8 + 6 * 8));
+    const CapturedRun run = host.finish();
+    for (const StageCapture& capture : run.capture().stages) EXPECT_EQ(capture.elements_dropped, 0);
+}
+
+TEST(Hook, CountsWhatHasNoRoom) {
+    for (const int threads : {1, 5}) {
+        Host host("stage=k,m", 256 + sizeof(SinkCounters) + 39 * 4 + 100 * 41 * 4);
+        ASSERT_EQ(host.plan.capacity(Stage::k), 100);
+        ASSERT_EQ(host.plan.capacity(Stage::m), 0);
+        for (int thread = 0; thread < threads; ++thread) play_all_blocks(host.sink, thread, threads);
+        const std::int64_t kept = expect_played(host);
+        const CapturedRun run = host.finish();
+        EXPECT_EQ(run.capture().stages[int(Stage::k)].elements_dropped, 12 * 3 * 13 * 8 - kept);
+        EXPECT_EQ(run.capture().stages[int(Stage::m)].elements_dropped, 12 * 3 * 10);
+        EXPECT_EQ(run.capture().stages[int(Stage::k)].dropped.size(), 8u);
+        EXPECT_EQ(run.capture().stages[int(Stage::m)].dropped.size(), 108u);
+    }
+}
+
+TEST(Hook, CountsWhatIsOutOfRange) {
+    Host host("stage=s,k,q");
+    const auto write = [&host](int batch, int head, int q_block, int kv_tile, int row, int col) {
+        TILESCOPE_BLOCK(host.sink, batch, head, q_block);
+        TILESCOPE_VALUE(s, kv_tile, row, col, 1.0f);
+    };
+    const int huge = 2147483647;
+    write(-1, 0, 0, 0, 0, 0);
+    write(2, 0, 0, 0, 0, 0);
+    write(0, 6, 0, 0, 0, 0);
+    write(0, 0, 3, 0, 0, 0);
+    write(0, 0, 0, 3, 0, 0);
+    write(0, 0, 0, -1, 0, 0);
+    write(0, 0, 0, 0, 4, 0);
+    write(0, 0, 0, 0, -1, 0);
+    write(0, 0, 0, 0, 0, 5);
+    write(0, 0, 0, 0, 0, -1);
+    write(huge, huge, huge, huge, huge, huge);
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::s)], 11u);
+
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    const float* unread = nullptr;
+    for (int thread = 0; thread < 3; ++thread) TILESCOPE_TILE(k, 3, unread, 8, thread, 3);
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::k)], 40u) << "a whole tile";
+    TILESCOPE_TILE(q, 0, unread, 8, 0, 0);
+    TILESCOPE_TILE(q, 0, unread, 8, -1, 32);
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::q)], 2u) << "no such thread";
+    EXPECT_FALSE(host.finish().has_stage(Stage::s));
+}
+
+TEST(Hook, ReadsNothingOutsideTheTensor) {
+    Host host("stage=k");
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    // The last KV tile has 3 keys: what a kernel owns there may end with them.
+    const std::vector<float> keys(3 * 8, 1.0f);
+    TILESCOPE_TILE(k, 2, keys.data(), 8, 0, 1);
+    EXPECT_TRUE(host.finish().has_tile(Stage::k, {0, 0, 0, 2}));
+    const float* unread = nullptr;
+    Host nothing("stage=s");
+    const HookBlock tilescope_other = {&nothing.sink, 0, 0, 0};
+    hook_tile(tilescope_other, Stage::k, 0, unread, 8, 0, 1);
+}
+
+TEST(Hook, CountsConflictsTileByTile) {
+    Host host("stage=m,l");
+    TILESCOPE_BLOCK(host.sink, 1, 5, 2);
+    for (const float value : {1.0f, 2.0f, 2.0f, 3.0f}) TILESCOPE_VALUE(m, 1, 0, 0, value);
+    TILESCOPE_VALUE(m, 1, 1, 0, 0.0f);
+    TILESCOPE_VALUE(m, 1, 1, 0, -0.0f);
+    TILESCOPE_VALUE(m, 2, 0, 0, 1.0f);
+    const CapturedRun run = host.finish();
+    const auto& conflicts = run.capture().stages[int(Stage::m)].conflicts;
+    ASSERT_EQ(conflicts.size(), 1u);
+    EXPECT_EQ(conflicts[0].tile, (TileId{1, 5, 2, 1}));
+    EXPECT_EQ(conflicts[0].elements, 3);
+    EXPECT_TRUE(run.capture().stages[int(Stage::l)].conflicts.empty());
+}
+
+TEST(Hook, CountsEveryRaceThatDiffers) {
+    Problem problem;
+    problem.seqlen_q = problem.block_m = 256;
+    problem.seqlen_kv = problem.block_n = 128;
+    Host host("stage=s", std::size_t(1) << 20, problem);
+    const auto write_all = [&host](float value) {
+        TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+        for (int row = 0; row < 256; ++row) {
+            for (int col = 0; col < 128; ++col) TILESCOPE_VALUE(s, 0, row, col, value);
+        }
+    };
+    std::thread first(write_all, 1.0f);
+    std::thread second(write_all, 2.0f);
+    first.join();
+    second.join();
+    const CapturedRun run = host.finish();
+    ASSERT_EQ(run.capture().stages[int(Stage::s)].conflicts.size(), 1u);
+    EXPECT_EQ(run.capture().stages[int(Stage::s)].conflicts[0].elements, 256 * 128);
+}
+
+TEST(Hook, KeepsNonFiniteValuesBitByBit) {
+    Host host("stage=s");
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    const std::uint32_t bits[] = {0x7fc00000u, 0xffc00001u, 0x7f800000u, 0xff800000u, 0x80000000u};
+    for (int col = 0; col < 5; ++col) TILESCOPE_VALUE(s, 0, 0, col, std::bit_cast<float>(bits[col]));
+    TILESCOPE_VALUE(s, 0, 1, 0, std::bit_cast<float>(unwritten_bits));
+    std::vector<float> values(20);
+    ASSERT_TRUE(host.finish().read_tile(Stage::s, TileId(), values));
+    for (std::size_t col = 0; col < 5; ++col) EXPECT_EQ(std::bit_cast<std::uint32_t>(values[col]), bits[col]);
+    EXPECT_TRUE(std::isnan(values[5]) && !is_unwritten(values[5])) << "written, although with the marker";
+}
+
+TEST(Hook, TakesTypesOfTheKernelsOwn) {
+    Host host("stage=p,l");
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    const std::vector<fixed_point::Half> tile(20, fixed_point::Half{5});
+    TILESCOPE_TILE(p, 0, tile.data(), 5, 0, 1);
+    TILESCOPE_VALUE(l, 0, 2, 0, fixed_point::Half{-3});
+    const CapturedRun run = host.finish();
+    std::vector<float> p(20);
+    ASSERT_TRUE(run.read_tile(Stage::p, TileId(), p));
+    EXPECT_EQ(p, std::vector<float>(20, 2.5f));
+    std::vector<float> l(4);
+    ASSERT_TRUE(run.read_tile(Stage::l, TileId(), l));
+    EXPECT_EQ(l[2], -1.5f);
+}
+
+TEST(Hook, SinkThatCapturesNothingIsHarmless) {
+    const Sink sink;
+    play_block(0, 0, 0, 0, 1 TILESCOPE_SINK_ARG(sink));
+}
+
+TEST(Hook, StaysInsideIntForTheLongestQuery) {
+    Problem problem;
+    problem.seqlen_q = 2147483647;
+    problem.block_m = 1 << 20;
+    Host host("q_block=2047:stage=m", std::size_t(64) << 20, problem);
+    TILESCOPE_BLOCK(host.sink, 0, 0, 2047);
+    const int last = (1 << 20) - 1;
+    TILESCOPE_VALUE(m, 0, last - 1, 0, 1.0f);
+    TILESCOPE_VALUE(m, 0, last, 0, 2.0f);  // query 2^31 - 1 is the first one beyond the end
+    std::vector<float> m(std::size_t(1) << 20);
+    ASSERT_TRUE(host.finish().read_tile(Stage::m, {0, 0, 2047, 0}, m));
+    EXPECT_EQ(m[std::size_t(last) - 1], 1.0f);
+    EXPECT_TRUE(is_unwritten(m[std::size_t(last)]));
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::m)], 0u);
+}
+
+TEST(Hook, StaysInsideIntForTheLongestKeys) {
+    Problem problem;
+    problem.seqlen_kv = 2147483647;
+    problem.block_n = 1 << 14;
+    Host host("kv_tile=131071:stage=s,k", std::size_t(64) << 20, problem);
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    const std::vector<float> keys(std::size_t(1) << 14, 3.0f);
+    TILESCOPE_TILE(s, 131071, keys.data(), 1 << 14, 0, 1);
+    TILESCOPE_TILE(k, 131071, keys.data(), 1, 0, 1);
+    const CapturedRun run = host.finish();
+    for (const Stage stage : {Stage::s, Stage::k}) {
+        std::vector<float> values(std::size_t(1) << 14);
+        ASSERT_TRUE(run.read_tile(stage, {0, 0, 0, 131071}, values));
+        EXPECT_EQ(values[(1 << 14) - 2], 3.0f);
+        EXPECT_TRUE(is_unwritten(values[(1 << 14) - 1]));
+    }
+}
+
+}  // namespace
+}  // namespace tilescope

@@ -1,0 +1,166 @@
+#include "dump/schema.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "dump/error.h"
+#include "tests/dump/small_problem.h"
+
+namespace tilescope {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+TEST(Schema, UnwrittenIsAQuietNanThatNoNarrowTypeDecodesTo) {
+    const float unwritten = std::bit_cast<float>(unwritten_bits);
+    EXPECT_TRUE(std::isnan(unwritten));
+    EXPECT_TRUE(is_unwritten(unwritten));
+    EXPECT_NE(unwritten_bits & 0x00400000u, 0u);
+    EXPECT_FALSE(is_unwritten(std::bit_cast<float>(unwritten_bits | 0x80000000u)));
+    EXPECT_FALSE(is_unwritten(std::numeric_limits<float>::quiet_NaN()));
+    EXPECT_FALSE(is_unwritten(0.0f));
+    for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2}) {
+        for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+            ASSERT_FALSE(is_unwritten(decode(dtype, bits)));
+        }
+    }
+}
+
+TEST(Schema, StagesAreInOrderOfComputation) {
+    const char* names[] = {"q", "k", "v", "s", "m", "p", "l", "acc", "o", "lse"};
+    for (int i = 0; i < stage_count; ++i) {
+        const StageInfo& info = all_stages()[std::size_t(i)];
+        EXPECT_EQ(int(info.stage), i);
+        EXPECT_EQ(info.name, names[i]);
+        EXPECT_EQ(&stage_info(Stage(i)), &info);
+        EXPECT_EQ(stage_from_name(names[i]), Stage(i));
+    }
+    EXPECT_EQ(stage_from_name("S"), std::nullopt);
+    EXPECT_EQ(stage_from_name(""), std::nullopt);
+}
+
+/// The table of the file layout: dims, then the chunk, for B=2 H=6 Sq=10 Skv=13 D=8 Dv=7, blocks 4 x 5.
+TEST(Schema, DatasetsHaveTheShapesOfTheFileLayout) {
+    struct Row {
+        Stage stage;
+        const char* dataset;
+        Dims dims;
+        Dims chunk;
+        TileShape tile;
+        Dims last_chunk;
+        TileShape last_extent;
+    };
+    const Row rows[] = {
+        {Stage::q, "/tiles/q", {2, 6, 10, 8}, {1, 1, 4, 8}, {4, 8}, {1, 5, 2, 0}, {2, 8}},
+        {Stage::k, "/tiles/k", {2, 6, 3, 13, 8}, {1, 1, 1, 5, 8}, {5, 8}, {1, 5, 2, 2, 0}, {3, 8}},
+        {Stage::v, "/tiles/v", {2, 6, 3, 13, 7}, {1, 1, 1, 5, 7}, {5, 7}, {1, 5, 2, 2, 0}, {3, 7}},
+        {Stage::s, "/tiles/s", {2, 6, 10, 13}, {1, 1, 4, 5}, {4, 5}, {1, 5, 2, 2}, {2, 3}},
+        {Stage::p, "/tiles/p", {2, 6, 10, 13}, {1, 1, 4, 5}, {4, 5}, {1, 5, 2, 2}, {2, 3}},
+        {Stage::m, "/tiles/m", {2, 6, 3, 10}, {1, 1, 1, 4}, {4, 1}, {1, 5, 2, 2}, {2, 1}},
+        {Stage::l, "/tiles/l", {2, 6, 3, 10}, {1, 1, 1, 4}, {4, 1}, {1, 5, 2, 2}, {2, 1}},
+        {Stage::acc, "/tiles/acc", {2, 6, 3, 10, 7}, {1, 1, 1, 4, 7}, {4, 7}, {1, 5, 2, 2, 0}, {2, 7}},
+        {Stage::o, "/outputs/o", {2, 6, 10, 7}, {1, 1, 4, 7}, {4, 7}, {1, 5, 2, 0}, {2, 7}},
+        {Stage::lse, "/outputs/lse", {2, 6, 10}, {1, 1, 4}, {4, 1}, {1, 5, 2}, {2, 1}},
+    };
+    const Problem problem = test::small_problem();
+    for (const Row& row : rows) {
+        SCOPED_TRACE(row.dataset);
+        EXPECT_EQ(stage_info(row.stage).dataset, row.dataset);
+        EXPECT_EQ(dataset_shape(problem, row.stage).dims, row.dims);
+        EXPECT_EQ(dataset_shape(problem, row.stage).chunk, row.chunk);
+        EXPECT_EQ(tile_shape(problem, row.stage), row.tile);
+        EXPECT_EQ(tile_extent(problem, row.stage, {0, 0, 0, 0}), row.tile);
+        const TileId last = tile_at(problem, row.stage, tile_count(problem, row.stage) - 1);
+        EXPECT_EQ(chunk_index(row.stage, last), row.last_chunk);
+        EXPECT_EQ(tile_extent(problem, row.stage, last), row.last_extent);
+    }
+}
+
+TEST(Schema, TilesOfAStageAreDistinctChunksInsideItsDataset) {
+    const Problem problem = test::small_problem();
+    for (const StageInfo& info : all_stages()) {
+        SCOPED_TRACE(info.name);
+        const DatasetShape shape = dataset_shape(problem, info.stage);
+        std::int64_t chunks = 1;
+        for (std::size_t i = 0; i < shape.dims.size(); ++i) {
+            chunks *= (shape.dims[i] + shape.chunk[i] - 1) / shape.chunk[i];
+        }
+        ASSERT_EQ(tile_count(problem, info.stage), chunks);
+        std::set<Dims> seen;
+        TileId previous = {-1, 0, 0, 0};
+        for (std::int64_t index = 0; index < chunks; ++index) {
+            const TileId tile = tile_at(problem, info.stage, index);
+            EXPECT_LT(previous, tile);
+            previous = tile;
+            const Dims chunk = chunk_index(info.stage, tile);
+            ASSERT_EQ(chunk.size(), shape.dims.size());
+            EXPECT_TRUE(seen.insert(chunk).second);
+            std::int64_t inside = 1;
+            for (std::size_t i = 0; i < chunk.size(); ++i) {
+                const std::int64_t first = chunk[i] * shape.chunk[i];
+                ASSERT_LT(first, shape.dims[i]);
+                inside *= std::min(shape.chunk[i], shape.dims[i] - first);
+            }
+            EXPECT_EQ(tile_extent(problem, info.stage, tile).elements(), inside);
+        }
+    }
+}
+
+TEST(Schema, HeadsShareKvHeadsInGroups) {
+    const Problem problem = test::small_problem();
+    const std::int64_t expected[] = {0, 0, 1, 1, 2, 2};
+    for (std::int64_t head = 0; head < 6; ++head) EXPECT_EQ(problem.head_kv(head), expected[head]);
+}
+
+struct BadProblem {
+    const char* what;
+    std::function<void(Problem&)> spoil;
+};
+
+TEST(Schema, ValidateNamesWhatIsWrong) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const double infinity = std::numeric_limits<double>::infinity();
+    const BadProblem bad_problems[] = {
+        {"batch is 0", [](Problem& p) { p.batch = 0; }},
+        {"heads is -1", [](Problem& p) { p.heads = -1; }},
+        {"heads_kv is 0", [](Problem& p) { p.heads_kv = 0; }},
+        {"seqlen_q is 1099511627776", [](Problem& p) { p.seqlen_q = std::int64_t(1) << 40; }},
+        {"seqlen_kv is 2147483648", [](Problem& p) { p.seqlen_kv = std::int64_t(1) << 31; }},
+        {"head_dim is -9223372036854775808",
+         [](Problem& p) { p.head_dim = std::numeric_limits<std::int64_t>::min(); }},
+        {"head_dim_v is 0", [](Problem& p) { p.head_dim_v = 0; }},
+        {"block_m is 0", [](Problem& p) { p.block_m = 0; }},
+        {"block_n is 0", [](Problem& p) { p.block_n = 0; }},
+        {"heads (6) is not a multiple of heads_kv (4)", [](Problem& p) { p.heads_kv = 4; }},
+        {"sm_scale", [](Problem& p) { p.sm_scale = 0; }},
+        {"sm_scale", [](Problem& p) { p.sm_scale = -1; }},
+        {"sm_scale", [=](Problem& p) { p.sm_scale = nan; }},
+        {"sm_scale", [=](Problem& p) { p.sm_scale = infinity; }},
+        {"logits_soft_cap", [](Problem& p) { p.logits_soft_cap = -1; }},
+        {"logits_soft_cap", [=](Problem& p) { p.logits_soft_cap = nan; }},
+        {"logits_soft_cap", [=](Problem& p) { p.logits_soft_cap = infinity; }},
+        {"the sizes ask for",
+         [](Problem& p) { p.batch = p.heads = p.seqlen_q = p.seqlen_kv = p.heads_kv = 1 << 30; }},
+        {"the sizes ask for",
+         [](Problem& p) { p.block_m = p.block_n = p.head_dim = std::numeric_limits<std::int32_t>::max(); }},
+    };
+    EXPECT_NO_THROW(validate(test::small_problem(), "run.h5"));
+    for (const BadProblem& bad : bad_problems) {
+        Problem problem = test::small_problem();
+        bad.spoil(problem);
+        try {
+            validate(problem, "run.h5");
+            ADD_FAILURE() << bad.what << " is accepted";
+        } catch (const Error& error) {
+            EXPECT_EQ(std::string(error.what()).find(std::string("run.h5: ") + bad.what), 0u) << error.what();
+        }
+    }
+}
+
+}  // namespace
+}  // namespace tilescope

@@ -1,0 +1,141 @@
+#include "dump/selection.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+
+#include "dump/error.h"
+
+namespace tilescope {
+namespace {
+
+constexpr std::int64_t open_end = std::numeric_limits<std::int64_t>::max();
+
+std::string error_of(const std::string& text) {
+    try {
+        parse_selection(text, "--select");
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "accepted";
+}
+
+TEST(Selection, ReadsEveryCoordinate) {
+    const Selection selection =
+        parse_selection("batch=0:head=1,3:q_block=0-3:kv_tile=2-:stage=s,p", "--select");
+    using Range = Ranges::Range;
+    EXPECT_EQ(selection.batch.ranges, (std::vector<Range>{{0, 0}}));
+    EXPECT_EQ(selection.head.ranges, (std::vector<Range>{{1, 1}, {3, 3}}));
+    EXPECT_EQ(selection.q_block.ranges, (std::vector<Range>{{0, 3}}));
+    EXPECT_EQ(selection.kv_tile.ranges, (std::vector<Range>{{2, open_end}}));
+    EXPECT_EQ(selection.stages, (std::vector<Stage>{Stage::s, Stage::p}));
+}
+
+TEST(Selection, SelectsTilesAndStages) {
+    const Selection selection = parse_selection("head=1,3:q_block=1-2:kv_tile=2-:stage=s,q", "--select");
+    EXPECT_TRUE(selection.selects(Stage::s, {5, 1, 2, 100}));
+    EXPECT_FALSE(selection.selects(Stage::s, {5, 2, 2, 100}));
+    EXPECT_FALSE(selection.selects(Stage::s, {5, 3, 3, 100}));
+    EXPECT_FALSE(selection.selects(Stage::s, {5, 3, 0, 100}));
+    EXPECT_FALSE(selection.selects(Stage::s, {5, 1, 2, 1}));
+    EXPECT_FALSE(selection.selects(Stage::p, {5, 1, 2, 100}));
+    EXPECT_TRUE(selection.selects(Stage::q, {5, 1, 2, 0})) << "q has no KV tile";
+    EXPECT_TRUE(selection.selects(Stage::q));
+    EXPECT_FALSE(selection.selects(Stage::lse));
+}
+
+TEST(Selection, EmptyTextSelectsEverything) {
+    const Selection selection = parse_selection("", "--select");
+    EXPECT_EQ(selection, Selection());
+    for (const StageInfo& info : all_stages()) {
+        EXPECT_TRUE(selection.selects(info.stage, {1000, 1000, 1000, 1000}));
+    }
+}
+
+TEST(Selection, TextReadsBack) {
+    for (const char* text :
+         {"", "batch=0", "head=1,3,7-9", "q_block=0-3:kv_tile=2-", "stage=q,k,v,s,m,p,l,acc,o,lse",
+          "batch=0:head=1,3:q_block=0-3:kv_tile=2-:stage=s,p", "kv_tile=9223372036854775806"}) {
+        const Selection selection = parse_selection(text, "--select");
+        EXPECT_EQ(to_string(selection), text);
+        EXPECT_EQ(parse_selection(to_string(selection), "--select"), selection) << text;
+    }
+    EXPECT_EQ(to_string(parse_selection("stage=s:batch=0-0", "--select")), "batch=0:stage=s");
+}
+
+struct BadText {
+    const char* text;
+    const char* what;
+    const char* what_to_do;
+};
+
+class SelectionBadText : public testing::TestWithParam<BadText> {};
+
+TEST_P(SelectionBadText, IsRefusedInOneHelpfulLine) {
+    const std::string message = error_of(GetParam().text);
+    EXPECT_NE(message.find("--select: "), std::string::npos) << message;
+    EXPECT_NE(message.find(GetParam().what), std::string::npos) << message;
+    EXPECT_NE(message.find(GetParam().what_to_do), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    EXPECT_LT(message.size(), 300u) << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Texts, SelectionBadText,
+    testing::Values(BadText{"batch", "clause 'batch' has no '='", "write for example batch=0"},
+                    BadText{":", "clause '' has no '='", "write for example"},
+                    BadText{"batch=0:", "clause '' has no '='", "write for example"},
+                    BadText{"batch=", "clause 'batch=' has no values", "write for example"},
+                    BadText{"stage=", "clause 'stage=' has no values", "write for example"},
+                    BadText{"=3", "there is no coordinate ''", "choose from batch, head, q_block"},
+                    BadText{"row=3", "there is no coordinate 'row'", "choose from batch, head, q_block"},
+                    BadText{"Batch=3", "there is no coordinate 'Batch'", "choose from batch"},
+                    BadText{"batch=0:batch=1", "'batch' is given twice", "join its values with commas"},
+                    BadText{"stage=s:stage=p", "'stage' is given twice", "join its values with commas"},
+                    BadText{"head=3-1", "range '3-1' in 'head=3-1' descends", "smaller number first"},
+                    BadText{"head=a", "'a' in 'head=a' is not a number", "write for example"},
+                    BadText{"head=1,", "'' in 'head=1,' is not a number", "write for example"},
+                    BadText{"head=-1", "'' in 'head=-1' is not a number", "write for example"},
+                    BadText{"head=1-2-3", "'2-3' in 'head=1-2-3' is not a number", "write for example"},
+                    BadText{"head=1 ", "'1 ' in 'head=1 ' is not a number", "write for example"},
+                    BadText{"head=+1", "'+1' in 'head=+1' is not a number", "write for example"},
+                    BadText{"head=0x1", "'0x1' in 'head=0x1' is not a number", "write for example"},
+                    BadText{"head=1=2", "'1=2' in 'head=1=2' is not a number", "write for example"},
+                    BadText{"head=9223372036854775808", "is too large", "below 2^63"},
+                    BadText{"stage=x", "there is no stage 'x'", "choose from q, k, v, s, m, p, l, acc"},
+                    BadText{"stage=s,", "there is no stage ''", "choose from q, k, v, s"},
+                    BadText{"he\nad=1", "there is no coordinate 'he?ad'", "choose from batch"}));
+
+TEST(Selection, LongTextIsShortenedInTheMessage) {
+    EXPECT_LT(error_of("head=" + std::string(100000, 'a')).size(), 300u);
+}
+
+class SelectionEnvironment : public testing::Test {
+ protected:
+    void TearDown() override { unsetenv("TILESCOPE_SELECT"); }
+};
+
+TEST_F(SelectionEnvironment, IsReadFromTheVariable) {
+    unsetenv("TILESCOPE_SELECT");
+    EXPECT_EQ(selection_from_environment(), Selection());
+    setenv("TILESCOPE_SELECT", "", 1);
+    EXPECT_EQ(selection_from_environment(), Selection());
+    setenv("TILESCOPE_SELECT", "head=2:stage=l", 1);
+    EXPECT_EQ(selection_from_environment(), parse_selection("head=2:stage=l", "test"));
+}
+
+TEST_F(SelectionEnvironment, ErrorsNameTheVariable) {
+    setenv("TILESCOPE_SELECT", "head=x", 1);
+    try {
+        selection_from_environment();
+        FAIL() << "accepted";
+    } catch (const Error& error) {
+        EXPECT_EQ(std::string(error.what()).find("environment variable TILESCOPE_SELECT: "), 0u)
+            << error.what();
+    }
+}
+
+}  // namespace
+}  // namespace tilescope
