@@ -1,1 +1,250 @@
+#include "dump/file_writer.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "dump/error.h"
+#include "dump/file_capture.h"
+#include "dump/file_driver.h"
+#include "dump/file_hdf5.h"
+#include "dump/file_layout.h"
+#include "dump/file_metadata.h"
+#include "dump/file_temporary.h"
+
+namespace tilescope {
+
+namespace {
+
+using hdf5::check;
+using hdf5::checked;
+using hdf5::Id;
+
+struct OutputFile {
+    Id id;
+    hdf5::DriverTarget target;
+
+    // HDF5 does not learn of failed writes; there is no point in going on after one.
+    void check_written() const {
+        if (target.error != 0) throw hdf5::Failure();
+    }
+};
+
+void create_file(OutputFile& file, const TemporaryFile& temporary) {
+    file.target.descriptor = temporary.descriptor();
+    const Id access = checked(H5Pcreate(H5P_FILE_ACCESS));
+    if (!hdf5::set_driver(access.get(), file.target)) throw hdf5::Failure();
+    // Checksums on all metadata, and a chunk index that grows with the tiles written, not with the tiles
+    // declared; read by HDF5 1.10 and everything since.
+    check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110));
+    const Id creation = hdf5::creation_properties(H5P_FILE_CREATE);
+    file.id = checked(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
+}
+
+std::vector<hsize_t> sizes_of(std::span<const std::int64_t> values) {
+    return {values.begin(), values.end()};
+}
+
+Id create_tiles(hid_t file, const Problem& problem, const StageInfo& info) {
+    const DatasetShape shape = dataset_shape(problem, info.stage);
+    const std::vector<hsize_t> dims = sizes_of(shape.dims);
+    const std::vector<hsize_t> chunk = sizes_of(shape.chunk);
+    // HDF5 allows a chunk that is longer than its dataset only where the dataset could grow. It also picks
+    // the chunk index by this: with two or more such dimensions, a tree of the chunks that exist.
+    const std::vector<hsize_t> growing(dims.size(), H5S_UNLIMITED);
+    const int rank = static_cast<int>(dims.size());
+    const Id space = checked(H5Screate_simple(rank, dims.data(), growing.data()));
+    const Id type = hdf5::element_type(Dtype::f32);
+    const Id properties = hdf5::creation_properties(H5P_DATASET_CREATE);
+    check(H5Pset_chunk(properties.get(), rank, chunk.data()));
+    check(H5Pset_fill_value(properties.get(), type.get(), &unwritten_bits));
+    return checked(H5Dcreate2(file, std::string(info.dataset).c_str(), type.get(), space.get(), H5P_DEFAULT,
+                              properties.get(), H5P_DEFAULT));
+}
+
+std::int64_t count_unwritten(std::span<const float> values, const TileShape& tile, const TileShape& extent) {
+    std::int64_t count = 0;
+    for (std::int64_t row = 0; row < extent.rows; ++row) {
+        const std::span<const float> inside =
+            values.subspan(static_cast<std::size_t>(row * tile.cols), static_cast<std::size_t>(extent.cols));
+        count += std::ranges::count_if(
+            inside, [](float value) { return std::bit_cast<std::uint32_t>(value) == unwritten_bits; });
+    }
+    return count;
+}
+
+// Calls visit(tile) for each selected tile, in order (batch, head, q_block, kv_tile).
+template <class Visit>
+void for_each_selected(const Problem& problem, Stage stage, const Selection& selection, Visit visit) {
+    if (!selection.selects(stage)) return;
+    const std::int64_t kv_tiles = stage_info(stage).per_kv_tile ? problem.kv_tiles() : 1;
+    TileId tile;
+    for (tile.batch = 0; tile.batch < problem.batch; ++tile.batch) {
+        if (!selection.batch.contains(tile.batch)) continue;
+        for (tile.head = 0; tile.head < problem.heads; ++tile.head) {
+            if (!selection.head.contains(tile.head)) continue;
+            for (tile.q_block = 0; tile.q_block < problem.q_blocks(); ++tile.q_block) {
+                if (!selection.q_block.contains(tile.q_block)) continue;
+                for (tile.kv_tile = 0; tile.kv_tile < kv_tiles; ++tile.kv_tile) {
+                    if (selection.selects(stage, tile)) visit(tile);
+                }
+            }
+        }
+    }
+}
+
+std::int64_t count_selected(const Ranges& ranges, std::int64_t size) {
+    std::int64_t count = 0;
+    for (std::int64_t value = 0; value < size; ++value) count += ranges.contains(value);
+    return count;
+}
+
+std::int64_t count_selected(const Problem& problem, Stage stage, const Selection& selection) {
+    if (!selection.selects(stage)) return 0;
+    return count_selected(selection.batch, problem.batch) * count_selected(selection.head, problem.heads) *
+           count_selected(selection.q_block, problem.q_blocks()) *
+           (stage_info(stage).per_kv_tile ? count_selected(selection.kv_tile, problem.kv_tiles()) : 1);
+}
+
+void write_stored_tiles(const OutputFile& file, hid_t dataset, const Recording& recording, Stage stage,
+                        hdf5::StageCounts& counts) {
+    const Problem& problem = recording.problem();
+    const TileShape shape = tile_shape(problem, stage);
+    const std::vector<std::int64_t> chunk = dataset_shape(problem, stage).chunk;
+    const Selection selection = recording.capture().selection.value_or(Selection());
+    std::vector<float> values(static_cast<std::size_t>(shape.elements()));
+    for_each_selected(problem, stage, selection, [&](const TileId& tile) {
+        if (!recording.read_tile(stage, tile, values)) return;
+        ++counts.tiles_written;
+        counts.elements_unwritten += count_unwritten(values, shape, tile_extent(problem, stage, tile));
+        std::vector<hsize_t> offset = sizes_of(chunk_index(stage, tile));
+        for (std::size_t i = 0; i < offset.size(); ++i) offset[i] *= static_cast<hsize_t>(chunk[i]);
+        check(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, offset.data(), values.size() * sizeof(float),
+                             values.data()));
+        file.check_written();
+    });
+}
+
+hdf5::StageCounts write_stage(const OutputFile& file, const Recording& recording, const StageInfo& info) {
+    const Problem& problem = recording.problem();
+    const Id dataset = create_tiles(file.id.get(), problem, info);
+    hdf5::write_stage_units(dataset.get(), info.stage, recording.units());
+    if (layout::is_output(info.stage)) {
+        hdf5::write_dtype(dataset.get(), layout::output_dtype(problem, info.stage));
+    }
+    hdf5::StageCounts counts;
+    if (recording.has_stage(info.stage)) {
+        write_stored_tiles(file, dataset.get(), recording, info.stage, counts);
+    }
+    const std::optional<Selection>& selection = recording.capture().selection;
+    counts.tiles_selected =
+        selection ? count_selected(problem, info.stage, *selection) : counts.tiles_written;
+    return counts;
+}
+
+// The bits of `values` in `dtype`, which must hold each of them exactly.
+void encode_exactly(Dtype dtype, std::span<const float> values, std::span<std::byte> bits,
+                    const std::string& where) {
+    const auto bytes = static_cast<std::size_t>(dtype_info(dtype).bytes);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::uint32_t element = encode(dtype, values[i]);
+        const float stored = decode(dtype, element);
+        if (std::bit_cast<std::uint32_t>(stored) != std::bit_cast<std::uint32_t>(values[i]) &&
+            !(std::isnan(stored) && std::isnan(values[i]))) {
+            throw Error(
+                "holds " + std::to_string(values[i]) + ", which is no " + std::string(dtype_info(dtype).name),
+                where, "declare the dtype that the kernel read");
+        }
+        std::memcpy(&bits[i * bytes], &element, bytes);
+    }
+}
+
+void write_input(const OutputFile& file, const Recording& recording, const layout::InputInfo& info) {
+    const Problem& problem = recording.problem();
+    const Dtype dtype = problem.*info.dtype;
+    const std::int64_t rows = problem.*info.seqlen;
+    const std::int64_t cols = problem.*info.head_dim;
+    const hsize_t dims[4] = {static_cast<hsize_t>(problem.batch), static_cast<hsize_t>(problem.*info.heads),
+                             static_cast<hsize_t>(rows), static_cast<hsize_t>(cols)};
+    const Id space = checked(H5Screate_simple(4, dims, nullptr));
+    const Id type = hdf5::element_type(dtype);
+    const Id properties = hdf5::creation_properties(H5P_DATASET_CREATE);
+    const Id dataset = checked(H5Dcreate2(file.id.get(), info.dataset, type.get(), space.get(), H5P_DEFAULT,
+                                          properties.get(), H5P_DEFAULT));
+    hdf5::write_dtype(dataset.get(), dtype);
+
+    constexpr std::int64_t elements_at_once = std::int64_t(1) << 18;
+    const std::int64_t rows_at_once = std::clamp(elements_at_once / cols, std::int64_t(1), rows);
+    std::vector<float> values;
+    std::vector<std::byte> bits;
+    const std::string where = recording.name() + " input " + info.name;
+    for (std::int64_t row = 0, head = 0, batch = 0; batch < problem.batch;) {
+        const std::int64_t count = std::min(rows_at_once, rows - row);
+        values.resize(static_cast<std::size_t>(count * cols));
+        bits.resize(values.size() * static_cast<std::size_t>(dtype_info(dtype).bytes));
+        recording.read_input(info.input, batch, head, row, count, values);
+        encode_exactly(dtype, values, bits, where);
+        const hsize_t start[4] = {static_cast<hsize_t>(batch), static_cast<hsize_t>(head),
+                                  static_cast<hsize_t>(row), 0};
+        const hsize_t block[4] = {1, 1, static_cast<hsize_t>(count), static_cast<hsize_t>(cols)};
+        const Id memory = checked(H5Screate_simple(4, block, nullptr));
+        check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start, nullptr, block, nullptr));
+        // The same type on both sides: HDF5 moves the bits and converts nothing.
+        check(H5Dwrite(dataset.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, bits.data()));
+        file.check_written();
+        row += count;
+        if (row == rows) row = 0, ++head;
+        if (head == problem.*info.heads) head = 0, ++batch;
+    }
+}
+
+void write_contents(const OutputFile& file, const Recording& recording) {
+    hdf5::write_format(file.id.get(), recording.provenance());
+    {
+        const Id group = hdf5::create_group(file.id.get(), layout::path::problem);
+        hdf5::write_problem(group.get(), recording.problem(), recording.units());
+    }
+    for (const char* path : {layout::path::inputs, layout::path::tiles, layout::path::outputs}) {
+        hdf5::create_group(file.id.get(), path);
+    }
+    if (recording.has_inputs()) {
+        for (const layout::InputInfo& info : layout::all_inputs()) write_input(file, recording, info);
+    }
+    hdf5::CaptureCounts counts;
+    for (const StageInfo& info : all_stages()) {
+        counts[static_cast<std::size_t>(info.stage)] = write_stage(file, recording, info);
+    }
+    hdf5::write_capture(file.id.get(), recording.capture(), counts);
+    check(H5Fflush(file.id.get(), H5F_SCOPE_LOCAL));
+    hdf5::write_complete(file.id.get());
+}
+
+}  // namespace
+
+void write_recording(const std::string& path, const Recording& recording) {
+    validate(recording.problem(), recording.name());
+    TemporaryFile temporary(path);
+    std::string failure;
+    int error = 0;
+    {
+        const hdf5::Session session;
+        OutputFile file;
+        try {
+            create_file(file, temporary);
+            write_contents(file, recording);
+        } catch (const hdf5::Failure& failed) {
+            failure = failed.what();
+        }
+        file.id.close();
+        error = file.target.error;
+    }
+    if (error != 0) failure = std::strerror(error);
+    if (!failure.empty()) {
+        throw Error("cannot be written: " + failure, path, "free space on its disk or choose another file");
+    }
+    temporary.commit();
+}
+
+}  // namespace tilescope

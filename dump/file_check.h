@@ -1,0 +1,58 @@
+#pragma once
+
+// What is checked before anything of a stranger's file is read.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dump/dtype.h"
+#include "dump/file_hdf5.h"
+
+namespace tilescope::hdf5 {
+
+/// A file opened for reading, and what its name is called in messages.
+struct InputFile {
+    std::string path;
+    std::int64_t bytes = 0;
+    Id id;
+
+    std::string where(const std::string& object) const { return printable(path) + ":" + object; }
+};
+
+/// Opens a file. Errors: Error when it is no HDF5 file, or shorter than its superblock says.
+InputFile open_file(const std::string& path);
+
+/// A dataset whose declarations have been checked against the file.
+struct StoredDataset {
+    Id id;
+    std::string where;
+    Dtype dtype = Dtype::f32;         ///< how its elements are stored
+    std::vector<std::int64_t> dims;   ///< as expected
+    std::vector<std::int64_t> chunk;  ///< empty when contiguous
+    std::int64_t chunk_bytes = 0;     ///< 0 when contiguous
+    std::int64_t stored_bytes = 0;    ///< space that its elements take in the file; 0: nothing was stored
+};
+
+/// Opens the group at an absolute path; nullopt when there is none.
+/// Errors: Error for an object of another kind, and for a link that is not a hard link.
+std::optional<Id> open_group(const InputFile& file, const std::string& path);
+
+/// Opens the dataset at an absolute path; nullopt when there is none. Its elements may be stored as float32
+/// or as `dtype`; its dimensions must be `dims`.
+/// Errors: as open_group; and Error for a virtual or compact dataset, external storage, filters, another
+/// element type, other dimensions, or when it declares more than the file holds.
+std::optional<StoredDataset> open_dataset(const InputFile& file, const std::string& path, Dtype dtype,
+                                          std::span<const std::int64_t> dims);
+
+/// Opens a contiguous int64 table with `cols` columns and any number of rows; checks as above.
+struct StoredTable {
+    Id id;
+    std::string where;
+    std::int64_t rows = 0;
+};
+std::optional<StoredTable> open_table(const InputFile& file, const std::string& path, std::int64_t cols);
+
+}  // namespace tilescope::hdf5

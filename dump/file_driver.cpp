@@ -1,0 +1,159 @@
+#include "dump/file_driver.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <new>
+
+#if H5_VERSION_GE(1, 13, 2)
+#include <H5FDdevelop.h>
+#endif
+
+namespace tilescope::hdf5 {
+
+namespace {
+
+// HDF5 extends H5FD_t by placing it first.
+struct DriverFile {
+    H5FD_t base = {};
+    DriverTarget* target = nullptr;
+    haddr_t end_of_allocation = 0;
+    haddr_t end_of_file = 0;
+};
+
+DriverFile& file_of(H5FD_t* file) {
+    return *reinterpret_cast<DriverFile*>(file);
+}
+const DriverFile& file_of(const H5FD_t* file) {
+    return *reinterpret_cast<const DriverFile*>(file);
+}
+
+// The driver's part of a file access list is a pointer to the target. HDF5 copies it with malloc.
+void* copy_target(const void* from) {
+    void* copy = std::malloc(sizeof(DriverTarget*));
+    if (copy != nullptr) std::memcpy(copy, from, sizeof(DriverTarget*));
+    return copy;
+}
+herr_t free_target(void* target) {
+    std::free(target);
+    return 0;
+}
+
+H5FD_t* open_file(const char*, unsigned, hid_t fapl, haddr_t) {
+    const void* info = H5Pget_driver_info(fapl);
+    if (info == nullptr) return nullptr;
+    auto* file = new (std::nothrow) DriverFile();
+    if (file == nullptr) return nullptr;
+    std::memcpy(&file->target, info, sizeof(DriverTarget*));
+    return &file->base;
+}
+herr_t close_file(H5FD_t* file) {
+    delete &file_of(file);
+    return 0;
+}
+int compare_files(const H5FD_t* a, const H5FD_t* b) {
+    const int first = file_of(a).target->descriptor;
+    const int second = file_of(b).target->descriptor;
+    return first < second ? -1 : first > second;
+}
+herr_t query_features(const H5FD_t*, unsigned long* flags) {
+    *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
+             H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
+    return 0;
+}
+haddr_t get_end_of_allocation(const H5FD_t* file, H5FD_mem_t) {
+    return file_of(file).end_of_allocation;
+}
+herr_t set_end_of_allocation(H5FD_t* file, H5FD_mem_t, haddr_t address) {
+    file_of(file).end_of_allocation = address;
+    return 0;
+}
+haddr_t get_end_of_file(const H5FD_t* file, H5FD_mem_t) {
+    return file_of(file).end_of_file;
+}
+
+herr_t read_bytes(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, void* buffer) {
+    DriverFile& file = file_of(base);
+    auto* bytes = static_cast<char*>(buffer);
+    while (size > 0 && file.target->error == 0) {
+        const ssize_t count = pread(file.target->descriptor, bytes, size, static_cast<off_t>(address));
+        if (count < 0 && errno != EINTR) file.target->error = errno;
+        if (count == 0) break;
+        if (count < 0) continue;
+        bytes += count;
+        size -= static_cast<std::size_t>(count);
+        address += static_cast<haddr_t>(count);
+    }
+    // Past the end, as in every driver, and whatever was not written after an error.
+    std::memset(bytes, 0, size);
+    return 0;
+}
+
+herr_t write_bytes(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, const void* buffer) {
+    DriverFile& file = file_of(base);
+    if (address + size > file.end_of_file) file.end_of_file = address + size;
+    const auto* bytes = static_cast<const char*>(buffer);
+    while (size > 0 && file.target->error == 0) {
+        const ssize_t count = pwrite(file.target->descriptor, bytes, size, static_cast<off_t>(address));
+        if (count < 0 && errno != EINTR) file.target->error = errno;
+        if (count == 0) file.target->error = EIO;
+        if (count < 0) continue;
+        bytes += count;
+        size -= static_cast<std::size_t>(count);
+        address += static_cast<haddr_t>(count);
+    }
+    return 0;
+}
+
+herr_t truncate_file(H5FD_t* base, hid_t, hbool_t) {
+    DriverFile& file = file_of(base);
+    if (file.end_of_file == file.end_of_allocation) return 0;
+    const int resized = ftruncate(file.target->descriptor, static_cast<off_t>(file.end_of_allocation));
+    if (resized != 0 && file.target->error == 0) file.target->error = errno;
+    file.end_of_file = file.end_of_allocation;
+    return 0;
+}
+
+H5FD_class_t make_class() {
+    H5FD_class_t driver = {};
+#if H5_VERSION_GE(1, 13, 2)
+    driver.version = H5FD_CLASS_VERSION;
+    driver.value = static_cast<H5FD_class_value_t>(H5FD_RESERVED_MAX - 1);
+#endif
+    driver.name = "tilescope";
+    driver.maxaddr = static_cast<haddr_t>(std::numeric_limits<off_t>::max());
+    driver.fc_degree = H5F_CLOSE_WEAK;
+    driver.fapl_size = sizeof(DriverTarget*);
+    driver.fapl_copy = copy_target;
+    driver.fapl_free = free_target;
+    driver.open = open_file;
+    driver.close = close_file;
+    driver.cmp = compare_files;
+    driver.query = query_features;
+    driver.get_eoa = get_end_of_allocation;
+    driver.set_eoa = set_end_of_allocation;
+    driver.get_eof = get_end_of_file;
+    driver.read = read_bytes;
+    driver.write = write_bytes;
+    driver.truncate = truncate_file;
+    const H5FD_mem_t one_list[H5FD_MEM_NTYPES] = H5FD_FLMAP_DICHOTOMY;
+    std::memcpy(driver.fl_map, one_list, sizeof one_list);
+    return driver;
+}
+
+}  // namespace
+
+bool set_driver(hid_t fapl, DriverTarget& target) {
+    static const H5FD_class_t driver = make_class();
+    const hid_t id = H5FDregister(&driver);
+    if (id < 0) return false;
+    DriverTarget* pointer = &target;
+    const bool set = H5Pset_driver(fapl, id, &pointer) >= 0;
+    H5FDunregister(id);
+    return set;
+}
+
+}  // namespace tilescope::hdf5

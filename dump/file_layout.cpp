@@ -1,0 +1,124 @@
+#include "dump/file_layout.h"
+
+namespace tilescope::layout {
+
+namespace {
+
+constexpr Named<Mask> mask_names[] = {{Mask::none, "none"}, {Mask::causal, "causal"}};
+constexpr Named<CausalAlignment> alignment_names[] = {{CausalAlignment::top_left, "top_left"},
+                                                      {CausalAlignment::bottom_right, "bottom_right"}};
+constexpr Named<LogBase> log_base_names[] = {{LogBase::e, "e"}, {LogBase::two, "2"}};
+constexpr Named<KvOrder> kv_order_names[] = {{KvOrder::forward, "forward"}, {KvOrder::reverse, "reverse"}};
+constexpr Named<Accumulation> accumulation_names[] = {{Accumulation::fma_f32, "fma_f32"},
+                                                      {Accumulation::tensor_core_f32, "tensor_core_f32"}};
+constexpr Named<ExpFunction> exp_names[] = {{ExpFunction::expf, "expf"},
+                                            {ExpFunction::fast_expf, "fast_expf"},
+                                            {ExpFunction::exp2f, "exp2f"},
+                                            {ExpFunction::ex2_approx, "ex2_approx"}};
+constexpr ProvenanceAttribute provenance[] = {
+    {"producer", &Provenance::producer},
+    {"kernel", &Provenance::kernel},
+    {"device", &Provenance::device},
+    {"compute_capability", &Provenance::compute_capability},
+    {"cuda_version", &Provenance::cuda_version},
+    {"launch", &Provenance::launch},
+    {"command", &Provenance::command},
+    {"time", &Provenance::time},
+};
+
+constexpr SizeAttribute sizes[] = {
+    {"batch", &Problem::batch, true, nullptr},
+    {"heads", &Problem::heads, true, nullptr},
+    {"heads_kv", &Problem::heads_kv, false, &Problem::heads},
+    {"seqlen_q", &Problem::seqlen_q, true, nullptr},
+    {"seqlen_kv", &Problem::seqlen_kv, true, nullptr},
+    {"head_dim", &Problem::head_dim, true, nullptr},
+    {"head_dim_v", &Problem::head_dim_v, false, &Problem::head_dim},
+    {"block_m", &Problem::block_m, true, nullptr},
+    {"block_n", &Problem::block_n, true, nullptr},
+    {"window_left", &Problem::window_left, false, nullptr},
+    {"window_right", &Problem::window_right, false, nullptr},
+};
+
+constexpr DtypeAttribute dtypes[] = {
+    {"dtype_q", &Problem::dtype_q}, {"dtype_k", &Problem::dtype_k},     {"dtype_v", &Problem::dtype_v},
+    {"dtype_p", &Problem::dtype_p}, {"dtype_acc", &Problem::dtype_acc}, {"dtype_o", &Problem::dtype_o},
+};
+
+constexpr UnitsAttribute units[] = {
+    {Stage::s, "scaled", &Units::s_scaled},
+    {Stage::s, "masked", &Units::s_masked},
+    {Stage::s, "log_base", &Units::s_log_base},
+    {Stage::s, "accumulation", &Units::s_accumulation},
+    {Stage::m, "scaled", &Units::m_scaled},
+    {Stage::m, "log_base", &Units::m_log_base},
+    {Stage::p, "exp", &Units::p_exp},
+    {Stage::p, "cast", &Units::p_cast},
+    {Stage::l, "sums_cast_p", &Units::l_sums_cast_p},
+    {Stage::acc, "accumulation", &Units::acc_accumulation},
+    {Stage::lse, "log_base", &Units::lse_log_base},
+};
+
+constexpr InputInfo inputs[] = {
+    {Input::q, "q", "/inputs/q", &Problem::dtype_q, &Problem::heads, &Problem::seqlen_q, &Problem::head_dim},
+    {Input::k, "k", "/inputs/k", &Problem::dtype_k, &Problem::heads_kv, &Problem::seqlen_kv,
+     &Problem::head_dim},
+    {Input::v, "v", "/inputs/v", &Problem::dtype_v, &Problem::heads_kv, &Problem::seqlen_kv,
+     &Problem::head_dim_v},
+};
+
+}  // namespace
+
+std::span<const Named<Mask>> names(Mask) {
+    return mask_names;
+}
+std::span<const Named<CausalAlignment>> names(CausalAlignment) {
+    return alignment_names;
+}
+std::span<const Named<LogBase>> names(LogBase) {
+    return log_base_names;
+}
+std::span<const Named<KvOrder>> names(KvOrder) {
+    return kv_order_names;
+}
+std::span<const Named<Accumulation>> names(Accumulation) {
+    return accumulation_names;
+}
+std::span<const Named<ExpFunction>> names(ExpFunction) {
+    return exp_names;
+}
+std::span<const Named<Dtype>> names(Dtype) {
+    static const auto dtype_names = [] {
+        std::array<Named<Dtype>, 5> table = {
+            {{Dtype::f32, ""}, {Dtype::f16, ""}, {Dtype::bf16, ""}, {Dtype::e4m3, ""}, {Dtype::e5m2, ""}}};
+        for (Named<Dtype>& entry : table) entry.name = dtype_info(entry.value).name;
+        return table;
+    }();
+    return dtype_names;
+}
+
+std::span<const ProvenanceAttribute> provenance_attributes() {
+    return provenance;
+}
+std::span<const SizeAttribute> size_attributes() {
+    return sizes;
+}
+std::span<const DtypeAttribute> dtype_attributes() {
+    return dtypes;
+}
+std::span<const UnitsAttribute> units_attributes() {
+    return units;
+}
+std::span<const InputInfo> all_inputs() {
+    return inputs;
+}
+
+bool is_output(Stage stage) {
+    return stage == Stage::o || stage == Stage::lse;
+}
+
+Dtype output_dtype(const Problem& problem, Stage stage) {
+    return stage == Stage::o ? problem.dtype_o : Dtype::f32;
+}
+
+}  // namespace tilescope::layout
