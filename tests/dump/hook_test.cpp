@@ -10,6 +10,7 @@
 
 #include "dump/capture_plan.h"
 #include "dump/captured_run.h"
+#include "tests/dump/played_run.h"
 #include "tests/dump/small_problem.h"
 
 namespace tilescope {
@@ -39,18 +40,6 @@ struct Host {
     Sink sink;
 };
 
-/// A number that no other element of the run has, exact in float32.
-float value_of(Stage stage, const TileId& tile, std::int64_t row, std::int64_t col) {
-    std::int64_t number = std::int64_t(stage);
-    number = number * 2 + tile.batch;
-    number = number * 6 + tile.head;
-    number = number * 3 + tile.q_block;
-    number = number * 3 + tile.kv_tile;
-    number = number * 5 + row;
-    number = number * 8 + col;
-    return float(number);
-}
-
 /// Plays one thread of a thread block: every stage, whole tiles with their padding.
 void play_block(int batch, int head, int q_block, int thread, int threads TILESCOPE_SINK_PARAM(sink)) {
     TILESCOPE_BLOCK(sink, batch, head, q_block);
@@ -59,7 +48,7 @@ void play_block(int batch, int head, int q_block, int thread, int threads TILESC
         std::vector<float> data(std::size_t(rows * ld), -1.0f);
         for (int row = 0; row < rows; ++row) {
             for (int col = 0; col < cols; ++col) {
-                data[std::size_t(row * ld + col)] = value_of(stage, tile, row, col);
+                data[std::size_t(row * ld + col)] = test::value_of(stage, tile, row, col);
             }
         }
         return data;
@@ -72,16 +61,16 @@ void play_block(int batch, int head, int q_block, int thread, int threads TILESC
         TILESCOPE_TILE(acc, t, tile_data(Stage::acc, tile, 4, 7, 7).data(), 7, thread, threads);
         for (int row = thread; row < 4; row += threads) {
             for (int col = 0; col < 5; ++col) {
-                TILESCOPE_VALUE(s, t, row, col, value_of(Stage::s, tile, row, col));
-                TILESCOPE_VALUE(p, t, row, col, value_of(Stage::p, tile, row, col));
+                TILESCOPE_VALUE(s, t, row, col, test::value_of(Stage::s, tile, row, col));
+                TILESCOPE_VALUE(p, t, row, col, test::value_of(Stage::p, tile, row, col));
             }
-            TILESCOPE_VALUE(m, t, row, 0, value_of(Stage::m, tile, row, 0));
-            TILESCOPE_VALUE(l, t, row, 0, value_of(Stage::l, tile, row, 0));
+            TILESCOPE_VALUE(m, t, row, 0, test::value_of(Stage::m, tile, row, 0));
+            TILESCOPE_VALUE(l, t, row, 0, test::value_of(Stage::l, tile, row, 0));
         }
     }
     TILESCOPE_TILE(o, -5, tile_data(Stage::o, block, 4, 7, 7).data(), 7, thread, threads);
     for (int row = thread; row < 4; row += threads) {
-        TILESCOPE_VALUE(lse, 3, row, 0, value_of(Stage::lse, block, row, 0));
+        TILESCOPE_VALUE(lse, 3, row, 0, test::value_of(Stage::lse, block, row, 0));
     }
 }
 
@@ -95,56 +84,17 @@ void play_all_blocks(const Sink& sink, int thread, int threads) {
     }
 }
 
-/// Every tile that is selected and has room holds its numbers, and nothing else. Returns elements compared.
-std::int64_t expect_played(const Host& host) {
-    const CapturedRun run = host.finish();
-    const Problem& problem = run.problem();
-    std::int64_t compared = 0;
-    for (const StageInfo& info : all_stages()) {
-        for (std::int64_t index = 0; index < tile_count(problem, info.stage); ++index) {
-            const TileId tile = tile_at(problem, info.stage, index);
-            const std::int64_t slot = host.plan.tile_slot(info.stage, tile);
-            const bool kept = slot >= 0 && slot < host.plan.capacity(info.stage);
-            EXPECT_EQ(run.has_tile(info.stage, tile), kept) << info.name;
-            if (!kept) continue;
-            const TileShape shape = tile_shape(problem, info.stage);
-            const TileShape extent = tile_extent(problem, info.stage, tile);
-            std::vector<float> values(std::size_t(shape.elements()));
-            run.read_tile(info.stage, tile, values);
-            for (std::int64_t i = 0; i < shape.elements(); ++i) {
-                const std::int64_t row = i / shape.cols;
-                const std::int64_t col = i % shape.cols;
-                const float value = values[std::size_t(i)];
-                if (row < extent.rows && col < extent.cols) {
-                    EXPECT_EQ(value, value_of(info.stage, tile, row, col)) << info.name;
-                    ++compared;
-                } else {
-                    EXPECT_TRUE(is_unwritten(value)) << info.name << ": padding was written";
-                }
-            }
-        }
-        const StageCapture& capture = run.capture().stages[std::size_t(info.stage)];
-        EXPECT_TRUE(capture.conflicts.empty()) << info.name;
-        EXPECT_EQ(capture.elements_out_of_range, 0) << info.name;
-    }
-    return compared;
-}
-
-/// Elements of all tiles of all stages inside the tensors of the small problem.
-constexpr std::int64_t all_elements =
-    12 * (10 * 8 + 3 * 13 * 8 + 3 * 13 * 7 + 2 * 10 * 13 + 2 * 3 * 10 + 3 * 10 * 7 + 10 * 7 + 10);
-
 TEST(Hook, PlacesEveryStage) {
     Host host("");
     play_all_blocks(host.sink, 0, 1);
-    EXPECT_EQ(expect_played(host), all_elements);
+    EXPECT_EQ(test::expect_played(host.finish(), host.plan), test::all_elements);
 }
 
 TEST(Hook, SharesTilesOutOverThreads) {
     for (const int threads : {2, 3, 32, 1000}) {
         Host host("");
         for (int thread = threads - 1; thread >= 0; --thread) play_all_blocks(host.sink, thread, threads);
-        EXPECT_EQ(expect_played(host), all_elements) << threads;
+        EXPECT_EQ(test::expect_played(host.finish(), host.plan), test::all_elements) << threads;
     }
 }
 
@@ -155,20 +105,20 @@ TEST(Hook, ThreadsWriteAtOnce) {
         threads.emplace_back([&host, thread] { play_all_blocks(host.sink, thread, 8); });
     }
     for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(expect_played(host), all_elements);
+    EXPECT_EQ(test::expect_played(host.finish(), host.plan), test::all_elements);
 }
 
 TEST(Hook, WritingTheSameTwiceIsNoConflict) {
     Host host("");
     for (int repeat = 0; repeat < 2; ++repeat) play_all_blocks(host.sink, 0, 1);
-    EXPECT_EQ(expect_played(host), all_elements);
+    EXPECT_EQ(test::expect_played(host.finish(), host.plan), test::all_elements);
 }
 
 TEST(Hook, IgnoresWhatIsNotSelected) {
     Host host("batch=1:head=0,4:q_block=1-:kv_tile=0,2:stage=q,k,s");
     play_all_blocks(host.sink, 0, 1);
     // 2 heads; 6 of the queries, 8 of the keys.
-    EXPECT_EQ(expect_played(host), 2 * (6 * 8 + 2 * 8 * 8 + 6 * 8));
+    EXPECT_EQ(test::expect_played(host.finish(), host.plan), 2 * (6 * 8 + 2 * 8 * 8 + 6 * 8));
     const CapturedRun run = host.finish();
     for (const StageCapture& capture : run.capture().stages) EXPECT_EQ(capture.elements_dropped, 0);
 }
@@ -179,7 +129,7 @@ TEST(Hook, CountsWhatHasNoRoom) {
         ASSERT_EQ(host.plan.capacity(Stage::k), 100);
         ASSERT_EQ(host.plan.capacity(Stage::m), 0);
         for (int thread = 0; thread < threads; ++thread) play_all_blocks(host.sink, thread, threads);
-        const std::int64_t kept = expect_played(host);
+        const std::int64_t kept = test::expect_played(host.finish(), host.plan);
         const CapturedRun run = host.finish();
         EXPECT_EQ(run.capture().stages[int(Stage::k)].elements_dropped, 12 * 3 * 13 * 8 - kept);
         EXPECT_EQ(run.capture().stages[int(Stage::m)].elements_dropped, 12 * 3 * 10);

@@ -1,0 +1,282 @@
+// Hooks and capture on a GPU. A kernel that crashes takes its process along, so those tests run in children.
+
+#define DEBUG_DUMP
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dump/capture.h"
+#include "dump/error.h"
+#include "dump/file_reader.h"
+#include "dump/hook.h"
+#include "tests/dump/played_run.h"
+#include "tests/dump/small_problem.h"
+
+namespace tilescope {
+namespace {
+
+enum class Ending { returns, traps, writes_to_null };
+
+__device__ void fill(float* tile, Stage stage, int kv_tile, int rows, int cols) {
+    const TileId id = {blockIdx.z, blockIdx.y, blockIdx.x, kv_tile};
+    __syncthreads();
+    for (int i = threadIdx.x; i < rows * cols; i += blockDim.x) {
+        tile[i] = test::value_of(stage, id, i / cols, i % cols);
+    }
+    __syncthreads();
+}
+
+/// Writes every stage of its query block, from divergent threads, then ends.
+__global__ void play(Ending ending, volatile int* nowhere TILESCOPE_SINK_PARAM(sink)) {
+    __shared__ float tile[5 * 8];
+    const int thread = int(threadIdx.x);
+    const int threads = int(blockDim.x);
+    TILESCOPE_BLOCK(sink, blockIdx.z, blockIdx.y, blockIdx.x);
+    fill(tile, Stage::q, 0, 4, 8);
+    TILESCOPE_TILE(q, 0, tile, 8, thread, threads);
+    for (int t = 0; t < 3; ++t) {
+        const TileId id = {blockIdx.z, blockIdx.y, blockIdx.x, t};
+        fill(tile, Stage::k, t, 5, 8);
+        TILESCOPE_TILE(k, t, tile, 8, thread, threads);
+        fill(tile, Stage::v, t, 5, 7);
+        TILESCOPE_TILE(v, t, tile, 7, thread, threads);
+        fill(tile, Stage::acc, t, 4, 7);
+        TILESCOPE_TILE(acc, t, tile, 7, thread, threads);
+        for (int i = thread; i < 4 * 5; i += threads) {
+            TILESCOPE_VALUE(s, t, i / 5, i % 5, test::value_of(Stage::s, id, i / 5, i % 5));
+            TILESCOPE_VALUE(p, t, i / 5, i % 5, test::value_of(Stage::p, id, i / 5, i % 5));
+        }
+        if (thread % 16 == 3 && thread < 64) {
+            TILESCOPE_VALUE(m, t, thread / 16, 0, test::value_of(Stage::m, id, thread / 16, 0));
+            TILESCOPE_VALUE(l, t, thread / 16, 0, test::value_of(Stage::l, id, thread / 16, 0));
+        }
+    }
+    fill(tile, Stage::o, 0, 4, 7);
+    TILESCOPE_TILE(o, 0, tile, 7, thread, threads);
+    if (thread < 4) {
+        const TileId id = {blockIdx.z, blockIdx.y, blockIdx.x, 0};
+        TILESCOPE_VALUE(lse, 0, thread, 0, test::value_of(Stage::lse, id, thread, 0));
+    }
+    __syncthreads();
+    if (ending == Ending::traps) __trap();
+    if (ending == Ending::writes_to_null) *nowhere = 1;
+}
+
+__global__ void write_one_element(const Sink sink) {
+    TILESCOPE_BLOCK(sink, 0, 0, 0);
+    TILESCOPE_VALUE(m, 0, 0, 0, float(threadIdx.x));
+}
+
+__global__ void write_types(const __half* halves, const __nv_bfloat16* bfloats TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK(sink, 0, 0, 0);
+    TILESCOPE_TILE(p, 0, halves, 5, int(threadIdx.x), int(blockDim.x));
+    TILESCOPE_TILE(s, 0, bfloats, 5, int(threadIdx.x), int(blockDim.x));
+}
+
+CaptureOptions options_of(SinkMemory memory, const char* selection = "") {
+    CaptureOptions options;
+    options.memory = memory;
+    options.selection = parse_selection(selection, "test");
+    options.provenance.kernel = "play";
+    return options;
+}
+
+void launch(const Capture& capture, dim3 grid, Ending ending = Ending::returns) {
+    play<<<grid, 64>>>(ending, nullptr TILESCOPE_SINK_ARG(capture.sink()));
+}
+
+template <class Element>
+struct DeviceArray {
+    explicit DeviceArray(const std::vector<Element>& host) {
+        EXPECT_EQ(cudaMalloc(&data, host.size() * sizeof(Element)), cudaSuccess);
+        EXPECT_EQ(cudaMemcpy(data, host.data(), host.size() * sizeof(Element), cudaMemcpyHostToDevice),
+                  cudaSuccess);
+    }
+    DeviceArray(const DeviceArray&) = delete;
+    DeviceArray& operator=(const DeviceArray&) = delete;
+    ~DeviceArray() { cudaFree(data); }
+    Element* data = nullptr;
+};
+
+/// The plan that a capture of the small problem follows.
+CapturePlan plan_of(const CaptureOptions& options) {
+    return CapturePlan(test::small_problem(), *options.selection, options.max_bytes);
+}
+
+constexpr dim3 all_blocks(3, 6, 2);
+
+class CaptureGpu : public testing::TestWithParam<SinkMemory> {
+ protected:
+    void SetUp() override {
+        int devices = 0;
+        if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
+        testing::FLAGS_gtest_death_test_style = "threadsafe";
+    }
+};
+
+INSTANTIATE_TEST_SUITE_P(Memory, CaptureGpu, testing::Values(SinkMemory::device, SinkMemory::mapped),
+                         [](const auto& info) {
+                             return info.param == SinkMemory::device ? "device" : "mapped";
+                         });
+
+TEST_P(CaptureGpu, RecordsEveryStage) {
+    const CaptureOptions options = options_of(GetParam());
+    Capture capture(test::small_problem(), options);
+    launch(capture, all_blocks);
+    const CapturedRun run = capture.finish();
+    EXPECT_EQ(run.capture().ended, "completed");
+    EXPECT_EQ(test::expect_played(run, plan_of(options)), test::all_elements);
+}
+
+TEST_P(CaptureGpu, RecordsWhatIsSelectedAndHasRoom) {
+    CaptureOptions options = options_of(GetParam(), "batch=1:head=0,4:q_block=1-:kv_tile=0,2:stage=q,k,s");
+    Capture selected(test::small_problem(), options);
+    launch(selected, all_blocks);
+    EXPECT_EQ(test::expect_played(selected.finish(), plan_of(options)), 2 * (6 * 8 + 2 * 8 * 8 + 6 * 8));
+
+    options = options_of(GetParam(), "stage=k");
+    options.max_bytes = 10000;
+    Capture small(test::small_problem(), options);
+    launch(small, all_blocks);
+    const CapturedRun run = small.finish();
+    const std::int64_t kept = test::expect_played(run, plan_of(options));
+    EXPECT_GT(kept, 0);
+    EXPECT_EQ(run.capture().stages[int(Stage::k)].elements_dropped, 12 * 3 * 13 * 8 - kept);
+}
+
+TEST_P(CaptureGpu, CountsRacesThatDiffer) {
+    Capture capture(test::small_problem(), options_of(GetParam(), "stage=m"));
+    write_one_element<<<1, 256>>>(capture.sink());
+    const CapturedRun run = capture.finish();
+    ASSERT_EQ(run.capture().stages[int(Stage::m)].conflicts.size(), 1u);
+    EXPECT_EQ(run.capture().stages[int(Stage::m)].conflicts[0].elements, 255);
+}
+
+TEST_P(CaptureGpu, WidensNarrowTypesExactly) {
+    std::vector<std::uint16_t> halves;
+    std::vector<std::uint16_t> bfloats;
+    for (std::uint32_t i = 0; i < 20; ++i) {
+        halves.push_back(std::uint16_t(i * 3277));
+        bfloats.push_back(std::uint16_t(i * 3267));
+    }
+    const DeviceArray<std::uint16_t> p(halves);
+    const DeviceArray<std::uint16_t> s(bfloats);
+    Capture capture(test::small_problem(), options_of(GetParam(), "stage=p,s"));
+    write_types<<<1, 32>>>(reinterpret_cast<const __half*>(p.data),
+                           reinterpret_cast<const __nv_bfloat16*>(s.data) TILESCOPE_SINK_ARG(capture.sink()));
+    const CapturedRun run = capture.finish();
+    std::vector<float> values(20);
+    ASSERT_TRUE(run.read_tile(Stage::p, TileId(), values));
+    for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(values[i], decode(Dtype::f16, halves[i])) << i;
+    ASSERT_TRUE(run.read_tile(Stage::s, TileId(), values));
+    for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(values[i], decode(Dtype::bf16, bfloats[i])) << i;
+}
+
+TEST_P(CaptureGpu, SavesInputsOutputsAndProvenance) {
+    const std::vector<std::uint16_t> q(2 * 6 * 10 * 8, 0x3c00);
+    const std::vector<std::uint16_t> k(2 * 3 * 13 * 8, 0x4000);
+    const std::vector<std::uint16_t> v(2 * 3 * 13 * 7, 0x4200);
+    const std::vector<std::uint16_t> o(2 * 6 * 10 * 7, 0x4400);
+    const std::vector<float> lse(2 * 6 * 10, 5.0f);
+    const DeviceArray<std::uint16_t> device_q(q), device_k(k), device_v(v), device_o(o);
+    const DeviceArray<float> device_lse(lse);
+
+    Capture capture(test::small_problem(), options_of(GetParam(), "stage=m,o,lse"));
+    capture.inputs(device_q.data, device_k.data, device_v.data);
+    capture.outputs(device_o.data, device_lse.data);
+    const std::string path = testing::TempDir() + "capture_gpu_" + std::to_string(int(GetParam())) + ".h5";
+    capture.save(path);
+    const std::unique_ptr<Recording> run = open_recording(path);
+
+    ASSERT_TRUE(run->has_inputs());
+    std::vector<float> row(7);
+    run->read_input(Input::v, 1, 2, 12, 1, row);
+    EXPECT_EQ(row, std::vector<float>(7, 3.0f));
+    std::vector<float> tile(4 * 7);
+    ASSERT_TRUE(run->read_tile(Stage::o, {1, 5, 0, 0}, tile));
+    EXPECT_EQ(tile, std::vector<float>(28, 4.0f));
+    tile.resize(4);
+    ASSERT_TRUE(run->read_tile(Stage::lse, {1, 5, 0, 0}, tile));
+    EXPECT_EQ(tile, std::vector<float>(4, 5.0f));
+
+    const Provenance& provenance = run->provenance();
+    EXPECT_EQ(provenance.kernel, "play");
+    EXPECT_FALSE(provenance.device.empty());
+    EXPECT_NE(provenance.compute_capability.find('.'), std::string::npos);
+    EXPECT_NE(provenance.cuda_version.find('.'), std::string::npos);
+    EXPECT_EQ(provenance.time.size(), std::string("2000-01-01T00:00:00Z").size());
+    std::filesystem::remove(path);
+}
+
+TEST_P(CaptureGpu, ReportsAKernelThatNeverRan) {
+    Capture capture(test::small_problem(), options_of(GetParam()));
+    play<<<1, 4096>>>(Ending::returns, nullptr TILESCOPE_SINK_ARG(capture.sink()));
+    const CapturedRun run = capture.finish();
+    EXPECT_EQ(run.capture().ended, cudaGetErrorString(cudaErrorInvalidConfiguration));
+    EXPECT_FALSE(run.has_stage(Stage::q));
+    cudaGetLastError();
+}
+
+/// Crashes the kernel in its first block and judges what is left. Runs in a process of its own.
+void crash_and_exit(SinkMemory memory, Ending ending) {
+    const CaptureOptions options = options_of(memory, "batch=0:head=0:q_block=0");
+    Capture capture(test::small_problem(), options);
+    const std::vector<std::uint16_t> o(2 * 6 * 10 * 7, 0x4400);
+    const DeviceArray<std::uint16_t> device_o(o);
+    launch(capture, dim3(1), ending);
+    capture.outputs(device_o.data, nullptr);
+    const CapturedRun run = capture.finish();
+    std::fprintf(stderr, "ended: %s\n", run.capture().ended.c_str());
+    EXPECT_NE(run.capture().ended, "completed");
+    const bool lost = run.capture().ended.find("is lost") != std::string::npos;
+    if (memory == SinkMemory::mapped) {
+        EXPECT_FALSE(lost);
+        EXPECT_EQ(test::expect_played(run, plan_of(options)),
+                  4 * 8 + 13 * 8 + 13 * 7 + 2 * 4 * 13 + 2 * 3 * 4 + 3 * 4 * 7 + 4 * 7 + 4);
+    } else {
+        EXPECT_TRUE(lost);
+        for (const StageInfo& info : all_stages()) EXPECT_FALSE(run.has_stage(info.stage)) << info.name;
+    }
+    std::exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+TEST_P(CaptureGpu, SurvivesATrap) {
+    EXPECT_EXIT(crash_and_exit(GetParam(), Ending::traps), testing::ExitedWithCode(0), "ended: ");
+}
+
+TEST_P(CaptureGpu, SurvivesAnIllegalAccess) {
+    EXPECT_EXIT(crash_and_exit(GetParam(), Ending::writes_to_null), testing::ExitedWithCode(0),
+                "ended: an illegal memory access");
+}
+
+TEST_P(CaptureGpu, RefusesMoreMemoryThanThereIs) {
+    Problem problem = test::small_problem();
+    problem.seqlen_q = problem.seqlen_kv = 1 << 20;
+    problem.block_m = problem.block_n = 1024;
+    CaptureOptions options = options_of(GetParam(), "stage=s");
+    options.max_bytes = std::size_t(1) << 44;
+    EXPECT_THROW(Capture(problem, options), Error);
+    cudaGetLastError();
+}
+
+TEST(CaptureWithoutGpu, SaysSo) {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) GTEST_SKIP() << "there is a GPU";
+    try {
+        Capture capture(test::small_problem());
+        FAIL() << "there is no GPU to capture from";
+    } catch (const Error& error) {
+        EXPECT_EQ(std::string(error.what()).find("capture: "), 0u) << error.what();
+        EXPECT_NE(std::string(error.what()).find("looking for a GPU"), std::string::npos) << error.what();
+    }
+}
+
+}  // namespace
+}  // namespace tilescope
