@@ -37,12 +37,16 @@ double exp_argument_bound(ExpFunction function, double s, double m) {
     switch (function) {
         case ExpFunction::expf:
         case ExpFunction::fast_expf:
-            return u_f32 * std::abs(s - m);
+            return u_f32 * (std::abs(s - m) + std::abs(s) + std::abs(m));
         case ExpFunction::exp2f:
         case ExpFunction::ex2_approx:
-            return 2 * u_f32 * (std::abs(s) + std::abs(m));
+            return u_f32 * std::abs(s - m) + gamma(3, u_f32) * (std::abs(s) + std::abs(m));
     }
     return std::numeric_limits<double>::infinity();
+}
+
+double log_function_bound(double log_value) {
+    return std::exp2(-21.41) + 6 * u_f32 * std::abs(log_value);
 }
 
 double cast_bound(Dtype dtype, double magnitude) {

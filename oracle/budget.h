@@ -29,9 +29,14 @@ double dot_product_bound(double length, Accumulation accumulation);
 /// __expf 2 + floor(1.173 |x|) ulp, ex2.approx 2 ulp. An ulp is at most 2^-23 of the value.
 double exp_function_bound(ExpFunction function, double argument);
 
-/// Bound of the rounding error of the exponential's argument s - m, in natural units. expf: the subtraction.
-/// Base two: s and m are each multiplied by log2(e), which is itself rounded, and then subtracted.
+/// Bound of the rounding error of the exponential's argument s - m, in natural units. The subtraction, and on
+/// either side what the factor costs that a kernel or its compiler may fuse into it: one rounding for a
+/// product with sm_scale; base two: three, for log2(e), its product with sm_scale, and the product with that.
 double exp_argument_bound(ExpFunction function, double s, double m);
+
+/// Absolute bound of the logarithm of a row sum, given its value. Source: CUDA C++ Programming Guide: logf 1
+/// ulp; __logf 3 ulp, and 2^-21.41 where its argument is between 1/2 and 2; __log2f less.
+double log_function_bound(double log_value);
 
 /// Largest float32 result that may be flushed to zero, and so the absolute error near zero.
 inline constexpr double flush_to_zero = 0x1p-126;

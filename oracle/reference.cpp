@@ -65,7 +65,10 @@ void apply_mask(const Problem& problem, std::int64_t first_row, std::int64_t fir
     }
 }
 
-Estimate row_max(const Estimate& m_before, const Estimate& s) {
+Estimate row_max(const Units& units, const Estimate& m_before, const Estimate& s) {
+    // Roundings of the conversion from the units of s: the product with sm_scale; log2(e) and its product.
+    const double conversion = gamma(
+        (units.s_scaled != units.m_scaled ? 1 : 0) + (units.s_log_base != units.m_log_base ? 2 : 0), u_f32);
     Estimate m = m_before;
     for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
         for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
@@ -73,7 +76,8 @@ Estimate row_max(const Estimate& m_before, const Estimate& s) {
             // A NaN score stays: from here on nothing can be expected of this row.
             if (!(score <= m.value(i, 0))) m.value(i, 0) = score;
             if (std::isnan(m.value(i, 0))) break;
-            if (score != -infinity) m.error(i, 0) = std::max(m.error(i, 0), s.error(i, j));
+            if (score == -infinity) continue;
+            m.error(i, 0) = std::max(m.error(i, 0), s.error(i, j) + conversion * std::abs(score));
         }
     }
     return m;
@@ -183,9 +187,9 @@ Estimate output(const Problem& problem, const Estimate& acc, const Estimate& l) 
             const double value = acc.value(i, j) / sum;
             const double inherited =
                 least > 0 ? (acc.error(i, j) + std::abs(value) * sum_error) / least : infinity;
-            // The reciprocal, its product with acc, and the store.
+            // A division of 2 ulp, or a reciprocal of 1 ulp and its product with acc; and the store.
             const double computed =
-                inherited + gamma(3, u_f32) * std::abs(value) + u_oracle * std::abs(value);
+                inherited + gamma(4, u_f32) * std::abs(value) + u_oracle * std::abs(value);
             o.value(i, j) = value;
             o.error(i, j) = computed + cast_bound(problem.dtype_o, std::abs(value) + computed);
         }
@@ -204,9 +208,10 @@ Estimate log_sum_exp(const Estimate& m, const Estimate& l) {
         const double log_sum = std::log(sum);
         const double least = sum - l.error(i, 0);
         const double inherited = least > 0 ? m.error(i, 0) + l.error(i, 0) / least : infinity;
-        // logf has 1 ulp; where it is made from log2f and ln 2 there are two roundings more.
-        const double rounding = (2 * u_f32 + 2 * u_f32) * std::abs(log_sum) +
-                                u_f32 * (std::abs(m.value(i, 0)) + std::abs(log_sum)) * 2;
+        // Three roundings to convert m or the sum of both (log2(e) or ln 2, its product with sm_scale, and the
+        // product with that), and the addition.
+        const double rounding = log_function_bound(log_sum) +
+                                gamma(4, u_f32) * (std::abs(m.value(i, 0)) + std::abs(log_sum));
         lse.value(i, 0) = m.value(i, 0) + log_sum;
         lse.error(i, 0) = inherited + rounding + u_oracle * std::abs(lse.value(i, 0));
     }

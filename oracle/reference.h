@@ -37,8 +37,9 @@ Estimate scores(const Problem& problem, const Units& units, const Operand& q, co
 /// tensor.
 void apply_mask(const Problem& problem, std::int64_t first_row, std::int64_t first_key, Estimate& s);
 
-/// Running maximum after the tile, R x 1. Exact: a maximum rounds nothing.
-Estimate row_max(const Estimate& m_before, const Estimate& s);
+/// Running maximum after the tile, R x 1. A maximum rounds nothing; the bound is that of converting it, where
+/// m is kept in other units than s.
+Estimate row_max(const Units& units, const Estimate& m_before, const Estimate& s);
 
 /// P = exp(s - m) before any cast, R x N; 0 where s is -inf.
 Estimate probabilities(const Units& units, const Estimate& s, const Estimate& m);
@@ -59,7 +60,8 @@ Estimate accumulate(const Units& units, const Estimate& acc_before, const Estima
 /// O = acc / l, R x head_dim_v, with the bound of the store to dtype_o; 0 where l is 0.
 Estimate output(const Problem& problem, const Estimate& acc, const Estimate& l);
 
-/// lse = m + ln l, R x 1, natural logarithm; -inf where l is 0.
+/// lse = m + ln l, R x 1, natural logarithm; -inf where l is 0. Bound: the logarithm, and the roundings of
+/// adding the two in any units.
 Estimate log_sum_exp(const Estimate& m, const Estimate& l);
 
 }  // namespace tilescope

@@ -78,7 +78,7 @@ TileEstimates Replay::step(std::int64_t kv_tile, const TileOperands& operands, c
 
     Estimate s = settled(Stage::s, tile.s);
     if (!units_.s_masked) apply_mask(problem_, first_row, first_key, s);
-    tile.m = row_max(state_.m, s);
+    tile.m = row_max(units_, state_.m, s);
     Estimate m = settled(Stage::m, tile.m);
 
     if (wants(Stage::p)) {

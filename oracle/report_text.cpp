@@ -34,7 +34,6 @@ std::string heading(const Report& report) {
 
 std::string_view state_of(const Report& report, const StageInfo& info) {
     const StageReport& stage = report.stage(info.stage);
-    if (!stage.captured) return "not captured";
     if (stage.tally.diverges()) return report.guilty == info.stage ? "FIRST WRONG" : "wrong too";
     if (stage.tally.inherited > 0) return "inherited";
     return stage.tally.compared > 0 ? "ok" : "nothing to compare";
@@ -44,17 +43,18 @@ std::string stage_table(const Report& report) {
     std::string text = fmt::format("\n{:<6}{:>11}{:>10}{:>7}{:>7}{:>10}{:>11}{:>11}{:>12}{:>11}  {}\n",
                                    "stage", "compared", "outside", "nan", "inf", "unwritten", "conflicts",
                                    "inherited", "max |diff|", "max ulp", "state");
+    std::string not_captured;
     for (const StageInfo& info : all_stages()) {
-        const StageTally& t = report.stage(info.stage).tally;
         if (!report.stage(info.stage).captured) {
-            text += fmt::format("{:<6}{:>96}  {}\n", info.name, "", state_of(report, info));
+            not_captured += fmt::format(" {}", info.name);
             continue;
         }
+        const StageTally& t = report.stage(info.stage).tally;
         text += fmt::format("{:<6}{:>11}{:>10}{:>7}{:>7}{:>10}{:>11}{:>11}{:>12.3g}{:>11}  {}\n", info.name,
                             t.compared, t.outside, t.nan, t.infinite, t.unwritten, t.conflicting, t.inherited,
                             t.max_abs, t.max_ulp, state_of(report, info));
     }
-    return text;
+    return not_captured.empty() ? text : text + "not captured:" + not_captured + "\n";
 }
 
 /// "0-63, 80" for rows in ascending order; at most `most` ranges.
