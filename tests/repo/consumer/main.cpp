@@ -26,7 +26,8 @@ int main() {
     problem.seqlen_q = problem.block_m = rows;
     problem.seqlen_kv = problem.block_n = cols;
     tilescope::CapturePlan plan(problem, tilescope::Selection(), 1 << 20);
-    std::vector<std::byte> memory = plan.unwritten_memory();
+    std::vector<std::byte> memory(plan.bytes());
+    plan.fill_unwritten(memory.data());
     std::array<float, rows * cols> hooked{};
     scale_rows(x.data(), rows, cols, 0.5f, hooked.data(), plan.sink(memory.data()));
 
