@@ -176,9 +176,9 @@ void validate(const Problem& problem, const std::string& where) {
                     where, what_to_do);
     }
     if (!(problem.logits_soft_cap >= 0) || !std::isfinite(problem.logits_soft_cap)) {
-        throw Error(
-            "logits_soft_cap is " + std::to_string(problem.logits_soft_cap) + ", not finite or negative",
-            where, what_to_do);
+        throw Error("logits_soft_cap is " + std::to_string(problem.logits_soft_cap) +
+                        ", neither 0 nor a finite positive number",
+                    where, what_to_do);
     }
     // The product of the counts must stay countable: nothing below multiplies more than these.
     const double tiles = double(problem.batch) * double(problem.heads) * double(problem.q_blocks()) *
