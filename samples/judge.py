@@ -59,7 +59,7 @@ def judge(recording, tile_diff):
     """The verdict on a recording and the first guilty stage, as tile-diff's JSON report has them."""
     run = subprocess.run([tile_diff, "--json", "-", str(recording)], capture_output=True, text=True)
     if run.returncode not in EXIT_CODES.values():
-        return f"exit {run.returncode}", run.stderr.strip()
+        return f"exit {run.returncode}: {run.stderr.strip()}", None
     report = json.loads(run.stdout)
     verdict = report["verdict"]
     if run.returncode != EXIT_CODES.get(verdict):

@@ -22,6 +22,7 @@ MODULES = [
     ("dump", ["dump/*"], {"hook"}, set()),
     ("oracle", ["oracle/*"], {"hook", "dump", "file"}, {"Eigen"}),
     ("kernels", ["kernels/*"], {"hook", "dump", "file", "capture"}, {"CUDA"}),
+    ("samples", ["samples/*"], {"hook", "dump", "file", "capture"}, {"CUDA"}),
     ("viewer", ["viewer/*"], {"hook", "dump", "file", "oracle"}, {"Eigen", "GUI"}),
     ("tests", ["tests/*"], {"hook", "dump", "file", "capture", "oracle", "kernels", "viewer"},
      {"CUDA", "HDF5", "Eigen", "GUI"}),
