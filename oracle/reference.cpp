@@ -18,7 +18,29 @@ Estimate zeros(Eigen::Index rows, Eigen::Index cols) {
 
 /// Bound of exp(x + e) - exp(x) relative to exp(x), for |e| <= error.
 double exp_growth(double error) {
-    return error == 0 ? 0 : std::expm1(error);
+    // Above expm1 where it is small, which is nearly everywhere.
+    return error < 1e-3 ? error * (1 + error) : std::expm1(error);
+}
+
+struct Exponential {
+    double value;
+    double error;
+};
+
+/// exp(s - m), where `inherited` bounds what s - m is already off by.
+Exponential exponential(const Units& units, double s, double m, double inherited) {
+    const double x = s - m;
+    const double value = std::exp(x);
+    const double argument = exp_argument_bound(units.p_exp, s, m);
+    const double function = exp_function_bound(units.p_exp, x);
+    const double growth = exp_growth(inherited + argument);
+    // Where s - m is hardly known, the bound is that the kernel's own m is not below its own s.
+    const double most = std::min(std::max(value, 1.0) * (1 + exp_growth(argument)) * (1 + function),
+                                 double(std::numeric_limits<float>::max()));
+    double error =
+        value > 0 ? value * (growth + function * (1 + growth)) : std::exp(x + inherited + argument);
+    if (error > most) error = most;
+    return {value, error + value * u_oracle + flush_to_zero};
 }
 
 }  // namespace
@@ -71,14 +93,17 @@ Estimate row_max(const Units& units, const Estimate& m_before, const Estimate& s
         (units.s_scaled != units.m_scaled ? 1 : 0) + (units.s_log_base != units.m_log_base ? 2 : 0), u_f32);
     Estimate m = m_before;
     for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+        double& row_m = m.value(i, 0);
+        double s_error = 0;
         for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
-            const double score = s.value(i, j);
             // A NaN score stays: from here on nothing can be expected of this row.
-            if (!(score <= m.value(i, 0))) m.value(i, 0) = score;
-            if (std::isnan(m.value(i, 0))) break;
-            if (score == -infinity) continue;
-            m.error(i, 0) = std::max(m.error(i, 0), s.error(i, j) + conversion * std::abs(score));
+            if (std::isnan(row_m)) break;
+            const double score = s.value(i, j);
+            if (!(score <= row_m)) row_m = score;
+            if (score != -infinity) s_error = std::max(s_error, s.error(i, j));
         }
+        if (!std::isfinite(row_m)) continue;
+        m.error(i, 0) = std::max(m.error(i, 0), s_error + conversion * std::abs(row_m));
     }
     return m;
 }
@@ -90,13 +115,9 @@ Estimate probabilities(const Units& units, const Estimate& s, const Estimate& m)
         for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
             const double score = s.value(i, j);
             if (score == -infinity) continue;
-            const double x = score - row_m;
-            const double value = std::exp(x);
-            const double inherited = exp_growth(s.error(i, j) + m.error(i, 0));
-            const double rounding =
-                exp_argument_bound(units.p_exp, score, row_m) + exp_function_bound(units.p_exp, x);
-            p.value(i, j) = value;
-            p.error(i, j) = value * (inherited + rounding + u_oracle) + flush_to_zero;
+            const Exponential e = exponential(units, score, row_m, s.error(i, j) + m.error(i, 0));
+            p.value(i, j) = e.value;
+            p.error(i, j) = e.error;
         }
     }
     return p;
@@ -104,8 +125,10 @@ Estimate probabilities(const Units& units, const Estimate& s, const Estimate& m)
 
 Estimate with_cast_bound(Estimate p, Dtype dtype) {
     if (dtype == Dtype::f32) return p;
+    const auto masked = (p.value.array() == 0 && p.error.array() == 0).eval();
     p.error.array() += unit_roundoff(dtype) * (p.value.array().abs() + p.error.array()) + half_quantum(dtype);
-    p.error = (p.value.array() == 0).select(0, p.error);
+    // A masked cell is 0 before its cast and after it.
+    p.error = masked.select(0, p.error);
     return p;
 }
 
@@ -115,12 +138,9 @@ Estimate rescale_factor(const Units& units, const Estimate& m_before, const Esti
         const double before = m_before.value(i, 0);
         const double now = m.value(i, 0);
         if (before == -infinity && !std::isnan(now)) continue;
-        const double value = std::exp(before - now);
-        const double inherited = exp_growth(m_before.error(i, 0) + m.error(i, 0));
-        const double rounding =
-            exp_argument_bound(units.p_exp, before, now) + exp_function_bound(units.p_exp, before - now);
-        factor.value(i, 0) = value;
-        factor.error(i, 0) = value * (inherited + rounding + u_oracle) + flush_to_zero;
+        const Exponential e = exponential(units, before, now, m_before.error(i, 0) + m.error(i, 0));
+        factor.value(i, 0) = e.value;
+        factor.error(i, 0) = e.error;
     }
     return factor;
 }
@@ -208,10 +228,10 @@ Estimate log_sum_exp(const Estimate& m, const Estimate& l) {
         const double log_sum = std::log(sum);
         const double least = sum - l.error(i, 0);
         const double inherited = least > 0 ? m.error(i, 0) + l.error(i, 0) / least : infinity;
-        // Three roundings to convert m or the sum of both (log2(e) or ln 2, its product with sm_scale, and the
-        // product with that), and the addition.
-        const double rounding = log_function_bound(log_sum) +
-                                gamma(4, u_f32) * (std::abs(m.value(i, 0)) + std::abs(log_sum));
+        // Three roundings to convert m or the sum of both (log2(e) or ln 2, its product with sm_scale, and
+        // the product with that), and the addition.
+        const double rounding =
+            log_function_bound(log_sum) + gamma(4, u_f32) * (std::abs(m.value(i, 0)) + std::abs(log_sum));
         lse.value(i, 0) = m.value(i, 0) + log_sum;
         lse.error(i, 0) = inherited + rounding + u_oracle * std::abs(lse.value(i, 0));
     }

@@ -1,0 +1,148 @@
+#include "tests/oracle/attention_inputs.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <random>
+
+#include "dump/dtype.h"
+
+namespace tilescope::test {
+
+namespace {
+
+using Random = std::mt19937_64;
+
+float rounded(Dtype dtype, double value) {
+    return decode(dtype, encode(dtype, value));
+}
+
+std::int64_t pick(Random& random, std::initializer_list<std::int64_t> choices) {
+    const std::size_t index = random() % choices.size();
+    return *(choices.begin() + index);
+}
+
+std::int64_t between(Random& random, std::int64_t least, std::int64_t most) {
+    return least + std::int64_t(random() % std::uint64_t(most - least + 1));
+}
+
+double normal(Random& random) {
+    return std::normal_distribution<double>()(random);
+}
+
+double ramp(const Problem& problem, std::int64_t key) {
+    return 0.25 + 2.0 * double(key) / double(problem.seqlen_kv);
+}
+
+double q_value(InputKind kind, Random& random) {
+    switch (kind) {
+        case InputKind::normal:
+            return normal(random);
+        case InputKind::ramped_k:
+            return std::abs(normal(random));
+        case InputKind::large:
+            return 20 * normal(random);
+        case InputKind::negative:
+            return 120 + normal(random);
+        case InputKind::ties:
+            return double(between(random, -1, 1));
+        case InputKind::tiny:
+            return 1e-3 * normal(random);
+    }
+    return 0;
+}
+
+double k_value(const Problem& problem, InputKind kind, std::int64_t key, Random& random) {
+    switch (kind) {
+        case InputKind::ramped_k:
+            return ramp(problem, key) * (1 + 0.05 * normal(random));
+        case InputKind::negative:
+            return -(600 + normal(random));
+        default:
+            return q_value(kind, random);
+    }
+}
+
+double v_value(InputKind kind, std::int64_t head, std::int64_t column, Random& random) {
+    switch (kind) {
+        case InputKind::normal:
+            return normal(random);
+        case InputKind::ties:
+            return double(between(random, 1, 3));
+        default:
+            return 0.5 + 0.25 * double(head) + 0.01 * double(column) + 0.3 * normal(random);
+    }
+}
+
+}  // namespace
+
+std::string_view to_string(InputKind kind) {
+    constexpr std::array<std::string_view, input_kinds> names = {"normal",   "ramped_k", "large",
+                                                                 "negative", "ties",     "tiny"};
+    return names[static_cast<std::size_t>(kind)];
+}
+
+Inputs make_inputs(const Problem& problem, InputKind kind, std::uint64_t seed) {
+    Random random(seed);
+    Inputs inputs;
+    for (std::int64_t i = 0; i < problem.batch * problem.heads * problem.seqlen_q * problem.head_dim; ++i)
+        inputs.q.push_back(rounded(problem.dtype_q, q_value(kind, random)));
+    for (std::int64_t row = 0; row < problem.batch * problem.heads_kv * problem.seqlen_kv; ++row) {
+        const std::int64_t key = row % problem.seqlen_kv;
+        const std::int64_t head = row / problem.seqlen_kv % problem.heads_kv;
+        for (std::int64_t d = 0; d < problem.head_dim; ++d)
+            inputs.k.push_back(rounded(problem.dtype_k, k_value(problem, kind, key, random)));
+        for (std::int64_t d = 0; d < problem.head_dim_v; ++d)
+            inputs.v.push_back(rounded(problem.dtype_v, v_value(kind, head, d, random)));
+    }
+    return inputs;
+}
+
+Problem random_problem(std::uint64_t seed) {
+    Random random(seed * 2654435761u + 17);
+    Problem p;
+    p.batch = pick(random, {1, 1, 2});
+    p.heads_kv = pick(random, {1, 1, 2});
+    p.heads = p.heads_kv * pick(random, {1, 1, 2, 5});
+    p.seqlen_q = between(random, 1, 40);
+    p.seqlen_kv = between(random, 1, 90);
+    p.head_dim = pick(random, {16, 32, 64, 128});
+    p.head_dim_v = pick(random, {p.head_dim, p.head_dim, 16, 24});
+    p.block_m = pick(random, {8, 16});
+    p.block_n = pick(random, {8, 16, 32, 64});
+    p.sm_scale = double(float(pick(random, {0, 1, 2}) == 0 ? 0.1 : 1 / std::sqrt(double(p.head_dim))));
+    p.mask = pick(random, {0, 1, 1}) == 1 ? Mask::causal : Mask::none;
+    p.causal_alignment =
+        pick(random, {0, 1}) == 1 ? CausalAlignment::top_left : CausalAlignment::bottom_right;
+    if (pick(random, {0, 0, 1}) == 1) p.window_left = between(random, 0, 30);
+    if (pick(random, {0, 0, 0, 1}) == 1) p.window_right = between(random, 0, 30);
+    p.dtype_o = pick(random, {0, 0, 1}) == 1 ? Dtype::f32 : Dtype::f16;
+    return p;
+}
+
+Problem small_problem(Mask mask) {
+    Problem p;
+    p.batch = 2;
+    p.heads = 4;
+    p.heads_kv = 2;
+    p.seqlen_q = 40;
+    p.seqlen_kv = 72;
+    p.head_dim = p.head_dim_v = 16;
+    p.block_m = p.block_n = 16;
+    p.sm_scale = 0.25;
+    p.mask = mask;
+    return p;
+}
+
+std::string describe(const Problem& p) {
+    return fmt::format(
+        "batch {} heads {}/{} seqlen {}x{} head_dim {}/{} tile {}x{} sm_scale {} mask {} alignment {} window "
+        "{},{} "
+        "p {} o {}",
+        p.batch, p.heads, p.heads_kv, p.seqlen_q, p.seqlen_kv, p.head_dim, p.head_dim_v, p.block_m, p.block_n,
+        p.sm_scale, int(p.mask), int(p.causal_alignment), p.window_left, p.window_right,
+        dtype_info(p.dtype_p).name, dtype_info(p.dtype_o).name);
+}
+
+}  // namespace tilescope::test

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dump/schema.h"
+
+namespace tilescope::test {
+
+/// q, k and v of one attention call: contiguous [batch][heads or heads_kv][seqlen][head_dim], each value
+/// exact in the problem's dtypes.
+struct Inputs {
+    std::vector<float> q;
+    std::vector<float> k;
+    std::vector<float> v;
+
+    float& q_at(const Problem& p, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t d) {
+        return q[std::size_t(((batch * p.heads + head) * p.seqlen_q + row) * p.head_dim + d)];
+    }
+    float& k_at(const Problem& p, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t d) {
+        return k[std::size_t(((batch * p.heads_kv + head) * p.seqlen_kv + row) * p.head_dim + d)];
+    }
+    float& v_at(const Problem& p, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t d) {
+        return v[std::size_t(((batch * p.heads_kv + head) * p.seqlen_kv + row) * p.head_dim_v + d)];
+    }
+};
+
+/// Distributions that expose faults. V has a mean that is not zero everywhere but in `normal`.
+enum class InputKind : std::uint8_t {
+    normal,
+    ramped_k,  ///< the row maximum rises in every KV tile
+    large,     ///< scores in the hundreds
+    negative,  ///< every score below -5e4
+    ties,      ///< q, k and v from a few integers: equal scores at the row maximum
+    tiny       ///< scores near zero
+};
+inline constexpr int input_kinds = 6;
+std::string_view to_string(InputKind kind);
+
+Inputs make_inputs(const Problem& problem, InputKind kind, std::uint64_t seed);
+
+/// Shapes with tails in every direction, GQA, causal masks of both alignments and windows.
+Problem random_problem(std::uint64_t seed);
+
+/// A problem in which every row sees several KV tiles and every tile is partly visible: 2 batches, 4 heads on
+/// 2, seqlen_q 40, seqlen_kv 72 in tiles of 16 x 16.
+Problem small_problem(Mask mask = Mask::none);
+
+/// For failure messages.
+std::string describe(const Problem& problem);
+
+}  // namespace tilescope::test
