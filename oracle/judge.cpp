@@ -25,6 +25,10 @@ void require_judgeable(const Recording& recording) {
         cannot_judge(recording, "logits_soft_cap is set, which the oracle does not compute",
                      "record a run without it");
     }
+    if (recording.problem().dtype_acc != Dtype::f32) {
+        cannot_judge(recording, "dtype_acc is not f32, and the oracle knows no other bounds of products",
+                     "judge it with a recording whose products accumulate in float32");
+    }
     for (const StageInfo& info : all_stages()) {
         const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
         if (capture.dropped.empty() && capture.elements_dropped == 0) continue;

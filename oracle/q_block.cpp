@@ -104,6 +104,18 @@ bool QBlockJudge::nothing_at(std::int64_t kv_tile) const {
     });
 }
 
+/// Whether the tile was asked for and the kernel could not do without it.
+bool QBlockJudge::must_hold(Stage stage, const TileId& id) const {
+    const auto& selection = plan_.recording.capture().selection;
+    if (!plan_.missing_diverges || !selection || !selection->selects(stage, id)) return false;
+    if (stage_info(stage).per_kv_tile) return tile_is_visible(problem_, q_block_, id.kv_tile);
+    if (stage != Stage::q) return true;
+    for (std::int64_t kv_tile = 0; kv_tile < problem_.kv_tiles(); ++kv_tile) {
+        if (tile_is_visible(problem_, q_block_, kv_tile)) return true;
+    }
+    return false;
+}
+
 DumpedTile QBlockJudge::load(const Recording& recording, std::int64_t kv_tile) const {
     DumpedTile dumped;
     for (const Stage stage : kv_stages) {
@@ -186,13 +198,9 @@ void QBlockJudge::compare(Stage stage, const TileId& id, const std::optional<Mat
                           const Estimate& expected, const Estimate* end_to_end) {
     const TileContext context = tile_context(problem_, stage, id);
     if (!got) {
-        const auto& selection = plan_.recording.capture().selection;
-        const bool visible =
-            stage_info(stage).per_kv_tile ? tile_is_visible(problem_, q_block_, id.kv_tile) : true;
-        if (visible && selection && selection->selects(stage, id) && plan_.missing_diverges) {
+        if (must_hold(stage, id))
             count_missing_tile(context, tile_extent(problem_, stage, id), plan_.compare,
                                partial_.tally(stage));
-        }
         return;
     }
     // Operands must be exact copies: a tolerance given by hand is not for them.

@@ -48,6 +48,7 @@ class QBlockJudge {
  private:
     TileId tile(std::int64_t kv_tile) const { return {batch_, head_, q_block_, kv_tile}; }
     bool nothing_at(std::int64_t kv_tile) const;
+    bool must_hold(Stage stage, const TileId& id) const;
     DumpedTile load(const Recording& recording, std::int64_t kv_tile) const;
     void judge_q();
     void judge_kv_tile(std::int64_t kv_tile);

@@ -33,18 +33,24 @@ double tolerance_of(const Estimate& expected, Eigen::Index i, const CompareOptio
 
 /// Where the expected value may round to an infinity of `dtype`, that infinity is right.
 bool overflows_alike(Dtype dtype, double got, double expected, double tolerance) {
-    if (dtype == Dtype::f32 || !std::isinf(got)) return false;
+    if (!std::isinf(got)) return false;
     const double reach = std::copysign(std::abs(expected) + tolerance, expected);
     return std::isinf(decode(dtype, encode(dtype, reach))) && std::signbit(reach) == std::signbit(got);
 }
 
-Finding judge_element(Dtype dtype, float got, double expected, double tolerance) {
-    if (is_unwritten(got)) return expected == -infinity ? Finding::indifferent : Finding::unwritten;
-    if (std::isnan(expected)) return Finding::indifferent;
+Finding judge_element(const TileContext& context, float got, double expected, double tolerance) {
+    const bool expects_unwritten = context.expects_nan && is_unwritten(float(expected));
+    if (is_unwritten(got))
+        return expected == -infinity || expects_unwritten ? Finding::indifferent : Finding::unwritten;
+    if (expects_unwritten) return Finding::unwritten;
+    if (std::isnan(expected)) {
+        if (!context.expects_nan) return Finding::indifferent;
+        return std::isnan(got) ? Finding::match : Finding::nan;
+    }
     if (std::isnan(got)) return Finding::nan;
     if (double(got) == expected) return Finding::match;
     if (std::isinf(got) || std::isinf(expected)) {
-        return overflows_alike(dtype, got, expected, tolerance) ? Finding::match : Finding::infinite;
+        return overflows_alike(context.dtype, got, expected, tolerance) ? Finding::match : Finding::infinite;
     }
     return std::abs(double(got) - expected) <= tolerance ? Finding::match : Finding::outside;
 }
@@ -155,9 +161,9 @@ bool comes_before(const Element& a, const Element& b) {
 void compare_tile(const TileContext& context, const MatrixF& got, const Estimate& expected,
                   const Estimate* end_to_end, const CompareOptions& options, StageTally& tally) {
     ++tally.tiles;
-    tally.compared += got.size();
     const bool plain = context.dtype == Dtype::f32;
     const bool clean = plain && all_match(got, expected, options, tally);
+    if (clean) tally.compared += got.size();
     StageTally unused;
     if (clean && (end_to_end == nullptr || all_match(got, *end_to_end, options, unused))) return;
 
@@ -171,9 +177,9 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
                             got.data()[i],
                             expected.value.data()[i],
                             tolerance_of(expected, i, options)};
-            element.finding =
-                judge_element(context.dtype, got.data()[i], element.expected, element.tolerance);
+            element.finding = judge_element(context, got.data()[i], element.expected, element.tolerance);
             if (!clean) {
+                tally.compared += element.finding != Finding::indifferent;
                 count_finding(element, options, tally);
                 if (is_divergence(element.finding)) count_bad_row(element, tally);
                 if (is_unwritten(got.data()[i]) && element.finding == Finding::indifferent) ++tally.unwritten;
@@ -187,7 +193,7 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
             if (end_to_end != nullptr && !is_divergence(element.finding) && !is_unwritten(got.data()[i])) {
                 const double exact = end_to_end->value.data()[i];
                 const Finding whole =
-                    judge_element(context.dtype, got.data()[i], exact, tolerance_of(*end_to_end, i, options));
+                    judge_element(context, got.data()[i], exact, tolerance_of(*end_to_end, i, options));
                 tally.inherited += is_divergence(whole);
             }
         }

@@ -54,7 +54,7 @@ struct BadRow {
 struct StageTally {
     std::int64_t tiles = 0;          ///< tiles compared
     std::int64_t tiles_missing = 0;  ///< tiles that the kernel should have written and did not
-    std::int64_t compared = 0;       ///< elements compared
+    std::int64_t compared = 0;       ///< elements compared, without indifferent ones
     std::int64_t outside = 0;        ///< elements that diverge, of any kind
     std::int64_t nan = 0;
     std::int64_t infinite = 0;
@@ -88,6 +88,7 @@ struct TileContext {
     std::int64_t first_row = 0;  ///< of the tile, in the tensor
     std::int64_t first_col = 0;
     Dtype dtype = Dtype::f32;  ///< type the values were rounded to last: ulps and overflow are of this type
+    bool expects_nan = false;  ///< the expected values are a copy: NaN is to be NaN, and not indifferent
 };
 
 /// Compares a dumped tile with what it should hold, both in the dump's units, and adds to `tally`.

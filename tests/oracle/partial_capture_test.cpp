@@ -1,0 +1,284 @@
+// What a recording does not hold is computed; what it should hold and does not is a finding.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "dump/error.h"
+#include "oracle/judge.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 12;
+
+KernelRun healthy_run(const Problem& problem, std::uint64_t arithmetic_seed = 0) {
+    return run_kernel(problem, arithmetic_seed == 0 ? Arithmetic() : random_arithmetic(arithmetic_seed),
+                      make_inputs(problem, InputKind::ramped_k, seed));
+}
+
+CaptureSummary everything_selected() {
+    CaptureSummary capture;
+    capture.selection = Selection();
+    return capture;
+}
+
+std::string names(const std::vector<Stage>& stages) {
+    std::string text;
+    for (const Stage stage : stages) text += std::string(stage_info(stage).name) + " ";
+    return text;
+}
+
+std::vector<std::vector<Stage>> single_stages_and_pairs() {
+    std::vector<std::vector<Stage>> sets;
+    for (int a = 0; a < stage_count; ++a) {
+        sets.push_back({Stage(a)});
+        for (int b = a + 1; b < stage_count; ++b) sets.push_back({Stage(a), Stage(b)});
+    }
+    return sets;
+}
+
+TEST(PartialCapture, HealthyRunMatchesWhicheverStagesAreThere) {
+    for (std::uint64_t arithmetic = 1; arithmetic <= 20; ++arithmetic) {
+        const KernelRun run =
+            healthy_run(small_problem(arithmetic % 2 == 0 ? Mask::causal : Mask::none), arithmetic);
+        for (const std::vector<Stage>& stages : single_stages_and_pairs()) {
+            SCOPED_TRACE(names(stages) + describe(random_arithmetic(arithmetic)));
+            const Report report = judge(with_stages(run.recording, stages), {});
+            EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+            for (const StageInfo& info : all_stages()) {
+                const bool there = std::ranges::find(stages, info.stage) != stages.end();
+                EXPECT_EQ(report.stage(info.stage).captured, there);
+                EXPECT_EQ(report.stage(info.stage).tally.compared > 0, there);
+                EXPECT_EQ(report.stage(info.stage).tally.inherited, 0);
+            }
+        }
+    }
+}
+
+TEST(PartialCapture, MistakeIsFoundWithNothingButItsStage) {
+    for (int i = 1; i < mistakes; ++i) {
+        const auto mistake = Mistake(i);
+        const Problem problem =
+            small_problem(mistake == Mistake::mask_off_by_one ? Mask::causal : Mask::none);
+        const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed),
+                                         {mistake, 1, 2, -1, mistake == Mistake::stale_k_tile ? 2 : 0});
+        const Report report = judge(with_stages(run.recording, {stage_of(mistake)}), {});
+        EXPECT_EQ(report.guilty, stage_of(mistake)) << to_string(mistake);
+    }
+}
+
+TEST(PartialCapture, TilesWhosePredecessorIsMissingAreJudgedFromTheInputs) {
+    const KernelRun run = healthy_run(small_problem());
+    const auto odd_tiles = [](Stage stage, const TileId& tile) {
+        return !stage_info(stage).per_kv_tile || tile.kv_tile % 2 == 1;
+    };
+    MemoryRecording half = copy_of(run.recording, odd_tiles);
+    CaptureSummary capture;
+    capture.selection = parse_selection("kv_tile=1,3", "test");
+    half.set_capture(capture);
+    const Report healthy = judge(half, {});
+    EXPECT_EQ(healthy.verdict, Verdict::match) << verdict_line(healthy);
+    EXPECT_EQ(healthy.stage(Stage::l).tally.tiles, 2 * 4 * 3 * 2);
+
+    const TileId tile{0, 1, 0, 3};
+    for (const Stage stage : {Stage::m, Stage::l, Stage::acc}) {
+        MemoryRecording wrong = copy_of(half);
+        poke(wrong, stage, tile, 2, 0, peek(half, stage, tile, 2, 0) * 1.01f);
+        const Report report = judge(wrong, {});
+        ASSERT_EQ(report.guilty, stage);
+        EXPECT_EQ(report.first_divergence->tile, tile);
+        EXPECT_EQ(report.first_divergence->row, 2);
+    }
+}
+
+TEST(PartialCapture, SelectionOfOneHeadAndQueryBlock) {
+    const KernelRun run = healthy_run(small_problem());
+    MemoryRecording some = copy_of(run.recording, [](Stage, const TileId& tile) {
+        return tile.batch == 1 && tile.head == 3 && tile.q_block == 2;
+    });
+    CaptureSummary capture;
+    capture.selection = parse_selection("batch=1:head=3:q_block=2", "test");
+    some.set_capture(capture);
+    const Report report = judge(some, {});
+    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    EXPECT_EQ(report.stage(Stage::s).tally.compared, 8 * 72);
+    EXPECT_EQ(report.stage(Stage::s).tally.tiles_missing, 0);
+}
+
+TEST(PartialCapture, SelectedTileThatIsMissingIsUnwritten) {
+    const KernelRun run = healthy_run(small_problem());
+    const TileId missing{1, 2, 1, 4};
+    for (const StageInfo& info : all_stages()) {
+        MemoryRecording recording = copy_of(run.recording);
+        recording.set_capture(everything_selected());
+        recording.remove_tile(info.stage, missing);
+        const Report report = judge(recording, {});
+        ASSERT_EQ(report.guilty, info.stage) << verdict_line(report);
+        const StageTally& tally = report.stage(info.stage).tally;
+        const TileId first = info.per_kv_tile ? missing : TileId{1, 2, 1, 0};
+        EXPECT_EQ(report.first_divergence->finding, Finding::unwritten);
+        EXPECT_EQ(report.first_divergence->tile.q_block, first.q_block);
+        EXPECT_EQ(report.first_divergence->tile.kv_tile,
+                  info.per_kv_tile ? 4 : report.first_divergence->tile.kv_tile);
+        EXPECT_EQ(tally.tiles_missing, 1);
+        EXPECT_EQ(tally.unwritten, tile_extent(run.recording.problem(), info.stage, first).elements());
+        EXPECT_EQ(tally.outside, tally.unwritten);
+    }
+}
+
+TEST(PartialCapture, NothingIsMissingWhereNothingWasAskedFor) {
+    const KernelRun run = healthy_run(small_problem());
+    MemoryRecording recording = copy_of(run.recording);
+    for (const StageInfo& info : all_stages()) recording.remove_tile(info.stage, {1, 2, 1, 4});
+    const Report report = judge(recording, {});
+    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    EXPECT_EQ(report.stage(Stage::s).tally.tiles_missing, 0);
+}
+
+TEST(PartialCapture, HiddenTilesMayBeSkipped) {
+    Problem problem = small_problem(Mask::causal);
+    problem.seqlen_kv = problem.seqlen_q;
+    for (const bool skips : {true, false}) {
+        Arithmetic arithmetic;
+        arithmetic.skips_hidden_tiles = skips;
+        KernelRun run = run_kernel(problem, arithmetic, make_inputs(problem, InputKind::normal, seed));
+        run.recording.set_capture(everything_selected());
+        EXPECT_EQ(run.recording.has_tile(Stage::s, {0, 0, 0, 2}), !skips);
+        const Report report = judge(run.recording, {});
+        EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    }
+}
+
+/// A kernel that returns early where no key is visible never loads such a query block.
+TEST(PartialCapture, QueryBlockThatSeesNothingNeedNotBeLoaded) {
+    Problem problem = small_problem(Mask::causal);
+    problem.seqlen_kv = 20;
+    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
+    run.recording.set_capture(everything_selected());
+    run.recording.remove_tile(Stage::q, {0, 0, 0, 0});
+    EXPECT_EQ(judge(run.recording, {}).verdict, Verdict::match);
+    run.recording.remove_tile(Stage::o, {0, 0, 0, 0});
+    EXPECT_EQ(judge(run.recording, {}).guilty, Stage::o) << "its output must be written all the same";
+    run.recording.remove_tile(Stage::q, {0, 0, 2, 0});
+    EXPECT_EQ(judge(run.recording, {}).guilty, Stage::q) << "a block that sees keys must be loaded";
+}
+
+TEST(PartialCapture, UnwrittenElementsAreCountedAndLocated) {
+    const KernelRun run = healthy_run(small_problem());
+    MemoryRecording recording = copy_of(run.recording);
+    const float unwritten = std::bit_cast<float>(unwritten_bits);
+    poke(recording, Stage::p, {0, 1, 0, 2}, 3, 7, unwritten);
+    poke(recording, Stage::p, {1, 0, 1, 1}, 5, 2, unwritten);
+    const Report report = judge(recording, {});
+    ASSERT_EQ(report.guilty, Stage::p);
+    const StageTally& tally = report.stage(Stage::p).tally;
+    EXPECT_EQ(tally.unwritten, 2);
+    EXPECT_EQ(tally.nan, 0) << "the marker of unwritten elements is not a NaN of the kernel";
+    ASSERT_TRUE(tally.first_unwritten);
+    EXPECT_EQ(tally.first_unwritten->tile, (TileId{1, 0, 1, 1}));
+    EXPECT_EQ(tally.first_unwritten->row, 21);
+    EXPECT_EQ(tally.first_unwritten->col, 18);
+    EXPECT_EQ(report.stage(Stage::l).tally.outside, 0) << "what follows is computed from the expected value";
+}
+
+TEST(PartialCapture, UnwrittenScoresThatTheMaskHidesDoNotMatter) {
+    Problem problem = small_problem(Mask::causal);
+    problem.seqlen_kv = problem.seqlen_q;
+    KernelRun run = healthy_run(problem);
+    ASSERT_TRUE(std::isinf(peek(run.recording, Stage::s, {0, 0, 0, 0}, 3, 4)));
+    poke(run.recording, Stage::s, {0, 0, 0, 0}, 3, 4, std::bit_cast<float>(unwritten_bits));
+    const Report report = judge(run.recording, {});
+    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    EXPECT_EQ(report.stage(Stage::s).tally.unwritten, 1);
+}
+
+TEST(PartialCapture, ConflictingWritesDiverge) {
+    KernelRun run = healthy_run(small_problem());
+    CaptureSummary capture;
+    capture.stages[std::size_t(Stage::acc)].conflicts = {{{1, 1, 2, 3}, 5}, {{0, 1, 0, 3}, 2}};
+    run.recording.set_capture(capture);
+    const Report report = judge(run.recording, {});
+    ASSERT_EQ(report.guilty, Stage::acc);
+    EXPECT_EQ(report.stage(Stage::acc).tally.conflicting, 7);
+    EXPECT_EQ(report.first_divergence->finding, Finding::conflicting);
+    EXPECT_EQ(report.first_divergence->tile, (TileId{0, 1, 0, 3}));
+}
+
+std::string why_unjudged(const Recording& recording) {
+    try {
+        judge(recording, {});
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "judged";
+}
+
+TEST(PartialCapture, DroppedTilesCannotBeJudged) {
+    KernelRun run = healthy_run(small_problem());
+    CaptureSummary capture;
+    capture.stages[std::size_t(Stage::p)].dropped = {{0, 0, 0, 1}};
+    run.recording.set_capture(capture);
+    EXPECT_NE(why_unjudged(run.recording).find("dropped"), std::string::npos);
+    capture.stages[std::size_t(Stage::p)].dropped.clear();
+    capture.stages[std::size_t(Stage::q)].elements_dropped = 3;
+    run.recording.set_capture(capture);
+    EXPECT_NE(why_unjudged(run.recording).find("dropped"), std::string::npos);
+}
+
+TEST(PartialCapture, RecordingWithoutTilesOrInputsCannotBeJudged) {
+    const KernelRun run = healthy_run(small_problem());
+    EXPECT_NE(why_unjudged(with_stages(run.recording, {})).find("no tile was captured"), std::string::npos);
+    EXPECT_NE(why_unjudged(MemoryRecording(small_problem())).find("/inputs"), std::string::npos);
+}
+
+TEST(PartialCapture, SemanticsThatTheOracleLacksCannotBeJudged) {
+    Problem problem = small_problem();
+    problem.logits_soft_cap = 30;
+    EXPECT_NE(why_unjudged(healthy_run(problem).recording).find("logits_soft_cap"), std::string::npos);
+    problem = small_problem();
+    problem.dtype_acc = Dtype::f16;
+    EXPECT_NE(why_unjudged(healthy_run(problem).recording).find("dtype_acc"), std::string::npos);
+}
+
+TEST(PartialCapture, RunThatEndedWithAnErrorIsNeverAMatch) {
+    KernelRun run = healthy_run(small_problem());
+    CaptureSummary capture = everything_selected();
+    capture.ended = "an illegal memory access was encountered";
+    run.recording.set_capture(capture);
+    EXPECT_NE(why_unjudged(run.recording).find("illegal memory access"), std::string::npos);
+
+    // What it did not write any more is not held against it; what it wrote wrong is.
+    for (std::int64_t q_block = 0; q_block < 3; ++q_block)
+        run.recording.remove_tile(Stage::o, {1, 3, q_block, 0});
+    EXPECT_NE(why_unjudged(run.recording).find("illegal memory access"), std::string::npos);
+    poke(run.recording, Stage::l, {0, 0, 0, 1}, 0, 0, 100);
+    const Report report = judge(run.recording, {});
+    EXPECT_EQ(report.guilty, Stage::l);
+    ASSERT_FALSE(report.warnings.empty());
+    EXPECT_NE(report.warnings.back().find("illegal memory access"), std::string::npos);
+}
+
+TEST(PartialCapture, InputsThatAreNothingButNaNLeaveNothingToCompare) {
+    const Problem problem = small_problem();
+    Inputs inputs = make_inputs(problem, InputKind::normal, seed);
+    std::ranges::fill(inputs.q, std::numeric_limits<float>::quiet_NaN());
+    const KernelRun run = run_kernel(problem, {}, inputs);
+    EXPECT_NE(why_unjudged(with_stages(run.recording, {Stage::s, Stage::acc})).find("could be compared"),
+              std::string::npos);
+}
+
+TEST(PartialCapture, WritesOutsideTheProblemAreMentioned) {
+    KernelRun run = healthy_run(small_problem());
+    CaptureSummary capture;
+    capture.stages[std::size_t(Stage::s)].elements_out_of_range = 12;
+    run.recording.set_capture(capture);
+    const Report report = judge(run.recording, {});
+    ASSERT_EQ(report.warnings.size(), 1u);
+    EXPECT_NE(report.warnings[0].find("12 writes of s"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tilescope::test
