@@ -46,6 +46,7 @@ class CapturedRun final : public Recording {
     void merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits);
 
     void set_ended(std::string how) { capture_.ended = std::move(how); }
+    void set_launch(std::string launch) { provenance_.launch = std::move(launch); }
 
     const std::string& name() const override { return name_; }
     const Problem& problem() const override { return plan_.problem(); }

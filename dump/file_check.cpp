@@ -97,8 +97,9 @@ Id open_object(const InputFile& file, const std::string& path) {
             refuse_failed("cannot be looked up", where);
         }
         if (link.type != H5L_TYPE_HARD) refuse("is a soft or external link, which is never followed", where);
-        object = Id(H5Oopen(object.get(), name.c_str(), H5P_DEFAULT));
-        if (!object) refuse_failed("cannot be opened", where);
+        Id next(H5Oopen(object.get(), name.c_str(), H5P_DEFAULT));
+        if (!next) refuse_failed("cannot be opened", where);
+        object = std::move(next);
         begin = end + 1;
     }
     return object;

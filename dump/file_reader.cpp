@@ -9,10 +9,8 @@
 
 #include "dump/error.h"
 #include "dump/file_attributes.h"
-#include "dump/file_capture.h"
-#include "dump/file_check.h"
-#include "dump/file_layout.h"
-#include "dump/file_metadata.h"
+#include "dump/file_contents.h"
+#include "dump/file_trial.h"
 
 namespace tilescope {
 
@@ -29,139 +27,48 @@ struct StoredTile {
     TileShape shape;
 };
 
-std::string text_of(const std::vector<std::int64_t>& sizes) {
-    std::string text;
-    for (const std::int64_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
-    return text;
-}
-
-// A chunk holds one tile. h5py cannot write chunks that are longer than the dataset, so such a chunk may also
-// be cut at the dataset's end.
-void check_chunk(const StoredDataset& dataset, const DatasetShape& shape) {
-    if (dataset.chunk.empty() || dataset.chunk == shape.chunk) return;
-    std::vector<std::int64_t> cut = shape.chunk;
-    for (std::size_t i = 0; i < cut.size(); ++i) cut[i] = std::min(cut[i], shape.dims[i]);
-    if (dataset.chunk == cut) return;
-    throw Error("has chunks of " + text_of(dataset.chunk) + ", not of one tile, " + text_of(shape.chunk),
-                dataset.where, damaged_advice);
-}
-
-std::int64_t stored_tiles(const StoredDataset& dataset, std::int64_t tile_count) {
-    if (dataset.chunk.empty()) return dataset.stored_bytes > 0 ? tile_count : 0;
-    const std::int64_t tiles = dataset.stored_bytes / dataset.chunk_bytes;
-    if (dataset.stored_bytes % dataset.chunk_bytes != 0 || tiles > tile_count) {
-        throw Error("stores " + std::to_string(dataset.stored_bytes) + " bytes, not whole tiles of " +
-                        std::to_string(dataset.chunk_bytes),
-                    dataset.where, damaged_advice);
-    }
-    return tiles;
-}
-
 class FileRecording final : public Recording {
  public:
-    explicit FileRecording(const std::string& path);
+    explicit FileRecording(hdf5::Contents contents) : contents_(std::move(contents)) {}
     ~FileRecording() override;
 
-    const std::string& name() const override { return name_; }
-    const Problem& problem() const override { return problem_; }
-    const Units& units() const override { return units_; }
-    const Provenance& provenance() const override { return provenance_; }
-    const CaptureSummary& capture() const override { return capture_; }
+    const std::string& name() const override { return contents_->file.path; }
+    const Problem& problem() const override { return contents_->problem; }
+    const Units& units() const override { return contents_->units; }
+    const Provenance& provenance() const override { return contents_->provenance; }
+    const CaptureSummary& capture() const override { return contents_->capture; }
     bool has_stage(Stage stage) const override;
     bool has_tile(Stage stage, const TileId& tile) const override;
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
-    bool has_inputs() const override { return stored_.inputs[0].has_value(); }
+    bool has_inputs() const override { return contents_->inputs[0].has_value(); }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
                     std::span<float> out) const override;
 
  private:
-    struct Stored {
-        hdf5::InputFile file;
-        std::array<std::optional<StoredDataset>, stage_count> stages;
-        std::array<std::optional<StoredDataset>, 3> inputs;
-    };
-
-    void open_stage(const StageInfo& info, std::array<std::int64_t, stage_count>& tiles_stored);
-    void open_inputs();
     const StoredDataset* recorded(Stage stage, const TileId& tile) const;
     StoredTile locate(const StoredDataset& dataset, Stage stage, const TileId& tile) const;
 
-    std::string name_;
-    Problem problem_;
-    Units units_;
-    Provenance provenance_;
-    CaptureSummary capture_;
-    Stored stored_;
+    std::optional<hdf5::Contents> contents_;  // never empty before the destructor
 };
-
-FileRecording::FileRecording(const std::string& path) : name_(path) {
-    stored_.file = hdf5::open_file(path);
-    hdf5::check_format(stored_.file);
-    provenance_ = hdf5::read_provenance(stored_.file);
-    problem_ = hdf5::read_problem(stored_.file);
-    units_ = hdf5::read_common_units(stored_.file);
-    std::array<std::int64_t, stage_count> tiles_stored = {};
-    for (const StageInfo& info : all_stages()) open_stage(info, tiles_stored);
-    open_inputs();
-    capture_ = hdf5::read_capture(stored_.file, problem_, tiles_stored);
-}
 
 FileRecording::~FileRecording() {
     const hdf5::Session session;
-    stored_ = Stored();
-}
-
-void FileRecording::open_stage(const StageInfo& info, std::array<std::int64_t, stage_count>& tiles_stored) {
-    const bool is_output = layout::is_output(info.stage);
-    const Dtype dtype = is_output ? layout::output_dtype(problem_, info.stage) : Dtype::f32;
-    const DatasetShape shape = dataset_shape(problem_, info.stage);
-    std::optional<StoredDataset> dataset =
-        hdf5::open_dataset(stored_.file, std::string(info.dataset), dtype, shape.dims);
-    if (!dataset) return;
-    check_chunk(*dataset, shape);
-    const auto index = static_cast<std::size_t>(info.stage);
-    tiles_stored[index] = stored_tiles(*dataset, tile_count(problem_, info.stage));
-    hdf5::read_stage_units(dataset->id.get(), dataset->where, info.stage, units_);
-    if (is_output) hdf5::check_dtype(dataset->id.get(), dataset->where, dtype);
-    stored_.stages[index] = std::move(dataset);
-}
-
-void FileRecording::open_inputs() {
-    for (const layout::InputInfo& info : layout::all_inputs()) {
-        const std::array<std::int64_t, 4> dims = {problem_.batch, problem_.*info.heads, problem_.*info.seqlen,
-                                                  problem_.*info.head_dim};
-        std::optional<StoredDataset> dataset =
-            hdf5::open_dataset(stored_.file, info.dataset, problem_.*info.dtype, dims);
-        const bool first = info.input == Input::q;
-        if (!first && dataset.has_value() != stored_.inputs[0].has_value()) {
-            throw Error("holds some of q, k and v, but not all", stored_.file.where(layout::path::inputs),
-                        damaged_advice);
-        }
-        if (!dataset) continue;
-        hdf5::check_dtype(dataset->id.get(), dataset->where, problem_.*info.dtype);
-        const std::int64_t bytes = dims[0] * dims[1] * dims[2] * dims[3] * dtype_info(dataset->dtype).bytes;
-        if (dataset->stored_bytes < bytes) {
-            throw Error("declares " + std::to_string(bytes) + " bytes, but stores " +
-                            std::to_string(dataset->stored_bytes),
-                        dataset->where, damaged_advice);
-        }
-        stored_.inputs[static_cast<std::size_t>(info.input)] = std::move(dataset);
-    }
+    contents_.reset();
 }
 
 // The dataset that can hold the tile; null when there is none, or the problem has no such tile.
 const StoredDataset* FileRecording::recorded(Stage stage, const TileId& tile) const {
-    const std::optional<StoredDataset>& dataset = stored_.stages[static_cast<std::size_t>(stage)];
+    const std::optional<StoredDataset>& dataset = contents_->stages[static_cast<std::size_t>(stage)];
     if (!dataset || dataset->stored_bytes == 0) return nullptr;
     const bool inside =
-        tile.batch >= 0 && tile.batch < problem_.batch && tile.head >= 0 && tile.head < problem_.heads &&
-        tile.q_block >= 0 && tile.q_block < problem_.q_blocks() &&
-        (!stage_info(stage).per_kv_tile || (tile.kv_tile >= 0 && tile.kv_tile < problem_.kv_tiles()));
+        tile.batch >= 0 && tile.batch < problem().batch && tile.head >= 0 && tile.head < problem().heads &&
+        tile.q_block >= 0 && tile.q_block < problem().q_blocks() &&
+        (!stage_info(stage).per_kv_tile || (tile.kv_tile >= 0 && tile.kv_tile < problem().kv_tiles()));
     return inside ? &*dataset : nullptr;
 }
 
 StoredTile FileRecording::locate(const StoredDataset& dataset, Stage stage, const TileId& tile) const {
-    const DatasetShape shape = dataset_shape(problem_, stage);
+    const DatasetShape shape = dataset_shape(problem(), stage);
     const std::vector<std::int64_t> index = chunk_index(stage, tile);
     StoredTile stored;
     for (std::size_t i = 0; i < index.size(); ++i) {
@@ -211,7 +118,7 @@ void read_block(const StoredDataset& dataset, std::span<const hsize_t> offset, s
 }
 
 bool FileRecording::has_stage(Stage stage) const {
-    const std::optional<StoredDataset>& dataset = stored_.stages[static_cast<std::size_t>(stage)];
+    const std::optional<StoredDataset>& dataset = contents_->stages[static_cast<std::size_t>(stage)];
     return dataset && dataset->stored_bytes > 0;
 }
 
@@ -227,7 +134,7 @@ bool FileRecording::read_tile(Stage stage, const TileId& tile, std::span<float> 
     const StoredDataset* dataset = recorded(stage, tile);
     if (dataset == nullptr) return false;
     const StoredTile stored = locate(*dataset, stage, tile);
-    const TileShape shape = tile_shape(problem_, stage);
+    const TileShape shape = tile_shape(problem(), stage);
     const auto element_bytes = static_cast<std::size_t>(dtype_info(dataset->dtype).bytes);
     const bool as_it_is = dataset->dtype == Dtype::f32 && stored.shape == shape;
     std::vector<std::byte> scratch;
@@ -256,8 +163,8 @@ bool FileRecording::read_tile(Stage stage, const TileId& tile, std::span<float> 
 
 void FileRecording::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
                                std::int64_t count, std::span<float> out) const {
-    const std::optional<StoredDataset>& dataset = stored_.inputs[static_cast<std::size_t>(input)];
-    if (!dataset) throw Error("holds no inputs", name_, "record them too");
+    const std::optional<StoredDataset>& dataset = contents_->inputs[static_cast<std::size_t>(input)];
+    if (!dataset) throw Error("holds no inputs", name(), "record them too");
     const std::vector<std::int64_t>& dims = dataset->dims;
     if (batch < 0 || batch >= dims[0] || head < 0 || head >= dims[1] || row < 0 || count < 0 ||
         row > dims[2] - count) {
@@ -281,9 +188,19 @@ void FileRecording::read_input(Input input, std::int64_t batch, std::int64_t hea
 }  // namespace
 
 std::unique_ptr<Recording> open_recording(const std::string& path) {
+    // A damaged file can leave HDF5 1.10 with objects that it cannot close, and it complains of them when the
+    // program ends. Everything of ours is closed by then. The call only works before any other.
+    static const herr_t no_exit_handler = H5dont_atexit();
+    static_cast<void>(no_exit_handler);
     // Declared first: what a failed constructor has opened is closed while the library is still held.
     const hdf5::Session session;
-    return std::make_unique<FileRecording>(path);
+    constexpr unsigned cpu_seconds = 60;
+    const std::string death = try_in_child([&] { hdf5::open_contents(path); }, cpu_seconds);
+    if (!death.empty()) {
+        throw Error("cannot be opened, HDF5 does not survive it (" + death + ")", hdf5::printable(path),
+                    damaged_advice);
+    }
+    return std::make_unique<FileRecording>(hdf5::open_contents(path));
 }
 
 }  // namespace tilescope

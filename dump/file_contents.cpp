@@ -1,0 +1,102 @@
+#include "dump/file_contents.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dump/error.h"
+#include "dump/file_attributes.h"
+#include "dump/file_capture.h"
+#include "dump/file_layout.h"
+#include "dump/file_metadata.h"
+
+namespace tilescope::hdf5 {
+
+namespace {
+
+std::string text_of(const std::vector<std::int64_t>& sizes) {
+    std::string text;
+    for (const std::int64_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
+    return text;
+}
+
+// A chunk holds one tile. h5py cannot write chunks that are longer than the dataset, so such a chunk may also
+// be cut at the dataset's end.
+void check_chunk(const StoredDataset& dataset, const DatasetShape& shape) {
+    if (dataset.chunk.empty() || dataset.chunk == shape.chunk) return;
+    std::vector<std::int64_t> cut = shape.chunk;
+    for (std::size_t i = 0; i < cut.size(); ++i) cut[i] = std::min(cut[i], shape.dims[i]);
+    if (dataset.chunk == cut) return;
+    throw Error("has chunks of " + text_of(dataset.chunk) + ", not of one tile, " + text_of(shape.chunk),
+                dataset.where, damaged_advice);
+}
+
+std::int64_t stored_tiles(const StoredDataset& dataset, std::int64_t tile_count) {
+    if (dataset.chunk.empty()) return dataset.stored_bytes > 0 ? tile_count : 0;
+    const std::int64_t tiles = dataset.stored_bytes / dataset.chunk_bytes;
+    if (dataset.stored_bytes % dataset.chunk_bytes != 0 || tiles > tile_count) {
+        throw Error("stores " + std::to_string(dataset.stored_bytes) + " bytes, not whole tiles of " +
+                        std::to_string(dataset.chunk_bytes),
+                    dataset.where, damaged_advice);
+    }
+    return tiles;
+}
+
+// Returns how many tiles the dataset holds.
+std::int64_t open_stage(Contents& contents, const StageInfo& info) {
+    const bool is_output = layout::is_output(info.stage);
+    const Dtype dtype = is_output ? layout::output_dtype(contents.problem, info.stage) : Dtype::f32;
+    const DatasetShape shape = dataset_shape(contents.problem, info.stage);
+    std::optional<StoredDataset> dataset =
+        open_dataset(contents.file, std::string(info.dataset), dtype, shape.dims);
+    if (!dataset) return 0;
+    check_chunk(*dataset, shape);
+    const std::int64_t tiles = stored_tiles(*dataset, tile_count(contents.problem, info.stage));
+    read_stage_units(dataset->id.get(), dataset->where, info.stage, contents.units);
+    if (is_output) check_dtype(dataset->id.get(), dataset->where, dtype);
+    contents.stages[static_cast<std::size_t>(info.stage)] = std::move(dataset);
+    return tiles;
+}
+
+void open_inputs(Contents& contents) {
+    for (const layout::InputInfo& info : layout::all_inputs()) {
+        const std::array<std::int64_t, 4> dims = {contents.problem.batch, contents.problem.*info.heads,
+                                                  contents.problem.*info.seqlen,
+                                                  contents.problem.*info.head_dim};
+        std::optional<StoredDataset> dataset =
+            open_dataset(contents.file, info.dataset, contents.problem.*info.dtype, dims);
+        const bool first = info.input == Input::q;
+        if (!first && dataset.has_value() != contents.inputs[0].has_value()) {
+            throw Error("holds some of q, k and v, but not all", contents.file.where(layout::path::inputs),
+                        damaged_advice);
+        }
+        if (!dataset) continue;
+        check_dtype(dataset->id.get(), dataset->where, contents.problem.*info.dtype);
+        const std::int64_t bytes = dims[0] * dims[1] * dims[2] * dims[3] * dtype_info(dataset->dtype).bytes;
+        if (dataset->stored_bytes < bytes) {
+            throw Error("declares " + std::to_string(bytes) + " bytes, but stores " +
+                            std::to_string(dataset->stored_bytes),
+                        dataset->where, damaged_advice);
+        }
+        contents.inputs[static_cast<std::size_t>(info.input)] = std::move(dataset);
+    }
+}
+
+}  // namespace
+
+Contents open_contents(const std::string& path) {
+    Contents contents;
+    contents.file = open_file(path);
+    check_format(contents.file);
+    contents.provenance = read_provenance(contents.file);
+    contents.problem = read_problem(contents.file);
+    contents.units = read_common_units(contents.file);
+    std::array<std::int64_t, stage_count> tiles_stored = {};
+    for (const StageInfo& info : all_stages()) {
+        tiles_stored[static_cast<std::size_t>(info.stage)] = open_stage(contents, info);
+    }
+    open_inputs(contents);
+    contents.capture = read_capture(contents.file, contents.problem, tiles_stored);
+    return contents;
+}
+
+}  // namespace tilescope::hdf5

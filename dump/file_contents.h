@@ -1,0 +1,27 @@
+#pragma once
+
+// A dump that was opened: everything that is read and checked before the first tile.
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "dump/file_check.h"
+#include "dump/recording.h"
+
+namespace tilescope::hdf5 {
+
+struct Contents {
+    InputFile file;
+    Problem problem;
+    Units units;
+    Provenance provenance;
+    CaptureSummary capture;
+    std::array<std::optional<StoredDataset>, stage_count> stages;
+    std::array<std::optional<StoredDataset>, 3> inputs;  ///< q, k, v: all or none
+};
+
+/// Errors: Error for whatever is not a complete, valid recording.
+Contents open_contents(const std::string& path);
+
+}  // namespace tilescope::hdf5

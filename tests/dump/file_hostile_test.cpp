@@ -1,0 +1,596 @@
+// Files that are no dump, or lie about themselves: each is refused in one line that says what, where and what
+// to do.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "dump/error.h"
+#include "dump/file_reader.h"
+#include "dump/file_writer.h"
+#include "tests/dump/file_sample.h"
+#include "tests/dump/plain_dump.h"
+
+namespace tilescope::test {
+namespace {
+
+/// The message with which the file is refused; empty when it is not.
+std::string refusal(const std::string& path) {
+    try {
+        open_recording(path);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+// Says what (the words), where (the path and the object) and what to do, in one line.
+void expect_refused(const std::string& path, const std::string& object, const std::string& words) {
+    const std::string message = refusal(path);
+    const std::string where = path + (object.empty() ? "" : ":" + object) + ": ";
+    EXPECT_EQ(message.rfind(where, 0), 0u) << "message: " << message << "\nexpected to begin: " << where;
+    EXPECT_NE(message.find(words), std::string::npos) << "message: " << message << "\nexpected: " << words;
+    EXPECT_NE(message.find("; "), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    EXPECT_LT(message.size(), 600u) << message;
+}
+
+class FileHostile : public testing::Test {
+ protected:
+    void expect_spoiled(const std::function<void(hid_t)>& change, const std::string& object,
+                        const std::string& words) {
+        write_spoiled_dump(path, change);
+        expect_refused(path, object, words);
+    }
+
+    TemporaryFolder folder;
+    std::string path = folder.file("run.h5");
+};
+
+TEST_F(FileHostile, TakesThePlainDump) {
+    write_plain_dump(path);
+    const auto recording = open_recording(path);
+    EXPECT_TRUE(recording->has_inputs());
+    EXPECT_TRUE(recording->has_stage(Stage::o));
+    EXPECT_FALSE(recording->has_stage(Stage::p));
+    std::vector<float> tile(16);
+    ASSERT_TRUE(recording->read_tile(Stage::s, {0, 1, 1, 2}, tile));
+    EXPECT_EQ(tile[0], (1 * 8 + 4) * 12 + 8);
+    EXPECT_EQ(tile[15], (1 * 8 + 7) * 12 + 11);
+}
+
+TEST_F(FileHostile, NoFile) {
+    expect_refused(path, "", "cannot be opened: No such file or directory");
+}
+
+TEST_F(FileHostile, Folder) {
+    std::filesystem::create_directory(path);
+    expect_refused(path, "", "is a directory");
+}
+
+TEST_F(FileHostile, Pipe) {
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    expect_refused(path, "", "is not a regular file");
+}
+
+TEST_F(FileHostile, EmptyFile) {
+    std::ofstream stream(path);
+    stream.close();
+    expect_refused(path, "", "is empty");
+}
+
+TEST_F(FileHostile, Text) {
+    std::ofstream(path) << std::string(5000, 'x');
+    expect_refused(path, "", "is not an HDF5 file");
+    std::ofstream(path) << "x";
+    expect_refused(path, "", "is not an HDF5 file");
+}
+
+TEST_F(FileHostile, LineEndInThePath) {
+    std::ofstream(folder.file("two\nlines")) << "x";
+    EXPECT_NE(refusal(folder.file("two\nlines")).find("two?lines: is not an HDF5 file"), std::string::npos);
+}
+
+TEST_F(FileHostile, OtherLayout) {
+    { const Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)); }
+    expect_refused(path, "", "not a Tilescope dump");
+    expect_spoiled([](hid_t file) { set_text(file, "/", "format", "other"); }, "", "not a Tilescope dump");
+}
+
+TEST_F(FileHostile, Format) {
+    expect_spoiled([](hid_t file) { set_integer(file, "/", "format", 1); }, "",
+                   "attribute format is not text");
+    expect_spoiled([](hid_t file) { set_integer(file, "/", "format_version", 2); }, "",
+                   "has format_version 2; this program reads up to 1");
+    expect_spoiled([](hid_t file) { set_integer(file, "/", "format_version", 0); }, "", "format_version 0");
+    expect_spoiled([](hid_t file) { set_text(file, "/", "format_version", "1"); }, "",
+                   "attribute format_version is not an integer");
+    expect_spoiled([](hid_t file) { delete_attribute(file, "/", "format_version"); }, "",
+                   "has no attribute format_version");
+    expect_spoiled([](hid_t file) { delete_attribute(file, "/", "complete"); }, "", "was not completed");
+    expect_spoiled([](hid_t file) { set_integer(file, "/", "complete", 0); }, "", "was not completed");
+}
+
+TEST_F(FileHostile, MissingProblem) {
+    expect_spoiled([](hid_t file) { unlink_object(file, "/problem"); }, "/problem", "is missing");
+    for (const char* name :
+         {"batch", "heads", "seqlen_q", "seqlen_kv", "head_dim", "block_m", "block_n", "sm_scale"}) {
+        expect_spoiled([&](hid_t file) { delete_attribute(file, "/problem", name); }, "/problem",
+                       std::string("has no attribute ") + name);
+    }
+}
+
+TEST_F(FileHostile, AbsurdSizes) {
+    for (const char* name : {"batch", "heads", "seqlen_q", "seqlen_kv", "head_dim", "block_m", "block_n"}) {
+        for (const std::int64_t size :
+             {std::int64_t(1) << 40, std::int64_t(0), std::int64_t(-4),
+              std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
+            expect_spoiled([&](hid_t file) { set_integer(file, "/problem", name, size); }, "/problem",
+                           std::string(name) + " is " + std::to_string(size));
+        }
+    }
+    const std::uint64_t huge = std::numeric_limits<std::uint64_t>::max();
+    expect_spoiled([&](hid_t file) { set_attribute(file, "/problem", "batch", H5T_STD_U64LE, &huge); },
+                   "/problem", "batch is ");
+    expect_spoiled(
+        [](hid_t file) {
+            for (const char* name : {"batch", "heads", "seqlen_q", "seqlen_kv", "head_dim"}) {
+                set_integer(file, "/problem", name, 2147483647);
+            }
+        },
+        "/problem", "tiles");
+    expect_spoiled([](hid_t file) { set_integer(file, "/problem", "heads_kv", 3); }, "/problem", "heads_kv");
+    expect_spoiled([](hid_t file) { set_integer(file, "/problem", "window_left", -2); }, "/problem",
+                   "window_left is -2");
+}
+
+TEST_F(FileHostile, Scale) {
+    for (const double scale : {0.0, -0.5, std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+        expect_spoiled([&](hid_t file) { set_number(file, "/problem", "sm_scale", scale); }, "/problem",
+                       "sm_scale is");
+    }
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "sm_scale", "0.5"); }, "/problem",
+                   "attribute sm_scale is not a");
+    expect_spoiled([](hid_t file) { set_number(file, "/problem", "logits_soft_cap", -1); }, "/problem",
+                   "logits_soft_cap");
+}
+
+TEST_F(FileHostile, UnknownNames) {
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "mask", "alien"); }, "/problem",
+                   "attribute mask is \"alien\", not one of none, causal");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "mask", "a\x1b[2J\nb"); }, "/problem",
+                   "\"a?[2J?b\"");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "mask", std::string(100000, 'm')); },
+                   "/problem", "mmm...\"");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "causal_alignment", "left"); }, "/problem",
+                   "not one of top_left, bottom_right");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "kv_order", "sideways"); }, "/problem",
+                   "not one of forward, reverse");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "dtype_v", "f64"); }, "/problem",
+                   "not one of f32, f16, bf16, e4m3, e5m2");
+    expect_spoiled([](hid_t file) { set_text(file, "/tiles/s", "log_base", "10"); }, "/tiles/s",
+                   "not one of e, 2");
+    expect_spoiled([](hid_t file) { set_integer(file, "/tiles/s", "scaled", 2); }, "/tiles/s",
+                   "attribute scaled is 2, not 0 or 1");
+    expect_spoiled([](hid_t file) { set_text(file, "/tiles/s", "scaled", "yes"); }, "/tiles/s",
+                   "attribute scaled is not a flag");
+    expect_spoiled([](hid_t file) { set_text(file, "/inputs/k", "dtype", "bf16"); }, "/inputs/k",
+                   "attribute dtype is bf16 where /problem says f16");
+}
+
+TEST_F(FileHostile, AttributesOfOddTypes) {
+    const double number = 1;
+    expect_spoiled([&](hid_t file) { set_attribute(file, "/problem", "batch", H5T_IEEE_F64LE, &number); },
+                   "/problem", "attribute batch is not an integer");
+    const auto with_size = [](hsize_t elements) {
+        return [elements](hid_t file) {
+            delete_attribute(file, "/problem", "batch");
+            const Handle owner(H5Oopen(file, "/problem", H5P_DEFAULT));
+            const Handle space(elements == 0 ? H5Screate(H5S_NULL) : H5Screate_simple(1, &elements, nullptr));
+            const Handle attribute(
+                H5Acreate2(owner, "batch", H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT));
+        };
+    };
+    expect_spoiled(with_size(0), "/problem", "attribute batch has not exactly one element");
+    expect_spoiled(with_size(5000), "/problem", "attribute batch has not exactly one element");
+    expect_spoiled(
+        [](hid_t file) {
+            const Handle type(H5Tarray_create2(H5T_STD_I64LE, 1, std::vector<hsize_t>{3}.data()));
+            const std::int64_t values[3] = {1, 1, 1};
+            set_attribute(file, "/problem", "batch", type, values);
+        },
+        "/problem", "attribute batch is not an integer");
+}
+
+TEST_F(FileHostile, LongText) {
+    expect_spoiled([](hid_t file) { set_text(file, "/", "kernel", std::string(2 << 20, 'k')); }, "",
+                   "attribute kernel is longer than 1 MiB");
+}
+
+TEST_F(FileHostile, SomeInputsAreMissing) {
+    for (const char* input : {"/inputs/q", "/inputs/k", "/inputs/v"}) {
+        expect_spoiled([&](hid_t file) { unlink_object(file, input); }, "/inputs",
+                       "holds some of q, k and v, but not all");
+    }
+}
+
+TEST_F(FileHostile, TilesAreMissing) {
+    const auto says_six = [](hid_t file) {
+        const Handle group(H5Gcreate2(file, "/capture/s", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+        set_integer(file, "/capture/s", "tiles_written", 12);
+    };
+    write_spoiled_dump(path, says_six);
+    EXPECT_EQ(refusal(path), "");
+    expect_spoiled(
+        [&](hid_t file) {
+            says_six(file);
+            unlink_object(file, "/tiles/s");
+        },
+        "/capture/s", "tiles_written is 12, the file holds 0");
+}
+
+TEST_F(FileHostile, Shapes) {
+    const std::pair<std::vector<hsize_t>, const char*> shapes[] = {
+        {{1, 2, 8, 13}, "has shape [1, 2, 8, 13] where /problem asks for [1, 2, 8, 12]"},
+        {{1, 2, 12, 8}, "has shape [1, 2, 12, 8]"},
+        {{2, 8, 12}, "has shape [2, 8, 12]"},
+        {{1, 2, 8, 12, 1}, "has shape [1, 2, 8, 12, 1]"},
+        {{1, 2, 8, hsize_t(1) << 40}, "has shape [1, 2, 8, 1099511627776]"},
+    };
+    for (const auto& [dims, words] : shapes) {
+        expect_spoiled(
+            [&](hid_t file) {
+                unlink_object(file, "/tiles/s");
+                create_chunked(file, "/tiles/s", H5T_IEEE_F32LE, dims, std::vector<hsize_t>(dims.size(), 1),
+                               nullptr);
+            },
+            "/tiles/s", words);
+    }
+    expect_spoiled(
+        [](hid_t file) {
+            unlink_object(file, "/tiles/s");
+            const Handle space(H5Screate(H5S_SCALAR));
+            const Handle dataset(
+                H5Dcreate2(file, "/tiles/s", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+        },
+        "/tiles/s", "is not an array");
+}
+
+TEST_F(FileHostile, Chunks) {
+    const std::pair<std::vector<hsize_t>, const char*> chunks[] = {
+        {{1, 1, 4, 3}, "has chunks of 1x1x4x3, not of one tile, 1x1x4x4"},
+        {{1, 2, 4, 4}, "has chunks of 1x2x4x4"},
+        {{1, 2, 8, 12}, "has chunks of 1x2x8x12"},
+    };
+    for (const auto& [chunk, words] : chunks) {
+        expect_spoiled(
+            [&](hid_t file) {
+                unlink_object(file, "/tiles/s");
+                create_chunked(file, "/tiles/s", H5T_IEEE_F32LE, {1, 2, 8, 12}, chunk, nullptr);
+            },
+            "/tiles/s", words);
+    }
+}
+
+void expect_type_refused(const std::string& path, const char* object, hid_t type, const std::string& words) {
+    const std::vector<char> zeros(65536, 0);
+    write_spoiled_dump(path, [&](hid_t file) {
+        unlink_object(file, object);
+        const std::vector<hsize_t> dims = std::string(object) == "/tiles/s"
+                                              ? std::vector<hsize_t>{1, 2, 8, 12}
+                                              : std::vector<hsize_t>{1, 2, 12, 2};
+        create_dataset(file, object, type, dims, H5P_DEFAULT, zeros.data());
+    });
+    expect_refused(path, object, words);
+}
+
+TEST_F(FileHostile, ElementTypes) {
+    const Handle half(half_type());
+    const Handle big_half(half_type());
+    require(H5Tset_order(big_half, H5T_ORDER_BE));
+    const Handle odd_half(half_type());
+    require(H5Tset_ebias(odd_half, 16));
+    expect_type_refused(path, "/tiles/s", H5T_IEEE_F32BE,
+                        "holds big-endian 4-byte floats, not little-endian f32");
+    expect_type_refused(path, "/tiles/s", H5T_IEEE_F64LE, "holds 8-byte floats");
+    expect_type_refused(path, "/tiles/s", H5T_STD_I32LE, "holds 4-byte integers");
+    expect_type_refused(path, "/tiles/s", half, "holds 2-byte floats");
+    expect_type_refused(path, "/tiles/s", H5T_STD_REF_OBJ, "holds 8-byte elements");
+    expect_type_refused(path, "/inputs/k", big_half,
+                        "holds big-endian 2-byte floats, not little-endian f32 or f16");
+    expect_type_refused(path, "/inputs/k", odd_half, "holds 2-byte floats");
+    expect_type_refused(path, "/inputs/k", H5T_STD_I16LE, "holds 2-byte integers");
+    expect_type_refused(path, "/inputs/k", H5T_STD_U8LE, "holds 1-byte integers");
+}
+
+TEST_F(FileHostile, NamedType) {
+    expect_spoiled(
+        [](hid_t file) {
+            const Handle type(H5Tcopy(H5T_IEEE_F32LE));
+            require(H5Tcommit2(file, "/type", type, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+            unlink_object(file, "/tiles/s");
+            create_chunked(file, "/tiles/s", type, {1, 2, 8, 12}, {1, 1, 4, 4}, nullptr);
+        },
+        "/tiles/s", "has a named type");
+}
+
+TEST_F(FileHostile, ObjectsOfAnotherKind) {
+    const auto group_at = [](const char* place) {
+        return [place](hid_t file) {
+            unlink_object(file, place);
+            const Handle group(H5Gcreate2(file, place, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+        };
+    };
+    const auto dataset_at = [](const char* place) {
+        return [place](hid_t file) {
+            unlink_object(file, place);
+            create_dataset(file, place, H5T_IEEE_F32LE, {4}, H5P_DEFAULT, nullptr);
+        };
+    };
+    expect_spoiled(group_at("/tiles/s"), "/tiles/s", "is not a dataset");
+    expect_spoiled(group_at("/inputs/q"), "/inputs/q", "is not a dataset");
+    expect_spoiled(dataset_at("/problem"), "/problem", "is not a group");
+    expect_spoiled(dataset_at("/tiles"), "/tiles/q", "lies in an object that is no group");
+    expect_spoiled(dataset_at("/capture"), "/capture", "is not a group");
+}
+
+TEST_F(FileHostile, Links) {
+    const std::string secret = folder.file("secret.h5");
+    write_plain_dump(secret);
+    for (const char* place : {"/tiles/s", "/tiles", "/problem", "/inputs/v", "/outputs/o", "/capture"}) {
+        expect_spoiled(
+            [&](hid_t file) {
+                unlink_object(file, place);
+                require(H5Lcreate_external(secret.c_str(), place, file, place, H5P_DEFAULT, H5P_DEFAULT));
+            },
+            place, "is a soft or external link, which is never followed");
+    }
+    expect_spoiled(
+        [](hid_t file) {
+            unlink_object(file, "/tiles/s");
+            require(H5Lcreate_soft("/tiles/m", file, "/tiles/s", H5P_DEFAULT, H5P_DEFAULT));
+        },
+        "/tiles/s", "is a soft or external link");
+    expect_spoiled(
+        [](hid_t file) {
+            unlink_object(file, "/tiles/s");
+            require(H5Lcreate_soft("/tiles/s", file, "/tiles/s", H5P_DEFAULT, H5P_DEFAULT));
+        },
+        "/tiles/s", "is a soft or external link");
+}
+
+TEST_F(FileHostile, HardLinksInACircle) {
+    expect_spoiled(
+        [](hid_t file) {
+            unlink_object(file, "/tiles/s");
+            require(H5Lcreate_hard(file, "/tiles", file, "/tiles/s", H5P_DEFAULT, H5P_DEFAULT));
+        },
+        "/tiles/s", "is not a dataset");
+    write_spoiled_dump(path, [](hid_t file) {
+        unlink_object(file, "/tiles/s");
+        unlink_object(file, "/tiles/m");
+        unlink_object(file, "/tiles");
+        require(H5Lcreate_hard(file, "/", file, "/tiles", H5P_DEFAULT, H5P_DEFAULT));
+    });
+    EXPECT_FALSE(open_recording(path)->has_stage(Stage::s)) << "a root without tiles has none";
+}
+
+TEST_F(FileHostile, ExternalStorage) {
+    std::ofstream(folder.file("raw")) << std::string(4096, 'x');
+    expect_spoiled(
+        [&](hid_t file) {
+            unlink_object(file, "/outputs/o");
+            const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+            require(H5Pset_external(properties, folder.file("raw").c_str(), 0, 4096));
+            const Handle half(half_type());
+            create_dataset(file, "/outputs/o", half, {1, 2, 8, 2}, properties, nullptr);
+        },
+        "/outputs/o", "has external storage");
+}
+
+TEST_F(FileHostile, VirtualDataset) {
+    const std::string source = folder.file("source.h5");
+    write_plain_dump(source);
+    expect_spoiled(
+        [&](hid_t file) {
+            unlink_object(file, "/tiles/s");
+            const std::vector<hsize_t> dims = {1, 2, 8, 12};
+            const Handle space(H5Screate_simple(4, dims.data(), nullptr));
+            const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+            require(H5Pset_virtual(properties, space, source.c_str(), "/tiles/s", space));
+            create_dataset(file, "/tiles/s", H5T_IEEE_F32LE, dims, properties, nullptr);
+        },
+        "/tiles/s", "is a virtual dataset");
+}
+
+TEST_F(FileHostile, CompactLayout) {
+    expect_spoiled(
+        [](hid_t file) {
+            unlink_object(file, "/outputs/o");
+            const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+            require(H5Pset_layout(properties, H5D_COMPACT));
+            const Handle half(half_type());
+            const std::vector<std::uint16_t> zeros(32, 0);
+            create_dataset(file, "/outputs/o", half, {1, 2, 8, 2}, properties, zeros.data());
+        },
+        "/outputs/o", "has compact layout");
+}
+
+herr_t keep_size(hid_t, hid_t, hid_t) {
+    return 0;
+}
+htri_t can_apply(hid_t, hid_t, hid_t) {
+    return 1;
+}
+std::size_t pass_through(unsigned, std::size_t, const unsigned[], std::size_t bytes, std::size_t*, void**) {
+    return bytes;
+}
+
+TEST_F(FileHostile, Filters) {
+    // A filter that only a plugin would have: the number is one of those kept for testing.
+    const H5Z_class2_t plugin = {H5Z_CLASS_T_VERS, 300, 1, 1, "plugin", can_apply, keep_size, pass_through};
+    const std::pair<const char*, std::function<void(hid_t)>> filters[] = {
+        {"deflate", [](hid_t properties) { require(H5Pset_deflate(properties, 4)); }},
+        {"shuffle", [](hid_t properties) { require(H5Pset_shuffle(properties)); }},
+        {"checksum", [](hid_t properties) { require(H5Pset_fletcher32(properties)); }},
+        {"plugin",
+         [](hid_t properties) { require(H5Pset_filter(properties, 300, H5Z_FLAG_MANDATORY, 0, nullptr)); }},
+    };
+    require(H5Zregister(&plugin));
+    for (const auto& [name, set] : filters) {
+        SCOPED_TRACE(name);
+        write_spoiled_dump(path, [&](hid_t file) {
+            unlink_object(file, "/tiles/s");
+            const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+            const hsize_t chunk[4] = {1, 1, 4, 4};
+            require(H5Pset_chunk(properties, 4, chunk));
+            set(properties);
+            const std::vector<float> zeros(plain_s_elements, 0.0f);
+            create_dataset(file, "/tiles/s", H5T_IEEE_F32LE, {1, 2, 8, 12}, properties, zeros.data());
+        });
+        if (std::string(name) == "plugin") require(H5Zunregister(300));
+        expect_refused(path, "/tiles/s", "is compressed or filtered");
+    }
+}
+
+TEST_F(FileHostile, DeclaresMoreThanTheFileHolds) {
+    // Nothing was ever stored in k.
+    expect_spoiled(
+        [](hid_t file) {
+            unlink_object(file, "/inputs/k");
+            const Handle half(half_type());
+            create_dataset(file, "/inputs/k", half, {1, 2, 12, 2}, H5P_DEFAULT, nullptr);
+        },
+        "/inputs/k", "declares 96 bytes, but stores 0");
+    // All sizes agree, and are 2 x 10^12 elements.
+    expect_spoiled(
+        [](hid_t file) {
+            const Handle half(half_type());
+            set_integer(file, "/problem", "seqlen_kv", 1000000000);
+            set_integer(file, "/problem", "block_n", 1000);
+            set_integer(file, "/problem", "head_dim", 1000);
+            set_integer(file, "/problem", "head_dim_v", 2);
+            for (const char* object : {"/tiles/s", "/tiles/m", "/inputs/q", "/inputs/k", "/inputs/v"}) {
+                unlink_object(file, object);
+            }
+            create_dataset(file, "/inputs/q", half, {1, 2, 8, 1000}, H5P_DEFAULT,
+                           std::vector<std::uint16_t>(16000).data());
+            create_dataset(file, "/inputs/k", half, {1, 2, 1000000000, 1000}, H5P_DEFAULT, nullptr);
+        },
+        "/inputs/k", "declares 4000000000000 bytes, but stores 0");
+}
+
+// The file was cut, and the end that its header declares with it: only the dataset still claims 256 MiB.
+TEST_F(FileHostile, DatasetBeyondTheEnd) {
+    constexpr hsize_t keys = hsize_t(1) << 25;
+    write_spoiled_dump(path, [](hid_t file) {
+        set_integer(file, "/problem", "seqlen_kv", keys);
+        set_integer(file, "/problem", "block_n", 1024);
+        for (const char* object : {"/tiles/s", "/tiles/m", "/inputs/k", "/inputs/v", "/outputs/o"}) {
+            unlink_object(file, object);
+        }
+        const Handle half(half_type());
+        const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
+        require(H5Pset_alloc_time(properties, H5D_ALLOC_TIME_EARLY));
+        require(H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER));
+        create_dataset(file, "/inputs/k", half, {1, 2, keys, 2}, properties, nullptr);
+    });
+    const std::uint64_t end = 65536;
+    ASSERT_GT(std::filesystem::file_size(path), keys);
+    std::filesystem::resize_file(path, end);
+    constexpr int end_of_file_field = 40;  // of a superblock of version 0
+    std::fstream stream(path, std::ios::binary | std::ios::in | std::ios::out);
+    stream.seekp(end_of_file_field);
+    stream.write(reinterpret_cast<const char*>(&end), sizeof end);
+    stream.close();
+    expect_refused(path, "/inputs/k", "declares 268435456 bytes, the whole file has 65536");
+}
+
+void create_capture_table(hid_t file, const char* path, const std::vector<std::int64_t>& values,
+                          hsize_t cols) {
+    const Handle group(H5Gcreate2(file, "/capture/s", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    create_dataset(file, path, H5T_STD_I64LE, {values.size() / cols, cols}, H5P_DEFAULT, values.data());
+}
+
+TEST_F(FileHostile, CaptureLists) {
+    const auto conflicts = [](std::vector<std::int64_t> row) {
+        return [row](hid_t file) { create_capture_table(file, "/capture/s/conflicts", row, 5); };
+    };
+    write_spoiled_dump(path, conflicts({0, 1, 1, 2, 16}));
+    EXPECT_EQ(refusal(path), "");
+    const std::string table = "/capture/s/conflicts";
+    expect_spoiled(conflicts({1, 1, 1, 2, 16}), table, "lists batch 1 head 1 q_block 1 kv_tile 2");
+    expect_spoiled(conflicts({0, 2, 1, 2, 16}), table, "which the problem does not have");
+    expect_spoiled(conflicts({0, 1, 2, 2, 16}), table, "which the problem does not have");
+    expect_spoiled(conflicts({0, 1, 1, 3, 16}), table, "which the problem does not have");
+    expect_spoiled(conflicts({0, 1, 1, -1, 16}), table, "which the problem does not have");
+    expect_spoiled(conflicts({0, 1, 1, 2, 0}), table, "0 conflicting elements");
+    expect_spoiled(conflicts({0, 1, 1, 2, std::numeric_limits<std::int64_t>::max()}), table,
+                   "conflicting elements");
+    expect_spoiled(
+        [](hid_t file) {
+            create_capture_table(file, "/capture/s/conflicts", {0, 1, 1, 2}, 4);
+        },
+        table, "is not a contiguous int64 table with 5 columns");
+    expect_spoiled(
+        [](hid_t file) {
+            create_capture_table(file, "/capture/s/dropped", {0, 9, 1, 2}, 4);
+        },
+        "/capture/s/dropped", "which the problem does not have");
+    expect_spoiled(
+        [](hid_t file) {
+            const Handle group(H5Gcreate2(file, "/capture/s", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+            create_dataset(file, "/capture/s/dropped", H5T_STD_I64LE, {hsize_t(1) << 40, 4}, H5P_DEFAULT,
+                           nullptr);
+        },
+        "/capture/s/dropped", "declares more rows than the file holds");
+    expect_spoiled(
+        [](hid_t file) {
+            const Handle group(H5Gcreate2(file, "/capture/s", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+            create_dataset(file, "/capture/s/dropped", H5T_STD_I64LE, {100, 4}, H5P_DEFAULT, nullptr);
+        },
+        "/capture/s/dropped", "declares rows but holds none");
+}
+
+TEST_F(FileHostile, CaptureCounts) {
+    const auto count = [](const char* name, std::int64_t value) {
+        return [name, value](hid_t file) {
+            const Handle group(H5Gcreate2(file, "/capture/s", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+            set_integer(file, "/capture/s", name, value);
+        };
+    };
+    expect_spoiled(count("elements_dropped", -1), "/capture/s", "elements_dropped is negative");
+    expect_spoiled(count("elements_out_of_range", -1), "/capture/s", "elements_out_of_range is negative");
+    expect_spoiled(count("tiles_dropped", 3), "/capture/s", "tiles_dropped is 3, the file holds 0");
+    expect_spoiled(count("elements_conflicting", 3), "/capture/s", "elements_conflicting is 3");
+    expect_spoiled(count("tiles_written", 11), "/capture/s", "tiles_written is 11, the file holds 12");
+}
+
+TEST_F(FileHostile, Selections) {
+    for (const char* selection :
+         {"head", "head=", "head=x", "head=3-1", "colour=1", "stage=z", "head=1\nx"}) {
+        write_spoiled_dump(path, [&](hid_t file) { set_text(file, "/capture", "selection", selection); });
+        const std::string message = refusal(path);
+        EXPECT_EQ(message.rfind(path + ":/capture", 0), 0u) << message;
+        EXPECT_NE(message.find("selection"), std::string::npos) << message;
+        EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    }
+    expect_spoiled([](hid_t file) { set_text(file, "/capture", "selection", std::string(100000, 'x')); },
+                   "/capture", "selection");
+}
+
+TEST_F(FileHostile, IgnoresWhatItDoesNotKnow) {
+    write_spoiled_dump(path, [](hid_t file) {
+        set_text(file, "/", "colour", "green");
+        set_text(file, "/problem", "colour", "green");
+        set_text(file, "/tiles/s", "colour", "green");
+        create_dataset(file, "/tiles/colour", H5T_IEEE_F64BE, {3}, H5P_DEFAULT, nullptr);
+        require(H5Lcreate_external("elsewhere.h5", "/x", file, "/tiles/elsewhere", H5P_DEFAULT, H5P_DEFAULT));
+    });
+    EXPECT_EQ(refusal(path), "");
+}
+
+}  // namespace
+}  // namespace tilescope::test
