@@ -69,8 +69,10 @@ Estimate scores(const Problem& problem, const Units& units, const Operand& q, co
     const double of_magnitude =
         dot_product_bound(double(problem.head_dim), units.s_accumulation) * float_slack * problem.sm_scale;
     const double of_value = gamma(after, u_f32) + u_oracle;
+    const double of_underflow = flush_to_zero * (1 + double(problem.head_dim) * problem.sm_scale);
     s.value *= problem.sm_scale;
     s.error = magnitude.cast<double>() * of_magnitude + s.value.cwiseAbs() * of_value;
+    s.error.array() += of_underflow;
     return s;
 }
 
@@ -193,6 +195,7 @@ Estimate accumulate(const Units& units, const Estimate& acc_before, const Estima
     acc.error = (magnitude + rescaled_magnitude) * rounding + inherited + rescaled_magnitude * u_f32 +
                 factor_upper.col(0).asDiagonal() * acc_before.error +
                 factor.error.col(0).asDiagonal() * acc_before.value.cwiseAbs();
+    acc.error.array() += flush_to_zero * double(p.value.cols() + 1);
     return acc;
 }
 
@@ -209,7 +212,7 @@ Estimate output(const Problem& problem, const Estimate& acc, const Estimate& l) 
                 least > 0 ? (acc.error(i, j) + std::abs(value) * sum_error) / least : infinity;
             // A division of 2 ulp, or a reciprocal of 1 ulp and its product with acc; and the store.
             const double computed =
-                inherited + gamma(4, u_f32) * std::abs(value) + u_oracle * std::abs(value);
+                inherited + gamma(4, u_f32) * std::abs(value) + u_oracle * std::abs(value) + flush_to_zero;
             o.value(i, j) = value;
             o.error(i, j) = computed + cast_bound(problem.dtype_o, std::abs(value) + computed);
         }

@@ -8,7 +8,7 @@ namespace tilescope {
 // One stage at a time, in float64, with a bound of what a kernel's float32 arithmetic may differ by. Every
 // function takes what came before as an Estimate: the kernel's own dumped values (error 0) make the result
 // stage-local, the results of the functions before make it end to end. Scores and maxima are in natural units
-// here: scaled, base e.
+// here: scaled, base e. Results below flush_to_zero may have been flushed.
 //
 // R rows of the query block, N keys of the KV tile, both without padding.
 

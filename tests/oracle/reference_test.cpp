@@ -144,7 +144,7 @@ TEST(Reference, RowThatSeesNothingHasZeroOutputAndNoNaN) {
     const TileEstimates tile = run.step(0);
     for (const Estimate* estimate : {&tile.m, &tile.p, &tile.l, &tile.acc}) {
         EXPECT_FALSE(estimate->value.hasNaN());
-        EXPECT_TRUE((estimate->error.array() == 0).all());
+        EXPECT_LE(estimate->error.maxCoeff(), estimate == &tile.acc ? 17 * 0x1p-126 : 0);
     }
     EXPECT_TRUE((tile.m.value.array() == -infinity).all());
     EXPECT_TRUE((run.replay.output().value.array() == 0).all());

@@ -1,0 +1,195 @@
+// NaN, infinities, overflow and underflow: what the kernel may do with them, and what it may not.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "oracle/judge.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr TileId some_tile{1, 2, 1, 2};
+constexpr TileId last_tile{1, 2, 1, 4};
+
+KernelRun healthy_run() {
+    const Problem problem = small_problem();
+    return run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 21));
+}
+
+TEST(NonFinite, IsCountedAndLocatedInEveryComputedStage) {
+    const KernelRun run = healthy_run();
+    for (const StageInfo& info : all_stages()) {
+        for (const float value : {nan, infinity, -infinity}) {
+            SCOPED_TRACE(std::string(info.name) + " " + std::to_string(value));
+            MemoryRecording recording = copy_of(run.recording);
+            poke(recording, info.stage, last_tile, 3, 0, value);
+            poke(recording, info.stage, last_tile, 5, 0, value);
+            const Report report = judge(recording, {});
+            ASSERT_EQ(report.guilty, info.stage) << verdict_line(report);
+            const StageTally& tally = report.stage(info.stage).tally;
+            EXPECT_EQ(tally.outside, 2);
+            EXPECT_EQ(tally.nan, std::isnan(value) ? 2 : 0);
+            EXPECT_EQ(tally.infinite, std::isinf(value) ? 2 : 0);
+            const auto& first = std::isnan(value) ? tally.first_nan : tally.first_infinite;
+            ASSERT_TRUE(first);
+            EXPECT_EQ(first->row, (info.row_axis == Axis::key ? 64 : 16) + 3);
+            EXPECT_EQ(first->tile.head, 2);
+            EXPECT_TRUE(std::isfinite(tally.max_abs)) << "max_abs is the largest finite difference";
+        }
+    }
+}
+
+/// Once l is infinite its budget is as well, which must not excuse a finite value.
+TEST(NonFinite, FiniteValueInPlaceOfAnInfinityDiverges) {
+    const KernelRun run = healthy_run();
+    for (const Stage stage : {Stage::l, Stage::acc}) {
+        MemoryRecording recording = copy_of(run.recording);
+        poke(recording, stage, some_tile, 3, 0, infinity);
+        const Report report = judge(recording, {});
+        EXPECT_EQ(report.stage(stage).tally.infinite, 2)
+            << "the infinity, and the finite value of the next tile";
+        EXPECT_TRUE(std::isfinite(report.stage(stage).tally.max_abs));
+    }
+}
+
+TEST(NonFinite, StagesThatFollowFromANaNAreNotGuilty) {
+    const KernelRun run = healthy_run();
+    MemoryRecording recording = copy_of(run.recording);
+    poke(recording, Stage::acc, some_tile, 3, 5, nan);
+    poke(recording, Stage::acc, {1, 2, 1, 3}, 3, 5, nan);
+    poke(recording, Stage::acc, {1, 2, 1, 4}, 3, 5, nan);
+    poke(recording, Stage::o, some_tile, 3, 5, nan);
+    const Report report = judge(recording, {});
+    EXPECT_EQ(report.guilty, Stage::acc);
+    EXPECT_EQ(report.stage(Stage::acc).tally.outside, 1);
+    EXPECT_EQ(report.stage(Stage::acc).tally.inherited, 2);
+    EXPECT_EQ(report.stage(Stage::o).tally.outside, 0);
+    EXPECT_EQ(report.stage(Stage::o).tally.inherited, 1);
+}
+
+/// Kernels differ in what their maximum makes of NaN; neither way is wrong.
+TEST(NonFinite, NaNInTheInputsIsNoFault) {
+    const Problem problem = small_problem();
+    Inputs inputs = make_inputs(problem, InputKind::normal, 22);
+    inputs.q_at(problem, 0, 1, 20, 3) = nan;
+    inputs.k_at(problem, 1, 0, 40, 3) = nan;
+    inputs.v_at(problem, 1, 1, 50, 3) = nan;
+    const KernelRun run = run_kernel(problem, {}, inputs);
+    const Report dropped = judge(run.recording, {});
+    EXPECT_EQ(dropped.verdict, Verdict::match) << verdict_line(dropped);
+
+    // A maximum that keeps the NaN, and all that follows from it.
+    MemoryRecording keeping = copy_of(run.recording);
+    for (std::int64_t kv_tile = 0; kv_tile < problem.kv_tiles(); ++kv_tile) {
+        const TileId tile{0, 1, 1, kv_tile};
+        poke(keeping, Stage::m, tile, 4, 0, nan);
+        poke(keeping, Stage::l, tile, 4, 0, nan);
+        for (std::int64_t d = 0; d < problem.head_dim_v; ++d) {
+            poke(keeping, Stage::acc, tile, 4, d, nan);
+            poke(keeping, Stage::o, tile, 4, d, nan);
+        }
+        const std::int64_t keys = tile_extent(problem, Stage::k, tile).rows;
+        for (std::int64_t key = 0; key < keys; ++key) poke(keeping, Stage::p, tile, 4, key, nan);
+    }
+    poke(keeping, Stage::lse, {0, 1, 1, 0}, 4, 0, nan);
+    const Report kept = judge(keeping, {});
+    EXPECT_EQ(kept.verdict, Verdict::match) << verdict_line(kept);
+}
+
+TEST(NonFinite, NaNOfAnInputMustBeStagedAsNaN) {
+    const Problem problem = small_problem();
+    Inputs inputs = make_inputs(problem, InputKind::normal, 23);
+    inputs.q_at(problem, 0, 1, 20, 3) = nan;
+    KernelRun run = run_kernel(problem, {}, inputs);
+    poke(run.recording, Stage::q, {0, 1, 1, 0}, 4, 3, 0);
+    const Report report = judge(run.recording, {});
+    ASSERT_EQ(report.guilty, Stage::q);
+    EXPECT_EQ(report.first_divergence->row, 20);
+    EXPECT_EQ(report.first_divergence->col, 3);
+    EXPECT_EQ(report.first_divergence->got, 0);
+}
+
+TEST(NonFinite, OverflowOfFloat32IsWhatFloat32Does) {
+    Problem problem = small_problem();
+    problem.dtype_q = problem.dtype_k = Dtype::bf16;
+    problem.sm_scale = 1;
+    Inputs inputs = make_inputs(problem, InputKind::normal, 24);
+    for (std::int64_t d = 0; d < problem.head_dim; ++d) {
+        inputs.q_at(problem, 0, 0, 2, d) = 0x1p70f;
+        inputs.k_at(problem, 0, 0, 3, d) = 0x1p70f;
+    }
+    const KernelRun run = run_kernel(problem, {}, inputs);
+    ASSERT_TRUE(std::isinf(peek(run.recording, Stage::s, {0, 0, 0, 0}, 2, 3)));
+    const Report report = judge(run.recording, {});
+    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+}
+
+TEST(NonFinite, OverflowOfFloat16IsBlamedUnlessTheOutputIsStoredInIt) {
+    Problem problem = small_problem();
+    Inputs inputs = make_inputs(problem, InputKind::normal, 25);
+    for (std::int64_t d = 0; d < problem.head_dim; ++d) {
+        inputs.q_at(problem, 0, 0, 2, d) = 150;
+        inputs.k_at(problem, 0, 0, 3, d) = 150;
+        inputs.v_at(problem, 0, 0, 3, d) = 65504;
+    }
+    KernelRun run = run_kernel(problem, {}, inputs);
+    EXPECT_EQ(judge(run.recording, {}).verdict, Verdict::match);
+    ASSERT_EQ(peek(run.recording, Stage::s, {0, 0, 0, 0}, 2, 3), 90000);
+    MemoryRecording half_scores = copy_of(run.recording);
+    poke(half_scores, Stage::s, {0, 0, 0, 0}, 2, 3, infinity);
+    EXPECT_EQ(judge(half_scores, {}).guilty, Stage::s);
+
+    // 65504 is half an ulp of float16 away from what rounds to infinity: the bound of acc / l reaches it.
+    problem.dtype_o = Dtype::f16;
+    MemoryRecording at_the_edge = copy_of(run.recording);
+    for (std::int64_t t = 0; t < problem.kv_tiles(); ++t)
+        poke(at_the_edge, Stage::acc, {0, 0, 0, t}, 2, 0, 65530);
+    poke(at_the_edge, Stage::o, {0, 0, 0, 0}, 2, 0, infinity);
+    const Report report = judge(at_the_edge, {});
+    EXPECT_EQ(report.stage(Stage::o).tally.infinite, 0);
+}
+
+/// -ftz=true replaces subnormal results by zero.
+TEST(NonFinite, FlushingToZeroIsNoFault) {
+    Problem problem = small_problem();
+    problem.dtype_q = problem.dtype_k = problem.dtype_v = Dtype::bf16;
+    problem.dtype_o = Dtype::f32;
+    Inputs inputs = make_inputs(problem, InputKind::normal, 26);
+    for (float& q : inputs.q) q = std::ldexp(q, -65);
+    for (float& k : inputs.k) k = std::ldexp(k, -65);
+    for (float& v : inputs.v) v = std::ldexp(v, -128);
+    // Inputs stay what bfloat16 holds: cut what shifting left below its last bit.
+    for (std::vector<float>* values : {&inputs.q, &inputs.k, &inputs.v}) {
+        for (float& value : *values) value = decode(Dtype::bf16, encode(Dtype::bf16, value));
+    }
+    const KernelRun run = run_kernel(problem, {}, inputs);
+    MemoryRecording flushed = copy_of(run.recording);
+    std::int64_t flushes = 0;
+    for (const Stage stage : {Stage::s, Stage::m, Stage::acc, Stage::o}) {
+        for (std::int64_t i = 0; i < tile_count(problem, stage); ++i) {
+            const TileId tile = tile_at(problem, stage, i);
+            std::vector<float> values(std::size_t(tile_shape(problem, stage).elements()));
+            ASSERT_TRUE(flushed.read_tile(stage, tile, values));
+            for (float& value : values) {
+                if (std::fpclassify(value) != FP_SUBNORMAL) continue;
+                value = 0;
+                ++flushes;
+            }
+            flushed.set_tile(stage, tile, std::move(values));
+        }
+    }
+    EXPECT_GT(flushes, 10000);
+    for (const MemoryRecording* recording : std::array<const MemoryRecording*, 2>{&run.recording, &flushed}) {
+        const Report report = judge(*recording, {});
+        EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    }
+}
+
+}  // namespace
+}  // namespace tilescope::test
