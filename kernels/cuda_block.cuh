@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cuda_pipeline_primitives.h>
+
+#include "kernels/platform.h"
+
+namespace tilescope {
+
+/// The thread block that the calling CUDA thread belongs to. Code between two synchronisations is given to
+/// each_thread as a function of the thread's index; what a thread keeps in registers from one to the next is
+/// a PerThread. CpuBlock plays the same part on the CPU.
+struct CudaBlock {
+    template <class T>
+    struct PerThread {
+        T value;
+        KERNEL_FUNCTION T& operator[](int) { return value; }
+    };
+
+    KERNEL_FUNCTION int q_block() const { return int(blockIdx.x); }
+    KERNEL_FUNCTION int head() const { return int(blockIdx.y); }
+    KERNEL_FUNCTION int batch() const { return int(blockIdx.z); }
+
+    template <class Function>
+    KERNEL_FUNCTION void each_thread(Function&& function) const {
+        function(int(threadIdx.x));
+    }
+
+    KERNEL_FUNCTION void sync() const { __syncthreads(); }
+
+    /// 16 bytes from global to shared memory, zeros when not `inside`.
+    KERNEL_FUNCTION void copy_async(void* shared, const void* global, bool inside) const {
+        __pipeline_memcpy_async(shared, global, 16, inside ? 0 : 16);
+    }
+    KERNEL_FUNCTION void commit() const { __pipeline_commit(); }
+    /// Waits until all but the `pending` last commits of this thread have arrived.
+    template <int pending>
+    KERNEL_FUNCTION void wait() const {
+        __pipeline_wait_prior(pending);
+    }
+
+    /// Combines `values` over each group of `lanes` neighbouring threads; every thread gets the result.
+    template <int lanes, class Combine>
+    KERNEL_FUNCTION void reduce_rows(PerThread<float>& values, Combine combine) const {
+        KERNEL_UNROLL
+        for (int distance = lanes / 2; distance > 0; distance /= 2) {
+            values.value = combine(values.value, __shfl_xor_sync(0xffffffffu, values.value, distance));
+        }
+    }
+};
+
+}  // namespace tilescope

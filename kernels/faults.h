@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "dump/stage.h"
+
+namespace tilescope {
+
+/// A mistake that a kernel can be compiled with; none is the healthy kernel.
+enum class Fault : std::uint8_t {
+    none,
+    q_row_zeroed,
+    stale_k_tile,
+    head_modulo,
+    v_next_tile,
+    causal_top_left,
+    scale_twice,
+    k_slice_missing,
+    half_scores,
+    wrong_ldm,
+    first_fragment_only,
+    m_starts_at_zero,
+    max_own_lane,
+    exp_clamped,
+    p_bf16,
+    p_lane_stride,
+    tail_counted,
+    l_not_rescaled,
+    acc_not_rescaled,
+    nan_times_zero,
+    half_accumulator,
+    double_normalised,
+    columns_uncovered,
+    lse_base2,
+};
+
+/// Kernels that can be compiled with a fault: a bit for each.
+enum class FaultyKernel : std::uint8_t { scalar = 1, wmma = 2, both = 3 };
+
+struct FaultInfo {
+    Fault fault;
+    std::string_view name;
+    Stage stage;              ///< the first stage that is wrong when each is recomputed from those before it
+    std::string_view family;  ///< of attention kernel faults
+    FaultyKernel kernels;
+    std::string_view description;
+    std::string_view shown_by;  ///< options of tile-run under which the fault changes the numbers
+};
+
+/// Every fault, by stage in order of computation.
+inline constexpr FaultInfo all_faults[] = {
+    {Fault::q_row_zeroed, "q_row_zeroed", Stage::q, "operand load", FaultyKernel::both,
+     "the zero padding of the Q tile starts one row early and clears the last valid row",
+     "--shape 1,2,80,160,64"},
+    {Fault::stale_k_tile, "stale_k_tile", Stage::k, "trip / tile", FaultyKernel::both,
+     "KV tile t >= 2 multiplies with the K of tile t - 1", "--shape 1,2,64,256,64"},
+    {Fault::head_modulo, "head_modulo", Stage::k, "head / batch map", FaultyKernel::both,
+     "query head h reads KV head h % heads_kv, not h / (heads / heads_kv)",
+     "--shape 1,6,64,128,64 --heads-kv 2"},
+    {Fault::v_next_tile, "v_next_tile", Stage::v, "trip / tile", FaultyKernel::both,
+     "KV tile t multiplies with the V of tile t + 1", "--shape 1,2,64,256,64"},
+    {Fault::causal_top_left, "causal_top_left", Stage::s, "mask geometry", FaultyKernel::both,
+     "the causal diagonal starts at the top left although seqlen_q and seqlen_kv differ",
+     "--shape 1,2,96,224,64 --causal"},
+    {Fault::scale_twice, "scale_twice", Stage::s, "constants", FaultyKernel::both,
+     "sm_scale is multiplied to the scores twice", "--shape 1,2,64,128,64"},
+    {Fault::k_slice_missing, "k_slice_missing", Stage::s, "layout", FaultyKernel::both,
+     "the dot product leaves out the last 16 elements of head_dim", "--shape 1,2,64,128,64"},
+    {Fault::half_scores, "half_scores", Stage::s, "overflow", FaultyKernel::both,
+     "q k is kept in float16 before it is scaled: infinite beyond 65504",
+     "--shape 1,2,64,128,64 --input large"},
+    {Fault::wrong_ldm, "wrong_ldm", Stage::s, "layout", FaultyKernel::wmma,
+     "the K fragments are loaded with head_dim as leading dimension, without the padding of the rows",
+     "--shape 1,2,64,128,64"},
+    {Fault::first_fragment_only, "first_fragment_only", Stage::s, "layout", FaultyKernel::wmma,
+     "only the first 16 columns of each S tile are multiplied, the rest stays zero", "--shape 1,2,64,128,64"},
+    {Fault::m_starts_at_zero, "m_starts_at_zero", Stage::m, "recurrence", FaultyKernel::both,
+     "the running maximum starts at 0 instead of -inf", "--shape 1,2,64,128,64 --input negative"},
+    {Fault::max_own_lane, "max_own_lane", Stage::m, "reduction", FaultyKernel::both,
+     "the row maximum covers only the columns of the calling lane", "--shape 1,2,64,128,64"},
+    {Fault::exp_clamped, "exp_clamped", Stage::p, "guards", FaultyKernel::both,
+     "the argument of exp is clamped at -5", "--shape 1,2,64,192,64 --causal"},
+    {Fault::p_bf16, "p_bf16", Stage::p, "precision", FaultyKernel::both,
+     "P is rounded to bfloat16 without saying so", "--shape 1,2,64,128,64"},
+    {Fault::p_lane_stride, "p_lane_stride", Stage::p, "unwritten / stale", FaultyKernel::both,
+     "the lanes fill P with twice their stride and leave every second group of columns unwritten",
+     "--shape 1,2,64,128,64"},
+    {Fault::tail_counted, "tail_counted", Stage::l, "tail", FaultyKernel::both,
+     "keys past seqlen_kv are left out of the maximum but added to the row sum", "--shape 1,2,64,200,64"},
+    {Fault::l_not_rescaled, "l_not_rescaled", Stage::l, "recurrence", FaultyKernel::both,
+     "the row sum is not rescaled when the running maximum rises", "--shape 1,2,64,256,64 --input ramped"},
+    {Fault::acc_not_rescaled, "acc_not_rescaled", Stage::acc, "recurrence", FaultyKernel::both,
+     "the O accumulator is not rescaled when the running maximum rises",
+     "--shape 1,2,64,256,64 --input ramped"},
+    {Fault::nan_times_zero, "nan_times_zero", Stage::acc, "0 * NaN", FaultyKernel::both,
+     "V rows past seqlen_kv are not zeroed and hold what lies behind V: 0 * NaN is NaN",
+     "--shape 1,2,64,200,64"},
+    {Fault::half_accumulator, "half_accumulator", Stage::acc, "precision", FaultyKernel::both,
+     "the O accumulator is kept in float16 between KV tiles", "--shape 1,2,64,256,64 --input distinct_v"},
+    {Fault::double_normalised, "double_normalised", Stage::o, "constants", FaultyKernel::both,
+     "the output is divided by the row sum twice", "--shape 1,2,64,128,64"},
+    {Fault::columns_uncovered, "columns_uncovered", Stage::o, "coverage", FaultyKernel::both,
+     "the last 16 columns of the output are never written", "--shape 1,2,64,128,64"},
+    {Fault::lse_base2, "lse_base2", Stage::lse, "split / combine", FaultyKernel::both,
+     "the log-sum-exp is stored to base 2 although it is declared natural", "--shape 1,2,64,128,64"},
+};
+
+constexpr bool applies_to(const FaultInfo& info, FaultyKernel kernel) {
+    return (std::uint8_t(info.kernels) & std::uint8_t(kernel)) != 0;
+}
+
+const FaultInfo* find_fault(std::string_view name);
+/// The row of `fault`, which is not none.
+const FaultInfo& fault_info(Fault fault);
+
+}  // namespace tilescope

@@ -1,0 +1,65 @@
+#pragma once
+
+// What kernel code needs to know about the compiler: the same text is compiled by nvcc for the GPU and by the
+// host compiler for the CPU. Kernel code names the build it belongs to, because hooked and plain builds of
+// the same kernel are linked into one program.
+
+#include <math.h>
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#include <cuda_fp16.h>
+#define KERNEL_FUNCTION __device__ __forceinline__
+#define KERNEL_UNROLL _Pragma("unroll")
+#define KERNEL_ROLLED _Pragma("unroll 1")
+#else
+#define KERNEL_FUNCTION inline
+#define KERNEL_UNROLL
+#define KERNEL_ROLLED
+#endif
+
+#ifdef DEBUG_DUMP
+#define KERNEL_BUILD hooked
+#else
+#define KERNEL_BUILD plain
+#endif
+
+namespace tilescope {
+
+#ifdef __CUDACC__
+
+using Half = __half;
+
+KERNEL_FUNCTION float to_float(Half value) {
+    return __half2float(value);
+}
+
+/// Rounded to nearest, ties to even.
+KERNEL_FUNCTION Half to_half(float value) {
+    return __float2half_rn(value);
+}
+
+#else
+
+struct Half {
+    _Float16 value;
+};
+
+KERNEL_FUNCTION float to_float(Half value) {
+    return float(value.value);
+}
+
+/// Rounded to nearest, ties to even.
+KERNEL_FUNCTION Half to_half(float value) {
+    return {_Float16(value)};
+}
+
+/// What a hook records.
+inline float hook_float(Half value) {
+    return to_float(value);
+}
+
+#endif
+
+}  // namespace tilescope

@@ -1,0 +1,83 @@
+#include "kernels/run_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace tilescope {
+
+namespace {
+
+/// `text` as a shell reads it back as one word.
+std::string shell_word(const std::string& text) {
+    const auto plain = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("_-+=:,./@").find(c) != std::string_view::npos;
+    };
+    if (!text.empty() && std::ranges::all_of(text, plain)) return text;
+    std::string quoted = "'";
+    for (char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return quoted + "'";
+}
+
+}  // namespace
+
+void declare_options(CLI::App& app, RunOptions& options) {
+    app.description(
+        "Runs a bundled attention kernel, healthy or with a planted fault, and records its tiles.\n"
+        "Exit code: 0 recorded (or proved inert), 1 the hooks changed the output, 2 it could not be done.");
+    app.add_flag("--list", options.list, "list kernels, configurations, inputs and faults");
+    app.add_flag("--json", options.json, "with --list: as JSON");
+    app.add_option("--kernel", options.kernel, "the kernel, see --list")->type_name("NAME");
+    app.add_option("--config", options.config, "block_m x block_n x stages, for example 32x64x2")
+        ->type_name("MxNxS");
+    app.add_option("--fault", options.fault, "a planted fault, see --list")->type_name("NAME");
+    app.add_option("--shape", options.shape, "batch, heads, seqlen_q, seqlen_kv and head_dim")
+        ->type_name("B,H,Sq,Skv,D")
+        ->delimiter(',')
+        ->expected(5);
+    app.add_option("--heads-kv", options.heads_kv, "KV heads, when fewer than query heads")->type_name("N");
+    app.add_flag("--causal", options.causal, "causal mask");
+    app.add_option("--causal-alignment", options.causal_alignment, "where the diagonal ends")
+        ->check(CLI::IsMember({"top_left", "bottom_right"}))
+        ->capture_default_str();
+    app.add_option("--input", options.input, "kind of input, see --list")
+        ->type_name("NAME")
+        ->capture_default_str();
+    app.add_option("--seed", options.seed, "seed of the input")->capture_default_str();
+    app.add_option("--select", options.select,
+                   "tiles to record, for example head=1:q_block=0-3:stage=s,p; all by default")
+        ->type_name("TEXT");
+    app.add_option("--sink-bytes", options.sink_bytes, "room for tiles, for example 512M")
+        ->type_name("SIZE")
+        ->transform(CLI::AsSizeValue(false))
+        ->default_str("4G");
+    app.add_option("--sink-memory", options.sink_memory,
+                   "on the GPU: mapped memory survives a crashed kernel")
+        ->check(CLI::IsMember({"device", "mapped"}))
+        ->capture_default_str();
+    app.add_option("--engine", options.engine, "where to run; cuda where there is a GPU")
+        ->check(CLI::IsMember({"cuda", "cpu"}));
+    app.add_option("-o,--output", options.output, "the recording to write")->type_name("FILE");
+    app.add_flag("--prove-inert", options.prove_inert,
+                 "run with and without hooks on the GPU and compare the outputs bit by bit");
+}
+
+std::string command_line(const RunOptions& options, const std::string& engine) {
+    std::string line = fmt::format("tile-run --kernel {} --config {}", options.kernel, options.config);
+    if (!options.fault.empty()) line += " --fault " + options.fault;
+    line += fmt::format(" --shape {}", fmt::join(options.shape, ","));
+    if (options.heads_kv) line += fmt::format(" --heads-kv {}", *options.heads_kv);
+    if (options.causal) line += " --causal --causal-alignment " + options.causal_alignment;
+    line += fmt::format(" --input {} --seed {}", options.input, options.seed);
+    if (options.select && !options.select->empty()) line += " --select " + shell_word(*options.select);
+    line += fmt::format(" --sink-bytes {}", options.sink_bytes);
+    if (engine == "cuda") line += " --sink-memory " + options.sink_memory;
+    return line + " --engine " + engine + " -o " + shell_word(options.output);
+}
+
+}  // namespace tilescope

@@ -1,0 +1,169 @@
+#include "kernels/run_request.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <vector>
+
+#include "dump/error.h"
+#include "kernels/run_kernel.h"
+
+namespace tilescope {
+
+namespace {
+
+// Thread blocks are numbered with 32-bit integers, heads and batches with 16 bits of a grid.
+constexpr std::int64_t largest_seqlen = std::int64_t(1) << 30;
+constexpr std::int64_t largest_grid = 65535;
+
+const KernelInfo& requested_kernel(const RunOptions& options) {
+    const KernelInfo* kernel = find_kernel(options.kernel);
+    if (kernel != nullptr) return *kernel;
+    std::vector<std::string_view> names;
+    for (const KernelInfo& known : all_kernels()) names.push_back(known.name);
+    throw Error(options.kernel.empty() ? "no kernel is named" : "there is no kernel " + options.kernel,
+                "--kernel", fmt::format("choose one of {}", fmt::join(names, ", ")));
+}
+
+KernelConfig requested_config(const RunOptions& options, const KernelInfo& kernel, std::int64_t head_dim) {
+    const KernelConfig* config = find_config(kernel, options.config, head_dim);
+    if (config != nullptr) return *config;
+    std::vector<std::string> names;
+    for (const KernelConfig& known : kernel.configs) {
+        if (known.head_dim == head_dim) names.push_back(config_name(known));
+    }
+    if (names.empty()) {
+        throw Error(fmt::format("{} has no head_dim {}", kernel.name, head_dim), "--shape",
+                    "use head_dim 64 or 128");
+    }
+    throw Error(
+        fmt::format("{} has no configuration {} with head_dim {}", kernel.name, options.config, head_dim),
+        "--config", fmt::format("choose one of {}", fmt::join(names, ", ")));
+}
+
+Fault requested_fault(const RunOptions& options, const KernelInfo& kernel, const KernelConfig& config) {
+    if (options.fault.empty()) return Fault::none;
+    const FaultInfo* fault = find_fault(options.fault);
+    if (fault == nullptr || !applies_to(*fault, kernel.faulty_kernel)) {
+        throw Error(fmt::format("{} has no fault {}", kernel.name, options.fault), "--fault",
+                    "choose one that tile-run --list shows for this kernel");
+    }
+    if (config != kernel.fault_config) {
+        throw Error(
+            fmt::format("faults are not built for {} with head_dim {}", config_name(config), config.head_dim),
+            "--fault",
+            fmt::format("use --config {} with head_dim {}", config_name(kernel.fault_config),
+                        kernel.fault_config.head_dim));
+    }
+    return fault->fault;
+}
+
+Problem requested_problem(const RunOptions& options, const KernelInfo& kernel, const KernelConfig& config) {
+    Problem problem;
+    problem.batch = options.shape[0];
+    problem.heads = options.shape[1];
+    problem.heads_kv = options.heads_kv.value_or(problem.heads);
+    problem.seqlen_q = options.shape[2];
+    problem.seqlen_kv = options.shape[3];
+    problem.head_dim = problem.head_dim_v = options.shape[4];
+    problem.block_m = config.block_m;
+    problem.block_n = config.block_n;
+    problem.sm_scale = float(1.0 / std::sqrt(double(problem.head_dim)));
+    problem.mask = options.causal ? Mask::causal : Mask::none;
+    problem.causal_alignment =
+        options.causal_alignment == "top_left" ? CausalAlignment::top_left : CausalAlignment::bottom_right;
+    problem.dtype_p = kernel.dtype_p;
+
+    validate(problem, options.heads_kv ? "--shape, --heads-kv" : "--shape");
+    if (problem.seqlen_q > largest_seqlen || problem.seqlen_kv > largest_seqlen ||
+        problem.batch > largest_grid || problem.heads > largest_grid) {
+        throw Error(
+            "the sizes are larger than a launch can have", "--shape",
+            fmt::format("use at most {} batches and heads and {} rows", largest_grid, largest_seqlen));
+    }
+    return problem;
+}
+
+const InputKind& requested_input(const RunOptions& options) {
+    const InputKind* input = find_input_kind(options.input);
+    if (input != nullptr) return *input;
+    std::vector<std::string_view> names;
+    for (const InputKind& known : all_input_kinds()) names.push_back(known.name);
+    throw Error("there is no input " + options.input, "--input",
+                fmt::format("choose one of {}", fmt::join(names, ", ")));
+}
+
+/// Sets engine and notice.
+void choose_engine(const RunOptions& options, RunRequest& request) {
+    const KernelInfo& kernel = *request.kernel;
+    const bool runs_on_cpu = kernel.cpu.healthy != nullptr;
+    if (options.engine == "cpu") {
+        if (!runs_on_cpu) {
+            throw Error(fmt::format("{} runs on a GPU only", kernel.name), "--engine cpu",
+                        "use --kernel scalar, or --engine cuda on a machine with a GPU");
+        }
+        request.engine = Engine::cpu;
+        return;
+    }
+    const std::string reason = why_no_gpu();
+    if (reason.empty()) {
+        request.engine = Engine::cuda;
+    } else if (options.engine == "cuda" || !runs_on_cpu) {
+        throw Error(
+            "it needs a GPU and there is none here (" + reason + ")", fmt::format("--kernel {}", kernel.name),
+            runs_on_cpu ? "use --engine cpu, or a machine with an NVIDIA GPU"
+                        : "run it on a machine with an NVIDIA GPU, or use --kernel scalar --engine cpu");
+    } else {
+        request.engine = Engine::cpu;
+        request.notice = "no GPU (" + reason + "), so it ran on the CPU";
+    }
+}
+
+}  // namespace
+
+RunRequest make_request(const RunOptions& options) {
+    RunRequest request;
+    request.kernel = &requested_kernel(options);
+    if (options.shape.empty()) {
+        throw Error("no shape is given", "--shape", "give batch,heads,seqlen_q,seqlen_kv,head_dim");
+    }
+    request.config = requested_config(options, *request.kernel, options.shape[4]);
+    request.fault = requested_fault(options, *request.kernel, request.config);
+    request.problem = requested_problem(options, *request.kernel, request.config);
+    request.input = &requested_input(options);
+    request.seed = options.seed;
+    request.selection =
+        options.select ? parse_selection(*options.select, "--select") : selection_from_environment();
+    request.sink_bytes = options.sink_bytes;
+    request.mapped_sink = options.sink_memory == "mapped";
+    choose_engine(options, request);
+
+    RunOptions complete = options;
+    complete.config = config_name(request.config);
+    complete.select = to_string(request.selection);
+    request.command = command_line(complete, request.engine == Engine::cuda ? "cuda" : "cpu");
+    return request;
+}
+
+AttentionArgs sizes_of(const Problem& problem) {
+    AttentionArgs args;
+    args.batch = int(problem.batch);
+    args.heads = int(problem.heads);
+    args.heads_kv = int(problem.heads_kv);
+    args.seqlen_q = int(problem.seqlen_q);
+    args.seqlen_kv = int(problem.seqlen_kv);
+    args.sm_scale = float(problem.sm_scale);
+    args.causal = problem.mask == Mask::causal;
+    args.causal_offset = problem.causal_alignment == CausalAlignment::bottom_right
+                             ? int(problem.seqlen_kv - problem.seqlen_q)
+                             : 0;
+    return args;
+}
+
+std::string to_string(const Launch& launch) {
+    return fmt::format("grid {}x{}x{}, {} threads, {} bytes of shared memory", launch.grid_x, launch.grid_y,
+                       launch.grid_z, launch.threads, launch.shared_bytes);
+}
+
+}  // namespace tilescope

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "dump/schema.h"
+#include "dump/selection.h"
+#include "kernels/inputs.h"
+#include "kernels/registry.h"
+#include "kernels/run_options.h"
+
+namespace tilescope {
+
+enum class Engine { cpu, cuda };
+
+/// A run that can be done: every name is resolved and every size is one that the kernel supports.
+struct RunRequest {
+    const KernelInfo* kernel = nullptr;
+    KernelConfig config;
+    Fault fault = Fault::none;
+    Problem problem;
+    const InputKind* input = nullptr;
+    std::uint64_t seed = 0;
+    Selection selection;
+    std::size_t sink_bytes = 0;
+    bool mapped_sink = false;
+    Engine engine = Engine::cpu;
+    std::string notice;   ///< why the engine is not the usual one; empty when it is
+    std::string command;  ///< command line that records it again
+};
+
+/// Errors: Error naming the option that is missing, unknown or out of range, or the engine that is not here.
+RunRequest make_request(const RunOptions& options);
+
+/// The arguments of the kernel but for its arrays.
+AttentionArgs sizes_of(const Problem& problem);
+
+std::string to_string(const Launch& launch);
+
+}  // namespace tilescope

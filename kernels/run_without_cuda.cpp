@@ -1,0 +1,30 @@
+// What stands in for run_cuda.cpp in a build without CUDA.
+
+#include "dump/error.h"
+#include "kernels/run_kernel.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr const char* reason = "this build has no CUDA";
+
+[[noreturn]] void refuse() {
+    throw Error(reason, "--engine cuda", "build where nvcc is found, on a machine with an NVIDIA GPU");
+}
+
+}  // namespace
+
+std::string why_no_gpu() {
+    return reason;
+}
+
+CapturedRun run_on_cuda(const RunRequest&) {
+    refuse();
+}
+
+InertProof prove_inert(const RunRequest&) {
+    refuse();
+}
+
+}  // namespace tilescope

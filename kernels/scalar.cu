@@ -1,0 +1,25 @@
+#include "kernels/scalar_cuda.cuh"
+
+#include "kernels/scalar.h"
+#include "kernels/select_build.h"
+
+namespace tilescope::KERNEL_BUILD {
+
+namespace {
+
+template <std::size_t row>
+struct Build {
+    static constexpr KernelConfig config = scalar_configs[row];
+    static Launch forward(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+        return scalar_on_cuda<ScalarConfig<config.block_m, config.block_n, config.stages, config.head_dim>,
+                              Fault::none>(args TILESCOPE_SINK_ARG(sink));
+    }
+};
+
+}  // namespace
+
+Launch scalar_cuda(const AttentionArgs& args, const KernelConfig& config TILESCOPE_SINK_PARAM(sink)) {
+    return build_for<scalar_configs, Build>(config)(args TILESCOPE_SINK_ARG(sink));
+}
+
+}  // namespace tilescope::KERNEL_BUILD

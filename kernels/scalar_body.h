@@ -1,0 +1,236 @@
+#pragma once
+
+// The scalar kernel: no tensor cores, eight threads to a query row. One text for a CUDA thread block
+// (CudaBlock) and for a host thread that plays one (CpuBlock).
+
+#include "dump/hook.h"
+#include "kernels/stage_rows.h"
+#include "kernels/steps.h"
+
+namespace tilescope {
+
+template <int block_m_, int block_n_, int stages_, int head_dim_>
+struct ScalarConfig {
+    static constexpr int block_m = block_m_;
+    static constexpr int block_n = block_n_;
+    static constexpr int stages = stages_;
+    static constexpr int head_dim = head_dim_;
+    static constexpr int lanes = 8;  ///< threads that share a query row
+    static constexpr int threads = block_m * lanes;
+    static constexpr int columns = block_n / lanes;    ///< keys of a thread: lane, lane + 8, ...
+    static constexpr int features = head_dim / lanes;  ///< features of a thread: lane, lane + 8, ...
+    static constexpr int ld = head_dim + 8;  ///< the padding puts neighbouring rows into different banks
+    static constexpr int ld_p = block_n + 8;
+};
+
+template <class Config>
+struct ScalarShared {
+    alignas(16) Half q[Config::block_m * Config::ld];
+    Half k[Config::stages][Config::block_n * Config::ld];
+    Half v[Config::stages][Config::block_n * Config::ld];
+    float p[Config::block_m * Config::ld_p];
+};
+
+template <int size>
+struct Registers {
+    float values[size];
+    KERNEL_FUNCTION float& operator[](int i) { return values[i]; }
+};
+
+}  // namespace tilescope
+
+namespace tilescope::KERNEL_BUILD {
+
+/// What the threads of a block keep from KV tile to KV tile; m and l are the same in all lanes of a row.
+template <class Config, class Block>
+struct ScalarState {
+    typename Block::template PerThread<float> m;
+    typename Block::template PerThread<float> l;
+    typename Block::template PerThread<Registers<Config::features>> acc;
+};
+
+template <class Config, Fault fault, class Block>
+KERNEL_FUNCTION void stage_kv(Block& block, ScalarShared<Config>& shared, const AttentionArgs& args,
+                              int kv_tile, int tiles) {
+    if (kv_tile < tiles) {
+        const int head_of_kv = head_kv<fault>(args, block.head());
+        const std::int64_t matrix =
+            (std::int64_t(block.batch()) * args.heads_kv + head_of_kv) * args.seqlen_kv * Config::head_dim;
+        const int buffer = kv_tile % Config::stages;
+        stage_rows<Config>(block, shared.k[buffer], static_cast<const Half*>(args.k) + matrix,
+                           k_rows<Config, fault>(args, kv_tile), Config::block_n);
+        stage_rows<Config>(block, shared.v[buffer], static_cast<const Half*>(args.v) + matrix,
+                           v_rows<Config, fault>(args, kv_tile), Config::block_n);
+    }
+    block.commit();
+}
+
+/// Adds one KV tile, which has arrived in shared memory, to the running state.
+template <class Config, Fault fault, class Block>
+KERNEL_FUNCTION void scalar_tile(Block& block, ScalarShared<Config>& shared,
+                                 ScalarState<Config, Block>& state, const AttentionArgs& args,
+                                 int kv_tile TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+    typename Block::template PerThread<Registers<Config::columns>> s;
+    typename Block::template PerThread<float> tile_max, tile_sum, rescale;
+    const Half* const k = shared.k[kv_tile % Config::stages];
+    const Half* const v = shared.v[kv_tile % Config::stages];
+
+    block.each_thread([&](int thread) {
+        TILESCOPE_TILE(k, kv_tile, k, Config::ld, thread, Config::threads);
+        TILESCOPE_TILE(v, kv_tile, v, Config::ld, thread, Config::threads);
+        const int row = thread / Config::lanes;
+        const int lane = thread % Config::lanes;
+        const int query = block.q_block() * Config::block_m + row;
+
+        KERNEL_UNROLL
+        for (int j = 0; j < Config::columns; ++j) s[thread][j] = 0.0f;
+        KERNEL_ROLLED
+        for (int d = 0; d < score_depth<Config, fault>; ++d) {
+            const float q = to_float(shared.q[row * Config::ld + d]);
+            KERNEL_UNROLL
+            for (int j = 0; j < Config::columns; ++j) {
+                const int column = lane + j * Config::lanes;
+                s[thread][j] = fmaf(q, to_float(k[column * Config::ld + d]), s[thread][j]);
+            }
+        }
+
+        tile_max[thread] = -INFINITY;
+        KERNEL_UNROLL
+        for (int j = 0; j < Config::columns; ++j) {
+            const int column = lane + j * Config::lanes;
+            const int key = kv_tile * Config::block_n + column;
+            s[thread][j] = masked_score<fault>(args, s[thread][j], query, key);
+            TILESCOPE_VALUE(s, kv_tile, row, column, s[thread][j]);
+            tile_max[thread] = max_with<fault>(args, tile_max[thread], s[thread][j], key);
+        }
+    });
+    if constexpr (fault != Fault::max_own_lane) {
+        block.template reduce_rows<Config::lanes>(tile_max, Larger());
+    }
+
+    block.each_thread([&](int thread) {
+        const int row = thread / Config::lanes;
+        const int lane = thread % Config::lanes;
+        const float m_before = state.m[thread];
+        state.m[thread] = fmaxf(m_before, tile_max[thread]);
+        rescale[thread] = expf(m_before - finite_max(state.m[thread]));
+        if (lane == 0) {
+            TILESCOPE_VALUE(m, kv_tile, row, 0, state.m[thread]);
+        }
+
+        tile_sum[thread] = 0.0f;
+        KERNEL_UNROLL
+        for (int j = 0; j < Config::columns; ++j) {
+            const float p = probability<fault>(s[thread][j], state.m[thread]);
+            tile_sum[thread] += p;
+            if (p_is_filled<fault>(j)) {
+                const int column = lane + j * Config::lanes;
+                const float staged = staged_p<fault>(p);
+                shared.p[row * Config::ld_p + column] = staged;
+                TILESCOPE_VALUE(p, kv_tile, row, column, staged);
+            }
+        }
+    });
+    block.template reduce_rows<Config::lanes>(tile_sum, Plus());
+    block.sync();
+
+    block.each_thread([&](int thread) {
+        const int row = thread / Config::lanes;
+        const int lane = thread % Config::lanes;
+        state.l[thread] = next_row_sum<fault>(state.l[thread], rescale[thread], tile_sum[thread]);
+        if (lane == 0) {
+            TILESCOPE_VALUE(l, kv_tile, row, 0, state.l[thread]);
+        }
+
+        KERNEL_UNROLL
+        for (int j = 0; j < Config::features; ++j) {
+            state.acc[thread][j] = rescaled<fault>(state.acc[thread][j], rescale[thread]);
+        }
+        KERNEL_ROLLED
+        for (int column = 0; column < Config::block_n; ++column) {
+            const float p = shared.p[row * Config::ld_p + column];
+            KERNEL_UNROLL
+            for (int j = 0; j < Config::features; ++j) {
+                const int feature = lane + j * Config::lanes;
+                state.acc[thread][j] =
+                    fmaf(p, to_float(v[column * Config::ld + feature]), state.acc[thread][j]);
+            }
+        }
+        KERNEL_UNROLL
+        for (int j = 0; j < Config::features; ++j) {
+            state.acc[thread][j] = kept<fault>(state.acc[thread][j]);
+            TILESCOPE_VALUE(acc, kv_tile, row, lane + j * Config::lanes, state.acc[thread][j]);
+        }
+    });
+}
+
+template <class Config, Fault fault, class Block>
+KERNEL_FUNCTION void write_outputs(Block& block, ScalarState<Config, Block>& state,
+                                   const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+    block.each_thread([&](int thread) {
+        const int row = thread / Config::lanes;
+        const int lane = thread % Config::lanes;
+        const int query = block.q_block() * Config::block_m + row;
+        if (query >= args.seqlen_q) return;
+
+        const std::int64_t output =
+            (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q + query;
+        Half* const o = static_cast<Half*>(args.o) + output * Config::head_dim;
+        KERNEL_UNROLL
+        for (int j = 0; j < Config::features; ++j) {
+            const int feature = lane + j * Config::lanes;
+            if (feature >= covered_features<Config, fault>) continue;
+            const Half value = normalised<fault>(state.acc[thread][j], state.l[thread]);
+            o[feature] = value;
+            TILESCOPE_VALUE(o, 0, row, feature, value);
+        }
+        if (lane == 0) {
+            const float lse = log_sum_exp<fault>(state.m[thread], state.l[thread]);
+            args.lse[output] = lse;
+            TILESCOPE_VALUE(lse, 0, row, 0, lse);
+        }
+    });
+}
+
+/// Attention of one block of queries: what one thread block computes.
+template <class Config, Fault fault, class Block>
+KERNEL_FUNCTION void scalar_attention(Block& block, ScalarShared<Config>& shared,
+                                      const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+    static_assert(sizeof(ScalarShared<Config>) <= shared_memory_budget);
+    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+    const std::int64_t q_matrix =
+        (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q * Config::head_dim;
+    stage_rows<Config>(block, shared.q, static_cast<const Half*>(args.q) + q_matrix,
+                       q_rows<Config, fault>(args, block.q_block()), Config::block_m);
+    block.commit();
+    block.template wait<0>();
+    block.sync();
+    block.each_thread(
+        [&](int thread) { TILESCOPE_TILE(q, 0, shared.q, Config::ld, thread, Config::threads); });
+
+    const int tiles = kv_tile_count<Config>(args, block.q_block());
+    for (int kv_tile = 0; kv_tile < Config::stages - 1; ++kv_tile) {
+        stage_kv<Config, fault>(block, shared, args, kv_tile, tiles);
+    }
+
+    ScalarState<Config, Block> state;
+    block.each_thread([&](int thread) {
+        state.m[thread] = first_max<fault>;
+        state.l[thread] = 0.0f;
+        KERNEL_UNROLL
+        for (int j = 0; j < Config::features; ++j) state.acc[thread][j] = 0.0f;
+    });
+
+    for (int kv_tile = 0; kv_tile < tiles; ++kv_tile) {
+        stage_kv<Config, fault>(block, shared, args, kv_tile + Config::stages - 1, tiles);
+        block.template wait<Config::stages - 1>();
+        block.sync();
+        scalar_tile<Config, fault>(block, shared, state, args, kv_tile TILESCOPE_SINK_ARG(sink));
+        block.sync();
+    }
+    write_outputs<Config, fault>(block, state, args TILESCOPE_SINK_ARG(sink));
+}
+
+}  // namespace tilescope::KERNEL_BUILD

@@ -1,0 +1,25 @@
+#include "kernels/scalar.h"
+#include "kernels/scalar_cpu.h"
+#include "kernels/select_build.h"
+
+namespace tilescope::KERNEL_BUILD {
+
+namespace {
+
+using Config = ScalarConfig<scalar_fault_config.block_m, scalar_fault_config.block_n,
+                            scalar_fault_config.stages, scalar_fault_config.head_dim>;
+
+template <Fault fault>
+struct Build {
+    static Launch forward(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+        return scalar_on_cpu<Config, fault>(args TILESCOPE_SINK_ARG(sink));
+    }
+};
+
+}  // namespace
+
+Launch scalar_cpu_fault(const AttentionArgs& args, Fault fault TILESCOPE_SINK_PARAM(sink)) {
+    return build_with<FaultyKernel::scalar, Build>(fault)(args TILESCOPE_SINK_ARG(sink));
+}
+
+}  // namespace tilescope::KERNEL_BUILD

@@ -1,0 +1,26 @@
+#pragma once
+
+// The scalar kernel on the GPU.
+
+#include "kernels/cuda_block.cuh"
+#include "kernels/launch.cuh"
+#include "kernels/scalar_body.h"
+
+namespace tilescope::KERNEL_BUILD {
+
+template <class Config, Fault fault>
+__global__ void __launch_bounds__(Config::threads)
+    scalar_kernel(const AttentionArgs args TILESCOPE_SINK_PARAM(sink)) {
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    auto& shared = *reinterpret_cast<ScalarShared<Config>*>(shared_bytes);
+    CudaBlock block;
+    scalar_attention<Config, fault>(block, shared, args TILESCOPE_SINK_ARG(sink));
+}
+
+template <class Config, Fault fault>
+Launch scalar_on_cuda(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+    return launch_attention<Config>(scalar_kernel<Config, fault>, "scalar", sizeof(ScalarShared<Config>),
+                                    args TILESCOPE_SINK_ARG(sink));
+}
+
+}  // namespace tilescope::KERNEL_BUILD

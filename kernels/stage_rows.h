@@ -1,0 +1,27 @@
+#pragma once
+
+#include "kernels/platform.h"
+#include "kernels/steps.h"
+
+namespace tilescope::KERNEL_BUILD {
+
+/// Starts the copy of rows [rows.first, rows.first + count) of a contiguous [seqlen][head_dim] matrix to a
+/// shared tile with leading dimension Config::ld. Rows from rows.end on become zero.
+template <class Config, class Block>
+KERNEL_FUNCTION void stage_rows(Block& block, Half* tile, const Half* matrix, RowRange rows, int count) {
+    constexpr int chunk = 16 / int(sizeof(Half));
+    constexpr int chunks = Config::head_dim / chunk;
+    block.each_thread([&](int thread) {
+        KERNEL_ROLLED
+        for (int i = thread; i < count * chunks; i += Config::threads) {
+            const int row = i / chunks;
+            const int column = i % chunks * chunk;
+            const bool inside = rows.first + row < rows.end;
+            const std::int64_t source =
+                inside ? std::int64_t(rows.first + row) * Config::head_dim + column : 0;
+            block.copy_async(tile + row * Config::ld + column, matrix + source, inside);
+        }
+    });
+}
+
+}  // namespace tilescope::KERNEL_BUILD

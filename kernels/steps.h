@@ -1,0 +1,195 @@
+#pragma once
+
+// The formulas that the kernels share, each with the faults that get it wrong. Fused multiply-adds are
+// written out, and kernels are compiled without contraction: a hook that looks at a value must not change how
+// it is computed.
+
+#include "kernels/attention_args.h"
+#include "kernels/faults.h"
+#include "kernels/platform.h"
+
+namespace tilescope {
+
+/// The largest shared memory that a thread block can have on every target architecture (8.9 has the least).
+inline constexpr int shared_memory_budget = 99 * 1024;
+
+struct Larger {
+    KERNEL_FUNCTION float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+struct Plus {
+    KERNEL_FUNCTION float operator()(float a, float b) const { return a + b; }
+};
+
+}  // namespace tilescope
+
+namespace tilescope::KERNEL_BUILD {
+
+KERNEL_FUNCTION int smaller(int a, int b) {
+    return a < b ? a : b;
+}
+
+/// The KV head that query head `head` reads.
+template <Fault fault>
+KERNEL_FUNCTION int head_kv(const AttentionArgs& args, int head) {
+    if constexpr (fault == Fault::head_modulo) {
+        return head % args.heads_kv;
+    } else {
+        return head / (args.heads / args.heads_kv);
+    }
+}
+
+/// KV tiles up to the last one of which some query of the block sees a key; those after it are skipped.
+template <class Config>
+KERNEL_FUNCTION int kv_tile_count(const AttentionArgs& args, int q_block) {
+    const int last_query = smaller(args.seqlen_q, (q_block + 1) * Config::block_m) - 1;
+    const int keys =
+        args.causal ? smaller(args.seqlen_kv, last_query + args.causal_offset + 1) : args.seqlen_kv;
+    return keys > 0 ? (keys + Config::block_n - 1) / Config::block_n : 0;
+}
+
+/// Rows of an operand that a tile holds: [first, first + block), of which those from `end` on are zeroed.
+struct RowRange {
+    int first;
+    int end;
+};
+
+template <class Config, Fault fault>
+KERNEL_FUNCTION RowRange q_rows(const AttentionArgs& args, int q_block) {
+    const int first = q_block * Config::block_m;
+    const int end = smaller(first + Config::block_m, args.seqlen_q);
+    return {first, fault == Fault::q_row_zeroed ? end - 1 : end};
+}
+
+template <class Config, Fault fault>
+KERNEL_FUNCTION RowRange k_rows(const AttentionArgs& args, int kv_tile) {
+    const int tile = fault == Fault::stale_k_tile && kv_tile >= 2 ? kv_tile - 1 : kv_tile;
+    return {tile * Config::block_n, args.seqlen_kv};
+}
+
+template <class Config, Fault fault>
+KERNEL_FUNCTION RowRange v_rows(const AttentionArgs& args, int kv_tile) {
+    const int first = (fault == Fault::v_next_tile ? kv_tile + 1 : kv_tile) * Config::block_n;
+    return {first, fault == Fault::nan_times_zero ? first + Config::block_n : args.seqlen_kv};
+}
+
+/// Elements of head_dim that a score sums over.
+template <class Config, Fault fault>
+constexpr int score_depth = fault == Fault::k_slice_missing ? Config::head_dim - 16 : Config::head_dim;
+
+/// The score as the softmax sees it: scaled, -inf where masked.
+template <Fault fault>
+KERNEL_FUNCTION float masked_score(const AttentionArgs& args, float product, int query, int key) {
+    if constexpr (fault == Fault::half_scores) product = to_float(to_half(product));
+    float score = product * args.sm_scale;
+    if constexpr (fault == Fault::scale_twice) score *= args.sm_scale;
+
+    const int offset = fault == Fault::causal_top_left ? 0 : args.causal_offset;
+    const bool in_sequence = fault == Fault::tail_counted || key < args.seqlen_kv;
+    const bool visible = in_sequence && (!args.causal || key <= query + offset);
+    return visible ? score : -INFINITY;
+}
+
+/// The row maximum with one more score.
+template <Fault fault>
+KERNEL_FUNCTION float max_with(const AttentionArgs& args, float row_max, float score, int key) {
+    if (fault == Fault::tail_counted && key >= args.seqlen_kv) return row_max;
+    return fmaxf(row_max, score);
+}
+
+template <Fault fault>
+constexpr float first_max = fault == Fault::m_starts_at_zero ? 0.0f : -INFINITY;
+
+/// What scores are compared with: the maximum, or 0 in a row that saw no key yet, where every P is 0.
+KERNEL_FUNCTION float finite_max(float row_max) {
+    return row_max == -INFINITY ? 0.0f : row_max;
+}
+
+/// exp(score - row_max).
+template <Fault fault>
+KERNEL_FUNCTION float probability(float score, float row_max) {
+    const float argument = score - finite_max(row_max);
+    if constexpr (fault == Fault::exp_clamped) {
+        return expf(fmaxf(argument, -5.0f));
+    } else {
+        return expf(argument);
+    }
+}
+
+/// P as the PV product reads it, before the cast to its operand type.
+template <Fault fault>
+KERNEL_FUNCTION float staged_p(float p) {
+    if constexpr (fault == Fault::p_bf16) {
+#ifdef __CUDA_ARCH__
+        std::uint32_t bits = __float_as_uint(p);
+#else
+        std::uint32_t bits = __builtin_bit_cast(std::uint32_t, p);
+#endif
+        bits += 0x7fffu + ((bits >> 16) & 1u);
+        bits &= 0xffff0000u;
+#ifdef __CUDA_ARCH__
+        return __uint_as_float(bits);
+#else
+        return __builtin_bit_cast(float, bits);
+#endif
+    } else {
+        return p;
+    }
+}
+
+/// Whether the `step`-th column of a lane is stored to P.
+template <Fault fault>
+KERNEL_FUNCTION bool p_is_filled(int step) {
+    return fault != Fault::p_lane_stride || step % 2 == 0;
+}
+
+/// The running row sum after a tile: `rescale` is exp(old maximum - new maximum).
+template <Fault fault>
+KERNEL_FUNCTION float next_row_sum(float row_sum, float rescale, float tile_sum) {
+    if constexpr (fault == Fault::l_not_rescaled) {
+        return row_sum + tile_sum;
+    } else {
+        return fmaf(row_sum, rescale, tile_sum);
+    }
+}
+
+/// An element of the accumulator before a tile is added.
+template <Fault fault>
+KERNEL_FUNCTION float rescaled(float acc, float rescale) {
+    if constexpr (fault == Fault::acc_not_rescaled) {
+        return acc;
+    } else {
+        return acc * rescale;
+    }
+}
+
+/// An element of the accumulator as it is kept after a tile.
+template <Fault fault>
+KERNEL_FUNCTION float kept(float acc) {
+    if constexpr (fault == Fault::half_accumulator) {
+        return to_float(to_half(acc));
+    } else {
+        return acc;
+    }
+}
+
+/// Features of the output that are written.
+template <class Config, Fault fault>
+constexpr int covered_features = fault == Fault::columns_uncovered ? Config::head_dim - 16 : Config::head_dim;
+
+/// An element of the output; 0 in a row that saw no key.
+template <Fault fault>
+KERNEL_FUNCTION Half normalised(float acc, float row_sum) {
+    float o = row_sum == 0.0f ? 0.0f : acc / row_sum;
+    if constexpr (fault == Fault::double_normalised) o = row_sum == 0.0f ? 0.0f : o / row_sum;
+    return to_half(o);
+}
+
+/// log(sum(exp(score))) of a row; -inf in a row that saw no key.
+template <Fault fault>
+KERNEL_FUNCTION float log_sum_exp(float row_max, float row_sum) {
+    float lse = row_sum == 0.0f ? -INFINITY : row_max + logf(row_sum);
+    if constexpr (fault == Fault::lse_base2) lse *= 1.44269504f;
+    return lse;
+}
+
+}  // namespace tilescope::KERNEL_BUILD

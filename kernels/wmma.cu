@@ -1,0 +1,25 @@
+#include "kernels/wmma.h"
+
+#include "kernels/select_build.h"
+#include "kernels/wmma_body.cuh"
+
+namespace tilescope::KERNEL_BUILD {
+
+namespace {
+
+template <std::size_t row>
+struct Build {
+    static constexpr KernelConfig config = wmma_configs[row];
+    static Launch forward(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+        return wmma_on_cuda<WmmaConfig<config.block_m, config.block_n, config.head_dim>, Fault::none>(
+            args TILESCOPE_SINK_ARG(sink));
+    }
+};
+
+}  // namespace
+
+Launch wmma_cuda(const AttentionArgs& args, const KernelConfig& config TILESCOPE_SINK_PARAM(sink)) {
+    return build_for<wmma_configs, Build>(config)(args TILESCOPE_SINK_ARG(sink));
+}
+
+}  // namespace tilescope::KERNEL_BUILD

@@ -1,0 +1,249 @@
+#pragma once
+
+// The WMMA kernel: both products on tensor cores. Each warp owns 16 query rows; scores, P and the accumulator
+// pass through shared memory, because the layout of a fragment is not specified. Two lanes share a row.
+
+#include <mma.h>
+
+#include "dump/hook.h"
+#include "kernels/cuda_block.cuh"
+#include "kernels/launch.cuh"
+#include "kernels/stage_rows.h"
+#include "kernels/steps.h"
+
+namespace tilescope {
+
+template <int block_m_, int block_n_, int head_dim_>
+struct WmmaConfig {
+    static constexpr int fragment = 16;  ///< rows, columns and depth of one tensor core product
+    static constexpr int block_m = block_m_;
+    static constexpr int block_n = block_n_;
+    static constexpr int head_dim = head_dim_;
+    static constexpr int lanes = 2;                    ///< threads that share a query row
+    static constexpr int threads = block_m * lanes;    ///< a warp for each 16 rows
+    static constexpr int columns = block_n / lanes;    ///< keys of a thread: lane, lane + 2, ...
+    static constexpr int features = head_dim / lanes;  ///< features of a thread: lane, lane + 2, ...
+    static constexpr int ld = head_dim + 8;            ///< padded, so that neighbouring rows of every
+    static constexpr int ld_s = block_n + 4;           ///< array start in different banks
+    static constexpr int ld_p = block_n + 8;
+    static constexpr int ld_acc = head_dim + 4;
+};
+
+template <class Config>
+struct WmmaShared {
+    alignas(32) Half q[Config::block_m * Config::ld];
+    alignas(32) Half k[Config::block_n * Config::ld];
+    alignas(32) Half v[Config::block_n * Config::ld];
+    alignas(32) Half p[Config::block_m * Config::ld_p];
+    alignas(32) float s[Config::block_m * Config::ld_s];
+    alignas(32) float acc[Config::block_m * Config::ld_acc];
+};
+
+/// The running state of a row; the same in both of its lanes.
+struct WmmaRow {
+    float m;
+    float l;
+    float rescale;  ///< exp(maximum before the last tile - maximum after it)
+};
+
+}  // namespace tilescope
+
+namespace tilescope::KERNEL_BUILD {
+
+using FragmentA = nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, __half, nvcuda::wmma::row_major>;
+template <class Layout>
+using FragmentB = nvcuda::wmma::fragment<nvcuda::wmma::matrix_b, 16, 16, 16, __half, Layout>;
+using FragmentC = nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float>;
+
+/// The warp's 16 rows of s = Q K^T, not scaled.
+template <class Config, Fault fault>
+KERNEL_FUNCTION void multiply_qk(WmmaShared<Config>& shared, int first_row) {
+    constexpr int ld_k = fault == Fault::wrong_ldm ? Config::head_dim : Config::ld;
+    for (int column = 0; column < Config::block_n; column += Config::fragment) {
+        FragmentC s;
+        nvcuda::wmma::fill_fragment(s, 0.0f);
+        if (fault != Fault::first_fragment_only || column == 0) {
+            for (int d = 0; d < score_depth<Config, fault>; d += Config::fragment) {
+                FragmentA q;
+                FragmentB<nvcuda::wmma::col_major> k;
+                nvcuda::wmma::load_matrix_sync(q, shared.q + first_row * Config::ld + d, Config::ld);
+                nvcuda::wmma::load_matrix_sync(k, shared.k + column * ld_k + d, ld_k);
+                nvcuda::wmma::mma_sync(s, q, k, s);
+            }
+        }
+        nvcuda::wmma::store_matrix_sync(shared.s + first_row * Config::ld_s + column, s, Config::ld_s,
+                                        nvcuda::wmma::mem_row_major);
+    }
+}
+
+/// The warp's 16 rows of acc += P V.
+template <class Config>
+KERNEL_FUNCTION void multiply_pv(WmmaShared<Config>& shared, int first_row) {
+    KERNEL_ROLLED
+    for (int feature = 0; feature < Config::head_dim; feature += Config::fragment) {
+        float* const corner = shared.acc + first_row * Config::ld_acc + feature;
+        FragmentC acc;
+        nvcuda::wmma::load_matrix_sync(acc, corner, Config::ld_acc, nvcuda::wmma::mem_row_major);
+        for (int column = 0; column < Config::block_n; column += Config::fragment) {
+            FragmentA p;
+            FragmentB<nvcuda::wmma::row_major> v;
+            nvcuda::wmma::load_matrix_sync(p, shared.p + first_row * Config::ld_p + column, Config::ld_p);
+            nvcuda::wmma::load_matrix_sync(v, shared.v + column * Config::ld + feature, Config::ld);
+            nvcuda::wmma::mma_sync(acc, p, v, acc);
+        }
+        nvcuda::wmma::store_matrix_sync(corner, acc, Config::ld_acc, nvcuda::wmma::mem_row_major);
+    }
+}
+
+/// Scores, maximum, P and row sum of the calling thread's columns of one KV tile.
+template <class Config, Fault fault>
+KERNEL_FUNCTION void softmax_tile(const CudaBlock& block, WmmaShared<Config>& shared, WmmaRow& state,
+                                  const AttentionArgs& args, int kv_tile TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+    const int row = int(threadIdx.x) / Config::lanes;
+    const int lane = int(threadIdx.x) % Config::lanes;
+    const int query = block.q_block() * Config::block_m + row;
+    float* const s = shared.s + row * Config::ld_s;
+    Half* const p = shared.p + row * Config::ld_p;
+
+    CudaBlock::PerThread<float> tile_max = {-INFINITY};
+    KERNEL_ROLLED
+    for (int column = lane; column < Config::block_n; column += Config::lanes) {
+        const int key = kv_tile * Config::block_n + column;
+        const float score = masked_score<fault>(args, s[column], query, key);
+        s[column] = score;
+        TILESCOPE_VALUE(s, kv_tile, row, column, score);
+        tile_max.value = max_with<fault>(args, tile_max.value, score, key);
+    }
+    if constexpr (fault != Fault::max_own_lane) block.reduce_rows<Config::lanes>(tile_max, Larger());
+
+    const float m_before = state.m;
+    state.m = fmaxf(m_before, tile_max.value);
+    state.rescale = expf(m_before - finite_max(state.m));
+    if (lane == 0) {
+        TILESCOPE_VALUE(m, kv_tile, row, 0, state.m);
+    }
+
+    CudaBlock::PerThread<float> tile_sum = {0.0f};
+    KERNEL_ROLLED
+    for (int step = 0; step < Config::columns; ++step) {
+        const int column = lane + step * Config::lanes;
+        const float probable = probability<fault>(s[column], state.m);
+        tile_sum.value += probable;
+        if (p_is_filled<fault>(step)) {
+            const Half staged = to_half(staged_p<fault>(probable));
+            p[column] = staged;
+            TILESCOPE_VALUE(p, kv_tile, row, column, staged);
+        }
+    }
+    block.reduce_rows<Config::lanes>(tile_sum, Plus());
+    state.l = next_row_sum<fault>(state.l, state.rescale, tile_sum.value);
+    if (lane == 0) {
+        TILESCOPE_VALUE(l, kv_tile, row, 0, state.l);
+    }
+}
+
+/// Adds one KV tile, which lies in shared memory, to the running state.
+template <class Config, Fault fault>
+KERNEL_FUNCTION void wmma_tile(const CudaBlock& block, WmmaShared<Config>& shared, WmmaRow& state,
+                               const AttentionArgs& args, int kv_tile TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+    const int thread = int(threadIdx.x);
+    const int row = thread / Config::lanes;
+    const int lane = thread % Config::lanes;
+    const int first_row = row / Config::fragment * Config::fragment;
+    float* const acc = shared.acc + row * Config::ld_acc;
+    TILESCOPE_TILE(k, kv_tile, shared.k, Config::ld, thread, Config::threads);
+    TILESCOPE_TILE(v, kv_tile, shared.v, Config::ld, thread, Config::threads);
+
+    multiply_qk<Config, fault>(shared, first_row);
+    __syncwarp();
+    softmax_tile<Config, fault>(block, shared, state, args, kv_tile TILESCOPE_SINK_ARG(sink));
+    KERNEL_ROLLED
+    for (int feature = lane; feature < Config::head_dim; feature += Config::lanes) {
+        acc[feature] = rescaled<fault>(acc[feature], state.rescale);
+    }
+    __syncwarp();
+    multiply_pv<Config>(shared, first_row);
+    __syncwarp();
+    KERNEL_ROLLED
+    for (int feature = lane; feature < Config::head_dim; feature += Config::lanes) {
+        acc[feature] = kept<fault>(acc[feature]);
+        TILESCOPE_VALUE(acc, kv_tile, row, feature, acc[feature]);
+    }
+}
+
+template <class Config, Fault fault>
+KERNEL_FUNCTION void wmma_outputs(const CudaBlock& block, const WmmaShared<Config>& shared,
+                                  const WmmaRow& state,
+                                  const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+    const int row = int(threadIdx.x) / Config::lanes;
+    const int lane = int(threadIdx.x) % Config::lanes;
+    const int query = block.q_block() * Config::block_m + row;
+    if (query >= args.seqlen_q) return;
+
+    const std::int64_t output =
+        (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q + query;
+    Half* const o = static_cast<Half*>(args.o) + output * Config::head_dim;
+    KERNEL_ROLLED
+    for (int feature = lane; feature < covered_features<Config, fault>; feature += Config::lanes) {
+        const Half value = normalised<fault>(shared.acc[row * Config::ld_acc + feature], state.l);
+        o[feature] = value;
+        TILESCOPE_VALUE(o, 0, row, feature, value);
+    }
+    if (lane == 0) {
+        const float lse = log_sum_exp<fault>(state.m, state.l);
+        args.lse[output] = lse;
+        TILESCOPE_VALUE(lse, 0, row, 0, lse);
+    }
+}
+
+/// Attention of one block of queries.
+template <class Config, Fault fault>
+__global__ void __launch_bounds__(Config::threads)
+    wmma_kernel(const AttentionArgs args TILESCOPE_SINK_PARAM(sink)) {
+    static_assert(sizeof(WmmaShared<Config>) <= shared_memory_budget);
+    extern __shared__ __align__(32) unsigned char shared_bytes[];
+    auto& shared = *reinterpret_cast<WmmaShared<Config>*>(shared_bytes);
+    CudaBlock block;
+    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+
+    const std::int64_t q_matrix =
+        (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q * Config::head_dim;
+    const std::int64_t kv_matrix =
+        (std::int64_t(block.batch()) * args.heads_kv + head_kv<fault>(args, block.head())) * args.seqlen_kv *
+        Config::head_dim;
+    stage_rows<Config>(block, shared.q, static_cast<const Half*>(args.q) + q_matrix,
+                       q_rows<Config, fault>(args, block.q_block()), Config::block_m);
+    block.commit();
+    for (int i = int(threadIdx.x); i < Config::block_m * Config::ld_acc; i += Config::threads) {
+        shared.acc[i] = 0.0f;
+    }
+    WmmaRow state = {first_max<fault>, 0.0f, 1.0f};
+    block.wait<0>();
+    block.sync();
+    TILESCOPE_TILE(q, 0, shared.q, Config::ld, threadIdx.x, Config::threads);
+
+    const int tiles = kv_tile_count<Config>(args, block.q_block());
+    for (int kv_tile = 0; kv_tile < tiles; ++kv_tile) {
+        stage_rows<Config>(block, shared.k, static_cast<const Half*>(args.k) + kv_matrix,
+                           k_rows<Config, fault>(args, kv_tile), Config::block_n);
+        stage_rows<Config>(block, shared.v, static_cast<const Half*>(args.v) + kv_matrix,
+                           v_rows<Config, fault>(args, kv_tile), Config::block_n);
+        block.commit();
+        block.wait<0>();
+        block.sync();
+        wmma_tile<Config, fault>(block, shared, state, args, kv_tile TILESCOPE_SINK_ARG(sink));
+        block.sync();
+    }
+    wmma_outputs<Config, fault>(block, shared, state, args TILESCOPE_SINK_ARG(sink));
+}
+
+template <class Config, Fault fault>
+Launch wmma_on_cuda(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+    return launch_attention<Config>(wmma_kernel<Config, fault>, "wmma", sizeof(WmmaShared<Config>),
+                                    args TILESCOPE_SINK_ARG(sink));
+}
+
+}  // namespace tilescope::KERNEL_BUILD
