@@ -39,6 +39,11 @@ void require_judgeable(const Recording& recording) {
     }
 }
 
+/// What depends on the KV tiles before it only compares between runs that take them in the same order.
+bool comparable(Stage stage, const Units& a, const Units& b) {
+    return a.kv_order == b.kv_order || stage < Stage::m || stage > Stage::acc;
+}
+
 Plan make_plan(const Recording& recording, const Recording* other, const JudgeOptions& options,
                HeadInputCache& inputs) {
     Plan plan{.recording = recording,
@@ -49,7 +54,9 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
     int stages = 0;
     for (const StageInfo& info : all_stages()) {
         const bool captured =
-            recording.has_stage(info.stage) && (other == nullptr || other->has_stage(info.stage));
+            recording.has_stage(info.stage) &&
+            (other == nullptr ||
+             (other->has_stage(info.stage) && comparable(info.stage, recording.units(), other->units())));
         plan.captured[static_cast<std::size_t>(info.stage)] = captured;
         if (!captured) continue;
         plan.last = std::min(info.stage, Stage::acc);
@@ -61,7 +68,6 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
     // - 1.
     const bool running = plan.has(Stage::m) || plan.has(Stage::l) || plan.has(Stage::acc);
     plan.end_to_end = stages > 1 || running;
-    plan.missing_diverges = recording.capture().ended == "completed";
     return plan;
 }
 
@@ -176,14 +182,20 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     if (has_drift) report.drift = std::move(found.drift);
     if (other == nullptr) count_conflicts(recording, report);
     add_warnings(recording, report);
+    if (other != nullptr && recording.units().kv_order != other->units().kv_order) {
+        report.warnings.push_back(
+            "m, p, l and acc are not compared: the two runs take the KV tiles in another order");
+    }
     reach_verdict(report);
 
     if (report.compared() == 0 && report.verdict == Verdict::match) {
         cannot_judge(recording, "no element could be compared",
                      "check the selection and that the kernel has hooks");
     }
-    if (report.verdict == Verdict::match && report.ended != "completed") {
-        cannot_judge(recording, "the run ended with \"" + report.ended + "\", and what it left matches",
+    for (const Recording* run : {&recording, other}) {
+        if (report.verdict != Verdict::match || run == nullptr || run->capture().ended == "completed")
+            continue;
+        cannot_judge(*run, "the run ended with \"" + run->capture().ended + "\", and what it left matches",
                      "find out why it ended");
     }
     return report;

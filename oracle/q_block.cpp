@@ -11,6 +11,8 @@ namespace tilescope {
 
 namespace {
 
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
 constexpr std::array kv_stages = {Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc};
 
 Estimate exactly(Matrix value) {
@@ -52,8 +54,7 @@ double deviation(const MatrixF& got, const Matrix& exact, Scale scale) {
             if (is_unwritten(got(i, j)) || !std::isfinite(exact(i, j))) continue;
             const double difference = std::abs(double(got(i, j)) - exact(i, j));
             const double relative = difference == 0 ? 0 : difference / scale(i);
-            largest =
-                std::isnan(relative) ? std::numeric_limits<double>::infinity() : std::max(largest, relative);
+            largest = std::isnan(relative) ? infinity : std::max(largest, relative);
         }
     }
     return largest;
@@ -104,10 +105,11 @@ bool QBlockJudge::nothing_at(std::int64_t kv_tile) const {
     });
 }
 
-/// Whether the tile was asked for and the kernel could not do without it.
-bool QBlockJudge::must_hold(Stage stage, const TileId& id) const {
-    const auto& selection = plan_.recording.capture().selection;
-    if (!plan_.missing_diverges || !selection || !selection->selects(stage, id)) return false;
+/// Whether the tile was asked for, the kernel cannot do without it, and the run got to its end.
+bool QBlockJudge::must_hold(const Recording& recording, Stage stage, const TileId& id) const {
+    const CaptureSummary& capture = recording.capture();
+    if (capture.ended != "completed" || !capture.selection || !capture.selection->selects(stage, id))
+        return false;
     if (stage_info(stage).per_kv_tile) return tile_is_visible(problem_, q_block_, id.kv_tile);
     if (stage != Stage::q) return true;
     for (std::int64_t kv_tile = 0; kv_tile < problem_.kv_tiles(); ++kv_tile) {
@@ -196,11 +198,10 @@ void QBlockJudge::judge_outputs() {
 
 void QBlockJudge::compare(Stage stage, const TileId& id, const std::optional<MatrixF>& got,
                           const Estimate& expected, const Estimate* end_to_end) {
-    const TileContext context = tile_context(problem_, stage, id);
+    TileContext context = tile_context(problem_, stage, id);
+    context.expects_nan = is_operand(stage) || plan_.other != nullptr;
     if (!got) {
-        if (must_hold(stage, id))
-            count_missing_tile(context, tile_extent(problem_, stage, id), plan_.compare,
-                               partial_.tally(stage));
+        if (must_hold(plan_.recording, stage, id)) count_missing(context);
         return;
     }
     // Operands must be exact copies: a tolerance given by hand is not for them.
@@ -229,21 +230,31 @@ void QBlockJudge::compare(Stage stage, const TileId& id, const std::optional<Mat
 void QBlockJudge::compare_pair(Stage stage, const TileId& id, const std::optional<MatrixF>& got,
                                const Estimate& mine, const Estimate& theirs) {
     const std::optional<MatrixF> other = load_tile(*plan_.other, stage, id);
-    if (!got || !other) return;
-    const double factor = dump_factor(problem_, plan_.other->units(), stage);
-    Estimate expected{other->cast<double>() / factor, mine.error + theirs.error};
-    for (Eigen::Index i = 0; i < other->size(); ++i) {
-        if (is_unwritten(other->data()[i]))
-            expected.value.data()[i] = std::numeric_limits<double>::quiet_NaN();
+    if (!got || !other) {
+        const bool both_must = must_hold(plan_.recording, stage, id) && must_hold(*plan_.other, stage, id);
+        if (both_must) count_missing(tile_context(problem_, stage, id));
+        return;
     }
+    const double factor = dump_factor(problem_, plan_.other->units(), stage);
+    // NaN keeps its payload, and with it whether the other one was written.
+    Estimate expected{other->cast<double>() / factor, mine.error + theirs.error};
+    expected.error = expected.error.array().isNaN().select(infinity, expected.error);
     compare(stage, id, got, expected, nullptr);
+}
+
+void QBlockJudge::count_missing(const TileContext& context) {
+    count_missing_tile(context, tile_extent(problem_, context.stage, context.tile), plan_.compare,
+                       partial_.tally(context.stage));
 }
 
 void QBlockJudge::add_drift(std::int64_t kv_tile, const DumpedTile& dumped) {
     const RunningState& exact = exact_.state();
     const auto one = [](Eigen::Index) { return 1.0; };
     const auto exact_l = [&](Eigen::Index row) { return exact.l.value(row, 0); };
-    const auto largest_acc = [&](Eigen::Index row) { return exact.acc.value.row(row).cwiseAbs().maxCoeff(); };
+    const auto largest_acc = [&](Eigen::Index row) {
+        const auto magnitude = exact.acc.value.row(row).array().abs();
+        return magnitude.isFinite().select(magnitude, 0).maxCoeff();
+    };
     Drift& drift = partial_.drift[std::size_t(kv_tile)];
     if (const auto& m = of(dumped, Stage::m)) {
         const double factor = dump_factor(problem_, plan_.recording.units(), Stage::m);

@@ -23,7 +23,6 @@ struct Plan {
     std::array<bool, stage_count> captured{};
     Stage last = Stage::q;    ///< last stage that has to be computed
     bool end_to_end = false;  ///< a captured stage is computed from a captured one: judge end to end as well
-    bool missing_diverges = true;  ///< the run completed, so a tile that should be there must be there
 
     const Problem& problem() const { return recording.problem(); }
     bool has(Stage stage) const { return captured[static_cast<std::size_t>(stage)]; }
@@ -48,7 +47,7 @@ class QBlockJudge {
  private:
     TileId tile(std::int64_t kv_tile) const { return {batch_, head_, q_block_, kv_tile}; }
     bool nothing_at(std::int64_t kv_tile) const;
-    bool must_hold(Stage stage, const TileId& id) const;
+    bool must_hold(const Recording& recording, Stage stage, const TileId& id) const;
     DumpedTile load(const Recording& recording, std::int64_t kv_tile) const;
     void judge_q();
     void judge_kv_tile(std::int64_t kv_tile);
@@ -57,6 +56,7 @@ class QBlockJudge {
                  const Estimate* end_to_end);
     void compare_pair(Stage stage, const TileId& id, const std::optional<MatrixF>& got, const Estimate& mine,
                       const Estimate& theirs);
+    void count_missing(const TileContext& context);
     void add_drift(std::int64_t kv_tile, const DumpedTile& dumped);
 
     const Plan& plan_;

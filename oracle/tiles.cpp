@@ -42,7 +42,6 @@ TileContext tile_context(const Problem& problem, Stage stage, const TileId& tile
         info.row_axis == Axis::query ? tile.q_block * problem.block_m : tile.kv_tile * problem.block_n;
     context.first_col = info.col_axis == Axis::key ? tile.kv_tile * problem.block_n : 0;
     context.dtype = stage == Stage::o ? problem.dtype_o : Dtype::f32;
-    context.expects_nan = stage == Stage::q || stage == Stage::k || stage == Stage::v;
     return context;
 }
 
