@@ -5,7 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <numeric>
+#include <functional>
+#include <limits>
 
 #include "dump/error.h"
 #include "tests/dump/small_problem.h"
