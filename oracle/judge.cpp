@@ -156,6 +156,17 @@ void add_warnings(const Recording& recording, Report& report) {
                                   std::string(info.name) +
                                   " were outside the problem: check the coordinates that the hook is given");
     }
+    // The null test. Operands are copies, of inputs that may well be constant.
+    std::string constants;
+    for (const StageInfo& info : all_stages()) {
+        const StageTally& tally = report.stage(info.stage).tally;
+        if (info.stage < Stage::s || tally.diverges() || !tally.constant_passes()) continue;
+        constants += (constants.empty() ? "" : ", ") + std::string(info.name);
+    }
+    if (!constants.empty()) {
+        report.warnings.push_back("one constant would pass for the whole of " + constants +
+                                  ": tighten the tolerance, or record inputs that vary more");
+    }
     if (recording.capture().ended != "completed") {
         report.warnings.push_back("the run ended with: " + recording.capture().ended);
     }

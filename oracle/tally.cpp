@@ -72,6 +72,19 @@ void keep_worst(const Element& element, int top, std::vector<Element>& worst) {
     if (std::ssize(worst) > top) worst.pop_back();
 }
 
+void narrow_constants(double expected, double tolerance, StageTally& tally) {
+    if (!std::isfinite(expected)) return;
+    tally.highest_lower = std::max(tally.highest_lower, expected - tolerance);
+    tally.lowest_upper = std::min(tally.lowest_upper, expected + tolerance);
+}
+
+/// Nothing to do as soon as no constant is left, which is nearly always after a tile or two.
+void narrow_constants(const Estimate& expected, StageTally& tally) {
+    if (tally.highest_lower > tally.lowest_upper) return;
+    for (Eigen::Index i = 0; i < expected.value.size(); ++i)
+        narrow_constants(expected.value.data()[i], expected.error.data()[i], tally);
+}
+
 void count_finding(const Element& element, const CompareOptions& options, StageTally& tally) {
     switch (element.finding) {
         case Finding::nan:
@@ -164,7 +177,10 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
     ++tally.tiles;
     const bool plain = context.dtype == Dtype::f32;
     const bool clean = plain && all_match(got, expected, options, tally);
-    if (clean) tally.compared += got.size();
+    if (clean) {
+        tally.compared += got.size();
+        narrow_constants(expected, tally);
+    }
     StageTally unused;
     if (clean && (end_to_end == nullptr || all_match(got, *end_to_end, options, unused))) return;
 
@@ -180,7 +196,10 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
                             tolerance_of(expected, i, options)};
             element.finding = judge_element(context, got.data()[i], element.expected, element.tolerance);
             if (!clean) {
-                tally.compared += element.finding != Finding::indifferent;
+                if (element.finding != Finding::indifferent) {
+                    ++tally.compared;
+                    narrow_constants(element.expected, element.tolerance, tally);
+                }
                 count_finding(element, options, tally);
                 if (is_divergence(element.finding)) count_bad_row(element, tally);
                 if (is_unwritten(got.data()[i]) && element.finding == Finding::indifferent) ++tally.unwritten;
@@ -247,6 +266,8 @@ void merge(const StageTally& part, const CompareOptions& options, StageTally& wh
     whole.inherited += part.inherited;
     whole.max_abs = std::max(whole.max_abs, part.max_abs);
     whole.max_ulp = std::max(whole.max_ulp, part.max_ulp);
+    whole.highest_lower = std::max(whole.highest_lower, part.highest_lower);
+    whole.lowest_upper = std::min(whole.lowest_upper, part.lowest_upper);
     merge_first(part.first, whole.first);
     merge_first(part.first_nan, whole.first_nan);
     merge_first(part.first_infinite, whole.first_infinite);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -64,6 +65,10 @@ struct StageTally {
     std::int64_t inherited = 0;    ///< elements that agree with the stages before them, yet differ end to end
     double max_abs = 0;            ///< largest finite |got - expected|
     std::uint64_t max_ulp = 0;
+    /// Largest expected - tolerance and smallest expected + tolerance, of what is expected to be finite,
+    /// until they cross.
+    double highest_lower = -std::numeric_limits<double>::infinity();
+    double lowest_upper = std::numeric_limits<double>::infinity();
     std::optional<Element> first;  ///< first divergence, by comes_before()
     std::optional<Element> first_nan;
     std::optional<Element> first_infinite;
@@ -72,6 +77,8 @@ struct StageTally {
     std::vector<BadRow> bad_rows;
 
     bool diverges() const { return outside > 0 || conflicting > 0; }
+    /// Whether one constant in place of every element would have matched: then a match says nothing.
+    bool constant_passes() const { return compared > 1 && highest_lower <= lowest_upper; }
 };
 
 /// How elements are compared.
