@@ -1,0 +1,147 @@
+// Damaged files: an Error, or a recording that can be read to its end. HDF5 itself crashes or loops on some
+// of them, so that this is also the test of the trial in a child process.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "dump/error.h"
+#include "dump/file_reader.h"
+#include "dump/file_trial.h"
+#include "dump/file_writer.h"
+#include "tests/dump/file_sample.h"
+#include "tests/dump/plain_dump.h"
+
+namespace tilescope::test {
+namespace {
+
+/// A file with little in it but metadata.
+std::string write_small_file(const TemporaryFolder& folder, const std::string& kind) {
+    const std::string path = folder.file(kind + ".h5");
+    if (kind == "plain") {
+        write_plain_dump(path);
+        return path;
+    }
+    Problem problem;
+    problem.heads = 2;
+    problem.seqlen_q = problem.seqlen_kv = 4;
+    problem.head_dim = problem.head_dim_v = 2;
+    problem.block_m = problem.block_n = 2;
+    MemoryRecording recording(problem);
+    fill(recording);
+    CaptureSummary capture;
+    capture.stages[static_cast<std::size_t>(Stage::s)].conflicts = {{{0, 1, 1, 1}, 3}};
+    recording.set_capture(capture);
+    write_recording(path, recording);
+    return path;
+}
+
+std::string bytes_of(const std::string& path) {
+    std::ifstream stream(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+void read_everything(const Recording& recording) {
+    const Problem& problem = recording.problem();
+    for (const StageInfo& info : all_stages()) {
+        if (!recording.has_stage(info.stage)) continue;
+        std::vector<float> values(static_cast<std::size_t>(tile_shape(problem, info.stage).elements()));
+        const std::int64_t tiles = std::min<std::int64_t>(tile_count(problem, info.stage), 1000);
+        for (std::int64_t i = 0; i < tiles; ++i) {
+            recording.read_tile(info.stage, tile_at(problem, info.stage, i), values);
+        }
+    }
+    if (!recording.has_inputs()) return;
+    std::vector<float> row(static_cast<std::size_t>(std::max(problem.head_dim, problem.head_dim_v)));
+    for (const Input input : {Input::q, Input::k, Input::v}) recording.read_input(input, 0, 0, 0, 1, row);
+}
+
+/// What the reader says to these bytes; empty when it reads them all.
+std::string outcome(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    try {
+        read_everything(*open_recording(path));
+    } catch (const Error& error) {
+        EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+        return error.what();
+    }
+    return "";
+}
+
+class FileDamage : public testing::TestWithParam<const char*> {
+ protected:
+    TemporaryFolder folder;
+    std::string intact = bytes_of(write_small_file(folder, GetParam()));
+    std::string path = folder.file("damaged.h5");
+    unsigned seed = std::random_device()();
+    testing::ScopedTrace trace{__FILE__, __LINE__, "seed " + std::to_string(seed)};
+    std::mt19937 random{seed};
+};
+
+TEST_P(FileDamage, Truncated) {
+    ASSERT_EQ(outcome(path, intact), "");
+    std::vector<std::size_t> lengths = {1, 7, 8, 9, 24, 47, 48, 63, 64, 96, 512, intact.size() - 1};
+    while (lengths.size() < 32) lengths.push_back(1 + random() % (intact.size() - 1));
+    for (const std::size_t length : lengths) {
+        const std::string message = outcome(path, intact.substr(0, length));
+        const bool named = message.find("truncated") != std::string::npos ||
+                           message.find("is not an HDF5 file") != std::string::npos;
+        EXPECT_TRUE(named) << length << " bytes: " << message;
+    }
+}
+
+TEST_P(FileDamage, OneByteChanged) {
+    int read = 0;
+    int refused = 0;
+    for (int i = 0; i < 1000; ++i) {
+        std::string bytes = intact;
+        const std::size_t at = random() % bytes.size();
+        const char others[] = {static_cast<char>(random()), char(0), char(-1),
+                               static_cast<char>(bytes[at] ^ (1 << random() % 8))};
+        bytes[at] = others[random() % std::size(others)];
+        SCOPED_TRACE("byte " + std::to_string(at) + " is " + std::to_string(int(bytes[at])));
+        (outcome(path, bytes).empty() ? read : refused) += 1;
+    }
+    EXPECT_GT(read, 0);
+    EXPECT_GT(refused, 0);
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    EXPECT_LT(usage.ru_maxrss, 1 << 20) << "KiB";
+}
+
+INSTANTIATE_TEST_SUITE_P(, FileDamage, testing::Values("ours", "plain"),
+                         [](const auto& kind) { return std::string(kind.param); });
+
+std::string trial_message(const std::function<void()>& task) {
+    try {
+        try_in_child(task, "file");
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(FileTrial, PassesOnWhatTheTaskSays) {
+    EXPECT_EQ(trial_message([] {}), "");
+    EXPECT_EQ(trial_message([] { throw Error("what", "where", "do"); }), "where: what; do");
+}
+
+TEST(FileTrial, SurvivesACrash) {
+    const std::string message = trial_message([] { std::abort(); });
+    EXPECT_NE(message.find("file: HDF5 does not survive opening it (it crashes: Aborted)"), std::string::npos)
+        << message;
+}
+
+TEST(FileTrial, BoundsMemory) {
+    const std::string message = trial_message([] {
+        std::vector<char> much(std::size_t(8) << 30);
+        much.back() = 1;
+    });
+    EXPECT_FALSE(message.empty());
+}
+
+}  // namespace
+}  // namespace tilescope::test

@@ -1,0 +1,132 @@
+// For the tests in Python: writes the sample recording, and says what the reader makes of a file.
+//   file_probe write PATH [DTYPE]   the sample recording; inputs and o of DTYPE (default f16)
+//   file_probe open PATH            its problem, units and tile counts as JSON; exit 2 and one line if
+//   refused file_probe tile PATH STAGE BATCH HEAD Q_BLOCK KV_TILE    the tile's float32 bits; exit 1 if not
+//   recorded file_probe input PATH q|k|v BATCH HEAD                   all rows of a head as float32 bits
+
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "dump/error.h"
+#include "dump/file_reader.h"
+#include "dump/file_writer.h"
+#include "tests/dump/file_sample.h"
+
+namespace tilescope::test {
+namespace {
+
+// One tile of s is missing, one element of another is unwritten, and one tile of acc was dropped.
+void write_sample(const std::string& path, Dtype dtype) {
+    Problem problem = sample_problem();
+    problem.mask = Mask::causal;
+    problem.dtype_q = problem.dtype_k = problem.dtype_v = problem.dtype_o = dtype;
+    Units units;
+    units.s_scaled = false;
+    units.s_log_base = LogBase::two;
+    units.p_exp = ExpFunction::ex2_approx;
+    units.p_cast = Dtype::bf16;
+    units.acc_accumulation = Accumulation::tensor_core_f32;
+    MemoryRecording recording(problem, units);
+    fill(recording);
+    recording.remove_tile(Stage::s, {1, 2, 1, 1});
+    std::vector<float> tile = sample_tile(problem, Stage::s, {0, 3, 0, 0});
+    tile[5] = std::bit_cast<float>(unwritten_bits);
+    recording.set_tile(Stage::s, {0, 3, 0, 0}, tile);
+    Provenance provenance;
+    provenance.producer = "file_probe";
+    provenance.kernel = "sample";
+    provenance.device = "no device \u00b5";
+    recording.set_provenance(provenance);
+    CaptureSummary capture;
+    capture.selection = Selection();
+    StageCapture& acc = capture.stages[static_cast<std::size_t>(Stage::acc)];
+    acc.dropped = {{1, 3, 2, 1}};
+    acc.elements_dropped = 60;
+    capture.stages[static_cast<std::size_t>(Stage::s)].conflicts = {{{0, 1, 2, 1}, 9}};
+    recording.remove_tile(Stage::acc, {1, 3, 2, 1});
+    recording.set_capture(capture);
+    write_recording(path, recording);
+}
+
+void describe(const Recording& recording) {
+    const Problem& problem = recording.problem();
+    nlohmann::json tiles;
+    for (const StageInfo& info : all_stages()) {
+        std::int64_t count = 0;
+        for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
+            count += recording.has_tile(info.stage, tile_at(problem, info.stage, i));
+        }
+        tiles[std::string(info.name)] = count;
+    }
+    const nlohmann::json description = {
+        {"kernel", recording.provenance().kernel},
+        {"batch", problem.batch},
+        {"heads", problem.heads},
+        {"heads_kv", problem.heads_kv},
+        {"seqlen_q", problem.seqlen_q},
+        {"seqlen_kv", problem.seqlen_kv},
+        {"head_dim", problem.head_dim},
+        {"head_dim_v", problem.head_dim_v},
+        {"sm_scale", problem.sm_scale},
+        {"s_scaled", recording.units().s_scaled},
+        {"inputs", recording.has_inputs()},
+        {"tiles", tiles},
+    };
+    std::puts(description.dump().c_str());
+}
+
+void put(const std::vector<float>& values) {
+    std::fwrite(values.data(), sizeof(float), values.size(), stdout);
+}
+
+int put_tile(const Recording& recording, char** arguments) {
+    const Stage stage = stage_from_name(arguments[0]).value();
+    const TileId tile{std::atoll(arguments[1]), std::atoll(arguments[2]), std::atoll(arguments[3]),
+                      std::atoll(arguments[4])};
+    std::vector<float> values(static_cast<std::size_t>(tile_shape(recording.problem(), stage).elements()));
+    if (!recording.read_tile(stage, tile, values)) return 1;
+    put(values);
+    return 0;
+}
+
+void put_input(const Recording& recording, char** arguments) {
+    const Problem& problem = recording.problem();
+    const std::string name = arguments[0];
+    const Input input = name == "q" ? Input::q : name == "k" ? Input::k : Input::v;
+    const std::int64_t rows = input == Input::q ? problem.seqlen_q : problem.seqlen_kv;
+    const std::int64_t cols = input == Input::v ? problem.head_dim_v : problem.head_dim;
+    std::vector<float> values(static_cast<std::size_t>(rows * cols));
+    recording.read_input(input, std::atoll(arguments[1]), std::atoll(arguments[2]), 0, rows, values);
+    put(values);
+}
+
+int run(int count, char** arguments) {
+    const std::string command = count > 2 ? arguments[1] : "";
+    if (command == "write") {
+        write_sample(arguments[2], count > 3 ? dtype_from_name(arguments[3]).value() : Dtype::f16);
+        return 0;
+    }
+    if (command != "open" && !(command == "tile" && count == 8) && !(command == "input" && count == 6)) {
+        std::fputs("usage: see the top of file_probe.cpp\n", stderr);
+        return 3;
+    }
+    const auto recording = open_recording(arguments[2]);
+    if (command == "tile") return put_tile(*recording, arguments + 3);
+    if (command == "input") put_input(*recording, arguments + 3);
+    if (command == "open") describe(*recording);
+    return 0;
+}
+
+}  // namespace
+}  // namespace tilescope::test
+
+int main(int count, char** arguments) {
+    try {
+        return tilescope::test::run(count, arguments);
+    } catch (const tilescope::Error& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 2;
+    }
+}
