@@ -39,8 +39,9 @@ Result run(const std::string& program, const std::string& arguments) {
     return result;
 }
 
-bool has_gpu() {
-    return run("tile-run", "--kernel scalar --engine cuda --shape 1,1,16,16,64 -o /dev/null").exit_code == 0;
+bool has_gpu(const std::filesystem::path& directory) {
+    const std::string file = (directory / "probe.h5").string();
+    return run("tile-run", "--kernel scalar --engine cuda --shape 1,1,16,16,64 -o " + file).exit_code == 0;
 }
 
 struct Case {
@@ -98,10 +99,10 @@ std::vector<Case> faulty_cases() {
 class JudgeOnGpu : public testing::TestWithParam<Case> {
  protected:
     static void SetUpTestSuite() {
-        gpu_ = has_gpu();
         std::string name = (std::filesystem::temp_directory_path() / "tilescope-XXXXXX").string();
         ASSERT_NE(::mkdtemp(name.data()), nullptr);
         directory_ = name;
+        gpu_ = has_gpu(directory_);
     }
     static void TearDownTestSuite() { std::filesystem::remove_all(directory_); }
 
