@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace tilescope {
 
 std::int64_t Report::compared() const {
@@ -10,7 +12,7 @@ std::int64_t Report::compared() const {
     return elements;
 }
 
-std::string place_of(const Problem& problem, Stage stage, const Element& element) {
+std::string tensor_place_of(Stage stage, const Element& element) {
     const StageInfo& info = stage_info(stage);
     std::string place = fmt::format("batch {}, head {}", element.tile.batch, element.tile.head);
     if (info.row_axis == Axis::key) {
@@ -21,8 +23,13 @@ std::string place_of(const Problem& problem, Stage stage, const Element& element
     if (info.col_axis == Axis::key) place += fmt::format(", key {}", element.col);
     if (info.col_axis == Axis::feature) place += fmt::format(", column {}", element.col);
     if (info.per_kv_tile) place += fmt::format(", KV tile {}", element.tile.kv_tile);
-    const std::int64_t block = info.row_axis == Axis::key ? problem.block_n : problem.block_m;
-    return place + fmt::format(" (row {} of its tile)", element.row % block);
+    return place;
+}
+
+std::string place_of(const Problem& problem, Stage stage, const Element& element) {
+    const bool keys = stage_info(stage).row_axis == Axis::key;
+    const std::int64_t block = keys ? problem.block_n : problem.block_m;
+    return fmt::format("{} (row {} of its tile)", tensor_place_of(stage, element), element.row % block);
 }
 
 std::string values_of(const Element& element) {
@@ -37,8 +44,14 @@ std::string values_of(const Element& element) {
     }
 }
 
+std::string one_line(std::string text) {
+    std::ranges::replace_if(
+        text, [](char c) { return (static_cast<unsigned char>(c) < 0x20) || c == 0x7f; }, '?');
+    return text;
+}
+
 std::string verdict_line(const Report& report) {
-    const std::string against = report.other.empty() ? "the float64 oracle" : report.other;
+    const std::string against = report.other.empty() ? "the float64 oracle" : one_line(report.other);
     if (!report.guilty) {
         int stages = 0;
         for (const StageReport& stage : report.stages) stages += stage.tally.compared > 0;

@@ -46,16 +46,23 @@ struct Report {
     std::int64_t compared() const;
 };
 
-/// The element's coordinates as a kernel author says them.
+/// The element's coordinates in the tensor as a kernel author says them.
+std::string tensor_place_of(Stage stage, const Element& element);
+
+/// The same, and the row in its tile.
 std::string place_of(const Problem& problem, Stage stage, const Element& element);
 
 /// What the element holds and should hold.
 std::string values_of(const Element& element);
 
+/// `text` with '?' for what would move the cursor or begin a line: names and messages may come from a
+/// stranger.
+std::string one_line(std::string text);
+
 /// One sentence: what diverges and where, or that nothing does. The last line of every report.
 std::string verdict_line(const Report& report);
 
-/// The report for a terminal, at most about 30 lines of 110 columns.
+/// The report for a terminal: at most 40 lines with 5 worst elements, of 110 columns but for the verdict.
 std::string to_text(const Report& report);
 
 /// The report as JSON: verdict, first_divergence, stages, drift and what was recorded. Non-finite numbers are

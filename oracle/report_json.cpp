@@ -95,6 +95,11 @@ ordered_json to_json(const Problem& p) {
             {"mask", p.mask == Mask::causal ? "causal" : "none"}};
 }
 
+/// Names that are no UTF-8 are still reported.
+std::string dump(const ordered_json& json) {
+    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 std::string to_json(const Report& report) {
@@ -116,7 +121,7 @@ std::string to_json(const Report& report) {
     json["drift"] = to_json(report.drift);
     json["warnings"] = report.warnings;
     json["summary"] = verdict_line(report);
-    return json.dump(2) + "\n";
+    return dump(json);
 }
 
 std::string unjudged_json(const std::string& recording, const std::string& reason) {
@@ -128,7 +133,7 @@ std::string unjudged_json(const std::string& recording, const std::string& reaso
         {"stages", ordered_json::array()},
         {"drift",
          {{"m", ordered_json::array()}, {"l", ordered_json::array()}, {"acc", ordered_json::array()}}}};
-    return json.dump(2) + "\n";
+    return dump(json);
 }
 
 }  // namespace tilescope

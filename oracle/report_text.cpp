@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <sstream>
 
 #include "oracle/report.h"
 
@@ -13,34 +15,59 @@ std::string_view name_of(Mask mask) {
     return mask == Mask::causal ? "causal" : "no mask";
 }
 
+/// Parts with a gap between them, on as many lines as they take.
+std::string wrapped(const std::vector<std::string>& parts, std::string_view gap) {
+    constexpr std::size_t columns = 110;
+    std::string text;
+    std::size_t used = 0;
+    for (const std::string& part : parts) {
+        const bool begins = used == 0 || used + gap.size() + part.size() > columns;
+        if (used != 0) text += begins ? "\n" : gap;
+        used = begins ? part.size() : used + gap.size() + part.size();
+        text += part;
+    }
+    return text + "\n";
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+    std::istringstream stream(text);
+    return {std::istream_iterator<std::string>(stream), {}};
+}
+
 std::string heading(const Report& report) {
     const Problem& p = report.problem;
-    const Provenance& from = report.provenance;
-    std::string text =
-        report.other.empty() ? report.recording : report.recording + " against " + report.other;
-    if (!from.kernel.empty()) text += "  " + from.kernel;
-    if (!from.device.empty()) text += "  on " + from.device;
-    text += fmt::format(
-        "\nbatch {}  heads {} (kv {})  seqlen_q {}  seqlen_kv {}  head_dim {}  tile {}x{}  {} -> {}  {}",
-        p.batch, p.heads, p.heads_kv, p.seqlen_q, p.seqlen_kv, p.head_dim, p.block_m, p.block_n,
-        dtype_info(p.dtype_q).name, dtype_info(p.dtype_o).name, name_of(p.mask));
+    std::vector<std::string> run = {one_line(report.recording)};
+    if (!report.other.empty()) run.push_back("against " + one_line(report.other));
+    if (!report.provenance.kernel.empty()) run.push_back(one_line(report.provenance.kernel));
+    if (!report.provenance.device.empty()) run.push_back("on " + one_line(report.provenance.device));
+
+    std::string mask(name_of(p.mask));
     if (p.mask == Mask::causal) {
-        text += p.causal_alignment == CausalAlignment::top_left ? " (top left)" : " (bottom right)";
+        mask += p.causal_alignment == CausalAlignment::top_left ? " (top left)" : " (bottom right)";
     }
+    std::vector<std::string> problem = {
+        fmt::format("batch {}", p.batch),
+        fmt::format("heads {} (kv {})", p.heads, p.heads_kv),
+        fmt::format("seqlen_q {}", p.seqlen_q),
+        fmt::format("seqlen_kv {}", p.seqlen_kv),
+        fmt::format("head_dim {}", p.head_dim),
+        fmt::format("tile {}x{}", p.block_m, p.block_n),
+        fmt::format("{} -> {}", dtype_info(p.dtype_q).name, dtype_info(p.dtype_o).name),
+        mask};
     if (p.window_left >= 0 || p.window_right >= 0)
-        text += fmt::format("  window {}, {}", p.window_left, p.window_right);
-    return text + "\n";
+        problem.push_back(fmt::format("window {}, {}", p.window_left, p.window_right));
+    return wrapped(run, "  ") + wrapped(problem, "  ");
 }
 
 std::string_view state_of(const Report& report, const StageInfo& info) {
     const StageReport& stage = report.stage(info.stage);
     if (stage.tally.diverges()) return report.guilty == info.stage ? "FIRST WRONG" : "wrong too";
     if (stage.tally.inherited > 0) return "inherited";
-    return stage.tally.compared > 0 ? "ok" : "nothing to compare";
+    return stage.tally.compared > 0 ? "ok" : "not compared";
 }
 
 std::string stage_table(const Report& report) {
-    std::string text = fmt::format("\n{:<6}{:>11}{:>10}{:>7}{:>7}{:>10}{:>11}{:>11}{:>12}{:>11}  {}\n",
+    std::string text = fmt::format("\n{:<5} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10} {:>10}  {}\n",
                                    "stage", "compared", "outside", "nan", "inf", "unwritten", "conflicts",
                                    "inherited", "max |diff|", "max ulp", "state");
     std::string not_captured;
@@ -50,9 +77,9 @@ std::string stage_table(const Report& report) {
             continue;
         }
         const StageTally& t = report.stage(info.stage).tally;
-        text += fmt::format("{:<6}{:>11}{:>10}{:>7}{:>7}{:>10}{:>11}{:>11}{:>12.3g}{:>11}  {}\n", info.name,
-                            t.compared, t.outside, t.nan, t.infinite, t.unwritten, t.conflicting, t.inherited,
-                            t.max_abs, t.max_ulp, state_of(report, info));
+        text += fmt::format("{:<5} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10.3g} {:>10}  {}\n",
+                            info.name, t.compared, t.outside, t.nan, t.infinite, t.unwritten, t.conflicting,
+                            t.inherited, t.max_abs, t.max_ulp, state_of(report, info));
     }
     return not_captured.empty() ? text : text + "not captured:" + not_captured + "\n";
 }
@@ -94,29 +121,58 @@ std::string bad_rows(const Report& report) {
     return text + "\n";
 }
 
-std::string worst_elements(const Report& report) {
-    const StageTally& tally = report.stage(*report.guilty).tally;
-    std::string text = fmt::format("worst of {}\n", stage_info(*report.guilty).name);
-    for (const Element& element : tally.worst) {
-        text +=
-            fmt::format("  {}: {}\n", place_of(report.problem, *report.guilty, element), values_of(element));
-    }
-    return tally.worst.empty() ? "" : text;
+/// What the element holds, in a table's cell.
+std::string got_cell(const Element& element) {
+    if (element.finding == Finding::unwritten) return "unwritten";
+    if (element.finding == Finding::conflicting) return "conflicting";
+    return fmt::format("{:.9g}", element.got);
 }
 
+std::string worst_elements(const Report& report) {
+    const StageInfo& info = stage_info(*report.guilty);
+    const StageTally& tally = report.stage(*report.guilty).tally;
+    if (tally.worst.empty()) return "";
+    const bool keys = info.row_axis == Axis::key;
+    const char* col_name = info.col_axis == Axis::key       ? "key"
+                           : info.col_axis == Axis::feature ? "column"
+                                                            : "";
+    const std::int64_t block = keys ? report.problem.block_n : report.problem.block_m;
+    constexpr auto row_format = "{:<12} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>11} {:>15} {:>15} {:>9}\n";
+    std::string text = fmt::format(row_format, fmt::format("worst of {}", info.name), "batch", "head",
+                                   "q block", keys ? "key" : "row", col_name,
+                                   info.per_kv_tile ? "KV tile" : "", "row in tile", "got", "expected", "+-");
+    for (const Element& e : tally.worst) {
+        text +=
+            fmt::format(row_format, "", e.tile.batch, e.tile.head, e.tile.q_block, e.row,
+                        col_name[0] == 0 ? "" : fmt::format("{}", e.col),
+                        info.per_kv_tile ? fmt::format("{}", e.tile.kv_tile) : "", e.row % block, got_cell(e),
+                        fmt::format("{:.9g}", e.expected), fmt::format("{:.3g}", e.tolerance));
+    }
+    return text;
+}
+
+/// One line for each kind: the first stage that has any, its first element, and the other stages.
 std::string nonfinite_places(const Report& report) {
+    using First = std::optional<Element> StageTally::*;
+    constexpr std::pair<const char*, First> kinds[] = {{"NaN", &StageTally::first_nan},
+                                                       {"infinity", &StageTally::first_infinite},
+                                                       {"unwritten", &StageTally::first_unwritten}};
     std::string text;
-    for (const StageInfo& info : all_stages()) {
-        const StageTally& t = report.stage(info.stage).tally;
-        const std::pair<const char*, const std::optional<Element>*> places[] = {
-            {"NaN", &t.first_nan},
-            {"infinity", &t.first_infinite},
-            {"unwritten element", &t.first_unwritten}};
-        for (const auto& [what, first] : places) {
-            if (!*first) continue;
-            text += fmt::format("first {} of {}: {}\n", what, info.name,
-                                place_of(report.problem, info.stage, **first));
+    for (const auto& [what, first] : kinds) {
+        std::string line;
+        std::string others;
+        for (const StageInfo& info : all_stages()) {
+            const std::optional<Element>& element = report.stage(info.stage).tally.*first;
+            if (!element) continue;
+            if (line.empty()) {
+                line =
+                    fmt::format("first {}: {} at {}", what, info.name, tensor_place_of(info.stage, *element));
+            } else {
+                others += fmt::format(" {}", info.name);
+            }
         }
+        if (!others.empty()) line += fmt::format("\n  also in{}", others);
+        if (!line.empty()) text += line + "\n";
     }
     return text;
 }
@@ -152,7 +208,8 @@ std::string to_text(const Report& report) {
     if (report.guilty) text += worst_elements(report) + bad_rows(report);
     text += nonfinite_places(report);
     if (report.guilty) text += drift_table(report);
-    for (const std::string& warning : report.warnings) text += "warning: " + warning + "\n";
+    for (const std::string& warning : report.warnings)
+        text += wrapped(words_of("warning: " + one_line(warning)), " ");
     return text + verdict_line(report) + "\n";
 }
 
