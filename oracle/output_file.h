@@ -1,34 +1,28 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "dump/file_temporary.h"
+
 namespace tilescope {
 
-/// A file that appears whole or not at all: written beside its name, renamed by commit(), removed otherwise.
-/// Errors: every function throws Error when the file system refuses.
+/// A report or array that is written in any order and appears whole, by commit(), or not at all.
+/// Errors: every function throws Error when the file system refuses, or the path is no regular file.
 class OutputFile {
  public:
-    explicit OutputFile(std::string path);
-    ~OutputFile();
-    OutputFile(OutputFile&& other) noexcept;
-    OutputFile(const OutputFile&) = delete;
-    OutputFile& operator=(const OutputFile&) = delete;
-    OutputFile& operator=(OutputFile&&) = delete;
+    explicit OutputFile(const std::string& path) : path_(path), file_(path) {}
 
-    const std::string& path() const { return path_; }
     void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
     void write(std::string_view text);  ///< the whole content
-    void commit();
+    void commit() { file_.commit(); }
 
  private:
-    [[noreturn]] void fail(const char* what) const;
-
     std::string path_;
-    std::string temporary_;
-    int descriptor_ = -1;
+    TemporaryFile file_;
 };
 
 }  // namespace tilescope

@@ -1,8 +1,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -27,6 +32,17 @@ struct Arguments {
     JudgeOptions judge;
 };
 
+/// An infinite tolerance would compare nothing, and NaN would fail everything.
+const CLI::Validator tolerance(
+    [](std::string& text) {
+        double value = 0;
+        const bool fine = CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value >= 0;
+        return fine ? std::string() : text + " is not a finite number from 0 on";
+    },
+    "");
+
+const CLI::Validator named([](std::string& text) { return text.empty() ? "has no name" : ""; }, "");
+
 void declare(CLI::App& app, Arguments& arguments) {
     app.description(
         "Judges a recording of an attention kernel: which stage went wrong first, and where.\n"
@@ -35,15 +51,17 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("other", arguments.other, "compare with this recording instead of the float64 oracle");
     app.add_option("--json", arguments.json,
                    "write the report as JSON to FILE, or - for stdout in place of the text")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->check(named);
     app.add_option("--npy", arguments.npy,
                    "write got, expected and difference of the first wrong stage to DIR")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->check(named);
     app.add_option("--atol", arguments.judge.compare.atol, "absolute tolerance, in place of the derived one")
-        ->check(CLI::NonNegativeNumber);
+        ->check(tolerance);
     app.add_option("--rtol", arguments.judge.compare.rtol,
                    "tolerance relative to the expected value, likewise")
-        ->check(CLI::NonNegativeNumber);
+        ->check(tolerance);
     app.add_option("--top", arguments.judge.compare.top, "worst elements to show")
         ->check(CLI::Range(0, 1000))
         ->capture_default_str();
@@ -65,36 +83,56 @@ Report judge_arguments(const Arguments& arguments) {
     return report;
 }
 
+/// Also when the reader of a pipe has gone, or the disk is full.
+void write_to_stdout(const std::string& text) {
+    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if (!written || std::fflush(stdout) != 0) {
+        throw Error(std::string("cannot be written: ") + std::strerror(errno), "stdout",
+                    "redirect it to a place that can be written");
+    }
+}
+
 int run(const Arguments& arguments) {
     const bool json_to_stdout = arguments.json == "-";
     std::optional<OutputFile> json_file;
-    const auto write_json = [&](const std::string& text) {
-        if (json_to_stdout) fmt::print("{}", text);
-        if (!json_file) return;
-        json_file->write(text);
-        json_file->commit();
+    ExitCode code = exit_unjudged;
+    std::string text;
+    std::string json;
+    const auto cannot_judge = [&](const std::string& why) {
+        fmt::print(stderr, "tile-diff: {}\n", one_line(why));
+        json = unjudged_json(arguments.recording, one_line(why));
     };
     try {
         if (!arguments.json.empty() && !json_to_stdout) json_file.emplace(arguments.json);
         const Report report = judge_arguments(arguments);
-        write_json(to_json(report));
-        if (!json_to_stdout) fmt::print("{}", to_text(report));
-        return report.verdict == Verdict::match ? exit_match : exit_diverged;
+        text = to_text(report);
+        json = to_json(report);
+        code = report.verdict == Verdict::match ? exit_match : exit_diverged;
+    } catch (const std::bad_alloc&) {
+        cannot_judge(arguments.recording + ": not enough memory; use fewer --threads or a larger machine");
     } catch (const std::exception& error) {
-        fmt::print(stderr, "tile-diff: {}\n", error.what());
-        try {
-            write_json(unjudged_json(arguments.recording, error.what()));
-        } catch (const std::exception& second) {
-            fmt::print(stderr, "tile-diff: {}\n", second.what());
+        cannot_judge(error.what());
+    }
+
+    try {
+        if (json_file) {
+            json_file->write(json);
+            json_file->commit();
         }
+        write_to_stdout(json_to_stdout ? json : text);
+    } catch (const std::exception& error) {
+        if (code != exit_unjudged) cannot_judge(error.what());
         return exit_unjudged;
     }
+    return code;
 }
 
 }  // namespace
 }  // namespace tilescope
 
 int main(int argc, char** argv) {
+    // A closed pipe is an error of the write, not a signal.
+    std::signal(SIGPIPE, SIG_IGN);
     CLI::App app;
     tilescope::Arguments arguments;
     tilescope::declare(app, arguments);
@@ -103,7 +141,8 @@ int main(int argc, char** argv) {
     } catch (const CLI::CallForHelp& help) {
         return app.exit(help);
     } catch (const CLI::ParseError& error) {
-        fmt::print(stderr, "tile-diff: command line: {}; see tile-diff --help\n", error.what());
+        fmt::print(stderr, "tile-diff: command line: {}; see tile-diff --help\n",
+                   tilescope::one_line(error.what()));
         return tilescope::exit_unjudged;
     }
     return tilescope::run(arguments);
