@@ -8,6 +8,8 @@
 #include <cctype>
 #include <string_view>
 
+#include "dump/error.h"
+
 namespace tilescope {
 
 namespace {
@@ -23,8 +25,6 @@ std::string shell_word(const std::string& text) {
     for (char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return quoted + "'";
 }
-
-}  // namespace
 
 void declare_options(CLI::App& app, RunOptions& options) {
     app.description(
@@ -48,13 +48,16 @@ void declare_options(CLI::App& app, RunOptions& options) {
     app.add_option("--input", options.input, "kind of input, see --list")
         ->type_name("NAME")
         ->capture_default_str();
-    app.add_option("--seed", options.seed, "seed of the input")->capture_default_str();
+    app.add_option("--seed", options.seed, "seed of the input")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
     app.add_option("--select", options.select,
                    "tiles to record, for example head=1:q_block=0-3:stage=s,p; all by default")
         ->type_name("TEXT");
     app.add_option("--sink-bytes", options.sink_bytes, "room for tiles, for example 512M")
         ->type_name("SIZE")
         ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Range(1.0, 0x1p62))
         ->default_str("4G");
     app.add_option("--sink-memory", options.sink_memory,
                    "on the GPU: mapped memory survives a crashed kernel")
@@ -65,6 +68,23 @@ void declare_options(CLI::App& app, RunOptions& options) {
     app.add_option("-o,--output", options.output, "the recording to write")->type_name("FILE");
     app.add_flag("--prove-inert", options.prove_inert,
                  "run with and without hooks on the GPU and compare the outputs bit by bit");
+}
+
+}  // namespace
+
+RunOptions parse_options(std::vector<std::string> arguments) {
+    CLI::App app("", "tile-run");
+    RunOptions options;
+    declare_options(app, options);
+    std::ranges::reverse(arguments);
+    try {
+        app.parse(std::move(arguments));
+    } catch (const CLI::CallForHelp&) {
+        options.help = app.help();
+    } catch (const CLI::ParseError& error) {
+        throw Error(error.what(), "command line", "see tile-run --help");
+    }
+    return options;
 }
 
 std::string command_line(const RunOptions& options, const std::string& engine) {

@@ -5,14 +5,11 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace tilescope {
 
 /// The command line of tile-run, as given: nothing is checked against kernels, faults or the machine yet.
 struct RunOptions {
+    std::string help;  ///< the text of --help when that was asked for
     bool list = false;
     bool json = false;
     std::string kernel;
@@ -32,8 +29,9 @@ struct RunOptions {
     bool prove_inert = false;
 };
 
-/// Adds the options to `app`, which stores what it parses in `options`.
-void declare_options(CLI::App& app, RunOptions& options);
+/// `arguments` are those after the program's name.
+/// Errors: Error for an option that is unknown, incomplete or malformed.
+RunOptions parse_options(std::vector<std::string> arguments);
 
 /// The command line that asks for the same run on `engine`.
 std::string command_line(const RunOptions& options, const std::string& engine);

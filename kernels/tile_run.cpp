@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
 #include <new>
+#include <string_view>
+#include <vector>
 
 #include "dump/error.h"
 #include "dump/file_writer.h"
@@ -38,12 +40,27 @@ int prove(const RunRequest& request) {
     return exit_done;
 }
 
+/// Stages whose tiles had no room, or "".
+std::string stages_without_room(const CapturedRun& run) {
+    std::vector<std::string_view> names;
+    for (const StageInfo& stage : all_stages()) {
+        if (run.capture().stages[std::size_t(stage.stage)].elements_dropped > 0) names.push_back(stage.name);
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+}
+
 int record(const RunRequest& request, const std::string& path) {
     const auto start = std::chrono::steady_clock::now();
     const CapturedRun run = run_kernel(request);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     write_recording(path, run);
     if (!request.notice.empty()) fmt::print(stderr, "tile-run: {}\n", request.notice);
+    const std::string dropped = stages_without_room(run);
+    if (!dropped.empty()) {
+        fmt::print(stderr,
+                   "tile-run: {}: no room for all tiles of {}; raise --sink-bytes or --select fewer\n", path,
+                   dropped);
+    }
     fmt::print("{} on {} in {:.2f} s: {}, {} bytes\n", describe(request), run.provenance().device,
                seconds.count(), path, std::filesystem::file_size(path));
     if (run.capture().ended != "completed") {
@@ -57,6 +74,10 @@ int record(const RunRequest& request, const std::string& path) {
 }
 
 int run(const RunOptions& options) {
+    if (!options.help.empty()) {
+        fmt::print("{}", options.help);
+        return exit_done;
+    }
     if (options.list) {
         fmt::print("{}", options.json ? list_as_json() : list_as_text());
         return exit_done;
@@ -75,16 +96,8 @@ int run(const RunOptions& options) {
 }  // namespace tilescope
 
 int main(int argc, char** argv) {
-    CLI::App app;
-    tilescope::RunOptions options;
-    tilescope::declare_options(app, options);
     try {
-        app.parse(argc, argv);
-        return tilescope::run(options);
-    } catch (const CLI::CallForHelp& help) {
-        return app.exit(help);
-    } catch (const CLI::ParseError& error) {
-        fmt::print(stderr, "tile-run: command line: {}; see tile-run --help\n", error.what());
+        return tilescope::run(tilescope::parse_options({argv + 1, argv + argc}));
     } catch (const std::bad_alloc&) {
         fmt::print(stderr, "tile-run: --shape: not enough memory; choose a smaller shape or --select less\n");
     } catch (const std::exception& error) {

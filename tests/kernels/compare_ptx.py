@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Checks that hooks leave no trace in a kernel that is compiled without them.
+
+usage: compare_ptx.py ROOT NVCC KERNEL.cu
+
+Compiles the kernel of ROOT/kernels twice without DEBUG_DUMP, as it is and with every hook removed from it and
+from its headers, in a tree that has no dump/hook.h: the PTX must be the same byte for byte. Compiled with
+DEBUG_DUMP it must write to the sink. Exit codes: 0 so it is, 1 it is not.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import strip_hooks
+
+FLAGS = ["-std=c++20", "-fmad=false", "-O3", "-arch=sm_80", "-ptx", "-I."]
+KERNEL_SOURCES = ["*.h", "*.cuh", "*.cu"]
+HOOK_HEADERS = {"hook.h", "hook_write.h"}
+
+
+def copy_tree(root, to, without_hooks):
+    """Copies the headers and kernels; returns how many hooks each kernel source lost."""
+    removed = {}
+    for folder in ("dump", "kernels"):
+        (to / folder).mkdir(parents=True)
+        for pattern in KERNEL_SOURCES:
+            for path in (root / folder).glob(pattern):
+                if without_hooks and folder == "dump" and path.name in HOOK_HEADERS:
+                    continue
+                text = path.read_text()
+                if without_hooks and folder == "kernels":
+                    text, removed[path.name] = strip_hooks.strip(text)
+                (to / folder / path.name).write_text(text)
+    return removed
+
+
+def compile_ptx(nvcc, tree, kernel, *flags):
+    subprocess.run([nvcc, *FLAGS, *flags, f"kernels/{kernel}", "-o", "kernel.ptx"], cwd=tree, check=True)
+    return (tree / "kernel.ptx").read_bytes()
+
+
+def included_kernel_sources(tree, kernel):
+    """The kernel and everything of kernels/ that it includes."""
+    todo, found = [kernel], set()
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo += re.findall(r'#include "kernels/([^"]+)"', (tree / "kernels" / name).read_text())
+    return found
+
+
+def check(condition, message):
+    if not condition:
+        print(f"FAILED: {message}")
+        sys.exit(1)
+
+
+def main(root, nvcc, kernel):
+    with tempfile.TemporaryDirectory() as scratch:
+        original, stripped = pathlib.Path(scratch, "original"), pathlib.Path(scratch, "stripped")
+        copy_tree(root, original, without_hooks=False)
+        removed = copy_tree(root, stripped, without_hooks=True)
+        sources = included_kernel_sources(original, kernel)
+        hooks = sum(removed[name] for name in sources)
+        check(hooks >= 10, f"{kernel}: only {hooks} hooks were removed; a kernel hooks ten stages")
+        left = [name for name in sources if "TILESCOPE_" in (stripped / "kernels" / name).read_text()]
+        check(not left, f"{kernel}: hooks are left in {left}")
+
+        with_hooks = compile_ptx(nvcc, original, kernel)
+        without_hooks = compile_ptx(nvcc, stripped, kernel)
+        entries = with_hooks.count(b".entry")
+        check(entries > 0, f"{kernel}: compiled to no kernel")
+        check(with_hooks == without_hooks, f"{kernel}: the PTX differs from that without hooks")
+        check(b"atom." not in with_hooks, f"{kernel}: writes to a sink without DEBUG_DUMP")
+        print(f"{kernel}: {hooks} hooks removed, {entries} kernels, {len(with_hooks)} bytes of PTX are equal")
+
+        recording = compile_ptx(nvcc, original, kernel, "-DDEBUG_DUMP")
+        check(recording.count(b".entry") == entries, f"{kernel}: has other kernels with DEBUG_DUMP")
+        check(b"atom." in recording, f"{kernel}: writes to no sink with DEBUG_DUMP")
+        print(f"{kernel}: {len(recording)} bytes of PTX with DEBUG_DUMP")
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3])

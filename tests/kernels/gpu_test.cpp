@@ -1,0 +1,106 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/kernels/run_checks.h"
+
+namespace tilescope::testing {
+namespace {
+
+/// Skips where there is no GPU; fails instead with REQUIRE_GPU=1.
+class OnGpu : public ::testing::Test {
+ protected:
+    void SetUp() override {
+        const std::string reason = why_no_gpu();
+        if (reason.empty()) return;
+        const char* required = std::getenv("REQUIRE_GPU");
+        if (required != nullptr && std::string(required) == "1") FAIL() << "no GPU: " << reason;
+        GTEST_SKIP() << "no GPU: " << reason;
+    }
+};
+
+struct KernelCase {
+    const KernelInfo* kernel;
+    KernelConfig config;
+
+    friend void PrintTo(const KernelCase& c, std::ostream* out) {
+        *out << c.kernel->name << " " << test_name(c.config);
+    }
+};
+
+std::vector<KernelCase> kernel_cases() {
+    std::vector<KernelCase> cases;
+    for (const KernelInfo& kernel : all_kernels()) {
+        for (const KernelConfig& config : kernel.configs) cases.push_back({&kernel, config});
+    }
+    return cases;
+}
+
+std::string name_of(const ::testing::TestParamInfo<KernelCase>& test) {
+    return std::string(test.param.kernel->name) + "_" + test_name(test.param.config);
+}
+
+class KernelOnGpu : public OnGpu, public ::testing::WithParamInterface<KernelCase> {};
+
+TEST_P(KernelOnGpu, ComputesTextbookAttentionAndRecordsEveryTile) {
+    for (const std::string& run : healthy_runs(*GetParam().kernel, GetParam().config)) {
+        expect_healthy(run + " --engine cuda");
+    }
+}
+
+TEST_P(KernelOnGpu, HooksLeaveTheBitsOfTheOutputs) {
+    for (const std::string& run : healthy_runs(*GetParam().kernel, GetParam().config)) {
+        const InertProof proof = prove_inert(request_of(run + " --engine cuda"));
+        EXPECT_GT(proof.compared, 0) << run;
+        EXPECT_EQ(proof.different, 0) << run << ": " << proof.first_difference;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Healthy, KernelOnGpu, ::testing::ValuesIn(kernel_cases()), name_of);
+
+struct FaultCase {
+    const KernelInfo* kernel;
+    const FaultInfo* fault;
+
+    friend void PrintTo(const FaultCase& c, std::ostream* out) {
+        *out << c.kernel->name << " " << c.fault->name;
+    }
+};
+
+std::vector<FaultCase> fault_cases() {
+    std::vector<FaultCase> cases;
+    for (const KernelInfo& kernel : all_kernels()) {
+        for (const FaultInfo& fault : all_faults) {
+            if (applies_to(fault, kernel.faulty_kernel)) cases.push_back({&kernel, &fault});
+        }
+    }
+    return cases;
+}
+
+class FaultOnGpu : public OnGpu, public ::testing::WithParamInterface<FaultCase> {};
+
+TEST_P(FaultOnGpu, ChangesItsStageAndNoneBefore) {
+    expect_planted(*GetParam().fault, std::string(GetParam().kernel->name), "cuda");
+}
+
+INSTANTIATE_TEST_SUITE_P(Planted, FaultOnGpu, ::testing::ValuesIn(fault_cases()), [](const auto& test) {
+    return std::string(test.param.kernel->name) + "_" + std::string(test.param.fault->name);
+});
+
+class SinkOnGpu : public OnGpu {};
+
+TEST_F(SinkOnGpu, MappedMemoryRecordsTheSameTiles) {
+    const std::string options = "--kernel wmma --engine cuda --shape 1,2,70,130,64 --causal";
+    const CapturedRun device = run_kernel(request_of(options));
+    const CapturedRun mapped = run_kernel(request_of(options + " --sink-memory mapped"));
+    for (const TileId tile : {TileId{0, 0, 0, 0}, TileId{0, 1, 1, 1}}) {
+        std::vector<float> a(64 * 64), b(64 * 64);
+        ASSERT_TRUE(device.read_tile(Stage::s, tile, a));
+        ASSERT_TRUE(mapped.read_tile(Stage::s, tile, b));
+        EXPECT_EQ(a, b);
+    }
+}
+
+}  // namespace
+}  // namespace tilescope::testing

@@ -1,0 +1,158 @@
+#include "tests/kernels/run_checks.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <iterator>
+#include <sstream>
+
+#include "tests/kernels/textbook_attention.h"
+
+namespace tilescope::testing {
+
+namespace {
+
+/// Every tile that `stage` can have.
+std::vector<TileId> tiles_of(const Problem& problem, Stage stage) {
+    std::vector<TileId> tiles;
+    for (std::int64_t i = 0; i < tile_count(problem, stage); ++i) tiles.push_back(tile_at(problem, stage, i));
+    return tiles;
+}
+
+bool any_key_is_visible(const Problem& problem, const TileId& tile) {
+    for (std::int64_t row = tile.q_block * problem.block_m;
+         row < std::min(problem.seqlen_q, (tile.q_block + 1) * problem.block_m); ++row) {
+        if (is_visible(problem, row, tile.kv_tile * problem.block_n)) return true;
+    }
+    return false;
+}
+
+std::vector<float> read(const CapturedRun& run, Stage stage, const TileId& tile) {
+    std::vector<float> values(std::size_t(tile_shape(run.problem(), stage).elements()));
+    EXPECT_TRUE(run.read_tile(stage, tile, values)) << stage_info(stage).name;
+    return values;
+}
+
+void expect_whole(const CapturedRun& run, Stage stage) {
+    const Problem& problem = run.problem();
+    const StageCapture& capture = run.capture().stages[std::size_t(stage)];
+    EXPECT_TRUE(capture.conflicts.empty()) << stage_info(stage).name;
+    EXPECT_EQ(capture.elements_dropped, 0) << stage_info(stage).name;
+    EXPECT_EQ(capture.elements_out_of_range, 0) << stage_info(stage).name;
+    for (const TileId& tile : tiles_of(problem, stage)) {
+        const bool expected = !stage_info(stage).per_kv_tile || any_key_is_visible(problem, tile);
+        ASSERT_EQ(run.has_tile(stage, tile), expected)
+            << stage_info(stage).name << " q block " << tile.q_block << " KV tile " << tile.kv_tile;
+        if (!expected) continue;
+        const std::vector<float> values = read(run, stage, tile);
+        const TileShape extent = tile_extent(problem, stage, tile);
+        const std::int64_t cols = tile_shape(problem, stage).cols;
+        for (std::int64_t row = 0; row < extent.rows; ++row) {
+            for (std::int64_t col = 0; col < extent.cols; ++col) {
+                ASSERT_FALSE(is_unwritten(values[std::size_t(row * cols + col)]))
+                    << stage_info(stage).name << " row " << row << " column " << col;
+            }
+        }
+    }
+}
+
+/// Compares an output with its expected values; a NaN is outside every tolerance.
+void expect_output(const CapturedRun& run, Stage stage, const std::vector<double>& expected,
+                   const std::vector<double>& tolerance) {
+    const Problem& problem = run.problem();
+    const std::int64_t cols = tile_shape(problem, stage).cols;
+    std::int64_t compared = 0;
+    for (const TileId& tile : tiles_of(problem, stage)) {
+        const std::vector<float> values = read(run, stage, tile);
+        const std::int64_t first =
+            ((tile.batch * problem.heads + tile.head) * problem.seqlen_q + tile.q_block * problem.block_m) *
+            cols;
+        for (std::int64_t i = 0; i < tile_extent(problem, stage, tile).rows * cols; ++i, ++compared) {
+            const double got = values[std::size_t(i)];
+            const double want = expected[std::size_t(first + i)];
+            const double allowed = tolerance[std::size_t(first + i)];
+            ASSERT_TRUE(got == want || std::abs(got - want) <= allowed)
+                << stage_info(stage).name << " element " << first + i << ": " << got << ", expected " << want
+                << " +- " << allowed;
+        }
+    }
+    EXPECT_EQ(compared, std::int64_t(expected.size()));
+}
+
+}  // namespace
+
+RunOptions options_of(const std::string& command_line) {
+    std::istringstream words(command_line);
+    return parse_options({std::istream_iterator<std::string>(words), {}});
+}
+
+RunRequest request_of(const std::string& command_line) {
+    return make_request(options_of(command_line));
+}
+
+std::vector<std::string> healthy_runs(const KernelInfo& kernel, const KernelConfig& config) {
+    std::vector<std::string> runs = {
+        "--shape 2,2,64,128,{}",
+        "--shape 1,2,65,129,{} --input ramped",
+        "--shape 1,1,97,191,{} --causal",
+        "--shape 1,5,33,7,{} --heads-kv 1 --input distinct_v",
+        "--shape 1,10,40,100,{} --heads-kv 2 --causal --input ramped",
+        "--shape 1,7,130,70,{} --heads-kv 1 --causal --input ties",
+        "--shape 1,1,70,130,{} --causal --causal-alignment top_left --input negative",
+        "--shape 1,1,130,70,{} --causal --causal-alignment top_left",
+        "--shape 1,2,1,200,{} --input large",
+        "--shape 1,1,1,1,{}",
+    };
+    for (std::string& run : runs) {
+        run = fmt::format("--kernel {} --config {} {}", kernel.name, config_name(config),
+                          fmt::format(fmt::runtime(run), config.head_dim));
+    }
+    return runs;
+}
+
+void expect_healthy(const std::string& command_line) {
+    SCOPED_TRACE("tile-run " + command_line);
+    const RunRequest request = request_of(command_line);
+    const CapturedRun run = run_kernel(request);
+    EXPECT_EQ(run.capture().ended, "completed");
+    for (const StageInfo& stage : all_stages()) expect_whole(run, stage.stage);
+
+    const InputArrays inputs = make_inputs(request.problem, *request.input, request.seed);
+    const TextbookAttention textbook = textbook_attention(request.problem, request.kernel->units, inputs);
+    expect_output(run, Stage::o, textbook.o, textbook.o_tolerance);
+    expect_output(run, Stage::lse, textbook.lse, textbook.lse_tolerance);
+}
+
+void expect_planted(const FaultInfo& fault, const std::string& kernel, const std::string& engine) {
+    const std::string options = fmt::format("--kernel {} --engine {} {}", kernel, engine, fault.shown_by);
+    SCOPED_TRACE(fmt::format("tile-run {} --fault {}", options, fault.name));
+    const CapturedRun healthy = run_kernel(request_of(options));
+    const CapturedRun faulty = run_kernel(request_of(fmt::format("{} --fault {}", options, fault.name)));
+
+    for (const StageInfo& stage : all_stages()) {
+        if (stage.stage > fault.stage) break;
+        std::int64_t differing = 0;
+        for (const TileId& tile : tiles_of(healthy.problem(), stage.stage)) {
+            ASSERT_EQ(healthy.has_tile(stage.stage, tile), faulty.has_tile(stage.stage, tile));
+            if (!healthy.has_tile(stage.stage, tile)) continue;
+            const std::vector<float> want = read(healthy, stage.stage, tile);
+            const std::vector<float> got = read(faulty, stage.stage, tile);
+            for (std::size_t i = 0; i < want.size(); ++i) {
+                differing += std::bit_cast<std::uint32_t>(want[i]) != std::bit_cast<std::uint32_t>(got[i]);
+            }
+        }
+        if (stage.stage == fault.stage) {
+            EXPECT_GT(differing, 0) << stage.name;
+        } else {
+            EXPECT_EQ(differing, 0) << stage.name;
+        }
+    }
+}
+
+std::string test_name(const KernelConfig& config) {
+    return fmt::format("{}_head_dim_{}", config_name(config), config.head_dim);
+}
+
+}  // namespace tilescope::testing

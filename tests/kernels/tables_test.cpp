@@ -1,0 +1,113 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "kernels/inputs.h"
+#include "kernels/registry.h"
+#include "kernels/run_options.h"
+#include "tests/kernels/run_checks.h"
+
+namespace tilescope::testing {
+namespace {
+
+TEST(Faults, EachKernelHasTenOfDifferentFamiliesInEveryStage) {
+    for (const KernelInfo& kernel : all_kernels()) {
+        std::set<std::string_view> families;
+        std::set<Stage> stages;
+        for (const FaultInfo& fault : all_faults) {
+            if (!applies_to(fault, kernel.faulty_kernel)) continue;
+            families.insert(fault.family);
+            stages.insert(fault.stage);
+        }
+        EXPECT_GE(families.size(), 10u) << kernel.name;
+        EXPECT_EQ(stages.size(), std::size_t(stage_count)) << kernel.name;
+    }
+}
+
+TEST(Faults, AreFoundByNameAndListedByStage) {
+    Stage before = Stage::q;
+    std::set<Fault> seen;
+    for (const FaultInfo& fault : all_faults) {
+        EXPECT_EQ(find_fault(fault.name), &fault);
+        EXPECT_EQ(&fault_info(fault.fault), &fault);
+        EXPECT_TRUE(seen.insert(fault.fault).second) << fault.name;
+        EXPECT_NE(fault.fault, Fault::none);
+        EXPECT_GE(fault.stage, before) << fault.name;
+        before = fault.stage;
+    }
+    EXPECT_EQ(find_fault("none"), nullptr);
+}
+
+TEST(Kernels, HaveADefaultConfigurationForEachHeadDim) {
+    EXPECT_EQ(all_kernels().size(), 2u);
+    for (const KernelInfo& kernel : all_kernels()) {
+        EXPECT_EQ(find_kernel(kernel.name), &kernel);
+        for (int head_dim : {64, 128}) {
+            ASSERT_NE(find_config(kernel, "", head_dim), nullptr) << kernel.name;
+            EXPECT_EQ(find_config(kernel, "", head_dim)->head_dim, head_dim);
+        }
+        EXPECT_EQ(find_config(kernel, "", 96), nullptr);
+        EXPECT_EQ(find_config(kernel, "1x1x1", 64), nullptr);
+        EXPECT_EQ(*find_config(kernel, config_name(kernel.fault_config), kernel.fault_config.head_dim),
+                  kernel.fault_config);
+    }
+}
+
+TEST(Kernels, ScalarHasEveryTileWithOneAndTwoStages) {
+    for (const char* name :
+         {"16x64x1", "16x64x2", "32x32x1", "32x32x2", "32x64x1", "32x64x2", "48x64x1", "48x64x2"}) {
+        for (int head_dim : {64, 128}) {
+            EXPECT_NE(find_config(*find_kernel("scalar"), name, head_dim), nullptr) << name;
+        }
+    }
+}
+
+TEST(RunOptions, CommandLineAsksForTheSameRun) {
+    RunOptions options = options_of(
+        "--kernel scalar --config 32x32x1 --shape 1,10,3,4,64 --heads-kv 2 --causal --causal-alignment "
+        "top_left "
+        "--input ramped --seed 12345678901234567890 --select head=1,3:stage=s --sink-bytes 512M");
+    options.output = "a file.h5";
+    const std::string line = command_line(options, "cpu");
+    EXPECT_EQ(
+        line,
+        "tile-run --kernel scalar --config 32x32x1 --shape 1,10,3,4,64 --heads-kv 2 --causal "
+        "--causal-alignment top_left --input ramped --seed 12345678901234567890 --select head=1,3:stage=s "
+        "--sink-bytes 536870912 --engine cpu -o 'a file.h5'");
+
+    options.output = "run.h5";
+    const std::string plain = command_line(options, "cpu");
+    EXPECT_EQ(command_line(options_of(plain.substr(plain.find(' ') + 1)), "cpu"), plain);
+}
+
+TEST(RunRequest, HoldsWhatTheKernelIsGiven) {
+    const RunRequest request = request_of(
+        "--kernel scalar --engine cpu --shape 2,6,30,50,128 --heads-kv 3 --causal --select stage=o");
+    EXPECT_EQ(request.problem.sm_scale, double(float(1 / std::sqrt(128.0))));
+    EXPECT_EQ(request.problem.mask, Mask::causal);
+    EXPECT_EQ(request.problem.heads_kv, 3);
+    EXPECT_EQ(request.problem.block_m, 32);
+    EXPECT_EQ(request.problem.dtype_p, Dtype::f32);
+    EXPECT_EQ(request.selection.stages, std::vector{Stage::o});
+    const AttentionArgs args = sizes_of(request.problem);
+    EXPECT_EQ(args.causal_offset, 20);
+    EXPECT_EQ(args.sm_scale, float(1 / std::sqrt(128.0)));
+}
+
+TEST(RunRequest, ARunRecordsTheCommandThatRepeatsIt) {
+    const std::string options = "--kernel scalar --engine cpu --shape 1,1,40,70,64 --fault p_bf16 -o run.h5";
+    const CapturedRun first = run_kernel(request_of(options));
+    const std::string command = first.provenance().command;
+    EXPECT_EQ(command.substr(0, 9), "tile-run ");
+    const CapturedRun second = run_kernel(request_of(command.substr(9)));
+    EXPECT_EQ(second.provenance().command, command);
+    std::vector<float> a(32 * 64), b(32 * 64);
+    ASSERT_TRUE(first.read_tile(Stage::acc, {0, 0, 1, 1}, a));
+    ASSERT_TRUE(second.read_tile(Stage::acc, {0, 0, 1, 1}, b));
+    EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
+}
+
+}  // namespace
+}  // namespace tilescope::testing

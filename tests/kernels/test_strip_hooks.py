@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Tests strip_hooks.py."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import strip_hooks
+
+KERNEL = """\
+#include "dump/hook.h"
+#include <mma.h>
+
+__global__ void attention(const half* q, half* o TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK(sink, blockIdx.z, blockIdx.y, blockIdx.x);
+    if (lane == 0) {
+        TILESCOPE_VALUE(m, kv_tile, row, 0, max(a, max(b, c)));
+    }
+    TILESCOPE_TILE(k, kv_tile, k_shared, ld,
+                   threadIdx.x, blockDim.x);
+    helper(q, o TILESCOPE_SINK_ARG(sink));
+}
+"""
+
+PLAIN = """\
+#include <mma.h>
+
+__global__ void attention(const half* q, half* o) {
+    if (lane == 0) {
+    }
+    helper(q, o);
+}
+"""
+
+
+class StripHooks(unittest.TestCase):
+    def test_removes_every_kind_of_hook(self):
+        self.assertEqual(strip_hooks.strip(KERNEL), (PLAIN, 6))
+
+    def test_leaves_a_kernel_without_hooks_alone(self):
+        self.assertEqual(strip_hooks.strip(PLAIN), (PLAIN, 0))
+
+    def test_refuses_unbalanced_parentheses(self):
+        with self.assertRaises(ValueError):
+            strip_hooks.strip("TILESCOPE_VALUE(m, 0, (0, 0;")
+
+    def test_fails_when_there_is_nothing_to_remove(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            source, stripped = pathlib.Path(scratch, "a.cu"), pathlib.Path(scratch, "b.cu")
+            run = [sys.executable, strip_hooks.__file__, str(source), str(stripped)]
+            source.write_text(PLAIN)
+            self.assertEqual(subprocess.run(run, stderr=subprocess.DEVNULL).returncode, 1)
+            self.assertFalse(stripped.exists())
+            source.write_text(KERNEL)
+            self.assertEqual(subprocess.run(run).returncode, 0)
+            self.assertEqual(stripped.read_text(), PLAIN)
+
+
+if __name__ == "__main__":
+    unittest.main()

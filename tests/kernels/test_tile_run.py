@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Tests the command line of tile-run: what it writes, prints and returns, on a machine with or without a GPU.
+
+usage: test_tile_run.py TILE_RUN
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import h5py
+import numpy
+
+TILE_RUN = pathlib.Path(sys.argv.pop(1)).resolve()
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+SCALAR = ["--kernel", "scalar", "--engine", "cpu"]
+SMALL = ["--shape", "1,2,40,70,64"]
+
+
+class TileRun(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.file = self.folder / "run.h5"
+
+    def run_it(self, *arguments, **environment):
+        return subprocess.run([TILE_RUN, *arguments], capture_output=True, text=True, cwd=self.folder,
+                              env={**os.environ, **environment})
+
+    def record(self, *arguments, **environment):
+        run = self.run_it(*arguments, "-o", self.file, **environment)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run
+
+    def assert_refused(self, arguments, *words, **environment):
+        run = self.run_it(*arguments, **environment)
+        self.assertEqual(run.returncode, 2, (arguments, run.stdout, run.stderr))
+        self.assertEqual(run.stdout, "", arguments)
+        self.assertEqual(run.stderr.count("\n"), 1, (arguments, run.stderr))
+        self.assertTrue(run.stderr.startswith("tile-run: "), run.stderr)
+        for word in words:
+            self.assertIn(word, run.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [], arguments)
+
+    def test_lists_everything(self):
+        text = self.run_it("--list")
+        self.assertEqual((text.returncode, text.stderr), (0, ""))
+        listed = json.loads(self.run_it("--list", "--json").stdout)
+        self.assertEqual([kernel["name"] for kernel in listed["kernels"]], ["scalar", "wmma"])
+        self.assertEqual(listed["kernels"][0]["engines"], ["cuda", "cpu"])
+        for name in [entry["name"] for entry in listed["inputs"] + listed["faults"]]:
+            self.assertIn(f"  {name} ", text.stdout)
+        for kernel in ("scalar", "wmma"):
+            self.assertGreaterEqual(sum(kernel in fault["kernels"] for fault in listed["faults"]), 10)
+
+    def test_help_is_a_success(self):
+        run = self.run_it("--help")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertIn("--prove-inert", run.stdout)
+
+    def test_records_and_says_what_to_do_next(self):
+        run = self.record(*SCALAR, *SMALL, "--causal", "--seed", "7")
+        self.assertIn(f"next: tile-diff {self.file}", run.stdout)
+        self.assertIn(f"{self.file.stat().st_size} bytes", run.stdout)
+        self.assertEqual(run.stderr, "")
+        with h5py.File(self.file) as file:
+            self.assertEqual(file["/outputs/o"].shape, (1, 2, 40, 64))
+            self.assertEqual(file["/tiles/s"].chunks, (1, 1, 32, 64))
+            # Row 0 sees 31 keys: seqlen_kv - seqlen_q + 1. No row of its block sees KV tile 1.
+            s = file["/tiles/s"][0, 0, 0]
+            self.assertTrue(numpy.isfinite(s[:31]).all() and numpy.isneginf(s[31:64]).all())
+            self.assertTrue(numpy.isnan(s[64:]).all())
+            # Independent of this project: o of row 0 of head 1.
+            q, k, v = (file[f"/inputs/{name}"][0, 1].astype("f8") for name in "qkv")
+            p = numpy.exp(k[:31] @ q[0] / 8)
+            self.assertTrue(numpy.allclose(file["/outputs/o"][0, 1, 0], p @ v[:31] / p.sum(), atol=2e-3))
+            self.assertTrue(numpy.allclose(file["/outputs/lse"][0, 1, 0], numpy.log(p.sum()), atol=1e-5))
+
+    def test_select_leaves_out_the_rest(self):
+        self.record(*SCALAR, *SMALL, "--select", "head=1:stage=s,o")
+        with h5py.File(self.file) as file:
+            self.assertTrue(numpy.isnan(file["/tiles/p"][:]).all())
+            self.assertTrue(numpy.isnan(file["/tiles/s"][0, 0]).all())
+            self.assertTrue(numpy.isfinite(file["/tiles/s"][0, 1]).all())
+
+    def test_select_defaults_to_the_environment(self):
+        self.record(*SCALAR, *SMALL, TILESCOPE_SELECT="stage=m")
+        with h5py.File(self.file) as file:
+            self.assertTrue(numpy.isnan(file["/tiles/s"][:]).all())
+            self.assertTrue(numpy.isfinite(file["/tiles/m"][:]).all())
+
+    def test_a_fault_changes_the_numbers(self):
+        self.record(*SCALAR, *SMALL)
+        with h5py.File(self.file) as file:
+            healthy = file["/outputs/lse"][:]
+        run = self.record(*SCALAR, *SMALL, "--fault", "lse_base2")
+        self.assertIn("fault lse_base2 planted in lse", run.stdout)
+        with h5py.File(self.file) as file:
+            self.assertTrue(numpy.allclose(file["/outputs/lse"][:], healthy / numpy.log(2), rtol=1e-6))
+
+    def test_without_a_gpu_the_scalar_kernel_runs_on_the_cpu(self):
+        run = self.record("--kernel", "scalar", *SMALL, **NO_GPU)
+        self.assertIn("on CPU", run.stdout)
+        self.assertEqual(run.stderr.count("\n"), 1)
+        self.assertIn("so it ran on the CPU", run.stderr)
+
+    def test_without_a_gpu_wmma_cannot_run(self):
+        self.assert_refused(["--kernel", "wmma", *SMALL, "-o", "run.h5"], "wmma", "GPU", "--kernel scalar", **NO_GPU)
+        self.assert_refused(["--kernel", "scalar", "--engine", "cuda", *SMALL, "-o", "run.h5"], "--engine cpu",
+                            **NO_GPU)
+        self.assert_refused(["--kernel", "wmma", "--engine", "cpu", *SMALL, "-o", "run.h5"], "--engine cpu", "wmma")
+        self.assert_refused(["--kernel", "scalar", *SMALL, "--prove-inert"], "--prove-inert", **NO_GPU)
+
+    def test_bad_usage_is_one_line(self):
+        output = ["-o", "run.h5"]
+        for arguments, *words in [
+            ([], "-o"),
+            (["--bogus"], "--bogus", "--help"),
+            (output, "--kernel", "scalar, wmma"),
+            (["--json"], "--list"),
+            (["--kernel", "flash", *SMALL, *output], "flash", "scalar, wmma"),
+            ([*SCALAR, *output], "--shape"),
+            ([*SCALAR, "--shape", "1,2,40", *output], "--shape"),
+            ([*SCALAR, "--shape", "1,2,x,70,64", *output], "--shape"),
+            ([*SCALAR, "--shape", "1,2,40,70,64,1", *output], "--shape"),
+            ([*SCALAR, "--shape", "1,2,0,70,64", *output], "--shape", "seqlen_q"),
+            ([*SCALAR, "--shape", "1,-2,40,70,64", *output], "--shape"),
+            ([*SCALAR, "--shape", "1,2,40,70,96", *output], "head_dim 96", "64 or 128"),
+            ([*SCALAR, "--shape", "1,2,2000000000,70,64", *output], "--shape"),
+            ([*SCALAR, "--shape", "70000,2,40,70,64", *output], "--shape"),
+            ([*SCALAR, "--shape", "99999999999999999999,2,40,70,64", *output], "--shape"),
+            ([*SCALAR, "--shape", "60000,60000,40,70,64", *output], "memory"),
+            ([*SCALAR, *SMALL, "--heads-kv", "3", *output], "heads_kv"),
+            ([*SCALAR, *SMALL, "--heads-kv", "0", *output], "heads_kv"),
+            ([*SCALAR, *SMALL, "--config", "64x64x1", *output], "--config", "32x64x2"),
+            ([*SCALAR, *SMALL, "--fault", "none", *output], "--fault", "--list"),
+            ([*SCALAR, *SMALL, "--fault", "wrong_ldm", *output], "--fault", "--list"),
+            ([*SCALAR, *SMALL, "--fault", "p_bf16", "--config", "16x64x1", *output], "32x64x2"),
+            ([*SCALAR, *SMALL, "--causal-alignment", "middle", *output], "middle"),
+            ([*SCALAR, *SMALL, "--input", "zeros", *output], "zeros", "ramped"),
+            ([*SCALAR, *SMALL, "--seed", "-1", *output], "--seed"),
+            ([*SCALAR, *SMALL, "--select", "row=1", *output], "--select", "row"),
+            ([*SCALAR, *SMALL, "--select", "head=9", *output], "select"),
+            ([*SCALAR, *SMALL, "--sink-bytes", "many", *output], "--sink-bytes"),
+            ([*SCALAR, *SMALL, "--sink-bytes", "-5", *output], "--sink-bytes"),
+            ([*SCALAR, *SMALL, "--engine", "tpu", *output], "tpu"),
+            (["--kernel", "scalar", "--engine", "cpu", *SMALL], "-o"),
+            ([*SCALAR, *SMALL, "-o", "missing/run.h5"], "missing/run.h5"),
+            ([*SCALAR, *SMALL, "-o", "."], "."),
+            ([*SCALAR, *SMALL, "--prove-inert", *output], "-o"),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(arguments, *words, **NO_GPU)
+
+    def test_a_full_sink_says_so(self):
+        run = self.record(*SCALAR, *SMALL, "--sink-bytes", "100k")
+        self.assertEqual(run.stderr.count("\n"), 1)
+        self.assertIn("no room for all tiles of k, v, s, p, acc,", run.stderr)
+        with h5py.File(self.file) as file:
+            self.assertGreater(file["/capture/acc"].attrs["elements_dropped"], 0)
+            self.assertEqual(file["/capture/q"].attrs["elements_dropped"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
