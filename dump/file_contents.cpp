@@ -70,6 +70,7 @@ void open_inputs(Contents& contents) {
                         damaged_advice);
         }
         if (!dataset) continue;
+        if (!dataset->chunk.empty()) throw Error("has chunks", dataset->where, "store it contiguous");
         check_dtype(dataset->id.get(), dataset->where, contents.problem.*info.dtype);
         const std::int64_t bytes = dims[0] * dims[1] * dims[2] * dims[3] * dtype_info(dataset->dtype).bytes;
         if (dataset->stored_bytes < bytes) {
@@ -84,6 +85,7 @@ void open_inputs(Contents& contents) {
 }  // namespace
 
 Contents open_contents(const std::string& path) {
+    const PluginsOff plugins_off;
     Contents contents;
     contents.file = open_file(path);
     check_format(contents.file);

@@ -38,14 +38,19 @@ Id small_float(const FloatFields& fields) {
 Session::Session() : lock_(library_mutex()) {
     H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    // A file can name any filter, and HDF5 would look for a plugin to load.
-    H5PLget_loading_state(&plugins_);
-    H5PLset_loading_state(0);
 }
 
 Session::~Session() {
-    H5PLset_loading_state(plugins_);
     H5Eset_auto2(H5E_DEFAULT, print_, print_data_);
+}
+
+PluginsOff::PluginsOff() {
+    H5PLget_loading_state(&before_);
+    H5PLset_loading_state(0);
+}
+
+PluginsOff::~PluginsOff() {
+    H5PLset_loading_state(before_);
 }
 
 void Id::close() {

@@ -29,7 +29,18 @@ class Session {
     std::lock_guard<std::recursive_mutex> lock_;
     H5E_auto2_t print_ = nullptr;
     void* print_data_ = nullptr;
-    unsigned plugins_ = 0;
+};
+
+/// A file can name any filter, and HDF5 would look for a plugin to load: not while this lives.
+class PluginsOff {
+ public:
+    PluginsOff();
+    ~PluginsOff();
+    PluginsOff(const PluginsOff&) = delete;
+    PluginsOff& operator=(const PluginsOff&) = delete;
+
+ private:
+    unsigned before_ = 0;
 };
 
 /// Owns an HDF5 id of any kind. Negative means none.

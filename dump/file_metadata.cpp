@@ -30,13 +30,6 @@ void read_sizes(hid_t group, const std::string& where, Problem& problem) {
             problem.*attribute.member = problem.*attribute.otherwise;
         }
     }
-    for (const auto& [name, window] :
-         {std::pair("window_left", problem.window_left), std::pair("window_right", problem.window_right)}) {
-        if (window < -1) {
-            throw Error(std::string(name) + " is " + std::to_string(window) + ", below -1 (no limit)", where,
-                        damaged_advice);
-        }
-    }
 }
 
 template <class Enum>

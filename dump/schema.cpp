@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "dump/error.h"
@@ -53,6 +55,11 @@ std::int64_t extent_of(const Problem& problem, Stage stage, Axis axis, const Til
             return block_of(problem, stage, axis);
     }
     return 0;
+}
+
+std::string text_of(double value) {
+    char text[32];
+    return {text, std::to_chars(std::begin(text), std::end(text), value).ptr};
 }
 
 }  // namespace
@@ -166,17 +173,25 @@ void validate(const Problem& problem, const std::string& where) {
                         where, what_to_do);
         }
     }
+    const std::pair<const char*, std::int64_t> windows[] = {{"window_left", problem.window_left},
+                                                            {"window_right", problem.window_right}};
+    for (const auto& [name, window] : windows) {
+        if (window < -1) {
+            throw Error(std::string(name) + " is " + std::to_string(window) + ", below -1 (no limit)", where,
+                        what_to_do);
+        }
+    }
     if (problem.heads % problem.heads_kv != 0) {
         throw Error("heads (" + std::to_string(problem.heads) + ") is not a multiple of heads_kv (" +
                         std::to_string(problem.heads_kv) + ")",
                     where, what_to_do);
     }
     if (!(problem.sm_scale > 0) || !std::isfinite(problem.sm_scale)) {
-        throw Error("sm_scale is " + std::to_string(problem.sm_scale) + ", not a finite positive number",
-                    where, what_to_do);
+        throw Error("sm_scale is " + text_of(problem.sm_scale) + ", not a finite positive number", where,
+                    what_to_do);
     }
     if (!(problem.logits_soft_cap >= 0) || !std::isfinite(problem.logits_soft_cap)) {
-        throw Error("logits_soft_cap is " + std::to_string(problem.logits_soft_cap) +
+        throw Error("logits_soft_cap is " + text_of(problem.logits_soft_cap) +
                         ", neither 0 nor a finite positive number",
                     where, what_to_do);
     }
@@ -186,9 +201,9 @@ void validate(const Problem& problem, const std::string& where) {
     const double tile_elements = double(std::max(problem.block_m, problem.block_n)) *
                                  double(std::max({problem.block_n, problem.head_dim, problem.head_dim_v}));
     if (tiles > 1e12 || tile_elements > 1e9 || tiles * tile_elements > 1e17) {
-        throw Error("the sizes ask for " + std::to_string(tiles) + " tiles of up to " +
-                        std::to_string(tile_elements) + " elements",
-                    where, what_to_do);
+        throw Error(
+            "the sizes ask for " + text_of(tiles) + " tiles of up to " + text_of(tile_elements) + " elements",
+            where, what_to_do);
     }
 }
 

@@ -135,7 +135,7 @@ std::int64_t tile_count(const Problem& problem, Stage stage);
 TileId tile_at(const Problem& problem, Stage stage, std::int64_t index);
 
 /// Throws Error(where) unless every size is positive, heads is a multiple of heads_kv, sm_scale is finite and
-/// positive, and no size exceeds 2^31 - 1.
+/// positive, logits_soft_cap is finite and not negative, no window is below -1, and no size exceeds 2^31 - 1.
 void validate(const Problem& problem, const std::string& where);
 
 }  // namespace tilescope

@@ -279,14 +279,14 @@ class WrittenByH5py(Folder):
         self.write(fill, dtype_q="bf16", dtype_k="bf16", dtype_v="bf16")
         np.testing.assert_array_equal(self.head("k", 0, 1), k[0, 1].ravel())
 
-    def test_inputs_of_other_layouts(self):
+    def test_inputs_of_other_types(self):
         k = self.numbers(1, 2, 13, 4)
         codes = (np.arange(104) % 120).astype(np.uint8).reshape(1, 2, 13, 4)
 
         def fill(f):
-            f.create_dataset("inputs/q", data=k[:, :, :10].astype(np.float16), chunks=True)
-            f.create_dataset("inputs/k", data=k, chunks=(1, 2, 5, 3))
-            f.create_dataset("inputs/v", data=codes)
+            f["inputs/q"] = k[:, :, :10].astype(np.float16)
+            f["inputs/k"] = k
+            f["inputs/v"] = codes
 
         self.write(fill, dtype_v="e4m3")
         np.testing.assert_array_equal(self.head("q", 0, 1), k[0, 1, :10].ravel())
@@ -312,6 +312,13 @@ class WrittenByH5py(Folder):
                               f.create_dataset("outputs/o", (1, 2, 10, 4), "f2")))
         self.assertIn('"s":0', open_in_probe(self.path))
         self.assertIn('"o":0', open_in_probe(self.path))
+
+    def test_chunked_inputs_are_refused(self):
+        q = self.numbers(1, 2, 10, 4)
+        self.write(lambda f: f.create_dataset("inputs/q", data=q, chunks=True))
+        done = probe("open", self.path)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(":/inputs/q: has chunks; store it contiguous", done.stderr.decode())
 
     def test_compression_is_refused(self):
         for options in (dict(compression="gzip"), dict(compression="lzf"), dict(shuffle=True),

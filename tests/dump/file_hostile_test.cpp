@@ -153,6 +153,8 @@ TEST_F(FileHostile, Scale) {
     }
     expect_spoiled([](hid_t file) { set_text(file, "/problem", "sm_scale", "0.5"); }, "/problem",
                    "attribute sm_scale is not a");
+    expect_spoiled([](hid_t file) { set_number(file, "/problem", "sm_scale", -1e308); }, "/problem",
+                   "sm_scale is -1e+308, not a finite positive number");
     expect_spoiled([](hid_t file) { set_number(file, "/problem", "logits_soft_cap", -1); }, "/problem",
                    "logits_soft_cap");
 }
