@@ -1,0 +1,233 @@
+"""What tile-diff says about dumps it can judge: exit codes, the two reports, arrays, tolerances, pairs.
+
+usage: options_test.py TILE_DIFF
+"""
+
+import json
+
+import h5py
+import numpy as np
+
+import small_dump
+from tile_diff_case import DIVERGED, MATCH, TileDiffCase, main
+
+
+def spoiled(stage, index, value):
+    """The stages with one value replaced."""
+    values = small_dump.stages(small_dump.inputs())
+    values[stage] = values[stage].copy()
+    values[stage][index] = value
+    return {stage: values[stage]}
+
+
+class Verdicts(TileDiffCase):
+    def test_healthy_dump(self):
+        small_dump.write(self.file)
+        run = self.run_it(self.file)
+        self.assertEqual((run.returncode, run.stderr), (MATCH, ""))
+        self.assertTrue(run.stdout.splitlines()[-1].startswith("match: "), run.stdout)
+        report = self.judge(self.file)
+        self.assertEqual(report["first_divergence"], None)
+        self.assertEqual([stage["name"] for stage in report["stages"]], small_dump.STAGES)
+        for stage in report["stages"]:
+            self.assertGreater(stage["compared"], 0, stage["name"])
+            self.assertEqual([stage[key] for key in ("outside", "nonfinite", "unwritten", "inherited")], [0] * 4)
+
+    def test_mistake_that_everything_inherits(self):
+        given = small_dump.inputs()
+        small_dump.write(self.file, small_dump.stages(given, p_factor=1.001), given)
+        run = self.run_it(self.file)
+        self.assertEqual((run.returncode, run.stderr), (DIVERGED, ""))
+        self.assertTrue(run.stdout.splitlines()[-1].startswith("diverged: p is the first wrong stage"))
+        report = self.judge(self.file)
+        outside = {stage["name"]: stage["outside"] for stage in report["stages"]}
+        inherited = {stage["name"]: stage["inherited"] for stage in report["stages"]}
+        self.assertEqual(outside, {**dict.fromkeys(small_dump.STAGES, 0), "p": small_dump.H * 24 * 40})
+        for stage in ("l", "acc", "lse"):
+            self.assertGreater(inherited[stage], 0, stage)
+
+    def test_every_stage_and_its_coordinates(self):
+        # batch, head, q block or row, KV tile and row or key, column
+        places = {
+            "q": ((0, 2, 17, 3), dict(head=2, row=17, col=3)),
+            "k": ((0, 2, 1, 21, 3), dict(head=2, q_block=1, row=21, col=3, kv_tile=1)),
+            "v": ((0, 2, 1, 33, 3), dict(head=2, q_block=1, row=33, col=3, kv_tile=2)),
+            "s": ((0, 3, 5, 20), dict(head=3, row=5, col=20, kv_tile=1)),
+            "m": ((0, 3, 2, 7), dict(head=3, row=7, kv_tile=2)),
+            "p": ((0, 1, 23, 39), dict(head=1, row=23, col=39, kv_tile=2)),
+            "l": ((0, 1, 1, 23), dict(head=1, row=23, kv_tile=1)),
+            "acc": ((0, 1, 2, 22, 9), dict(head=1, row=22, col=9, kv_tile=2)),
+            "o": ((0, 1, 22, 9), dict(head=1, row=22, col=9)),
+            "lse": ((0, 1, 22), dict(head=1, row=22)),
+        }
+        for stage, (index, place) in places.items():
+            with self.subTest(stage):
+                small_dump.write(self.file, spoiled(stage, index, 50))
+                first = self.judge(self.file)["first_divergence"]
+                self.assertEqual(first["stage"], stage)
+                self.assertEqual(first["got"], 50)
+                for key, value in place.items():
+                    self.assertEqual(first[key], value, key)
+
+    def test_nonfinite_and_unwritten_elements(self):
+        for value, counted in ((np.nan, "nan"), (np.inf, "inf"), (small_dump.UNWRITTEN, "unwritten")):
+            small_dump.write(self.file, spoiled("acc", (0, 1, 2, 22, 9), value))
+            report = self.judge(self.file)
+            acc = report["stages"][small_dump.STAGES.index("acc")]
+            self.assertEqual((report["first_divergence"]["stage"], acc[counted]), ("acc", 1))
+            self.assertEqual(acc[f"first_{counted}"]["row"], 22)
+
+    def test_help(self):
+        run = self.run_it("--help")
+        self.assertEqual((run.returncode, run.stderr), (MATCH, ""))
+        for option in ("--json", "--npy", "--atol", "--rtol", "--top", "--threads", "Exit code"):
+            self.assertIn(option, run.stdout)
+
+
+class Options(TileDiffCase):
+    def setUp(self):
+        super().setUp()
+        self.given = small_dump.inputs()
+        small_dump.write(self.file, small_dump.stages(self.given, p_factor=1.001), self.given)
+
+    def test_json_file_holds_what_json_on_stdout_does(self):
+        target = self.folder / "report.json"
+        run = self.run_it(self.file, "--json", target)
+        self.assertEqual(run.returncode, DIVERGED)
+        self.assertIn("diverged: p", run.stdout)
+        self.assertEqual(target.read_text(), self.run_it(self.file, "--json", "-").stdout)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["report.json", "run.h5"])
+
+    def test_json_file_of_what_cannot_be_judged(self):
+        target = self.folder / "report.json"
+        run = self.run_it(self.folder / "missing.h5", "--json", target)
+        self.assert_one_line(run, "missing.h5")
+        self.assertEqual(json.loads(target.read_text())["verdict"], "unjudged")
+
+    def test_top(self):
+        for top in (0, 1, 5, 30):
+            report = self.judge(self.file, "--top", str(top))
+            self.assertEqual(len(report["stages"][small_dump.STAGES.index("p")]["worst"]), top)
+        self.assertEqual(len(self.judge(self.file)["stages"][small_dump.STAGES.index("p")]["worst"]), 5)
+
+    def test_threads_change_nothing(self):
+        outputs = {self.run_it(self.file, "--threads", str(threads)).stdout for threads in (0, 1, 2, 7, 1024)}
+        self.assertEqual(len(outputs), 1)
+
+    def test_tolerances(self):
+        self.assertEqual(self.judge(self.file, "--rtol", "0.01", "--atol", "1e-5")["verdict"], "match")
+        self.assertEqual(self.judge(self.file, "--rtol", "0.01")["first_divergence"]["stage"], "s")
+        self.assertEqual(self.judge(self.file, "--atol", "0.5")["verdict"], "match")
+        self.assertEqual(self.judge(self.file, "--rtol", "1e-5", "--atol", "1e-6")["verdict"], "diverged")
+        self.assertEqual(self.judge(self.file, "--atol", "0")["first_divergence"]["stage"], "s")
+
+    def test_tolerance_that_a_constant_passes_is_mentioned(self):
+        report = self.judge(self.file, "--atol", "1000")
+        self.assertEqual(report["verdict"], "match")
+        self.assertIn("one constant would pass", " ".join(report["warnings"]))
+
+
+class Arrays(TileDiffCase):
+    """--npy, read back by NumPy."""
+
+    def arrays(self, *arguments):
+        target = self.folder / "arrays"
+        self.assertEqual(self.run_it(self.file, *arguments, "--npy", target).returncode, DIVERGED)
+        self.assertEqual(sorted(path.name for path in target.iterdir()),
+                         ["difference.npy", "expected.npy", "got.npy"])
+        return [np.load(target / f"{name}.npy") for name in ("got", "expected", "difference")]
+
+    def test_arrays_of_every_stage(self):
+        places = {"q": (0, 2, 17, 3), "k": (0, 2, 1, 21, 3), "v": (0, 2, 0, 33, 3), "s": (0, 2, 5, 20),
+                  "m": (0, 2, 2, 7), "p": (0, 2, 23, 39), "l": (0, 2, 2, 23), "acc": (0, 2, 2, 22, 9),
+                  "o": (0, 2, 22, 9), "lse": (0, 2, 22)}
+        healthy = small_dump.stages(small_dump.inputs())
+        for stage, index in places.items():
+            with self.subTest(stage):
+                small_dump.write(self.file, spoiled(stage, index, 50), only=[stage])
+                got, expected, difference = self.arrays()
+                self.assertEqual([a.dtype for a in (got, expected, difference)],
+                                 [np.float32, np.float64, np.float64])
+                with h5py.File(self.file) as f:
+                    stored = f[small_dump.DATASETS[stage]][0, 2].astype(np.float32)
+                np.testing.assert_array_equal(got, stored)
+                np.testing.assert_allclose(expected, healthy[stage][0, 2].astype(np.float64), rtol=2e-3, atol=2e-3)
+                np.testing.assert_allclose(difference, got - expected, rtol=1e-12, atol=1e-12)
+                self.assertEqual(got[index[2:]], 50)
+
+    def test_tiles_that_were_not_captured_are_nan(self):
+        small_dump.write(self.file, spoiled("s", (0, 1, 3, 20), 50), only=["q"])
+        with h5py.File(self.file, "r+") as f:
+            s = f.create_dataset("tiles/s", (1, small_dump.H, small_dump.SQ, small_dump.SKV), np.float32,
+                                 chunks=small_dump.CHUNKS["s"], fillvalue=small_dump.UNWRITTEN)
+            s[0, 1, :16, 16:32] = spoiled("s", (0, 1, 3, 20), 50)["s"][0, 1, :16, 16:32]
+        got, expected, _ = self.arrays()
+        captured = np.zeros(got.shape, bool)
+        captured[:16, 16:32] = True
+        np.testing.assert_array_equal(np.isnan(got), ~captured)
+        np.testing.assert_array_equal(np.isnan(expected), ~captured)
+        self.assertEqual(got[3, 20], 50)
+
+    def test_bits_of_unwritten_elements_survive(self):
+        small_dump.write(self.file, spoiled("p", (0, 0, 4, 4), small_dump.UNWRITTEN))
+        got, _, _ = self.arrays()
+        self.assertEqual(got.view(np.uint32)[4, 4], 0x7FD17E5C)
+
+    def test_match_writes_nothing(self):
+        small_dump.write(self.file)
+        self.assertEqual(self.run_it(self.file, "--npy", self.folder / "arrays").returncode, MATCH)
+        self.assertFalse((self.folder / "arrays").exists())
+
+
+class Pairs(TileDiffCase):
+    def setUp(self):
+        super().setUp()
+        self.other = self.folder / "other.h5"
+        small_dump.write(self.file)
+
+    def test_same_dump(self):
+        small_dump.write(self.other)
+        run = self.run_it(self.file, self.other)
+        self.assertEqual(run.returncode, MATCH, run.stdout)
+        self.assertIn(str(self.other), run.stdout.splitlines()[-1])
+        self.assertEqual(self.judge(self.file, self.file)["verdict"], "match")
+
+    def test_mistake_in_either(self):
+        given = small_dump.inputs()
+        small_dump.write(self.other, small_dump.stages(given, p_factor=1.001), given)
+        for pair in ((self.file, self.other), (self.other, self.file)):
+            report = self.judge(*pair)
+            self.assertEqual(report["first_divergence"]["stage"], "p")
+            self.assertEqual(report["other"], str(pair[1]))
+
+    def test_nan_in_either(self):
+        small_dump.write(self.other, spoiled("o", (0, 0, 3, 3), np.nan))
+        for pair in ((self.file, self.other), (self.other, self.file)):
+            self.assertEqual(self.judge(*pair)["first_divergence"]["stage"], "o")
+
+    def test_arrays(self):
+        given = small_dump.inputs()
+        small_dump.write(self.other, small_dump.stages(given, p_factor=1.001), given)
+        target = self.folder / "arrays"
+        self.assertEqual(self.run_it(self.file, self.other, "--npy", target).returncode, DIVERGED)
+        with h5py.File(self.other) as f:
+            np.testing.assert_allclose(np.load(target / "expected.npy"), f["tiles/p"][0, 0], rtol=1e-15)
+
+    def test_other_inputs(self):
+        small_dump.write(self.other, given=small_dump.inputs(seed=8))
+        self.assert_one_line(self.run_it(self.file, self.other), "/inputs/q differs")
+
+    def test_other_problem(self):
+        small_dump.write(self.other)
+        with h5py.File(self.other, "r+") as f:
+            f["problem"].attrs["mask"] = "causal"
+        self.assert_one_line(self.run_it(self.file, self.other), "/problem differs")
+
+    def test_nothing_in_common(self):
+        small_dump.write(self.file, only=["s"])
+        small_dump.write(self.other, only=["p"])
+        self.assert_one_line(self.run_it(self.file, self.other), "no tile")
+
+
+if __name__ == "__main__":
+    main()
