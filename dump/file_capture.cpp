@@ -22,8 +22,9 @@ std::vector<std::int64_t> read_table(const InputFile& file, const std::string& p
     const std::optional<StoredTable> table = open_table(file, path, cols);
     if (!table || table->rows == 0) return {};
     std::vector<std::int64_t> values(static_cast<std::size_t>(table->rows * cols));
-    if (H5Dread(table->id.get(), H5T_STD_I64LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) < 0) {
-        throw Error("cannot be read (" + last_error() + ")", table->where, damaged_advice);
+    const std::int64_t bytes = std::ssize(values) * std::int64_t(sizeof(std::int64_t));
+    if (!read_exactly(file.descriptor.get(), table->offset, bytes, values.data())) {
+        throw Error("cannot be read", table->where, damaged_advice);
     }
     return values;
 }

@@ -1,12 +1,13 @@
 #include "dump/file_check.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <limits>
 
 #include "dump/error.h"
@@ -42,16 +43,15 @@ constexpr std::array<SuperblockLayout, 4> superblocks = {{{13, 40}, {13, 44}, {9
 void check_superblock(const InputFile& file) {
     constexpr std::array<unsigned char, 8> signature = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
     std::array<unsigned char, 64> head = {};
-    std::ifstream stream(file.path, std::ios::binary);
-    stream.read(reinterpret_cast<char*>(head.data()), head.size());
     const std::string where = printable(file.path);
-    if (stream.bad() || (stream.gcount() == 0 && file.bytes > 0)) {
-        throw Error("cannot be read", where, "check its permissions");
+    const std::int64_t present = std::min<std::int64_t>(file.bytes, head.size());
+    if (!read_exactly(file.descriptor.get(), 0, present, head.data())) {
+        throw Error(std::string("cannot be read: ") + std::strerror(errno), where, "check its disk");
     }
     if (!std::equal(signature.begin(), signature.end(), head.begin())) {
         throw Error("is not an HDF5 file", where, "give the file that tile-run or a capture wrote");
     }
-    if (stream.gcount() < std::ssize(head)) refuse("is truncated within the HDF5 header", where);
+    if (present < std::ssize(head)) refuse("is truncated within the HDF5 header", where);
     const unsigned version = head[8];
     if (version >= superblocks.size()) {
         throw Error("has HDF5 superblock version " + std::to_string(version) + ", which is not known", where,
@@ -67,16 +67,21 @@ void check_superblock(const InputFile& file) {
     }
 }
 
-std::int64_t checked_size(const std::string& path) {
-    const std::string where = printable(path);
+void open_descriptor(InputFile& file) {
+    const std::string where = printable(file.path);
     struct stat status = {};
-    if (stat(path.c_str(), &status) != 0) {
-        throw Error(std::string("cannot be opened: ") + std::strerror(errno), where, "check the path");
+    // Asked for before it is opened: opening a pipe would wait for its other end.
+    if (stat(file.path.c_str(), &status) == 0) {
+        if (S_ISDIR(status.st_mode)) throw Error("is a directory", where, "give a file in it");
+        if (!S_ISREG(status.st_mode)) throw Error("is not a regular file", where, "give a file");
+        file.descriptor = Descriptor(open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
     }
-    if (S_ISDIR(status.st_mode)) throw Error("is a directory", where, "give a file in it");
-    if (!S_ISREG(status.st_mode)) throw Error("is not a regular file", where, "give a file");
+    if (file.descriptor.get() < 0 || fstat(file.descriptor.get(), &status) != 0) {
+        throw Error(std::string("cannot be opened: ") + std::strerror(errno), where,
+                    "check the path and its permissions");
+    }
     if (status.st_size == 0) throw Error("is empty", where, "record it again");
-    return status.st_size;
+    file.bytes = status.st_size;
 }
 
 // Opens the object at the end of hard links; anything else could lead out of the file or in circles.
@@ -193,8 +198,14 @@ std::int64_t product(std::span<const std::int64_t> values, std::int64_t element_
     return result;
 }
 
-// Space that the elements take in the file, checked to lie in it.
-std::int64_t checked_storage(const InputFile& file, const Declared& declared, std::int64_t element_bytes) {
+/// Where the elements lie.
+struct Storage {
+    std::int64_t bytes = 0;
+    std::int64_t offset = 0;  ///< when contiguous
+};
+
+// Checks that the elements lie in the file.
+Storage checked_storage(const InputFile& file, const Declared& declared, std::int64_t element_bytes) {
     // The function returns 0 for an error too.
     H5Eclear2(H5E_DEFAULT);
     const hsize_t stored = H5Dget_storage_size(declared.dataset.get());
@@ -207,25 +218,32 @@ std::int64_t checked_storage(const InputFile& file, const Declared& declared, st
             "declares " + std::to_string(stored) + " bytes, the whole file has " + std::to_string(file.bytes),
             declared.where);
     }
-    if (!declared.chunk.empty() || stored == 0) return static_cast<std::int64_t>(stored);
+    if (!declared.chunk.empty() || stored == 0) return {static_cast<std::int64_t>(stored), 0};
     const hsize_t expected = static_cast<hsize_t>(product(declared.dims, element_bytes));
     const haddr_t offset = H5Dget_offset(declared.dataset.get());
     if (stored != expected || offset == HADDR_UNDEF || offset > file_bytes - stored) {
         refuse("declares " + std::to_string(expected) + " bytes, more than the file holds", declared.where);
     }
-    return static_cast<std::int64_t>(stored);
+    return {static_cast<std::int64_t>(stored), static_cast<std::int64_t>(offset)};
 }
 
 }  // namespace
 
+Descriptor::~Descriptor() {
+    if (descriptor_ >= 0) close(descriptor_);
+}
+
 InputFile open_file(const std::string& path) {
     InputFile file;
     file.path = path;
-    file.bytes = checked_size(path);
+    open_descriptor(file);
     check_superblock(file);
+    file.target = std::make_unique<DriverTarget>();
+    file.target->descriptor = file.descriptor.get();
     const Id access(H5Pcreate(H5P_FILE_ACCESS));
-    // Files appear whole, so there is no writer to lock out, and some network file systems cannot lock.
-    H5Pset_file_locking(access.get(), false, true);
+    if (!access || !set_driver(access.get(), *file.target)) {
+        refuse_failed("HDF5 cannot be used", printable(path));
+    }
     file.id = Id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
     if (!file.id) refuse_failed("cannot be opened as HDF5", printable(path));
     return file;
@@ -255,7 +273,9 @@ std::optional<StoredDataset> open_dataset(const InputFile& file, const std::stri
     }
     StoredDataset dataset;
     const std::int64_t element_bytes = dtype_info(*stored).bytes;
-    dataset.stored_bytes = checked_storage(file, *declared, element_bytes);
+    const Storage storage = checked_storage(file, *declared, element_bytes);
+    dataset.stored_bytes = storage.bytes;
+    dataset.offset = storage.offset;
     if (!declared->chunk.empty()) dataset.chunk_bytes = product(declared->chunk, element_bytes);
     dataset.id = std::move(declared->dataset);
     dataset.where = std::move(declared->where);
@@ -275,9 +295,11 @@ std::optional<StoredTable> open_table(const InputFile& file, const std::string& 
     if (declared->dims[0] < 0 || declared->dims[0] > file.bytes) {
         refuse("declares more rows than the file holds", declared->where);
     }
-    const bool stored = checked_storage(file, *declared, sizeof(std::int64_t)) > 0;
-    if (!stored && declared->dims[0] > 0) refuse("declares rows but holds none", declared->where);
-    return StoredTable{std::move(declared->dataset), std::move(declared->where), declared->dims[0]};
+    const Storage storage = checked_storage(file, *declared, sizeof(std::int64_t));
+    if (storage.bytes == 0 && declared->dims[0] > 0) {
+        refuse("declares rows but holds none", declared->where);
+    }
+    return StoredTable{std::move(declared->where), declared->dims[0], storage.offset};
 }
 
 }  // namespace tilescope::hdf5

@@ -3,20 +3,43 @@
 // What is checked before anything of a stranger's file is read.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dump/dtype.h"
+#include "dump/file_driver.h"
 #include "dump/file_hdf5.h"
 
 namespace tilescope::hdf5 {
 
-/// A file opened for reading, and what its name is called in messages.
+/// An open file descriptor.
+class Descriptor {
+ public:
+    Descriptor() = default;
+    explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+    Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+        std::swap(descriptor_, other.descriptor_);
+        return *this;
+    }
+    ~Descriptor();
+
+    int get() const { return descriptor_; }
+
+ private:
+    int descriptor_ = -1;
+};
+
+/// A file opened for reading.
 struct InputFile {
     std::string path;
     std::int64_t bytes = 0;
+    Descriptor descriptor;
+    std::unique_ptr<DriverTarget> target;  ///< HDF5 holds its address
     Id id;
 
     std::string where(const std::string& object) const { return printable(path) + ":" + object; }
@@ -34,6 +57,7 @@ struct StoredDataset {
     std::vector<std::int64_t> chunk;  ///< empty when contiguous
     std::int64_t chunk_bytes = 0;     ///< 0 when contiguous
     std::int64_t stored_bytes = 0;    ///< space that its elements take in the file; 0: nothing was stored
+    std::int64_t offset = 0;          ///< address of its first element in the file, when contiguous
 };
 
 /// Opens the group at an absolute path; nullopt when there is none.
@@ -49,9 +73,9 @@ std::optional<StoredDataset> open_dataset(const InputFile& file, const std::stri
 
 /// Opens a contiguous int64 table with `cols` columns and any number of rows; checks as above.
 struct StoredTable {
-    Id id;
     std::string where;
     std::int64_t rows = 0;
+    std::int64_t offset = 0;  ///< address of its first element in the file
 };
 std::optional<StoredTable> open_table(const InputFile& file, const std::string& path, std::int64_t cols);
 

@@ -1,7 +1,9 @@
 #include "dump/file_driver.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -48,6 +50,10 @@ H5FD_t* open_file(const char*, unsigned, hid_t fapl, haddr_t) {
     auto* file = new (std::nothrow) DriverFile();
     if (file == nullptr) return nullptr;
     std::memcpy(&file->target, info, sizeof(DriverTarget*));
+    struct stat status = {};
+    if (fstat(file->target->descriptor, &status) == 0) {
+        file->end_of_file = static_cast<haddr_t>(status.st_size);
+    }
     return &file->base;
 }
 herr_t close_file(H5FD_t* file) {
@@ -75,32 +81,37 @@ haddr_t get_end_of_file(const H5FD_t* file, H5FD_mem_t) {
     return file_of(file).end_of_file;
 }
 
-herr_t read_bytes(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, void* buffer) {
+herr_t fail(DriverTarget& target, int error) {
+    if (target.error == 0) target.error = error;
+    return target.hide_errors ? 0 : -1;
+}
+
+herr_t read_bytes(H5FD_t* base, H5FD_mem_t kind, hid_t, haddr_t address, std::size_t size, void* buffer) {
     DriverFile& file = file_of(base);
-    auto* bytes = static_cast<char*>(buffer);
-    while (size > 0 && file.target->error == 0) {
-        const ssize_t count = pread(file.target->descriptor, bytes, size, static_cast<off_t>(address));
-        if (count < 0 && errno != EINTR) file.target->error = errno;
-        if (count == 0) break;
-        if (count < 0) continue;
-        bytes += count;
-        size -= static_cast<std::size_t>(count);
-        address += static_cast<haddr_t>(count);
+    DriverTarget& target = *file.target;
+    if (target.locate_elements && kind == H5FD_MEM_DRAW) {
+        target.located_at = static_cast<std::int64_t>(address);
+        target.located_bytes = static_cast<std::int64_t>(size);
+        return 0;
     }
-    // Past the end, as in every driver, and whatever was not written after an error.
-    std::memset(bytes, 0, size);
-    return 0;
+    // Zeros past the end, as in every driver, and for what was not written after an error.
+    std::memset(buffer, 0, size);
+    if (address >= file.end_of_file || target.error != 0) return 0;
+    const std::size_t inside = std::min<std::size_t>(size, file.end_of_file - address);
+    const bool read = read_exactly(target.descriptor, static_cast<std::int64_t>(address),
+                                   static_cast<std::int64_t>(inside), buffer);
+    return read ? 0 : fail(target, errno == 0 ? EIO : errno);
 }
 
 herr_t write_bytes(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, const void* buffer) {
     DriverFile& file = file_of(base);
-    if (address + size > file.end_of_file) file.end_of_file = address + size;
+    DriverTarget& target = *file.target;
+    file.end_of_file = std::max<haddr_t>(file.end_of_file, address + size);
     const auto* bytes = static_cast<const char*>(buffer);
-    while (size > 0 && file.target->error == 0) {
-        const ssize_t count = pwrite(file.target->descriptor, bytes, size, static_cast<off_t>(address));
-        if (count < 0 && errno != EINTR) file.target->error = errno;
-        if (count == 0) file.target->error = EIO;
-        if (count < 0) continue;
+    while (size > 0 && target.error == 0) {
+        const ssize_t count = pwrite(target.descriptor, bytes, size, static_cast<off_t>(address));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return fail(target, count < 0 ? errno : EIO);
         bytes += count;
         size -= static_cast<std::size_t>(count);
         address += static_cast<haddr_t>(count);
@@ -111,10 +122,9 @@ herr_t write_bytes(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t
 herr_t truncate_file(H5FD_t* base, hid_t, hbool_t) {
     DriverFile& file = file_of(base);
     if (file.end_of_file == file.end_of_allocation) return 0;
-    const int resized = ftruncate(file.target->descriptor, static_cast<off_t>(file.end_of_allocation));
-    if (resized != 0 && file.target->error == 0) file.target->error = errno;
+    const auto size = static_cast<off_t>(file.end_of_allocation);
     file.end_of_file = file.end_of_allocation;
-    return 0;
+    return ftruncate(file.target->descriptor, size) == 0 ? 0 : fail(*file.target, errno);
 }
 
 H5FD_class_t make_class() {
@@ -154,6 +164,20 @@ bool set_driver(hid_t fapl, DriverTarget& target) {
     const bool set = H5Pset_driver(fapl, id, &pointer) >= 0;
     H5FDunregister(id);
     return set;
+}
+
+bool read_exactly(int descriptor, std::int64_t address, std::int64_t bytes, void* buffer) {
+    auto* target = static_cast<char*>(buffer);
+    while (bytes > 0) {
+        errno = 0;
+        const ssize_t count = pread(descriptor, target, static_cast<std::size_t>(bytes), address);
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return false;
+        target += count;
+        bytes -= count;
+        address += count;
+    }
+    return true;
 }
 
 }  // namespace tilescope::hdf5

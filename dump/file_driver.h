@@ -2,18 +2,33 @@
 
 #include <hdf5.h>
 
+#include <cstdint>
+
 namespace tilescope::hdf5 {
 
-/// Where a driver writes, and the first error it met.
+/// What a file driver of ours works on, and what it tells.
 struct DriverTarget {
     int descriptor = -1;
-    int error = 0;  ///< errno of the first read, write or resize that failed; 0 for none
+
+    /// Errors are kept in `error` (errno of the first) and HDF5 is told that all went well. HDF5 1.10 cannot
+    /// close a file whose last writes fail: it frees the file, keeps its id, and crashes when the program
+    /// ends.
+    bool hide_errors = false;
+    int error = 0;
+
+    /// Elements that HDF5 reads stay in the file; where they lie is put here. So they can be read without
+    /// the library, on several threads, and never more of them than there is room for: H5Dread_chunk of HDF5
+    /// 1.10 reads as many bytes as the file says.
+    bool locate_elements = false;
+    std::int64_t located_at = -1;
+    std::int64_t located_bytes = 0;
 };
 
-/// Makes `fapl` write through a driver that keeps errors in `target` and tells HDF5 that all went well.
-/// HDF5 1.10 cannot close a file whose last writes fail: it frees the file, keeps its id, and crashes when
-/// the program ends. With this driver closing always succeeds, and the caller looks at `target` instead.
-/// `target` must outlive the file. Returns whether the driver could be set.
+/// Makes `fapl` use a driver on `target`, which must outlive the file; the name given to H5Fopen or H5Fcreate
+/// is not used then. Returns whether the driver could be set.
 bool set_driver(hid_t fapl, DriverTarget& target);
+
+/// Reads exactly `bytes` at `address`. Returns whether it could; errno tells why not, 0 for the file's end.
+bool read_exactly(int descriptor, std::int64_t address, std::int64_t bytes, void* buffer);
 
 }  // namespace tilescope::hdf5

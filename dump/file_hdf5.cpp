@@ -1,15 +1,19 @@
 #include "dump/file_hdf5.h"
 
 #include <algorithm>
+#include <mutex>
 
 namespace tilescope::hdf5 {
 
 namespace {
 
-std::recursive_mutex& library_mutex() {
-    static std::recursive_mutex mutex;
+std::mutex& library_mutex() {
+    static std::mutex mutex;
     return mutex;
 }
+
+// Not a recursive mutex: its owner would be another thread in a copy of the process (file_trial.h).
+thread_local int sessions = 0;
 
 herr_t copy_description(unsigned depth, const H5E_error2_t* error, void* text) {
     if (depth == 0 && error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
@@ -35,13 +39,15 @@ Id small_float(const FloatFields& fields) {
 
 }  // namespace
 
-Session::Session() : lock_(library_mutex()) {
+Session::Session() {
+    if (sessions++ == 0) library_mutex().lock();
     H5Eget_auto2(H5E_DEFAULT, &print_, &print_data_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
 
 Session::~Session() {
     H5Eset_auto2(H5E_DEFAULT, print_, print_data_);
+    if (--sessions == 0) library_mutex().unlock();
 }
 
 PluginsOff::PluginsOff() {

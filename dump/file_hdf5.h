@@ -5,7 +5,6 @@
 
 #include <hdf5.h>
 
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -16,7 +15,8 @@
 namespace tilescope::hdf5 {
 
 /// Holds the library: not every build of HDF5 may be called from several threads. Each public function that
-/// calls HDF5 starts with one; the functions of the file_* headers expect their caller to hold it.
+/// calls HDF5 starts with one; the functions of the file_* headers expect their caller to hold it. A thread
+/// may hold several: write_recording reads from a recording that may be a file itself.
 class Session {
  public:
     Session();
@@ -25,8 +25,6 @@ class Session {
     Session& operator=(const Session&) = delete;
 
  private:
-    // Recursive: write_recording holds it while it reads from a recording that may be a file itself.
-    std::lock_guard<std::recursive_mutex> lock_;
     H5E_auto2_t print_ = nullptr;
     void* print_data_ = nullptr;
 };

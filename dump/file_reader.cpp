@@ -1,8 +1,9 @@
 #include "dump/file_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
+#include <cerrno>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,13 +18,12 @@ namespace tilescope {
 namespace {
 
 using hdf5::damaged_advice;
-using hdf5::Id;
 using hdf5::StoredDataset;
 
-/// Where a tile lies in its dataset, and how much of it is stored.
+/// Where the stored part of a tile lies in the file: rows that begin `row_stride` bytes apart.
 struct StoredTile {
-    std::vector<hsize_t> offset;
-    std::vector<hsize_t> count;
+    std::int64_t address = 0;
+    std::int64_t row_stride = 0;
     TileShape shape;
 };
 
@@ -43,10 +43,15 @@ class FileRecording final : public Recording {
     bool has_inputs() const override { return contents_->inputs[0].has_value(); }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
                     std::span<float> out) const override;
+    /// Looks up a few tiles of each stage. Errors: Error for a damaged file.
+    void try_some_tiles() const;
 
  private:
     const StoredDataset* recorded(Stage stage, const TileId& tile) const;
+    bool is_stored(const StoredDataset& dataset, Stage stage, const TileId& tile) const;
     StoredTile locate(const StoredDataset& dataset, Stage stage, const TileId& tile) const;
+    std::int64_t chunk_address(const StoredDataset& dataset, std::span<const std::int64_t> start) const;
+    void read(const StoredDataset& dataset, std::int64_t address, std::int64_t bytes, void* out) const;
 
     std::optional<hdf5::Contents> contents_;  // never empty before the destructor
 };
@@ -54,6 +59,19 @@ class FileRecording final : public Recording {
 FileRecording::~FileRecording() {
     const hdf5::Session session;
     contents_.reset();
+}
+
+void FileRecording::try_some_tiles() const {
+    constexpr std::int64_t tries = 16;
+    for (const StageInfo& info : all_stages()) {
+        const std::int64_t tiles = tile_count(problem(), info.stage);
+        const std::int64_t step = std::max<std::int64_t>(tiles / tries, 1);
+        for (std::int64_t i = 0; has_stage(info.stage) && i < tiles; i += step) {
+            const TileId tile = tile_at(problem(), info.stage, i);
+            const StoredDataset* dataset = recorded(info.stage, tile);
+            if (is_stored(*dataset, info.stage, tile)) locate(*dataset, info.stage, tile);
+        }
+    }
 }
 
 // The dataset that can hold the tile; null when there is none, or the problem has no such tile.
@@ -67,54 +85,74 @@ const StoredDataset* FileRecording::recorded(Stage stage, const TileId& tile) co
     return inside ? &*dataset : nullptr;
 }
 
-StoredTile FileRecording::locate(const StoredDataset& dataset, Stage stage, const TileId& tile) const {
-    const DatasetShape shape = dataset_shape(problem(), stage);
-    const std::vector<std::int64_t> index = chunk_index(stage, tile);
-    StoredTile stored;
-    for (std::size_t i = 0; i < index.size(); ++i) {
-        const std::int64_t offset = index[i] * shape.chunk[i];
-        const std::int64_t count =
-            dataset.chunk.empty() ? std::min(shape.chunk[i], shape.dims[i] - offset) : dataset.chunk[i];
-        stored.offset.push_back(static_cast<hsize_t>(offset));
-        stored.count.push_back(static_cast<hsize_t>(count));
+std::vector<std::int64_t> start_of(const Problem& problem, Stage stage, const TileId& tile) {
+    std::vector<std::int64_t> start = chunk_index(stage, tile);
+    const std::vector<std::int64_t> chunk = dataset_shape(problem, stage).chunk;
+    for (std::size_t i = 0; i < start.size(); ++i) start[i] *= chunk[i];
+    return start;
+}
+
+// Chunks do not always exist. HDF5 1.10 reports one that does not as an error; damage was found when the file
+// was opened, by H5Dget_storage_size, which walks the whole index.
+bool FileRecording::is_stored(const StoredDataset& dataset, Stage stage, const TileId& tile) const {
+    if (dataset.chunk.empty()) return true;
+    const std::vector<std::int64_t> start = start_of(problem(), stage, tile);
+    const std::vector<hsize_t> offset(start.begin(), start.end());
+    hsize_t bytes = 0;
+    const hdf5::Session session;
+    return H5Dget_chunk_storage_size(dataset.id.get(), offset.data(), &bytes) >= 0 && bytes > 0;
+}
+
+// HDF5 looks the chunk up, our driver tells where it would have read.
+std::int64_t FileRecording::chunk_address(const StoredDataset& dataset,
+                                          std::span<const std::int64_t> start) const {
+    const std::vector<hsize_t> offset(start.begin(), start.end());
+    std::uint32_t filters = 0;
+    std::byte untouched = {};
+    const hdf5::Session session;
+    hdf5::DriverTarget& target = *contents_->file.target;
+    target.located_at = -1;
+    target.locate_elements = true;
+    const herr_t result = H5Dread_chunk(dataset.id.get(), H5P_DEFAULT, offset.data(), &filters, &untouched);
+    target.locate_elements = false;
+    if (result < 0) {
+        throw Error("a tile cannot be read (" + hdf5::last_error() + ")", dataset.where, damaged_advice);
     }
-    const auto last = static_cast<std::int64_t>(stored.count.back());
+    if (target.located_bytes != dataset.chunk_bytes || target.located_at < 0 ||
+        target.located_at > contents_->file.bytes - dataset.chunk_bytes) {
+        throw Error("has a chunk of " + std::to_string(target.located_bytes) + " bytes at " +
+                        std::to_string(target.located_at) + ", not of " +
+                        std::to_string(dataset.chunk_bytes) + " in the file",
+                    dataset.where, damaged_advice);
+    }
+    return target.located_at;
+}
+
+StoredTile FileRecording::locate(const StoredDataset& dataset, Stage stage, const TileId& tile) const {
+    const std::vector<std::int64_t> start = start_of(problem(), stage, tile);
+    const std::int64_t element_bytes = dtype_info(dataset.dtype).bytes;
     const bool is_column = stage_info(stage).col_axis == Axis::unit;
-    stored.shape =
-        is_column ? TileShape{last, 1} : TileShape{static_cast<std::int64_t>(stored.count.end()[-2]), last};
+    StoredTile stored;
+    if (dataset.chunk.empty()) {
+        stored.shape = tile_extent(problem(), stage, tile);
+        std::int64_t element = 0;
+        for (std::size_t i = 0; i < start.size(); ++i) element = element * dataset.dims[i] + start[i];
+        stored.address = dataset.offset + element * element_bytes;
+        stored.row_stride = element_bytes * (is_column ? 1 : dataset.dims.back());
+        return stored;
+    }
+    stored.shape = is_column ? TileShape{dataset.chunk.back(), 1}
+                             : TileShape{dataset.chunk.end()[-2], dataset.chunk.back()};
+    stored.address = chunk_address(dataset, start);
+    stored.row_stride = element_bytes * stored.shape.cols;
     return stored;
 }
 
-// Whether the chunk exists; its size is checked, because H5Dread_chunk believes what the file says.
-bool has_chunk(const StoredDataset& dataset, const StoredTile& tile) {
-    hsize_t bytes = 0;
-    // HDF5 1.10 reports a chunk that does not exist as an error. Damage was found by H5Dget_storage_size,
-    // which walks the whole index when the file is opened.
-    if (H5Dget_chunk_storage_size(dataset.id.get(), tile.offset.data(), &bytes) < 0 || bytes == 0) {
-        return false;
-    }
-    if (bytes == static_cast<hsize_t>(dataset.chunk_bytes)) return true;
-    throw Error(
-        "has a chunk of " + std::to_string(bytes) + " bytes, not " + std::to_string(dataset.chunk_bytes),
-        dataset.where, damaged_advice);
-}
-
-void read_chunk(const StoredDataset& dataset, const StoredTile& tile, void* out) {
-    std::uint32_t filters = 0;
-    if (H5Dread_chunk(dataset.id.get(), H5P_DEFAULT, tile.offset.data(), &filters, out) < 0) {
-        throw Error("a tile cannot be read (" + hdf5::last_error() + ")", dataset.where, damaged_advice);
-    }
-}
-
-void read_block(const StoredDataset& dataset, std::span<const hsize_t> offset, std::span<const hsize_t> count,
-                void* out) {
-    const Id type(H5Dget_type(dataset.id.get()));
-    const Id space(H5Dget_space(dataset.id.get()));
-    const Id memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr));
-    H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, offset.data(), nullptr, count.data(), nullptr);
-    if (H5Dread(dataset.id.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, out) < 0) {
-        throw Error("cannot be read (" + hdf5::last_error() + ")", dataset.where, damaged_advice);
-    }
+void FileRecording::read(const StoredDataset& dataset, std::int64_t address, std::int64_t bytes,
+                         void* out) const {
+    if (hdf5::read_exactly(contents_->file.descriptor.get(), address, bytes, out)) return;
+    const std::string reason = errno == 0 ? "the file has become shorter" : std::strerror(errno);
+    throw Error("cannot be read: " + reason, dataset.where, "check its disk");
 }
 
 bool FileRecording::has_stage(Stage stage) const {
@@ -124,39 +162,32 @@ bool FileRecording::has_stage(Stage stage) const {
 
 bool FileRecording::has_tile(Stage stage, const TileId& tile) const {
     const StoredDataset* dataset = recorded(stage, tile);
-    if (dataset == nullptr) return false;
-    if (dataset->chunk.empty()) return true;
-    const hdf5::Session session;
-    return has_chunk(*dataset, locate(*dataset, stage, tile));
+    return dataset != nullptr && is_stored(*dataset, stage, tile);
 }
 
 bool FileRecording::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
     const StoredDataset* dataset = recorded(stage, tile);
-    if (dataset == nullptr) return false;
+    if (dataset == nullptr || !is_stored(*dataset, stage, tile)) return false;
     const StoredTile stored = locate(*dataset, stage, tile);
     const TileShape shape = tile_shape(problem(), stage);
-    const auto element_bytes = static_cast<std::size_t>(dtype_info(dataset->dtype).bytes);
-    const bool as_it_is = dataset->dtype == Dtype::f32 && stored.shape == shape;
-    std::vector<std::byte> scratch;
-    {
-        const hdf5::Session session;
-        const bool chunked = !dataset->chunk.empty();
-        if (chunked && !has_chunk(*dataset, stored)) return false;
-        if (!as_it_is) scratch.resize(static_cast<std::size_t>(stored.shape.elements()) * element_bytes);
-        void* target = as_it_is ? static_cast<void*>(out.data()) : scratch.data();
-        if (chunked) {
-            read_chunk(*dataset, stored, target);
-        } else {
-            read_block(*dataset, stored.offset, stored.count, target);
+    const std::int64_t row_bytes = stored.shape.cols * dtype_info(dataset->dtype).bytes;
+    const bool gapless = stored.row_stride == row_bytes;
+    if (gapless && stored.shape == shape && dataset->dtype == Dtype::f32) {
+        read(*dataset, stored.address, stored.shape.rows * row_bytes, out.data());
+        return true;
+    }
+    std::vector<std::byte> bits(static_cast<std::size_t>(stored.shape.rows * row_bytes));
+    if (gapless) {
+        read(*dataset, stored.address, stored.shape.rows * row_bytes, bits.data());
+    } else {
+        for (std::int64_t row = 0; row < stored.shape.rows; ++row) {
+            read(*dataset, stored.address + row * stored.row_stride, row_bytes, &bits[row * row_bytes]);
         }
     }
-    if (as_it_is) return true;
     std::ranges::fill(out, std::bit_cast<float>(unwritten_bits));
-    const auto cols = static_cast<std::size_t>(stored.shape.cols);
     for (std::int64_t row = 0; row < stored.shape.rows; ++row) {
-        const auto bits = std::span(scratch).subspan(static_cast<std::size_t>(row) * cols * element_bytes,
-                                                     cols * element_bytes);
-        decode_array(dataset->dtype, bits, out.subspan(static_cast<std::size_t>(row * shape.cols), cols));
+        decode_array(dataset->dtype, std::span(bits).subspan(row * row_bytes, row_bytes),
+                     out.subspan(row * shape.cols, stored.shape.cols));
     }
     return true;
 }
@@ -173,15 +204,11 @@ void FileRecording::read_input(Input input, std::int64_t batch, std::int64_t hea
                     dataset->where, "ask for rows inside the input");
     }
     if (count == 0) return;
-    const std::array<hsize_t, 4> offset = {static_cast<hsize_t>(batch), static_cast<hsize_t>(head),
-                                           static_cast<hsize_t>(row), 0};
-    const std::array<hsize_t, 4> block = {1, 1, static_cast<hsize_t>(count), static_cast<hsize_t>(dims[3])};
-    const auto elements = static_cast<std::size_t>(count * dims[3]);
-    std::vector<std::byte> bits(elements * static_cast<std::size_t>(dtype_info(dataset->dtype).bytes));
-    {
-        const hdf5::Session session;
-        read_block(*dataset, offset, block, bits.data());
-    }
+    const std::int64_t element_bytes = dtype_info(dataset->dtype).bytes;
+    const std::int64_t first = ((batch * dims[1] + head) * dims[2] + row) * dims[3];
+    const std::int64_t elements = count * dims[3];
+    std::vector<std::byte> bits(static_cast<std::size_t>(elements * element_bytes));
+    read(*dataset, dataset->offset + first * element_bytes, std::ssize(bits), bits.data());
     decode_array(dataset->dtype, bits, out.first(elements));
 }
 
@@ -194,7 +221,7 @@ std::unique_ptr<Recording> open_recording(const std::string& path) {
     static_cast<void>(no_exit_handler);
     // Declared first: what a failed constructor has opened is closed while the library is still held.
     const hdf5::Session session;
-    try_in_child([&] { hdf5::open_contents(path); }, hdf5::printable(path));
+    try_in_child([&] { FileRecording(hdf5::open_contents(path)).try_some_tiles(); }, hdf5::printable(path));
     return std::make_unique<FileRecording>(hdf5::open_contents(path));
 }
 

@@ -34,6 +34,7 @@ struct OutputFile {
 
 void create_file(OutputFile& file, const TemporaryFile& temporary) {
     file.target.descriptor = temporary.descriptor();
+    file.target.hide_errors = true;
     const Id access = checked(H5Pcreate(H5P_FILE_ACCESS));
     if (!hdf5::set_driver(access.get(), file.target)) throw hdf5::Failure();
     // Checksums on all metadata, and a chunk index that grows with the tiles written, not with the tiles

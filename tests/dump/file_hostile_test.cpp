@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <iterator>
 
 #include "dump/error.h"
 #include "dump/file_reader.h"
@@ -581,6 +582,51 @@ TEST_F(FileHostile, Selections) {
     }
     expect_spoiled([](hid_t file) { set_text(file, "/capture", "selection", std::string(100000, 'x')); },
                    "/capture", "selection");
+}
+
+// The chunk index of the first chunked dataset: a B-tree of version 1 is a header of 24 bytes, then a key
+// (size of the chunk, filter mask, 5 offsets) and the chunk's address for each chunk.
+constexpr std::size_t tree_level = 5;
+constexpr std::size_t tree_key = 24;
+constexpr std::size_t tree_child = 24 + 48;
+constexpr std::size_t tree_entry = 48 + 8;
+
+std::string read_bytes(const std::string& path) {
+    std::ifstream stream(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::size_t find_chunk_tree(const std::string& bytes) {
+    const std::size_t at = bytes.find(std::string("TREE\1", 5));
+    if (at == std::string::npos) throw std::runtime_error("the plain dump has no chunk index");
+    return at;
+}
+
+template <class Value>
+void put(std::string& bytes, std::size_t at, Value value) {
+    bytes.replace(at, sizeof value, reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// HDF5 1.10 walks down this tree until the stack is full.
+TEST_F(FileHostile, ChunkIndexInACircle) {
+    write_plain_dump(path);
+    std::string bytes = read_bytes(path);
+    const std::size_t tree = find_chunk_tree(bytes);
+    put(bytes, tree + tree_level, std::uint8_t(1));
+    put(bytes, tree + tree_child, std::uint64_t(tree));
+    std::ofstream(path, std::ios::binary) << bytes;
+    expect_refused(path, refusal(path).find(":/tiles/") == std::string::npos ? "" : "/tiles/s", "");
+}
+
+// The sizes add up, but reading the second tile would write 96 bytes where there is room for 64.
+TEST_F(FileHostile, ChunksOfDifferentSizes) {
+    write_plain_dump(path);
+    std::string bytes = read_bytes(path);
+    const std::size_t tree = find_chunk_tree(bytes);
+    put(bytes, tree + tree_key, std::uint32_t(32));
+    put(bytes, tree + tree_key + tree_entry, std::uint32_t(96));
+    std::ofstream(path, std::ios::binary) << bytes;
+    expect_refused(path, "/tiles/s", "has a chunk of 32 bytes at");
 }
 
 TEST_F(FileHostile, IgnoresWhatItDoesNotKnow) {
