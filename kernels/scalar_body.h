@@ -49,6 +49,15 @@ struct ScalarState {
     typename Block::template PerThread<Registers<Config::features>> acc;
 };
 
+/// What they keep within one KV tile.
+template <class Config, class Block>
+struct ScalarTile {
+    typename Block::template PerThread<Registers<Config::columns>> s;
+    typename Block::template PerThread<float> max;
+    typename Block::template PerThread<float> sum;      ///< of P
+    typename Block::template PerThread<float> rescale;  ///< exp(running maximum before - after)
+};
+
 template <class Config, Fault fault, class Block>
 KERNEL_FUNCTION void stage_kv(Block& block, ScalarShared<Config>& shared, const AttentionArgs& args,
                               int kv_tile, int tiles) {
@@ -65,65 +74,62 @@ KERNEL_FUNCTION void stage_kv(Block& block, ScalarShared<Config>& shared, const 
     block.commit();
 }
 
-/// Adds one KV tile, which has arrived in shared memory, to the running state.
+/// Scores, running maximum and P of a KV tile that has arrived in shared memory.
 template <class Config, Fault fault, class Block>
-KERNEL_FUNCTION void scalar_tile(Block& block, ScalarShared<Config>& shared,
-                                 ScalarState<Config, Block>& state, const AttentionArgs& args,
-                                 int kv_tile TILESCOPE_SINK_PARAM(sink)) {
+KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
+                                  ScalarState<Config, Block>& state, ScalarTile<Config, Block>& tile,
+                                  const AttentionArgs& args, int kv_tile TILESCOPE_SINK_PARAM(sink)) {
     TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
-    typename Block::template PerThread<Registers<Config::columns>> s;
-    typename Block::template PerThread<float> tile_max, tile_sum, rescale;
     const Half* const k = shared.k[kv_tile % Config::stages];
-    const Half* const v = shared.v[kv_tile % Config::stages];
 
     block.each_thread([&](int thread) {
         TILESCOPE_TILE(k, kv_tile, k, Config::ld, thread, Config::threads);
-        TILESCOPE_TILE(v, kv_tile, v, Config::ld, thread, Config::threads);
         const int row = thread / Config::lanes;
         const int lane = thread % Config::lanes;
         const int query = block.q_block() * Config::block_m + row;
+        auto& s = tile.s[thread];
 
         KERNEL_UNROLL
-        for (int j = 0; j < Config::columns; ++j) s[thread][j] = 0.0f;
+        for (int j = 0; j < Config::columns; ++j) s[j] = 0.0f;
         KERNEL_ROLLED
         for (int d = 0; d < score_depth<Config, fault>; ++d) {
             const float q = to_float(shared.q[row * Config::ld + d]);
             KERNEL_UNROLL
             for (int j = 0; j < Config::columns; ++j) {
-                const int column = lane + j * Config::lanes;
-                s[thread][j] = fmaf(q, to_float(k[column * Config::ld + d]), s[thread][j]);
+                s[j] = fmaf(q, to_float(k[(lane + j * Config::lanes) * Config::ld + d]), s[j]);
             }
         }
 
-        tile_max[thread] = -INFINITY;
+        tile.max[thread] = -INFINITY;
         KERNEL_UNROLL
         for (int j = 0; j < Config::columns; ++j) {
             const int column = lane + j * Config::lanes;
             const int key = kv_tile * Config::block_n + column;
-            s[thread][j] = masked_score<fault>(args, s[thread][j], query, key);
-            TILESCOPE_VALUE(s, kv_tile, row, column, s[thread][j]);
-            tile_max[thread] = max_with<fault>(args, tile_max[thread], s[thread][j], key);
+            s[j] = masked_score<fault>(args, s[j], query, key);
+            TILESCOPE_VALUE(s, kv_tile, row, column, s[j]);
+            tile.max[thread] = max_with<fault>(args, tile.max[thread], s[j], key);
         }
     });
     if constexpr (fault != Fault::max_own_lane) {
-        block.template reduce_rows<Config::lanes>(tile_max, Larger());
+        block.template reduce_rows<Config::lanes>(tile.max, Larger());
     }
 
     block.each_thread([&](int thread) {
         const int row = thread / Config::lanes;
         const int lane = thread % Config::lanes;
         const float m_before = state.m[thread];
-        state.m[thread] = fmaxf(m_before, tile_max[thread]);
-        rescale[thread] = expf(m_before - finite_max(state.m[thread]));
+        const float m = fmaxf(m_before, tile.max[thread]);
+        state.m[thread] = m;
+        tile.rescale[thread] = expf(m_before - finite_max(m));
         if (lane == 0) {
-            TILESCOPE_VALUE(m, kv_tile, row, 0, state.m[thread]);
+            TILESCOPE_VALUE(m, kv_tile, row, 0, m);
         }
 
-        tile_sum[thread] = 0.0f;
+        tile.sum[thread] = 0.0f;
         KERNEL_UNROLL
         for (int j = 0; j < Config::columns; ++j) {
-            const float p = probability<fault>(s[thread][j], state.m[thread]);
-            tile_sum[thread] += p;
+            const float p = probability<fault>(tile.s[thread][j], m);
+            tile.sum[thread] += p;
             if (p_is_filled<fault>(j)) {
                 const int column = lane + j * Config::lanes;
                 const float staged = staged_p<fault>(p);
@@ -132,35 +138,43 @@ KERNEL_FUNCTION void scalar_tile(Block& block, ScalarShared<Config>& shared,
             }
         }
     });
-    block.template reduce_rows<Config::lanes>(tile_sum, Plus());
-    block.sync();
+    block.template reduce_rows<Config::lanes>(tile.sum, Plus());
+}
+
+/// Adds P and P V of a KV tile to the running sum and the accumulator.
+template <class Config, Fault fault, class Block>
+KERNEL_FUNCTION void accumulate_tile(Block& block, const ScalarShared<Config>& shared,
+                                     ScalarState<Config, Block>& state, ScalarTile<Config, Block>& tile,
+                                     int kv_tile TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+    const Half* const v = shared.v[kv_tile % Config::stages];
 
     block.each_thread([&](int thread) {
+        TILESCOPE_TILE(v, kv_tile, v, Config::ld, thread, Config::threads);
         const int row = thread / Config::lanes;
         const int lane = thread % Config::lanes;
-        state.l[thread] = next_row_sum<fault>(state.l[thread], rescale[thread], tile_sum[thread]);
+        const float rescale = tile.rescale[thread];
+        const float l = next_row_sum<fault>(state.l[thread], rescale, tile.sum[thread]);
+        state.l[thread] = l;
         if (lane == 0) {
-            TILESCOPE_VALUE(l, kv_tile, row, 0, state.l[thread]);
+            TILESCOPE_VALUE(l, kv_tile, row, 0, l);
         }
 
+        auto& acc = state.acc[thread];
         KERNEL_UNROLL
-        for (int j = 0; j < Config::features; ++j) {
-            state.acc[thread][j] = rescaled<fault>(state.acc[thread][j], rescale[thread]);
-        }
+        for (int j = 0; j < Config::features; ++j) acc[j] = rescaled<fault>(acc[j], rescale);
         KERNEL_ROLLED
         for (int column = 0; column < Config::block_n; ++column) {
             const float p = shared.p[row * Config::ld_p + column];
             KERNEL_UNROLL
             for (int j = 0; j < Config::features; ++j) {
-                const int feature = lane + j * Config::lanes;
-                state.acc[thread][j] =
-                    fmaf(p, to_float(v[column * Config::ld + feature]), state.acc[thread][j]);
+                acc[j] = fmaf(p, to_float(v[column * Config::ld + lane + j * Config::lanes]), acc[j]);
             }
         }
         KERNEL_UNROLL
         for (int j = 0; j < Config::features; ++j) {
-            state.acc[thread][j] = kept<fault>(state.acc[thread][j]);
-            TILESCOPE_VALUE(acc, kv_tile, row, lane + j * Config::lanes, state.acc[thread][j]);
+            acc[j] = kept<fault>(acc[j]);
+            TILESCOPE_VALUE(acc, kv_tile, row, lane + j * Config::lanes, acc[j]);
         }
     });
 }
@@ -207,8 +221,10 @@ KERNEL_FUNCTION void scalar_attention(Block& block, ScalarShared<Config>& shared
     block.commit();
     block.template wait<0>();
     block.sync();
-    block.each_thread(
-        [&](int thread) { TILESCOPE_TILE(q, 0, shared.q, Config::ld, thread, Config::threads); });
+    block.each_thread([&](int thread) {
+        // Once: the Q tile stays for all KV tiles.
+        TILESCOPE_TILE(q, 0, shared.q, Config::ld, thread, Config::threads);
+    });
 
     const int tiles = kv_tile_count<Config>(args, block.q_block());
     for (int kv_tile = 0; kv_tile < Config::stages - 1; ++kv_tile) {
@@ -216,6 +232,7 @@ KERNEL_FUNCTION void scalar_attention(Block& block, ScalarShared<Config>& shared
     }
 
     ScalarState<Config, Block> state;
+    ScalarTile<Config, Block> tile;
     block.each_thread([&](int thread) {
         state.m[thread] = first_max<fault>;
         state.l[thread] = 0.0f;
@@ -227,7 +244,9 @@ KERNEL_FUNCTION void scalar_attention(Block& block, ScalarShared<Config>& shared
         stage_kv<Config, fault>(block, shared, args, kv_tile + Config::stages - 1, tiles);
         block.template wait<Config::stages - 1>();
         block.sync();
-        scalar_tile<Config, fault>(block, shared, state, args, kv_tile TILESCOPE_SINK_ARG(sink));
+        softmax_tile<Config, fault>(block, shared, state, tile, args, kv_tile TILESCOPE_SINK_ARG(sink));
+        block.sync();
+        accumulate_tile<Config, fault>(block, shared, state, tile, kv_tile TILESCOPE_SINK_ARG(sink));
         block.sync();
     }
     write_outputs<Config, fault>(block, state, args TILESCOPE_SINK_ARG(sink));

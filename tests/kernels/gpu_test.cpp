@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include "tests/kernels/run_checks.h"
+#include "tests/kernels/trapping_kernel.h"
 
 namespace tilescope::testing {
 namespace {
@@ -89,6 +91,26 @@ INSTANTIATE_TEST_SUITE_P(Planted, FaultOnGpu, ::testing::ValuesIn(fault_cases())
 });
 
 class SinkOnGpu : public OnGpu {};
+using SinkOnGpuDeathTest = SinkOnGpu;
+
+/// Runs a kernel that writes the Q tiles and then traps; exit code 0 when the recording says so and keeps
+/// them.
+[[noreturn]] void record_trap() {
+    KernelInfo trapping = *find_kernel("scalar");
+    trapping.cuda.healthy = hooked::launch_trapping;
+    RunRequest request =
+        request_of("--kernel scalar --engine cuda --shape 1,2,70,130,64 --sink-memory mapped");
+    request.kernel = &trapping;
+    const CapturedRun run = run_kernel(request);
+    std::vector<float> tile(32 * 64);
+    const bool keeps_q = run.read_tile(Stage::q, {0, 1, 2, 0}, tile) && tile[0] == 1.0f;
+    std::exit(run.capture().ended != "completed" && keeps_q && !run.has_tile(Stage::k, {}) ? 0 : 1);
+}
+
+TEST_F(SinkOnGpuDeathTest, WhatWasWrittenBeforeATrapIsKept) {
+    ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+    EXPECT_EXIT(record_trap(), ::testing::ExitedWithCode(0), "");
+}
 
 TEST_F(SinkOnGpu, MappedMemoryRecordsTheSameTiles) {
     const std::string options = "--kernel wmma --engine cuda --shape 1,2,70,130,64 --causal";
@@ -98,7 +120,7 @@ TEST_F(SinkOnGpu, MappedMemoryRecordsTheSameTiles) {
         std::vector<float> a(64 * 64), b(64 * 64);
         ASSERT_TRUE(device.read_tile(Stage::s, tile, a));
         ASSERT_TRUE(mapped.read_tile(Stage::s, tile, b));
-        EXPECT_EQ(a, b);
+        EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
     }
 }
 
