@@ -119,7 +119,7 @@ std::optional<bool> read_flag(hid_t object, const char* name, const std::string&
     std::int64_t value = 0;
     if (attribute->kind == H5T_ENUM && attribute->bytes == 1) {
         // h5py writes a bool as an enumeration over one byte, 0 or 1.
-        value = read_value<std::int8_t>(*attribute, attribute->type.get(), name, where);
+        value = read_value<std::uint8_t>(*attribute, attribute->type.get(), name, where);
     } else if (is_standard_integer(*attribute)) {
         value = read_value<std::int64_t>(*attribute, H5T_NATIVE_INT64, name, where);
     } else {

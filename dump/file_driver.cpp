@@ -33,23 +33,26 @@ const DriverFile& file_of(const H5FD_t* file) {
     return *reinterpret_cast<const DriverFile*>(file);
 }
 
-// The driver's part of a file access list is a pointer to the target. HDF5 copies it with malloc.
-void* copy_target(const void* from) {
-    void* copy = std::malloc(sizeof(DriverTarget*));
-    if (copy != nullptr) std::memcpy(copy, from, sizeof(DriverTarget*));
+// The driver's part of a file access list. HDF5 copies it with malloc.
+struct DriverInfo {
+    DriverTarget* target = nullptr;
+};
+void* copy_info(const void* from) {
+    void* copy = std::malloc(sizeof(DriverInfo));
+    if (copy != nullptr) std::memcpy(copy, from, sizeof(DriverInfo));
     return copy;
 }
-herr_t free_target(void* target) {
-    std::free(target);
+herr_t free_info(void* info) {
+    std::free(info);
     return 0;
 }
 
 H5FD_t* open_file(const char*, unsigned, hid_t fapl, haddr_t) {
-    const void* info = H5Pget_driver_info(fapl);
+    const auto* info = static_cast<const DriverInfo*>(H5Pget_driver_info(fapl));
     if (info == nullptr) return nullptr;
     auto* file = new (std::nothrow) DriverFile();
     if (file == nullptr) return nullptr;
-    std::memcpy(&file->target, info, sizeof(DriverTarget*));
+    file->target = info->target;
     struct stat status = {};
     if (fstat(file->target->descriptor, &status) == 0) {
         file->end_of_file = static_cast<haddr_t>(status.st_size);
@@ -136,9 +139,9 @@ H5FD_class_t make_class() {
     driver.name = "tilescope";
     driver.maxaddr = static_cast<haddr_t>(std::numeric_limits<off_t>::max());
     driver.fc_degree = H5F_CLOSE_WEAK;
-    driver.fapl_size = sizeof(DriverTarget*);
-    driver.fapl_copy = copy_target;
-    driver.fapl_free = free_target;
+    driver.fapl_size = sizeof(DriverInfo);
+    driver.fapl_copy = copy_info;
+    driver.fapl_free = free_info;
     driver.open = open_file;
     driver.close = close_file;
     driver.cmp = compare_files;
@@ -160,8 +163,8 @@ bool set_driver(hid_t fapl, DriverTarget& target) {
     static const H5FD_class_t driver = make_class();
     const hid_t id = H5FDregister(&driver);
     if (id < 0) return false;
-    DriverTarget* pointer = &target;
-    const bool set = H5Pset_driver(fapl, id, &pointer) >= 0;
+    const DriverInfo info = {&target};
+    const bool set = H5Pset_driver(fapl, id, &info) >= 0;
     H5FDunregister(id);
     return set;
 }

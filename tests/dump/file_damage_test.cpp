@@ -20,7 +20,7 @@ namespace {
 
 /// A file with little in it but metadata.
 std::string write_small_file(const TemporaryFolder& folder, const std::string& kind) {
-    const std::string path = folder.file(kind + ".h5");
+    std::string path = folder.file(kind + ".h5");
     if (kind == "plain") {
         write_plain_dump(path);
         return path;

@@ -244,7 +244,7 @@ TEST_F(FileHostile, Shapes) {
     };
     for (const auto& [dims, words] : shapes) {
         expect_spoiled(
-            [&](hid_t file) {
+            [&dims = dims](hid_t file) {
                 unlink_object(file, "/tiles/s");
                 create_chunked(file, "/tiles/s", H5T_IEEE_F32LE, dims, std::vector<hsize_t>(dims.size(), 1),
                                nullptr);
@@ -269,7 +269,7 @@ TEST_F(FileHostile, Chunks) {
     };
     for (const auto& [chunk, words] : chunks) {
         expect_spoiled(
-            [&](hid_t file) {
+            [&chunk = chunk](hid_t file) {
                 unlink_object(file, "/tiles/s");
                 create_chunked(file, "/tiles/s", H5T_IEEE_F32LE, {1, 2, 8, 12}, chunk, nullptr);
             },
@@ -444,7 +444,7 @@ TEST_F(FileHostile, Filters) {
     require(H5Zregister(&plugin));
     for (const auto& [name, set] : filters) {
         SCOPED_TRACE(name);
-        write_spoiled_dump(path, [&](hid_t file) {
+        write_spoiled_dump(path, [&set = set](hid_t file) {
             unlink_object(file, "/tiles/s");
             const Handle properties(H5Pcreate(H5P_DATASET_CREATE));
             const hsize_t chunk[4] = {1, 1, 4, 4};
@@ -518,7 +518,7 @@ void create_capture_table(hid_t file, const char* path, const std::vector<std::i
 }
 
 TEST_F(FileHostile, CaptureLists) {
-    const auto conflicts = [](std::vector<std::int64_t> row) {
+    const auto conflicts = [](const std::vector<std::int64_t>& row) {
         return [row](hid_t file) { create_capture_table(file, "/capture/s/conflicts", row, 5); };
     };
     write_spoiled_dump(path, conflicts({0, 1, 1, 2, 16}));

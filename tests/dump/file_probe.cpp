@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -125,7 +126,7 @@ int run(int count, char** arguments) {
 int main(int count, char** arguments) {
     try {
         return tilescope::test::run(count, arguments);
-    } catch (const tilescope::Error& error) {
+    } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 2;
     }

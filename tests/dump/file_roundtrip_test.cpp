@@ -250,6 +250,7 @@ TEST(FileRoundtrip, ReadsFromSeveralThreadsAndTwoFiles) {
     const auto a = open_recording(folder.file("a.h5"));
     const auto b = open_recording(folder.file("b.h5"));
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int i = 0; i < 4; ++i) {
         threads.emplace_back([&, i] { expect_same_contents(i % 2 == 0 ? *a : *b, recording); });
     }
