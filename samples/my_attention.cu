@@ -13,8 +13,8 @@ constexpr int block_m = 32;  // one thread a row
 constexpr int block_n = 32;
 constexpr int head_dim = 64;
 
-__global__ void my_attention(const float* q, const float* k, const float* v, float* o, int seqlen, float sm_scale
-                             TILESCOPE_SINK_PARAM(sink)) {
+__global__ void my_attention(const float* q, const float* k, const float* v, float* o, int seqlen,
+                             float sm_scale TILESCOPE_SINK_PARAM(sink)) {
     const int head = blockIdx.y, q_block = blockIdx.x, row = threadIdx.x;
     const size_t base = size_t(head) * seqlen * head_dim;
     const float* my_q = q + base + size_t(q_block * block_m + row) * head_dim;
@@ -85,8 +85,8 @@ void run() {
     problem.dtype_q = problem.dtype_k = problem.dtype_v = problem.dtype_o = tilescope::Dtype::f32;
 
     tilescope::Capture capture(problem);
-    my_attention<<<dim3(seqlen / block_m, heads), block_m>>>(q, k, v, o, seqlen, 0.125f
-                                                             TILESCOPE_SINK_ARG(capture.sink()));
+    my_attention<<<dim3(seqlen / block_m, heads), block_m>>>(q, k, v, o, seqlen,
+                                                             0.125f TILESCOPE_SINK_ARG(capture.sink()));
     capture.inputs(q, k, v);
     capture.outputs(o, nullptr);
     capture.save("my_attention.h5");
