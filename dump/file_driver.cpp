@@ -134,7 +134,7 @@ H5FD_class_t make_class() {
     H5FD_class_t driver = {};
 #if H5_VERSION_GE(1, 13, 2)
     driver.version = H5FD_CLASS_VERSION;
-    driver.value = static_cast<H5FD_class_value_t>(H5FD_RESERVED_MAX - 1);
+    driver.value = H5_VFD_RESERVED;
 #endif
     driver.name = "tilescope";
     driver.maxaddr = static_cast<haddr_t>(std::numeric_limits<off_t>::max());

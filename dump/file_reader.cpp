@@ -48,9 +48,9 @@ class FileRecording final : public Recording {
 
  private:
     const StoredDataset* recorded(Stage stage, const TileId& tile) const;
-    bool is_stored(const StoredDataset& dataset, Stage stage, const TileId& tile) const;
-    StoredTile locate(const StoredDataset& dataset, Stage stage, const TileId& tile) const;
-    std::int64_t chunk_address(const StoredDataset& dataset, std::span<const std::int64_t> start) const;
+    std::optional<StoredTile> locate(Stage stage, const TileId& tile) const;
+    std::optional<std::int64_t> chunk_address(const StoredDataset& dataset,
+                                              std::span<const std::int64_t> start) const;
     void read(const StoredDataset& dataset, std::int64_t address, std::int64_t bytes, void* out) const;
 
     std::optional<hdf5::Contents> contents_;  // never empty before the destructor
@@ -67,9 +67,7 @@ void FileRecording::try_some_tiles() const {
         const std::int64_t tiles = tile_count(problem(), info.stage);
         const std::int64_t step = std::max<std::int64_t>(tiles / tries, 1);
         for (std::int64_t i = 0; has_stage(info.stage) && i < tiles; i += step) {
-            const TileId tile = tile_at(problem(), info.stage, i);
-            const StoredDataset* dataset = recorded(info.stage, tile);
-            if (is_stored(*dataset, info.stage, tile)) locate(*dataset, info.stage, tile);
+            locate(info.stage, tile_at(problem(), info.stage, i));
         }
     }
 }
@@ -92,20 +90,16 @@ std::vector<std::int64_t> start_of(const Problem& problem, Stage stage, const Ti
     return start;
 }
 
-// Chunks do not always exist. HDF5 1.10 reports one that does not as an error; damage was found when the file
-// was opened, by H5Dget_storage_size, which walks the whole index.
-bool FileRecording::is_stored(const StoredDataset& dataset, Stage stage, const TileId& tile) const {
-    if (dataset.chunk.empty()) return true;
-    const std::vector<std::int64_t> start = start_of(problem(), stage, tile);
-    const std::vector<hsize_t> offset(start.begin(), start.end());
+// HDF5 1.10 reports a chunk that does not exist as an error; damage was found when the file was opened, by
+// H5Dget_storage_size, which walks the whole index.
+bool chunk_exists(const StoredDataset& dataset, const hsize_t* offset) {
     hsize_t bytes = 0;
-    const hdf5::Session session;
-    return H5Dget_chunk_storage_size(dataset.id.get(), offset.data(), &bytes) >= 0 && bytes > 0;
+    return H5Dget_chunk_storage_size(dataset.id.get(), offset, &bytes) >= 0 && bytes > 0;
 }
 
-// HDF5 looks the chunk up, our driver tells where it would have read.
-std::int64_t FileRecording::chunk_address(const StoredDataset& dataset,
-                                          std::span<const std::int64_t> start) const {
+// HDF5 looks the chunk up, our driver tells where it would have read. Nothing when there is no such chunk.
+std::optional<std::int64_t> FileRecording::chunk_address(const StoredDataset& dataset,
+                                                         std::span<const std::int64_t> start) const {
     const std::vector<hsize_t> offset(start.begin(), start.end());
     std::uint32_t filters = 0;
     std::byte untouched = {};
@@ -116,7 +110,9 @@ std::int64_t FileRecording::chunk_address(const StoredDataset& dataset,
     const herr_t result = H5Dread_chunk(dataset.id.get(), H5P_DEFAULT, offset.data(), &filters, &untouched);
     target.locate_elements = false;
     if (result < 0) {
-        throw Error("a tile cannot be read (" + hdf5::last_error() + ")", dataset.where, damaged_advice);
+        const std::string reason = hdf5::last_error();
+        if (!chunk_exists(dataset, offset.data())) return std::nullopt;
+        throw Error("a tile cannot be read (" + reason + ")", dataset.where, damaged_advice);
     }
     if (target.located_bytes != dataset.chunk_bytes || target.located_at < 0 ||
         target.located_at > contents_->file.bytes - dataset.chunk_bytes) {
@@ -128,22 +124,27 @@ std::int64_t FileRecording::chunk_address(const StoredDataset& dataset,
     return target.located_at;
 }
 
-StoredTile FileRecording::locate(const StoredDataset& dataset, Stage stage, const TileId& tile) const {
+// Nothing when the tile was not recorded.
+std::optional<StoredTile> FileRecording::locate(Stage stage, const TileId& tile) const {
+    const StoredDataset* dataset = recorded(stage, tile);
+    if (dataset == nullptr) return std::nullopt;
     const std::vector<std::int64_t> start = start_of(problem(), stage, tile);
-    const std::int64_t element_bytes = dtype_info(dataset.dtype).bytes;
+    const std::int64_t element_bytes = dtype_info(dataset->dtype).bytes;
     const bool is_column = stage_info(stage).col_axis == Axis::unit;
     StoredTile stored;
-    if (dataset.chunk.empty()) {
+    if (dataset->chunk.empty()) {
         stored.shape = tile_extent(problem(), stage, tile);
         std::int64_t element = 0;
-        for (std::size_t i = 0; i < start.size(); ++i) element = element * dataset.dims[i] + start[i];
-        stored.address = dataset.offset + element * element_bytes;
-        stored.row_stride = element_bytes * (is_column ? 1 : dataset.dims.back());
+        for (std::size_t i = 0; i < start.size(); ++i) element = element * dataset->dims[i] + start[i];
+        stored.address = dataset->offset + element * element_bytes;
+        stored.row_stride = element_bytes * (is_column ? 1 : dataset->dims.back());
         return stored;
     }
-    stored.shape = is_column ? TileShape{dataset.chunk.back(), 1}
-                             : TileShape{dataset.chunk.end()[-2], dataset.chunk.back()};
-    stored.address = chunk_address(dataset, start);
+    const std::optional<std::int64_t> address = chunk_address(*dataset, start);
+    if (!address) return std::nullopt;
+    stored.shape = is_column ? TileShape{dataset->chunk.back(), 1}
+                             : TileShape{dataset->chunk.end()[-2], dataset->chunk.back()};
+    stored.address = *address;
     stored.row_stride = element_bytes * stored.shape.cols;
     return stored;
 }
@@ -161,32 +162,32 @@ bool FileRecording::has_stage(Stage stage) const {
 }
 
 bool FileRecording::has_tile(Stage stage, const TileId& tile) const {
-    const StoredDataset* dataset = recorded(stage, tile);
-    return dataset != nullptr && is_stored(*dataset, stage, tile);
+    return locate(stage, tile).has_value();
 }
 
 bool FileRecording::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
-    const StoredDataset* dataset = recorded(stage, tile);
-    if (dataset == nullptr || !is_stored(*dataset, stage, tile)) return false;
-    const StoredTile stored = locate(*dataset, stage, tile);
+    const std::optional<StoredTile> located = locate(stage, tile);
+    if (!located) return false;
+    const StoredTile& stored = *located;
+    const StoredDataset& dataset = *recorded(stage, tile);
     const TileShape shape = tile_shape(problem(), stage);
-    const std::int64_t row_bytes = stored.shape.cols * dtype_info(dataset->dtype).bytes;
+    const std::int64_t row_bytes = stored.shape.cols * dtype_info(dataset.dtype).bytes;
     const bool gapless = stored.row_stride == row_bytes;
-    if (gapless && stored.shape == shape && dataset->dtype == Dtype::f32) {
-        read(*dataset, stored.address, stored.shape.rows * row_bytes, out.data());
+    if (gapless && stored.shape == shape && dataset.dtype == Dtype::f32) {
+        read(dataset, stored.address, stored.shape.rows * row_bytes, out.data());
         return true;
     }
     std::vector<std::byte> bits(static_cast<std::size_t>(stored.shape.rows * row_bytes));
     if (gapless) {
-        read(*dataset, stored.address, stored.shape.rows * row_bytes, bits.data());
+        read(dataset, stored.address, stored.shape.rows * row_bytes, bits.data());
     } else {
         for (std::int64_t row = 0; row < stored.shape.rows; ++row) {
-            read(*dataset, stored.address + row * stored.row_stride, row_bytes, &bits[row * row_bytes]);
+            read(dataset, stored.address + row * stored.row_stride, row_bytes, &bits[row * row_bytes]);
         }
     }
     std::ranges::fill(out, std::bit_cast<float>(unwritten_bits));
     for (std::int64_t row = 0; row < stored.shape.rows; ++row) {
-        decode_array(dataset->dtype, std::span(bits).subspan(row * row_bytes, row_bytes),
+        decode_array(dataset.dtype, std::span(bits).subspan(row * row_bytes, row_bytes),
                      out.subspan(row * shape.cols, stored.shape.cols));
     }
     return true;
