@@ -8,6 +8,7 @@
 
 #include "oracle/judge.h"
 #include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
 namespace {
@@ -65,7 +66,7 @@ TEST_P(Blame, FallsOnTheStageOfTheMistakeAndItsFirstElement) {
         const KernelRun run = run_kernel(problem, arithmetic, inputs, planted.where);
         ASSERT_TRUE(run.first_changed) << "the mistake changed nothing";
 
-        const Report report = judge(run.recording, {});
+        const Report report = judge(run.recording, one_thread());
         ASSERT_EQ(report.guilty, stage_of(planted.mistake)) << verdict_line(report);
         const Element& first = *report.first_divergence;
         EXPECT_EQ(first.tile.kv_tile, run.first_changed->tile.kv_tile);

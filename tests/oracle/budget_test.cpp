@@ -8,6 +8,7 @@
 
 #include "oracle/judge.h"
 #include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
 namespace {
@@ -32,8 +33,7 @@ struct Judged {
 
 Judged judge_with_ratios(const Recording& recording) {
     Judged judged;
-    JudgeOptions options;
-    options.threads = 1;
+    JudgeOptions options = one_thread();
     options.observe = [&](Stage stage, const TileId&, const MatrixF& got, const Estimate& expected) {
         judged.ratios.add(stage, got, expected);
     };

@@ -42,8 +42,8 @@ TEST(Mistake01, NaNPassesNoComparison) {
     for (const StageInfo& info : all_stages()) {
         KernelRun run = healthy_run();
         poke(run.recording, info.stage, last_tile, 1, 0, nan);
-        EXPECT_EQ(judge(run.recording, {}).guilty, info.stage);
-        JudgeOptions loose;
+        EXPECT_EQ(judge(run.recording, one_thread()).guilty, info.stage);
+        JudgeOptions loose = one_thread();
         loose.compare.atol = loose.compare.rtol = 1e30;
         EXPECT_EQ(judge(run.recording, loose).guilty, info.stage) << "under any tolerance";
     }
@@ -53,7 +53,7 @@ TEST(Mistake01, NaNIsNotLostInAMaximum) {
     KernelRun run = healthy_run();
     poke(run.recording, Stage::acc, last_tile, 1, 0, nan);
     poke(run.recording, Stage::acc, last_tile, 1, 1, 1000);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     EXPECT_EQ(report.stage(Stage::acc).tally.nan, 1);
     EXPECT_GT(report.stage(Stage::acc).tally.max_abs, 900);
     EXPECT_TRUE(std::isnan(report.stage(Stage::acc).tally.worst[0].got));
@@ -62,7 +62,7 @@ TEST(Mistake01, NaNIsNotLostInAMaximum) {
 TEST(Mistake02, MatchingInfinitiesOfTheMaskAreAMatch) {
     const KernelRun run = healthy_run(Mask::causal);
     ASSERT_TRUE(std::isinf(peek(run.recording, Stage::s, {0, 0, 0, 2}, 0, 15)));
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     EXPECT_EQ(report.stage(Stage::s).tally.infinite, 0);
 }
@@ -93,7 +93,7 @@ TEST(Mistake03, BrokenCornerIsFoundThoughTheWholeLooksAlike) {
     }
     ASSERT_GT(dot / std::sqrt(before * after), 0.999999);
     ASSERT_LT(std::sqrt(difference / before), 1e-3);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     ASSERT_EQ(report.guilty, Stage::o);
     EXPECT_EQ(report.stage(Stage::o).tally.outside, 32);
     EXPECT_EQ(report.first_divergence->row, 126);
@@ -104,8 +104,7 @@ TEST(Mistake04, ConstantOutputPassesNoDerivedTolerance) {
         const KernelRun run = healthy_run();
         double sum = 0;
         std::int64_t count = 0;
-        JudgeOptions options;
-        options.threads = 1;
+        JudgeOptions options = one_thread();
         options.observe = [&](Stage stage, const TileId&, const MatrixF&, const Estimate& expected) {
             if (stage != info.stage) return;
             sum += expected.value.sum();
@@ -115,8 +114,8 @@ TEST(Mistake04, ConstantOutputPassesNoDerivedTolerance) {
         for (const double constant : {0.0, sum / double(count)}) {
             MemoryRecording recording = copy_of(run.recording);
             fill_stage(recording, info.stage, float(constant));
-            EXPECT_EQ(judge(recording, {}).guilty, info.stage) << info.name << " = " << constant;
-            EXPECT_EQ(judge(with_stages(recording, {info.stage}), {}).guilty, info.stage)
+            EXPECT_EQ(judge(recording, one_thread()).guilty, info.stage) << info.name << " = " << constant;
+            EXPECT_EQ(judge(with_stages(recording, {info.stage}), one_thread()).guilty, info.stage)
                 << info.name << " alone";
         }
     }
@@ -124,8 +123,8 @@ TEST(Mistake04, ConstantOutputPassesNoDerivedTolerance) {
 
 TEST(Mistake04, ToleranceThatAConstantPassesIsMentioned) {
     const KernelRun run = healthy_run();
-    EXPECT_TRUE(judge(run.recording, {}).warnings.empty());
-    JudgeOptions loose;
+    EXPECT_TRUE(judge(run.recording, one_thread()).warnings.empty());
+    JudgeOptions loose = one_thread();
     loose.compare.atol = 1e3;
     const Report report = judge(run.recording, loose);
     EXPECT_EQ(report.verdict, Verdict::match);
@@ -142,7 +141,7 @@ TEST(Mistake05, OneUlpFailsNoStageThatRounds) {
             MemoryRecording recording = copy_of(run.recording);
             const float value = peek(recording, stage, last_tile, 3, 0);
             poke(recording, stage, last_tile, 3, 0, std::nextafter(value, towards));
-            const Report report = judge(with_stages(recording, {stage}), {});
+            const Report report = judge(with_stages(recording, {stage}), one_thread());
             EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
         }
     }
@@ -153,7 +152,7 @@ TEST(Mistake06, ReversedOrderIsJudgedInItsOwnOrder) {
     Arithmetic arithmetic;
     arithmetic.kv_order = KvOrder::reverse;
     const KernelRun run = run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     for (const StageInfo& info : all_stages()) EXPECT_EQ(report.stage(info.stage).tally.inherited, 0);
 }
@@ -162,12 +161,12 @@ TEST(Mistake07, RowsThatSeeNothingAreNoNaN) {
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = 10;
     const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     EXPECT_EQ(report.stage(Stage::o).tally.compared, 2 * 4 * 40 * 16) << "these rows are compared as well";
     KernelRun wrong = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
     for (std::int64_t col = 0; col < 16; ++col) poke(wrong.recording, Stage::o, {0, 0, 0, 0}, 0, col, nan);
-    EXPECT_EQ(judge(wrong.recording, {}).guilty, Stage::o);
+    EXPECT_EQ(judge(wrong.recording, one_thread()).guilty, Stage::o);
 }
 
 TEST(Mistake08, TensorsThatWereMixedUpAreBlamedOnTheirStage) {
@@ -178,7 +177,7 @@ TEST(Mistake08, TensorsThatWereMixedUpAreBlamedOnTheirStage) {
         std::vector<float> other(std::size_t(tile_shape(run.recording.problem(), info.stage).elements()));
         ASSERT_TRUE(run.recording.read_tile(info.stage, {1, 0, 1, 4}, other));
         recording.set_tile(info.stage, last_tile, other);
-        const Report report = judge(recording, {});
+        const Report report = judge(recording, one_thread());
         ASSERT_EQ(report.guilty, info.stage);
         EXPECT_EQ(report.first_divergence->tile.head, 2);
         EXPECT_EQ(report.first_divergence->tile.q_block, 1);
@@ -189,7 +188,7 @@ TEST(Mistake10, ReportPrintsValuesThatCanBeReadBack) {
     KernelRun run = healthy_run();
     const float odd = 1.00000012f;
     poke(run.recording, Stage::p, last_tile, 1, 0, odd * 3);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     EXPECT_NE(to_text(report).find("3.00000048"), std::string::npos);
     const auto json = nlohmann::json::parse(to_json(report));
     EXPECT_EQ(json["first_divergence"]["got"].get<double>(), double(odd * 3));
@@ -202,7 +201,7 @@ TEST(Mistake11, FiniteSentinelIsNoScore) {
     const TileId tile{0, 0, 0, 2};
     ASSERT_TRUE(std::isinf(peek(run.recording, Stage::s, tile, 0, 15)));
     poke(run.recording, Stage::s, tile, 0, 15, -1e30f);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     ASSERT_EQ(report.guilty, Stage::s);
     EXPECT_EQ(report.first_divergence->finding, Finding::infinite);
     EXPECT_LT(report.stage(Stage::s).tally.max_abs, 1) << "the sentinel is in no statistic";
@@ -216,7 +215,7 @@ TEST(Mistake12, NaNOfVIsBlamedOnAccThoughSAndPAndLseAreFinite) {
     // Rows before 12 do not see the key, but 0 * NaN reaches them.
     const KernelRun run = run_kernel(problem, {}, inputs);
     ASSERT_TRUE(std::isnan(peek(run.recording, Stage::o, {0, 0, 0, 0}, 0, 3)));
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     ASSERT_EQ(report.guilty, Stage::acc) << verdict_line(report);
     EXPECT_EQ(report.first_divergence->row, 0);
     EXPECT_EQ(report.first_divergence->col, 3);
@@ -231,7 +230,7 @@ TEST(Mistake13, NaNInPaddingIsNobodysBusiness) {
               tile_shape(problem, Stage::s).elements());
     const KernelRun run = healthy_run();
     ASSERT_TRUE(std::isnan(peek(run.recording, Stage::s, {0, 0, 2, 4}, 15, 15)));
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     EXPECT_EQ(report.stage(Stage::s).tally.compared, 2 * 4 * 40 * 72);
 }
@@ -243,9 +242,9 @@ TEST(Mistake14, RunThatWasKilledIsJudgedByWhatItLeft) {
     capture.ended = "killed";
     run.recording.set_capture(capture);
     for (const StageInfo& info : all_stages()) run.recording.remove_tile(info.stage, last_tile);
-    EXPECT_THROW(judge(run.recording, {}), Error);
+    EXPECT_THROW(judge(run.recording, one_thread()), Error);
     poke(run.recording, Stage::p, some_tile, 0, 0, 3);
-    EXPECT_EQ(judge(run.recording, {}).guilty, Stage::p);
+    EXPECT_EQ(judge(run.recording, one_thread()).guilty, Stage::p);
 }
 
 TEST(Mistake15, ToleranceOfANegativeReferenceIsPositive) {
@@ -256,7 +255,7 @@ TEST(Mistake15, ToleranceOfANegativeReferenceIsPositive) {
     const auto verdict_with = [&](float got, double rtol) {
         MemoryRecording recording = copy_of(run.recording);
         poke(recording, Stage::s, some_tile, 1, 1, got);
-        JudgeOptions options;
+        JudgeOptions options = one_thread();
         options.compare.rtol = rtol;
         return judge(with_stages(recording, {Stage::s}), options).verdict;
     };
@@ -266,12 +265,12 @@ TEST(Mistake15, ToleranceOfANegativeReferenceIsPositive) {
     EXPECT_EQ(verdict_with(score * 0.95f, 1e-2), Verdict::diverged);
     EXPECT_EQ(verdict_with(-score, 1e-2), Verdict::diverged);
     poke(run.recording, Stage::s, some_tile, 1, 1, score * 1.05f);
-    EXPECT_EQ(judge(run.recording, {}).guilty, Stage::s);
+    EXPECT_EQ(judge(run.recording, one_thread()).guilty, Stage::s);
 }
 
 TEST(Mistake16, NothingComparedIsNoMatch) {
     const KernelRun run = healthy_run();
-    EXPECT_THROW(judge(with_stages(run.recording, {}), {}), Error);
+    EXPECT_THROW(judge(with_stages(run.recording, {}), one_thread()), Error);
     // Tiles that hold nothing, where nothing can be expected.
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = 1;
@@ -285,7 +284,7 @@ TEST(Mistake16, NothingComparedIsNoMatch) {
             poke(scores, Stage::s, tile, 15, 0, peek(hidden.recording, Stage::s, tile, 15, 0));
         }
     }
-    const Report report = judge(scores, {});
+    const Report report = judge(scores, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match);
     EXPECT_EQ(report.stage(Stage::s).tally.compared, 8) << "only what is visible was compared";
 }

@@ -30,7 +30,7 @@ TEST(NonFinite, IsCountedAndLocatedInEveryComputedStage) {
             MemoryRecording recording = copy_of(run.recording);
             poke(recording, info.stage, last_tile, 3, 0, value);
             poke(recording, info.stage, last_tile, 5, 0, value);
-            const Report report = judge(recording, {});
+            const Report report = judge(recording, one_thread());
             ASSERT_EQ(report.guilty, info.stage) << verdict_line(report);
             const StageTally& tally = report.stage(info.stage).tally;
             EXPECT_EQ(tally.outside, 2);
@@ -51,7 +51,7 @@ TEST(NonFinite, FiniteValueInPlaceOfAnInfinityDiverges) {
     for (const Stage stage : {Stage::l, Stage::acc}) {
         MemoryRecording recording = copy_of(run.recording);
         poke(recording, stage, some_tile, 3, 0, infinity);
-        const Report report = judge(recording, {});
+        const Report report = judge(recording, one_thread());
         EXPECT_EQ(report.stage(stage).tally.infinite, 2)
             << "the infinity, and the finite value of the next tile";
         EXPECT_TRUE(std::isfinite(report.stage(stage).tally.max_abs));
@@ -65,7 +65,7 @@ TEST(NonFinite, StagesThatFollowFromANaNAreNotGuilty) {
     poke(recording, Stage::acc, {1, 2, 1, 3}, 3, 5, nan);
     poke(recording, Stage::acc, {1, 2, 1, 4}, 3, 5, nan);
     poke(recording, Stage::o, some_tile, 3, 5, nan);
-    const Report report = judge(recording, {});
+    const Report report = judge(recording, one_thread());
     EXPECT_EQ(report.guilty, Stage::acc);
     EXPECT_EQ(report.stage(Stage::acc).tally.outside, 1);
     EXPECT_EQ(report.stage(Stage::acc).tally.inherited, 2);
@@ -81,7 +81,7 @@ TEST(NonFinite, NaNInTheInputsIsNoFault) {
     inputs.k_at(problem, 1, 0, 40, 3) = nan;
     inputs.v_at(problem, 1, 1, 50, 3) = nan;
     const KernelRun run = run_kernel(problem, {}, inputs);
-    const Report dropped = judge(run.recording, {});
+    const Report dropped = judge(run.recording, one_thread());
     EXPECT_EQ(dropped.verdict, Verdict::match) << verdict_line(dropped);
 
     // A maximum that keeps the NaN, and all that follows from it.
@@ -98,7 +98,7 @@ TEST(NonFinite, NaNInTheInputsIsNoFault) {
         for (std::int64_t key = 0; key < keys; ++key) poke(keeping, Stage::p, tile, 4, key, nan);
     }
     poke(keeping, Stage::lse, {0, 1, 1, 0}, 4, 0, nan);
-    const Report kept = judge(keeping, {});
+    const Report kept = judge(keeping, one_thread());
     EXPECT_EQ(kept.verdict, Verdict::match) << verdict_line(kept);
 }
 
@@ -108,7 +108,7 @@ TEST(NonFinite, NaNOfAnInputMustBeStagedAsNaN) {
     inputs.q_at(problem, 0, 1, 20, 3) = nan;
     KernelRun run = run_kernel(problem, {}, inputs);
     poke(run.recording, Stage::q, {0, 1, 1, 0}, 4, 3, 0);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     ASSERT_EQ(report.guilty, Stage::q);
     EXPECT_EQ(report.first_divergence->row, 20);
     EXPECT_EQ(report.first_divergence->col, 3);
@@ -126,7 +126,7 @@ TEST(NonFinite, OverflowOfFloat32IsWhatFloat32Does) {
     }
     const KernelRun run = run_kernel(problem, {}, inputs);
     ASSERT_TRUE(std::isinf(peek(run.recording, Stage::s, {0, 0, 0, 0}, 2, 3)));
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
 }
 
@@ -139,11 +139,11 @@ TEST(NonFinite, OverflowOfFloat16IsBlamedUnlessTheOutputIsStoredInIt) {
         inputs.v_at(problem, 0, 0, 3, d) = 65504;
     }
     KernelRun run = run_kernel(problem, {}, inputs);
-    EXPECT_EQ(judge(run.recording, {}).verdict, Verdict::match);
+    EXPECT_EQ(judge(run.recording, one_thread()).verdict, Verdict::match);
     ASSERT_EQ(peek(run.recording, Stage::s, {0, 0, 0, 0}, 2, 3), 90000);
     MemoryRecording half_scores = copy_of(run.recording);
     poke(half_scores, Stage::s, {0, 0, 0, 0}, 2, 3, infinity);
-    EXPECT_EQ(judge(half_scores, {}).guilty, Stage::s);
+    EXPECT_EQ(judge(half_scores, one_thread()).guilty, Stage::s);
 
     // 65504 is half an ulp of float16 away from what rounds to infinity: the bound of acc / l reaches it.
     problem.dtype_o = Dtype::f16;
@@ -151,7 +151,7 @@ TEST(NonFinite, OverflowOfFloat16IsBlamedUnlessTheOutputIsStoredInIt) {
     for (std::int64_t t = 0; t < problem.kv_tiles(); ++t)
         poke(at_the_edge, Stage::acc, {0, 0, 0, t}, 2, 0, 65530);
     poke(at_the_edge, Stage::o, {0, 0, 0, 0}, 2, 0, infinity);
-    const Report report = judge(at_the_edge, {});
+    const Report report = judge(at_the_edge, one_thread());
     EXPECT_EQ(report.stage(Stage::o).tally.infinite, 0);
 }
 
@@ -186,7 +186,7 @@ TEST(NonFinite, FlushingToZeroIsNoFault) {
     }
     EXPECT_GT(flushes, 10000);
     for (const MemoryRecording* recording : std::array<const MemoryRecording*, 2>{&run.recording, &flushed}) {
-        const Report report = judge(*recording, {});
+        const Report report = judge(*recording, one_thread());
         EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     }
 }

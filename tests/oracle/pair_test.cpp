@@ -23,7 +23,7 @@ KernelRun run_with(const Arithmetic& arithmetic, const Plant& plant = {}) {
 
 std::string why_unjudged(const Recording& a, const Recording& b) {
     try {
-        judge_pair(a, b, {});
+        judge_pair(a, b, one_thread());
     } catch (const Error& error) {
         return error.what();
     }
@@ -32,7 +32,7 @@ std::string why_unjudged(const Recording& a, const Recording& b) {
 
 TEST(Pair, SameRunTwiceMatches) {
     const KernelRun run = run_with({});
-    const Report report = judge_pair(run.recording, run.recording, {});
+    const Report report = judge_pair(run.recording, run.recording, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     EXPECT_GT(report.compared(), 0);
     EXPECT_TRUE(report.drift.empty());
@@ -50,7 +50,7 @@ TEST(Pair, HonestArithmeticsMatchEachOther) {
         b.pv_sum = a.pv_sum;
         b.dumps_cast_p = a.dumps_cast_p;
         SCOPED_TRACE(describe(a) + "\n" + describe(b));
-        const Report report = judge_pair(run_with(a).recording, run_with(b).recording, {});
+        const Report report = judge_pair(run_with(a).recording, run_with(b).recording, one_thread());
         EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     }
 }
@@ -64,8 +64,8 @@ TEST(Pair, MistakeInEitherIsBlamedOnItsStage) {
         const auto mistake = Mistake(i);
         SCOPED_TRACE(to_string(mistake));
         const KernelRun wrong = run_with({}, {mistake, 1, 2, -1, mistake == Mistake::stale_k_tile ? 2 : 0});
-        EXPECT_EQ(judge_pair(wrong.recording, healthy.recording, {}).guilty, stage_of(mistake));
-        const Report swapped = judge_pair(healthy.recording, wrong.recording, {});
+        EXPECT_EQ(judge_pair(wrong.recording, healthy.recording, one_thread()).guilty, stage_of(mistake));
+        const Report swapped = judge_pair(healthy.recording, wrong.recording, one_thread());
         ASSERT_EQ(swapped.guilty, stage_of(mistake));
         EXPECT_EQ(swapped.first_divergence->tile.head, 2);
     }
@@ -80,14 +80,14 @@ TEST(Pair, WhatIsNotANumberInOneDivergesInEitherOrder) {
             MemoryRecording wrong = copy_of(healthy.recording);
             poke(wrong, info.stage, some_tile, 3, 0, value);
             for (const bool swapped : {false, true}) {
-                const Report report = swapped ? judge_pair(healthy.recording, wrong, {})
-                                              : judge_pair(wrong, healthy.recording, {});
+                const Report report = swapped ? judge_pair(healthy.recording, wrong, one_thread())
+                                              : judge_pair(wrong, healthy.recording, one_thread());
                 ASSERT_EQ(report.guilty, info.stage) << verdict_line(report);
                 const StageTally& tally = report.stage(info.stage).tally;
                 EXPECT_EQ(tally.nan, is_unwritten(value) ? 0 : 1);
                 EXPECT_EQ(tally.unwritten, is_unwritten(value) ? 1 : 0);
             }
-            EXPECT_EQ(judge_pair(wrong, wrong, {}).verdict, Verdict::match);
+            EXPECT_EQ(judge_pair(wrong, wrong, one_thread()).verdict, Verdict::match);
         }
     }
 }
@@ -96,22 +96,22 @@ TEST(Pair, TileThatOneOfThemLacksIsUnwritten) {
     KernelRun a = run_with({});
     KernelRun b = run_with({});
     b.recording.remove_tile(Stage::l, some_tile);
-    EXPECT_EQ(judge_pair(a.recording, b.recording, {}).verdict, Verdict::match)
+    EXPECT_EQ(judge_pair(a.recording, b.recording, one_thread()).verdict, Verdict::match)
         << "neither says what was asked for";
     CaptureSummary capture;
     capture.selection = Selection();
     a.recording.set_capture(capture);
     b.recording.set_capture(capture);
     for (const bool swapped : {false, true}) {
-        const Report report =
-            swapped ? judge_pair(b.recording, a.recording, {}) : judge_pair(a.recording, b.recording, {});
+        const Report report = swapped ? judge_pair(b.recording, a.recording, one_thread())
+                                      : judge_pair(a.recording, b.recording, one_thread());
         ASSERT_EQ(report.guilty, Stage::l);
         EXPECT_EQ(report.first_divergence->finding, Finding::unwritten);
         EXPECT_EQ(report.stage(Stage::l).tally.tiles_missing, 1);
     }
     capture.selection = parse_selection("kv_tile=0,1", "test");
     b.recording.set_capture(capture);
-    EXPECT_EQ(judge_pair(a.recording, b.recording, {}).verdict, Verdict::match)
+    EXPECT_EQ(judge_pair(a.recording, b.recording, one_thread()).verdict, Verdict::match)
         << "the other was not asked for it";
 }
 
@@ -120,7 +120,7 @@ TEST(Pair, OtherKvOrderComparesWhatDoesNotDependOnIt) {
     Arithmetic reverse;
     reverse.kv_order = KvOrder::reverse;
     const KernelRun forward = run_with({});
-    const Report report = judge_pair(forward.recording, run_with(reverse).recording, {});
+    const Report report = judge_pair(forward.recording, run_with(reverse).recording, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     for (const Stage stage : {Stage::m, Stage::p, Stage::l, Stage::acc})
         EXPECT_EQ(report.stage(stage).tally.compared, 0);
@@ -129,7 +129,7 @@ TEST(Pair, OtherKvOrderComparesWhatDoesNotDependOnIt) {
     ASSERT_EQ(report.warnings.size(), 1u);
     EXPECT_NE(report.warnings[0].find("order"), std::string::npos);
     const KernelRun wrong = run_with(reverse, {Mistake::o_normalised_twice, 0, 0, -1, 0});
-    EXPECT_EQ(judge_pair(forward.recording, wrong.recording, {}).guilty, Stage::o);
+    EXPECT_EQ(judge_pair(forward.recording, wrong.recording, one_thread()).guilty, Stage::o);
 }
 
 TEST(Pair, RunThatEndedWithAnErrorIsNeverAMatch) {

@@ -46,7 +46,7 @@ TEST(PartialCapture, HealthyRunMatchesWhicheverStagesAreThere) {
             healthy_run(small_problem(arithmetic % 2 == 0 ? Mask::causal : Mask::none), arithmetic);
         for (const std::vector<Stage>& stages : single_stages_and_pairs()) {
             SCOPED_TRACE(names(stages) + describe(random_arithmetic(arithmetic)));
-            const Report report = judge(with_stages(run.recording, stages), {});
+            const Report report = judge(with_stages(run.recording, stages), one_thread());
             EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
             for (const StageInfo& info : all_stages()) {
                 const bool there = std::ranges::find(stages, info.stage) != stages.end();
@@ -65,7 +65,7 @@ TEST(PartialCapture, MistakeIsFoundWithNothingButItsStage) {
             small_problem(mistake == Mistake::mask_off_by_one ? Mask::causal : Mask::none);
         const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed),
                                          {mistake, 1, 2, -1, mistake == Mistake::stale_k_tile ? 2 : 0});
-        const Report report = judge(with_stages(run.recording, {stage_of(mistake)}), {});
+        const Report report = judge(with_stages(run.recording, {stage_of(mistake)}), one_thread());
         EXPECT_EQ(report.guilty, stage_of(mistake)) << to_string(mistake);
     }
 }
@@ -79,7 +79,7 @@ TEST(PartialCapture, TilesWhosePredecessorIsMissingAreJudgedFromTheInputs) {
     CaptureSummary capture;
     capture.selection = parse_selection("kv_tile=1,3", "test");
     half.set_capture(capture);
-    const Report healthy = judge(half, {});
+    const Report healthy = judge(half, one_thread());
     EXPECT_EQ(healthy.verdict, Verdict::match) << verdict_line(healthy);
     EXPECT_EQ(healthy.stage(Stage::l).tally.tiles, 2 * 4 * 3 * 2);
 
@@ -87,7 +87,7 @@ TEST(PartialCapture, TilesWhosePredecessorIsMissingAreJudgedFromTheInputs) {
     for (const Stage stage : {Stage::m, Stage::l, Stage::acc}) {
         MemoryRecording wrong = copy_of(half);
         poke(wrong, stage, tile, 2, 0, peek(half, stage, tile, 2, 0) * 1.01f);
-        const Report report = judge(wrong, {});
+        const Report report = judge(wrong, one_thread());
         ASSERT_EQ(report.guilty, stage);
         EXPECT_EQ(report.first_divergence->tile, tile);
         EXPECT_EQ(report.first_divergence->row, 2);
@@ -102,7 +102,7 @@ TEST(PartialCapture, SelectionOfOneHeadAndQueryBlock) {
     CaptureSummary capture;
     capture.selection = parse_selection("batch=1:head=3:q_block=2", "test");
     some.set_capture(capture);
-    const Report report = judge(some, {});
+    const Report report = judge(some, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     EXPECT_EQ(report.stage(Stage::s).tally.compared, 8 * 72);
     EXPECT_EQ(report.stage(Stage::s).tally.tiles_missing, 0);
@@ -115,7 +115,7 @@ TEST(PartialCapture, SelectedTileThatIsMissingIsUnwritten) {
         MemoryRecording recording = copy_of(run.recording);
         recording.set_capture(everything_selected());
         recording.remove_tile(info.stage, missing);
-        const Report report = judge(recording, {});
+        const Report report = judge(recording, one_thread());
         ASSERT_EQ(report.guilty, info.stage) << verdict_line(report);
         const StageTally& tally = report.stage(info.stage).tally;
         const TileId first = info.per_kv_tile ? missing : TileId{1, 2, 1, 0};
@@ -133,7 +133,7 @@ TEST(PartialCapture, NothingIsMissingWhereNothingWasAskedFor) {
     const KernelRun run = healthy_run(small_problem());
     MemoryRecording recording = copy_of(run.recording);
     for (const StageInfo& info : all_stages()) recording.remove_tile(info.stage, {1, 2, 1, 4});
-    const Report report = judge(recording, {});
+    const Report report = judge(recording, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     EXPECT_EQ(report.stage(Stage::s).tally.tiles_missing, 0);
 }
@@ -147,7 +147,7 @@ TEST(PartialCapture, HiddenTilesMayBeSkipped) {
         KernelRun run = run_kernel(problem, arithmetic, make_inputs(problem, InputKind::normal, seed));
         run.recording.set_capture(everything_selected());
         EXPECT_EQ(run.recording.has_tile(Stage::s, {0, 0, 0, 2}), !skips);
-        const Report report = judge(run.recording, {});
+        const Report report = judge(run.recording, one_thread());
         EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     }
 }
@@ -159,11 +159,12 @@ TEST(PartialCapture, QueryBlockThatSeesNothingNeedNotBeLoaded) {
     KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
     run.recording.set_capture(everything_selected());
     run.recording.remove_tile(Stage::q, {0, 0, 0, 0});
-    EXPECT_EQ(judge(run.recording, {}).verdict, Verdict::match);
+    EXPECT_EQ(judge(run.recording, one_thread()).verdict, Verdict::match);
     run.recording.remove_tile(Stage::o, {0, 0, 0, 0});
-    EXPECT_EQ(judge(run.recording, {}).guilty, Stage::o) << "its output must be written all the same";
+    EXPECT_EQ(judge(run.recording, one_thread()).guilty, Stage::o)
+        << "its output must be written all the same";
     run.recording.remove_tile(Stage::q, {0, 0, 2, 0});
-    EXPECT_EQ(judge(run.recording, {}).guilty, Stage::q) << "a block that sees keys must be loaded";
+    EXPECT_EQ(judge(run.recording, one_thread()).guilty, Stage::q) << "a block that sees keys must be loaded";
 }
 
 TEST(PartialCapture, UnwrittenElementsAreCountedAndLocated) {
@@ -172,7 +173,7 @@ TEST(PartialCapture, UnwrittenElementsAreCountedAndLocated) {
     const float unwritten = std::bit_cast<float>(unwritten_bits);
     poke(recording, Stage::p, {0, 1, 0, 2}, 3, 7, unwritten);
     poke(recording, Stage::p, {1, 0, 1, 1}, 5, 2, unwritten);
-    const Report report = judge(recording, {});
+    const Report report = judge(recording, one_thread());
     ASSERT_EQ(report.guilty, Stage::p);
     const StageTally& tally = report.stage(Stage::p).tally;
     EXPECT_EQ(tally.unwritten, 2);
@@ -190,7 +191,7 @@ TEST(PartialCapture, UnwrittenScoresThatTheMaskHidesDoNotMatter) {
     KernelRun run = healthy_run(problem);
     ASSERT_TRUE(std::isinf(peek(run.recording, Stage::s, {0, 0, 0, 0}, 3, 4)));
     poke(run.recording, Stage::s, {0, 0, 0, 0}, 3, 4, std::bit_cast<float>(unwritten_bits));
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     EXPECT_EQ(report.stage(Stage::s).tally.unwritten, 1);
 }
@@ -200,7 +201,7 @@ TEST(PartialCapture, ConflictingWritesDiverge) {
     CaptureSummary capture;
     capture.stages[std::size_t(Stage::acc)].conflicts = {{{1, 1, 2, 3}, 5}, {{0, 1, 0, 3}, 2}};
     run.recording.set_capture(capture);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     ASSERT_EQ(report.guilty, Stage::acc);
     EXPECT_EQ(report.stage(Stage::acc).tally.conflicting, 7);
     EXPECT_EQ(report.first_divergence->finding, Finding::conflicting);
@@ -209,7 +210,7 @@ TEST(PartialCapture, ConflictingWritesDiverge) {
 
 std::string why_unjudged(const Recording& recording) {
     try {
-        judge(recording, {});
+        judge(recording, one_thread());
     } catch (const Error& error) {
         return error.what();
     }
@@ -255,7 +256,7 @@ TEST(PartialCapture, RunThatEndedWithAnErrorIsNeverAMatch) {
         run.recording.remove_tile(Stage::o, {1, 3, q_block, 0});
     EXPECT_NE(why_unjudged(run.recording).find("illegal memory access"), std::string::npos);
     poke(run.recording, Stage::l, {0, 0, 0, 1}, 0, 0, 100);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     EXPECT_EQ(report.guilty, Stage::l);
     ASSERT_FALSE(report.warnings.empty());
     EXPECT_NE(report.warnings.back().find("illegal memory access"), std::string::npos);
@@ -275,7 +276,7 @@ TEST(PartialCapture, WritesOutsideTheProblemAreMentioned) {
     CaptureSummary capture;
     capture.stages[std::size_t(Stage::s)].elements_out_of_range = 12;
     run.recording.set_capture(capture);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     ASSERT_EQ(report.warnings.size(), 1u);
     EXPECT_NE(report.warnings[0].find("12 writes of s"), std::string::npos);
 }

@@ -3,9 +3,17 @@
 #include <functional>
 #include <vector>
 
+#include "oracle/judge.h"
 #include "tests/support/memory_recording.h"
 
 namespace tilescope::test {
+
+/// Small recordings are judged faster without a team of threads, above all where several tests run at once.
+inline JudgeOptions one_thread() {
+    JudgeOptions options;
+    options.threads = 1;
+    return options;
+}
 
 using TileFilter = std::function<bool(Stage stage, const TileId& tile)>;
 

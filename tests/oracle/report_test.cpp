@@ -87,18 +87,18 @@ TEST(ReportText, FitsAScreenForEveryMistake) {
         const Problem problem = small_problem(Mask::causal);
         const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 71),
                                          {Mistake(i), -1, -1, -1, i == 2 || i == 3 ? 1 : 0});
-        expect_fits_a_screen(to_text(judge(run.recording, {})));
+        expect_fits_a_screen(to_text(judge(run.recording, one_thread())));
     }
 }
 
 TEST(ReportText, LastLineIsTheVerdict) {
     const Problem problem = small_problem();
     const Inputs inputs = make_inputs(problem, InputKind::normal, 72);
-    const Report healthy = judge(run_kernel(problem, {}, inputs).recording, {});
+    const Report healthy = judge(run_kernel(problem, {}, inputs).recording, one_thread());
     EXPECT_EQ(lines_of(to_text(healthy)).back(), verdict_line(healthy));
     EXPECT_EQ(verdict_line(healthy).rfind("match", 0), 0u);
     const Report wrong =
-        judge(run_kernel(problem, {}, inputs, {Mistake::p_clamped, 1, 3, 21, 2}).recording, {});
+        judge(run_kernel(problem, {}, inputs, {Mistake::p_clamped, 1, 3, 21, 2}).recording, one_thread());
     const std::string last = lines_of(to_text(wrong)).back();
     EXPECT_EQ(last, verdict_line(wrong));
     EXPECT_EQ(last.rfind("diverged: p ", 0), 0u);
@@ -109,12 +109,12 @@ TEST(ReportText, LastLineIsTheVerdict) {
 TEST(ReportText, NamesFromAStrangerCannotMoveTheCursorOrAddLines) {
     const Problem problem = small_problem();
     KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 73));
-    const std::size_t lines = lines_of(to_text(judge(run.recording, {}))).size();
+    const std::size_t lines = lines_of(to_text(judge(run.recording, one_thread()))).size();
     Provenance stranger;
     stranger.kernel = "evil\nmatch: all is well\r\033[2J";
     stranger.device = "a\nb";
     run.recording.set_provenance(stranger);
-    const std::string text = to_text(judge(run.recording, {}));
+    const std::string text = to_text(judge(run.recording, one_thread()));
     EXPECT_EQ(lines_of(text).size(), lines);
     EXPECT_EQ(text.find('\033'), std::string::npos);
 }
@@ -123,7 +123,7 @@ TEST(ReportJson, HoldsWhatProgramsReadFromIt) {
     const Problem problem = small_problem();
     KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 74));
     poke(run.recording, Stage::s, {1, 2, 1, 3}, 4, 5, 100);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     const auto json = nlohmann::json::parse(to_json(report));
     EXPECT_EQ(json["verdict"], "diverged");
     const auto& first = json["first_divergence"];
@@ -156,7 +156,7 @@ TEST(ReportJson, HoldsWhatProgramsReadFromIt) {
 TEST(ReportJson, MatchHasNoDivergence) {
     const Problem problem = small_problem();
     const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 75));
-    const auto json = nlohmann::json::parse(to_json(judge(run.recording, {})));
+    const auto json = nlohmann::json::parse(to_json(judge(run.recording, one_thread())));
     EXPECT_EQ(json["verdict"], "match");
     EXPECT_TRUE(json["first_divergence"].is_null());
 }
@@ -166,7 +166,7 @@ TEST(ReportJson, NumbersThatAreNotFiniteAreStrings) {
     KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 76));
     poke(run.recording, Stage::l, {0, 0, 0, 1}, 0, 0, std::numeric_limits<float>::quiet_NaN());
     poke(run.recording, Stage::lse, {0, 0, 0, 0}, 1, 0, -std::numeric_limits<float>::infinity());
-    const auto json = nlohmann::json::parse(to_json(judge(run.recording, {})));
+    const auto json = nlohmann::json::parse(to_json(judge(run.recording, one_thread())));
     EXPECT_EQ(json["first_divergence"]["got"], "nan");
     EXPECT_EQ(json["drift"]["l"][1], "inf");
     EXPECT_EQ(json["stages"][std::size_t(Stage::lse)]["first_inf"]["got"], "-inf");
@@ -179,7 +179,7 @@ TEST(ReportJson, TextThatIsNotUtf8IsReplaced) {
     Provenance stranger;
     stranger.kernel = "\xc3\x28";
     run.recording.set_provenance(stranger);
-    EXPECT_EQ(nlohmann::json::parse(to_json(judge(run.recording, {})))["verdict"], "match");
+    EXPECT_EQ(nlohmann::json::parse(to_json(judge(run.recording, one_thread())))["verdict"], "match");
     EXPECT_EQ(nlohmann::json::parse(unjudged_json("run\xff.h5", "\xff"))["verdict"], "unjudged");
 }
 

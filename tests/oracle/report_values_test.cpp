@@ -53,7 +53,7 @@ TEST(ReportValues, DriftIsTheDeviationFromTheDefinition) {
     const Inputs inputs = make_inputs(problem, InputKind::ramped_k, seed);
     for (const Plant plant : {Plant{}, Plant{Mistake::l_not_rescaled, 0, 1, -1, 2}}) {
         const KernelRun run = run_kernel(problem, {}, inputs, plant);
-        const Report report = judge(run.recording, {});
+        const Report report = judge(run.recording, one_thread());
         const std::vector<Drift> expected = exact_drift(run.recording, inputs);
         ASSERT_EQ(report.drift.size(), expected.size());
         for (std::size_t t = 0; t < expected.size(); ++t) {
@@ -72,7 +72,7 @@ TEST(ReportValues, DriftOfMIsInNaturalUnitsWhateverTheDumpHolds) {
     KernelRun run = run_kernel(problem, arithmetic, make_inputs(problem, InputKind::normal, seed));
     const TileId tile{0, 0, 0, 4};
     poke(run.recording, Stage::m, tile, 0, 0, peek(run.recording, Stage::m, tile, 0, 0) + 1);
-    EXPECT_NEAR(judge(run.recording, {}).drift[4].m, std::log(2.0), 1e-5);
+    EXPECT_NEAR(judge(run.recording, one_thread()).drift[4].m, std::log(2.0), 1e-5);
 }
 
 TEST(ReportValues, DriftSurvivesAColumnOfNaN) {
@@ -81,7 +81,7 @@ TEST(ReportValues, DriftSurvivesAColumnOfNaN) {
     for (std::int64_t key = 0; key < problem.seqlen_kv; ++key)
         inputs.v_at(problem, 0, 0, key, 0) = std::numeric_limits<float>::quiet_NaN();
     const KernelRun run = run_kernel(problem, {}, inputs);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     for (const Drift& drift : report.drift) EXPECT_LT(drift.acc, 1e-5);
 }
@@ -89,15 +89,16 @@ TEST(ReportValues, DriftSurvivesAColumnOfNaN) {
 TEST(ReportValues, DriftOfAValueThatIsNotFiniteIsInfinite) {
     KernelRun run = run_of(small_problem());
     poke(run.recording, Stage::l, {0, 0, 0, 3}, 0, 0, std::numeric_limits<float>::quiet_NaN());
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     EXPECT_TRUE(std::isinf(report.drift[3].l));
     EXPECT_LT(report.drift[2].l, 1e-5);
 }
 
 TEST(ReportValues, ThereIsNoDriftWithoutAStageThatRuns) {
     const KernelRun run = run_of(small_problem());
-    EXPECT_TRUE(judge(with_stages(run.recording, {Stage::s, Stage::p, Stage::o}), {}).drift.empty());
-    EXPECT_FALSE(judge(with_stages(run.recording, {Stage::l}), {}).drift.empty());
+    EXPECT_TRUE(
+        judge(with_stages(run.recording, {Stage::s, Stage::p, Stage::o}), one_thread()).drift.empty());
+    EXPECT_FALSE(judge(with_stages(run.recording, {Stage::l}), one_thread()).drift.empty());
 }
 
 TEST(ReportValues, WorstElementsComeLargestFirstAndThenInOrder) {
@@ -110,7 +111,7 @@ TEST(ReportValues, WorstElementsComeLargestFirstAndThenInOrder) {
     off_by({0, 1, 1, 3}, 2, 1, std::numeric_limits<float>::quiet_NaN());
     off_by({0, 1, 1, 2}, 9, 4, std::numeric_limits<float>::infinity());
     off_by({1, 0, 0, 1}, 1, 1, 400);
-    JudgeOptions options;
+    JudgeOptions options = one_thread();
     options.compare.top = 4;
     const Report report = judge(run.recording, options);
     const auto& worst = report.stage(Stage::p).tally.worst;
@@ -130,7 +131,7 @@ TEST(ReportValues, BadRowsAreListedOnceEach) {
         for (const std::int64_t row : {3, 5}) poke(run.recording, Stage::s, {1, 2, 1, kv_tile}, row, 1, 1000);
     }
     poke(run.recording, Stage::s, {0, 3, 2, 2}, 0, 0, 1000);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     const std::vector<BadRow> expected = {{0, 3, 32, 1}, {1, 2, 19, 3}, {1, 2, 21, 3}};
     EXPECT_EQ(report.stage(Stage::s).tally.bad_rows, expected);
 }
@@ -155,7 +156,7 @@ TEST(ReportValues, ToleranceGivenByHandReplacesTheDerivedOne) {
     poke(run.recording, Stage::acc, tile, 4, 4, healthy + 0.5f);
     // The next tile starts from the changed value.
     const auto guilty = [&](std::optional<double> atol, std::optional<double> rtol) {
-        JudgeOptions options;
+        JudgeOptions options = one_thread();
         options.compare.atol = atol;
         options.compare.rtol = rtol;
         return judge(run.recording, options).guilty;
@@ -175,8 +176,7 @@ TEST(ReportValues, ToleranceGivenByHandReplacesTheDerivedOne) {
 TEST(ReportValues, ObserverSeesEveryCapturedTileOnce) {
     const KernelRun run = run_of(small_problem());
     std::array<std::int64_t, stage_count> tiles{};
-    JudgeOptions options;
-    options.threads = 1;
+    JudgeOptions options = one_thread();
     options.observe = [&](Stage stage, const TileId&, const MatrixF& got, const Estimate& expected) {
         ++tiles[std::size_t(stage)];
         EXPECT_EQ(got.size(), expected.value.size());

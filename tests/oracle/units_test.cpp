@@ -51,7 +51,7 @@ TEST_P(EverySoftmax, MatchesWithEveryCastAndOrder) {
                     arithmetic.kv_order = order;
                     arithmetic.lse_log_base = dumps_cast_p ? LogBase::two : LogBase::e;
                     SCOPED_TRACE(describe(arithmetic));
-                    const Report report = judge(run_with(arithmetic).recording, {});
+                    const Report report = judge(run_with(arithmetic).recording, one_thread());
                     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
                     for (const StageInfo& info : all_stages())
                         EXPECT_EQ(report.stage(info.stage).tally.inherited, 0) << info.name;
@@ -102,10 +102,10 @@ TEST(Units, WrongDeclarationIsBlamedOnItsStage) {
     for (const Misdeclaration& wrong : misdeclarations()) {
         SCOPED_TRACE(wrong.what);
         const KernelRun run = run_with(wrong.arithmetic);
-        ASSERT_EQ(judge(run.recording, {}).verdict, Verdict::match);
+        ASSERT_EQ(judge(run.recording, one_thread()).verdict, Verdict::match);
         Units units = run.recording.units();
         wrong.change(units);
-        const Report report = judge(misdeclared(run.recording, units), {});
+        const Report report = judge(misdeclared(run.recording, units), one_thread());
         EXPECT_EQ(report.guilty, wrong.blamed) << verdict_line(report);
     }
 }
@@ -117,7 +117,7 @@ TEST(Units, ValuesAreReportedInTheUnitsOfTheDump) {
     const TileId tile{0, 0, 1, 0};
     const float healthy = peek(run.recording, Stage::s, tile, 2, 3);
     poke(run.recording, Stage::s, tile, 2, 3, healthy + 7);
-    const Report report = judge(run.recording, {});
+    const Report report = judge(run.recording, one_thread());
     ASSERT_EQ(report.guilty, Stage::s);
     EXPECT_FLOAT_EQ(float(report.first_divergence->got), healthy + 7);
     EXPECT_NEAR(report.first_divergence->expected, double(healthy), 1e-4);
