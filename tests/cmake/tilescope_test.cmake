@@ -1,5 +1,8 @@
 include(GoogleTest)
 
+set(TILESCOPE_TEST_ENVIRONMENT
+  "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/leaks.supp:print_suppressions=0")
+
 # tilescope_test(NAME LABEL cpu|gpu|view SOURCES ... LIBS ...)
 # A GoogleTest program whose tests carry the label. A test that calls GTEST_SKIP is shown as skipped.
 # Programs that need a GPU are named *_gpu_test: ./dev gpu finds them by that where CMake is missing.
@@ -13,7 +16,8 @@ function(tilescope_test name)
   # Compiling the tests takes longer than running them.
   target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-O1>)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300 SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+    PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300 ENVIRONMENT ${TILESCOPE_TEST_ENVIRONMENT}
+    SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
 
 # tilescope_script_test(NAME LABEL cpu|gpu|view [TIMEOUT seconds] COMMAND ...)
@@ -21,7 +25,8 @@ endfunction()
 function(tilescope_script_test name)
   cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "COMMAND" ${ARGN})
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
-  set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} SKIP_RETURN_CODE 77)
+  set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} SKIP_RETURN_CODE 77
+    ENVIRONMENT ${TILESCOPE_TEST_ENVIRONMENT})
   if(arg_TIMEOUT)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
   endif()
