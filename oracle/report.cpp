@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace tilescope {
 
@@ -32,6 +33,10 @@ std::string place_of(const Problem& problem, Stage stage, const Element& element
     return fmt::format("{} (row {} of its tile)", tensor_place_of(stage, element), element.row % block);
 }
 
+std::string digits_of(double value) {
+    return std::isnan(value) ? "nan" : fmt::format("{:.9g}", value);
+}
+
 std::string values_of(const Element& element) {
     switch (element.finding) {
         case Finding::unwritten:
@@ -39,8 +44,8 @@ std::string values_of(const Element& element) {
         case Finding::conflicting:
             return "written again with different values, somewhere in this tile";
         default:
-            return fmt::format("got {:.9g}, expected {:.9g} +- {:.3g}", element.got, element.expected,
-                               element.tolerance);
+            return fmt::format("got {}, expected {} +- {:.3g}", digits_of(element.got),
+                               digits_of(element.expected), element.tolerance);
     }
 }
 

@@ -52,6 +52,9 @@ std::string tensor_place_of(Stage stage, const Element& element);
 /// The same, and the row in its tile.
 std::string place_of(const Problem& problem, Stage stage, const Element& element);
 
+/// The value with all its digits; NaN of either sign is "nan".
+std::string digits_of(double value);
+
 /// What the element holds and should hold.
 std::string values_of(const Element& element);
 

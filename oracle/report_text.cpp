@@ -125,7 +125,7 @@ std::string bad_rows(const Report& report) {
 std::string got_cell(const Element& element) {
     if (element.finding == Finding::unwritten) return "unwritten";
     if (element.finding == Finding::conflicting) return "conflicting";
-    return fmt::format("{:.9g}", element.got);
+    return digits_of(element.got);
 }
 
 std::string worst_elements(const Report& report) {
@@ -142,11 +142,10 @@ std::string worst_elements(const Report& report) {
                                    "q block", keys ? "key" : "row", col_name,
                                    info.per_kv_tile ? "KV tile" : "", "row in tile", "got", "expected", "+-");
     for (const Element& e : tally.worst) {
-        text +=
-            fmt::format(row_format, "", e.tile.batch, e.tile.head, e.tile.q_block, e.row,
-                        col_name[0] == 0 ? "" : fmt::format("{}", e.col),
-                        info.per_kv_tile ? fmt::format("{}", e.tile.kv_tile) : "", e.row % block, got_cell(e),
-                        fmt::format("{:.9g}", e.expected), fmt::format("{:.3g}", e.tolerance));
+        text += fmt::format(row_format, "", e.tile.batch, e.tile.head, e.tile.q_block, e.row,
+                            col_name[0] == 0 ? "" : fmt::format("{}", e.col),
+                            info.per_kv_tile ? fmt::format("{}", e.tile.kv_tile) : "", e.row % block,
+                            got_cell(e), digits_of(e.expected), fmt::format("{:.3g}", e.tolerance));
     }
     return text;
 }

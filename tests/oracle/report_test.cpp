@@ -106,6 +106,15 @@ TEST(ReportText, LastLineIsTheVerdict) {
         EXPECT_NE(last.find(part), std::string::npos) << last;
 }
 
+TEST(ReportText, NaNHasNoSign) {
+    const Problem problem = small_problem();
+    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 72));
+    poke(run.recording, Stage::s, {0, 0, 0, 0}, 1, 2, -std::numeric_limits<float>::quiet_NaN());
+    const std::string text = to_text(judge(run.recording, one_thread()));
+    EXPECT_NE(text.find("got nan"), std::string::npos);
+    EXPECT_EQ(text.find("-nan"), std::string::npos);
+}
+
 TEST(ReportText, NamesFromAStrangerCannotMoveTheCursorOrAddLines) {
     const Problem problem = small_problem();
     KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 73));
