@@ -193,6 +193,8 @@ CapturedRun Capture::finish() {
     std::vector<std::byte> memory = impl_->drain();
     CapturedRun run(impl_->plan, std::move(memory), impl_->options.units, impl_->options.provenance,
                     impl_->inputs);
+    run.set_side_inputs(impl_->options.side_inputs);
+    run.set_bias(impl_->options.bias);
     if (!impl_->o.empty()) run.merge_output(Stage::o, impl_->plan.problem().dtype_o, impl_->o);
     if (!impl_->lse.empty()) run.merge_output(Stage::lse, Dtype::f32, impl_->lse);
     if (!impl_->error.empty()) run.set_ended(impl_->error);

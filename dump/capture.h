@@ -28,6 +28,8 @@ struct CaptureOptions {
     std::size_t max_bytes = std::size_t(4) << 30;
     SinkMemory memory = SinkMemory::device;
     Units units;
+    SideInputs side_inputs;  ///< in host memory, as the kernel gets them
+    Bias bias;
     /// Device, compute capability, CUDA version and time are filled in where they are empty.
     Provenance provenance;
 };

@@ -107,6 +107,16 @@ CapturedRun::CapturedRun(CapturePlan plan, std::vector<std::byte> memory, Units 
     for (const StageInfo& info : all_stages()) summarise(info.stage);
 }
 
+void CapturedRun::set_side_inputs(SideInputs inputs) {
+    validate(inputs, problem(), where);
+    side_inputs_ = std::move(inputs);
+}
+
+void CapturedRun::set_bias(Bias bias) {
+    validate(bias, problem(), where);
+    bias_ = std::move(bias);
+}
+
 std::uint32_t* CapturedRun::tile_words(Stage stage, std::int64_t slot) const {
     const SinkStage& room = sink_.stages[std::size_t(stage)];
     return room.words + std::size_t(slot) * room.rows * room.cols;
@@ -216,6 +226,13 @@ void CapturedRun::read_input(Input input, std::int64_t batch, std::int64_t head,
             .subspan(shape.row_offset(batch, head, row),
                      std::size_t(count) * std::size_t(shape.cols) * shape.element_bytes());
     decode_array(shape.dtype, bits, out.first(std::size_t(count * shape.cols)));
+}
+
+void CapturedRun::read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
+                            std::span<float> out) const {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        out[i] = bias_.at(batch, head, row, first_key + std::int64_t(i));
+    }
 }
 
 }  // namespace tilescope

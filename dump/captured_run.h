@@ -45,6 +45,10 @@ class CapturedRun final : public Recording {
     /// Errors: Error for another stage, or when `bits` has another size.
     void merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits);
 
+    /// What the call has beside q, k and v. Errors: Error when it does not fit the problem.
+    void set_side_inputs(SideInputs inputs);
+    void set_bias(Bias bias);
+
     void set_ended(std::string how) { capture_.ended = std::move(how); }
     void set_launch(std::string launch) { provenance_.launch = std::move(launch); }
 
@@ -60,6 +64,10 @@ class CapturedRun final : public Recording {
     bool has_inputs() const override { return !inputs_.q.empty(); }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
                     std::span<float> out) const override;
+    const SideInputs& side_inputs() const override { return side_inputs_; }
+    bool has_bias() const override { return !bias_.empty(); }
+    void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
+                   std::span<float> out) const override;
 
  private:
     std::uint32_t* tile_words(Stage stage, std::int64_t slot) const;
@@ -74,6 +82,8 @@ class CapturedRun final : public Recording {
     Units units_;
     Provenance provenance_;
     InputArrays inputs_;
+    SideInputs side_inputs_;
+    Bias bias_;
     CaptureSummary capture_;
     std::array<std::vector<bool>, stage_count> recorded_;  ///< [slot]: an element of the tile was written
 };

@@ -144,10 +144,15 @@ std::optional<Enum> read_name(hid_t object, const char* name, const std::string&
 
 template std::optional<Mask> read_name(hid_t, const char*, const std::string&);
 template std::optional<CausalAlignment> read_name(hid_t, const char*, const std::string&);
+template std::optional<WindowBounds> read_name(hid_t, const char*, const std::string&);
+template std::optional<Alibi> read_name(hid_t, const char*, const std::string&);
+template std::optional<AttentionSink> read_name(hid_t, const char*, const std::string&);
 template std::optional<LogBase> read_name(hid_t, const char*, const std::string&);
 template std::optional<KvOrder> read_name(hid_t, const char*, const std::string&);
 template std::optional<Accumulation> read_name(hid_t, const char*, const std::string&);
 template std::optional<ExpFunction> read_name(hid_t, const char*, const std::string&);
+template std::optional<TanhFunction> read_name(hid_t, const char*, const std::string&);
+template std::optional<EmptyRow> read_name(hid_t, const char*, const std::string&);
 template std::optional<Dtype> read_name(hid_t, const char*, const std::string&);
 
 void write_text(hid_t object, const char* name, std::string_view value) {

@@ -112,7 +112,9 @@ Id open_object(const InputFile& file, const std::string& path) {
 
 std::string text_of(std::span<const std::int64_t> dims) {
     std::string text = "[";
-    for (const std::int64_t dim : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(dim);
+    for (const std::int64_t dim : dims) {
+        text += (text.size() > 1 ? ", " : "") + (dim == any_size ? "any" : std::to_string(dim));
+    }
     return text + "]";
 }
 
@@ -136,6 +138,11 @@ std::optional<Dtype> stored_dtype(hid_t type, Dtype declared) {
     return std::nullopt;
 }
 
+bool fits(std::span<const std::int64_t> dims, std::span<const std::int64_t> wanted) {
+    return std::ranges::equal(
+        dims, wanted, [](std::int64_t dim, std::int64_t size) { return dim == size || size == any_size; });
+}
+
 // Everything about a dataset but its type and its dimensions. The order matters: what a virtual dataset or
 // external storage refers to must not be touched before they are refused.
 struct Declared {
@@ -153,6 +160,9 @@ std::vector<std::int64_t> read_dims(hid_t dataset, const std::string& where) {
     if (rank < 1 || H5Sis_simple(space.get()) <= 0) refuse("is not an array", where);
     std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
     H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
+    if (*std::ranges::max_element(dims) > hsize_t(std::numeric_limits<std::int64_t>::max())) {
+        refuse("declares a size that no file has", where);
+    }
     return {dims.begin(), dims.end()};
 }
 
@@ -227,6 +237,16 @@ Storage checked_storage(const InputFile& file, const Declared& declared, std::in
     return {static_cast<std::int64_t>(stored), static_cast<std::int64_t>(offset)};
 }
 
+template <class Element>
+std::vector<Element> read_elements(const InputFile& file, const StoredArray& array) {
+    std::vector<Element> values(static_cast<std::size_t>(array.elements));
+    const std::int64_t bytes = array.elements * std::int64_t(sizeof(Element));
+    if (!read_exactly(file.descriptor.get(), array.offset, bytes, values.data())) {
+        refuse("cannot be read", array.where);
+    }
+    return values;
+}
+
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -260,7 +280,7 @@ std::optional<StoredDataset> open_dataset(const InputFile& file, const std::stri
                                           std::span<const std::int64_t> dims) {
     std::optional<Declared> declared = open_declared(file, path);
     if (!declared) return std::nullopt;
-    if (!std::ranges::equal(declared->dims, dims)) {
+    if (!fits(declared->dims, dims)) {
         refuse("has shape " + text_of(declared->dims) + " where /problem asks for " + text_of(dims),
                declared->where);
     }
@@ -274,6 +294,7 @@ std::optional<StoredDataset> open_dataset(const InputFile& file, const std::stri
     StoredDataset dataset;
     const std::int64_t element_bytes = dtype_info(*stored).bytes;
     const Storage storage = checked_storage(file, *declared, element_bytes);
+    dataset.declared_bytes = product(declared->dims, element_bytes);
     dataset.stored_bytes = storage.bytes;
     dataset.offset = storage.offset;
     if (!declared->chunk.empty()) dataset.chunk_bytes = product(declared->chunk, element_bytes);
@@ -283,6 +304,58 @@ std::optional<StoredDataset> open_dataset(const InputFile& file, const std::stri
     dataset.dims = std::move(declared->dims);
     dataset.chunk = std::move(declared->chunk);
     return dataset;
+}
+
+void require_whole(const StoredDataset& dataset) {
+    if (!dataset.chunk.empty()) throw Error("has chunks", dataset.where, "store it contiguous");
+    if (dataset.stored_bytes == dataset.declared_bytes) return;
+    refuse("declares " + std::to_string(dataset.declared_bytes) + " bytes, but stores " +
+               std::to_string(dataset.stored_bytes),
+           dataset.where);
+}
+
+std::optional<StoredArray> open_array(const InputFile& file, const std::string& path, Elements elements) {
+    std::optional<Declared> declared = open_declared(file, path);
+    if (!declared) return std::nullopt;
+    const hid_t type = declared->type.get();
+    const bool integers = elements == Elements::integers;
+    const bool known = integers ? H5Tequal(type, H5T_STD_I32LE) > 0 || H5Tequal(type, H5T_STD_I64LE) > 0
+                                : equals(type, element_type(Dtype::f32));
+    if (!known) {
+        refuse("holds " + describe_type(type) + "s, not little-endian " +
+                   (integers ? "int32 or int64" : "float32"),
+               declared->where);
+    }
+    if (!declared->chunk.empty()) throw Error("has chunks", declared->where, "store it contiguous");
+    StoredArray array;
+    array.element_bytes = static_cast<std::int64_t>(H5Tget_size(type));
+    const std::int64_t bytes = product(declared->dims, array.element_bytes);
+    const Storage storage = checked_storage(file, *declared, array.element_bytes);
+    if (storage.bytes != bytes) {
+        refuse("declares " + std::to_string(bytes) + " bytes, but stores " + std::to_string(storage.bytes),
+               declared->where);
+    }
+    array.elements = bytes / array.element_bytes;
+    array.offset = storage.offset;
+    array.id = std::move(declared->dataset);
+    array.where = std::move(declared->where);
+    array.dims = std::move(declared->dims);
+    return array;
+}
+
+void require_dims(const StoredArray& array, std::span<const std::int64_t> dims) {
+    if (fits(array.dims, dims)) return;
+    refuse("has shape " + text_of(array.dims) + " where /problem asks for " + text_of(dims), array.where);
+}
+
+std::vector<std::int64_t> read_integers(const InputFile& file, const StoredArray& array) {
+    if (array.element_bytes == sizeof(std::int64_t)) return read_elements<std::int64_t>(file, array);
+    const std::vector<std::int32_t> narrow = read_elements<std::int32_t>(file, array);
+    return {narrow.begin(), narrow.end()};
+}
+
+std::vector<float> read_floats(const InputFile& file, const StoredArray& array) {
+    return read_elements<float>(file, array);
 }
 
 std::optional<StoredTable> open_table(const InputFile& file, const std::string& path, std::int64_t cols) {

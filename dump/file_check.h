@@ -56,6 +56,7 @@ struct StoredDataset {
     std::vector<std::int64_t> dims;   ///< as expected
     std::vector<std::int64_t> chunk;  ///< empty when contiguous
     std::int64_t chunk_bytes = 0;     ///< 0 when contiguous
+    std::int64_t declared_bytes = 0;  ///< of all elements
     std::int64_t stored_bytes = 0;    ///< space that its elements take in the file; 0: nothing was stored
     std::int64_t offset = 0;          ///< address of its first element in the file, when contiguous
 };
@@ -64,12 +65,39 @@ struct StoredDataset {
 /// Errors: Error for an object of another kind, and for a link that is not a hard link.
 std::optional<Id> open_group(const InputFile& file, const std::string& path);
 
+/// In the dimensions that a dataset must have: any size.
+inline constexpr std::int64_t any_size = -1;
+
 /// Opens the dataset at an absolute path; nullopt when there is none. Its elements may be stored as float32
 /// or as `dtype`; its dimensions must be `dims`.
 /// Errors: as open_group; and Error for a virtual or compact dataset, external storage, filters, another
 /// element type, other dimensions, or when it declares more than the file holds.
 std::optional<StoredDataset> open_dataset(const InputFile& file, const std::string& path, Dtype dtype,
                                           std::span<const std::int64_t> dims);
+
+/// Errors: Error unless the dataset is contiguous and everything it declares is stored.
+void require_whole(const StoredDataset& dataset);
+
+/// A contiguous array whose elements all lie in the file.
+struct StoredArray {
+    Id id;
+    std::string where;
+    std::vector<std::int64_t> dims;
+    std::int64_t elements = 0;
+    std::int64_t element_bytes = 0;
+    std::int64_t offset = 0;  ///< address of its first element in the file
+};
+enum class Elements { integers, floats };  ///< int32 or int64; float32
+
+/// Opens an array of any shape at an absolute path; nullopt when there is none. Checks as open_dataset.
+std::optional<StoredArray> open_array(const InputFile& file, const std::string& path, Elements elements);
+
+/// Errors: Error unless the array has the dimensions.
+void require_dims(const StoredArray& array, std::span<const std::int64_t> dims);
+
+/// All elements of an array of integers, or of floats. Errors: Error when they cannot be read.
+std::vector<std::int64_t> read_integers(const InputFile& file, const StoredArray& array);
+std::vector<float> read_floats(const InputFile& file, const StoredArray& array);
 
 /// Opens a contiguous int64 table with `cols` columns and any number of rows; checks as above.
 struct StoredTable {

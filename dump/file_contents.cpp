@@ -57,31 +57,6 @@ std::int64_t open_stage(Contents& contents, const StageInfo& info) {
     return tiles;
 }
 
-void open_inputs(Contents& contents) {
-    for (const layout::InputInfo& info : layout::all_inputs()) {
-        const std::array<std::int64_t, 4> dims = {contents.problem.batch, contents.problem.*info.heads,
-                                                  contents.problem.*info.seqlen,
-                                                  contents.problem.*info.head_dim};
-        std::optional<StoredDataset> dataset =
-            open_dataset(contents.file, info.dataset, contents.problem.*info.dtype, dims);
-        const bool first = info.input == Input::q;
-        if (!first && dataset.has_value() != contents.inputs[0].has_value()) {
-            throw Error("holds some of q, k and v, but not all", contents.file.where(layout::path::inputs),
-                        damaged_advice);
-        }
-        if (!dataset) continue;
-        if (!dataset->chunk.empty()) throw Error("has chunks", dataset->where, "store it contiguous");
-        check_dtype(dataset->id.get(), dataset->where, contents.problem.*info.dtype);
-        const std::int64_t bytes = dims[0] * dims[1] * dims[2] * dims[3] * dtype_info(dataset->dtype).bytes;
-        if (dataset->stored_bytes < bytes) {
-            throw Error("declares " + std::to_string(bytes) + " bytes, but stores " +
-                            std::to_string(dataset->stored_bytes),
-                        dataset->where, damaged_advice);
-        }
-        contents.inputs[static_cast<std::size_t>(info.input)] = std::move(dataset);
-    }
-}
-
 }  // namespace
 
 Contents open_contents(const std::string& path) {
@@ -96,7 +71,8 @@ Contents open_contents(const std::string& path) {
     for (const StageInfo& info : all_stages()) {
         tiles_stored[static_cast<std::size_t>(info.stage)] = open_stage(contents, info);
     }
-    open_inputs(contents);
+    contents.inputs = open_inputs(contents.file, contents.problem);
+    contents.references = open_references(contents.file, contents.problem);
     contents.capture = read_capture(contents.file, contents.problem, tiles_stored);
     return contents;
 }

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "dump/file_check.h"
+#include "dump/file_inputs.h"
+#include "dump/file_references.h"
 #include "dump/recording.h"
 
 namespace tilescope::hdf5 {
@@ -18,7 +20,8 @@ struct Contents {
     Provenance provenance;
     CaptureSummary capture;
     std::array<std::optional<StoredDataset>, stage_count> stages;
-    std::array<std::optional<StoredDataset>, 3> inputs;  ///< q, k, v: all or none
+    StoredInputs inputs;
+    StoredReferences references;
 };
 
 /// Errors: Error for whatever is not a complete, valid recording.

@@ -21,6 +21,14 @@ inline constexpr const char* inputs = "/inputs";
 inline constexpr const char* tiles = "/tiles";
 inline constexpr const char* outputs = "/outputs";
 inline constexpr const char* capture = "/capture";
+inline constexpr const char* seqlens_q = "/inputs/seqlens_q";
+inline constexpr const char* seqlens_kv = "/inputs/seqlens_kv";
+inline constexpr const char* cu_seqlens_q = "/inputs/cu_seqlens_q";
+inline constexpr const char* cu_seqlens_kv = "/inputs/cu_seqlens_kv";
+inline constexpr const char* page_table = "/inputs/page_table";
+inline constexpr const char* alibi_slopes = "/inputs/alibi_slopes";
+inline constexpr const char* sink = "/inputs/sink";
+inline constexpr const char* bias = "/inputs/bias";
 }  // namespace path
 
 /// An enumerator and its name in the file.
@@ -32,10 +40,15 @@ struct Named {
 
 std::span<const Named<Mask>> names(Mask);
 std::span<const Named<CausalAlignment>> names(CausalAlignment);
+std::span<const Named<WindowBounds>> names(WindowBounds);
+std::span<const Named<Alibi>> names(Alibi);
+std::span<const Named<AttentionSink>> names(AttentionSink);
 std::span<const Named<LogBase>> names(LogBase);
 std::span<const Named<KvOrder>> names(KvOrder);
 std::span<const Named<Accumulation>> names(Accumulation);
 std::span<const Named<ExpFunction>> names(ExpFunction);
+std::span<const Named<TanhFunction>> names(TanhFunction);
+std::span<const Named<EmptyRow>> names(EmptyRow);
 std::span<const Named<Dtype>> names(Dtype);
 
 template <class Enum>
@@ -71,16 +84,19 @@ struct SizeAttribute {
 };
 std::span<const SizeAttribute> size_attributes();
 
-/// Dtypes of /problem.
-struct DtypeAttribute {
+/// Names of enumerators in /problem.
+using NameMember = std::variant<Mask Problem::*, CausalAlignment Problem::*, WindowBounds Problem::*,
+                                Alibi Problem::*, AttentionSink Problem::*, Dtype Problem::*>;
+struct NameAttribute {
     const char* name;
-    Dtype Problem::*member;
+    NameMember member;
 };
-std::span<const DtypeAttribute> dtype_attributes();
+std::span<const NameAttribute> name_attributes();
 
 /// What a stage contains: an attribute of its dataset.
-using UnitsMember = std::variant<bool Units::*, LogBase Units::*, Accumulation Units::*, ExpFunction Units::*,
-                                 Dtype Units::*>;
+using UnitsMember =
+    std::variant<bool Units::*, double Units::*, LogBase Units::*, Accumulation Units::*,
+                 ExpFunction Units::*, TanhFunction Units::*, EmptyRow Units::*, Dtype Units::*>;
 struct UnitsAttribute {
     Stage stage;
     const char* name;
@@ -99,6 +115,15 @@ struct InputInfo {
     std::int64_t Problem::*head_dim;
 };
 std::span<const InputInfo> all_inputs();
+
+/// The descale of an input.
+struct DescaleInfo {
+    const char* dataset;
+    Descale SideInputs::*member;
+    std::int64_t Problem::*heads;
+    std::int64_t Problem::*seqlen;
+};
+std::span<const DescaleInfo> all_descales();
 
 /// Whether `stage` is o or lse.
 bool is_output(Stage stage);

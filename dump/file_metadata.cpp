@@ -85,10 +85,11 @@ Problem read_problem(const InputFile& file) {
     problem.sm_scale = required(read_number(group.get(), "sm_scale", where), "sm_scale", where);
     problem.logits_soft_cap =
         read_number(group.get(), "logits_soft_cap", where).value_or(problem.logits_soft_cap);
-    read_name_into(group.get(), "mask", where, problem.mask);
-    read_name_into(group.get(), "causal_alignment", where, problem.causal_alignment);
-    for (const layout::DtypeAttribute& attribute : layout::dtype_attributes()) {
-        read_name_into(group.get(), attribute.name, where, problem.*attribute.member);
+    for (const layout::NameAttribute& attribute : layout::name_attributes()) {
+        const auto read = [&](auto Problem::*member) {
+            read_name_into(group.get(), attribute.name, where, problem.*member);
+        };
+        std::visit(read, attribute.member);
     }
     validate(problem, where);
     return problem;
@@ -107,12 +108,15 @@ void read_stage_units(hid_t dataset, const std::string& where, Stage stage, Unit
         const auto read = [&](auto Units::*member) {
             if constexpr (std::is_same_v<decltype(units.*member), bool&>) {
                 units.*member = read_flag(dataset, attribute.name, where).value_or(units.*member);
+            } else if constexpr (std::is_same_v<decltype(units.*member), double&>) {
+                units.*member = read_number(dataset, attribute.name, where).value_or(units.*member);
             } else {
                 read_name_into(dataset, attribute.name, where, units.*member);
             }
         };
         std::visit(read, attribute.member);
     }
+    validate(units, where);
 }
 
 void check_dtype(hid_t dataset, const std::string& where, Dtype dtype) {
@@ -141,11 +145,12 @@ void write_problem(hid_t group, const Problem& problem, const Units& units) {
     }
     write_number(group, "sm_scale", problem.sm_scale);
     write_number(group, "logits_soft_cap", problem.logits_soft_cap);
-    write_text(group, "mask", layout::name_of(problem.mask));
-    write_text(group, "causal_alignment", layout::name_of(problem.causal_alignment));
     write_text(group, "kv_order", layout::name_of(units.kv_order));
-    for (const layout::DtypeAttribute& attribute : layout::dtype_attributes()) {
-        write_text(group, attribute.name, layout::name_of(problem.*attribute.member));
+    for (const layout::NameAttribute& attribute : layout::name_attributes()) {
+        const auto write = [&](auto Problem::*member) {
+            write_text(group, attribute.name, layout::name_of(problem.*member));
+        };
+        std::visit(write, attribute.member);
     }
 }
 
@@ -155,6 +160,8 @@ void write_stage_units(hid_t dataset, Stage stage, const Units& units) {
         const auto write = [&](auto Units::*member) {
             if constexpr (std::is_same_v<decltype(units.*member), const bool&>) {
                 write_flag(dataset, attribute.name, units.*member);
+            } else if constexpr (std::is_same_v<decltype(units.*member), const double&>) {
+                write_number(dataset, attribute.name, units.*member);
             } else {
                 write_text(dataset, attribute.name, layout::name_of(units.*member));
             }

@@ -40,9 +40,16 @@ class FileRecording final : public Recording {
     bool has_stage(Stage stage) const override;
     bool has_tile(Stage stage, const TileId& tile) const override;
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
-    bool has_inputs() const override { return contents_->inputs[0].has_value(); }
+    bool has_inputs() const override { return contents_->inputs.tensors[0].has_value(); }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
                     std::span<float> out) const override;
+    const SideInputs& side_inputs() const override { return contents_->inputs.side; }
+    bool has_bias() const override { return contents_->inputs.bias.has_value(); }
+    void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
+                   std::span<float> out) const override;
+    std::span<const ReferenceInfo> references() const override { return contents_->references.infos; }
+    void read_reference(std::size_t index, Stage stage, std::int64_t batch, std::int64_t head,
+                        std::int64_t row, std::int64_t count, std::span<float> out) const override;
     /// Looks up a few tiles of each stage. Errors: Error for a damaged file.
     void try_some_tiles() const;
 
@@ -51,7 +58,7 @@ class FileRecording final : public Recording {
     std::optional<StoredTile> locate(Stage stage, const TileId& tile) const;
     std::optional<std::int64_t> chunk_address(const StoredDataset& dataset,
                                               std::span<const std::int64_t> start) const;
-    void read(const StoredDataset& dataset, std::int64_t address, std::int64_t bytes, void* out) const;
+    void read(const std::string& where, std::int64_t address, std::int64_t bytes, void* out) const;
 
     std::optional<hdf5::Contents> contents_;  // never empty before the destructor
 };
@@ -84,7 +91,7 @@ const StoredDataset* FileRecording::recorded(Stage stage, const TileId& tile) co
 }
 
 std::vector<std::int64_t> start_of(const Problem& problem, Stage stage, const TileId& tile) {
-    std::vector<std::int64_t> start = chunk_index(stage, tile);
+    std::vector<std::int64_t> start = chunk_index(problem, stage, tile);
     const std::vector<std::int64_t> chunk = dataset_shape(problem, stage).chunk;
     for (std::size_t i = 0; i < start.size(); ++i) start[i] *= chunk[i];
     return start;
@@ -130,7 +137,7 @@ std::optional<StoredTile> FileRecording::locate(Stage stage, const TileId& tile)
     if (dataset == nullptr) return std::nullopt;
     const std::vector<std::int64_t> start = start_of(problem(), stage, tile);
     const std::int64_t element_bytes = dtype_info(dataset->dtype).bytes;
-    const bool is_column = stage_info(stage).col_axis == Axis::unit;
+    const bool is_column = stage_info(stage).col_axis == Axis::unit && tile_shape(problem(), stage).cols == 1;
     StoredTile stored;
     if (dataset->chunk.empty()) {
         stored.shape = tile_extent(problem(), stage, tile);
@@ -149,11 +156,11 @@ std::optional<StoredTile> FileRecording::locate(Stage stage, const TileId& tile)
     return stored;
 }
 
-void FileRecording::read(const StoredDataset& dataset, std::int64_t address, std::int64_t bytes,
+void FileRecording::read(const std::string& where, std::int64_t address, std::int64_t bytes,
                          void* out) const {
     if (hdf5::read_exactly(contents_->file.descriptor.get(), address, bytes, out)) return;
     const std::string reason = errno == 0 ? "the file has become shorter" : std::strerror(errno);
-    throw Error("cannot be read: " + reason, dataset.where, "check its disk");
+    throw Error("cannot be read: " + reason, where, "check its disk");
 }
 
 bool FileRecording::has_stage(Stage stage) const {
@@ -174,15 +181,15 @@ bool FileRecording::read_tile(Stage stage, const TileId& tile, std::span<float> 
     const std::int64_t row_bytes = stored.shape.cols * dtype_info(dataset.dtype).bytes;
     const bool gapless = stored.row_stride == row_bytes;
     if (gapless && stored.shape == shape && dataset.dtype == Dtype::f32) {
-        read(dataset, stored.address, stored.shape.rows * row_bytes, out.data());
+        read(dataset.where, stored.address, stored.shape.rows * row_bytes, out.data());
         return true;
     }
     std::vector<std::byte> bits(static_cast<std::size_t>(stored.shape.rows * row_bytes));
     if (gapless) {
-        read(dataset, stored.address, stored.shape.rows * row_bytes, bits.data());
+        read(dataset.where, stored.address, stored.shape.rows * row_bytes, bits.data());
     } else {
         for (std::int64_t row = 0; row < stored.shape.rows; ++row) {
-            read(dataset, stored.address + row * stored.row_stride, row_bytes, &bits[row * row_bytes]);
+            read(dataset.where, stored.address + row * stored.row_stride, row_bytes, &bits[row * row_bytes]);
         }
     }
     std::ranges::fill(out, std::bit_cast<float>(unwritten_bits));
@@ -195,22 +202,68 @@ bool FileRecording::read_tile(Stage stage, const TileId& tile, std::span<float> 
 
 void FileRecording::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
                                std::int64_t count, std::span<float> out) const {
-    const std::optional<StoredDataset>& dataset = contents_->inputs[static_cast<std::size_t>(input)];
+    const hdf5::StoredInputs& inputs = contents_->inputs;
+    const std::optional<StoredDataset>& dataset = inputs.tensors[static_cast<std::size_t>(input)];
     if (!dataset) throw Error("holds no inputs", name(), "record them too");
-    const std::vector<std::int64_t>& dims = dataset->dims;
-    if (batch < 0 || batch >= dims[0] || head < 0 || head >= dims[1] || row < 0 || count < 0 ||
-        row > dims[2] - count) {
-        throw Error("has no rows " + std::to_string(row) + " to " + std::to_string(row + count) +
-                        " of batch " + std::to_string(batch) + " head " + std::to_string(head),
+    const std::int64_t heads = input == Input::q ? problem().heads : problem().heads_kv;
+    if (batch < 0 || batch >= problem().batch || head < 0 || head >= heads || row < 0 || count < 0 ||
+        row > inputs.rows(problem(), input, batch) - count) {
+        throw Error("has no " + std::to_string(count) + " rows from row " + std::to_string(row) +
+                        " on in batch " + std::to_string(batch) + " head " + std::to_string(head),
                     dataset->where, "ask for rows inside the input");
     }
-    if (count == 0) return;
+    const std::int64_t row_elements = dataset->dims.back();
     const std::int64_t element_bytes = dtype_info(dataset->dtype).bytes;
-    const std::int64_t first = ((batch * dims[1] + head) * dims[2] + row) * dims[3];
-    const std::int64_t elements = count * dims[3];
-    std::vector<std::byte> bits(static_cast<std::size_t>(elements * element_bytes));
-    read(*dataset, dataset->offset + first * element_bytes, std::ssize(bits), bits.data());
-    decode_array(dataset->dtype, bits, out.first(elements));
+    std::vector<std::byte> bits;
+    for (std::int64_t done = 0; done < count;) {
+        const hdf5::RowRun run = inputs.find_rows(input, batch, head, row + done, count - done);
+        bits.resize(static_cast<std::size_t>(run.count * row_elements * element_bytes));
+        read(dataset->where, dataset->offset + run.first * row_elements * element_bytes, std::ssize(bits),
+             bits.data());
+        decode_array(dataset->dtype, bits, out.subspan(done * row_elements, run.count * row_elements));
+        done += run.count;
+    }
+}
+
+void FileRecording::read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
+                              std::span<float> out) const {
+    const std::optional<hdf5::StoredArray>& bias = contents_->inputs.bias;
+    if (!bias) throw Error("holds no bias", name(), "ask for it only where has_bias()");
+    const std::array<std::int64_t, 4> index = {batch, head, row, first_key};
+    const std::array<std::int64_t, 4> full = hdf5::bias_dims(problem());
+    std::int64_t element = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) {
+        const std::int64_t count = i == 3 ? std::ssize(out) : 1;
+        if (index[i] < 0 || index[i] > full[i] - count) {
+            throw Error("has no such element", bias->where, "ask for elements inside the problem");
+        }
+        element = element * bias->dims[i] + (bias->dims[i] == 1 ? 0 : index[i]);
+    }
+    if (out.empty()) return;
+    const std::span<float> stored = bias->dims.back() == 1 ? out.first(1) : out;
+    read(bias->where, bias->offset + element * std::int64_t(sizeof(float)),
+         std::ssize(stored) * sizeof(float), stored.data());
+    if (!std::ranges::all_of(stored, is_bias)) throw Error("holds NaN or +inf", bias->where, damaged_advice);
+    std::ranges::fill(out.subspan(stored.size()), stored.front());
+}
+
+void FileRecording::read_reference(std::size_t index, Stage stage, std::int64_t batch, std::int64_t head,
+                                   std::int64_t row, std::int64_t count, std::span<float> out) const {
+    const StoredDataset* dataset = contents_->references.find(index, stage);
+    if (dataset == nullptr) {
+        throw Error("holds no such reference", name(), "ask only for those of references()");
+    }
+    const Problem& p = problem();
+    if (batch < 0 || batch >= p.batch || head < 0 || head >= p.heads || row < 0 || count < 0 ||
+        row > p.seqlen_q - count) {
+        throw Error("has no such rows", dataset->where, "ask for rows inside the problem");
+    }
+    const std::int64_t row_elements = stage == Stage::o ? p.head_dim_v : 1;
+    const std::int64_t row_bytes = row_elements * dtype_info(dataset->dtype).bytes;
+    const std::int64_t first = (batch * p.heads + head) * p.seqlen_q + row;
+    std::vector<std::byte> bits(static_cast<std::size_t>(count * row_bytes));
+    read(dataset->where, dataset->offset + first * row_bytes, std::ssize(bits), bits.data());
+    decode_array(dataset->dtype, bits, out.first(static_cast<std::size_t>(count * row_elements)));
 }
 
 }  // namespace

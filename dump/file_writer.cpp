@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -12,7 +11,9 @@
 #include "dump/file_hdf5.h"
 #include "dump/file_layout.h"
 #include "dump/file_metadata.h"
+#include "dump/file_output.h"
 #include "dump/file_temporary.h"
+#include "dump/file_write_inputs.h"
 
 namespace tilescope {
 
@@ -21,16 +22,7 @@ namespace {
 using hdf5::check;
 using hdf5::checked;
 using hdf5::Id;
-
-struct OutputFile {
-    Id id;
-    hdf5::DriverTarget target;
-
-    // HDF5 does not learn of failed writes; there is no point in going on after one.
-    void check_written() const {
-        if (target.error != 0) throw hdf5::Failure();
-    }
-};
+using hdf5::OutputFile;
 
 void create_file(OutputFile& file, const TemporaryFile& temporary) {
     file.target.descriptor = temporary.descriptor();
@@ -65,11 +57,17 @@ Id create_tiles(hid_t file, const Problem& problem, const StageInfo& info) {
                               properties.get(), H5P_DEFAULT));
 }
 
-std::int64_t count_unwritten(std::span<const float> values, const TileShape& tile, const TileShape& extent) {
+// Of the elements that the tile's batch entry has.
+std::int64_t count_unwritten(std::span<const float> values, const Recording& recording, Stage stage,
+                             const TileId& tile) {
+    const Problem entry = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
+    const TileShape shape = tile_shape(entry, stage);
+    const TileShape extent = tile_extent(entry, stage, tile);
+    const auto cols = static_cast<std::size_t>(std::max<std::int64_t>(extent.cols, 0));
     std::int64_t count = 0;
     for (std::int64_t row = 0; row < extent.rows; ++row) {
         const std::span<const float> inside =
-            values.subspan(static_cast<std::size_t>(row * tile.cols), static_cast<std::size_t>(extent.cols));
+            values.subspan(static_cast<std::size_t>(row * shape.cols), cols);
         count += std::ranges::count_if(
             inside, [](float value) { return std::bit_cast<std::uint32_t>(value) == unwritten_bits; });
     }
@@ -119,8 +117,8 @@ void write_stored_tiles(const OutputFile& file, hid_t dataset, const Recording& 
     for_each_selected(problem, stage, selection, [&](const TileId& tile) {
         if (!recording.read_tile(stage, tile, values)) return;
         ++counts.tiles_written;
-        counts.elements_unwritten += count_unwritten(values, shape, tile_extent(problem, stage, tile));
-        std::vector<hsize_t> offset = sizes_of(chunk_index(stage, tile));
+        counts.elements_unwritten += count_unwritten(values, recording, stage, tile);
+        std::vector<hsize_t> offset = sizes_of(chunk_index(problem, stage, tile));
         for (std::size_t i = 0; i < offset.size(); ++i) offset[i] *= static_cast<hsize_t>(chunk[i]);
         check(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, offset.data(), values.size() * sizeof(float),
                              values.data()));
@@ -145,62 +143,6 @@ hdf5::StageCounts write_stage(const OutputFile& file, const Recording& recording
     return counts;
 }
 
-// The bits of `values` in `dtype`, which must hold each of them exactly.
-void encode_exactly(Dtype dtype, std::span<const float> values, std::span<std::byte> bits,
-                    const std::string& where) {
-    const auto bytes = static_cast<std::size_t>(dtype_info(dtype).bytes);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        const std::uint32_t element = encode(dtype, values[i]);
-        const float stored = decode(dtype, element);
-        if (std::bit_cast<std::uint32_t>(stored) != std::bit_cast<std::uint32_t>(values[i]) &&
-            !(std::isnan(stored) && std::isnan(values[i]))) {
-            throw Error(
-                "holds " + std::to_string(values[i]) + ", which is no " + std::string(dtype_info(dtype).name),
-                where, "declare the dtype that the kernel read");
-        }
-        std::memcpy(&bits[i * bytes], &element, bytes);
-    }
-}
-
-void write_input(const OutputFile& file, const Recording& recording, const layout::InputInfo& info) {
-    const Problem& problem = recording.problem();
-    const Dtype dtype = problem.*info.dtype;
-    const std::int64_t rows = problem.*info.seqlen;
-    const std::int64_t cols = problem.*info.head_dim;
-    const hsize_t dims[4] = {static_cast<hsize_t>(problem.batch), static_cast<hsize_t>(problem.*info.heads),
-                             static_cast<hsize_t>(rows), static_cast<hsize_t>(cols)};
-    const Id space = checked(H5Screate_simple(4, dims, nullptr));
-    const Id type = hdf5::element_type(dtype);
-    const Id properties = hdf5::creation_properties(H5P_DATASET_CREATE);
-    const Id dataset = checked(H5Dcreate2(file.id.get(), info.dataset, type.get(), space.get(), H5P_DEFAULT,
-                                          properties.get(), H5P_DEFAULT));
-    hdf5::write_dtype(dataset.get(), dtype);
-
-    constexpr std::int64_t elements_at_once = std::int64_t(1) << 18;
-    const std::int64_t rows_at_once = std::clamp(elements_at_once / cols, std::int64_t(1), rows);
-    std::vector<float> values;
-    std::vector<std::byte> bits;
-    const std::string where = recording.name() + " input " + info.name;
-    for (std::int64_t row = 0, head = 0, batch = 0; batch < problem.batch;) {
-        const std::int64_t count = std::min(rows_at_once, rows - row);
-        values.resize(static_cast<std::size_t>(count * cols));
-        bits.resize(values.size() * static_cast<std::size_t>(dtype_info(dtype).bytes));
-        recording.read_input(info.input, batch, head, row, count, values);
-        encode_exactly(dtype, values, bits, where);
-        const hsize_t start[4] = {static_cast<hsize_t>(batch), static_cast<hsize_t>(head),
-                                  static_cast<hsize_t>(row), 0};
-        const hsize_t block[4] = {1, 1, static_cast<hsize_t>(count), static_cast<hsize_t>(cols)};
-        const Id memory = checked(H5Screate_simple(4, block, nullptr));
-        check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start, nullptr, block, nullptr));
-        // The same type on both sides: HDF5 moves the bits and converts nothing.
-        check(H5Dwrite(dataset.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, bits.data()));
-        file.check_written();
-        row += count;
-        if (row == rows) row = 0, ++head;
-        if (head == problem.*info.heads) head = 0, ++batch;
-    }
-}
-
 void write_contents(const OutputFile& file, const Recording& recording) {
     hdf5::write_format(file.id.get(), recording.provenance());
     {
@@ -210,9 +152,7 @@ void write_contents(const OutputFile& file, const Recording& recording) {
     for (const char* path : {layout::path::inputs, layout::path::tiles, layout::path::outputs}) {
         hdf5::create_group(file.id.get(), path);
     }
-    if (recording.has_inputs()) {
-        for (const layout::InputInfo& info : layout::all_inputs()) write_input(file, recording, info);
-    }
+    hdf5::write_inputs(file, recording);
     hdf5::CaptureCounts counts;
     for (const StageInfo& info : all_stages()) {
         counts[static_cast<std::size_t>(info.stage)] = write_stage(file, recording, info);
@@ -226,6 +166,8 @@ void write_contents(const OutputFile& file, const Recording& recording) {
 
 void write_recording(const std::string& path, const Recording& recording) {
     validate(recording.problem(), recording.name());
+    validate(recording.units(), recording.name());
+    validate(recording.side_inputs(), recording.problem(), recording.name());
     TemporaryFile temporary(path);
     std::string failure;
     int error = 0;

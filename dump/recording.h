@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "dump/error.h"
 #include "dump/schema.h"
 #include "dump/selection.h"
+#include "dump/side_inputs.h"
 
 namespace tilescope {
 
@@ -51,6 +53,18 @@ struct CaptureSummary {
 
 enum class Input : std::uint8_t { q, k, v };
 
+/// Outputs of another implementation on the same inputs.
+struct ReferenceInfo {
+    std::string name;
+    bool has_o = false;
+    bool has_lse = false;
+    Dtype dtype_o = Dtype::f32;  ///< type in which it stored o
+    LogBase lse_log_base = LogBase::e;
+
+    bool has(Stage stage) const { return (stage == Stage::o && has_o) || (stage == Stage::lse && has_lse); }
+    bool operator==(const ReferenceInfo&) const = default;
+};
+
 /// What one run of a kernel left behind, wherever it is kept: in memory or in a file.
 /// The const functions may be called from several threads.
 class Recording {
@@ -75,10 +89,26 @@ class Recording {
     virtual bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const = 0;
 
     virtual bool has_inputs() const = 0;
-    /// Reads rows [row, row + count) of one head, row-major, as the exact float32 values; `head` counts KV
-    /// heads for k and v. Errors: Error for a damaged file.
+    /// Reads rows [row, row + count) of one head, row-major, as the exact float32 values without descales;
+    /// `head` counts KV heads for k and v. Rows count within the batch entry, wherever they lie: padded,
+    /// packed one entry after the other, or in pages. Errors: Error for a damaged file.
     virtual void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
                             std::int64_t count, std::span<float> out) const = 0;
+
+    virtual const SideInputs& side_inputs() const = 0;
+    virtual bool has_bias() const = 0;
+    /// Reads the bias of keys [first_key, first_key + out.size()) for q row `row`, in natural units.
+    virtual void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
+                           std::span<float> out) const = 0;
+
+    virtual std::span<const ReferenceInfo> references() const { return {}; }
+    /// Reads rows [row, row + count) of output `stage`, o or lse, of one head of a reference, as the exact
+    /// float32 values. Errors: Error for what the reference does not have, and for a damaged file.
+    virtual void read_reference(std::size_t /*index*/, Stage /*stage*/, std::int64_t /*batch*/,
+                                std::int64_t /*head*/, std::int64_t /*row*/, std::int64_t /*count*/,
+                                std::span<float> /*out*/) const {
+        throw Error("holds no references", name(), "ask only for those of references()");
+    }
 
  protected:
     Recording(Recording&&) = default;

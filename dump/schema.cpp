@@ -39,7 +39,7 @@ std::int64_t block_of(const Problem& problem, Stage stage, Axis axis) {
         case Axis::feature:
             return features(problem, stage);
         case Axis::unit:
-            return 1;
+            return stage == Stage::l ? problem.l_lanes : 1;
     }
     return 0;
 }
@@ -109,8 +109,13 @@ DatasetShape dataset_shape(const Problem& problem, Stage stage) {
         case Stage::s:
         case Stage::p:
             return {{b, h, problem.seqlen_q, problem.seqlen_kv}, {1, 1, bm, bn}};
-        case Stage::m:
         case Stage::l:
+            if (problem.l_lanes > 1) {
+                return {{b, h, problem.kv_tiles(), problem.seqlen_q, problem.l_lanes},
+                        {1, 1, 1, bm, problem.l_lanes}};
+            }
+            [[fallthrough]];
+        case Stage::m:
             return {{b, h, problem.kv_tiles(), problem.seqlen_q}, {1, 1, 1, bm}};
         case Stage::acc:
             return {{b, h, problem.kv_tiles(), problem.seqlen_q, feature}, {1, 1, 1, bm, feature}};
@@ -120,7 +125,7 @@ DatasetShape dataset_shape(const Problem& problem, Stage stage) {
     return {};
 }
 
-std::vector<std::int64_t> chunk_index(Stage stage, const TileId& tile) {
+std::vector<std::int64_t> chunk_index(const Problem& problem, Stage stage, const TileId& tile) {
     switch (stage) {
         case Stage::q:
         case Stage::o:
@@ -131,8 +136,10 @@ std::vector<std::int64_t> chunk_index(Stage stage, const TileId& tile) {
         case Stage::s:
         case Stage::p:
             return {tile.batch, tile.head, tile.q_block, tile.kv_tile};
-        case Stage::m:
         case Stage::l:
+            if (problem.l_lanes > 1) return {tile.batch, tile.head, tile.kv_tile, tile.q_block, 0};
+            [[fallthrough]];
+        case Stage::m:
             return {tile.batch, tile.head, tile.kv_tile, tile.q_block};
         case Stage::acc:
             return {tile.batch, tile.head, tile.kv_tile, tile.q_block, 0};
@@ -163,9 +170,17 @@ TileId tile_at(const Problem& problem, Stage stage, std::int64_t index) {
 void validate(const Problem& problem, const std::string& where) {
     const std::string what_to_do = "record it again with a valid problem";
     const std::pair<const char*, std::int64_t> sizes[] = {
-        {"batch", problem.batch},           {"heads", problem.heads},         {"heads_kv", problem.heads_kv},
-        {"seqlen_q", problem.seqlen_q},     {"seqlen_kv", problem.seqlen_kv}, {"head_dim", problem.head_dim},
-        {"head_dim_v", problem.head_dim_v}, {"block_m", problem.block_m},     {"block_n", problem.block_n},
+        {"batch", problem.batch},
+        {"heads", problem.heads},
+        {"heads_kv", problem.heads_kv},
+        {"seqlen_q", problem.seqlen_q},
+        {"seqlen_kv", problem.seqlen_kv},
+        {"head_dim", problem.head_dim},
+        {"head_dim_v", problem.head_dim_v},
+        {"block_m", problem.block_m},
+        {"block_n", problem.block_n},
+        {"l_lanes", problem.l_lanes},
+        {"l_lane_columns", problem.l_lane_columns},
     };
     for (const auto& [name, size] : sizes) {
         if (size < 1 || size > std::numeric_limits<std::int32_t>::max()) {
@@ -180,6 +195,21 @@ void validate(const Problem& problem, const std::string& where) {
             throw Error(std::string(name) + " is " + std::to_string(window) + ", below -1 (no limit)", where,
                         what_to_do);
         }
+    }
+    if (problem.kv_tiles_per_split < 0) {
+        throw Error(
+            "kv_tiles_per_split is " + std::to_string(problem.kv_tiles_per_split) + ", below 0 (no split)",
+            where, what_to_do);
+    }
+    if (problem.l_lanes > problem.block_n) {
+        throw Error("l_lanes (" + std::to_string(problem.l_lanes) + ") is larger than block_n (" +
+                        std::to_string(problem.block_n) + ")",
+                    where, what_to_do);
+    }
+    if (problem.dtype_acc != Dtype::f32 && problem.dtype_acc != Dtype::f16) {
+        throw Error(
+            "dtype_acc is " + std::string(dtype_info(problem.dtype_acc).name) + ", neither f32 nor f16",
+            where, what_to_do);
     }
     if (problem.heads % problem.heads_kv != 0) {
         throw Error("heads (" + std::to_string(problem.heads) + ") is not a multiple of heads_kv (" +
@@ -204,6 +234,24 @@ void validate(const Problem& problem, const std::string& where) {
         throw Error(
             "the sizes ask for " + text_of(tiles) + " tiles of up to " + text_of(tile_elements) + " elements",
             where, what_to_do);
+    }
+}
+
+void validate(const Units& units, const std::string& where) {
+    const char* const what_to_do = "record it again with valid units";
+    const std::pair<const char*, double> bounds[] = {{"stale_threshold of m", units.m_stale_threshold},
+                                                     {"exp_error of p", units.p_exp_error}};
+    for (const auto& [name, bound] : bounds) {
+        if (bound >= 0 && std::isfinite(bound)) continue;
+        throw Error(std::string(name) + " is " + text_of(bound) + ", neither 0 nor a finite positive number",
+                    where, what_to_do);
+    }
+    const std::pair<const char*, double> scales[] = {
+        {"scale of p", units.p_scale}, {"scale of l", units.l_scale}, {"scale of acc", units.acc_scale}};
+    for (const auto& [name, scale] : scales) {
+        if (scale > 0 && std::isfinite(scale)) continue;
+        throw Error(std::string(name) + " is " + text_of(scale) + ", not a finite positive number", where,
+                    what_to_do);
     }
 }
 

@@ -19,6 +19,22 @@ bool is_unwritten(float value);
 
 enum class Mask : std::uint8_t { none, causal };
 enum class CausalAlignment : std::uint8_t { top_left, bottom_right };
+enum class WindowBounds : std::uint8_t { inclusive, exclusive };
+
+/// Bias that grows with the distance to the diagonal, times the head's slope. The diagonal of q row i is key
+/// i, or i + seqlen_kv - seqlen_q, as causal_alignment says.
+enum class Alibi : std::uint8_t {
+    none,
+    linear,   ///< + slope (key - diagonal)
+    distance  ///< - slope |key - diagonal|
+};
+
+/// A score per head that takes part in the softmax and has no value.
+enum class AttentionSink : std::uint8_t {
+    none,
+    first,  ///< the running state starts with it: m = sink, l = 1
+    last    ///< it joins l when o and lse are computed; m and l as dumped are without it
+};
 
 /// One attention call: shapes, mask and dtypes. Sizes are in elements.
 struct Problem {
@@ -34,20 +50,28 @@ struct Problem {
     double sm_scale = 1.0;  ///< exactly the number the kernel multiplied with
     Mask mask = Mask::none;
     CausalAlignment causal_alignment = CausalAlignment::bottom_right;
-    std::int64_t window_left = -1;   ///< keys visible to the left, -1 for no limit
+    std::int64_t window_left = -1;   ///< keys visible to the left of the diagonal, -1 for no limit
     std::int64_t window_right = -1;  ///< keys visible to the right, -1 for no limit
-    double logits_soft_cap = 0.0;    ///< 0 for none
+    WindowBounds window_bounds = WindowBounds::inclusive;  ///< exclusive: a window of n shows n - 1 keys
+    double logits_soft_cap = 0.0;                          ///< c of c tanh(s / c); 0 for none
+    Alibi alibi = Alibi::none;
+    AttentionSink sink = AttentionSink::none;
+    std::int64_t kv_tiles_per_split = 0;  ///< the running state starts anew at every multiple; 0: never
+    std::int64_t l_lanes = 1;             ///< partial row sums that l holds side by side, one a lane
+    std::int64_t l_lane_columns = 1;      ///< a lane adds up so many columns next to each other, then skips
     Dtype dtype_q = Dtype::f16;
     Dtype dtype_k = Dtype::f16;
     Dtype dtype_v = Dtype::f16;
     Dtype dtype_p = Dtype::f32;    ///< operand type of P in the PV product
-    Dtype dtype_acc = Dtype::f32;  ///< accumulator of both products
+    Dtype dtype_acc = Dtype::f32;  ///< in which acc is kept from tile to tile: f32 or f16
     Dtype dtype_o = Dtype::f16;
 
     std::int64_t q_blocks() const { return (seqlen_q + block_m - 1) / block_m; }
     std::int64_t kv_tiles() const { return (seqlen_kv + block_n - 1) / block_n; }
     /// The KV head that query head `head` reads.
     std::int64_t head_kv(std::int64_t head) const { return head / (heads / heads_kv); }
+    /// The lane whose partial sum takes column `key_in_tile` of P.
+    std::int64_t l_lane(std::int64_t key_in_tile) const { return key_in_tile / l_lane_columns % l_lanes; }
 
     bool operator==(const Problem&) const = default;
 };
@@ -57,26 +81,60 @@ enum class KvOrder : std::uint8_t { forward, reverse };
 
 /// How a product is accumulated; decides its error bound.
 enum class Accumulation : std::uint8_t {
-    fma_f32,         ///< one fused multiply-add a term, rounded to nearest
-    tensor_core_f32  ///< tensor cores: exact products, aligned and truncated sums
+    fma_f32,           ///< one fused multiply-add a term, rounded to nearest
+    fma_f16,           ///< the same in float16
+    tensor_core_f32,   ///< tensor cores: exact products of 16-bit operands, aligned and truncated sums
+    tensor_core_f16,   ///< tensor cores that keep the sum in float16
+    tensor_core_tf32,  ///< tensor cores that round float32 operands to 11 bits
+    tensor_core_fp8    ///< tensor cores of sm_89 and sm_90 on fp8 operands: sums of 14 bits
 };
 
 /// The exponential the kernel calls; decides its error bound.
 enum class ExpFunction : std::uint8_t { expf, fast_expf, exp2f, ex2_approx };
 
+/// The hyperbolic tangent of the soft cap.
+enum class TanhFunction : std::uint8_t { tanhf, tanh_approx };
+
+/// What o and lse hold in a row that sees no key.
+enum class EmptyRow : std::uint8_t { zero, minus_infinity, plus_infinity, nan };
+
 /// What the dumped stages contain: declared, never guessed. Defaults: a kernel that dumps textbook values.
+/// In order of computation a score is the product of the dequantised operands, scaled, capped, biased,
+/// masked.
 struct Units {
-    bool s_scaled = true;  ///< sm_scale is applied
+    bool q_dequantised = true;  ///< descale_q is in the staged q
+    bool k_dequantised = true;
+    bool v_dequantised = true;
+    Dtype q_cast =
+        Dtype::f32;  ///< type that the dequantised q was rounded to; f32 where there is no descale_q
+    Dtype k_cast = Dtype::f32;
+    Dtype v_cast = Dtype::f32;
+    /// The last multiplication before the softmax is done: by logits_soft_cap where s is capped, otherwise by
+    /// sm_scale and the descales that the staged q and k are without. Without it s (with its bias) is divided
+    /// by that number.
+    bool s_scaled = true;
+    bool s_capped = true;  ///< logits_soft_cap is applied
+    TanhFunction s_tanh = TanhFunction::tanhf;
+    bool s_biased = true;  ///< ALiBi and bias are added
     bool s_masked = true;  ///< masked cells hold -inf
     LogBase s_log_base = LogBase::e;
     Accumulation s_accumulation = Accumulation::fma_f32;
-    bool m_scaled = true;
+    bool m_scaled = true;  ///< as s_scaled, of the score after its cap and bias
     LogBase m_log_base = LogBase::e;
+    double m_stale_threshold = 0;  ///< how far m may stay behind the running maximum; natural units
     ExpFunction p_exp = ExpFunction::expf;
+    double p_exp_error = 0;      ///< relative error of an exponential of the kernel's own; 0: as p_exp has
     Dtype p_cast = Dtype::f32;   ///< type the dumped P was rounded to; f32: dumped before any cast
+    double p_scale = 1;          ///< number that P is multiplied with before its cast
     bool l_sums_cast_p = false;  ///< l adds P after its cast to dtype_p
+    double l_scale = 1;          ///< number that l contains: p_scale where it adds scaled P
     Accumulation acc_accumulation = Accumulation::fma_f32;
+    double acc_scale = 1;         ///< number that acc contains: p_scale where it adds products of scaled P
+    bool acc_dequantised = true;  ///< descale_v is in acc; without it o is multiplied with it
+    EmptyRow o_empty_row = EmptyRow::zero;
     LogBase lse_log_base = LogBase::e;
+    EmptyRow lse_empty_row = EmptyRow::minus_infinity;
+    bool lse_includes_sink = true;
     KvOrder kv_order = KvOrder::forward;
 
     bool operator==(const Units&) const = default;
@@ -128,14 +186,19 @@ struct DatasetShape {
 DatasetShape dataset_shape(const Problem& problem, Stage stage);
 
 /// Index of the tile's chunk along each dimension of its dataset.
-std::vector<std::int64_t> chunk_index(Stage stage, const TileId& tile);
+std::vector<std::int64_t> chunk_index(const Problem& problem, Stage stage, const TileId& tile);
 
 /// Every tile that the stage can have, in order (batch, head, q_block, kv_tile).
 std::int64_t tile_count(const Problem& problem, Stage stage);
 TileId tile_at(const Problem& problem, Stage stage, std::int64_t index);
 
 /// Throws Error(where) unless every size is positive, heads is a multiple of heads_kv, sm_scale is finite and
-/// positive, logits_soft_cap is finite and not negative, no window is below -1, and no size exceeds 2^31 - 1.
+/// positive, logits_soft_cap is finite and not negative, no window is below -1, kv_tiles_per_split is not
+/// negative, and no size exceeds 2^31 - 1.
 void validate(const Problem& problem, const std::string& where);
+
+/// Throws Error(where) unless every number is finite, no threshold or error is negative and every scale is
+/// positive.
+void validate(const Units& units, const std::string& where);
 
 }  // namespace tilescope

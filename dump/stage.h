@@ -18,7 +18,7 @@ enum class Axis : std::uint8_t {
     query,    ///< rows of the query block: block_m of them, cut at seqlen_q
     key,      ///< keys of the KV tile: block_n of them, cut at seqlen_kv
     feature,  ///< head_dim or head_dim_v
-    unit      ///< one element: a column of a row statistic
+    unit      ///< a row statistic: one element, or one a lane
 };
 
 }  // namespace tilescope

@@ -1,48 +1,103 @@
 #include "oracle/budget.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 namespace tilescope {
 
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double ulp_f32 = 2 * u_f32;
+
+/// Every term of a block and the sum before it lose less than one unit of the last bit kept of a magnitude
+/// that is at most twice the largest partial sum; then the sum is truncated to float32. Spread over the
+/// terms.
+AccumulationBound truncated_blocks(int terms, int bits) {
+    const double of_terms = (terms + 1) * 2 * std::exp2(-bits);
+    return {.per_partial_sum = (of_terms + ulp_f32) / terms, .underflow = flush_to_zero};
+}
+
+}  // namespace
+
+TensorCore tensor_core(std::string_view compute_capability) {
+    if (compute_capability.starts_with("9.")) return {16, 25, 16, 13};
+    if (compute_capability.starts_with("8.")) return {8, 24, 8, 13};
+    return {};
+}
+
+RoundingModel rounding_model(double confidence, const std::array<double, stage_count>& elements,
+                             const TensorCore& tensor_core) {
+    const auto stages = double(std::ranges::count_if(elements, [](double count) { return count > 0; }));
+    RoundingModel model{.tensor_core = tensor_core};
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+        const double failure = (1 - confidence) / (std::max(stages, 1.0) * std::max(elements[i], 1.0));
+        model.lambda[i] = std::sqrt(2 * std::log(2 / failure));
+    }
+    return model;
+}
+
 double gamma(double roundings, double u) {
     const double nu = roundings * u;
-    return nu < 1 ? nu / (1 - nu) : std::numeric_limits<double>::infinity();
+    return nu < 1 ? nu / (1 - nu) : infinity;
 }
 
-double dot_product_bound(double length, Accumulation accumulation) {
+AccumulationBound accumulation_bound(const RoundingModel& model, Stage stage, Accumulation accumulation) {
+    // Partial sums are computed ones: off by a relative n u themselves, which 2^-10 covers up to n = 2^14.
+    constexpr double computed = 1 + 0x1p-10;
+    const auto rounded = [&](double u, double underflow) {
+        return AccumulationBound{.per_partial_sum = u * computed,
+                                 .per_root_squares = model.lambda_of(stage) * u * computed,
+                                 .underflow = underflow};
+    };
+    const TensorCore& core = model.tensor_core;
     switch (accumulation) {
         case Accumulation::fma_f32:
-            return gamma(length, u_f32);
+            return rounded(u_f32, flush_to_zero);
+        case Accumulation::fma_f16:
+            return rounded(unit_roundoff(Dtype::f16), half_quantum(Dtype::f16));
         case Accumulation::tensor_core_f32:
-            return gamma(length + std::ceil(length / 4), 2 * u_f32);
+            return truncated_blocks(core.terms, core.bits);
+        case Accumulation::tensor_core_f16: {
+            AccumulationBound bound = rounded(unit_roundoff(Dtype::f16), half_quantum(Dtype::f16));
+            bound.per_partial_sum += truncated_blocks(core.terms, core.bits).per_partial_sum;
+            bound.per_root_squares = 0;
+            return bound;
+        }
+        case Accumulation::tensor_core_tf32: {
+            // Blocks of 32-bit operands hold half as many terms.
+            AccumulationBound bound = truncated_blocks(core.terms / 2, core.bits);
+            // Hardware may cut the operands off rather than round them.
+            bound.operand = gamma(2, 0x1p-10);
+            return bound;
+        }
+        case Accumulation::tensor_core_fp8:
+            return truncated_blocks(core.fp8_terms, core.fp8_bits);
     }
-    return std::numeric_limits<double>::infinity();
+    return {.per_partial_sum = infinity};
 }
 
-double exp_function_bound(ExpFunction function, double argument) {
-    constexpr double ulp = 0x1p-23;
-    switch (function) {
+ExpFunctionBound exp_function_bound(const Units& units) {
+    if (units.p_exp_error > 0) return {units.p_exp_error, 0};
+    switch (units.p_exp) {
         case ExpFunction::expf:
         case ExpFunction::exp2f:
         case ExpFunction::ex2_approx:
-            return 2 * ulp;
+            return {2 * ulp_f32, 0};
         case ExpFunction::fast_expf:
-            return (2 + std::floor(1.173 * std::abs(argument))) * ulp;
+            return {2 * ulp_f32, 1.173 * ulp_f32};
     }
-    return std::numeric_limits<double>::infinity();
+    return {infinity, 0};
 }
 
-double exp_argument_bound(ExpFunction function, double s, double m) {
-    switch (function) {
-        case ExpFunction::expf:
-        case ExpFunction::fast_expf:
-            return u_f32 * (std::abs(s - m) + std::abs(s) + std::abs(m));
-        case ExpFunction::exp2f:
-        case ExpFunction::ex2_approx:
-            return u_f32 * std::abs(s - m) + gamma(3, u_f32) * (std::abs(s) + std::abs(m));
-    }
-    return std::numeric_limits<double>::infinity();
+ExpArgumentBound exp_argument_bound(ExpFunction function) {
+    const bool base_two = function == ExpFunction::exp2f || function == ExpFunction::ex2_approx;
+    return {u_f32, base_two ? gamma(3, u_f32) : u_f32};
+}
+
+double tanh_function_bound(TanhFunction function) {
+    return function == TanhFunction::tanhf ? 2 * ulp_f32 : 0x1p-11;
 }
 
 double log_function_bound(double log_value) {

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <array>
+#include <string_view>
+
 #include "dump/schema.h"
 
 namespace tilescope {
 
-// Bounds of rounding errors. u = 2^-24 is the unit roundoff of float32.
+// Bounds of rounding errors; oracle/ERROR_BUDGET.md derives them. u = 2^-24 is the unit roundoff of float32.
 
 /// Unit roundoff of float32.
 inline constexpr double u_f32 = 0x1p-24;
@@ -12,34 +15,89 @@ inline constexpr double u_f32 = 0x1p-24;
 /// What the oracle's own float64 arithmetic may be off by, relative to the value.
 inline constexpr double u_oracle = 0x1p-48;
 
+/// Largest float32 result that may be flushed to zero, and so the absolute error near zero.
+inline constexpr double flush_to_zero = 0x1p-126;
+
+/// What a tensor core does with a block of terms: it aligns them and the running sum to the largest, keeps so
+/// many bits after its leading one, cuts off the rest, adds exactly, and truncates the sum to float32.
+struct TensorCore {
+    int terms = 4;      ///< of a block; the fewer, the more truncations
+    int bits = 23;      ///< kept of 16-bit operands
+    int fp8_terms = 4;  ///< the same for fp8 operands
+    int fp8_bits = 13;
+};
+
+/// Of a device of that compute capability, for example "9.0"; the coarsest known for any other. Source:
+/// Khattak and Mikaitis, Accurate models of NVIDIA tensor cores, arXiv:2512.07004, 2025.
+TensorCore tensor_core(std::string_view compute_capability);
+
+/// How roundings to nearest add up. With a lambda the bound of a sum of roundings is lambda times the root of
+/// the sum of their squares, where that is less than their sum: it holds with probability 1 - 2 exp(-lambda^2
+/// / 2) where the roundings are independent and of mean zero. Source: Higham and Mary, A new approach to
+/// probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019, theorem 2.4, by Hoeffding's
+/// inequality.
+struct RoundingModel {
+    std::array<double, stage_count> lambda{};  ///< of each stage; 0: the sum of the roundings
+    TensorCore tensor_core;
+
+    double lambda_of(Stage stage) const { return lambda[static_cast<std::size_t>(stage)]; }
+};
+
+/// The model whose bounds hold for all elements of a recording together with probability `confidence`.
+/// `elements` counts those of each stage; the stages share what is left of certainty equally.
+RoundingModel rounding_model(double confidence, const std::array<double, stage_count>& elements,
+                             const TensorCore& tensor_core);
+
+/// Probability that every bound that is not certain holds.
+inline constexpr double default_confidence = 1 - 1e-6;
+
 /// Relative bound of `roundings` successive roundings of unit roundoff u: n u / (1 - n u); infinity where n u
 /// >= 1. Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, lemma 3.1.
 double gamma(double roundings, double u);
 
-/// Bound of |computed - exact| / sum |a_i b_i| for a sum of `length` exact products.
-/// fma_f32: one rounding a term (Higham, section 3.1).
-/// tensor_core_f32: products are exact; sums are aligned to the largest term and truncated, so each term and
-/// each addition of a group loses at most 2u of the largest partial sum. Groups have at least four terms.
-/// Source: Fasi, Higham, Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer
-/// Science 7, 2021.
-double dot_product_bound(double length, Accumulation accumulation);
+/// How a product of matrices rounds, for an error of at most
+/// per_partial_sum * sum |s_i| over its partial sums s_i, operand * sum |a_i b_i| and absolute.
+struct AccumulationBound {
+    double per_partial_sum = 0;  ///< certain
+    double per_root_squares =
+        0;                 ///< times sqrt(sum s_i^2), in place of per_partial_sum where smaller; 0: none
+    double operand = 0;    ///< roundings of the operands
+    double underflow = 0;  ///< absolute, for each term
+};
 
-/// Relative bound of the exponential itself, for a non-positive argument of magnitude `argument` (natural
-/// units). Source: CUDA C++ Programming Guide, mathematical functions: expf 2 ulp, exp2f 2 ulp,
-/// __expf 2 + floor(1.173 |x|) ulp, ex2.approx 2 ulp. An ulp is at most 2^-23 of the value.
-double exp_function_bound(ExpFunction function, double argument);
+/// fma: one rounding to nearest a term (Higham, section 3.1).
+/// Tensor cores multiply exactly and truncate once a term and once a block, as TensorCore says; a term is at
+/// most twice the largest partial sum. float16 sums are rounded once more. Sources: Fasi, Higham, Mikaitis
+/// and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021; DeepSeek-V3
+/// technical report, arXiv:2412.19437, section 3.3.2, for fp8.
+AccumulationBound accumulation_bound(const RoundingModel& model, Stage stage, Accumulation accumulation);
 
-/// Bound of the rounding error of the exponential's argument s - m, in natural units. The subtraction, and on
-/// either side what the factor costs that a kernel or its compiler may fuse into it: one rounding for a
-/// product with sm_scale; base two: three, for log2(e), its product with sm_scale, and the product with that.
-double exp_argument_bound(ExpFunction function, double s, double m);
+/// Relative bound of the exponential itself: constant + per_argument * |argument|, argument in natural units.
+/// Source: CUDA C++ Programming Guide, mathematical functions: expf 2 ulp, exp2f 2 ulp, __expf 2 + 1.173 |x|
+/// ulp, ex2.approx 2 ulp. An ulp is at most 2^-23 of the value.
+struct ExpFunctionBound {
+    double constant = 0;
+    double per_argument = 0;
+};
+ExpFunctionBound exp_function_bound(const Units& units);
+
+/// Rounding error of the exponential's argument s - m, in natural units: difference * |s - m| for the
+/// subtraction, and terms * (|s| + |m|) for what a kernel or its compiler may fuse into it on either side:
+/// one rounding for a product with sm_scale; base two: three, for log2(e), its product with sm_scale, and the
+/// product with that.
+struct ExpArgumentBound {
+    double difference = 0;
+    double terms = 0;
+};
+ExpArgumentBound exp_argument_bound(ExpFunction function);
+
+/// Relative bound of the hyperbolic tangent. Source: CUDA C++ Programming Guide: tanhf 2 ulp; PTX ISA:
+/// tanh.approx.f32 2^-11.
+double tanh_function_bound(TanhFunction function);
 
 /// Absolute bound of the logarithm of a row sum, given its value. Source: CUDA C++ Programming Guide: logf 1
 /// ulp; __logf 3 ulp, and 2^-21.41 where its argument is between 1/2 and 2; __log2f less.
 double log_function_bound(double log_value);
-
-/// Largest float32 result that may be flushed to zero, and so the absolute error near zero.
-inline constexpr double flush_to_zero = 0x1p-126;
 
 /// Absolute bound of rounding `magnitude` to `dtype`; 0 for float32, which the stages are computed in.
 double cast_bound(Dtype dtype, double magnitude);

@@ -16,4 +16,11 @@ struct Estimate {
     Matrix error;
 };
 
+/// In order: Eigen's own sum depends on where the row lies in memory.
+inline double sum_of_row(const Matrix& matrix, Eigen::Index row) {
+    double sum = 0;
+    for (Eigen::Index col = 0; col < matrix.cols(); ++col) sum += matrix(row, col);
+    return sum;
+}
+
 }  // namespace tilescope

@@ -8,7 +8,9 @@
 #include <limits>
 
 #include "dump/error.h"
+#include "oracle/head_call.h"
 #include "oracle/q_block.h"
+#include "oracle/references.h"
 
 namespace tilescope {
 
@@ -21,14 +23,7 @@ namespace {
 
 void require_judgeable(const Recording& recording) {
     if (!recording.has_inputs()) cannot_judge(recording, "/inputs is missing", "record q, k and v as well");
-    if (recording.problem().logits_soft_cap != 0) {
-        cannot_judge(recording, "logits_soft_cap is set, which the oracle does not compute",
-                     "record a run without it");
-    }
-    if (recording.problem().dtype_acc != Dtype::f32) {
-        cannot_judge(recording, "dtype_acc is not f32, and the oracle knows no other bounds of products",
-                     "judge it with a recording whose products accumulate in float32");
-    }
+    require_known_semantics(recording);
     for (const StageInfo& info : all_stages()) {
         const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
         if (capture.dropped.empty() && capture.elements_dropped == 0) continue;
@@ -44,13 +39,30 @@ bool comparable(Stage stage, const Units& a, const Units& b) {
     return a.kv_order == b.kv_order || stage < Stage::m || stage > Stage::acc;
 }
 
+/// Elements of each stage that may be compared: all of a captured stage, whether its tiles are there or not.
+std::array<double, stage_count> elements_of(const Plan& plan) {
+    std::array<double, stage_count> elements{};
+    for (const StageInfo& info : all_stages()) {
+        if (!plan.has(info.stage)) continue;
+        elements[static_cast<std::size_t>(info.stage)] =
+            double(tile_count(plan.problem(), info.stage)) *
+            double(tile_shape(plan.problem(), info.stage).elements());
+    }
+    return elements;
+}
+
+TensorCore tensor_core_of(const Recording& recording) {
+    return tensor_core(recording.provenance().compute_capability);
+}
+
 Plan make_plan(const Recording& recording, const Recording* other, const JudgeOptions& options,
                HeadInputCache& inputs) {
     Plan plan{.recording = recording,
               .other = other,
               .compare = options.compare,
               .inputs = inputs,
-              .observe = options.observe};
+              .observe = options.observe,
+              .rounding = {}};
     int stages = 0;
     for (const StageInfo& info : all_stages()) {
         const bool captured =
@@ -66,9 +78,28 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
         cannot_judge(recording, "no tile was captured", "check the selection and that the kernel has hooks");
     // A running statistic comes before itself: its value after tile t is computed from the one after tile t
     // - 1.
+    plan.rounding = rounding_model(options.confidence, elements_of(plan), tensor_core_of(recording));
     const bool running = plan.has(Stage::m) || plan.has(Stage::l) || plan.has(Stage::acc);
-    plan.end_to_end = stages > 1 || running;
+    plan.end_to_end = other == nullptr && (stages > 1 || running);
+    plan.drift = other == nullptr && running;
     return plan;
+}
+
+std::int64_t divergences_in(const Partial& partial) {
+    std::int64_t count = 0;
+    for (const StageTally& tally : partial.stages) count += tally.outside;
+    return count;
+}
+
+void judge_q_block(const Plan& plan, const TileId& id, Partial& partial) {
+    const std::int64_t before = divergences_in(partial);
+    QBlockJudge(plan, id.batch, id.head, id.q_block, QBlockJudge::Pass::divergences, partial).run();
+    if (!plan.end_to_end || divergences_in(partial) == before) return;
+    Partial again;
+    again.drift.resize(partial.drift.size());
+    QBlockJudge(plan, id.batch, id.head, id.q_block, QBlockJudge::Pass::inherited, again).run();
+    for (std::size_t i = 0; i < partial.stages.size(); ++i)
+        partial.stages[i].inherited += again.stages[i].inherited;
 }
 
 /// Query blocks in parallel. Tallies of threads merge into the same whole in any order.
@@ -92,8 +123,10 @@ Partial judge_q_blocks(const Plan& plan, const JudgeOptions& options) {
             try {
                 const TileId id = tile_at(problem, Stage::o, i);
                 if (options.only_head && *options.only_head != std::pair{id.batch, id.head}) continue;
+                const Problem entry = problem_of(problem, plan.recording.side_inputs(), id.batch);
+                if (id.q_block >= entry.q_blocks()) continue;
                 inputs_in_use = plan.inputs.get(id.batch, problem.head_kv(id.head));
-                QBlockJudge(plan, id.batch, id.head, id.q_block, mine).run();
+                judge_q_block(plan, id, mine);
                 for (StageTally& tally : mine.stages) compact_bad_rows(tally);
                 if (options.progress) options.progress(++done, total);
             } catch (...) {
@@ -188,9 +221,9 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     for (std::size_t i = 0; i < report.stages.size(); ++i) {
         report.stages[i] = {plan.captured[i], std::move(found.stages[i])};
     }
-    const bool has_drift =
-        other == nullptr && (plan.has(Stage::m) || plan.has(Stage::l) || plan.has(Stage::acc));
-    if (has_drift) report.drift = std::move(found.drift);
+    if (plan.drift) report.drift = std::move(found.drift);
+    if (other == nullptr && !options.only_head)
+        report.references = judge_references(recording, options.confidence, options.threads);
     if (other == nullptr) count_conflicts(recording, report);
     add_warnings(recording, report);
     if (other != nullptr && recording.units().kv_order != other->units().kv_order) {
@@ -213,8 +246,11 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
 }
 
 void require_same_inputs(const Recording& a, const Recording& b) {
-    const Problem& problem = a.problem();
-    for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
+    if (a.side_inputs() != b.side_inputs())
+        cannot_judge(b, "/inputs differs from " + a.name() + " in lengths, slopes, sinks or descales",
+                     "record both from the same inputs");
+    for (std::int64_t batch = 0; batch < a.problem().batch; ++batch) {
+        const Problem problem = problem_of(a.problem(), a.side_inputs(), batch);
         const auto require_same = [&](Input input, const char* name, std::int64_t head, std::int64_t rows) {
             const Matrix mine = load_input(a, input, batch, head, 0, rows);
             const Matrix theirs = load_input(b, input, batch, head, 0, rows);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dump/recording.h"
+#include "oracle/budget.h"
 #include "oracle/report.h"
 #include "oracle/tally.h"
 
@@ -13,7 +14,9 @@ namespace tilescope {
 
 struct JudgeOptions {
     CompareOptions compare;
-    int threads = 0;  ///< 0: as many as there are cores
+    double confidence =
+        default_confidence;  ///< that no budget fails a healthy kernel anywhere in the recording
+    int threads = 0;         ///< 0: as many as there are cores
     /// Called from any thread with how many query blocks of how many are done.
     std::function<void(std::int64_t done, std::int64_t total)> progress;
     /// Called from any thread with each captured tile and what it should hold, in the dump's units.

@@ -73,12 +73,13 @@ struct Placement {
 
 Placement place_tile(const Problem& problem, Stage stage, const TileId& tile) {
     const DatasetShape shape = dataset_shape(problem, stage);
-    const std::vector<std::int64_t> index = chunk_index(stage, tile);
+    const std::vector<std::int64_t> index = chunk_index(problem, stage, tile);
     Placement place;
     for (std::size_t axis = 2; axis < shape.dims.size(); ++axis) {
         place.first = place.first * shape.dims[axis] + index[axis] * shape.chunk[axis];
     }
-    place.row_stride = stage_info(stage).col_axis == Axis::unit ? 1 : shape.dims.back();
+    const bool is_column = stage_info(stage).col_axis == Axis::unit && tile_shape(problem, stage).cols == 1;
+    place.row_stride = is_column ? 1 : shape.dims.back();
     return place;
 }
 

@@ -15,11 +15,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 constexpr std::array kv_stages = {Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc};
 
-Estimate exactly(Matrix value) {
-    const Matrix error = Matrix::Zero(value.rows(), value.cols());
-    return {std::move(value), error};
-}
-
 const std::optional<MatrixF>& of(const DumpedTile& dumped, Stage stage) {
     return dumped[static_cast<std::size_t>(stage)];
 }
@@ -44,15 +39,15 @@ bool is_operand(Stage stage) {
     return stage == Stage::q || stage == Stage::k || stage == Stage::v;
 }
 
-/// Largest deviation of `got` from `exact`, each relative to `scale`; infinite where only `got` is not
-/// finite.
+/// Largest deviation of `got`, in natural units, from `exact`, each relative to `scale`; infinite where only
+/// `got` is not finite.
 template <class Scale>
-double deviation(const MatrixF& got, const Matrix& exact, Scale scale) {
+double deviation(const MatrixF& got, const DumpFactor& factor, const Matrix& exact, Scale scale) {
     double largest = 0;
     for (Eigen::Index i = 0; i < exact.rows(); ++i) {
         for (Eigen::Index j = 0; j < exact.cols(); ++j) {
             if (is_unwritten(got(i, j)) || !std::isfinite(exact(i, j))) continue;
-            const double difference = std::abs(double(got(i, j)) - exact(i, j));
+            const double difference = std::abs(double(got(i, j)) / factor.at(i, j) - exact(i, j));
             const double relative = difference == 0 ? 0 : difference / scale(i);
             largest = std::isnan(relative) ? infinity : std::max(largest, relative);
         }
@@ -63,21 +58,28 @@ double deviation(const MatrixF& got, const Matrix& exact, Scale scale) {
 }  // namespace
 
 QBlockJudge::QBlockJudge(const Plan& plan, std::int64_t batch, std::int64_t head, std::int64_t q_block,
-                         Partial& partial)
+                         Pass pass, Partial& partial)
     : plan_(plan),
-      problem_(plan.problem()),
+      pass_(pass),
+      call_(make_head_call(plan.recording, plan.rounding, batch, head)),
+      exact_call_(call_),
+      problem_(call_.problem),
       batch_(batch),
       head_(head),
       q_block_(q_block),
       partial_(partial),
       inputs_(plan.inputs.get(batch, problem_.head_kv(head))),
-      local_(problem_, plan.recording.units(), q_block, plan.last),
-      exact_(problem_, plan.recording.units(), q_block, plan.last) {
+      local_(call_, q_block, plan.last, Replay::Source::stages),
+      exact_(exact_call_, q_block, plan.last, Replay::Source::inputs) {
+    exact_call_.bounds = pass == Pass::inherited || plan.other != nullptr;
+    const std::int64_t first = q_block * problem_.block_m;
     const std::int64_t rows = tile_extent(problem_, Stage::q, tile(0)).rows;
-    q_input_ =
-        make_operand(load_input(plan.recording, Input::q, batch, head, q_block * problem_.block_m, rows));
-    q_staged_ = q_input_;
-    if (plan.other != nullptr) exact_other_.emplace(problem_, plan.other->units(), q_block, plan.last);
+    q_ = staged_operand(call_, Stage::q, first,
+                        load_input(plan.recording, Input::q, batch, head, first, rows));
+    q_staged_ = q_.natural;
+    if (plan.other == nullptr) return;
+    other_call_ = make_head_call(*plan.other, plan.rounding, batch, head);
+    exact_other_.emplace(*other_call_, q_block, plan.last, Replay::Source::inputs);
 }
 
 void QBlockJudge::run() {
@@ -122,35 +124,39 @@ DumpedTile QBlockJudge::load(const Recording& recording, std::int64_t kv_tile) c
     DumpedTile dumped;
     for (const Stage stage : kv_stages) {
         if (plan_.has(stage))
-            dumped[static_cast<std::size_t>(stage)] = load_tile(recording, stage, tile(kv_tile));
+            dumped[static_cast<std::size_t>(stage)] = load_tile(recording, problem_, stage, tile(kv_tile));
     }
     return dumped;
 }
 
+DumpFactor QBlockJudge::factor_of(const HeadCall& call, Stage stage, const TileId& id) const {
+    const TileShape extent = tile_extent(problem_, stage, id);
+    return dump_factor(call, stage, q_block_ * problem_.block_m, id.kv_tile * problem_.block_n, extent.rows,
+                       extent.cols);
+}
+
 void QBlockJudge::judge_q() {
     if (!plan_.has(Stage::q)) return;
-    const std::optional<MatrixF> got = load_tile(plan_.recording, Stage::q, tile(0));
-    const Estimate expected = exactly(q_input_.value);
+    const std::optional<MatrixF> got = load_tile(plan_.recording, problem_, Stage::q, tile(0));
     if (plan_.other != nullptr) {
-        compare_pair(Stage::q, tile(0), got, expected, expected);
+        compare_pair(Stage::q, tile(0), got, q_.expected, q_.expected);
         return;
     }
-    compare(Stage::q, tile(0), got, expected, nullptr);
-    if (got) q_staged_ = make_operand(settle(expected, *got).value);
+    compare(Stage::q, tile(0), got, q_.expected, nullptr);
+    if (got) q_staged_ = dumped_operand(call_, Stage::q, q_block_ * problem_.block_m, q_, *got);
 }
 
 void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
     const std::int64_t first_key = kv_tile * problem_.block_n;
     const std::int64_t keys = tile_extent(problem_, Stage::k, tile(kv_tile)).rows;
-    const Operand k_input{inputs_->k.value.middleRows(first_key, keys),
-                          inputs_->k.magnitude.middleRows(first_key, keys)};
-    const Matrix v_input = inputs_->v.middleRows(first_key, keys);
-    const TileOperands from_inputs{q_input_, k_input, v_input};
+    const StagedOperand k =
+        staged_operand(call_, Stage::k, first_key, inputs_->k.middleRows(first_key, keys));
+    const StagedOperand v =
+        staged_operand(call_, Stage::v, first_key, inputs_->v.middleRows(first_key, keys));
+    const TileOperands from_inputs{q_.natural, k.natural, v.natural};
     const DumpedTile dumped = load(plan_.recording, kv_tile);
-    const Estimate k_expected = exactly(k_input.value);
-    const Estimate v_expected = exactly(v_input);
     const auto estimate = [&](const TileEstimates& tile, Stage stage) -> const Estimate& {
-        return stage == Stage::k ? k_expected : stage == Stage::v ? v_expected : of(tile, stage);
+        return stage == Stage::k ? k.expected : stage == Stage::v ? v.expected : of(tile, stage);
     };
 
     if (plan_.other != nullptr) {
@@ -166,30 +172,31 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
 
     const auto& k_dumped = of(dumped, Stage::k);
     const auto& v_dumped = of(dumped, Stage::v);
-    const Operand k_staged = k_dumped ? make_operand(settle(k_expected, *k_dumped).value) : Operand();
-    const Matrix v_staged = v_dumped ? settle(v_expected, *v_dumped).value : Matrix();
+    const Operand k_staged = k_dumped ? dumped_operand(call_, Stage::k, first_key, k, *k_dumped) : Operand();
+    const Operand v_staged = v_dumped ? dumped_operand(call_, Stage::v, first_key, v, *v_dumped) : Operand();
     const TileEstimates local = local_.step(
-        kv_tile, {q_staged_, k_dumped ? k_staged : k_input, v_dumped ? v_staged : v_input}, dumped);
+        kv_tile, {q_staged_, k_dumped ? k_staged : k.natural, v_dumped ? v_staged : v.natural}, dumped);
     std::optional<TileEstimates> exact;
-    if (plan_.end_to_end) exact = exact_.step(kv_tile, from_inputs, {});
+    if (pass_ == Pass::inherited || plan_.drift) exact = exact_.step(kv_tile, from_inputs, dumped);
 
     for (const Stage stage : kv_stages) {
         if (!plan_.has(stage)) continue;
-        const Estimate* end_to_end = exact && !is_operand(stage) ? &of(*exact, stage) : nullptr;
+        const bool inherits = pass_ == Pass::inherited && !is_operand(stage);
+        const Estimate* end_to_end = inherits ? &of(*exact, stage) : nullptr;
         compare(stage, tile(kv_tile), of(dumped, stage), estimate(local, stage), end_to_end);
     }
-    if (exact) add_drift(kv_tile, dumped);
+    if (plan_.drift) add_drift(kv_tile, dumped);
 }
 
 void QBlockJudge::judge_outputs() {
     const auto judge_output = [&](Stage stage, auto compute) {
         if (!plan_.has(stage)) return;
-        const std::optional<MatrixF> got = load_tile(plan_.recording, stage, tile(0));
+        const std::optional<MatrixF> got = load_tile(plan_.recording, problem_, stage, tile(0));
         if (plan_.other != nullptr) {
             compare_pair(stage, tile(0), got, compute(exact_), compute(*exact_other_));
         } else {
-            const Estimate exact = plan_.end_to_end ? compute(exact_) : Estimate();
-            compare(stage, tile(0), got, compute(local_), plan_.end_to_end ? &exact : nullptr);
+            const Estimate exact = pass_ == Pass::inherited ? compute(exact_) : Estimate();
+            compare(stage, tile(0), got, compute(local_), pass_ == Pass::inherited ? &exact : nullptr);
         }
     };
     judge_output(Stage::o, [](const Replay& replay) { return replay.output(); });
@@ -207,37 +214,49 @@ void QBlockJudge::compare(Stage stage, const TileId& id, const std::optional<Mat
     // Operands must be exact copies: a tolerance given by hand is not for them.
     const CompareOptions exact_options{std::nullopt, std::nullopt, plan_.compare.top};
     const CompareOptions& options = is_operand(stage) ? exact_options : plan_.compare;
-    const double factor = dump_factor(problem_, plan_.recording.units(), stage);
-    if (factor == 1) {
-        if (plan_.observe) plan_.observe(stage, id, *got, expected);
+    const DumpFactor factor = factor_of(call_, stage, id);
+    if (factor.is_one()) {
+        if (observes()) plan_.observe(stage, id, *got, expected);
         compare_tile(context, *got, expected, end_to_end, options, partial_.tally(stage));
         return;
     }
     // Converting to the dump's units rounds the oracle's own value.
     const auto converted = [&](const Estimate& natural) {
-        const Matrix value = natural.value * factor;
-        const Matrix rounding =
-            value.cwiseAbs().unaryExpr([](double x) { return std::isfinite(x) ? x * u_oracle : 0; });
-        return Estimate{value, natural.error * factor + rounding};
+        Estimate there = natural;
+        for (Eigen::Index i = 0; i < there.value.rows(); ++i) {
+            for (Eigen::Index j = 0; j < there.value.cols(); ++j) {
+                const double by = factor.at(i, j);
+                double& value = there.value(i, j);
+                double& error = there.error(i, j);
+                value *= by;
+                if (error != 0 || !std::isinf(value)) error *= by;
+                if (std::isfinite(value)) error += std::abs(value) * u_oracle;
+            }
+        }
+        return there;
     };
     const Estimate expected_there = converted(expected);
     const Estimate end_to_end_there = end_to_end != nullptr ? converted(*end_to_end) : Estimate();
-    if (plan_.observe) plan_.observe(stage, id, *got, expected_there);
+    if (observes()) plan_.observe(stage, id, *got, expected_there);
     compare_tile(context, *got, expected_there, end_to_end != nullptr ? &end_to_end_there : nullptr, options,
                  partial_.tally(stage));
 }
 
 void QBlockJudge::compare_pair(Stage stage, const TileId& id, const std::optional<MatrixF>& got,
                                const Estimate& mine, const Estimate& theirs) {
-    const std::optional<MatrixF> other = load_tile(*plan_.other, stage, id);
+    const std::optional<MatrixF> other = load_tile(*plan_.other, problem_, stage, id);
     if (!got || !other) {
         const bool both_must = must_hold(plan_.recording, stage, id) && must_hold(*plan_.other, stage, id);
         if (both_must) count_missing(tile_context(problem_, stage, id));
         return;
     }
-    const double factor = dump_factor(problem_, plan_.other->units(), stage);
+    const DumpFactor factor = factor_of(*other_call_, stage, id);
     // NaN keeps its payload, and with it whether the other one was written.
-    Estimate expected{other->cast<double>() / factor, mine.error + theirs.error};
+    Estimate expected{other->cast<double>(), mine.error + theirs.error};
+    if (!factor.is_one()) {
+        for (Eigen::Index i = 0; i < expected.value.rows(); ++i)
+            for (Eigen::Index j = 0; j < expected.value.cols(); ++j) expected.value(i, j) /= factor.at(i, j);
+    }
     expected.error = expected.error.array().isNaN().select(infinity, expected.error);
     compare(stage, id, got, expected, nullptr);
 }
@@ -250,20 +269,20 @@ void QBlockJudge::count_missing(const TileContext& context) {
 void QBlockJudge::add_drift(std::int64_t kv_tile, const DumpedTile& dumped) {
     const RunningState& exact = exact_.state();
     const auto one = [](Eigen::Index) { return 1.0; };
-    const auto exact_l = [&](Eigen::Index row) { return exact.l.value(row, 0); };
+    const auto exact_l = [&](Eigen::Index row) { return sum_of_row(exact.l.value, row); };
     const auto largest_acc = [&](Eigen::Index row) {
         const auto magnitude = exact.acc.value.row(row).array().abs();
         return magnitude.isFinite().select(magnitude, 0).maxCoeff();
     };
+    const TileId id = tile(kv_tile);
     Drift& drift = partial_.drift[std::size_t(kv_tile)];
-    if (const auto& m = of(dumped, Stage::m)) {
-        const double factor = dump_factor(problem_, plan_.recording.units(), Stage::m);
-        drift.m = std::max(drift.m, deviation(*m, exact.m.value * factor, one) / factor);
-    }
+    if (const auto& m = of(dumped, Stage::m))
+        drift.m = std::max(drift.m, deviation(*m, factor_of(call_, Stage::m, id), exact.m.value, one));
     if (const auto& l = of(dumped, Stage::l))
-        drift.l = std::max(drift.l, deviation(*l, exact.l.value, exact_l));
+        drift.l = std::max(drift.l, deviation(*l, factor_of(call_, Stage::l, id), exact.l.value, exact_l));
     if (const auto& acc = of(dumped, Stage::acc)) {
-        drift.acc = std::max(drift.acc, deviation(*acc, exact.acc.value, largest_acc));
+        drift.acc = std::max(drift.acc,
+                             deviation(*acc, factor_of(call_, Stage::acc, id), exact.acc.value, largest_acc));
     }
 }
 

@@ -1,6 +1,9 @@
 #include "oracle/replay.h"
 
-#include <numbers>
+#include <cmath>
+#include <utility>
+
+#include "oracle/softmax.h"
 
 namespace tilescope {
 
@@ -10,107 +13,122 @@ const std::optional<MatrixF>& of(const DumpedTile& dumped, Stage stage) {
     return dumped[static_cast<std::size_t>(stage)];
 }
 
-/// P after the cast to the operand type of the PV product. Casting a dumped P is exact; casting an estimate
-/// adds the bound of the cast.
-Estimate cast_operand(const Estimate& p, Dtype dtype) {
-    if (dtype == Dtype::f32) return p;
-    Estimate operand = p;
-    for (Eigen::Index i = 0; i < p.value.size(); ++i) {
-        const double value = p.value.data()[i];
-        if (p.error.data()[i] == 0) {
-            operand.value.data()[i] = decode(dtype, encode(dtype, value));
-        } else {
-            operand.error.data()[i] +=
-                unit_roundoff(dtype) * (value + p.error.data()[i]) + half_quantum(dtype);
-        }
-    }
-    return operand;
+std::int64_t rows_of(const HeadCall& call, std::int64_t q_block) {
+    return tile_extent(call.problem, Stage::m, {0, 0, q_block, 0}).rows;
 }
 
 }  // namespace
 
-double dump_factor(const Problem& problem, const Units& units, Stage stage) {
-    const auto factor = [&](bool scaled, LogBase base) {
-        return (scaled ? 1 : 1 / problem.sm_scale) * (base == LogBase::two ? std::numbers::log2e : 1);
-    };
-    switch (stage) {
-        case Stage::s:
-            return factor(units.s_scaled, units.s_log_base);
-        case Stage::m:
-            return factor(units.m_scaled, units.m_log_base);
-        case Stage::lse:
-            return factor(true, units.lse_log_base);
-        default:
-            return 1;
-    }
-}
-
-Estimate settle(const Estimate& estimate, const MatrixF& dumped, double factor) {
+Estimate settle(const Estimate& estimate, const MatrixF& dumped, const DumpFactor& factor) {
     Estimate settled = estimate;
-    for (Eigen::Index i = 0; i < dumped.size(); ++i) {
-        const float value = dumped.data()[i];
-        if (is_unwritten(value)) continue;
-        settled.value.data()[i] = double(value) / factor;
-        settled.error.data()[i] = 0;
+    for (Eigen::Index i = 0; i < dumped.rows(); ++i) {
+        for (Eigen::Index j = 0; j < dumped.cols(); ++j) {
+            const float value = dumped(i, j);
+            if (is_unwritten(value)) continue;
+            settled.value(i, j) = double(value) / factor.at(i, j);
+            settled.error(i, j) = 0;
+        }
     }
     return settled;
 }
 
-Replay::Replay(const Problem& problem, const Units& units, std::int64_t q_block, Stage last)
-    : problem_(problem),
-      units_(units),
+Replay::Replay(const HeadCall& call, std::int64_t q_block, Stage last, Source source)
+    : call_(call),
       q_block_(q_block),
       last_(last),
-      state_(initial_state(tile_extent(problem, Stage::m, {0, 0, q_block, 0}).rows, problem.head_dim_v)) {}
+      source_(source),
+      state_(initial_state(call, rows_of(call, q_block), true)) {}
+
+void Replay::begin_split(std::int64_t kv_tile) {
+    const std::int64_t tiles = call_.problem.kv_tiles_per_split;
+    const std::int64_t split = tiles > 0 ? kv_tile / tiles : 0;
+    if (split == split_) return;
+    finished_.push_back(std::move(state_));
+    // In reverse order split 0 comes last: what it began with was put aside first, with its sink.
+    if (split == 0) finished_.erase(finished_.begin());
+    state_ = initial_state(call_, rows_of(call_, q_block_), split == 0);
+    split_ = split;
+}
+
+Estimate Replay::settled(Stage stage, std::int64_t kv_tile, const Estimate& estimate,
+                         const DumpedTile& dumped) const {
+    const auto& values = of(dumped, stage);
+    if (!values || source_ == Source::inputs) return estimate;
+    return settle(estimate, *values,
+                  dump_factor(call_, stage, q_block_ * call_.problem.block_m, kv_tile * call_.problem.block_n,
+                              values->rows(), values->cols()));
+}
+
+Estimate Replay::settled_max(std::int64_t kv_tile, const Estimate& estimate, const DumpedTile& dumped) const {
+    const double threshold = call_.units.m_stale_threshold;
+    if (source_ == Source::stages || threshold == 0) return settled(Stage::m, kv_tile, estimate, dumped);
+    Estimate m = estimate;
+    const auto& values = of(dumped, Stage::m);
+    const DumpFactor factor = dump_factor(call_, Stage::m, q_block_ * call_.problem.block_m,
+                                          kv_tile * call_.problem.block_n, estimate.value.rows(), 1);
+    for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+        if (!std::isfinite(m.value(i, 0))) continue;
+        const double chosen = values ? double((*values)(i, 0)) / factor.at(i, 0) : 0;
+        // The kernel's m is rounded, which is in the error only where there are bounds.
+        const double slack = gamma(8, u_f32) * (std::abs(m.value(i, 0)) + m.error(i, 0));
+        const bool legal = values && std::abs(chosen - m.value(i, 0)) <= m.error(i, 0) + slack;
+        m.value(i, 0) = legal ? chosen : m.value(i, 0) + m.error(i, 0);
+        m.error(i, 0) = 0;
+    }
+    return m;
+}
 
 TileEstimates Replay::step(std::int64_t kv_tile, const TileOperands& operands, const DumpedTile& dumped) {
-    const auto settled = [&](Stage stage, const Estimate& estimate) {
-        const auto& values = of(dumped, stage);
-        return values ? settle(estimate, *values, dump_factor(problem_, units_, stage)) : estimate;
-    };
-    const std::int64_t first_row = q_block_ * problem_.block_m;
-    const std::int64_t first_key = kv_tile * problem_.block_n;
+    const std::int64_t first_row = q_block_ * call_.problem.block_m;
+    const std::int64_t first_key = kv_tile * call_.problem.block_n;
+    begin_split(kv_tile);
 
     TileEstimates tile;
-    tile.s = scores(problem_, units_, operands.q, operands.k);
-    if (units_.s_masked) apply_mask(problem_, first_row, first_key, tile.s);
+    tile.s = dumped_scores(call_, first_row, first_key, operands.q, operands.k);
     if (!wants(Stage::m)) return tile;
 
-    Estimate s = settled(Stage::s, tile.s);
-    if (!units_.s_masked) apply_mask(problem_, first_row, first_key, s);
-    tile.m = row_max(units_, state_.m, s);
-    Estimate m = settled(Stage::m, tile.m);
-
-    if (wants(Stage::p)) {
-        // P before its cast is what l adds up, P after it is what multiplies V; the dump holds one of the
-        // two.
-        const Estimate computed = probabilities(units_, s, m);
-        tile.p = with_cast_bound(computed, units_.p_cast);
-        const Estimate dumped_p = settled(Stage::p, tile.p);
-        const bool dumped_uncast = units_.p_cast == Dtype::f32;
-        const Estimate& uncast = dumped_uncast ? dumped_p : computed;
-        const Estimate operand = dumped_uncast ? cast_operand(dumped_p, problem_.dtype_p) : dumped_p;
-
-        if (wants(Stage::l)) {
-            const Estimate factor = rescale_factor(units_, state_.m, m);
-            tile.l = row_sum(state_.l, factor, units_.l_sums_cast_p ? operand : uncast);
-            state_.l = settled(Stage::l, tile.l);
-            if (wants(Stage::acc)) {
-                tile.acc = accumulate(units_, state_.acc, factor, operand, s, operands.v);
-                state_.acc = settled(Stage::acc, tile.acc);
-            }
-        }
-    }
+    const Estimate s = finish_scores(call_, first_row, first_key, settled(Stage::s, kv_tile, tile.s, dumped));
+    tile.m = row_max(call_, state_.m, s);
+    Estimate m = settled_max(kv_tile, tile.m, dumped);
+    if (wants(Stage::p)) step_softmax(kv_tile, s, m, operands.v, dumped, tile);
     state_.m = std::move(m);
     return tile;
 }
 
+void Replay::step_softmax(std::int64_t kv_tile, const Estimate& s, const Estimate& m, const Operand& v,
+                          const DumpedTile& dumped, TileEstimates& tile) {
+    // P before its cast is what l adds up, P after it is what multiplies V; the dump holds one of the two.
+    const Units& units = call_.units;
+    const Estimate computed = probabilities(call_, s, m);
+    tile.p = cast_probabilities(call_, computed, units.p_cast);
+    if (!wants(Stage::l)) return;
+    const Estimate dumped_p = settled(Stage::p, kv_tile, tile.p, dumped);
+    const bool dumped_uncast = units.p_cast == Dtype::f32;
+    const Estimate& uncast = dumped_uncast ? dumped_p : computed;
+    const Estimate operand =
+        dumped_uncast ? cast_probabilities(call_, dumped_p, call_.problem.dtype_p) : dumped_p;
+
+    const Estimate factor = rescale_factor(call_, state_.m, m);
+    tile.l = row_sum(call_, state_.l, factor, units.l_sums_cast_p ? operand : uncast);
+    state_.l = settled(Stage::l, kv_tile, tile.l, dumped);
+    if (!wants(Stage::acc)) return;
+    tile.acc = accumulate(call_, state_.acc, factor, operand, s, v.value, v.error);
+    state_.acc = settled(Stage::acc, kv_tile, tile.acc, dumped);
+}
+
+RunningState Replay::whole() const {
+    if (call_.problem.kv_tiles_per_split == 0 && call_.problem.l_lanes == 1) return state_;
+    std::vector<RunningState> splits = finished_;
+    splits.push_back(state_);
+    return combine(call_, splits);
+}
+
 Estimate Replay::output() const {
-    return tilescope::output(problem_, state_.acc, state_.l);
+    return tilescope::output(call_, whole());
 }
 
 Estimate Replay::log_sum_exp() const {
-    return tilescope::log_sum_exp(state_.m, state_.l);
+    return tilescope::log_sum_exp(call_, whole());
 }
 
 }  // namespace tilescope

@@ -3,10 +3,12 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
-#include "dump/schema.h"
 #include "oracle/estimate.h"
-#include "oracle/reference.h"
+#include "oracle/head_call.h"
+#include "oracle/output.h"
+#include "oracle/scores.h"
 
 namespace tilescope {
 
@@ -22,45 +24,56 @@ struct TileEstimates {
     Estimate acc;
 };
 
-/// The staged operands of a tile.
+/// The operands of a tile.
 struct TileOperands {
     const Operand& q;
     const Operand& k;
-    const Matrix& v;
+    const Operand& v;
 };
 
-/// Factor from natural units to what the dump holds: 1 except for s, m and lse in other units.
-double dump_factor(const Problem& problem, const Units& units, Stage stage);
+/// The dumped values in natural units, with error 0, where they were written, and the estimate elsewhere.
+Estimate settle(const Estimate& estimate, const MatrixF& dumped, const DumpFactor& factor = {});
 
-/// The dumped values, with error 0, where they were written, and the estimate elsewhere. `factor` as in
-/// dump_factor().
-Estimate settle(const Estimate& estimate, const MatrixF& dumped, double factor = 1);
-
-/// Recomputes one query block, KV tile by KV tile, the way the kernel does. Given dumped tiles, each stage is
-/// computed from the dumped stages before it (stage-local); given none, from the inputs alone (end to end).
+/// Recomputes one query block, KV tile by KV tile, the way the kernel does.
 class Replay {
  public:
-    /// Stages after `last` are not computed.
-    Replay(const Problem& problem, const Units& units, std::int64_t q_block, Stage last);
+    enum class Source {
+        stages,  ///< each stage from the dumped stages before it: stage-local
+        inputs   ///< from the inputs alone: end to end
+    };
 
-    /// What the tile should hold; moves the running state past the tile.
+    /// Stages after `last` are not computed.
+    Replay(const HeadCall& call, std::int64_t q_block, Stage last, Source source);
+
+    /// What the tile should hold; moves the running state past the tile. Of `dumped`, a replay from the
+    /// inputs takes m where it may be stale and is within its threshold, because every choice is right.
     TileEstimates step(std::int64_t kv_tile, const TileOperands& operands, const DumpedTile& dumped);
 
-    /// From the state after the last tile.
+    /// From the state after the last tile, all splits together.
     Estimate output() const;
     /// Natural units.
     Estimate log_sum_exp() const;
 
+    /// After the last tile, of its split.
     const RunningState& state() const { return state_; }
 
  private:
     bool wants(Stage stage) const { return stage <= last_; }
+    void begin_split(std::int64_t kv_tile);
+    Estimate settled(Stage stage, std::int64_t kv_tile, const Estimate& estimate,
+                     const DumpedTile& dumped) const;
+    Estimate settled_max(std::int64_t kv_tile, const Estimate& estimate, const DumpedTile& dumped) const;
+    void step_softmax(std::int64_t kv_tile, const Estimate& s, const Estimate& m, const Operand& v,
+                      const DumpedTile& dumped, TileEstimates& tile);
+    RunningState whole() const;
 
-    const Problem& problem_;
-    const Units& units_;
+    const HeadCall& call_;
     std::int64_t q_block_;
     Stage last_;
+    Source source_;
+    std::int64_t split_ = 0;
     RunningState state_;
+    std::vector<RunningState> finished_;  ///< of the splits before
 };
 
 }  // namespace tilescope

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dump/recording.h"
+#include "oracle/references.h"
 #include "oracle/tally.h"
 
 namespace tilescope {
@@ -40,6 +41,8 @@ struct Report {
     std::optional<Element> first_divergence;  ///< of the guilty stage, first in order of KV tiles
     std::array<StageReport, stage_count> stages;
     std::vector<Drift> drift;  ///< for each KV tile; empty where none of m, l, acc was captured
+    /// Judged beside the kernel: they change no verdict. Empty where another recording is compared with.
+    std::vector<ReferenceReport> references;
     std::vector<std::string> warnings;
 
     const StageReport& stage(Stage which) const { return stages[static_cast<std::size_t>(which)]; }
@@ -65,12 +68,16 @@ std::string one_line(std::string text);
 /// One sentence: what diverges and where, or that nothing does. The last line of every report.
 std::string verdict_line(const Report& report);
 
-/// The report for a terminal: at most 40 lines with 5 worst elements, of 110 columns but for the verdict.
+/// Which conventions other than `declared` the rows hold that see no key.
+std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared);
+std::string_view name_of(EmptyRow empty);
+
+/// The report for a terminal: at most 40 lines with 5 worst elements, and 6 of references, of 110 columns but
+/// for the verdict and the references.
 std::string to_text(const Report& report);
 
-/// The report as JSON: verdict, first_divergence, stages, drift and what was recorded. Non-finite numbers are
-/// strings
-/// ("nan", "inf", "-inf"), since JSON has none.
+/// The report as JSON: verdict, first_divergence, stages, drift, references and what was recorded. Non-finite
+/// numbers are strings ("nan", "inf", "-inf"), since JSON has none.
 std::string to_json(const Report& report);
 
 /// The same shape for what could not be judged: verdict "unjudged" and the reason.

@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -81,6 +82,59 @@ ordered_json to_json(const std::vector<Drift>& drift) {
     return json;
 }
 
+/// Where the kernel's own output was captured.
+ordered_json kernel_json(const ReferenceOutput& output) {
+    constexpr std::array closer = {"neither", "kernel", "reference"};
+    if (output.to_kernel.elements == 0) return {};
+    return {{"compared", output.to_kernel.elements},
+            {"nonfinite", output.lost},
+            {"rms", number(output.to_kernel.rms())},
+            {"max_abs", number(output.to_kernel.largest)},
+            {"kernel_to_oracle_rms", number(output.kernel_to_oracle.rms())},
+            {"reference_to_oracle_rms", number(output.shared_to_oracle.rms())},
+            {"closer_to_oracle", closer[static_cast<std::size_t>(closer_to_oracle(output))]}};
+}
+
+ordered_json to_json(const ReferenceReport& reference, Stage stage, EmptyRow declared) {
+    if (!reference.info.has(stage)) return {};
+    const ReferenceOutput& output = reference.output(stage);
+    ordered_json json;
+    if (stage == Stage::o) json["dtype"] = dtype_info(reference.info.dtype_o).name;
+    if (stage == Stage::lse) json["log_base"] = reference.info.lse_log_base == LogBase::two ? "2" : "e";
+    json["compared"] = output.tally.compared;
+    json["outside"] = output.tally.outside;
+    json["nonfinite"] = output.nonfinite();
+    json["first"] = optional_json(stage, output.tally.first);
+    json["max_abs"] = number(output.to_oracle.largest);
+    json["rms"] = number(output.to_oracle.rms());
+    json["other_empty_rows"] = ordered_json::array();
+    for (const EmptyRow empty : other_empty_rows(output, declared))
+        json["other_empty_rows"].push_back(name_of(empty));
+    json["kernel"] = kernel_json(output);
+    return json;
+}
+
+/// Keys `references`, `closest_reference` and, where others are as close, `tied_references`.
+void add_references(const Report& report, ordered_json& json) {
+    json["references"] = ordered_json::array();
+    for (const ReferenceReport& reference : report.references) {
+        json["references"].push_back({{"name", reference.info.name},
+                                      {"o", to_json(reference, Stage::o, report.units.o_empty_row)},
+                                      {"lse", to_json(reference, Stage::lse, report.units.lse_empty_row)}});
+    }
+    const std::vector<std::size_t> closest = closest_references(report.references);
+    json["closest_reference"] = nullptr;
+    json["tied_references"] = ordered_json::array();
+    for (std::size_t i = 0; i < closest.size(); ++i) {
+        const std::string& name = report.references[closest[i]].info.name;
+        if (i == 0) {
+            json["closest_reference"] = name;
+        } else {
+            json["tied_references"].push_back(name);
+        }
+    }
+}
+
 ordered_json to_json(const Problem& p) {
     return {{"batch", p.batch},
             {"heads", p.heads},
@@ -119,6 +173,7 @@ std::string to_json(const Report& report) {
         json["stages"].push_back(to_json(info, report.stage(info.stage)));
     if (report.guilty) json["bad_rows"] = bad_rows_json(report.stage(*report.guilty).tally);
     json["drift"] = to_json(report.drift);
+    add_references(report, json);
     json["warnings"] = report.warnings;
     json["summary"] = verdict_line(report);
     return dump(json);
@@ -132,7 +187,10 @@ std::string unjudged_json(const std::string& recording, const std::string& reaso
         {"first_divergence", nullptr},
         {"stages", ordered_json::array()},
         {"drift",
-         {{"m", ordered_json::array()}, {"l", ordered_json::array()}, {"acc", ordered_json::array()}}}};
+         {{"m", ordered_json::array()}, {"l", ordered_json::array()}, {"acc", ordered_json::array()}}},
+        {"references", ordered_json::array()},
+        {"closest_reference", nullptr},
+        {"tied_references", ordered_json::array()}};
     return dump(json);
 }
 

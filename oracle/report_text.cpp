@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <sstream>
@@ -200,13 +201,116 @@ std::string drift_table(const Report& report) {
     return head + "\n" + line(Stage::m, m) + line(Stage::l, l) + line(Stage::acc, acc);
 }
 
+constexpr std::array output_stages = {Stage::o, Stage::lse};
+
+/// At most `most` names, and how many there are beside them.
+std::string some_of(const std::vector<std::string>& names, std::size_t most) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", " : "") + names[i];
+    return names.size() <= most ? text : text + fmt::format(" and {} more", names.size() - most);
+}
+
+/// At most three lines: the references whose outputs are wrong, o before lse.
+std::string wrong_references(const Report& report) {
+    constexpr std::size_t most_lines = 3;
+    std::vector<std::string> lines;
+    std::vector<std::string> unsaid;
+    for (const Stage stage : output_stages) {
+        for (const ReferenceReport& reference : report.references) {
+            const ReferenceOutput& output = reference.output(stage);
+            if (!reference.info.has(stage) || !output.wrong()) continue;
+            const std::string_view what = stage_info(stage).name;
+            const std::string name = one_line(reference.info.name);
+            if (lines.size() + 1 >= most_lines) unsaid.push_back(fmt::format("{} of {}", what, name));
+            if (lines.size() == most_lines) continue;
+            lines.push_back(fmt::format("reference {}: wrong in {} of {} elements of {}, first at {}: {}\n",
+                                        name, output.tally.outside, output.tally.compared, what,
+                                        tensor_place_of(stage, *output.tally.first),
+                                        values_of(*output.tally.first)));
+        }
+    }
+    if (unsaid.size() > 1) lines.back() = "wrong references too: " + some_of(unsaid, 3) + "\n";
+    std::string text;
+    for (const std::string& line : lines) text += line;
+    return text;
+}
+
+/// Rows that see no key, where a reference does otherwise than the kernel declares.
+std::string other_conventions(const Report& report) {
+    std::vector<std::string> differing;
+    for (const ReferenceReport& reference : report.references) {
+        for (const Stage stage : output_stages) {
+            const EmptyRow declared =
+                stage == Stage::o ? report.units.o_empty_row : report.units.lse_empty_row;
+            std::string held;
+            for (const EmptyRow empty : other_empty_rows(reference.output(stage), declared))
+                held += fmt::format("{}{}", held.empty() ? "" : " and ", name_of(empty));
+            if (held.empty()) continue;
+            differing.push_back(fmt::format("{} has {} in {}, where the dump declares {}",
+                                            one_line(reference.info.name), held, stage_info(stage).name,
+                                            name_of(declared)));
+        }
+    }
+    return differing.empty() ? "" : "rows without keys: " + some_of(differing, 2) + "\n";
+}
+
+std::string closest_reference(const Report& report) {
+    const std::vector<std::size_t> closest = closest_references(report.references);
+    if (closest.empty()) return "";
+    const ReferenceReport& first = report.references[closest[0]];
+    const std::string name = one_line(first.info.name);
+    std::string text = fmt::format(
+        "closest reference: {}{} (rms difference {:.2g}; the oracle is {:.2g} away)", name,
+        first.o.wrong() ? ", which is wrong" : "", first.o.to_kernel.rms(), first.o.kernel_to_oracle.rms());
+    std::vector<std::string> ties;
+    for (std::size_t i = 1; i < closest.size(); ++i)
+        ties.push_back(one_line(report.references[closest[i]].info.name));
+    if (!ties.empty()) text += ", tied with " + some_of(ties, 3);
+    switch (closer_to_oracle(first.o)) {
+        case Closer::neither:
+            return text + "; both are as close to the oracle\n";
+        case Closer::kernel:
+        case Closer::reference:
+            const bool kernel = closer_to_oracle(first.o) == Closer::kernel;
+            return text + fmt::format("; the {} is closer to the oracle: {} is {:.2g} away\n",
+                                      kernel ? "kernel" : "reference", name, first.o.shared_to_oracle.rms());
+    }
+    return text + "\n";
+}
+
+/// At most 6 lines; nothing where there are no references.
+std::string references(const Report& report) {
+    std::vector<std::string> right;
+    for (const ReferenceReport& reference : report.references) {
+        if (!reference.wrong()) right.push_back(one_line(reference.info.name));
+    }
+    std::string text;
+    if (!right.empty()) text = "right references: " + some_of(right, 4) + "\n";
+    return text + wrong_references(report) + other_conventions(report) + closest_reference(report);
+}
+
 }  // namespace
+
+std::string_view name_of(EmptyRow empty) {
+    constexpr std::array<std::string_view, empty_row_kinds> names = {"zero", "-inf", "inf", "nan"};
+    return names[static_cast<std::size_t>(empty)];
+}
+
+std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared) {
+    std::vector<EmptyRow> others;
+    for (std::size_t i = 0; i < empty_row_kinds; ++i) {
+        if (output.empty_rows[i] && static_cast<EmptyRow>(i) != declared)
+            others.push_back(static_cast<EmptyRow>(i));
+    }
+    return others;
+}
 
 std::string to_text(const Report& report) {
     std::string text = heading(report) + stage_table(report) + "\n";
     if (report.guilty) text += worst_elements(report) + bad_rows(report);
     text += nonfinite_places(report);
     if (report.guilty) text += drift_table(report);
+    text += references(report);
     for (const std::string& warning : report.warnings)
         text += wrapped(words_of("warning: " + one_line(warning)), " ");
     return text + verdict_line(report) + "\n";

@@ -9,8 +9,10 @@ KeyRange visible_keys(const Problem& problem, std::int64_t row) {
     const std::int64_t diagonal = top_left ? row : row + problem.seqlen_kv - problem.seqlen_q;
     KeyRange keys{0, problem.seqlen_kv};
     if (problem.mask == Mask::causal) keys.last = std::min(keys.last, diagonal + 1);
-    if (problem.window_right >= 0) keys.last = std::min(keys.last, diagonal + problem.window_right + 1);
-    if (problem.window_left >= 0) keys.first = std::max(keys.first, diagonal - problem.window_left);
+    const std::int64_t bound = problem.window_bounds == WindowBounds::inclusive ? 1 : 0;
+    if (problem.window_right >= 0) keys.last = std::min(keys.last, diagonal + problem.window_right + bound);
+    if (problem.window_left >= 0)
+        keys.first = std::max(keys.first, diagonal - problem.window_left + 1 - bound);
     return keys;
 }
 

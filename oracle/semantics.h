@@ -15,7 +15,7 @@ struct KeyRange {
     bool contains(std::int64_t key) const { return key >= first && key < last; }
 };
 
-/// The keys that q row `row` sees: causal alignment and windows, both bounds inclusive.
+/// The keys that q row `row` sees: causal alignment and windows.
 KeyRange visible_keys(const Problem& problem, std::int64_t row);
 
 /// Whether any row of the query block sees any key of the KV tile. Kernels may skip the others.

@@ -1,30 +1,17 @@
 #include "oracle/tally.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <tuple>
+
+#include "oracle/vector_kernels.h"
 
 namespace tilescope {
 
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// Float32 bits as integers that are ordered like the values, both zeros at 0.
-std::int32_t ordered(float value) {
-    const std::int32_t bits = std::bit_cast<std::int32_t>(value);
-    return bits < 0 ? -(bits & 0x7fffffff) : bits;
-}
-
-/// Saturates at the largest int32, which only values of opposite sign and huge exponents reach.
-std::int32_t ulps_between(float a, float b) {
-    const std::int32_t x = ordered(a);
-    const std::int32_t y = ordered(b);
-    const auto distance = std::int32_t(std::uint32_t(std::max(x, y)) - std::uint32_t(std::min(x, y)));
-    return distance < 0 ? std::numeric_limits<std::int32_t>::max() : distance;
-}
 
 double tolerance_of(const Estimate& expected, Eigen::Index i, const CompareOptions& options) {
     if (!options.atol && !options.rtol) return expected.error.data()[i];
@@ -38,13 +25,15 @@ bool overflows_alike(Dtype dtype, double got, double expected, double tolerance)
     return std::isinf(decode(dtype, encode(dtype, reach))) && std::signbit(reach) == std::signbit(got);
 }
 
-Finding judge_element(const TileContext& context, float got, double expected, double tolerance) {
+/// `certain`: the expected value has no error; then NaN is what a convention asks for.
+Finding judge_element(const TileContext& context, float got, double expected, double tolerance,
+                      bool certain) {
     const bool expects_unwritten = context.expects_nan && is_unwritten(float(expected));
     if (is_unwritten(got))
         return expected == -infinity || expects_unwritten ? Finding::indifferent : Finding::unwritten;
     if (expects_unwritten) return Finding::unwritten;
     if (std::isnan(expected)) {
-        if (!context.expects_nan) return Finding::indifferent;
+        if (!context.expects_nan && !certain) return Finding::indifferent;
         return std::isnan(got) ? Finding::match : Finding::nan;
     }
     if (std::isnan(got)) return Finding::nan;
@@ -119,31 +108,15 @@ void count_bad_row(const Element& element, StageTally& tally) {
     ++tally.bad_rows.back().elements;
 }
 
-/// Whether every element of a float32 tile matches; then max_abs and max_ulp are all there is to add. Free of
-/// branches, because nearly every tile of nearly every dump ends here.
+/// Whether every element of a float32 tile matches; then max_abs and max_ulp are all there is to add.
 bool all_match(const MatrixF& got, const Estimate& expected, const CompareOptions& options,
                StageTally& tally) {
     if (options.atol || options.rtol) return false;
-    const float* g = got.data();
-    const double* e = expected.value.data();
-    const double* t = expected.error.data();
-    const Eigen::Index size = got.size();
-    double max_abs = 0;
-    std::int32_t max_ulp = 0;
-    std::int32_t bad = 0;
-#pragma omp simd reduction(max : max_abs, max_ulp) reduction(+ : bad)
-    for (Eigen::Index i = 0; i < size; ++i) {
-        const double value = double(g[i]);
-        const double difference = std::abs(value - e[i]);
-        const double counted = value == e[i] ? 0.0 : difference;  // infinities, whose difference is NaN
-        // Not even an infinite tolerance makes up for an infinity.
-        bad += !(counted <= std::min(t[i], std::numeric_limits<double>::max()));
-        max_abs = std::max(max_abs, counted);
-        max_ulp = std::max(max_ulp, ulps_between(g[i], float(e[i])));
-    }
-    if (bad != 0) return false;
-    tally.max_abs = std::max(tally.max_abs, max_abs);
-    tally.max_ulp = std::max(tally.max_ulp, std::uint64_t(max_ulp));
+    const MatchSummary summary = vector_kernels().match({got.data(), std::size_t(got.size())},
+                                                        expected.value.data(), expected.error.data());
+    if (!summary.matches) return false;
+    tally.max_abs = std::max(tally.max_abs, summary.max_abs);
+    tally.max_ulp = std::max(tally.max_ulp, std::uint64_t(summary.max_ulp));
     return true;
 }
 
@@ -194,7 +167,8 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
                             got.data()[i],
                             expected.value.data()[i],
                             tolerance_of(expected, i, options)};
-            element.finding = judge_element(context, got.data()[i], element.expected, element.tolerance);
+            element.finding = judge_element(context, got.data()[i], element.expected, element.tolerance,
+                                            expected.error.data()[i] == 0);
             if (!clean) {
                 if (element.finding != Finding::indifferent) {
                     ++tally.compared;
@@ -213,7 +187,8 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
             if (end_to_end != nullptr && !is_divergence(element.finding) && !is_unwritten(got.data()[i])) {
                 const double exact = end_to_end->value.data()[i];
                 const Finding whole =
-                    judge_element(context, got.data()[i], exact, tolerance_of(*end_to_end, i, options));
+                    judge_element(context, got.data()[i], exact, tolerance_of(*end_to_end, i, options),
+                                  end_to_end->error.data()[i] == 0);
                 tally.inherited += is_divergence(whole);
             }
         }

@@ -13,6 +13,7 @@
 
 #include "dump/error.h"
 #include "dump/file_reader.h"
+#include "oracle/explain.h"
 #include "oracle/judge.h"
 #include "oracle/npy.h"
 #include "oracle/output_file.h"
@@ -29,6 +30,7 @@ struct Arguments {
     std::string other;
     std::string json;
     std::string npy;
+    std::string element;  ///< whose tolerance is explained; empty: the recording is judged
     JudgeOptions judge;
 };
 
@@ -68,6 +70,14 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--threads", arguments.judge.threads, "threads, 0 for one a core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
+    app.add_option("--explain-tolerance", arguments.element,
+                   "print what the tolerance of one element is made of, and nothing else; exit code 0.\n"
+                   "ROW is a q row (k, v: a key), COL a key (s, p), a feature, a lane (l), or 0\n"
+                   "(m, lse). KV_TILE is for m, l and acc (default: the last tile that the\n"
+                   "row's block sees), and for k and v the query block (default: 0)")
+        ->type_name("STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]")
+        ->check(named)
+        ->excludes("other", "--json", "--npy", "--atol", "--rtol");
 }
 
 Report judge_arguments(const Arguments& arguments) {
@@ -81,6 +91,12 @@ Report judge_arguments(const Arguments& arguments) {
     Report report = other ? judge_pair(*recording, *other, options) : judge(*recording, options);
     if (!arguments.npy.empty()) write_npy(arguments.npy, report, *recording, other.get(), arguments.judge);
     return report;
+}
+
+std::string explain_element(const Arguments& arguments) {
+    const std::unique_ptr<Recording> recording = open_recording(arguments.recording);
+    const ElementPlace place = element_place(*recording, arguments.element);
+    return to_text(explain_tolerance(*recording, place, arguments.judge.confidence));
 }
 
 /// Also when the reader of a pipe has gone, or the disk is full.
@@ -104,10 +120,15 @@ int run(const Arguments& arguments) {
     };
     try {
         if (!arguments.json.empty() && !json_to_stdout) json_file.emplace(arguments.json);
-        const Report report = judge_arguments(arguments);
-        text = to_text(report);
-        json = to_json(report);
-        code = report.verdict == Verdict::match ? exit_match : exit_diverged;
+        if (arguments.element.empty()) {
+            const Report report = judge_arguments(arguments);
+            text = to_text(report);
+            json = to_json(report);
+            code = report.verdict == Verdict::match ? exit_match : exit_diverged;
+        } else {
+            text = explain_element(arguments);
+            code = exit_match;
+        }
     } catch (const std::bad_alloc&) {
         cannot_judge(arguments.recording + ": not enough memory; use fewer --threads or a larger machine");
     } catch (const std::exception& error) {

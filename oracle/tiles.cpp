@@ -2,11 +2,37 @@
 
 #include <vector>
 
+#include "oracle/replay.h"
+
 namespace tilescope {
 
-std::optional<MatrixF> load_tile(const Recording& recording, Stage stage, const TileId& tile) {
-    const TileShape shape = tile_shape(recording.problem(), stage);
-    const TileShape extent = tile_extent(recording.problem(), stage, tile);
+namespace {
+
+/// What is declared of one of the operands.
+struct OperandUnits {
+    bool dequantised;
+    Dtype cast;
+    const Eigen::VectorXd& descale;
+};
+
+OperandUnits units_of(const HeadCall& call, Stage stage) {
+    const Units& u = call.units;
+    switch (stage) {
+        case Stage::q:
+            return {u.q_dequantised, u.q_cast, call.q_descale};
+        case Stage::k:
+            return {u.k_dequantised, u.k_cast, call.k_descale};
+        default:
+            return {u.v_dequantised, u.v_cast, call.v_descale};
+    }
+}
+
+}  // namespace
+
+std::optional<MatrixF> load_tile(const Recording& recording, const Problem& entry, Stage stage,
+                                 const TileId& tile) {
+    const TileShape shape = tile_shape(entry, stage);
+    const TileShape extent = tile_extent(entry, stage, tile);
     MatrixF whole(shape.rows, shape.cols);
     if (!recording.read_tile(stage, tile, {whole.data(), std::size_t(whole.size())})) return std::nullopt;
     if (extent == shape) return whole;
@@ -25,12 +51,44 @@ std::shared_ptr<const HeadInputs> HeadInputCache::get(std::int64_t batch, std::i
     const std::scoped_lock lock(mutex_);
     std::weak_ptr<const HeadInputs>& known = heads_[{batch, head_kv}];
     if (std::shared_ptr<const HeadInputs> inputs = known.lock()) return inputs;
-    const std::int64_t keys = recording_.problem().seqlen_kv;
+    const std::int64_t keys = problem_of(recording_.problem(), recording_.side_inputs(), batch).seqlen_kv;
     auto inputs = std::make_shared<HeadInputs>();
-    inputs->k = make_operand(load_input(recording_, Input::k, batch, head_kv, 0, keys));
+    inputs->k = load_input(recording_, Input::k, batch, head_kv, 0, keys);
     inputs->v = load_input(recording_, Input::v, batch, head_kv, 0, keys);
     known = inputs;
     return inputs;
+}
+
+StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t first, Matrix raw) {
+    const OperandUnits units = units_of(call, stage);
+    const auto descale = units.descale.segment(first, raw.rows());
+    StagedOperand staged;
+    staged.expected.error.setZero(raw.rows(), raw.cols());
+    if ((descale.array() == 1).all()) {
+        staged.expected.value = raw;
+        staged.natural.value = std::move(raw);
+        return staged;
+    }
+    staged.natural.value = descale.asDiagonal() * raw;
+    if (!units.dequantised) {
+        staged.expected.value = std::move(raw);
+        return staged;
+    }
+    staged.expected.value = staged.natural.value;
+    staged.expected.error = staged.natural.value.unaryExpr([&](double value) {
+        return u_f32 * std::abs(value) + cast_bound(units.cast, std::abs(value) * (1 + u_f32)) +
+               flush_to_zero;
+    });
+    staged.natural.error = u_f32 + (units.cast == Dtype::f32 ? 0 : unit_roundoff(units.cast));
+    return staged;
+}
+
+Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, const StagedOperand& staged,
+                       const MatrixF& dumped) {
+    const OperandUnits units = units_of(call, stage);
+    Matrix value = settle(staged.expected, dumped).value;
+    if (!units.dequantised) value = units.descale.segment(first, value.rows()).asDiagonal() * value;
+    return {std::move(value), 0};
 }
 
 TileContext tile_context(const Problem& problem, Stage stage, const TileId& tile) {

@@ -9,21 +9,24 @@
 
 #include "dump/recording.h"
 #include "oracle/estimate.h"
-#include "oracle/reference.h"
+#include "oracle/head_call.h"
+#include "oracle/scores.h"
 #include "oracle/tally.h"
 
 namespace tilescope {
 
-/// A recorded tile without its padding; nullopt where it was not captured.
-std::optional<MatrixF> load_tile(const Recording& recording, Stage stage, const TileId& tile);
+/// A recorded tile without its padding, of a problem with the batch entry's own lengths; nullopt where it was
+/// not captured.
+std::optional<MatrixF> load_tile(const Recording& recording, const Problem& entry, Stage stage,
+                                 const TileId& tile);
 
-/// Rows [row, row + count) of an input, exactly.
+/// Rows [row, row + count) of an input, exactly, without descales.
 Matrix load_input(const Recording& recording, Input input, std::int64_t batch, std::int64_t head,
                   std::int64_t row, std::int64_t count);
 
-/// K and V of one KV head, whole.
+/// K and V of one KV head, whole, without descales.
 struct HeadInputs {
-    Operand k;
+    Matrix k;
     Matrix v;
 };
 
@@ -38,6 +41,19 @@ class HeadInputCache {
     std::mutex mutex_;
     std::map<std::pair<std::int64_t, std::int64_t>, std::weak_ptr<const HeadInputs>> heads_;
 };
+
+/// Rows of q, k or v: what the kernel should hold of them, and what the formulas take.
+struct StagedOperand {
+    Estimate expected;  ///< in the dump's units: dequantised or not
+    Operand natural;    ///< from the inputs
+};
+
+/// Of `raw` rows of an input, from row `first` of the head.
+StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t first, Matrix raw);
+
+/// What the formulas take where the dump holds the operand.
+Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, const StagedOperand& staged,
+                       const MatrixF& dumped);
 
 /// Where the tile stands in its tensor and how its values were rounded.
 TileContext tile_context(const Problem& problem, Stage stage, const TileId& tile);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times tile-diff on a dump with S of 16384 x 16384 against h5diff and NumPy comparing two such files.
+"""Times tile-diff on a dump with S of 16384 x 16384 against h5diff and NumPy comparing two such files, and shows how
+its time and memory grow with the size of S.
 
 tile-diff recomputes S; the others compare stored numbers. All of them run here, one after the other, the best of three
 rounds each, after one reading that brings the files into the page cache.
@@ -32,32 +33,58 @@ def measure(command):
     return seconds, usage.ru_maxrss / 1024
 
 
+def make_dump(arguments, path, seqlen):
+    subprocess.run([arguments.bin / "make_large_dump", path, str(seqlen)], check=True)
+
+
+def compare_with_others(arguments, directory):
+    files = [f"{directory}/{name}.h5" for name in ("a", "b", "a_contiguous", "b_contiguous")]
+    for chunked, contiguous in zip(files[:2], files[2:]):
+        make_dump(arguments, chunked, arguments.seqlen)
+        subprocess.run(["h5repack", "-l", "/tiles/s:CONTI", chunked, contiguous], check=True)
+    commands = {
+        "tile-diff": [arguments.bin / "tile-diff", files[0]],
+        "h5diff": ["h5diff", *files[:2], "/tiles/s", "/tiles/s"],
+        "h5diff, contiguous": ["h5diff", *files[2:], "/tiles/s", "/tiles/s"],
+        "NumPy isclose": [sys.executable, "-c", NUMPY_COMPARISON, *files[:2]],
+    }
+    best = {name: (float("inf"), 0.0) for name in commands}
+    for _ in range(arguments.rounds):
+        for name, command in commands.items():
+            best[name] = min(best[name], measure(command))
+    gib = arguments.seqlen**2 * 4 / 2**30
+    print(f"S of {arguments.seqlen} x {arguments.seqlen} float32, {gib:.2f} GiB, best of {arguments.rounds}")
+    reference = best["tile-diff"][0]
+    for name, (seconds, mib) in best.items():
+        print(f"{name:<19}{seconds:8.2f} s {seconds / reference:7.2f} x tile-diff {mib:9.0f} MiB resident")
+    for path in files:
+        os.remove(path)
+
+
+def show_growth(arguments, directory):
+    print("\nS stored       tile-diff          resident")
+    seqlen = 512
+    while seqlen <= 2 * arguments.seqlen:
+        path = f"{directory}/grown.h5"
+        make_dump(arguments, path, seqlen)
+        runs = [measure([arguments.bin / "tile-diff", path]) for _ in range(arguments.rounds)]
+        seconds, mib = min(runs)
+        size = seqlen**2 * 4 / 2**20
+        print(f"{size:6.0f} MiB {seconds:10.3f} s {1000 * seconds / size:7.2f} ms/MiB {mib:6.0f} MiB")
+        os.remove(path)
+        seqlen *= 2
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/bin"))
     parser.add_argument("--seqlen", type=int, default=16384)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--dir", help="where the two files go; 2.2 GiB are needed")
+    parser.add_argument("--dir", help="where the files go; 4.5 GiB are needed")
     arguments = parser.parse_args()
-
     with tempfile.TemporaryDirectory(dir=arguments.dir) as directory:
-        a, b = f"{directory}/a.h5", f"{directory}/b.h5"
-        for path in (a, b):
-            subprocess.run([arguments.bin / "make_large_dump", path, str(arguments.seqlen)], check=True)
-        commands = {
-            "tile-diff": [arguments.bin / "tile-diff", a],
-            "h5diff": ["h5diff", a, b, "/tiles/s", "/tiles/s"],
-            "NumPy isclose": [sys.executable, "-c", NUMPY_COMPARISON, a, b],
-        }
-        best = {name: (float("inf"), 0.0) for name in commands}
-        for _ in range(arguments.rounds):
-            for name, command in commands.items():
-                best[name] = min(best[name], measure(command))
-        gib = arguments.seqlen**2 * 4 / 2**30
-        print(f"S of {arguments.seqlen} x {arguments.seqlen} float32, {gib:.2f} GiB, best of {arguments.rounds}")
-        reference = best["tile-diff"][0]
-        for name, (seconds, mib) in best.items():
-            print(f"{name:<14}{seconds:8.2f} s {seconds / reference:7.2f} x tile-diff {mib:9.0f} MiB resident")
+        compare_with_others(arguments, directory)
+        show_growth(arguments, directory)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,9 @@ class LargeRecording final : public Recording {
         const MatrixF& values = inputs_[static_cast<std::size_t>(input)];
         Eigen::Map<MatrixF>(out.data(), count, head_dim) = values.middleRows(row, count);
     }
+    const SideInputs& side_inputs() const override { return side_inputs_; }
+    bool has_bias() const override { return false; }
+    void read_bias(std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::span<float>) const override {}
 
  private:
     /// Uniform between -2 and 2, exact in float16.
@@ -65,6 +68,7 @@ class LargeRecording final : public Recording {
     Units units_;
     Provenance provenance_;
     CaptureSummary capture_;
+    SideInputs side_inputs_;
     std::array<MatrixF, 3> inputs_;
 };
 

@@ -336,8 +336,11 @@ class NothingToJudge(Spoiled):
         self.assert_refused("row")
 
     def test_semantics_that_the_oracle_lacks(self):
-        self.set_problem(logits_soft_cap=30.0)
-        self.assert_refused("logits_soft_cap")
+        self.set_problem(logits_soft_cap=30.0, alibi="linear")
+        with self.edit() as f:
+            f["inputs/alibi_slopes"] = np.full(4, 0.5, np.float32)
+            f["tiles/s"].attrs["capped"] = False
+        self.assert_refused("capped")
 
 
 class Usage(Spoiled):

@@ -220,6 +220,37 @@ TEST_F(CapturedRunInputs, AnotherSizeIsRefused) {
     EXPECT_NE(error_of([&] { block.finish(inputs); }).find("input v has 0 bytes"), std::string::npos);
 }
 
+TEST(CapturedRun, SideInputsAreKept) {
+    CapturedRun run = Block("").finish();
+    EXPECT_EQ(run.side_inputs(), SideInputs());
+    SideInputs inputs;
+    inputs.seqlens_q = {10, 3};
+    inputs.sink = {1, 2, 3, 4, 5, 6};
+    run.set_side_inputs(inputs);
+    EXPECT_EQ(run.side_inputs(), inputs);
+    SideInputs wrong;
+    wrong.seqlens_kv = {14, 0};
+    EXPECT_NE(error_of([&] {
+                  run.set_side_inputs(wrong);
+              }).find("captured run: seqlens_kv holds 14, not between 0 and 13"),
+              std::string::npos);
+    EXPECT_EQ(run.side_inputs(), inputs) << "what was refused is not taken";
+}
+
+TEST(CapturedRun, ABiasIsKept) {
+    CapturedRun run = Block("").finish();
+    EXPECT_FALSE(run.has_bias());
+    Bias bias = {1, 6, 1, 13, {}};
+    for (int i = 0; i < 6 * 13; ++i) bias.values.push_back(float(i));
+    run.set_bias(bias);
+    EXPECT_TRUE(run.has_bias());
+    std::vector<float> keys(3);
+    run.read_bias(1, 4, 9, 10, keys);
+    EXPECT_EQ(keys, (std::vector<float>{62, 63, 64})) << "the same for all batches and rows";
+    bias.values.pop_back();
+    EXPECT_NE(error_of([&] { run.set_bias(bias); }).find("bias has 77 entries, not 78"), std::string::npos);
+}
+
 class CapturedRunMerge : public testing::Test {
  protected:
     static constexpr std::size_t o_elements = 2 * 6 * 10 * 7;

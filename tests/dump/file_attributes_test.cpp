@@ -59,6 +59,91 @@ TEST_F(FileAttributes, AbsurdSizes) {
                    "window_left is -2");
 }
 
+TEST_F(FileAttributes, SplitsAndLanes) {
+    expect_spoiled([](hid_t file) { set_integer(file, "/problem", "kv_tiles_per_split", -1); }, "/problem",
+                   "kv_tiles_per_split is -1");
+    expect_spoiled([](hid_t file) { set_integer(file, "/problem", "l_lanes", 0); }, "/problem",
+                   "l_lanes is 0");
+    expect_spoiled([](hid_t file) { set_integer(file, "/problem", "l_lanes", 5); }, "/problem",
+                   "l_lanes (5) is larger than block_n (4)");
+    expect_spoiled([](hid_t file) { set_integer(file, "/problem", "l_lane_columns", -8); }, "/problem",
+                   "l_lane_columns is -8");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "dtype_acc", "bf16"); }, "/problem",
+                   "dtype_acc is bf16, neither f32 nor f16");
+    expect_spoiled(
+        [](hid_t file) {
+            set_integer(file, "/problem", "l_lanes", 2);
+            create_dataset(file, "/tiles/l", H5T_IEEE_F32LE, {1, 2, 3, 8}, H5P_DEFAULT, nullptr);
+        },
+        "/tiles/l", "has shape [1, 2, 3, 8] where /problem asks for [1, 2, 3, 8, 2]");
+}
+
+TEST_F(FileAttributes, NumbersOfUnits) {
+    struct Number {
+        const char* dataset;
+        const char* name;
+        std::vector<hsize_t> dims;
+        bool may_be_zero;
+    };
+    const Number numbers[] = {
+        {"/tiles/m", "stale_threshold", {}, true},       {"/tiles/p", "exp_error", {1, 2, 8, 12}, true},
+        {"/tiles/p", "scale", {1, 2, 8, 12}, false},     {"/tiles/l", "scale", {1, 2, 3, 8}, false},
+        {"/tiles/acc", "scale", {1, 2, 3, 8, 2}, false},
+    };
+    for (const Number& number : numbers) {
+        const auto with = [&](double value) {
+            return [&number, value](hid_t file) {
+                if (!number.dims.empty()) {
+                    create_dataset(file, number.dataset, H5T_IEEE_F32LE, number.dims, H5P_DEFAULT, nullptr);
+                }
+                set_number(file, number.dataset, number.name, value);
+            };
+        };
+        for (const double value : {-0.5, std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+            expect_spoiled(with(value), number.dataset, std::string(number.name) + " of ");
+        }
+        write_spoiled_dump(path, with(0));
+        EXPECT_EQ(refusal(path).empty(), number.may_be_zero) << number.dataset << " " << number.name;
+        write_spoiled_dump(path, with(0.5));
+        EXPECT_EQ(refusal(path), "");
+    }
+}
+
+// The plain dump has none of the optional attributes; the values are those of FORMAT.md.
+TEST_F(FileAttributes, Defaults) {
+    write_plain_dump(path);
+    const auto recording = open_recording(path);
+    const Problem& problem = recording->problem();
+    EXPECT_EQ(problem.mask, Mask::none);
+    EXPECT_EQ(problem.causal_alignment, CausalAlignment::bottom_right);
+    EXPECT_EQ(problem.window_bounds, WindowBounds::inclusive);
+    EXPECT_EQ(problem.alibi, Alibi::none);
+    EXPECT_EQ(problem.sink, AttentionSink::none);
+    EXPECT_EQ(problem.kv_tiles_per_split, 0);
+    EXPECT_EQ(problem.l_lanes, 1);
+    EXPECT_EQ(problem.l_lane_columns, 1);
+    const Units& units = recording->units();
+    EXPECT_TRUE(units.q_dequantised && units.k_dequantised && units.v_dequantised && units.acc_dequantised);
+    EXPECT_TRUE(units.s_scaled && units.s_capped && units.s_biased && units.s_masked && units.m_scaled);
+    EXPECT_TRUE(units.lse_includes_sink);
+    EXPECT_FALSE(units.l_sums_cast_p);
+    for (const Dtype dtype : {units.q_cast, units.k_cast, units.v_cast, units.p_cast}) {
+        EXPECT_EQ(dtype, Dtype::f32);
+    }
+    EXPECT_EQ(units.s_tanh, TanhFunction::tanhf);
+    EXPECT_EQ(units.s_accumulation, Accumulation::fma_f32);
+    EXPECT_EQ(units.acc_accumulation, Accumulation::fma_f32);
+    EXPECT_EQ(units.p_exp, ExpFunction::expf);
+    EXPECT_EQ(units.m_stale_threshold, 0);
+    EXPECT_EQ(units.p_exp_error, 0);
+    for (const double scale : {units.p_scale, units.l_scale, units.acc_scale}) EXPECT_EQ(scale, 1);
+    EXPECT_EQ(units.o_empty_row, EmptyRow::zero);
+    EXPECT_EQ(units.lse_empty_row, EmptyRow::minus_infinity);
+    EXPECT_EQ(units.kv_order, KvOrder::forward);
+    EXPECT_EQ(recording->side_inputs(), SideInputs());
+    EXPECT_FALSE(recording->has_bias());
+}
+
 TEST_F(FileAttributes, Scale) {
     for (const double scale : {0.0, -0.5, std::nan(""), HUGE_VAL, -HUGE_VAL}) {
         expect_spoiled([&](hid_t file) { set_number(file, "/problem", "sm_scale", scale); }, "/problem",
@@ -83,8 +168,21 @@ TEST_F(FileAttributes, UnknownNames) {
                    "not one of top_left, bottom_right");
     expect_spoiled([](hid_t file) { set_text(file, "/problem", "kv_order", "sideways"); }, "/problem",
                    "not one of forward, reverse");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "window_bounds", "open"); }, "/problem",
+                   "not one of inclusive, exclusive");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "alibi", "yes"); }, "/problem",
+                   "not one of none, linear, distance");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "sink", "middle"); }, "/problem",
+                   "not one of none, first, last");
     expect_spoiled([](hid_t file) { set_text(file, "/problem", "dtype_v", "f64"); }, "/problem",
                    "not one of f32, f16, bf16, e4m3, e5m2");
+    expect_spoiled([](hid_t file) { set_text(file, "/tiles/s", "tanh", "tanhl"); }, "/tiles/s",
+                   "not one of tanhf, tanh_approx");
+    expect_spoiled([](hid_t file) { set_text(file, "/tiles/s", "accumulation", "exact"); }, "/tiles/s",
+                   "not one of fma_f32, fma_f16, tensor_core_f32, tensor_core_f16, tensor_core_tf32, "
+                   "tensor_core_fp8");
+    expect_spoiled([](hid_t file) { set_text(file, "/outputs/o", "empty_row", "0"); }, "/outputs/o",
+                   "not one of zero, -inf, inf, nan");
     expect_spoiled([](hid_t file) { set_text(file, "/tiles/s", "log_base", "10"); }, "/tiles/s",
                    "not one of e, 2");
     expect_spoiled([](hid_t file) { set_integer(file, "/tiles/s", "scaled", 2); }, "/tiles/s",

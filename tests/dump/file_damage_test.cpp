@@ -18,6 +18,21 @@
 namespace tilescope::test {
 namespace {
 
+void write_packed_and_paged(const std::string& path) {
+    write_spoiled_dump(path, [](hid_t file) {
+        unlink_object(file, "/inputs/k");
+        unlink_object(file, "/inputs/v");
+        const Handle half(half_type());
+        const std::vector<std::uint16_t> zeros(64, 0);
+        create_dataset(file, "/inputs/k", half, {4, 2, 4, 2}, H5P_DEFAULT, zeros.data());
+        create_dataset(file, "/inputs/v", half, {4, 2, 4, 2}, H5P_DEFAULT, zeros.data());
+        const std::int32_t sums[] = {0, 8};
+        create_dataset(file, "/inputs/cu_seqlens_q", H5T_STD_I32LE, {2}, H5P_DEFAULT, sums);
+        const std::int32_t pages[] = {3, 1, 2};
+        create_dataset(file, "/inputs/page_table", H5T_STD_I32LE, {1, 3}, H5P_DEFAULT, pages);
+    });
+}
+
 /// A file with little in it but metadata.
 std::string write_small_file(const TemporaryFolder& folder, const std::string& kind) {
     std::string path = folder.file(kind + ".h5");
@@ -25,13 +40,29 @@ std::string write_small_file(const TemporaryFolder& folder, const std::string& k
         write_plain_dump(path);
         return path;
     }
+    if (kind == "paged") {
+        write_packed_and_paged(path);
+        return path;
+    }
     Problem problem;
     problem.heads = 2;
     problem.seqlen_q = problem.seqlen_kv = 4;
     problem.head_dim = problem.head_dim_v = 2;
     problem.block_m = problem.block_n = 2;
+    problem.alibi = Alibi::linear;
+    problem.sink = AttentionSink::first;
     MemoryRecording recording(problem);
     fill(recording);
+    SideInputs inputs;
+    inputs.seqlens_q = {3};
+    inputs.seqlens_kv = {4};
+    inputs.alibi_slopes = {0.5f, 0.25f};
+    inputs.sink = {1, 2};
+    inputs.descale_q = {0, 1, 0, {0.5f}};
+    inputs.descale_k = {1, 1, 4, {2}};
+    inputs.descale_v = {1, 2, 2, {3, 4}};
+    recording.set_side_inputs(inputs);
+    recording.set_bias({1, 2, 4, 4, std::vector<float>(32, -1.0f)});
     CaptureSummary capture;
     capture.stages[static_cast<std::size_t>(Stage::s)].conflicts = {{{0, 1, 1, 1}, 3}};
     recording.set_capture(capture);
@@ -54,9 +85,20 @@ void read_everything(const Recording& recording) {
             recording.read_tile(info.stage, tile_at(problem, info.stage, i), values);
         }
     }
+    std::vector<float> key(1);
+    if (recording.has_bias()) {
+        recording.read_bias(problem.batch - 1, problem.heads - 1, problem.seqlen_q - 1, problem.seqlen_kv - 1,
+                            key);
+    }
     if (!recording.has_inputs()) return;
+    const Problem entry = problem_of(problem, recording.side_inputs(), 0);
     std::vector<float> row(static_cast<std::size_t>(std::max(problem.head_dim, problem.head_dim_v)));
-    for (const Input input : {Input::q, Input::k, Input::v}) recording.read_input(input, 0, 0, 0, 1, row);
+    for (const Input input : {Input::q, Input::k, Input::v}) {
+        const std::int64_t rows = input == Input::q ? entry.seqlen_q : entry.seqlen_kv;
+        for (std::int64_t i = 0; i < std::min<std::int64_t>(rows, 1000); ++i) {
+            recording.read_input(input, 0, 0, i, 1, row);
+        }
+    }
 }
 
 /// What the reader says to these bytes; empty when it reads them all.
@@ -118,7 +160,7 @@ TEST_P(FileDamage, OneByteChanged) {
     EXPECT_LT(usage.ru_maxrss, 1 << 20) << "KiB";
 }
 
-INSTANTIATE_TEST_SUITE_P(, FileDamage, testing::Values("ours", "plain"),
+INSTANTIATE_TEST_SUITE_P(, FileDamage, testing::Values("ours", "plain", "paged"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 std::string trial_message(const std::function<void()>& task) {

@@ -3,17 +3,13 @@
 usage: file_h5py_test.py FILE_PROBE
 """
 
-import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
 
 import h5py
 import numpy as np
 
-PROBE = sys.argv.pop(1)
-UNWRITTEN = np.uint32(0x7FD17E5C)
+from h5py_case import UNWRITTEN, DumpCase, Folder, ask_probe, bits, probe
+
 STAGES = ["q", "k", "v", "s", "m", "p", "l", "acc", "o", "lse"]
 SHAPES = {  # of the sample: B, H, Hkv, Sq, Skv, D, Dv, block_m, block_n = 2, 4, 2, 37, 50, 8, 12, 16, 32
     "tiles/q": ((2, 4, 37, 8), (1, 1, 16, 8)),
@@ -27,28 +23,6 @@ SHAPES = {  # of the sample: B, H, Hkv, Sq, Skv, D, Dv, block_m, block_n = 2, 4,
     "outputs/o": ((2, 4, 37, 12), (1, 1, 16, 12)),
     "outputs/lse": ((2, 4, 37), (1, 1, 16)),
 }
-
-
-def probe(*arguments):
-    return subprocess.run([PROBE, *map(str, arguments)], capture_output=True)
-
-
-def open_in_probe(path):
-    done = probe("open", path)
-    if done.returncode != 0:
-        raise AssertionError(done.stderr.decode())
-    return done.stdout.decode()
-
-
-def bits(values):
-    return np.asarray(values, np.float32).view(np.uint32)
-
-
-class Folder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = pathlib.Path(folder.name) / "run.h5"
 
 
 class ReadByH5py(Folder):
@@ -99,25 +73,30 @@ class ReadByH5py(Folder):
             self.assertEqual(
                 problem,
                 dict(batch=2, heads=4, heads_kv=2, seqlen_q=37, seqlen_kv=50, head_dim=8, head_dim_v=12,
-                     block_m=16, block_n=32, window_left=-1, window_right=-1, mask="causal",
-                     causal_alignment="bottom_right", kv_order="forward", dtype_q="f16", dtype_k="f16",
+                     block_m=16, block_n=32, window_left=-1, window_right=-1, kv_tiles_per_split=0, l_lanes=1,
+                     l_lane_columns=1, mask="causal", causal_alignment="bottom_right",
+                     window_bounds="inclusive", alibi="none", sink="none", kv_order="forward", dtype_q="f16", dtype_k="f16",
                      dtype_v="f16", dtype_p="f32", dtype_acc="f32", dtype_o="f16"))
 
     def test_units(self):
         expected = {
-            "tiles/s": dict(scaled=False, masked=True, log_base="2", accumulation="fma_f32"),
-            "tiles/m": dict(scaled=True, log_base="e"),
-            "tiles/p": dict(exp="ex2_approx", cast="bf16"),
-            "tiles/l": dict(sums_cast_p=False),
-            "tiles/acc": dict(accumulation="tensor_core_f32"),
-            "outputs/lse": dict(log_base="e", dtype="f32"),
-            "outputs/o": dict(dtype="f16"),
-            "tiles/q": {}, "tiles/k": {}, "tiles/v": {},
+            "tiles/q": dict(dequantised=True, cast="f32"),
+            "tiles/k": dict(dequantised=True, cast="f32"),
+            "tiles/v": dict(dequantised=True, cast="f32"),
+            "tiles/s": dict(scaled=False, capped=True, tanh="tanhf", biased=True, masked=True, log_base="2",
+                            accumulation="fma_f32"),
+            "tiles/m": dict(scaled=True, log_base="e", stale_threshold=0),
+            "tiles/p": dict(exp="ex2_approx", exp_error=0, cast="bf16", scale=1),
+            "tiles/l": dict(sums_cast_p=False, scale=1),
+            "tiles/acc": dict(accumulation="tensor_core_f32", scale=1, dequantised=True),
+            "outputs/lse": dict(log_base="e", empty_row="-inf", includes_sink=True, dtype="f32"),
+            "outputs/o": dict(empty_row="zero", dtype="f16"),
         }
         with self.write() as f:
             for name, attributes in expected.items():
                 self.assertEqual(dict(f[name].attrs), attributes, name)
             self.assertIsInstance(f["tiles/s"].attrs["scaled"], np.bool_)
+            self.assertIsInstance(f["tiles/p"].attrs["scale"], np.float64)
 
     def test_capture(self):
         with self.write() as f:
@@ -159,34 +138,8 @@ def decode_fp8(codes, dtype):
     return sign * np.where(exponent == 0, fraction * 2.0 ** (1 - bias), normal)
 
 
-class WrittenByH5py(Folder):
+class WrittenByH5py(DumpCase):
     """Dumps that follow FORMAT.md in other ways than tile-run does."""
-
-    B, H, Sq, Skv, D, block_m, block_n = 1, 2, 10, 13, 4, 4, 8
-
-    def write(self, fill, **attributes):
-        with h5py.File(self.path, "w") as f:
-            f.attrs["format"] = "tilescope"
-            f.attrs["format_version"] = 1
-            problem = dict(batch=self.B, heads=self.H, seqlen_q=self.Sq, seqlen_kv=self.Skv, head_dim=self.D,
-                           block_m=self.block_m, block_n=self.block_n, sm_scale=0.5)
-            problem.update(attributes)
-            f.create_group("problem").attrs.update(problem)
-            fill(f)
-            f.attrs["complete"] = 1
-
-    def tile(self, stage, *coordinates):
-        done = probe("tile", self.path, stage, *coordinates)
-        self.assertIn(done.returncode, (0, 1), done.stderr.decode())
-        return np.frombuffer(done.stdout, np.float32) if done.returncode == 0 else None
-
-    def head(self, name, batch, head):
-        done = probe("input", self.path, name, batch, head)
-        self.assertEqual(done.returncode, 0, done.stderr.decode())
-        return np.frombuffer(done.stdout, np.float32)
-
-    def numbers(self, *shape):
-        return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
     def expect_s(self, s):
         for head in range(2):
@@ -297,21 +250,21 @@ class WrittenByH5py(Folder):
         self.write(lambda f: f["problem"].attrs.update(
             batch=np.uint8(1), heads=np.array([2], ">i4"), sm_scale=np.float32(0.25), mask=np.bytes_("causal"),
             logits_soft_cap=30, window_left=np.int16(-1)))
-        self.assertIn('"sm_scale":0.25', open_in_probe(self.path))
+        self.assertIn('"sm_scale":0.25', ask_probe("open", self.path))
         self.write(lambda f: f.attrs.update(kernel=np.bytes_("fixed  ")), sm_scale=2)
-        self.assertIn('"kernel":"fixed  "', open_in_probe(self.path))
+        self.assertIn('"kernel":"fixed  "', ask_probe("open", self.path))
 
     def test_defaults(self):
         self.write(lambda f: None)
-        text = open_in_probe(self.path)
+        text = ask_probe("open", self.path)
         for part in ('"heads_kv":2', '"head_dim_v":4', '"inputs":false', '"s_scaled":true', '"kernel":""'):
             self.assertIn(part, text)
 
     def test_empty_datasets_are_not_recorded(self):
         self.write(lambda f: (f.create_dataset("tiles/s", (1, 2, 10, 13), "f4", chunks=(1, 1, 4, 8)),
                               f.create_dataset("outputs/o", (1, 2, 10, 4), "f2")))
-        self.assertIn('"s":0', open_in_probe(self.path))
-        self.assertIn('"o":0', open_in_probe(self.path))
+        self.assertIn('"s":0', ask_probe("open", self.path))
+        self.assertIn('"o":0', ask_probe("open", self.path))
 
     def test_chunked_inputs_are_refused(self):
         q = self.numbers(1, 2, 10, 4)

@@ -1,8 +1,12 @@
 // For the tests in Python: writes the sample recording, and says what the reader makes of a file.
-//   file_probe write PATH [DTYPE]   the sample recording; inputs and o of DTYPE (default f16)
-//   file_probe open PATH            its problem, units and tile counts as JSON; exit 2 and one line if
-//   refused file_probe tile PATH STAGE BATCH HEAD Q_BLOCK KV_TILE    the tile's float32 bits; exit 1 if not
-//   recorded file_probe input PATH q|k|v BATCH HEAD                   all rows of a head as float32 bits
+//   file_probe write PATH [DTYPE]    the sample recording; inputs and o of DTYPE (default f16)
+//   file_probe write_inputs PATH     its inputs alone, with every side input and a bias
+//   file_probe open PATH             its problem, units and tile counts as JSON
+//   file_probe inputs PATH           its side inputs as JSON
+//   file_probe tile PATH STAGE BATCH HEAD Q_BLOCK KV_TILE    the tile's float32 bits
+//   file_probe rows PATH q|k|v BATCH HEAD FIRST COUNT        rows of a head as float32 bits
+//   file_probe bias PATH BATCH HEAD ROW                      the bias of all keys as float32 bits
+// Exit 1 when a tile is not recorded; 2, and one line, when something is refused.
 
 #include <cstdio>
 #include <cstdlib>
@@ -51,6 +55,41 @@ void write_sample(const std::string& path, Dtype dtype) {
     write_recording(path, recording);
 }
 
+void write_all_inputs(const std::string& path) {
+    Problem problem = sample_problem();
+    problem.alibi = Alibi::distance;
+    problem.sink = AttentionSink::last;
+    MemoryRecording recording(problem);
+    for (const Input input : {Input::q, Input::k, Input::v}) {
+        recording.set_input(input, sample_input(problem, input));
+    }
+    recording.set_side_inputs(sample_side_inputs());
+    recording.set_bias(sample_bias(1, 4, 1, 50));
+    write_recording(path, recording);
+}
+
+nlohmann::json description_of(const Descale& descale) {
+    return {{"heads", descale.heads},
+            {"blocks", descale.blocks},
+            {"rows", descale.rows},
+            {"values", descale.values}};
+}
+
+void describe_inputs(const Recording& recording) {
+    const SideInputs& inputs = recording.side_inputs();
+    const nlohmann::json description = {
+        {"seqlens_q", inputs.seqlens_q},
+        {"seqlens_kv", inputs.seqlens_kv},
+        {"alibi_slopes", inputs.alibi_slopes},
+        {"sink", inputs.sink},
+        {"descale_q", description_of(inputs.descale_q)},
+        {"descale_k", description_of(inputs.descale_k)},
+        {"descale_v", description_of(inputs.descale_v)},
+        {"bias", recording.has_bias()},
+    };
+    std::puts(description.dump().c_str());
+}
+
 void describe(const Recording& recording) {
     const Problem& problem = recording.problem();
     nlohmann::json tiles;
@@ -79,7 +118,7 @@ void describe(const Recording& recording) {
 }
 
 void put(const std::vector<float>& values) {
-    std::fwrite(values.data(), sizeof(float), values.size(), stdout);
+    if (!values.empty()) std::fwrite(values.data(), sizeof(float), values.size(), stdout);
 }
 
 int put_tile(const Recording& recording, char** arguments) {
@@ -92,32 +131,63 @@ int put_tile(const Recording& recording, char** arguments) {
     return 0;
 }
 
-void put_input(const Recording& recording, char** arguments) {
+int put_rows(const Recording& recording, char** arguments) {
     const Problem& problem = recording.problem();
     const std::string name = arguments[0];
     const Input input = name == "q" ? Input::q : name == "k" ? Input::k : Input::v;
-    const std::int64_t rows = input == Input::q ? problem.seqlen_q : problem.seqlen_kv;
     const std::int64_t cols = input == Input::v ? problem.head_dim_v : problem.head_dim;
-    std::vector<float> values(static_cast<std::size_t>(rows * cols));
-    recording.read_input(input, std::atoll(arguments[1]), std::atoll(arguments[2]), 0, rows, values);
+    const std::int64_t count = std::atoll(arguments[4]);
+    std::vector<float> values(static_cast<std::size_t>(count * cols));
+    recording.read_input(input, std::atoll(arguments[1]), std::atoll(arguments[2]), std::atoll(arguments[3]),
+                         count, values);
     put(values);
+    return 0;
 }
 
+int put_bias(const Recording& recording, char** arguments) {
+    std::vector<float> values(static_cast<std::size_t>(recording.problem().seqlen_kv));
+    recording.read_bias(std::atoll(arguments[0]), std::atoll(arguments[1]), std::atoll(arguments[2]), 0,
+                        values);
+    put(values);
+    return 0;
+}
+
+int put_description(const Recording& recording, char**) {
+    describe(recording);
+    return 0;
+}
+
+int put_inputs(const Recording& recording, char**) {
+    describe_inputs(recording);
+    return 0;
+}
+
+struct Command {
+    const char* name;
+    int arguments;  ///< after the path
+    int (*run)(const Recording& recording, char** arguments);
+};
+constexpr Command commands[] = {
+    {"open", 0, put_description}, {"inputs", 0, put_inputs}, {"tile", 5, put_tile},
+    {"rows", 5, put_rows},        {"bias", 3, put_bias},
+};
+
 int run(int count, char** arguments) {
-    const std::string command = count > 2 ? arguments[1] : "";
-    if (command == "write") {
+    const std::string name = count > 2 ? arguments[1] : "";
+    if (name == "write") {
         write_sample(arguments[2], count > 3 ? dtype_from_name(arguments[3]).value() : Dtype::f16);
         return 0;
     }
-    if (command != "open" && !(command == "tile" && count == 8) && !(command == "input" && count == 6)) {
-        std::fputs("usage: see the top of file_probe.cpp\n", stderr);
-        return 3;
+    if (name == "write_inputs") {
+        write_all_inputs(arguments[2]);
+        return 0;
     }
-    const auto recording = open_recording(arguments[2]);
-    if (command == "tile") return put_tile(*recording, arguments + 3);
-    if (command == "input") put_input(*recording, arguments + 3);
-    if (command == "open") describe(*recording);
-    return 0;
+    for (const Command& command : commands) {
+        if (name != command.name || count != 3 + command.arguments) continue;
+        return command.run(*open_recording(arguments[2]), arguments + 3);
+    }
+    std::fputs("usage: see the top of file_probe.cpp\n", stderr);
+    return 3;
 }
 
 }  // namespace

@@ -87,7 +87,11 @@ TEST(FileRoundtrip, KeepsTheProblem) {
     problem.causal_alignment = CausalAlignment::top_left;
     problem.window_left = 7;
     problem.window_right = 0;
+    problem.window_bounds = WindowBounds::exclusive;
     problem.logits_soft_cap = 50.0;
+    problem.kv_tiles_per_split = 2;
+    problem.l_lanes = 4;
+    problem.l_lane_columns = 8;
     problem.dtype_q = Dtype::bf16;
     problem.dtype_k = Dtype::e4m3;
     problem.dtype_v = Dtype::e5m2;
@@ -103,14 +107,38 @@ TEST(FileRoundtrip, KeepsEachUnit) {
     const std::pair<const char*, void (*)(Units&)> changes[] = {
         {"none", [](Units&) {}},
         {"s_scaled", [](Units& units) { units.s_scaled = false; }},
+        {"q_dequantised", [](Units& units) { units.q_dequantised = false; }},
+        {"k_dequantised", [](Units& units) { units.k_dequantised = false; }},
+        {"v_dequantised", [](Units& units) { units.v_dequantised = false; }},
+        {"q_cast", [](Units& units) { units.q_cast = Dtype::f16; }},
+        {"k_cast", [](Units& units) { units.k_cast = Dtype::bf16; }},
+        {"v_cast", [](Units& units) { units.v_cast = Dtype::e4m3; }},
+        {"s_capped", [](Units& units) { units.s_capped = false; }},
+        {"s_tanh", [](Units& units) { units.s_tanh = TanhFunction::tanh_approx; }},
+        {"s_biased", [](Units& units) { units.s_biased = false; }},
         {"s_masked", [](Units& units) { units.s_masked = false; }},
         {"s_log_base", [](Units& units) { units.s_log_base = LogBase::two; }},
         {"s_accumulation", [](Units& units) { units.s_accumulation = Accumulation::tensor_core_f32; }},
+        {"fma_f16", [](Units& units) { units.s_accumulation = Accumulation::fma_f16; }},
+        {"tensor_core_f16", [](Units& units) { units.s_accumulation = Accumulation::tensor_core_f16; }},
+        {"tensor_core_tf32", [](Units& units) { units.s_accumulation = Accumulation::tensor_core_tf32; }},
+        {"tensor_core_fp8", [](Units& units) { units.s_accumulation = Accumulation::tensor_core_fp8; }},
         {"m_scaled", [](Units& units) { units.m_scaled = false; }},
         {"m_log_base", [](Units& units) { units.m_log_base = LogBase::two; }},
+        {"m_stale_threshold", [](Units& units) { units.m_stale_threshold = 8.5; }},
         {"fast_expf", [](Units& units) { units.p_exp = ExpFunction::fast_expf; }},
         {"exp2f", [](Units& units) { units.p_exp = ExpFunction::exp2f; }},
         {"ex2_approx", [](Units& units) { units.p_exp = ExpFunction::ex2_approx; }},
+        {"p_exp_error", [](Units& units) { units.p_exp_error = 0x1p-12; }},
+        {"p_scale", [](Units& units) { units.p_scale = 448; }},
+        {"l_scale", [](Units& units) { units.l_scale = 256; }},
+        {"acc_scale", [](Units& units) { units.acc_scale = 0.1; }},
+        {"acc_dequantised", [](Units& units) { units.acc_dequantised = false; }},
+        {"o_empty_row -inf", [](Units& units) { units.o_empty_row = EmptyRow::minus_infinity; }},
+        {"o_empty_row inf", [](Units& units) { units.o_empty_row = EmptyRow::plus_infinity; }},
+        {"o_empty_row nan", [](Units& units) { units.o_empty_row = EmptyRow::nan; }},
+        {"lse_empty_row", [](Units& units) { units.lse_empty_row = EmptyRow::zero; }},
+        {"lse_includes_sink", [](Units& units) { units.lse_includes_sink = false; }},
         {"p_cast", [](Units& units) { units.p_cast = Dtype::e4m3; }},
         {"l_sums_cast_p", [](Units& units) { units.l_sums_cast_p = true; }},
         {"acc_accumulation", [](Units& units) { units.acc_accumulation = Accumulation::tensor_core_f32; }},
@@ -123,6 +151,23 @@ TEST(FileRoundtrip, KeepsEachUnit) {
         EXPECT_EQ(written_and_opened(folder, MemoryRecording(sample_problem(), units))->units(), units)
             << name;
     }
+}
+
+TEST(FileRoundtrip, RefusesUnitsThatAreNotValid) {
+    const TemporaryFolder folder;
+    Units units;
+    units.p_scale = -1;
+    EXPECT_THROW(write_recording(folder.file("run.h5"), MemoryRecording(sample_problem(), units)), Error);
+    EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(FileRoundtrip, KeepsTheLanesOfL) {
+    const TemporaryFolder folder;
+    Problem problem = sample_problem();
+    problem.l_lanes = 4;
+    MemoryRecording recording(problem);
+    fill(recording);
+    EXPECT_EQ(expect_same_contents(*written_and_opened(folder, recording), recording), 8 * (3 * 3 + 7 * 6));
 }
 
 TEST(FileRoundtrip, KeepsTheProvenance) {

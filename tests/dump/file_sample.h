@@ -70,9 +70,9 @@ inline float sample_value(const Problem& problem, Stage stage, const TileId& til
     const TileShape extent = tile_extent(problem, stage, tile);
     if (row >= extent.rows || col >= extent.cols) return -static_cast<float>(row * 1000 + col + 1);
     const DatasetShape shape = dataset_shape(problem, stage);
-    std::vector<std::int64_t> index = chunk_index(stage, tile);
+    std::vector<std::int64_t> index = chunk_index(problem, stage, tile);
     for (std::size_t i = 0; i < index.size(); ++i) index[i] *= shape.chunk[i];
-    if (stage_info(stage).col_axis == Axis::unit) {
+    if (stage_info(stage).col_axis == Axis::unit && extent.cols == 1) {
         index.back() += row;
     } else {
         index.end()[-2] += row;
@@ -107,6 +107,29 @@ inline std::vector<float> sample_input(const Problem& problem, Input input) {
     return values;
 }
 
+/// Every side input, in each of the shapes that it can have across the three descales.
+inline SideInputs sample_side_inputs() {
+    SideInputs inputs;
+    inputs.seqlens_q = {37, 20};
+    inputs.seqlens_kv = {41, 50};
+    inputs.alibi_slopes = {0.5f, 0.25f, 0.125f, 0.0625f, -0.5f, -0.25f, 1, 0};
+    inputs.sink = {1.5f, -2, 0, 0.1f};
+    inputs.descale_q = {4, 3, 16, std::vector<float>(2 * 4 * 3)};
+    std::iota(inputs.descale_q.values.begin(), inputs.descale_q.values.end(), 100.0f);
+    inputs.descale_k = {2, 1, 50, {0.5f, 2, 0.3f, -1}};
+    inputs.descale_v = {0, 1, 0, {0.7f}};
+    return inputs;
+}
+
+/// Sizes as given, each 1 or the problem's; element i is i / 8.
+inline Bias sample_bias(std::int64_t batch, std::int64_t heads, std::int64_t seqlen_q,
+                        std::int64_t seqlen_kv) {
+    Bias bias = {batch, heads, seqlen_q, seqlen_kv, {}};
+    bias.values.resize(static_cast<std::size_t>(batch * heads * seqlen_q * seqlen_kv));
+    for (std::size_t i = 0; i < bias.values.size(); ++i) bias.values[i] = static_cast<float>(i) / 8;
+    return bias;
+}
+
 inline void fill(MemoryRecording& recording) {
     const Problem& problem = recording.problem();
     for (const StageInfo& info : all_stages()) {
@@ -124,6 +147,43 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
     return std::ranges::equal(a, b, [](float x, float y) {
         return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
     });
+}
+
+inline void expect_same_inputs(const Recording& got, const Recording& expected) {
+    const Problem& problem = expected.problem();
+    for (const Input input : {Input::q, Input::k, Input::v}) {
+        const bool is_q = input == Input::q;
+        const std::int64_t heads = is_q ? problem.heads : problem.heads_kv;
+        const std::int64_t cols = input == Input::v ? problem.head_dim_v : problem.head_dim;
+        for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
+            const Problem entry = problem_of(problem, expected.side_inputs(), batch);
+            const std::int64_t rows = is_q ? entry.seqlen_q : entry.seqlen_kv;
+            for (std::int64_t head = 0; head < heads; ++head) {
+                std::vector<float> a(static_cast<std::size_t>(rows * cols)), b(a.size());
+                got.read_input(input, batch, head, 0, rows, a);
+                expected.read_input(input, batch, head, 0, rows, b);
+                EXPECT_TRUE(same_bits(a, b)) << "input " << static_cast<int>(input) << " head " << head;
+            }
+        }
+    }
+}
+
+/// Returns how many elements were compared.
+inline std::int64_t expect_same_bias(const Recording& got, const Recording& expected) {
+    const Problem& problem = expected.problem();
+    std::int64_t compared = 0;
+    for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
+        for (std::int64_t head = 0; head < problem.heads; ++head) {
+            for (std::int64_t row = 0; row < problem.seqlen_q; ++row) {
+                std::vector<float> a(static_cast<std::size_t>(problem.seqlen_kv), 7.0f), b(a.size());
+                got.read_bias(batch, head, row, 0, a);
+                expected.read_bias(batch, head, row, 0, b);
+                EXPECT_TRUE(same_bits(a, b)) << batch << " " << head << " " << row;
+                compared += std::ssize(a);
+            }
+        }
+    }
+    return compared;
 }
 
 /// Compares every tile and every input of two recordings of the same problem, bit by bit; returns how many
@@ -144,22 +204,11 @@ inline std::int64_t expect_same_contents(const Recording& got, const Recording& 
             compared += has;
         }
     }
+    EXPECT_EQ(got.side_inputs(), expected.side_inputs());
+    EXPECT_EQ(got.has_bias(), expected.has_bias());
+    if (expected.has_bias()) expect_same_bias(got, expected);
     EXPECT_EQ(got.has_inputs(), expected.has_inputs());
-    if (!expected.has_inputs()) return compared;
-    for (const Input input : {Input::q, Input::k, Input::v}) {
-        const bool is_q = input == Input::q;
-        const std::int64_t heads = is_q ? problem.heads : problem.heads_kv;
-        const std::int64_t rows = is_q ? problem.seqlen_q : problem.seqlen_kv;
-        const std::int64_t cols = input == Input::v ? problem.head_dim_v : problem.head_dim;
-        for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
-            for (std::int64_t head = 0; head < heads; ++head) {
-                std::vector<float> a(static_cast<std::size_t>(rows * cols)), b(a.size());
-                got.read_input(input, batch, head, 0, rows, a);
-                expected.read_input(input, batch, head, 0, rows, b);
-                EXPECT_TRUE(same_bits(a, b)) << "input " << static_cast<int>(input) << " head " << head;
-            }
-        }
-    }
+    if (expected.has_inputs()) expect_same_inputs(got, expected);
     return compared;
 }
 

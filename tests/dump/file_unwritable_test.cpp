@@ -30,6 +30,8 @@ MemoryRecording small_recording() {
     Problem problem = sample_problem();
     MemoryRecording recording(problem);
     fill(recording);
+    recording.set_side_inputs(sample_side_inputs());
+    recording.set_bias(sample_bias(1, 4, 37, 50));
     return recording;
 }
 
@@ -142,6 +144,10 @@ TEST(FileUnwritable, LeavesNothingWhenTheRecordingCannotBeRead) {
         bool has_inputs() const override { return false; }
         void read_input(Input, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                         std::span<float>) const override {}
+        const SideInputs& side_inputs() const override { return inner.side_inputs(); }
+        bool has_bias() const override { return false; }
+        void read_bias(std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                       std::span<float>) const override {}
     } recording;
     const TemporaryFolder folder;
     EXPECT_EQ(message_of(folder.file("run.h5"), recording), "p: is damaged; record it again");

@@ -90,6 +90,30 @@ TEST(Hook, PlacesEveryStage) {
     EXPECT_EQ(test::expect_played(host.finish(), host.plan), test::all_elements);
 }
 
+TEST(Hook, PlacesTheLanesOfL) {
+    Problem problem = test::small_problem();
+    problem.l_lanes = 4;
+    Host host("stage=l", std::size_t(1) << 30, problem);
+    const auto play = [](int q_block, int tile TILESCOPE_SINK_PARAM(sink)) {
+        TILESCOPE_BLOCK(sink, 1, 5, q_block);
+        for (int row = 0; row < 4; ++row) {
+            for (int lane = 0; lane < 5; ++lane) TILESCOPE_VALUE(l, tile, row, lane, float(10 * row + lane));
+        }
+    };
+    play(2, 1 TILESCOPE_SINK_ARG(host.sink));
+    const CapturedRun run = host.finish();
+    std::vector<float> values(16);
+    ASSERT_TRUE(run.read_tile(Stage::l, {1, 5, 2, 1}, values));
+    for (int i = 0; i < 16; ++i) {
+        if (i < 8) {
+            EXPECT_EQ(values[std::size_t(i)], float(10 * (i / 4) + i % 4));
+        } else {
+            EXPECT_TRUE(is_unwritten(values[std::size_t(i)])) << "rows 2 and 3 lie beyond seqlen_q";
+        }
+    }
+    EXPECT_EQ(run.capture().stages[int(Stage::l)].elements_out_of_range, 4) << "there is no lane 4";
+}
+
 TEST(Hook, SharesTilesOutOverThreads) {
     for (const int threads : {2, 3, 32, 1000}) {
         Host host("");

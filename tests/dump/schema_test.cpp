@@ -76,13 +76,34 @@ TEST(Schema, DatasetsHaveTheShapesOfTheFileLayout) {
         EXPECT_EQ(tile_shape(problem, row.stage), row.tile);
         EXPECT_EQ(tile_extent(problem, row.stage, {0, 0, 0, 0}), row.tile);
         const TileId last = tile_at(problem, row.stage, tile_count(problem, row.stage) - 1);
-        EXPECT_EQ(chunk_index(row.stage, last), row.last_chunk);
+        EXPECT_EQ(chunk_index(problem, row.stage, last), row.last_chunk);
         EXPECT_EQ(tile_extent(problem, row.stage, last), row.last_extent);
     }
 }
 
-TEST(Schema, TilesOfAStageAreDistinctChunksInsideItsDataset) {
-    const Problem problem = test::small_problem();
+/// Partial sums of four lanes stand side by side in the last dimension; nothing else changes.
+TEST(Schema, LanesOfLAreItsLastDimension) {
+    Problem problem = test::small_problem();
+    problem.l_lanes = 4;
+    EXPECT_EQ(dataset_shape(problem, Stage::l).dims, (Dims{2, 6, 3, 10, 4}));
+    EXPECT_EQ(dataset_shape(problem, Stage::l).chunk, (Dims{1, 1, 1, 4, 4}));
+    EXPECT_EQ(tile_shape(problem, Stage::l), (TileShape{4, 4}));
+    EXPECT_EQ(tile_extent(problem, Stage::l, {1, 5, 2, 2}), (TileShape{2, 4}));
+    EXPECT_EQ(chunk_index(problem, Stage::l, {1, 5, 2, 1}), (Dims{1, 5, 1, 2, 0}));
+    EXPECT_EQ(dataset_shape(problem, Stage::m).dims, (Dims{2, 6, 3, 10}));
+    EXPECT_EQ(tile_shape(problem, Stage::lse), (TileShape{4, 1}));
+}
+
+/// As mma.sync leaves a row of 16 columns: each lane of four holds two neighbours of every eight.
+TEST(Schema, LanesTakeColumnsInTurns) {
+    Problem problem;
+    problem.l_lanes = 4;
+    problem.l_lane_columns = 2;
+    const std::int64_t expected[] = {0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1, 2, 2, 3, 3};
+    for (std::int64_t column = 0; column < 16; ++column) EXPECT_EQ(problem.l_lane(column), expected[column]);
+}
+
+void expect_distinct_chunks(const Problem& problem) {
     for (const StageInfo& info : all_stages()) {
         SCOPED_TRACE(info.name);
         const DatasetShape shape = dataset_shape(problem, info.stage);
@@ -97,7 +118,7 @@ TEST(Schema, TilesOfAStageAreDistinctChunksInsideItsDataset) {
             const TileId tile = tile_at(problem, info.stage, index);
             EXPECT_LT(previous, tile);
             previous = tile;
-            const Dims chunk = chunk_index(info.stage, tile);
+            const Dims chunk = chunk_index(problem, info.stage, tile);
             ASSERT_EQ(chunk.size(), shape.dims.size());
             EXPECT_TRUE(seen.insert(chunk).second);
             std::int64_t inside = 1;
@@ -115,6 +136,13 @@ TEST(Schema, HeadsShareKvHeadsInGroups) {
     const Problem problem = test::small_problem();
     const std::int64_t expected[] = {0, 0, 1, 1, 2, 2};
     for (std::int64_t head = 0; head < 6; ++head) EXPECT_EQ(problem.head_kv(head), expected[head]);
+}
+
+TEST(Schema, TilesOfAStageAreDistinctChunksInsideItsDataset) {
+    expect_distinct_chunks(test::small_problem());
+    Problem with_lanes = test::small_problem();
+    with_lanes.l_lanes = 3;
+    expect_distinct_chunks(with_lanes);
 }
 
 struct BadProblem {
@@ -148,6 +176,11 @@ TEST(Schema, ValidateNamesWhatIsWrong) {
         {"sm_scale is -1e+308, not", [](Problem& p) { p.sm_scale = -1e308; }},
         {"window_left is -2, below -1", [](Problem& p) { p.window_left = -2; }},
         {"window_right is -9, below -1", [](Problem& p) { p.window_right = -9; }},
+        {"kv_tiles_per_split is -1, below 0", [](Problem& p) { p.kv_tiles_per_split = -1; }},
+        {"l_lanes is 0", [](Problem& p) { p.l_lanes = 0; }},
+        {"l_lane_columns is 0", [](Problem& p) { p.l_lane_columns = 0; }},
+        {"l_lanes (6) is larger than block_n (5)", [](Problem& p) { p.l_lanes = 6; }},
+        {"dtype_acc is bf16, neither f32 nor f16", [](Problem& p) { p.dtype_acc = Dtype::bf16; }},
         {"the sizes ask for",
          [](Problem& p) { p.batch = p.heads = p.seqlen_q = p.seqlen_kv = p.heads_kv = 1 << 30; }},
         {"the sizes ask for",
@@ -164,6 +197,36 @@ TEST(Schema, ValidateNamesWhatIsWrong) {
             EXPECT_EQ(std::string(error.what()).find(std::string("run.h5: ") + bad.what), 0u) << error.what();
         }
     }
+}
+
+TEST(Schema, ValidateNamesTheWrongUnit) {
+    const std::pair<const char*, double Units::*> bounds[] = {
+        {"stale_threshold of m is ", &Units::m_stale_threshold}, {"exp_error of p is ", &Units::p_exp_error}};
+    const std::pair<const char*, double Units::*> scales[] = {{"scale of p is ", &Units::p_scale},
+                                                              {"scale of l is ", &Units::l_scale},
+                                                              {"scale of acc is ", &Units::acc_scale}};
+    const auto expect = [](const char* what, double Units::*member, double value, bool valid) {
+        Units units;
+        units.*member = value;
+        try {
+            validate(units, "run.h5");
+            EXPECT_TRUE(valid) << what << value;
+        } catch (const Error& error) {
+            EXPECT_FALSE(valid) << what << value;
+            EXPECT_EQ(std::string(error.what()).find(std::string("run.h5: ") + what), 0u) << error.what();
+        }
+    };
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const double infinity = std::numeric_limits<double>::infinity();
+    for (const auto& [what, member] : bounds) {
+        for (const double value : {0.0, 8.0}) expect(what, member, value, true);
+        for (const double value : {-1e-300, nan, infinity, -infinity}) expect(what, member, value, false);
+    }
+    for (const auto& [what, member] : scales) {
+        for (const double value : {1e-300, 448.0}) expect(what, member, value, true);
+        for (const double value : {0.0, -1.0, nan, infinity, -infinity}) expect(what, member, value, false);
+    }
+    EXPECT_NO_THROW(validate(Units(), "run.h5"));
 }
 
 }  // namespace

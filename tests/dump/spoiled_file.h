@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 
@@ -33,6 +35,15 @@ inline void expect_refused(const std::string& path, const std::string& object, c
     EXPECT_NE(message.find("; "), std::string::npos) << message;
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     EXPECT_LT(message.size(), 600u) << message;
+}
+
+/// Cuts the file, and the end that its header declares with it: its datasets still claim what is gone.
+inline void cut_with_its_header(const std::string& path, std::uint64_t end) {
+    std::filesystem::resize_file(path, end);
+    constexpr int end_of_file_field = 40;  // of a superblock of version 0
+    std::fstream stream(path, std::ios::binary | std::ios::in | std::ios::out);
+    stream.seekp(end_of_file_field);
+    stream.write(reinterpret_cast<const char*>(&end), sizeof end);
 }
 
 class SpoiledFile : public testing::Test {

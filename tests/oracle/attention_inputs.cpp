@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "dump/dtype.h"
@@ -15,7 +16,7 @@ namespace {
 using Random = std::mt19937_64;
 
 float rounded(Dtype dtype, double value) {
-    return decode(dtype, encode(dtype, value));
+    return decode(dtype, encode(dtype, value, Overflow::saturate));
 }
 
 std::int64_t pick(Random& random, std::initializer_list<std::int64_t> choices) {
@@ -99,6 +100,37 @@ Inputs make_inputs(const Problem& problem, InputKind kind, std::uint64_t seed) {
     return inputs;
 }
 
+void add_slopes_and_sinks(const Problem& problem, std::uint64_t seed, Inputs& inputs) {
+    Random random(seed * 7919u + 5);
+    if (problem.alibi != Alibi::none) {
+        const std::int64_t entries = between(random, 0, 1) == 1 ? problem.batch : 1;
+        for (std::int64_t i = 0; i < entries * problem.heads; ++i)
+            inputs.side.alibi_slopes.push_back(
+                float(std::exp2(-double(between(random, 1, 8))) * (1 + 0.1 * normal(random))));
+    }
+    if (problem.sink == AttentionSink::none) return;
+    for (std::int64_t i = 0; i < problem.heads; ++i)
+        inputs.side.sink.push_back(float(1 + 2 * normal(random)));
+}
+
+Descale make_descale(const Problem& problem, std::int64_t heads, std::int64_t blocks, std::int64_t rows,
+                     std::uint64_t seed) {
+    Random random(seed * 104729u + 11);
+    Descale descale{heads, blocks, rows, {}};
+    const std::int64_t count = heads == 0 ? 1 : problem.batch * heads * blocks;
+    for (std::int64_t i = 0; i < count; ++i)
+        descale.values.push_back(std::exp2(std::uniform_real_distribution<float>(-1, 1)(random)));
+    return descale;
+}
+
+void fill_bias(double hidden, std::uint64_t seed, Bias& bias) {
+    Random random(seed * 15485863u + 3);
+    for (std::int64_t i = 0; i < bias.batch * bias.heads * bias.seqlen_q * bias.seqlen_kv; ++i) {
+        const bool hides = std::bernoulli_distribution(hidden)(random);
+        bias.values.push_back(hides ? -std::numeric_limits<float>::infinity() : float(normal(random)));
+    }
+}
+
 Problem random_problem(std::uint64_t seed) {
     Random random(seed * 2654435761u + 17);
     Problem p;
@@ -138,11 +170,12 @@ Problem small_problem(Mask mask) {
 std::string describe(const Problem& p) {
     return fmt::format(
         "batch {} heads {}/{} seqlen {}x{} head_dim {}/{} tile {}x{} sm_scale {} mask {} alignment {} window "
-        "{},{} "
-        "p {} o {}",
+        "{},{} bounds {} cap {} alibi {} sink {} split {} l lanes {}x{} q {} k {} v {} p {} acc {} o {}",
         p.batch, p.heads, p.heads_kv, p.seqlen_q, p.seqlen_kv, p.head_dim, p.head_dim_v, p.block_m, p.block_n,
-        p.sm_scale, int(p.mask), int(p.causal_alignment), p.window_left, p.window_right,
-        dtype_info(p.dtype_p).name, dtype_info(p.dtype_o).name);
+        p.sm_scale, int(p.mask), int(p.causal_alignment), p.window_left, p.window_right, int(p.window_bounds),
+        p.logits_soft_cap, int(p.alibi), int(p.sink), p.kv_tiles_per_split, p.l_lanes, p.l_lane_columns,
+        dtype_info(p.dtype_q).name, dtype_info(p.dtype_k).name, dtype_info(p.dtype_v).name,
+        dtype_info(p.dtype_p).name, dtype_info(p.dtype_acc).name, dtype_info(p.dtype_o).name);
 }
 
 }  // namespace tilescope::test

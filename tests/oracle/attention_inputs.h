@@ -6,15 +6,18 @@
 #include <vector>
 
 #include "dump/schema.h"
+#include "dump/side_inputs.h"
 
 namespace tilescope::test {
 
-/// q, k and v of one attention call: contiguous [batch][heads or heads_kv][seqlen][head_dim], each value
-/// exact in the problem's dtypes.
+/// Inputs of one attention call. q, k and v: contiguous [batch][heads or heads_kv][seqlen][head_dim], each
+/// value exact in the problem's dtypes.
 struct Inputs {
     std::vector<float> q;
     std::vector<float> k;
     std::vector<float> v;
+    SideInputs side;
+    Bias bias;
 
     float& q_at(const Problem& p, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t d) {
         return q[std::size_t(((batch * p.heads + head) * p.seqlen_q + row) * p.head_dim + d)];
@@ -40,6 +43,16 @@ inline constexpr int input_kinds = 6;
 std::string_view to_string(InputKind kind);
 
 Inputs make_inputs(const Problem& problem, InputKind kind, std::uint64_t seed);
+
+/// Slopes and sinks where the problem has them: one a head.
+void add_slopes_and_sinks(const Problem& problem, std::uint64_t seed, Inputs& inputs);
+
+/// Random values between 0.5 and 2 of `blocks` blocks of `rows` rows a head; heads 0: one for the tensor.
+Descale make_descale(const Problem& problem, std::int64_t heads, std::int64_t blocks, std::int64_t rows,
+                     std::uint64_t seed);
+
+/// Fills the bias, whose sizes are set: normal numbers, and -inf with probability `hidden`.
+void fill_bias(double hidden, std::uint64_t seed, Bias& bias);
 
 /// Shapes with tails in every direction, GQA, causal masks of both alignments and windows.
 Problem random_problem(std::uint64_t seed);

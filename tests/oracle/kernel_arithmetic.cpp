@@ -36,7 +36,7 @@ struct MistakeInfo {
     Stage stage;
 };
 
-constexpr std::array<MistakeInfo, mistakes> mistake_infos = {{
+constexpr std::array<MistakeInfo, 17> mistake_infos = {{
     {"none", Stage::q},
     {"q_row_zeroed", Stage::q},
     {"stale_k_tile", Stage::k},
@@ -50,11 +50,11 @@ constexpr std::array<MistakeInfo, mistakes> mistake_infos = {{
     {"o_not_normalised", Stage::o},
     {"o_normalised_twice", Stage::o},
     {"lse_base_two", Stage::lse},
+    {"masked_before_cap", Stage::s},
+    {"split_dropped", Stage::o},
+    {"splits_averaged", Stage::o},
+    {"p_scale_left_in_o", Stage::o},
 }};
-
-Accumulation accumulation_of(Sum sum) {
-    return is_tensor_core(sum) ? Accumulation::tensor_core_f32 : Accumulation::fma_f32;
-}
 
 }  // namespace
 
@@ -83,30 +83,58 @@ Arithmetic random_arithmetic(std::uint64_t seed) {
 }
 
 std::string describe(const Arithmetic& a) {
-    return fmt::format(
-        "{} score_sum {} pv_sum {} lanes {} worst_exp {} separate_pv {} reciprocal {} approximate {} skips "
-        "{} "
-        "unmasked_s {} p {} dumps_cast_p {} l_sums_cast_p {} lse base {} order {}",
-        softmax_units[std::size_t(a.softmax)].name, int(a.score_sum), int(a.pv_sum), a.lanes, a.worst_exp,
-        a.separate_pv, a.reciprocal, a.approximate, a.skips_hidden_tiles, a.dumps_unmasked_s,
-        dtype_info(a.p_operand).name, a.dumps_cast_p, a.l_sums_cast_p,
+    const auto loading = [](const Loading& l) {
+        return l.dequantises ? std::string(dtype_info(l.cast).name) : "raw";
+    };
+    std::string text = fmt::format(
+        "{} score_sum {} pv_sum {} device {} lanes {} worst_exp {} exp_error {} separate_pv {} reciprocal {} "
+        "approximate {} skips {} tanh {} separate_alibi {} stale {} q {} k {} v {} acc_dequantised {}",
+        softmax_units[std::size_t(a.softmax)].name, int(a.score_sum), int(a.pv_sum), a.compute_capability,
+        a.lanes, a.worst_exp, a.exp_error, a.separate_pv, a.reciprocal, a.approximate, a.skips_hidden_tiles,
+        int(a.tanh), a.separate_alibi, a.stale_threshold, loading(a.q), loading(a.k), loading(a.v),
+        a.acc_dequantised);
+    text += fmt::format(
+        " p {} p_scale {} in_exponent {} l_scaled {} acc_scaled {} sink_rescales {} unmasked_s {} uncapped_s "
+        "{} unbiased_s {} dumps_cast_p {} l_sums_cast_p {} empty {},{} lse with sink {} base {} order {}",
+        dtype_info(a.p_operand).name, a.p_scale, a.p_scale_in_exponent, a.l_scaled, a.acc_scaled,
+        a.sink_rescales, a.dumps_unmasked_s, a.dumps_uncapped_s, a.dumps_unbiased_s, a.dumps_cast_p,
+        a.l_sums_cast_p, int(a.o_empty_row), int(a.lse_empty_row), a.lse_includes_sink,
         a.lse_log_base == LogBase::two ? "two" : "e", a.kv_order == KvOrder::reverse ? "reverse" : "forward");
+    return text;
 }
 
-Units units_of(const Arithmetic& a) {
+Units units_of(const Arithmetic& a, const SideInputs& side) {
     const SoftmaxUnits& softmax = softmax_units[std::size_t(a.softmax)];
     Units units;
+    units.q_dequantised = a.q.dequantises;
+    units.k_dequantised = a.k.dequantises;
+    units.v_dequantised = a.v.dequantises;
+    units.q_cast = a.q.cast_of(side.descale_q);
+    units.k_cast = a.k.cast_of(side.descale_k);
+    units.v_cast = a.v.cast_of(side.descale_v);
     units.s_scaled = softmax.s_scaled;
+    units.s_capped = !a.dumps_uncapped_s;
+    units.s_tanh = a.tanh;
+    units.s_biased = !a.dumps_unbiased_s;
     units.s_masked = !a.dumps_unmasked_s;
     units.s_log_base = softmax.s_log_base;
     units.s_accumulation = accumulation_of(a.score_sum);
     units.m_scaled = softmax.m_scaled;
     units.m_log_base = softmax.m_log_base;
+    units.m_stale_threshold = a.stale_threshold;
     units.p_exp = softmax.exp;
+    units.p_exp_error = a.exp_error;
     units.p_cast = a.dumps_cast_p ? a.p_operand : Dtype::f32;
+    units.p_scale = a.p_scale;
     units.l_sums_cast_p = a.l_sums_cast_p;
+    units.l_scale = a.l_scaled ? a.p_scale : 1;
     units.acc_accumulation = accumulation_of(a.pv_sum);
+    units.acc_scale = a.acc_scaled ? a.p_scale : 1;
+    units.acc_dequantised = a.acc_dequantised;
+    units.o_empty_row = a.o_empty_row;
     units.lse_log_base = a.lse_log_base;
+    units.lse_empty_row = a.lse_empty_row;
+    units.lse_includes_sink = a.lse_includes_sink;
     units.kv_order = a.kv_order;
     return units;
 }

@@ -155,6 +155,23 @@ TEST(NonFinite, OverflowOfFloat16IsBlamedUnlessTheOutputIsStoredInIt) {
     EXPECT_EQ(report.stage(Stage::o).tally.infinite, 0);
 }
 
+/// Neither do budgets vanish where the squares of scores do, nor overflow where those of others do.
+TEST(NonFinite, ScoresOfEveryMagnitudeHaveBudgets) {
+    for (const int exponent : {-50, -40, -20, 20, 45}) {
+        Problem problem = small_problem();
+        problem.dtype_q = problem.dtype_k = Dtype::bf16;
+        Inputs inputs = make_inputs(problem, InputKind::normal, 27);
+        for (float& q : inputs.q) q = std::ldexp(q, exponent);
+        for (float& k : inputs.k) k = std::ldexp(k, exponent);
+        const KernelRun run = run_kernel(problem, {}, inputs);
+        const Report report = judge(run.recording, one_thread());
+        EXPECT_EQ(report.verdict, Verdict::match) << exponent << ": " << verdict_line(report);
+        MemoryRecording wrong = copy_of(run.recording);
+        poke(wrong, Stage::s, some_tile, 3, 4, peek(run.recording, Stage::s, some_tile, 3, 4) * 1.01f);
+        EXPECT_EQ(judge(wrong, one_thread()).guilty, Stage::s) << exponent;
+    }
+}
+
 /// -ftz=true replaces subnormal results by zero.
 TEST(NonFinite, FlushingToZeroIsNoFault) {
     Problem problem = small_problem();

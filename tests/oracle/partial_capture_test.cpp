@@ -235,13 +235,60 @@ TEST(PartialCapture, RecordingWithoutTilesOrInputsCannotBeJudged) {
     EXPECT_NE(why_unjudged(MemoryRecording(small_problem())).find("/inputs"), std::string::npos);
 }
 
-TEST(PartialCapture, SemanticsThatTheOracleLacksCannotBeJudged) {
-    Problem problem = small_problem();
-    problem.logits_soft_cap = 30;
-    EXPECT_NE(why_unjudged(healthy_run(problem).recording).find("logits_soft_cap"), std::string::npos);
-    problem = small_problem();
-    problem.dtype_acc = Dtype::f16;
-    EXPECT_NE(why_unjudged(healthy_run(problem).recording).find("dtype_acc"), std::string::npos);
+/// Descales of two blocks of every operand.
+SideInputs block_descales(const Problem& p) {
+    SideInputs side;
+    side.descale_q = make_descale(p, p.heads, 2, 32, seed);
+    side.descale_k = make_descale(p, p.heads_kv, 2, 48, seed);
+    side.descale_v = make_descale(p, p.heads_kv, 2, 48, seed);
+    return side;
+}
+
+TEST(PartialCapture, DeclarationsThatContradictEachOtherCannotBeJudged) {
+    struct Refusal {
+        const char* reason;
+        void (*declare)(Problem&, Units&, Inputs&);
+    };
+    const Refusal refusals[] = {
+        {"biased but not capped",
+         [](Problem& p, Units& u, Inputs& inputs) {
+             p.logits_soft_cap = 30;
+             inputs.bias = {1, 1, 1, 1, {0.5f}};
+             u.s_capped = false;
+         }},
+        {"m is declared unscaled",
+         [](Problem& p, Units& u, Inputs& inputs) {
+             inputs.side = block_descales(p);
+             u.k_dequantised = u.m_scaled = false;
+         }},
+        {"biased and unscaled",
+         [](Problem& p, Units& u, Inputs& inputs) {
+             inputs.side = block_descales(p);
+             inputs.bias = {1, 1, 1, 1, {0.5f}};
+             u.q_dequantised = u.s_scaled = false;
+         }},
+        {"acc is declared without descale_v",
+         [](Problem& p, Units& u, Inputs& inputs) {
+             inputs.side = block_descales(p);
+             u.v_dequantised = u.acc_dequantised = false;
+         }},
+        {"partial sums of lanes",
+         [](Problem& p, Units&, Inputs& inputs) {
+             p.sink = AttentionSink::first;
+             p.l_lanes = 4;
+             add_slopes_and_sinks(p, seed, inputs);
+         }},
+    };
+    const Inputs plain = make_inputs(small_problem(), InputKind::ramped_k, seed);
+    for (const Refusal& refusal : refusals) {
+        Problem problem = small_problem();
+        Units units;
+        Inputs inputs = plain;
+        refusal.declare(problem, units, inputs);
+        MemoryRecording recording = declared_as(MemoryRecording(problem), problem, units, inputs);
+        recording.set_tile(Stage::m, {}, std::vector<float>(16, 0.0f));
+        EXPECT_NE(why_unjudged(recording).find(refusal.reason), std::string::npos) << why_unjudged(recording);
+    }
 }
 
 TEST(PartialCapture, RunThatEndedWithAnErrorIsNeverAMatch) {

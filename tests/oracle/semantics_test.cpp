@@ -25,11 +25,14 @@ std::vector<Problem> masks_of(Problem p) {
         for (const CausalAlignment alignment : {CausalAlignment::top_left, CausalAlignment::bottom_right}) {
             for (const std::int64_t left : {-1, 0, 1, 5}) {
                 for (const std::int64_t right : {-1, 0, 1, 5}) {
-                    p.mask = mask;
-                    p.causal_alignment = alignment;
-                    p.window_left = left;
-                    p.window_right = right;
-                    problems.push_back(p);
+                    for (const WindowBounds bounds : {WindowBounds::inclusive, WindowBounds::exclusive}) {
+                        p.mask = mask;
+                        p.causal_alignment = alignment;
+                        p.window_left = left;
+                        p.window_right = right;
+                        p.window_bounds = bounds;
+                        problems.push_back(p);
+                    }
                 }
             }
         }

@@ -20,20 +20,8 @@ KernelRun run_with(const Arithmetic& arithmetic) {
 
 /// The recording with other units than its kernel's.
 MemoryRecording misdeclared(const Recording& recording, const Units& units) {
-    MemoryRecording other(recording.problem(), units);
-    const MemoryRecording copy = copy_of(recording);
-    for (const StageInfo& info : all_stages()) {
-        for (std::int64_t i = 0; i < tile_count(recording.problem(), info.stage); ++i) {
-            const TileId tile = tile_at(recording.problem(), info.stage, i);
-            std::vector<float> values(std::size_t(tile_shape(recording.problem(), info.stage).elements()));
-            if (copy.read_tile(info.stage, tile, values)) other.set_tile(info.stage, tile, std::move(values));
-        }
-    }
-    const Inputs inputs = make_inputs(recording.problem(), InputKind::ramped_k, seed);
-    other.set_input(Input::q, inputs.q);
-    other.set_input(Input::k, inputs.k);
-    other.set_input(Input::v, inputs.v);
-    return other;
+    return declared_as(recording, recording.problem(), units,
+                       make_inputs(recording.problem(), InputKind::ramped_k, seed));
 }
 
 class EverySoftmax : public ::testing::TestWithParam<int> {};

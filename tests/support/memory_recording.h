@@ -31,9 +31,22 @@ class MemoryRecording final : public Recording {
                 "an input of another size");
         inputs_[static_cast<std::size_t>(input)] = std::move(values);
     }
+    /// `o` is contiguous [batch][heads][seqlen_q][head_dim_v], `lse` without head_dim_v; empty: the reference
+    /// has none.
+    void add_reference(ReferenceInfo info, std::vector<float> o, std::vector<float> lse) {
+        const std::int64_t rows = problem_.batch * problem_.heads * problem_.seqlen_q;
+        info.has_o = !o.empty();
+        info.has_lse = !lse.empty();
+        require(o.empty() || std::ssize(o) == rows * problem_.head_dim_v, "a reference of another size");
+        require(lse.empty() || std::ssize(lse) == rows, "a reference of another size");
+        references_.push_back(std::move(info));
+        reference_outputs_.push_back({std::move(o), std::move(lse)});
+    }
     void remove_tile(Stage stage, const TileId& tile) { tiles_.erase(key(stage, tile)); }
     void set_name(std::string name) { name_ = std::move(name); }
     void set_provenance(Provenance provenance) { provenance_ = std::move(provenance); }
+    void set_side_inputs(SideInputs inputs) { side_inputs_ = std::move(inputs); }
+    void set_bias(Bias bias) { bias_ = std::move(bias); }
     void set_capture(CaptureSummary capture) { capture_ = std::move(capture); }
 
     const std::string& name() const override { return name_; }
@@ -71,6 +84,25 @@ class MemoryRecording final : public Recording {
         const std::int64_t first = ((batch * shape.heads + head) * shape.rows + row) * shape.cols;
         std::copy_n(values.begin() + first, count * shape.cols, out.begin());
     }
+    const SideInputs& side_inputs() const override { return side_inputs_; }
+    bool has_bias() const override { return !bias_.empty(); }
+    void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
+                   std::span<float> out) const override {
+        for (std::size_t i = 0; i < out.size(); ++i)
+            out[i] = bias_.at(batch, head, row, first_key + std::int64_t(i));
+    }
+    std::span<const ReferenceInfo> references() const override { return references_; }
+    void read_reference(std::size_t index, Stage stage, std::int64_t batch, std::int64_t head,
+                        std::int64_t row, std::int64_t count, std::span<float> out) const override {
+        require(index < references_.size() && references_[index].has(stage), "a reference that was not set");
+        const std::int64_t cols = stage == Stage::o ? problem_.head_dim_v : 1;
+        require(batch >= 0 && batch < problem_.batch && head >= 0 && head < problem_.heads && row >= 0 &&
+                    count >= 0 && row + count <= problem_.seqlen_q && std::ssize(out) == count * cols,
+                "rows outside the reference");
+        const std::vector<float>& values = reference_outputs_[index][stage == Stage::o ? 0 : 1];
+        const std::int64_t first = ((batch * problem_.heads + head) * problem_.seqlen_q + row) * cols;
+        std::copy_n(values.begin() + first, count * cols, out.begin());
+    }
 
  private:
     struct InputShape {
@@ -98,8 +130,12 @@ class MemoryRecording final : public Recording {
     Units units_;
     Provenance provenance_;
     CaptureSummary capture_;
+    SideInputs side_inputs_;
+    Bias bias_;
     std::map<Key, std::vector<float>> tiles_;
     std::array<std::vector<float>, 3> inputs_;
+    std::vector<ReferenceInfo> references_;
+    std::vector<std::array<std::vector<float>, 2>> reference_outputs_;  ///< o, lse
 };
 
 }  // namespace tilescope::test

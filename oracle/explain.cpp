@@ -1,0 +1,267 @@
+#include "oracle/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "dump/error.h"
+#include "oracle/report.h"
+#include "oracle/semantics.h"
+#include "oracle/tiles.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr std::array kv_stages = {Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc};
+
+/// Lambdas follow from how many elements are compared, as in judge().
+RoundingModel rounding_model_of(const Recording& recording, double confidence) {
+    std::array<double, stage_count> elements{};
+    for (const StageInfo& info : all_stages()) {
+        if (!recording.has_stage(info.stage)) continue;
+        elements[static_cast<std::size_t>(info.stage)] =
+            double(tile_count(recording.problem(), info.stage)) *
+            double(tile_shape(recording.problem(), info.stage).elements());
+    }
+    return rounding_model(confidence, elements, tensor_core(recording.provenance().compute_capability));
+}
+
+/// What the kernel held of an operand, and what it should have held.
+struct LoadedOperand {
+    StagedOperand staged;
+    Operand used;
+};
+
+/// A KV tile as the dump has it.
+struct LoadedTile {
+    LoadedOperand k;
+    LoadedOperand v;
+    DumpedTile dumped;
+};
+
+/// The estimate of the element's stage, in natural units, and the terms of its error.
+struct Explained {
+    Estimate estimate;
+    BudgetTerms terms;
+};
+
+/// Replays the query block of one element, stage-local, up to that element.
+class ElementReplay {
+ public:
+    ElementReplay(const Recording& recording, const HeadCall& call, const ElementPlace& place)
+        : recording_(recording),
+          call_(call),
+          place_(place),
+          problem_(call.problem),
+          replay_(call, place.tile.q_block, std::min(place.stage, Stage::acc), Replay::Source::stages) {}
+
+    Explained explain() {
+        switch (place_.stage) {
+            case Stage::q:
+                return explain_operand(load_q().staged.expected);
+            case Stage::k:
+                return explain_operand(load(place_.tile.kv_tile).k.staged.expected);
+            case Stage::v:
+                return explain_operand(load(place_.tile.kv_tile).v.staged.expected);
+            case Stage::o:
+            case Stage::lse:
+                return explain_outputs();
+            default:
+                return explain_tile();
+        }
+    }
+
+    /// In the element's tile.
+    Eigen::Index row() const { return place_.row - context().first_row; }
+    Eigen::Index col() const { return place_.col - context().first_col; }
+
+ private:
+    TileContext context() const { return tile_context(problem_, place_.stage, place_.tile); }
+    TileId tile(std::int64_t kv_tile) const {
+        return {place_.tile.batch, place_.tile.head, place_.tile.q_block, kv_tile};
+    }
+
+    LoadedOperand load_operand(Stage stage, Input input, std::int64_t head, std::int64_t first,
+                               std::int64_t rows, const std::optional<MatrixF>& dumped) const {
+        LoadedOperand operand;
+        operand.staged = staged_operand(call_, stage, first,
+                                        load_input(recording_, input, place_.tile.batch, head, first, rows));
+        operand.used =
+            dumped ? dumped_operand(call_, stage, first, operand.staged, *dumped) : operand.staged.natural;
+        return operand;
+    }
+
+    LoadedOperand load_q() const {
+        return load_operand(Stage::q, Input::q, place_.tile.head, place_.tile.q_block * problem_.block_m,
+                            tile_extent(problem_, Stage::q, tile(0)).rows,
+                            load_tile(recording_, problem_, Stage::q, tile(0)));
+    }
+
+    LoadedTile load(std::int64_t kv_tile) const {
+        LoadedTile loaded;
+        for (const Stage stage : kv_stages)
+            loaded.dumped[static_cast<std::size_t>(stage)] =
+                load_tile(recording_, problem_, stage, tile(kv_tile));
+        const auto operand = [&](Stage stage, Input input) {
+            return load_operand(stage, input, problem_.head_kv(place_.tile.head), kv_tile * problem_.block_n,
+                                tile_extent(problem_, stage, tile(kv_tile)).rows,
+                                loaded.dumped[static_cast<std::size_t>(stage)]);
+        };
+        loaded.k = operand(Stage::k, Input::k);
+        loaded.v = operand(Stage::v, Input::v);
+        return loaded;
+    }
+
+    /// Hidden tiles of which nothing was captured change nothing, and judge() leaves them out.
+    bool takes_part(std::int64_t kv_tile) const {
+        return tile_is_visible(problem_, place_.tile.q_block, kv_tile) ||
+               std::ranges::any_of(kv_stages, [&](Stage stage) {
+                   return recording_.has_stage(stage) && recording_.has_tile(stage, tile(kv_tile));
+               });
+    }
+
+    /// The state that the tile starts from. Where a split begins, the one before is finished.
+    void enter(std::int64_t kv_tile) {
+        const std::int64_t tiles = problem_.kv_tiles_per_split;
+        const std::int64_t split = tiles > 0 ? kv_tile / tiles : 0;
+        before_ = replay_.state();
+        begins_ = !entered_;
+        entered_ = true;
+        if (split == split_) return;
+        finished_.push_back(std::move(before_));
+        // As in Replay: in reverse order split 0 comes last, and what it began with was put aside first.
+        if (split == 0) finished_.erase(finished_.begin());
+        before_ = initial_state(call_, tile_extent(problem_, Stage::m, tile(0)).rows, split == 0);
+        begins_ = true;
+        split_ = split;
+    }
+
+    /// Steps through the tiles before `end`, in the kernel's order; nullopt: through all of them.
+    void advance(const Operand& q, std::optional<std::int64_t> end) {
+        const bool reverse = call_.units.kv_order == KvOrder::reverse;
+        const std::int64_t tiles = problem_.kv_tiles();
+        for (std::int64_t i = 0; i < tiles; ++i) {
+            const std::int64_t kv_tile = reverse ? tiles - 1 - i : i;
+            if (kv_tile == end) return;
+            if (!takes_part(kv_tile)) continue;
+            const LoadedTile loaded = load(kv_tile);
+            enter(kv_tile);
+            replay_.step(kv_tile, {q, loaded.k.used, loaded.v.used}, loaded.dumped);
+        }
+    }
+
+    Explained explain_operand(const Estimate& expected) const {
+        return {expected, operand_terms(call_, place_.stage, expected.value(row(), col()),
+                                        expected.error(row(), col()))};
+    }
+
+    Explained explain_tile() {
+        const std::int64_t kv_tile = place_.tile.kv_tile;
+        const LoadedOperand q = load_q();
+        // A score is computed from its operands alone.
+        if (place_.stage != Stage::s) advance(q.used, kv_tile);
+        const LoadedTile loaded = load(kv_tile);
+        const TileOperands operands{q.used, loaded.k.used, loaded.v.used};
+        enter(kv_tile);
+        const TileParts parts =
+            make_tile_parts(call_, place_.tile, operands, loaded.dumped, before_, begins_, place_.stage);
+        TileEstimates estimates = replay_.step(kv_tile, operands, loaded.dumped);
+        switch (place_.stage) {
+            case Stage::s:
+                return {std::move(estimates.s), score_terms(parts, row(), col())};
+            case Stage::m:
+                return {std::move(estimates.m), max_terms(parts, row())};
+            case Stage::p:
+                return {std::move(estimates.p), probability_terms(parts, row(), col())};
+            case Stage::l:
+                return {std::move(estimates.l), sum_terms(parts, row(), col())};
+            default:
+                return {std::move(estimates.acc), accumulator_terms(parts, row(), col())};
+        }
+    }
+
+    Explained explain_outputs() {
+        advance(load_q().used, std::nullopt);
+        finished_.push_back(replay_.state());
+        if (place_.stage == Stage::o) return {replay_.output(), output_terms(call_, finished_, row(), col())};
+        return {replay_.log_sum_exp(), log_sum_exp_terms(call_, finished_, row())};
+    }
+
+    const Recording& recording_;
+    const HeadCall& call_;
+    const ElementPlace& place_;
+    const Problem& problem_;
+    Replay replay_;
+    std::int64_t split_ = 0;
+    bool entered_ = false;
+    bool begins_ = false;
+    RunningState before_;
+    std::vector<RunningState> finished_;  ///< states of the splits before
+};
+
+/// From natural units to those of the dump.
+void convert(const HeadCall& call, const ElementPlace& place, Explanation& explanation) {
+    const TileShape extent = tile_extent(call.problem, place.stage, place.tile);
+    const DumpFactor factor =
+        dump_factor(call, place.stage, place.tile.q_block * call.problem.block_m,
+                    place.tile.kv_tile * call.problem.block_n, extent.rows, extent.cols);
+    if (factor.is_one()) return;
+    const TileContext context = tile_context(call.problem, place.stage, place.tile);
+    const double by = factor.at(place.row - context.first_row, place.col - context.first_col);
+    Element& element = explanation.element;
+    element.expected *= by;
+    if (element.tolerance != 0) element.tolerance *= by;
+    explanation.terms.scale(by, in_formula(by) + " (dump units)");
+    if (!std::isfinite(element.expected)) return;
+    const double own = std::abs(element.expected) * u_oracle;
+    element.tolerance += own;
+    explanation.terms.add_own_error(own);
+}
+
+}  // namespace
+
+Explanation explain_tolerance(const Recording& recording, const ElementPlace& place, double confidence) {
+    if (!recording.has_inputs())
+        throw Error("/inputs is missing", recording.name(), "record q, k and v as well");
+    require_known_semantics(recording);
+    const HeadCall call = make_head_call(recording, rounding_model_of(recording, confidence),
+                                         place.tile.batch, place.tile.head);
+    Explanation explanation;
+    explanation.stage = place.stage;
+    explanation.problem = call.problem;
+    Element& element = explanation.element;
+    element.tile = place.tile;
+    element.row = place.row;
+    element.col = place.col;
+    const std::optional<MatrixF> got = recording.has_stage(place.stage)
+                                           ? load_tile(recording, call.problem, place.stage, place.tile)
+                                           : std::nullopt;
+    if (!got) {
+        throw Error("the tile of " + std::string(stage_info(place.stage).name) + " at " +
+                        tensor_place_of(place.stage, element) + " was not captured",
+                    recording.name(), "name an element of a tile that was, or record this one");
+    }
+    ElementReplay replay(recording, call, place);
+    Explained explained = replay.explain();
+    const float value = (*got)(replay.row(), replay.col());
+    explanation.written = !is_unwritten(value);
+    element.got = double(value);
+    element.expected = explained.estimate.value(replay.row(), replay.col());
+    element.tolerance = explained.estimate.error(replay.row(), replay.col());
+    explanation.terms = std::move(explained.terms);
+    // Parts of an infinity say nothing, unless it is one of them.
+    const double total = explanation.terms.total();
+    if (!std::isfinite(element.expected) || std::isnan(total) ||
+        (std::isinf(element.tolerance) && explanation.terms.rows().size() > 1))
+        explanation.terms.clear();
+    explanation.lambda = call.rounding.lambda_of(place.stage);
+    explanation.confidence = confidence;
+    convert(call, place, explanation);
+    return explanation;
+}
+
+}  // namespace tilescope

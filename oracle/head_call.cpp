@@ -1,0 +1,146 @@
+#include "oracle/head_call.h"
+
+#include <numbers>
+
+#include "dump/error.h"
+
+namespace tilescope {
+
+namespace {
+
+Eigen::VectorXd descale_rows(const Descale& descale, std::int64_t batch, std::int64_t head,
+                             std::int64_t rows) {
+    Eigen::VectorXd values(rows);
+    for (Eigen::Index row = 0; row < rows; ++row) values(row) = double(descale.at(batch, head, row));
+    return values;
+}
+
+double base_factor(LogBase base) {
+    return base == LogBase::two ? std::numbers::log2e : 1;
+}
+
+}  // namespace
+
+HeadCall make_head_call(const Recording& recording, const RoundingModel& rounding, std::int64_t batch,
+                        std::int64_t head) {
+    const SideInputs& side = recording.side_inputs();
+    HeadCall call;
+    call.problem = problem_of(recording.problem(), side, batch);
+    call.units = recording.units();
+    call.rounding = rounding;
+    const std::int64_t head_kv = call.problem.head_kv(head);
+    if (call.problem.alibi != Alibi::none) {
+        const bool per_batch = std::ssize(side.alibi_slopes) > call.problem.heads;
+        call.alibi_slope =
+            double(side.alibi_slopes[std::size_t((per_batch ? batch * call.problem.heads : 0) + head)]);
+    }
+    if (call.problem.sink != AttentionSink::none) call.sink = double(side.sink[std::size_t(head)]);
+    call.q_descale = descale_rows(side.descale_q, batch, head, call.problem.seqlen_q);
+    call.k_descale = descale_rows(side.descale_k, batch, head_kv, call.problem.seqlen_kv);
+    call.v_descale = descale_rows(side.descale_v, batch, head_kv, call.problem.seqlen_kv);
+    if (recording.has_bias()) {
+        call.read_bias = [&recording, batch, head](std::int64_t row, std::int64_t key, MatrixF& tile) {
+            for (Eigen::Index i = 0; i < tile.rows(); ++i)
+                recording.read_bias(batch, head, row + i, key,
+                                    {tile.data() + i * tile.cols(), std::size_t(tile.cols())});
+        };
+    }
+    return call;
+}
+
+ExpArgumentBound exp_argument_bound(const HeadCall& call) {
+    const Units& u = call.units;
+    ExpArgumentBound bound = exp_argument_bound(u.p_exp);
+    const bool descaled = !u.q_dequantised || !u.k_dequantised;
+    if (descaled && (!u.s_scaled || !u.m_scaled)) bound.terms += gamma(2, u_f32);
+    return bound;
+}
+
+double product_unit(const HeadCall& call, Stage stage) {
+    const auto largest = [](const Eigen::VectorXd& descale) {
+        return descale.size() == 0 ? 1 : descale.maxCoeff();
+    };
+    const Units& u = call.units;
+    if (stage == Stage::acc) {
+        const bool without_descale = !u.v_dequantised || !u.acc_dequantised;
+        return (without_descale ? largest(call.v_descale) : 1) / u.acc_scale;
+    }
+    return (u.q_dequantised ? 1 : largest(call.q_descale)) * (u.k_dequantised ? 1 : largest(call.k_descale));
+}
+
+DumpFactor dump_factor(const HeadCall& call, Stage stage, std::int64_t first_row, std::int64_t first_key,
+                       std::int64_t rows, std::int64_t cols) {
+    const Problem& p = call.problem;
+    const Units& u = call.units;
+    DumpFactor factor;
+    switch (stage) {
+        case Stage::s: {
+            factor.scalar = base_factor(u.s_log_base);
+            if (u.s_scaled) break;
+            const bool by_cap = call.capped() && u.s_capped;
+            factor.scalar /= by_cap ? p.logits_soft_cap : p.sm_scale;
+            if (by_cap || (u.q_dequantised && u.k_dequantised)) break;
+            factor.row = Eigen::VectorXd::Ones(rows);
+            factor.col = Eigen::VectorXd::Ones(cols);
+            if (!u.q_dequantised) factor.row = call.q_descale.segment(first_row, rows).cwiseInverse();
+            if (!u.k_dequantised) factor.col = call.k_descale.segment(first_key, cols).cwiseInverse();
+            break;
+        }
+        case Stage::m:
+            factor.scalar = base_factor(u.m_log_base);
+            if (u.m_scaled) break;
+            factor.scalar /= call.capped() ? p.logits_soft_cap : p.sm_scale;
+            // One number for the head: require_known_semantics() refuses descales per block here.
+            if (!call.capped() && !u.q_dequantised) factor.scalar /= call.q_descale(first_row);
+            if (!call.capped() && !u.k_dequantised) factor.scalar /= call.k_descale(first_key);
+            break;
+        case Stage::p:
+            factor.scalar = u.p_scale;
+            break;
+        case Stage::l:
+            factor.scalar = u.l_scale;
+            break;
+        case Stage::acc:
+            factor.scalar = u.acc_scale;
+            if (!u.acc_dequantised) factor.scalar /= call.v_descale(first_key);
+            break;
+        case Stage::lse:
+            factor.scalar = base_factor(u.lse_log_base);
+            break;
+        case Stage::q:
+        case Stage::k:
+        case Stage::v:
+        case Stage::o:
+            break;
+    }
+    return factor;
+}
+
+void require_known_semantics(const Recording& recording) {
+    const Problem& p = recording.problem();
+    const Units& u = recording.units();
+    const SideInputs& side = recording.side_inputs();
+    const auto refuse = [&](const char* what, const char* what_to_do) {
+        throw Error(what, recording.name(), what_to_do);
+    };
+    const bool capped = p.logits_soft_cap != 0;
+    const bool biased = p.alibi != Alibi::none || recording.has_bias();
+    if (capped && !u.s_capped && biased && u.s_biased)
+        refuse("s is declared biased but not capped, although the cap comes first",
+               "declare what s contains");
+    const bool q_blocks = !u.q_dequantised && side.descale_q.per_block();
+    const bool k_blocks = !u.k_dequantised && side.descale_k.per_block();
+    if (!u.m_scaled && !capped && (q_blocks || k_blocks))
+        refuse("m is declared unscaled although the descales differ by block", "record m in scaled units");
+    if (!u.s_scaled && biased && u.s_biased && (q_blocks || k_blocks))
+        refuse("s is declared biased and unscaled although the descales differ by block",
+               "record s in scaled units");
+    if (!u.acc_dequantised && side.descale_v.per_block())
+        refuse("acc is declared without descale_v although it differs by block", "record acc dequantised");
+    if (p.sink == AttentionSink::first && p.l_lanes > 1)
+        refuse("the sink is in l, and l holds partial sums of lanes", "declare the sink as last");
+    if (p.sink == AttentionSink::first && !u.lse_includes_sink)
+        refuse("lse is declared without the sink, which is in l from the start", "declare the sink as last");
+}
+
+}  // namespace tilescope

@@ -1,0 +1,207 @@
+#include "oracle/softmax.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "oracle/vector_kernels.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+Estimate zeros(Eigen::Index rows, Eigen::Index cols) {
+    return {Matrix::Zero(rows, cols), Matrix::Zero(rows, cols)};
+}
+
+View<const double> view(const Matrix& m) {
+    return {m.data(), m.rows(), m.cols(), m.cols()};
+}
+
+View<double> view(Matrix& m) {
+    return {m.data(), m.rows(), m.cols(), m.cols()};
+}
+
+/// Roundings of turning a score into the units of m.
+double max_roundings(const HeadCall& call) {
+    const Units& u = call.units;
+    const bool several = call.capped() || !u.q_dequantised || !u.k_dequantised;
+    const double scaling = u.s_scaled == u.m_scaled ? 0 : several ? 3 : 1;
+    return scaling + (u.s_log_base == u.m_log_base ? 0 : 2);
+}
+
+ExponentialBound exponential_bound(const HeadCall& call) {
+    const Units& units = call.units;
+    const ExpArgumentBound argument = exp_argument_bound(call);
+    const ExpFunctionBound function = exp_function_bound(units);
+    ExponentialBound bound;
+    bound.argument_difference = argument.difference;
+    bound.argument_terms = argument.terms;
+    bound.function = function.constant;
+    bound.function_argument = function.per_argument;
+    bound.most_above_m = units.m_stale_threshold;
+    // The scale is a product after the exponential, or its logarithm a term inside it, which is rounded,
+    // added to m, and added to s - m.
+    const double log_scale = std::abs(std::log(units.p_scale));
+    if (units.p_scale != 1)
+        bound.function += gamma(3, u_f32) * (1 + log_scale) + function.per_argument * log_scale;
+    return bound;
+}
+
+Estimate exponentials(const HeadCall& call, const Estimate& s, const Estimate& m) {
+    Estimate result = zeros(s.value.rows(), s.value.cols());
+    vector_kernels().exponentials(view(s.value), view(s.error), m.value.data(), m.error.data(),
+                                  exponential_bound(call), view(result.value),
+                                  call.bounds ? view(result.error) : View<double>());
+    return result;
+}
+
+/// Half an ulp of float32 is u times this: the power of two that is not above `sum`. What was computed may be
+/// just beyond one where the exact sum is just below it.
+double leading_power(double sum) {
+    constexpr std::uint64_t exponent = 0xfff0'0000'0000'0000u;
+    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(sum * (1 + 0x1p-14)) & exponent);
+}
+
+/// Roundings of the additions of a sum that starts from `start`, each off by half an ulp of its partial sum:
+/// certain, and the root of their squares.
+struct Additions {
+    double certain = 0;
+    double squares = 0;
+
+    void add(double partial_sum) {
+        const double half_ulp = u_f32 * std::abs(leading_power(partial_sum));
+        certain += half_ulp;
+        squares += half_ulp * half_ulp;
+    }
+};
+
+/// Bound of adding up probabilities. Their partial sums are taken from the front and from the back, and the
+/// larger bound counts; sums by threads have smaller ones.
+double addition_bound(double lambda, double start, std::span<const double> terms) {
+    const auto additions = [&](auto first, auto last) {
+        Additions result;
+        double sum = start;
+        for (auto term = first; term != last; ++term) result.add(sum += *term);
+        return result;
+    };
+    const Additions forward = additions(terms.begin(), terms.end());
+    const Additions backward = additions(terms.rbegin(), terms.rend());
+    const double certain = std::max(forward.certain, backward.certain);
+    const double likely = lambda * std::sqrt(std::max(forward.squares, backward.squares));
+    return lambda > 0 && likely < certain ? likely : certain;
+}
+
+/// What a lagging maximum may be: not below the one before, nor further below `most` than the threshold.
+void allow_stale(double threshold, double before, double most, double& value, double& error) {
+    // A kernel rounds how far the maximum has risen, and compares that.
+    const double least = std::max(before, most - threshold * (1 + gamma(4, u_f32)));
+    value = 0.5 * (least + most);
+    error += 0.5 * (most - least) + u_oracle * (std::abs(most) + threshold);
+}
+
+}  // namespace
+
+Estimate row_max(const HeadCall& call, const Estimate& m_before, const Estimate& s) {
+    const double conversion = gamma(max_roundings(call), u_f32);
+    const double threshold = call.units.m_stale_threshold;
+    Estimate m = m_before;
+    for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+        double row_m = m.value(i, 0);
+        double s_error = 0;
+        for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+            // A NaN score stays: from here on nothing can be expected of this row.
+            if (std::isnan(row_m)) break;
+            const double score = s.value(i, j);
+            if (!(score <= row_m)) row_m = score;
+            if (score != -infinity) s_error = std::max(s_error, s.error(i, j));
+        }
+        const double before = m.value(i, 0);
+        m.value(i, 0) = row_m;
+        if (std::isnan(row_m)) m.error(i, 0) = infinity;
+        if (!std::isfinite(row_m)) continue;
+        m.error(i, 0) = std::max(m.error(i, 0), s_error + conversion * std::abs(row_m));
+        if (threshold > 0) allow_stale(threshold, before, row_m, m.value(i, 0), m.error(i, 0));
+    }
+    return m;
+}
+
+Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& m) {
+    return exponentials(call, s, m);
+}
+
+Estimate cast_probabilities(const HeadCall& call, Estimate p, Dtype dtype) {
+    // Exact values stay exact.
+    if (dtype == Dtype::f32 || !call.bounds) return p;
+    const double scale = call.units.p_scale;
+    const double u = unit_roundoff(dtype);
+    const double quantum = half_quantum(dtype) / scale;
+    for (Eigen::Index i = 0; i < p.value.size(); ++i) {
+        double& value = p.value.data()[i];
+        double& error = p.error.data()[i];
+        // A masked cell is 0 before its cast and after it.
+        if (value == 0 && error == 0) continue;
+        if (error == 0) {
+            value = double(decode(dtype, encode(dtype, float(value * scale), Overflow::saturate))) / scale;
+        } else {
+            error += u * (std::abs(value) + error) + quantum;
+        }
+    }
+    return p;
+}
+
+Estimate rescale_factor(const HeadCall& call, const Estimate& m_before, const Estimate& m) {
+    const auto nothing_before = [&](Eigen::Index i) {
+        return m_before.value(i, 0) == -infinity && !std::isnan(m.value(i, 0));
+    };
+    Estimate factor = exponentials(call, m_before, m);
+    for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+        if (nothing_before(i)) factor.value(i, 0) = factor.error(i, 0) = 0;
+    }
+    return factor;
+}
+
+double row_sum_roundings(const HeadCall& call, double rescaled, double l) {
+    const double unscaling = call.units.l_scale == call.units.p_scale ? 0 : gamma(2, u_f32);
+    return u_f32 * std::abs(rescaled) + (u_f32 + unscaling) * std::abs(l);
+}
+
+Estimate row_sum(const HeadCall& call, const Estimate& l_before, const Estimate& factor, const Estimate& p) {
+    const Eigen::Index lanes = l_before.value.cols();
+    Estimate l = zeros(p.value.rows(), lanes);
+    if (!call.bounds && lanes == 1) {
+        for (Eigen::Index i = 0; i < p.value.rows(); ++i)
+            l.value(i, 0) = l_before.value(i, 0) * factor.value(i, 0) + sum_of_row(p.value, i);
+        return l;
+    }
+    std::vector<double> terms;
+    for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
+        const double by = factor.value(i, 0);
+        for (Eigen::Index lane = 0; lane < lanes; ++lane) {
+            const double before = l_before.value(i, lane);
+            double sum = before * by;
+            double inherited =
+                l_before.error(i, lane) * (by + factor.error(i, 0)) + std::abs(before) * factor.error(i, 0);
+            terms.clear();
+            for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
+                if (lanes > 1 && call.problem.l_lane(j) != lane) continue;
+                terms.push_back(p.value(i, j));
+                sum += p.value(i, j);
+                inherited += p.error(i, j);
+            }
+            l.value(i, lane) = sum;
+            l.error(i, lane) = addition_bound(call.rounding.lambda_of(Stage::l), before * by, terms) +
+                               row_sum_roundings(call, before * by, sum) + inherited +
+                               u_oracle * std::abs(sum) + flush_to_zero;
+        }
+    }
+    return l;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace tilescope {
+
+/// Row-major matrix in somebody's memory; rows are `ld` elements apart.
+template <class T>
+struct View {
+    T* data = nullptr;
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+    std::int64_t ld = 0;
+};
+
+/// Terms of a sum of products are taken in chunks of this many.
+inline constexpr std::int64_t chunk_terms = 16;
+
+/// What the bound of a sum of products is made of. The partial sums s_i are those of each term in order.
+struct SumBound {
+    double per_partial_sum = 0;   ///< times sum |s_i|
+    double per_root_squares = 0;  ///< times sqrt(sum s_i^2), where that is smaller; 0: not looked at
+    double per_value = 0;         ///< times |sum * scale|
+    double constant = 0;
+    double scale = 1;  ///< the sum is multiplied with it at the end
+};
+
+/// How far off exp(s - m) may be, apart from the errors of s and m.
+struct ExponentialBound {
+    double argument_difference = 0;  ///< error of the argument: this times |s - m|
+    double argument_terms = 0;       ///< plus this times |s| + |m|
+    double function = 0;             ///< relative error of the exponential
+    double function_argument = 0;    ///< plus this times |s - m|
+    double most_above_m = 0;         ///< s is at most m plus this, so that no bound is larger than exp of it
+};
+
+/// Largest deviations of a tile that matches, or where it does not.
+struct MatchSummary {
+    bool matches = false;
+    double max_abs = 0;
+    std::int32_t max_ulp = 0;  ///< of float32
+};
+
+/// The loops that take the oracle's time, compiled for one instruction set.
+struct VectorKernels {
+    const char* instruction_set;
+
+    /// sum = (sum + a b) * scale, or a b^T where `transposed`, and error = the bound. Within a chunk of terms
+    /// |partial sum|
+    /// <= max(|before|, |after|) + |a_c| |b_c| / 2: a partial sum is reached from either end of the chunk,
+    /// and the products of the norms of both ways (Cauchy and Schwarz) add up to at most that of the chunk.
+    void (*sum_of_products)(View<const double> a, View<const double> b, bool transposed,
+                            const SumBound& bound, View<double> sum, View<double> error);
+
+    /// sum += a b, or a b^T where `transposed`.
+    void (*add_product)(View<const double> a, View<const double> b, bool transposed, View<double> sum);
+
+    /// value = exp(s - m) and its bound, from s and m (one a row) and their errors; 0 and 0 where s is -inf.
+    /// A null error is not computed.
+    void (*exponentials)(View<const double> s, View<const double> s_error, const double* m,
+                         const double* m_error, const ExponentialBound& bound, View<double> value,
+                         View<double> error);
+
+    /// Whether |got - expected| <= tolerance everywhere; both infinities alike match, NaN never.
+    MatchSummary (*match)(std::span<const float> got, const double* expected, const double* tolerance);
+};
+
+/// The kernels for the best instruction set that this processor has.
+const VectorKernels& vector_kernels();
+
+/// All that this processor can run, for tests.
+std::span<const VectorKernels* const> runnable_vector_kernels();
+
+}  // namespace tilescope

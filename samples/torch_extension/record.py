@@ -1,0 +1,149 @@
+"""Records a CUDA kernel that PyTorch calls, and adds what PyTorch computes from the same inputs.
+
+usage: record.py [--shape B,H,HKV,SQ,SKV,D] [--causal] [--dtype f16|bf16] [--seed N] [--broken-reference] -o FILE
+
+Builds the extension, runs it, and writes one dump with /references/flash and /references/math for tile-diff. Needs a
+GPU, PyTorch 2.3 or newer, ninja, nvcc, h5py, and HDF5's headers and library (HDF5_ROOT names their folder).
+"""
+
+import argparse
+import glob
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.cpp_extension import load
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shape", default="1,4,2,160,160,64", metavar="B,H,HKV,SQ,SKV,D",
+                        help="sizes; D is 64 or 128 (default %(default)s)")
+    parser.add_argument("--causal", action="store_true", help="row i sees keys up to i")
+    parser.add_argument("--dtype", choices=DTYPES, default="f16", help="of q, k, v and o (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--broken-reference", action="store_true",
+                        help="add a reference with another causal alignment; needs --causal")
+    parser.add_argument("-o", dest="output", required=True, metavar="FILE", help="the dump to write")
+    arguments = parser.parse_args()
+    arguments.shape = tuple(int(size) for size in arguments.shape.split(","))
+    if len(arguments.shape) != 6:
+        parser.error("--shape has not six sizes")
+    if arguments.broken_reference and not arguments.causal:
+        parser.error("--broken-reference needs --causal")
+    return arguments
+
+
+def hdf5_under(root):
+    """Folders of hdf5.h and libhdf5.so under a prefix; None where one of them is missing."""
+    headers = [f"{root}/include", f"{root}/include/hdf5/serial"]
+    libraries = [f"{root}/lib", f"{root}/lib64", *glob.glob(f"{root}/lib/*/hdf5/serial"), *glob.glob(f"{root}/lib/*")]
+    header = next((path for path in headers if os.path.exists(f"{path}/hdf5.h")), None)
+    library = next((path for path in libraries if os.path.exists(f"{path}/libhdf5.so")), None)
+    return (header, library) if header and library else None
+
+
+def hdf5_flags():
+    """Compiler and linker flags of the HDF5 library."""
+    if "HDF5_ROOT" in os.environ:
+        found = hdf5_under(os.environ["HDF5_ROOT"])
+        if not found:
+            sys.exit(f"record.py: no hdf5.h and libhdf5.so under HDF5_ROOT={os.environ['HDF5_ROOT']}")
+    else:
+        for package in ("hdf5", "hdf5-serial"):
+            asked = ["pkg-config", "--cflags", "--libs", package]
+            done = subprocess.run(asked, capture_output=True, text=True) if shutil.which("pkg-config") else None
+            if done and done.returncode == 0:
+                flags = shlex.split(done.stdout)
+                return [f for f in flags if f.startswith("-I")], [f for f in flags if f.startswith(("-L", "-l"))]
+        found = hdf5_under("/usr")
+        if not found:
+            sys.exit("record.py: HDF5 was not found; install libhdf5-dev, or set HDF5_ROOT to its folder")
+    header, library = found
+    return [f"-I{header}"], [f"-L{library}", f"-Wl,-rpath,{library}", "-lhdf5"]
+
+
+def build_extension():
+    compile_flags, link_flags = hdf5_flags()
+    sources = [HERE / "attention.cu", HERE / "binding.cpp", *sorted((ROOT / "dump").glob("*.cpp"))]
+    flags = ["-std=c++20", "-O2", "-DDEBUG_DUMP", *compile_flags]
+    return load(name="tilescope_attention", sources=[str(source) for source in sources],
+                extra_include_paths=[str(ROOT)], extra_cflags=flags, extra_cuda_cflags=flags,
+                extra_ldflags=link_flags)
+
+
+def make_inputs(shape, dtype, seed):
+    batch, heads, heads_kv, seqlen_q, seqlen_kv, head_dim = shape
+    torch.manual_seed(seed)
+    sizes = ((batch, heads, seqlen_q, head_dim), *[(batch, heads_kv, seqlen_kv, head_dim)] * 2)
+    return [torch.randn(size, device="cuda", dtype=torch.float32).to(dtype) for size in sizes]
+
+
+def references(q, k, v, causal, broken):
+    """{name: (o, lse or None)} of PyTorch's backends."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+    seqlen_q, seqlen_kv = q.shape[2], k.shape[2]
+    scale = float(np.float32(1) / np.sqrt(np.float32(q.shape[3])))
+    found = {}
+    with sdpa_kernel(SDPBackend.MATH):
+        found["math"] = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale), None
+        if broken:
+            # The last row sees the last key; where that is no difference, every row sees one key too many.
+            seen = torch.ones(seqlen_q, seqlen_kv, dtype=torch.bool, device=q.device)
+            seen = seen.tril(diagonal=seqlen_kv - seqlen_q or 1)
+            found["broken"] = scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale), None
+    if causal and seqlen_q != seqlen_kv:
+        print("no reference flash: that backend aligns its causal mask to the other corner")
+        return found
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        o = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
+    lse = None
+    operator = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention", None)
+    if operator is not None:
+        # Some versions pad the rows.
+        lse = operator(q, k, v, 0.0, causal, scale=scale)[1][:, :, :seqlen_q]
+    found["flash"] = o, lse
+    return found
+
+
+def append_references(path, found, dtype):
+    import h5py  # after the extension has written the file with the HDF5 of its own
+
+    with h5py.File(path, "r+") as f:
+        for name, (o, lse) in found.items():
+            # NumPy has no bfloat16: its bits.
+            bits = o.contiguous().view(torch.int16).cpu().numpy().view(np.uint16)
+            f[f"references/{name}/o"] = bits.view(np.float16) if dtype == "f16" else bits
+            f[f"references/{name}/o"].attrs["dtype"] = dtype
+            if lse is not None:
+                f[f"references/{name}/lse"] = lse.float().contiguous().cpu().numpy()
+
+
+def main():
+    arguments = parse_arguments()
+    extension = build_extension()
+    q, k, v = make_inputs(arguments.shape, DTYPES[arguments.dtype], arguments.seed)
+    part = arguments.output + ".part"
+    o, _ = extension.forward(q, k, v, arguments.causal, part)
+    found = references(q, k, v, arguments.causal, arguments.broken_reference)
+    append_references(part, found, arguments.dtype)
+    os.replace(part, arguments.output)
+    for name, (other, _) in found.items():
+        print(f"largest difference to {name}: {(o.float() - other.float()).abs().max().item():.3g}")
+    print(f"wrote {arguments.output}")
+
+
+if __name__ == "__main__":
+    main()

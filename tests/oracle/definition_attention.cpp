@@ -1,0 +1,362 @@
+// Written from the comments of dump/schema.h and dump/side_inputs.h alone: it shares no function with the
+// oracle, and none with the structs that it reads.
+
+#include "tests/oracle/definition_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace tilescope::test {
+
+namespace {
+
+constexpr Real infinity = std::numeric_limits<Real>::infinity();
+
+/// The row that is defined.
+struct Row {
+    const AttentionCall& call;
+    std::int64_t batch;
+    std::int64_t head;
+    std::int64_t head_kv;
+    std::int64_t row;
+    std::int64_t rows;
+    std::int64_t keys;
+};
+
+/// One key's score on its way to the softmax, in natural units.
+struct Score {
+    Real scaled = 0;
+    Real capped = 0;
+    Real bias = 0;
+    bool hidden = false;     ///< by the mask
+    Real value = -infinity;  ///< as the softmax sees it
+    Real magnitude = 0;      ///< of the terms of all of this
+
+    bool seen() const { return value != -infinity; }
+};
+
+/// float64 knows the exponential of a score that its terms' magnitude x met in to x 2^-52: what magnitudes
+/// of p grow by where that is no longer small against the least deviation that counts.
+Real condition_of(const std::vector<Score>& scores) {
+    Real largest = 0;
+    for (const Score& score : scores) largest = std::max(largest, score.magnitude);
+    return std::max<Real>(1, largest / 256);
+}
+
+Real in_base(LogBase base, Real natural) {
+    return base == LogBase::two ? natural * std::numbers::log2e_v<Real> : natural;
+}
+
+Real descale_of(const Descale& descale, std::int64_t batch, std::int64_t head, std::int64_t row) {
+    if (descale.values.empty()) return 1;
+    if (descale.heads == 0) return Real(descale.values[0]);
+    const std::int64_t block = row / descale.rows;
+    return Real(descale.values[std::size_t(block + descale.blocks * (head + descale.heads * batch))]);
+}
+
+Real q_descale(const Row& r) {
+    return descale_of(r.call.inputs.side.descale_q, r.batch, r.head, r.row);
+}
+
+Real k_descale(const Row& r, std::int64_t key) {
+    return descale_of(r.call.inputs.side.descale_k, r.batch, r.head_kv, key);
+}
+
+Real v_descale(const Row& r, std::int64_t key) {
+    return descale_of(r.call.inputs.side.descale_v, r.batch, r.head_kv, key);
+}
+
+std::int64_t head_kv_of(const Problem& problem, std::int64_t head) {
+    const std::int64_t group = problem.heads / problem.heads_kv;
+    std::int64_t head_kv = 0;
+    while ((head_kv + 1) * group <= head) ++head_kv;
+    return head_kv;
+}
+
+Row row_of(const AttentionCall& call, std::int64_t batch, std::int64_t head, std::int64_t row) {
+    return {call,
+            batch,
+            head,
+            head_kv_of(call.problem, head),
+            row,
+            rows_of_entry(call, batch),
+            keys_of_entry(call, batch)};
+}
+
+Real q_at(const Row& r, std::int64_t d) {
+    const Problem& p = r.call.problem;
+    return Real(
+        r.call.inputs.q[std::size_t(d + p.head_dim * (r.row + p.seqlen_q * (r.head + p.heads * r.batch)))]);
+}
+
+Real k_at(const Row& r, std::int64_t key, std::int64_t d) {
+    const Problem& p = r.call.problem;
+    const std::int64_t line = key + p.seqlen_kv * (r.head_kv + p.heads_kv * r.batch);
+    return Real(r.call.inputs.k[std::size_t(d + p.head_dim * line)]);
+}
+
+Real v_at(const Row& r, std::int64_t key, std::int64_t d) {
+    const Problem& p = r.call.problem;
+    const std::int64_t line = key + p.seqlen_kv * (r.head_kv + p.heads_kv * r.batch);
+    return Real(r.call.inputs.v[std::size_t(d + p.head_dim_v * line)]);
+}
+
+std::int64_t diagonal_of(const Problem& problem, std::int64_t rows, std::int64_t keys, std::int64_t row) {
+    return problem.causal_alignment == CausalAlignment::top_left ? row : row + (keys - rows);
+}
+
+Real alibi_of(const Row& r, std::int64_t key) {
+    const Problem& p = r.call.problem;
+    if (p.alibi == Alibi::none) return 0;
+    const std::vector<float>& slopes = r.call.inputs.side.alibi_slopes;
+    const bool of_head_alone = std::int64_t(slopes.size()) == p.heads;
+    const Real slope = Real(slopes[std::size_t(of_head_alone ? r.head : r.head + p.heads * r.batch)]);
+    const Real distance = Real(key - diagonal_of(p, r.rows, r.keys, r.row));
+    return p.alibi == Alibi::linear ? slope * distance : -slope * std::abs(distance);
+}
+
+Real added_bias_of(const Row& r, std::int64_t key) {
+    const Bias& bias = r.call.inputs.bias;
+    if (bias.values.empty()) return 0;
+    std::int64_t index = 0;
+    for (const auto& [size, place] : {std::pair{bias.batch, r.batch}, std::pair{bias.heads, r.head},
+                                      std::pair{bias.seqlen_q, r.row}, std::pair{bias.seqlen_kv, key}}) {
+        index = index * size + (size > 1 ? place : 0);
+    }
+    return Real(bias.values[std::size_t(index)]);
+}
+
+Score score_of(const Row& r, std::int64_t key) {
+    const Problem& p = r.call.problem;
+    const Real factor = q_descale(r) * k_descale(r, key) * Real(p.sm_scale);
+    Score score;
+    for (std::int64_t d = 0; d < p.head_dim; ++d) {
+        score.scaled += factor * q_at(r, d) * k_at(r, key, d);
+        score.magnitude += std::abs(factor * q_at(r, d) * k_at(r, key, d));
+    }
+    const Real cap = Real(p.logits_soft_cap);
+    score.capped = cap == 0 ? score.scaled : cap * std::tanh(score.scaled / cap);
+    score.bias = alibi_of(r, key) + added_bias_of(r, key);
+    if (score.bias != -infinity)
+        score.magnitude += std::abs(alibi_of(r, key)) + std::abs(added_bias_of(r, key));
+    score.hidden = !mask_leaves(p, r.rows, r.keys, r.row, key);
+    if (!score.hidden) score.value = score.capped + score.bias;
+    return score;
+}
+
+/// What the scores lack where sm_scale, and the descales that q and k are staged without, are not applied.
+Real missing_scale(const Row& r, std::int64_t key) {
+    const Units& u = r.call.units;
+    Real scale = Real(r.call.problem.sm_scale);
+    if (!u.q_dequantised) scale *= q_descale(r);
+    if (!u.k_dequantised) scale *= k_descale(r, key);
+    return scale;
+}
+
+Defined dumped_score(const Row& r, std::int64_t key, const Score& score) {
+    const Units& u = r.call.units;
+    const Real cap = Real(r.call.problem.logits_soft_cap);
+    Real value = u.s_capped ? score.capped : score.scaled;
+    if (u.s_biased) value += score.bias;
+    if (u.s_masked && score.hidden) value = -infinity;
+    Real divisor = 1;
+    if (!u.s_scaled) divisor = cap != 0 && u.s_capped ? cap : missing_scale(r, key);
+    return {in_base(u.s_log_base, value / divisor), in_base(u.s_log_base, score.magnitude / divisor)};
+}
+
+std::int64_t split_of(const Problem& problem, std::int64_t tile) {
+    return problem.kv_tiles_per_split == 0 ? 0 : tile / problem.kv_tiles_per_split;
+}
+
+/// Whether the running state after `tile` has taken in `other`.
+bool has_taken(const AttentionCall& call, std::int64_t tile, std::int64_t other) {
+    if (split_of(call.problem, tile) != split_of(call.problem, other)) return false;
+    return call.units.kv_order == KvOrder::forward ? other <= tile : other >= tile;
+}
+
+Real sink_of(const Row& r) {
+    return Real(r.call.inputs.side.sink[std::size_t(r.head)]);
+}
+
+/// What turns m in natural units into those of the dump.
+Real dumped_max(const Row& r, Real natural) {
+    const Units& u = r.call.units;
+    const Real cap = Real(r.call.problem.logits_soft_cap);
+    return in_base(u.m_log_base, u.m_scaled ? natural : natural / (cap != 0 ? cap : missing_scale(r, 0)));
+}
+
+/// m after a tile, in natural units. One that may be stale is a choice, and follows the maximum where it
+/// would be too far behind; what was chosen is known as the float32 that is dumped.
+Defined max_after(const Row& r, const std::vector<Score>& scores, std::int64_t tile) {
+    const Problem& p = r.call.problem;
+    const Real threshold = Real(r.call.units.m_stale_threshold);
+    const auto chosen = [&](Real most) {
+        return threshold == 0 ? most : Real(float(dumped_max(r, most))) / dumped_max(r, 1);
+    };
+    Defined m{-infinity, 0};
+    if (p.sink == AttentionSink::first && split_of(p, tile) == 0)
+        m = {chosen(sink_of(r)), std::abs(sink_of(r))};
+    const std::int64_t tiles = (r.keys + p.block_n - 1) / p.block_n;
+    for (std::int64_t i = 0; i < tiles; ++i) {
+        const std::int64_t next = r.call.units.kv_order == KvOrder::forward ? i : tiles - 1 - i;
+        if (!has_taken(r.call, tile, next)) continue;
+        Real most = m.value;
+        for (std::int64_t key = next * p.block_n; key < std::min(r.keys, (next + 1) * p.block_n); ++key) {
+            if (!scores[std::size_t(key)].seen()) continue;
+            most = std::max(most, scores[std::size_t(key)].value);
+            m.magnitude = std::max(m.magnitude, scores[std::size_t(key)].magnitude);
+        }
+        if (most > m.value + threshold) m.value = chosen(most);
+    }
+    return m;
+}
+
+/// m, l and acc after a tile, and p of its keys.
+void define_tile(const Row& r, const std::vector<Score>& scores, std::int64_t tile, DefinedRow& result) {
+    const Problem& p = r.call.problem;
+    const Units& u = r.call.units;
+    const bool with_sink = p.sink == AttentionSink::first && split_of(p, tile) == 0;
+    const Defined m = max_after(r, scores, tile);
+    const auto taken = [&](std::int64_t key) {
+        return scores[std::size_t(key)].seen() && has_taken(r.call, tile, key / p.block_n);
+    };
+    const Real condition = condition_of(scores);
+    std::vector<Defined> l(std::size_t(p.l_lanes));
+    std::vector<Defined> acc(std::size_t(p.head_dim_v));
+    if (with_sink) l[0].value = std::exp(sink_of(r) - m.value) * Real(u.l_scale);
+    const Real acc_scale = Real(u.acc_scale) / (u.acc_dequantised ? 1 : v_descale(r, 0));
+    for (std::int64_t key = 0; key < r.keys; ++key) {
+        const Real weight = taken(key) ? std::exp(scores[std::size_t(key)].value - m.value) : 0;
+        if (key / p.block_n == tile) {
+            const Real scaled = weight * Real(u.p_scale);
+            result.p[std::size_t(key)] = {scaled, scaled * condition};
+        }
+        if (!taken(key)) continue;
+        const std::int64_t lane = key % p.block_n % (p.l_lanes * p.l_lane_columns) / p.l_lane_columns;
+        l[std::size_t(lane)].value += weight * Real(u.l_scale);
+        for (std::int64_t d = 0; d < p.head_dim_v; ++d) {
+            const Real term = weight * v_at(r, key, d) * v_descale(r, key) * acc_scale;
+            acc[std::size_t(d)].value += term;
+            acc[std::size_t(d)].magnitude += std::abs(term) * condition;
+        }
+    }
+    for (Defined& lane : l) lane.magnitude = lane.value * condition;
+
+    result.m.push_back({dumped_max(r, m.value), dumped_max(r, m.magnitude)});
+    result.l.push_back(std::move(l));
+    result.acc.push_back(std::move(acc));
+}
+
+Real value_of(EmptyRow empty) {
+    switch (empty) {
+        case EmptyRow::zero:
+            return 0;
+        case EmptyRow::minus_infinity:
+            return -infinity;
+        case EmptyRow::plus_infinity:
+            return infinity;
+        default:
+            return std::numeric_limits<Real>::quiet_NaN();
+    }
+}
+
+void define_output(const Row& r, const std::vector<Score>& scores, DefinedRow& result) {
+    const Problem& p = r.call.problem;
+    result.o.resize(std::size_t(p.head_dim_v));
+    const bool with_sink = p.sink != AttentionSink::none;
+    if (!result.sees_any && !with_sink) {
+        for (Defined& o : result.o) o.value = value_of(r.call.units.o_empty_row);
+        return;
+    }
+    Real most = with_sink ? sink_of(r) : -infinity;
+    for (const Score& score : scores) most = std::max(most, score.value);
+    Real sum = with_sink ? std::exp(sink_of(r) - most) : 0;
+    for (const Score& score : scores) sum += score.seen() ? std::exp(score.value - most) : 0;
+    const Real condition = condition_of(scores);
+    for (std::int64_t key = 0; key < r.keys; ++key) {
+        if (!scores[std::size_t(key)].seen()) continue;
+        const Real weight = std::exp(scores[std::size_t(key)].value - most) / sum;
+        for (std::int64_t d = 0; d < p.head_dim_v; ++d) {
+            const Real term = weight * v_at(r, key, d) * v_descale(r, key);
+            result.o[std::size_t(d)].value += term;
+            result.o[std::size_t(d)].magnitude += std::abs(term) * condition;
+        }
+    }
+}
+
+void define_lse(const Row& r, const std::vector<Score>& scores, DefinedRow& result) {
+    const Units& u = r.call.units;
+    const bool with_sink = r.call.problem.sink != AttentionSink::none && u.lse_includes_sink;
+    if (!result.sees_any && !with_sink) {
+        result.lse.value = value_of(u.lse_empty_row);
+        return;
+    }
+    Real most = with_sink ? sink_of(r) : -infinity;
+    Real magnitude = with_sink ? std::abs(sink_of(r)) : 0;
+    for (const Score& score : scores) {
+        most = std::max(most, score.value);
+        magnitude = std::max(magnitude, score.magnitude);
+    }
+    Real sum = with_sink ? std::exp(sink_of(r) - most) : 0;
+    for (const Score& score : scores) sum += score.seen() ? std::exp(score.value - most) : 0;
+    result.lse = {in_base(u.lse_log_base, most + std::log(sum)),
+                  in_base(u.lse_log_base, magnitude + std::log(sum))};
+}
+
+}  // namespace
+
+std::int64_t rows_of_entry(const AttentionCall& call, std::int64_t batch) {
+    const std::vector<std::int64_t>& lengths = call.inputs.side.seqlens_q;
+    return lengths.empty() ? call.problem.seqlen_q : lengths[std::size_t(batch)];
+}
+
+std::int64_t keys_of_entry(const AttentionCall& call, std::int64_t batch) {
+    const std::vector<std::int64_t>& lengths = call.inputs.side.seqlens_kv;
+    return lengths.empty() ? call.problem.seqlen_kv : lengths[std::size_t(batch)];
+}
+
+bool mask_leaves(const Problem& problem, std::int64_t rows, std::int64_t keys, std::int64_t row,
+                 std::int64_t key) {
+    const std::int64_t distance = key - diagonal_of(problem, rows, keys, row);
+    const std::int64_t cut = problem.window_bounds == WindowBounds::exclusive ? 1 : 0;
+    if (problem.mask == Mask::causal && distance > 0) return false;
+    if (problem.window_left >= 0 && -distance > problem.window_left - cut) return false;
+    if (problem.window_right >= 0 && distance > problem.window_right - cut) return false;
+    return true;
+}
+
+DefinedRow define_row(const AttentionCall& call, std::int64_t batch, std::int64_t head, std::int64_t row) {
+    const Row r = row_of(call, batch, head, row);
+    std::vector<Score> scores;
+    DefinedRow result;
+    for (std::int64_t key = 0; key < r.keys; ++key) {
+        scores.push_back(score_of(r, key));
+        result.s.push_back(dumped_score(r, key, scores.back()));
+        result.seen.push_back(scores.back().seen());
+        result.sees_any = result.sees_any || scores.back().seen();
+    }
+    result.p.resize(std::size_t(r.keys));
+    for (std::int64_t tile = 0; tile * call.problem.block_n < r.keys; ++tile)
+        define_tile(r, scores, tile, result);
+    define_output(r, scores, result);
+    define_lse(r, scores, result);
+    return result;
+}
+
+std::vector<Real> define_operand(const AttentionCall& call, Stage stage, std::int64_t batch,
+                                 std::int64_t head, std::int64_t row) {
+    const Row r = row_of(call, batch, head, row);
+    const Units& u = call.units;
+    std::vector<Real> values;
+    const std::int64_t columns = stage == Stage::v ? call.problem.head_dim_v : call.problem.head_dim;
+    for (std::int64_t d = 0; d < columns; ++d) {
+        if (stage == Stage::q) values.push_back(q_at(r, d) * (u.q_dequantised ? q_descale(r) : 1));
+        if (stage == Stage::k) values.push_back(k_at(r, row, d) * (u.k_dequantised ? k_descale(r, row) : 1));
+        if (stage == Stage::v) values.push_back(v_at(r, row, d) * (u.v_dequantised ? v_descale(r, row) : 1));
+    }
+    return values;
+}
+
+}  // namespace tilescope::test

@@ -1,0 +1,337 @@
+// The terms of a tolerance add up to the one that judge() uses, and hold what was worked out by hand.
+
+#include "oracle/explain.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "dump/error.h"
+#include "oracle/judge.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+using Random = std::mt19937_64;
+using TileKey = std::pair<Stage, TileId>;
+
+struct Judged {
+    MatrixF got;
+    Estimate expected;
+};
+
+/// What judge() compared, tile by tile.
+std::map<TileKey, Judged> judged_tiles(const Recording& recording) {
+    std::map<TileKey, Judged> tiles;
+    JudgeOptions options = one_thread();
+    options.observe = [&](Stage stage, const TileId& tile, const MatrixF& got, const Estimate& expected) {
+        tiles[{stage, tile}] = {got, expected};
+    };
+    judge(recording, options);
+    return tiles;
+}
+
+ElementPlace place_of(const Problem& problem, Stage stage, const TileId& tile, std::int64_t i,
+                      std::int64_t j) {
+    const StageInfo& info = stage_info(stage);
+    const std::int64_t first_row =
+        info.row_axis == Axis::key ? tile.kv_tile * problem.block_n : tile.q_block * problem.block_m;
+    return {stage, tile, first_row + i,
+            j + (info.col_axis == Axis::key ? tile.kv_tile * problem.block_n : 0)};
+}
+
+bool near(double a, double b) {
+    return a == b || std::abs(a - b) <= 1e-9 * std::abs(b);
+}
+
+void expect_fits(const std::string& text) {
+    std::istringstream stream(text);
+    int lines = 0;
+    for (std::string line; std::getline(stream, line); ++lines) EXPECT_LE(line.size(), 110u) << line;
+    EXPECT_LE(lines, 30) << text;
+}
+
+/// Counts the elements that were explained, and the names of their terms.
+struct Seen {
+    std::array<int, stage_count> elements{};
+    std::set<std::string> names;
+};
+
+void compare(const Recording& recording, const TileKey& key, const Judged& judged, std::int64_t i,
+             std::int64_t j, Seen& seen) {
+    const auto& [stage, tile] = key;
+    const double expected = judged.expected.value(i, j);
+    const double tolerance = judged.expected.error(i, j);
+    const ElementPlace place = place_of(recording.problem(), stage, tile, i, j);
+    const Explanation explanation = explain_tolerance(recording, place);
+    const std::string text = to_text(explanation);
+    expect_fits(text);
+    if (!std::isfinite(expected)) {
+        EXPECT_EQ(std::isnan(explanation.element.expected), std::isnan(expected)) << text;
+        EXPECT_TRUE(explanation.terms.rows().empty()) << text;
+        return;
+    }
+    EXPECT_TRUE(near(explanation.element.expected, expected)) << expected << "\n" << text;
+    EXPECT_TRUE(near(explanation.element.tolerance, tolerance)) << tolerance << "\n" << text;
+    const bool parted = std::isfinite(tolerance) || !explanation.terms.rows().empty();
+    EXPECT_TRUE(!parted || near(explanation.terms.total(), tolerance)) << tolerance << "\n" << text;
+    for (const BudgetTerm& term : explanation.terms.rows()) {
+        EXPECT_GT(term.value, 0) << term.name << "\n" << text;
+        seen.names.insert(term.name);
+    }
+    ++seen.elements[static_cast<std::size_t>(stage)];
+}
+
+/// Some elements of some tiles of every stage.
+void compare_some(const Recording& recording, Random& random, Seen& seen) {
+    const std::map<TileKey, Judged> tiles = judged_tiles(recording);
+    std::map<Stage, std::vector<TileKey>> by_stage;
+    for (const auto& [key, judged] : tiles) {
+        if (judged.got.size() > 0) by_stage[key.first].push_back(key);
+    }
+    for (const auto& [stage, keys] : by_stage) {
+        for (int n = 0; n < 3; ++n) {
+            const TileKey& key = keys[random() % keys.size()];
+            const Judged& judged = tiles.at(key);
+            compare(recording, key, judged, std::int64_t(random() % std::uint64_t(judged.got.rows())),
+                    std::int64_t(random() % std::uint64_t(judged.got.cols())), seen);
+        }
+    }
+}
+
+/// Removes one of two stages and one of three tiles of the others; returns what is left.
+std::string thin_out(MemoryRecording& recording, Random& random) {
+    std::string left;
+    for (const StageInfo& info : all_stages()) {
+        const bool removes_stage = random() % 2 == 0;
+        for (std::int64_t i = 0; i < tile_count(recording.problem(), info.stage); ++i) {
+            if (removes_stage || random() % 3 == 0)
+                recording.remove_tile(info.stage, tile_at(recording.problem(), info.stage, i));
+        }
+        if (recording.has_stage(info.stage)) left += std::string(info.name) + " ";
+    }
+    return left;
+}
+
+void expect_seen(const Seen& seen, const std::vector<std::string>& names) {
+    for (const std::string& name : names) EXPECT_TRUE(seen.names.contains(name)) << name;
+    for (const StageInfo& info : all_stages())
+        EXPECT_GT(seen.elements[static_cast<std::size_t>(info.stage)], 20) << info.name;
+}
+
+TEST(Explain, TermsAddUpToTheToleranceOfRandomCalls) {
+    Seen seen;
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        const Call call = random_call(InputKind(seed % input_kinds), seed);
+        SCOPED_TRACE("seed " + std::to_string(seed) + ": " + describe(call));
+        const KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs);
+        Random random(seed);
+        compare_some(run.recording, random, seen);
+        if (HasFailure()) break;
+    }
+    expect_seen(seen, {"sum of products, certain",
+                       "sum of products, probable",
+                       "sum in float16 near zero",
+                       "operands cut to tf32",
+                       "sm_scale and other factors",
+                       "division by the soft cap",
+                       "tanhf of the soft cap",
+                       "tanh.approx of the soft cap",
+                       "ALiBi and bias",
+                       "adding the bias",
+                       "conversion of m",
+                       "m may stay behind",
+                       "argument s - m",
+                       "exponential",
+                       "scale of p",
+                       "cast of p to bf16",
+                       "sum of P, certain",
+                       "rescaling, adding the tile",
+                       "factor exp(m before - m)",
+                       "joining the splits",
+                       "adding the lanes of l",
+                       "sink",
+                       "acc / l",
+                       "store to f16",
+                       "store to bf16",
+                       "logarithm",
+                       "adding m and ln l",
+                       "product with the descale",
+                       "own error of the oracle",
+                       "flush to zero"});
+}
+
+TEST(Explain, TermsAddUpWhereStagesWereNotCaptured) {
+    Seen seen;
+    for (std::uint64_t seed = 301; seed <= 700; ++seed) {
+        const Call call = random_call(InputKind(seed % input_kinds), seed);
+        KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs);
+        Random random(seed);
+        const std::string left = thin_out(run.recording, random);
+        if (left.empty()) continue;
+        SCOPED_TRACE("seed " + std::to_string(seed) + ", stages " + left + ": " + describe(call));
+        compare_some(run.recording, random, seen);
+        if (HasFailure()) break;
+    }
+    expect_seen(seen, {"s, not dumped", "m, not dumped", "m before, not dumped", "p, not dumped",
+                       "p before its cast, not dumped", "l, not dumped", "l before, not dumped",
+                       "acc, not dumped", "acc before, not dumped", "q, k not dumped, dequantised",
+                       "v not dumped, dequantised", "sink in the units of m"});
+}
+
+TEST(Explain, TermsAddUpBesideNaNInV) {
+    Problem problem = small_problem(Mask::causal);
+    problem.batch = 1;
+    Inputs inputs = make_inputs(problem, InputKind::normal, 4);
+    inputs.v_at(problem, 0, 0, 5, 3) = std::numeric_limits<float>::quiet_NaN();
+    const KernelRun run = run_kernel(problem, {}, inputs);
+    Seen seen;
+    Random random(4);
+    for (int i = 0; i < 20; ++i) compare_some(run.recording, random, seen);
+    EXPECT_GT(seen.elements[static_cast<std::size_t>(Stage::acc)], 0);
+}
+
+double value_of(const Explanation& explanation, const std::string& name) {
+    for (const BudgetTerm& term : explanation.terms.rows()) {
+        if (term.name == name) return term.value;
+    }
+    return 0;
+}
+
+/// One row that sees one key: q.k = 16 times 0.5 * 0.25 = 2, times 0.25.
+MemoryRecording one_score() {
+    Problem p;
+    p.head_dim = p.head_dim_v = 16;
+    p.sm_scale = 0.25;
+    Units units;
+    units.lse_log_base = LogBase::two;
+    MemoryRecording recording(p, units);
+    recording.set_input(Input::q, std::vector<float>(16, 0.5F));
+    recording.set_input(Input::k, std::vector<float>(16, 0.25F));
+    recording.set_input(Input::v, std::vector<float>(16, 3.0F));
+    for (const auto& [stage, value] : {std::pair{Stage::s, 0.5F},
+                                       {Stage::m, 0.5F},
+                                       {Stage::p, 1.0F},
+                                       {Stage::l, 1.0F},
+                                       {Stage::lse, 0.721F}})
+        recording.set_tile(stage, {}, {value});
+    for (const auto& [stage, value] : {std::pair{Stage::acc, 3.0F}, {Stage::o, 3.0F}})
+        recording.set_tile(stage, {}, std::vector<float>(16, value));
+    return recording;
+}
+
+Explanation explained(const Recording& recording, const std::string& text) {
+    return explain_tolerance(recording, element_place(recording, text));
+}
+
+TEST(Explain, TermsOfOneScoreByHand) {
+    constexpr double u = 0x1p-24;
+    const MemoryRecording recording = one_score();
+    const Explanation s = explained(recording, "s,0,0,0,0");
+    // Every partial sum of the one chunk is at most |2| + |q| |k| / 2 = 2 + 2 * 1 / 2.
+    EXPECT_NEAR(value_of(s, "sum of products, certain") / (16 * 3 * 0.25 * u), 1, 2e-3);
+    EXPECT_NEAR(value_of(s, "sm_scale and other factors") / (0.5 * u), 1, 1e-6);
+    EXPECT_DOUBLE_EQ(value_of(s, "own error of the oracle"), 0.5 * 0x1p-48);
+
+    const Explanation p = explained(recording, "p,0,0,0,0");
+    EXPECT_NEAR(value_of(p, "exponential") / (4 * u), 1, 1e-6);
+    EXPECT_NEAR(value_of(p, "argument s - m") / u, 1, 1e-6);
+
+    const Explanation l = explained(recording, "l,0,0,0,0");
+    // Nothing was there to rescale: adding 1 is left.
+    EXPECT_NEAR(value_of(l, "rescaling, adding the tile") / u, 1, 1e-6);
+    EXPECT_EQ(value_of(l, "factor exp(m before - m)"), 0);
+
+    const Explanation o = explained(recording, "o,0,0,0,7");
+    EXPECT_NEAR(value_of(o, "store to f16") / (3 * 0x1p-11 + 0x1p-25), 1, 1e-5);
+    EXPECT_NEAR(value_of(o, "acc / l") / (4 * 3 * u), 1, 1e-6);
+
+    const Explanation lse = explained(recording, "lse,0,0,0,0");
+    const double log2e = 1.4426950408889634;
+    EXPECT_NEAR(lse.element.expected, 0.5 * log2e, 1e-12);
+    EXPECT_NEAR(value_of(lse, "logarithm") / (std::pow(2, -21.41) * log2e), 1, 1e-6);
+    EXPECT_NEAR(value_of(lse, "adding m and ln l") / (5 * u * 0.5 * log2e), 1, 1e-6);
+}
+
+TEST(Explain, ConfidenceSetsTheProbableBound) {
+    Problem problem = small_problem();
+    problem.batch = 1;
+    problem.head_dim = 128;
+    const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 5));
+    const ElementPlace place = element_place(run.recording, "s,0,1,3,20");
+    // 4 heads, 40 rows and 72 keys in whole tiles of 16 x 16, and 10 captured stages.
+    for (const double confidence : {1 - 1e-6, 0.5}) {
+        const Explanation s = explain_tolerance(run.recording, place, confidence);
+        const double elements = 4 * 48 * 80;
+        EXPECT_NEAR(s.lambda, std::sqrt(2 * std::log(2 * 10 * elements / (1 - confidence))), 1e-9);
+        EXPECT_LT(value_of(s, "sum of products, probable"), value_of(s, "sum of products, certain"));
+        const double used = s.terms.total();
+        EXPECT_GT(used, value_of(s, "sum of products, probable"));
+        EXPECT_LT(used, value_of(s, "sum of products, certain") + value_of(s, "sum of products, probable"));
+    }
+}
+
+TEST(Explain, PlacesFollowFromTheStage) {
+    const KernelRun run = run_kernel(small_problem(Mask::causal), {},
+                                     make_inputs(small_problem(Mask::causal), InputKind::normal, 6));
+    const auto tile_of = [&](const char* text) { return element_place(run.recording, text).tile; };
+    EXPECT_EQ(tile_of("q,1,2,17,3"), (TileId{1, 2, 1, 0}));
+    EXPECT_EQ(tile_of("k,1,2,17,3"), (TileId{1, 2, 0, 1}));
+    EXPECT_EQ(tile_of("v,1,2,71,3,2"), (TileId{1, 2, 2, 4}));
+    EXPECT_EQ(tile_of("s,0,0,39,71"), (TileId{0, 0, 2, 4}));
+    EXPECT_EQ(tile_of("m,0,0,20,0,1"), (TileId{0, 0, 1, 1}));
+    // Row 31, the last of its block, sees keys up to 63.
+    EXPECT_EQ(tile_of("m,0,0,20,0"), (TileId{0, 0, 1, 3}));
+    EXPECT_EQ(tile_of("lse,0,0,20,0"), (TileId{0, 0, 1, 0}));
+    Arithmetic reverse;
+    reverse.kv_order = KvOrder::reverse;
+    const KernelRun other =
+        run_kernel(small_problem(), reverse, make_inputs(small_problem(), InputKind::normal, 6));
+    EXPECT_EQ(element_place(other.recording, "acc,0,0,20,0").tile, (TileId{0, 0, 1, 0}));
+}
+
+std::string refusal_of(const Recording& recording, const std::string& text) {
+    try {
+        explained(recording, text);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(Explain, RefusesWhatIsNotThere) {
+    KernelRun run = run_kernel(small_problem(), {}, make_inputs(small_problem(), InputKind::normal, 7));
+    run.recording.remove_tile(Stage::p, {0, 0, 0, 1});
+    const std::vector<std::pair<const char*, const char*>> cases = {
+        {"x,0,0,0,0", "there is no stage \"x\""},
+        {"s,0,0,0", "has 4 fields; give s,BATCH,HEAD,ROW,COL"},
+        {"s,0,0,0,0,0", "has 6 fields"},
+        {"m,0,0,0,0,0,0", "has 7 fields; give m,BATCH,HEAD,ROW,COL[,KV_TILE]"},
+        {"s,0,0,-1,0", "\"-1\" is not a number"},
+        {"s,0,0,0,1x", "\"1x\" is not a number"},
+        {"s,0,0,0,", "\"\" is not a number"},
+        {"s,0,0,99999999999999999999,0", "is not a number"},
+        {"s,2,0,0,0", "batch 2 is outside the problem; give one from 0 to 1"},
+        {"s,0,4,0,0", "head 4 is outside the problem; give one from 0 to 3"},
+        {"s,0,0,40,0", "row 40 is outside the problem; give one from 0 to 39"},
+        {"s,0,0,0,72", "key 72 is outside the problem; give one from 0 to 71"},
+        {"k,0,0,72,0", "key 72 is outside the problem"},
+        {"k,0,0,0,0,3", "q block 3 is outside the problem"},
+        {"lse,0,0,0,1", "column 1 is outside the problem; give one from 0 to 0"},
+        {"acc,0,0,0,0,5", "KV tile 5 is outside the problem"},
+        {"p,0,0,3,20", "the tile of p at batch 0, head 0, row 3, key 20, KV tile 1 was not captured"}};
+    for (const auto& [text, why] : cases)
+        EXPECT_NE(refusal_of(run.recording, text).find(why), std::string::npos)
+            << text << ": " << refusal_of(run.recording, text);
+    EXPECT_EQ(refusal_of(run.recording, "p,0,0,3,4"), "");
+}
+
+}  // namespace
+}  // namespace tilescope::test

@@ -1,0 +1,149 @@
+// What kernels may do in their own way is no divergence: the order of the KV tiles, splits, a maximum that
+// lags, and every cast of P.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numbers>
+
+#include "oracle/judge.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 71;
+
+Problem two_heads(Mask mask) {
+    Problem problem = small_problem(mask);
+    problem.batch = 1;
+    problem.heads = 2;
+    return problem;
+}
+
+void expect_clean(const Report& report) {
+    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    for (const StageInfo& info : all_stages()) {
+        EXPECT_GT(report.stage(info.stage).tally.compared, 0) << info.name;
+        EXPECT_EQ(report.stage(info.stage).tally.outside, 0) << info.name;
+        EXPECT_EQ(report.stage(info.stage).tally.inherited, 0) << info.name;
+    }
+}
+
+/// The largest value that a stage holds.
+float largest_of(const Recording& recording, Stage stage) {
+    const Problem& p = recording.problem();
+    float largest = 0;
+    for (std::int64_t i = 0; i < tile_count(p, stage); ++i) {
+        const TileId tile = tile_at(p, stage, i);
+        std::vector<float> values(std::size_t(tile_shape(p, stage).elements()));
+        if (!recording.read_tile(stage, tile, values)) continue;
+        for (const float value : values) largest = value > largest ? value : largest;
+    }
+    return largest;
+}
+
+class LegalVariation : public ::testing::TestWithParam<int> {};
+
+TEST_P(LegalVariation, OfOrderSplitsAndMaximum) {
+    for (const KvOrder order : {KvOrder::forward, KvOrder::reverse}) {
+        for (const std::int64_t tiles_per_split : {0, 1, 2, 3}) {
+            for (const double threshold : {0.0, 1.0, 8 * std::numbers::ln2}) {
+                Problem problem = two_heads(threshold == 1 ? Mask::causal : Mask::none);
+                problem.kv_tiles_per_split = tiles_per_split;
+                Arithmetic arithmetic;
+                arithmetic.softmax = Softmax(GetParam());
+                arithmetic.kv_order = order;
+                arithmetic.stale_threshold = threshold;
+                SCOPED_TRACE(describe(problem) + describe(arithmetic));
+                const KernelRun run =
+                    run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
+                expect_clean(judge(run.recording, one_thread()));
+            }
+        }
+    }
+}
+
+TEST_P(LegalVariation, OfEveryCastOfP) {
+    for (const Dtype p_operand : {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2}) {
+        for (const double p_scale : {1.0, 256.0, 448.0}) {
+            for (const bool scaled : {false, true}) {
+                for (const bool cast : {false, true}) {
+                    const Problem problem = two_heads(Mask::causal);
+                    Arithmetic arithmetic;
+                    arithmetic.softmax = Softmax(GetParam());
+                    arithmetic.p_operand = p_operand;
+                    arithmetic.p_scale = p_scale;
+                    arithmetic.l_scaled = scaled;
+                    arithmetic.acc_scaled = !scaled || cast;
+                    arithmetic.dumps_cast_p = cast;
+                    arithmetic.l_sums_cast_p = scaled && cast;
+                    SCOPED_TRACE(describe(arithmetic));
+                    const KernelRun run =
+                        run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
+                    expect_clean(judge(run.recording, one_thread()));
+                }
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Softmaxes, LegalVariation, ::testing::Range(0, softmaxes));
+
+/// The variations above are ones: P above 1, and states that begin anew.
+TEST(LegalVariations, AreThere) {
+    Problem problem = two_heads(Mask::none);
+    Arithmetic arithmetic;
+    arithmetic.stale_threshold = 1;
+    const Inputs inputs = make_inputs(problem, InputKind::ramped_k, seed);
+    const KernelRun lagging = run_kernel(problem, arithmetic, inputs);
+    EXPECT_GT(largest_of(lagging.recording, Stage::p), 1.5f);
+    EXPECT_LE(largest_of(lagging.recording, Stage::p), float(std::numbers::e) * 1.000001f);
+
+    const KernelRun whole = run_kernel(problem, {}, inputs);
+    problem.kv_tiles_per_split = 2;
+    const KernelRun split = run_kernel(problem, {}, inputs);
+    EXPECT_EQ(peek(split.recording, Stage::l, {0, 0, 0, 1}, 0, 0),
+              peek(whole.recording, Stage::l, {0, 0, 0, 1}, 0, 0));
+    EXPECT_LT(peek(split.recording, Stage::l, {0, 0, 0, 2}, 0, 0),
+              peek(whole.recording, Stage::l, {0, 0, 0, 2}, 0, 0));
+}
+
+/// What is not captured is computed, whichever stages are there.
+TEST(LegalVariations, AreJudgedFromTheInputsAsWell) {
+    for (const std::int64_t tiles_per_split : {0, 2}) {
+        Problem problem = two_heads(Mask::none);
+        problem.kv_tiles_per_split = tiles_per_split;
+        Arithmetic arithmetic;
+        arithmetic.stale_threshold = tiles_per_split == 0 ? 2 : 0;
+        const KernelRun run =
+            run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
+        for (const StageInfo& info : all_stages()) {
+            const Report report = judge(with_stages(run.recording, {info.stage}), one_thread());
+            EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+        }
+    }
+}
+
+/// A kernel that reads m below what its threshold allows, or has P where none can be.
+TEST(IllegalVariation, OfALaggingMaximumIsBlamedOnMOrOnPWithoutIt) {
+    const Problem problem = two_heads(Mask::none);
+    Arithmetic lagging;
+    lagging.stale_threshold = 4;
+    Arithmetic declared;
+    declared.stale_threshold = 1;
+    const Inputs inputs = make_inputs(problem, InputKind::ramped_k, seed);
+    const KernelRun run = run_kernel(problem, lagging, inputs);
+    const MemoryRecording wrong = declared_as(run.recording, problem, units_of(declared), inputs);
+    const Report with_m = judge(wrong, one_thread());
+    EXPECT_EQ(with_m.guilty, Stage::m) << verdict_line(with_m);
+    EXPECT_EQ(with_m.stage(Stage::p).tally.outside, 0) << "P is right for this m";
+    const Report without_m = judge(with_stages(wrong, {Stage::s, Stage::p, Stage::o}), one_thread());
+    EXPECT_EQ(without_m.guilty, Stage::p) << verdict_line(without_m);
+    EXPECT_GT(without_m.stage(Stage::p).tally.worst.at(0).got,
+              without_m.stage(Stage::p).tally.worst[0].expected);
+}
+
+}  // namespace
+}  // namespace tilescope::test
