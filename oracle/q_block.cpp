@@ -45,10 +45,11 @@ template <class Scale>
 double deviation(const MatrixF& got, const DumpFactor& factor, const Matrix& exact, Scale scale) {
     double largest = 0;
     for (Eigen::Index i = 0; i < exact.rows(); ++i) {
+        const double row_scale = scale(i);
         for (Eigen::Index j = 0; j < exact.cols(); ++j) {
             if (is_unwritten(got(i, j)) || !std::isfinite(exact(i, j))) continue;
             const double difference = std::abs(double(got(i, j)) / factor.at(i, j) - exact(i, j));
-            const double relative = difference == 0 ? 0 : difference / scale(i);
+            const double relative = difference == 0 ? 0 : difference / row_scale;
             largest = std::isnan(relative) ? infinity : std::max(largest, relative);
         }
     }
@@ -149,10 +150,13 @@ void QBlockJudge::judge_q() {
 void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
     const std::int64_t first_key = kv_tile * problem_.block_n;
     const std::int64_t keys = tile_extent(problem_, Stage::k, tile(kv_tile)).rows;
-    const StagedOperand k =
-        staged_operand(call_, Stage::k, first_key, inputs_->k.middleRows(first_key, keys));
-    const StagedOperand v =
-        staged_operand(call_, Stage::v, first_key, inputs_->v.middleRows(first_key, keys));
+    const StagedOperand k = staged_operand(call_, Stage::k, first_key, inputs_->k.middleRows(first_key, keys),
+                                           plan_.has(Stage::k));
+    const bool needs_v = plan_.has(Stage::v) || plan_.last >= Stage::acc;
+    const StagedOperand v = needs_v
+                                ? staged_operand(call_, Stage::v, first_key,
+                                                 inputs_->v.middleRows(first_key, keys), plan_.has(Stage::v))
+                                : StagedOperand();
     const TileOperands from_inputs{q_.natural, k.natural, v.natural};
     const DumpedTile dumped = load(plan_.recording, kv_tile);
     const auto estimate = [&](const TileEstimates& tile, Stage stage) -> const Estimate& {

@@ -21,11 +21,12 @@ std::int64_t rows_of(const HeadCall& call, std::int64_t q_block) {
 
 Estimate settle(const Estimate& estimate, const MatrixF& dumped, const DumpFactor& factor) {
     Estimate settled = estimate;
+    const bool is_natural = factor.is_one();
     for (Eigen::Index i = 0; i < dumped.rows(); ++i) {
         for (Eigen::Index j = 0; j < dumped.cols(); ++j) {
             const float value = dumped(i, j);
             if (is_unwritten(value)) continue;
-            settled.value(i, j) = double(value) / factor.at(i, j);
+            settled.value(i, j) = is_natural ? double(value) : double(value) / factor.at(i, j);
             settled.error(i, j) = 0;
         }
     }

@@ -59,17 +59,21 @@ std::shared_ptr<const HeadInputs> HeadInputCache::get(std::int64_t batch, std::i
     return inputs;
 }
 
-StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t first, Matrix raw) {
+StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t first, Matrix raw,
+                             bool with_expected) {
     const OperandUnits units = units_of(call, stage);
     const auto descale = units.descale.segment(first, raw.rows());
     StagedOperand staged;
-    staged.expected.error.setZero(raw.rows(), raw.cols());
+    if (with_expected) staged.expected.error.setZero(raw.rows(), raw.cols());
     if ((descale.array() == 1).all()) {
-        staged.expected.value = raw;
+        if (with_expected) staged.expected.value = raw;
         staged.natural.value = std::move(raw);
         return staged;
     }
     staged.natural.value = descale.asDiagonal() * raw;
+    if (units.dequantised)
+        staged.natural.error = u_f32 + (units.cast == Dtype::f32 ? 0 : unit_roundoff(units.cast));
+    if (!with_expected) return staged;
     if (!units.dequantised) {
         staged.expected.value = std::move(raw);
         return staged;
@@ -79,7 +83,6 @@ StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t fir
         return u_f32 * std::abs(value) + cast_bound(units.cast, std::abs(value) * (1 + u_f32)) +
                flush_to_zero;
     });
-    staged.natural.error = u_f32 + (units.cast == Dtype::f32 ? 0 : unit_roundoff(units.cast));
     return staged;
 }
 

@@ -48,8 +48,9 @@ struct StagedOperand {
     Operand natural;    ///< from the inputs
 };
 
-/// Of `raw` rows of an input, from row `first` of the head.
-StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t first, Matrix raw);
+/// Of `raw` rows of an input, from row `first` of the head. What is expected is left empty where nobody asks.
+StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t first, Matrix raw,
+                             bool with_expected = true);
 
 /// What the formulas take where the dump holds the operand.
 Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, const StagedOperand& staged,

@@ -46,13 +46,20 @@ View<const double> chunk_of(View<const double> view, bool of_columns, std::int64
                       : View<const double>{view.data + first * view.ld, terms, view.cols, view.ld};
 }
 
+using Chunk = Eigen::Matrix<double, chunk_terms, 1>;
+
 /// Norms of rows of up to chunk_terms elements; the order of their sums must not depend on where they lie.
 Eigen::VectorXf row_norms(View<const double> view) {
     Eigen::VectorXf norms(view.rows);
     for (std::int64_t i = 0; i < view.rows; ++i) {
-        Eigen::Array<double, chunk_terms, 1> row = Eigen::Array<double, chunk_terms, 1>::Zero();
-        for (std::int64_t j = 0; j < view.cols; ++j) row(j) = view.data[i * view.ld + j];
-        norms(i) = float(row.matrix().norm());
+        const double* row = view.data + i * view.ld;
+        if (view.cols == chunk_terms) {
+            norms(i) = float(Eigen::Map<const Chunk>(row).norm());
+            continue;
+        }
+        Chunk rest = Chunk::Zero();
+        for (std::int64_t j = 0; j < view.cols; ++j) rest(j) = row[j];
+        norms(i) = float(rest.norm());
     }
     return norms;
 }
