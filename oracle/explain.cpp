@@ -18,18 +18,6 @@ namespace {
 
 constexpr std::array kv_stages = {Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc};
 
-/// Lambdas follow from how many elements are compared, as in judge().
-RoundingModel rounding_model_of(const Recording& recording, double confidence) {
-    std::array<double, stage_count> elements{};
-    for (const StageInfo& info : all_stages()) {
-        if (!recording.has_stage(info.stage)) continue;
-        elements[static_cast<std::size_t>(info.stage)] =
-            double(tile_count(recording.problem(), info.stage)) *
-            double(tile_shape(recording.problem(), info.stage).elements());
-    }
-    return rounding_model(confidence, elements, tensor_core(recording.provenance().compute_capability));
-}
-
 /// What the kernel held of an operand, and what it should have held.
 struct LoadedOperand {
     StagedOperand staged;

@@ -1,5 +1,6 @@
 #include "oracle/head_call.h"
 
+#include <array>
 #include <numbers>
 
 #include "dump/error.h"
@@ -20,6 +21,17 @@ double base_factor(LogBase base) {
 }
 
 }  // namespace
+
+RoundingModel rounding_model_of(const Recording& recording, double confidence) {
+    std::array<double, stage_count> elements{};
+    for (const StageInfo& info : all_stages()) {
+        if (!recording.has_stage(info.stage)) continue;
+        elements[static_cast<std::size_t>(info.stage)] =
+            double(tile_count(recording.problem(), info.stage)) *
+            double(tile_shape(recording.problem(), info.stage).elements());
+    }
+    return rounding_model(confidence, elements, tensor_core(recording.provenance().compute_capability));
+}
 
 HeadCall make_head_call(const Recording& recording, const RoundingModel& rounding, std::int64_t batch,
                         std::int64_t head) {

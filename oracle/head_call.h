@@ -30,6 +30,9 @@ struct HeadCall {
     bool biased() const { return problem.alibi != Alibi::none || read_bias != nullptr; }
 };
 
+/// The rounding model of a recording: every element of its stages may be compared.
+RoundingModel rounding_model_of(const Recording& recording, double confidence);
+
 HeadCall make_head_call(const Recording& recording, const RoundingModel& rounding, std::int64_t batch,
                         std::int64_t head);
 

@@ -39,22 +39,6 @@ bool comparable(Stage stage, const Units& a, const Units& b) {
     return a.kv_order == b.kv_order || stage < Stage::m || stage > Stage::acc;
 }
 
-/// Elements of each stage that may be compared: all of a captured stage, whether its tiles are there or not.
-std::array<double, stage_count> elements_of(const Plan& plan) {
-    std::array<double, stage_count> elements{};
-    for (const StageInfo& info : all_stages()) {
-        if (!plan.has(info.stage)) continue;
-        elements[static_cast<std::size_t>(info.stage)] =
-            double(tile_count(plan.problem(), info.stage)) *
-            double(tile_shape(plan.problem(), info.stage).elements());
-    }
-    return elements;
-}
-
-TensorCore tensor_core_of(const Recording& recording) {
-    return tensor_core(recording.provenance().compute_capability);
-}
-
 Plan make_plan(const Recording& recording, const Recording* other, const JudgeOptions& options,
                HeadInputCache& inputs) {
     Plan plan{.recording = recording,
@@ -78,7 +62,7 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
         cannot_judge(recording, "no tile was captured", "check the selection and that the kernel has hooks");
     // A running statistic comes before itself: its value after tile t is computed from the one after tile t
     // - 1.
-    plan.rounding = rounding_model(options.confidence, elements_of(plan), tensor_core_of(recording));
+    plan.rounding = rounding_model_of(recording, options.confidence);
     const bool running = plan.has(Stage::m) || plan.has(Stage::l) || plan.has(Stage::acc);
     plan.end_to_end = other == nullptr && (stages > 1 || running);
     plan.drift = other == nullptr && running;
@@ -217,6 +201,9 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     report.units = recording.units();
     report.provenance = recording.provenance();
     report.ended = recording.capture().ended;
+    report.confidence = options.confidence;
+    report.atol = options.compare.atol;
+    report.rtol = options.compare.rtol;
     Partial found = judge_q_blocks(plan, options);
     for (std::size_t i = 0; i < report.stages.size(); ++i) {
         report.stages[i] = {plan.captured[i], std::move(found.stages[i])};

@@ -55,6 +55,15 @@ std::string one_line(std::string text) {
     return text;
 }
 
+std::string tolerance_line(const Report& report) {
+    if (report.atol || report.rtol)
+        return fmt::format("tolerances given: atol {:g}, rtol {:g}", report.atol.value_or(0),
+                           report.rtol.value_or(0));
+    return fmt::format(
+        "tolerances derived: a healthy kernel is outside of any with a probability of {:.2g} at most",
+        1 - report.confidence);
+}
+
 std::string verdict_line(const Report& report) {
     const std::string against = report.other.empty() ? "the float64 oracle" : one_line(report.other);
     if (!report.guilty) {

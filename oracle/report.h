@@ -43,6 +43,9 @@ struct Report {
     std::vector<Drift> drift;  ///< for each KV tile; empty where none of m, l, acc was captured
     /// Judged beside the kernel: they change no verdict. Empty where another recording is compared with.
     std::vector<ReferenceReport> references;
+    double confidence = 0;  ///< that the derived tolerances fail no healthy kernel anywhere in the recording
+    std::optional<double> atol;  ///< tolerances given by hand, in place of the derived ones
+    std::optional<double> rtol;
     std::vector<std::string> warnings;
 
     const StageReport& stage(Stage which) const { return stages[static_cast<std::size_t>(which)]; }
@@ -64,6 +67,9 @@ std::string values_of(const Element& element);
 /// `text` with '?' for what would move the cursor or begin a line: names and messages may come from a
 /// stranger.
 std::string one_line(std::string text);
+
+/// Where the tolerances come from, and what they promise.
+std::string tolerance_line(const Report& report);
 
 /// One sentence: what diverges and where, or that nothing does. The last line of every report.
 std::string verdict_line(const Report& report);

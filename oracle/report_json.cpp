@@ -174,6 +174,11 @@ std::string to_json(const Report& report) {
     if (report.guilty) json["bad_rows"] = bad_rows_json(report.stage(*report.guilty).tally);
     json["drift"] = to_json(report.drift);
     add_references(report, json);
+    if (report.atol || report.rtol) {
+        json["tolerances"] = {{"atol", report.atol.value_or(0)}, {"rtol", report.rtol.value_or(0)}};
+    } else {
+        json["tolerances"] = {{"confidence", report.confidence}};
+    }
     json["warnings"] = report.warnings;
     json["summary"] = verdict_line(report);
     return dump(json);
