@@ -11,12 +11,11 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double ulp_f32 = 2 * u_f32;
 
-/// Every term of a block and the sum before it lose less than one unit of the last bit kept of a magnitude
-/// that is at most twice the largest partial sum; then the sum is truncated to float32. Spread over the
-/// terms.
+/// Every term of a block and the sum before it lose less than one unit of the last bit kept of the largest of
+/// them; then the sum is truncated to float32. Spread over the terms.
 AccumulationBound truncated_blocks(int terms, int bits) {
-    const double of_terms = (terms + 1) * 2 * std::exp2(-bits);
-    return {.per_partial_sum = (of_terms + ulp_f32) / terms, .underflow = flush_to_zero};
+    const double of_terms = (terms + 1) * std::exp2(-bits);
+    return {.per_partial_sum = (of_terms + ulp_f32) / terms, .underflow = flush_to_zero, .norm_share = 1};
 }
 
 }  // namespace
@@ -63,6 +62,7 @@ AccumulationBound accumulation_bound(const RoundingModel& model, Stage stage, Ac
             AccumulationBound bound = rounded(unit_roundoff(Dtype::f16), half_quantum(Dtype::f16));
             bound.per_partial_sum += truncated_blocks(core.terms, core.bits).per_partial_sum;
             bound.per_root_squares = 0;
+            bound.norm_share = 1;
             return bound;
         }
         case Accumulation::tensor_core_tf32: {

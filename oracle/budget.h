@@ -60,16 +60,17 @@ double gamma(double roundings, double u);
 struct AccumulationBound {
     double per_partial_sum = 0;  ///< certain
     double per_root_squares =
-        0;                 ///< times sqrt(sum s_i^2), in place of per_partial_sum where smaller; 0: none
-    double operand = 0;    ///< roundings of the operands
-    double underflow = 0;  ///< absolute, for each term
+        0;                    ///< times sqrt(sum s_i^2), in place of per_partial_sum where smaller; 0: none
+    double operand = 0;       ///< roundings of the operands
+    double underflow = 0;     ///< absolute, for each term
+    double norm_share = 0.5;  ///< of SumBound
 };
 
 /// fma: one rounding to nearest a term (Higham, section 3.1).
-/// Tensor cores multiply exactly and truncate once a term and once a block, as TensorCore says; a term is at
-/// most twice the largest partial sum. float16 sums are rounded once more. Sources: Fasi, Higham, Mikaitis
-/// and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021; DeepSeek-V3
-/// technical report, arXiv:2412.19437, section 3.3.2, for fp8.
+/// Tensor cores multiply exactly and truncate once a term and once a block, as TensorCore says, of
+/// what is aligned: partial sums and terms. float16 sums are rounded once more. Sources: Fasi, Higham,
+/// Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021;
+/// DeepSeek-V3 technical report, arXiv:2412.19437, section 3.3.2, for fp8.
 AccumulationBound accumulation_bound(const RoundingModel& model, Stage stage, Accumulation accumulation);
 
 /// Relative bound of the exponential itself: constant + per_argument * |argument|, argument in natural units.

@@ -125,13 +125,13 @@ void add_guarded_product_terms(const TileParts& parts, const Matrix& start, Eige
         const double p = parts.p_operand.value(row, j);
         if (parts.s.value(row, j) == -std::numeric_limits<double>::infinity() && p == 0) continue;
         sum += p * v.value(j, col);
-        partial_sums += std::abs(sum);
+        partial_sums += std::abs(sum) + std::abs(p * v.value(j, col));
         inherited += parts.p_operand.error(row, j) * std::abs(v.value(j, col));
     }
     const double unit = bound.per_partial_sum + bound.operand;
     terms.add("sum of products, certain",
-              fmt::format("{:.3g} * {:.3g}, sum of |partial sums|", unit, partial_sums), unit * partial_sums,
-              source_of(parts.call.units.acc_accumulation));
+              fmt::format("{:.3g} * {:.3g}, sum of |partial sums| and |terms|", unit, partial_sums),
+              unit * partial_sums, source_of(parts.call.units.acc_accumulation));
     terms.add("p, not dumped", fmt::format("{:.3g}, sum of error * |v|", inherited), inherited, "from p");
     terms.add("v not dumped, dequantised", fmt::format("{:.3g} * {:.3g}", v.error, std::abs(acc)),
               v.error * std::abs(acc), "from v");

@@ -188,7 +188,8 @@ void add_product_terms(const HeadCall& call, Stage stage, Accumulation accumulat
     add_product_extras(call, stage, bound, a, b, transposed, scale, row, col, others);
     others.add_own_error(u_oracle * std::abs(judged.value(row, col)));
 
-    const double linear = partial_sums(a, b, transposed, start, {.per_partial_sum = 1}, row, col);
+    const double linear = partial_sums(a, b, transposed, start,
+                                       {.per_partial_sum = 1, .norm_share = bound.norm_share}, row, col);
     const std::string scaled = scale == 1 ? "" : " * " + in_formula(scale);
     const BudgetTerm certain{
         "sum of products, certain",
@@ -196,8 +197,9 @@ void add_product_terms(const HeadCall& call, Stage stage, Accumulation accumulat
         bound.per_partial_sum * scale * linear, source_of(accumulation)};
     if (bound.per_root_squares > 0) {
         // A certain bound that is never the smaller one.
-        const double root = partial_sums(a, b, transposed, start,
-                                         {.per_partial_sum = 1e300, .per_root_squares = 1}, row, col);
+        const double root = partial_sums(
+            a, b, transposed, start,
+            {.per_partial_sum = 1e300, .per_root_squares = 1, .norm_share = bound.norm_share}, row, col);
         const double lambda = call.rounding.lambda_of(stage);
         const BudgetTerm probable{"sum of products, probable",
                                   fmt::format("lambda {:.3g} * {:.3g} * {:.3g}, root of their squares{}",

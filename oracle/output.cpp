@@ -41,7 +41,9 @@ void add_row_by_row(const Estimate& p, const Estimate& s, const Matrix& v, Estim
             if (s.value(i, j) == -infinity && p.value(i, j) == 0) continue;
             acc.value.row(i) += p.value(i, j) * v.row(j);
             acc.error.row(i) +=
-                acc.value.row(i).cwiseAbs() * per_partial_sum + p.error(i, j) * v.row(j).cwiseAbs();
+                (acc.value.row(i).cwiseAbs() + std::abs(p.value(i, j)) * v.row(j).cwiseAbs()) *
+                    per_partial_sum +
+                p.error(i, j) * v.row(j).cwiseAbs();
         }
     }
 }

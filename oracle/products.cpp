@@ -40,7 +40,8 @@ Estimate sum_of_products(const HeadCall& call, Stage stage, Accumulation accumul
          .per_root_squares = is_worth_it ? bound.per_root_squares * scale : 0,
          .per_value = u_oracle + after,
          .constant = bound.underflow * product_unit(call, stage) * double(a.cols()) * scale + flush_to_zero,
-         .scale = scale},
+         .scale = scale,
+         .norm_share = bound.norm_share},
         view(sum.value), view(sum.error));
     if (bound.operand > 0)
         add_product(a.cwiseAbs() * (bound.operand * scale), b.cwiseAbs(), transposed, sum.error);

@@ -24,6 +24,9 @@ struct SumBound {
     double per_value = 0;         ///< times |sum * scale|
     double constant = 0;
     double scale = 1;  ///< the sum is multiplied with it at the end
+    /// Share of the product of a chunk's norms that is added to its partial sums: half of it bounds them, all
+    /// of it bounds the terms of the chunk as well.
+    double norm_share = 0.5;
 };
 
 /// How far off exp(s - m) may be, apart from the errors of s and m.

@@ -119,7 +119,7 @@ void sum_of_products(View<const double> a, View<const double> b, bool transposed
         const View<const double> a_chunk = chunk_of(a, true, first, terms);
         const View<const double> b_chunk = chunk_of(b, transposed, first, terms);
         add_product(a_chunk, b_chunk, transposed, sum);
-        const Eigen::VectorXf row_norm = 0.5f * row_norms(a_chunk);
+        const Eigen::VectorXf row_norm = float(bound.norm_share) * row_norms(a_chunk);
         const Eigen::VectorXf col_norm = transposed ? row_norms(b_chunk) : col_norms(b_chunk);
         const auto add = bound.per_root_squares > 0 ? add_chunk<true> : add_chunk<false>;
         for (std::int64_t i = 0; i < sum.rows; ++i) {

@@ -3,6 +3,8 @@
 usage: references_test.py TILE_DIFF
 """
 
+import pathlib
+
 import h5py
 import numpy as np
 
@@ -42,7 +44,8 @@ class References(TileDiffCase):
     def text(self, code):
         run = self.run_it(self.file)
         self.assertEqual((run.returncode, run.stderr), (code, ""))
-        return run.stdout.splitlines()
+        # Where the tolerances come from stands between the references and the verdict.
+        return [line for line in run.stdout.splitlines() if not line.startswith("tolerances ")]
 
     def test_there_are_none(self):
         before = self.text(MATCH)
@@ -135,6 +138,17 @@ class References(TileDiffCase):
         run = self.run_it(self.file, self.file)
         self.assertEqual(run.returncode, MATCH)
         self.assertNotIn("reference", run.stdout)
+
+
+class Recorded(TileDiffCase):
+    def test_references_that_pytorch_computed_on_a_gpu(self):
+        sample = pathlib.Path(__file__).resolve().parents[2] / "samples" / "torch_attention.h5"
+        report = self.judge(sample)
+        self.assertEqual(report["verdict"], "match")
+        outside = {reference["name"]: reference["o"]["outside"] for reference in report["references"]}
+        self.assertEqual((outside["flash"], outside["math"]), (0, 0))
+        self.assertGreater(outside["broken"], 0)
+        self.assertIn(report["closest_reference"], ("flash", "math"))
 
 
 if __name__ == "__main__":
