@@ -9,6 +9,7 @@
 
 #include "dump/error.h"
 #include "oracle/head_call.h"
+#include "oracle/options.h"
 #include "oracle/q_block.h"
 #include "oracle/references.h"
 
@@ -199,6 +200,7 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     report.other = other != nullptr ? other->name() : "";
     report.problem = recording.problem();
     report.units = recording.units();
+    report.options = options_of(recording);
     report.provenance = recording.provenance();
     report.ended = recording.capture().ended;
     report.confidence = options.confidence;

@@ -34,6 +34,7 @@ struct Report {
     std::string other;  ///< the recording it is compared with; empty: the oracle
     Problem problem;
     Units units;
+    std::vector<std::string> options;  ///< of options_of()
     Provenance provenance;
     std::string ended;  ///< how the recorded run ended
     Verdict verdict = Verdict::match;

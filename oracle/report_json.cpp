@@ -166,6 +166,7 @@ std::string to_json(const Report& report) {
     json["command"] = report.provenance.command;
     json["ended"] = report.ended;
     json["problem"] = to_json(report.problem);
+    json["options"] = report.options;
     json["first_divergence"] =
         report.guilty ? to_json(*report.guilty, *report.first_divergence) : ordered_json();
     json["stages"] = ordered_json::array();

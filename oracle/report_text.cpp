@@ -55,8 +55,7 @@ std::string heading(const Report& report) {
         fmt::format("tile {}x{}", p.block_m, p.block_n),
         fmt::format("{} -> {}", dtype_info(p.dtype_q).name, dtype_info(p.dtype_o).name),
         mask};
-    if (p.window_left >= 0 || p.window_right >= 0)
-        problem.push_back(fmt::format("window {}, {}", p.window_left, p.window_right));
+    problem.insert(problem.end(), report.options.begin(), report.options.end());
     return wrapped(run, "  ") + wrapped(problem, "  ");
 }
 

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "oracle/judge.h"
+#include "oracle/options.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 
@@ -104,6 +105,39 @@ TEST(ReportText, LastLineIsTheVerdict) {
     EXPECT_EQ(last.rfind("diverged: p ", 0), 0u);
     for (const char* part : {"batch 1", "head 3", "row 21", "KV tile 2"})
         EXPECT_NE(last.find(part), std::string::npos) << last;
+}
+
+TEST(ReportText, NamesWhatTheCallDoesBeyondPlainAttention) {
+    Problem problem = small_problem(Mask::causal);
+    problem.window_left = 5;
+    problem.window_bounds = WindowBounds::exclusive;
+    problem.logits_soft_cap = 30;
+    problem.alibi = Alibi::distance;
+    problem.sink = AttentionSink::last;
+    problem.kv_tiles_per_split = 2;
+    Units units;
+    units.kv_order = KvOrder::reverse;
+    units.p_scale = 448;
+    MemoryRecording recording(problem, units);
+    SideInputs side;
+    side.alibi_slopes.assign(4, 0.5F);
+    side.sink.assign(4, 1);
+    side.seqlens_kv = {72, 10};
+    side.descale_k.values = {2};
+    recording.set_side_inputs(side);
+    recording.set_bias({.values = {0.25F}});
+    const std::vector<std::string> expected = {"window 5, -1 exclusive",
+                                               "soft cap 30",
+                                               "ALiBi, by distance",
+                                               "bias",
+                                               "sink last",
+                                               "lengths by batch entry",
+                                               "descales of k",
+                                               "P times 448",
+                                               "splits of 2 KV tiles",
+                                               "KV tiles in reverse"};
+    EXPECT_EQ(options_of(recording), expected);
+    EXPECT_TRUE(options_of(MemoryRecording(small_problem())).empty());
 }
 
 TEST(ReportText, NaNHasNoSign) {
