@@ -86,7 +86,7 @@ enum class Accumulation : std::uint8_t {
     tensor_core_f32,   ///< tensor cores: exact products of 16-bit operands, aligned and truncated sums
     tensor_core_f16,   ///< tensor cores that keep the sum in float16
     tensor_core_tf32,  ///< tensor cores that round float32 operands to 11 bits
-    tensor_core_fp8    ///< tensor cores of sm_89 and sm_90 on fp8 operands: sums of 14 bits
+    tensor_core_fp8    ///< tensor cores that keep 14 bits of a sum of fp8 products, as wgmma of sm_90 does
 };
 
 /// The exponential the kernel calls; decides its error bound.

@@ -21,8 +21,7 @@ AccumulationBound truncated_blocks(int terms, int bits) {
 }  // namespace
 
 TensorCore tensor_core(std::string_view compute_capability) {
-    if (compute_capability.starts_with("9.")) return {16, 25, 16, 13};
-    if (compute_capability.starts_with("8.")) return {8, 24, 8, 13};
+    if (compute_capability.starts_with("9.")) return {.terms = 16, .bits = 25};
     return {};
 }
 

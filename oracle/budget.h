@@ -27,8 +27,7 @@ struct TensorCore {
     int fp8_bits = 13;
 };
 
-/// Of a device of that compute capability, for example "9.0"; the coarsest known for any other. Source:
-/// Khattak and Mikaitis, Accurate models of NVIDIA tensor cores, arXiv:2512.07004, 2025.
+/// Of a device of that compute capability, for example "9.0"; the coarsest known where nothing was measured.
 TensorCore tensor_core(std::string_view compute_capability);
 
 /// How roundings to nearest add up. With a lambda the bound of a sum of roundings is lambda times the root of
