@@ -16,6 +16,10 @@ struct Estimate {
     Matrix error;
 };
 
+inline Estimate zeros(Eigen::Index rows, Eigen::Index cols) {
+    return {Matrix::Zero(rows, cols), Matrix::Zero(rows, cols)};
+}
+
 /// In order: Eigen's own sum depends on where the row lies in memory.
 inline double sum_of_row(const Matrix& matrix, Eigen::Index row) {
     double sum = 0;

@@ -9,15 +9,11 @@
 #include "oracle/budget.h"
 #include "oracle/products.h"
 #include "oracle/softmax.h"
-#include "oracle/vector_kernels.h"
+#include "oracle/views.h"
 
 namespace tilescope {
 
 namespace {
-
-View<const double> view(const Matrix& m) {
-    return {m.data(), m.rows(), m.cols(), m.cols()};
-}
 
 /// sum |s_i| or sqrt(sum s_i^2) of the partial sums, from the loop that judges.
 double partial_sums(const Matrix& a, const Matrix& b, bool transposed, const Matrix& start,

@@ -13,10 +13,6 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-Estimate zeros(Eigen::Index rows, Eigen::Index cols) {
-    return {Matrix::Zero(rows, cols), Matrix::Zero(rows, cols)};
-}
-
 /// What a row without keys holds: exactly this.
 double empty_value(EmptyRow empty) {
     switch (empty) {

@@ -2,21 +2,9 @@
 
 #include <cmath>
 
-#include "oracle/vector_kernels.h"
+#include "oracle/views.h"
 
 namespace tilescope {
-
-namespace {
-
-View<const double> view(const Matrix& m) {
-    return {m.data(), m.rows(), m.cols(), m.cols()};
-}
-
-View<double> view(Matrix& m) {
-    return {m.data(), m.rows(), m.cols(), m.cols()};
-}
-
-}  // namespace
 
 void add_product(const Matrix& a, const Matrix& b, bool transposed, Matrix& sum) {
     vector_kernels().add_product(view(a), view(b), transposed, view(sum));

@@ -8,25 +8,13 @@
 #include <span>
 #include <vector>
 
-#include "oracle/vector_kernels.h"
+#include "oracle/views.h"
 
 namespace tilescope {
 
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-Estimate zeros(Eigen::Index rows, Eigen::Index cols) {
-    return {Matrix::Zero(rows, cols), Matrix::Zero(rows, cols)};
-}
-
-View<const double> view(const Matrix& m) {
-    return {m.data(), m.rows(), m.cols(), m.cols()};
-}
-
-View<double> view(Matrix& m) {
-    return {m.data(), m.rows(), m.cols(), m.cols()};
-}
 
 /// Roundings of turning a score into the units of m.
 double max_roundings(const HeadCall& call) {

@@ -177,7 +177,7 @@ void null_tests(const Recording& run, KernelFigures& figures) {
     };
     const float middle = column_mean({}, 0);
     const auto count = [&](const char* what, auto value) {
-        test::MemoryRecording changed = test::copied_recording(run);
+        test::MemoryRecording changed = test::copy_of(run);
         replace_output(changed, value);
         JudgeOptions loose;
         loose.compare.atol = loose.compare.rtol = 1e-2;
