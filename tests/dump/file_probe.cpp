@@ -6,6 +6,8 @@
 //   file_probe tile PATH STAGE BATCH HEAD Q_BLOCK KV_TILE    the tile's float32 bits
 //   file_probe rows PATH q|k|v BATCH HEAD FIRST COUNT        rows of a head as float32 bits
 //   file_probe bias PATH BATCH HEAD ROW                      the bias of all keys as float32 bits
+//   file_probe references PATH       what its references are, as JSON
+//   file_probe reference PATH INDEX o|lse BATCH HEAD FIRST COUNT    rows of one as float32 bits
 // Exit 1 when a tile is not recorded; 2, and one line, when something is refused.
 
 #include <cstdio>
@@ -162,14 +164,40 @@ int put_inputs(const Recording& recording, char**) {
     return 0;
 }
 
+int put_references(const Recording& recording, char**) {
+    nlohmann::json infos = nlohmann::json::array();
+    for (const ReferenceInfo& info : recording.references()) {
+        infos.push_back({{"name", info.name},
+                         {"o", info.has_o},
+                         {"lse", info.has_lse},
+                         {"dtype", dtype_info(info.dtype_o).name},
+                         {"log_base", info.lse_log_base == LogBase::two ? "2" : "e"}});
+    }
+    std::puts(infos.dump().c_str());
+    return 0;
+}
+
+int put_reference(const Recording& recording, char** arguments) {
+    const Stage stage = stage_from_name(arguments[1]).value();
+    const std::int64_t count = std::atoll(arguments[5]);
+    const std::int64_t cols = stage == Stage::o ? recording.problem().head_dim_v : 1;
+    std::vector<float> values(static_cast<std::size_t>(count * cols));
+    recording.read_reference(static_cast<std::size_t>(std::atoll(arguments[0])), stage,
+                             std::atoll(arguments[2]), std::atoll(arguments[3]), std::atoll(arguments[4]),
+                             count, values);
+    put(values);
+    return 0;
+}
+
 struct Command {
     const char* name;
     int arguments;  ///< after the path
     int (*run)(const Recording& recording, char** arguments);
 };
 constexpr Command commands[] = {
-    {"open", 0, put_description}, {"inputs", 0, put_inputs}, {"tile", 5, put_tile},
-    {"rows", 5, put_rows},        {"bias", 3, put_bias},
+    {"open", 0, put_description},    {"inputs", 0, put_inputs}, {"tile", 5, put_tile},
+    {"rows", 5, put_rows},           {"bias", 3, put_bias},     {"references", 0, put_references},
+    {"reference", 6, put_reference},
 };
 
 int run(int count, char** arguments) {

@@ -1,6 +1,6 @@
 """References that h5py writes are read as they are.
 
-usage: file_references_h5py_test.py FILE_REFERENCES_PROBE
+usage: file_references_h5py_test.py FILE_PROBE
 """
 
 import json
@@ -28,10 +28,10 @@ class References(DumpCase):
         self.write(fill, head_dim_v=self.Dv, **attributes)
 
     def infos(self):
-        return json.loads(ask_probe("list", self.path))
+        return json.loads(ask_probe("references", self.path))
 
     def rows_of(self, index, stage, batch, head, first, count):
-        done = probe("rows", self.path, index, stage, batch, head, first, count)
+        done = probe("reference", self.path, index, stage, batch, head, first, count)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         return np.frombuffer(done.stdout, np.uint32)
 
@@ -143,7 +143,7 @@ class References(DumpCase):
                                                         (0, "o", 0, 0, 10, 1), (0, "o", 0, 0, 0, 11),
                                                         (0, "o", -1, 0, 0, 1), (0, "o", 0, 0, -1, 1),
                                                         (0, "lse", 0, 0, 0, 1), (1, "o", 0, 0, 0, 1)):
-            done = probe("rows", self.path, index, stage, batch, head, first, count)
+            done = probe("reference", self.path, index, stage, batch, head, first, count)
             self.assertEqual(done.returncode, 2, (index, stage, batch, head, first, count))
             self.assertEqual(done.stdout, b"")
 
