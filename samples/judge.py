@@ -84,7 +84,7 @@ def judge_all(samples, tile_diff, tile_run):
     with tempfile.TemporaryDirectory() as scratch:
         for sample in samples:
             recording = FOLDER / sample["file"]
-            if tile_run and is_of_tile_run(sample):
+            if tile_run:
                 recording = record(sample, tile_run, pathlib.Path(scratch))
             start = time.monotonic()
             verdict = judge(recording, tile_diff)
@@ -107,6 +107,8 @@ def main():
         parser.error("--tile-diff: missing; give the path of tile-diff")
 
     samples = load_samples()
+    if options.tile_run:
+        samples = [sample for sample in samples if is_of_tile_run(sample)]
     if options.first_diverged:
         print(next(sample["file"] for sample in samples if sample["expect"] == "diverged"))
         return 0
