@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <ctime>
 
@@ -80,6 +81,10 @@ struct Capture::Impl {
     void allocate_mapped();
     void note(cudaError_t status, const std::string& doing);
     std::vector<std::byte> copy_to_host(const void* from, std::size_t bytes, const std::string& doing);
+    std::vector<std::byte> copy_input(Input input, const void* from);
+    /// Waits for the device; returns whether its outputs can be copied.
+    bool wait_for_outputs();
+    void copy_output(Stage stage, const void* from);
     std::vector<std::byte> drain();
 
     Options options;
@@ -90,8 +95,8 @@ struct Capture::Impl {
     cudaError_t error_before = cudaSuccess;
     std::string error;  ///< the first device error since the construction
     InputArrays inputs;
-    std::vector<std::byte> o;
-    std::vector<std::byte> lse;
+    bool inputs_lost = false;  ///< one could not be copied
+    std::array<std::vector<std::byte>, stage_count> outputs;
 };
 
 Capture::Impl::Impl(const Problem& problem, Options capture_options)
@@ -142,6 +147,25 @@ std::vector<std::byte> Capture::Impl::copy_to_host(const void* from, std::size_t
     return copy;
 }
 
+std::vector<std::byte> Capture::Impl::copy_input(Input input, const void* from) {
+    std::vector<std::byte> copy =
+        copy_to_host(from, input_bytes(plan.problem(), input), " while copying the inputs");
+    inputs_lost = inputs_lost || copy.empty();
+    return copy;
+}
+
+bool Capture::Impl::wait_for_outputs() {
+    const cudaError_t status = cudaDeviceSynchronize();
+    note(status, "");
+    return status == cudaSuccess;
+}
+
+void Capture::Impl::copy_output(Stage stage, const void* from) {
+    const Dtype dtype = stage_dtype(plan.problem(), stage);
+    outputs[static_cast<std::size_t>(stage)] =
+        copy_to_host(from, output_bytes(plan.problem(), stage, dtype), " while copying the outputs");
+}
+
 std::vector<std::byte> Capture::Impl::drain() {
     note(cudaDeviceSynchronize(), "");
     // A launch that never ran is reported here only; an older error is not this kernel's.
@@ -169,34 +193,40 @@ Sink Capture::sink() const {
 }
 
 void Capture::inputs(const void* q, const void* k, const void* v) {
-    const Problem& problem = impl_->plan.problem();
-    const auto copy = [&](Input input, const void* from) {
-        return impl_->copy_to_host(from, input_bytes(problem, input), " while copying the inputs");
-    };
-    InputArrays arrays = {copy(Input::q, q), copy(Input::k, k), copy(Input::v, v)};
-    const bool complete = !arrays.q.empty() && !arrays.k.empty() && !arrays.v.empty();
-    impl_->inputs = complete ? std::move(arrays) : InputArrays();
+    impl_->inputs.q = impl_->copy_input(Input::q, q);
+    impl_->inputs.k = impl_->copy_input(Input::k, k);
+    impl_->inputs.v = impl_->copy_input(Input::v, v);
+}
+
+void Capture::backward_inputs(const void* dout, const void* o, const float* lse) {
+    impl_->inputs.dout = impl_->copy_input(Input::dout, dout);
+    if (o != nullptr) impl_->inputs.o = impl_->copy_input(Input::o, o);
+    impl_->inputs.lse = impl_->copy_input(Input::lse, lse);
 }
 
 void Capture::outputs(const void* o, const float* lse) {
-    const Problem& problem = impl_->plan.problem();
-    const cudaError_t status = cudaDeviceSynchronize();
-    impl_->note(status, "");
-    if (status != cudaSuccess) return;
-    const std::string doing = " while copying the outputs";
-    impl_->o = impl_->copy_to_host(o, output_bytes(problem, Stage::o, problem.dtype_o), doing);
-    if (lse == nullptr) return;
-    impl_->lse = impl_->copy_to_host(lse, output_bytes(problem, Stage::lse, Dtype::f32), doing);
+    if (!impl_->wait_for_outputs()) return;
+    impl_->copy_output(Stage::o, o);
+    if (lse != nullptr) impl_->copy_output(Stage::lse, lse);
+}
+
+void Capture::gradients(const void* dq, const void* dk, const void* dv) {
+    if (!impl_->wait_for_outputs()) return;
+    if (dq != nullptr) impl_->copy_output(Stage::dq, dq);
+    if (dk != nullptr) impl_->copy_output(Stage::dk, dk);
+    if (dv != nullptr) impl_->copy_output(Stage::dv, dv);
 }
 
 CapturedRun Capture::finish() {
     std::vector<std::byte> memory = impl_->drain();
     CapturedRun run(impl_->plan, std::move(memory), impl_->options.units, impl_->options.provenance,
-                    impl_->inputs);
+                    impl_->inputs_lost ? InputArrays() : impl_->inputs);
     run.set_side_inputs(impl_->options.side_inputs);
     run.set_bias(impl_->options.bias);
-    if (!impl_->o.empty()) run.merge_output(Stage::o, impl_->plan.problem().dtype_o, impl_->o);
-    if (!impl_->lse.empty()) run.merge_output(Stage::lse, Dtype::f32, impl_->lse);
+    for (const StageInfo& info : all_stages()) {
+        const std::vector<std::byte>& output = impl_->outputs[static_cast<std::size_t>(info.stage)];
+        if (!output.empty()) run.merge_output(info.stage, stage_dtype(run.problem(), info.stage), output);
+    }
     if (!impl_->error.empty()) run.set_ended(impl_->error);
     return run;
 }

@@ -60,10 +60,20 @@ class Capture {
     /// kernel, for which it waits. A device error ends up in the recording.
     void outputs(const void* o, const float* lse);
 
+    /// As inputs(), what a backward kernel reads beside q, k and v: contiguous [batch][heads][seqlen_q](,
+    /// [head_dim_v]) of dtype_dout, dtype_o and float32. `o` may be null where the kernel reads delta.
+    void backward_inputs(const void* dout, const void* o, const float* lse);
+    /// As outputs(), for dq, dk and dv of a backward kernel, of dtype_dq, dtype_dk and dtype_dv: contiguous
+    /// [batch][heads][seqlen_q][head_dim] for dq, [batch][dkv_heads()][seqlen_kv][head_dim or head_dim_v] for
+    /// dk and dv. Each may be null.
+    void gradients(const void* dq, const void* dk, const void* dv);
+
     /// Waits for the device, and takes what the hooks wrote. A device error ends up in the recording, not in
     /// an exception: everything is unwritten then, unless the sink's memory is mapped.
+    /// Errors: Error for inputs and outputs that the problem's direction does not have, and when it has more
+    /// inputs than were given.
     CapturedRun finish();
-    /// finish(), then write_recording(path). Errors: those of write_recording.
+    /// finish(), then write_recording(path). Errors: those of both.
     void save(const std::string& path);
 
  private:
@@ -84,6 +94,8 @@ class Capture {
     Capture(const Problem&, const Options&) {}
     void inputs(const void*, const void*, const void*) {}
     void outputs(const void*, const float*) {}
+    void backward_inputs(const void*, const void*, const float*) {}
+    void gradients(const void*, const void*, const void*) {}
     void save(const std::string&) {}
 };
 

@@ -54,7 +54,8 @@ CapturePlan::CapturePlan(const Problem& problem, const Selection& selection, std
         throw Error("the selection " + to_string(selection) + " selects no tile of " +
                         std::to_string(problem.batch) + " batches, " + std::to_string(problem.heads) +
                         " heads, " + std::to_string(problem.q_blocks()) + " query blocks and " +
-                        std::to_string(problem.kv_tiles()) + " KV tiles",
+                        std::to_string(problem.kv_tiles()) + " KV tiles of the " +
+                        (problem.direction == Direction::forward ? "forward" : "backward") + " pass",
                     where, "select some of them, counted from 0");
     }
     write_head();
@@ -64,9 +65,15 @@ CapturePlan::CapturePlan(const Problem& problem, const Selection& selection, std
 std::size_t CapturePlan::place_tables(std::size_t max_bytes) {
     // validate() keeps the product below 2^40.
     const std::int64_t q_blocks = problem_.batch * problem_.heads * problem_.q_blocks();
+    const bool backward = problem_.direction == Direction::backward;
+    const std::int64_t dkv_heads = backward ? problem_.batch * problem_.dkv_heads() : 0;
+    const auto end_of = [](std::size_t offset, std::int64_t entries) {
+        return offset + std::size_t(entries) * sizeof(std::int32_t);
+    };
     q_block_slots_offset_ = sizeof(SinkCounters);
-    kv_tile_slots_offset_ = q_block_slots_offset_ + std::size_t(q_blocks) * sizeof(std::int32_t);
-    const std::size_t end = kv_tile_slots_offset_ + std::size_t(problem_.kv_tiles()) * sizeof(std::int32_t);
+    kv_tile_slots_offset_ = end_of(q_block_slots_offset_, q_blocks);
+    dkv_head_slots_offset_ = end_of(kv_tile_slots_offset_, problem_.kv_tiles());
+    const std::size_t end = end_of(dkv_head_slots_offset_, dkv_heads);
     if (q_blocks > std::numeric_limits<std::int32_t>::max() || end + alignment > max_bytes) {
         throw Error("the tables for " + std::to_string(q_blocks) + " query blocks and " +
                         std::to_string(problem_.kv_tiles()) + " KV tiles take " +
@@ -76,6 +83,7 @@ std::size_t CapturePlan::place_tables(std::size_t max_bytes) {
     }
     q_block_slots_.assign(std::size_t(q_blocks), -1);
     kv_tile_slots_.assign(std::size_t(problem_.kv_tiles()), -1);
+    dkv_head_slots_.assign(std::size_t(dkv_heads), -1);
     return end;
 }
 
@@ -89,15 +97,20 @@ void CapturePlan::number_slots() {
     });
     kv_tile_of_slot_ =
         number(kv_tile_slots_, [&](std::size_t i) { return selection_.kv_tile.contains(std::int64_t(i)); });
+    const std::size_t dkv_heads = std::size_t(problem_.dkv_heads());
+    dkv_head_of_slot_ = number(dkv_head_slots_, [&](std::size_t i) {
+        return batches[i / dkv_heads] &&
+               selection_.selects_head(problem_, Stage::dk, std::int64_t(i % dkv_heads));
+    });
 }
 
 void CapturePlan::place_stages(std::size_t offset, std::size_t max_bytes) {
     std::size_t free_bytes = max_bytes - (offset + alignment);
     for (const StageInfo& info : all_stages()) {
         StagePlan& stage = stages_[std::size_t(info.stage)];
-        if (!selection_.selects(info.stage)) continue;
+        if (!has_stage(problem_.direction, info.stage) || !selection_.selects(info.stage)) continue;
         const std::size_t slots =
-            info.per_kv_tile ? q_block_of_slot_.size() * kv_tile_of_slot_.size() : q_block_of_slot_.size();
+            outer_of_slot(info.stage).size() * (info.per_kv_tile ? kv_tile_of_slot_.size() : 1);
         // A tile comes with a word for its conflict counter.
         const std::size_t tile_bytes = (words_per_tile(problem_, info.stage) + 1) * sizeof(std::uint32_t);
         const std::size_t capacity = std::min(slots, free_bytes / tile_bytes);
@@ -121,6 +134,7 @@ void CapturePlan::write_head() {
     };
     copy(q_block_slots_offset_, q_block_slots_);
     copy(kv_tile_slots_offset_, kv_tile_slots_);
+    copy(dkv_head_slots_offset_, dkv_head_slots_);
 }
 
 void CapturePlan::fill_unwritten(std::byte* memory) const {
@@ -143,13 +157,16 @@ Sink CapturePlan::sink(std::byte* base) const {
         stage.cols = std::uint32_t(shape.cols);
         stage.row_axis = info.row_axis;
         stage.col_axis = info.col_axis;
+        stage.per_q_block = info.per_q_block;
         stage.per_kv_tile = info.per_kv_tile;
     }
     sink.q_block_slots = reinterpret_cast<const std::int32_t*>(base + q_block_slots_offset_);
     sink.kv_tile_slots = reinterpret_cast<const std::int32_t*>(base + kv_tile_slots_offset_);
+    sink.dkv_head_slots = reinterpret_cast<const std::int32_t*>(base + dkv_head_slots_offset_);
     sink.counters = reinterpret_cast<SinkCounters*>(base);
     sink.batch = std::int32_t(problem_.batch);
     sink.heads = std::int32_t(problem_.heads);
+    sink.dkv_heads = std::int32_t(problem_.dkv_heads());
     sink.q_blocks = std::int32_t(problem_.q_blocks());
     sink.kv_tiles = std::int32_t(problem_.kv_tiles());
     sink.kv_slots = std::int32_t(kv_tile_of_slot_.size());
@@ -162,31 +179,37 @@ Sink CapturePlan::sink(std::byte* base) const {
 
 std::int64_t CapturePlan::tile_slot(Stage stage, const TileId& tile) const {
     const auto in = [](std::int64_t value, std::int64_t count) { return value >= 0 && value < count; };
-    const bool per_kv_tile = stage_info(stage).per_kv_tile;
-    if (!selection_.selects(stage) || !in(tile.batch, problem_.batch) || !in(tile.head, problem_.heads) ||
-        !in(tile.q_block, problem_.q_blocks()) || (per_kv_tile && !in(tile.kv_tile, problem_.kv_tiles()))) {
+    const StageInfo& info = stage_info(stage);
+    const std::int64_t heads = stage_heads(problem_, stage);
+    if (selected_tiles(stage) == 0 || !in(tile.batch, problem_.batch) || !in(tile.head, heads) ||
+        (info.per_q_block && !in(tile.q_block, problem_.q_blocks())) ||
+        (info.per_kv_tile && !in(tile.kv_tile, problem_.kv_tiles()))) {
         return -1;
     }
-    const std::int64_t q_block =
-        (tile.batch * problem_.heads + tile.head) * problem_.q_blocks() + tile.q_block;
-    const std::int64_t q_block_slot = q_block_slots_[std::size_t(q_block)];
-    if (!per_kv_tile || q_block_slot < 0) return q_block_slot;
+    const std::int64_t head = tile.batch * heads + tile.head;
+    const std::int64_t outer_slot =
+        info.per_q_block ? q_block_slots_[std::size_t(head * problem_.q_blocks() + tile.q_block)]
+                         : dkv_head_slots_[std::size_t(head)];
+    if (!info.per_kv_tile || outer_slot < 0) return outer_slot;
     const std::int64_t kv_slot = kv_tile_slots_[std::size_t(tile.kv_tile)];
-    return kv_slot < 0 ? -1 : q_block_slot * std::int64_t(kv_tile_of_slot_.size()) + kv_slot;
+    return kv_slot < 0 ? -1 : outer_slot * std::int64_t(kv_tile_of_slot_.size()) + kv_slot;
 }
 
 TileId CapturePlan::tile_of_slot(Stage stage, std::int64_t slot) const {
+    const StageInfo& info = stage_info(stage);
     TileId tile;
-    if (stage_info(stage).per_kv_tile) {
+    if (info.per_kv_tile) {
         const std::int64_t kv_slots = std::int64_t(kv_tile_of_slot_.size());
         tile.kv_tile = kv_tile_of_slot_[std::size_t(slot % kv_slots)];
         slot /= kv_slots;
     }
-    std::int64_t q_block = q_block_of_slot_[std::size_t(slot)];
-    tile.q_block = q_block % problem_.q_blocks();
-    q_block /= problem_.q_blocks();
-    tile.head = q_block % problem_.heads;
-    tile.batch = q_block / problem_.heads;
+    std::int64_t outer = outer_of_slot(stage)[std::size_t(slot)];
+    if (info.per_q_block) {
+        tile.q_block = outer % problem_.q_blocks();
+        outer /= problem_.q_blocks();
+    }
+    tile.head = outer % stage_heads(problem_, stage);
+    tile.batch = outer / stage_heads(problem_, stage);
     return tile;
 }
 

@@ -54,6 +54,10 @@ class CapturePlan {
         std::size_t words_offset = 0;
     };
     const StagePlan& stage_plan(Stage stage) const { return stages_[static_cast<std::size_t>(stage)]; }
+    /// What the stage's slots are of, KV tiles aside: query blocks, or heads of dk and dv.
+    const std::vector<std::int32_t>& outer_of_slot(Stage stage) const {
+        return stage_info(stage).per_q_block ? q_block_of_slot_ : dkv_head_of_slot_;
+    }
     void number_slots();
     std::size_t place_tables(std::size_t max_bytes);
     void place_stages(std::size_t offset, std::size_t max_bytes);
@@ -61,12 +65,16 @@ class CapturePlan {
 
     Problem problem_;
     Selection selection_;
-    std::vector<std::int32_t> q_block_slots_;    ///< [batch][head][q_block], -1 where not selected
-    std::vector<std::int32_t> kv_tile_slots_;    ///< [kv_tile], -1 where not selected
-    std::vector<std::int32_t> q_block_of_slot_;  ///< index into q_block_slots_
-    std::vector<std::int32_t> kv_tile_of_slot_;  ///< index into kv_tile_slots_
+    std::vector<std::int32_t> q_block_slots_;  ///< [batch][head][q_block], -1 where not selected
+    std::vector<std::int32_t> kv_tile_slots_;  ///< [kv_tile], -1 where not selected
+    /// [batch][dkv_head], -1 where not selected; empty in the forward pass.
+    std::vector<std::int32_t> dkv_head_slots_;
+    std::vector<std::int32_t> q_block_of_slot_;   ///< index into q_block_slots_
+    std::vector<std::int32_t> kv_tile_of_slot_;   ///< index into kv_tile_slots_
+    std::vector<std::int32_t> dkv_head_of_slot_;  ///< index into dkv_head_slots_
     std::size_t q_block_slots_offset_ = 0;
     std::size_t kv_tile_slots_offset_ = 0;
+    std::size_t dkv_head_slots_offset_ = 0;
     std::array<StagePlan, stage_count> stages_;
     std::vector<std::byte> head_;
     std::size_t bytes_ = 0;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "dump/array_shape.h"
 #include "dump/error.h"
 
 namespace tilescope {
@@ -12,39 +13,6 @@ namespace {
 
 constexpr const char* where = "captured run";
 
-/// Rows, row length and heads of an array as it lies in global memory.
-struct ArrayShape {
-    std::int64_t heads = 0;
-    std::int64_t rows = 0;
-    std::int64_t cols = 0;
-    Dtype dtype = Dtype::f32;
-
-    std::size_t element_bytes() const { return std::size_t(dtype_info(dtype).bytes); }
-    std::size_t bytes(std::int64_t batch) const {
-        return std::size_t(batch) * std::size_t(heads) * std::size_t(rows) * std::size_t(cols) *
-               element_bytes();
-    }
-    std::size_t row_offset(std::int64_t batch, std::int64_t head, std::int64_t row) const {
-        return std::size_t(((batch * heads + head) * rows + row) * cols) * element_bytes();
-    }
-};
-
-ArrayShape input_shape(const Problem& problem, Input input) {
-    switch (input) {
-        case Input::q:
-            return {problem.heads, problem.seqlen_q, problem.head_dim, problem.dtype_q};
-        case Input::k:
-            return {problem.heads_kv, problem.seqlen_kv, problem.head_dim, problem.dtype_k};
-        case Input::v:
-            return {problem.heads_kv, problem.seqlen_kv, problem.head_dim_v, problem.dtype_v};
-    }
-    return {};
-}
-
-ArrayShape output_shape(const Problem& problem, Stage stage, Dtype dtype) {
-    return {problem.heads, problem.seqlen_q, stage == Stage::o ? problem.head_dim_v : 1, dtype};
-}
-
 void require_bytes(const std::string& what, std::size_t bytes, std::size_t expected) {
     if (bytes == expected) return;
     throw Error(
@@ -52,16 +20,34 @@ void require_bytes(const std::string& what, std::size_t bytes, std::size_t expec
         where, "pass it contiguous, with the problem's shape and dtype");
 }
 
+struct NamedInput {
+    Input input;
+    const char* name;
+    std::vector<std::byte> InputArrays::*array;
+};
+
+constexpr NamedInput named_inputs[] = {
+    {Input::q, "q", &InputArrays::q}, {Input::k, "k", &InputArrays::k},
+    {Input::v, "v", &InputArrays::v}, {Input::dout, "dout", &InputArrays::dout},
+    {Input::o, "o", &InputArrays::o}, {Input::lse, "lse", &InputArrays::lse},
+};
+
 const std::vector<std::byte>& array_of(const InputArrays& inputs, Input input) {
-    switch (input) {
-        case Input::q:
-            return inputs.q;
-        case Input::k:
-            return inputs.k;
-        case Input::v:
-            return inputs.v;
+    return inputs.*named_inputs[static_cast<std::size_t>(input)].array;
+}
+
+void require_inputs(const InputArrays& inputs, const Problem& problem) {
+    const auto has = [&](const NamedInput& named) { return !(inputs.*named.array).empty(); };
+    if (std::ranges::none_of(named_inputs, has)) return;
+    for (const NamedInput& named : named_inputs) {
+        const std::string what = std::string("input ") + named.name;
+        if (has(named) && !reads_input(problem.direction, named.input)) {
+            throw Error(what + " is none of the forward pass", where,
+                        "declare direction = backward, or leave it out");
+        }
+        if (!has(named) && !requires_input(problem.direction, named.input)) continue;
+        require_bytes(what, (inputs.*named.array).size(), input_bytes(problem, named.input));
     }
-    return inputs.q;
 }
 
 /// Whether an output element still holds the 0xff bytes that its buffer was filled with. In fp8 that is a NaN
@@ -95,13 +81,7 @@ CapturedRun::CapturedRun(CapturePlan plan, std::vector<std::byte> memory, Units 
       provenance_(std::move(provenance)),
       inputs_(std::move(inputs)) {
     require_bytes("the sink's memory", memory_.size(), plan_.bytes());
-    const bool no_inputs = inputs_.q.empty() && inputs_.k.empty() && inputs_.v.empty();
-    const std::pair<Input, const char*> names[] = {
-        {Input::q, "input q"}, {Input::k, "input k"}, {Input::v, "input v"}};
-    for (const auto& [input, input_name] : names) {
-        if (no_inputs) break;
-        require_bytes(input_name, array_of(inputs_, input).size(), input_bytes(problem(), input));
-    }
+    require_inputs(inputs_, problem());
     sink_ = plan_.sink(memory_.data());
     capture_.selection = plan_.selection();
     for (const StageInfo& info : all_stages()) summarise(info.stage);
@@ -156,9 +136,10 @@ void CapturedRun::summarise(Stage stage) {
 }
 
 void CapturedRun::merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits) {
-    if (stage != Stage::o && stage != Stage::lse) {
+    if (!is_output(stage) || !tilescope::has_stage(problem().direction, stage)) {
+        const bool forward = problem().direction == Direction::forward;
         throw Error("stage " + std::string(stage_info(stage).name) + " is not an output", where,
-                    "merge o or lse");
+                    forward ? "merge o or lse" : "merge dq, dk or dv");
     }
     require_bytes("output " + std::string(stage_info(stage).name), bits.size(),
                   output_bytes(problem(), stage, dtype));
@@ -178,15 +159,17 @@ void CapturedRun::merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::s
     const TileId tile = plan_.tile_of_slot(stage, slot);
     const TileShape extent = tile_extent(problem(), stage, tile);
     const ArrayShape shape = output_shape(problem(), stage, dtype);
+    const TileShape whole = tile_shape(problem(), stage);
+    const std::int64_t first_row = (stage_info(stage).per_q_block ? tile.q_block : tile.kv_tile) * whole.rows;
     const std::size_t ld = sink_.stages[std::size_t(stage)].cols;
     std::uint32_t* words = tile_words(stage, slot);
     std::uint32_t& conflicts = sink_.stages[std::size_t(stage)].conflicts[slot];
     std::vector<float> stored(std::size_t(shape.cols));
 
     for (std::int64_t row = 0; row < extent.rows; ++row) {
-        const std::int64_t query = tile.q_block * problem().block_m + row;
-        const std::span<const std::byte> row_bits = bits.subspan(
-            shape.row_offset(tile.batch, tile.head, query), std::size_t(shape.cols) * shape.element_bytes());
+        const std::span<const std::byte> row_bits =
+            bits.subspan(shape.row_offset(tile.batch, tile.head, first_row + row),
+                         std::size_t(shape.cols) * shape.element_bytes());
         decode_array(dtype, row_bits, stored);
         for (std::size_t col = 0; col < stored.size(); ++col) {
             if (still_filled(dtype, row_bits.subspan(col * shape.element_bytes(), shape.element_bytes()))) {
@@ -216,6 +199,10 @@ bool CapturedRun::read_tile(Stage stage, const TileId& tile, std::span<float> ou
     std::transform(words, words + tile_shape(problem(), stage).elements(), out.begin(),
                    [](std::uint32_t word) { return std::bit_cast<float>(word); });
     return true;
+}
+
+bool CapturedRun::has_input(Input input) const {
+    return !array_of(inputs_, input).empty();
 }
 
 void CapturedRun::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,

@@ -12,16 +12,19 @@
 
 namespace tilescope {
 
-/// Inputs as the kernel read them from global memory: raw bits, contiguous [batch][head or
-/// head_kv][seqlen][head_dim]. All of them, or none.
+/// Inputs as the kernel read them from global memory: raw bits of the arrays that input_shape() of
+/// dump/array_shape.h describes. All that the problem's direction requires, or none; dout, o and lse in the
+/// backward pass only, where o may be missing.
 struct InputArrays {
     std::vector<std::byte> q;
     std::vector<std::byte> k;
     std::vector<std::byte> v;
+    std::vector<std::byte> dout = {};
+    std::vector<std::byte> o = {};
+    std::vector<std::byte> lse = {};
 };
 
-/// Bytes of an array that the kernel reads or writes: the whole input, or the whole output o or lse in
-/// `dtype`.
+/// Bytes of an array that the kernel reads or writes: the whole input, or the whole output in `dtype`.
 std::size_t input_bytes(const Problem& problem, Input input);
 std::size_t output_bytes(const Problem& problem, Stage stage, Dtype dtype);
 
@@ -29,15 +32,16 @@ std::size_t output_bytes(const Problem& problem, Stage stage, Dtype dtype);
 class CapturedRun final : public Recording {
  public:
     /// `memory` is the plan's block as the kernel left it. Errors: Error when it or an input has another size
-    /// than the plan's problem needs.
+    /// than the plan's problem needs, when only some inputs are there, and for one that its direction does
+    /// not have.
     CapturedRun(CapturePlan plan, std::vector<std::byte> memory, Units units, Provenance provenance,
                 InputArrays inputs);
     CapturedRun(CapturedRun&&) = default;
 
-    /// Merges an output as it lies in the kernel's output buffer, [batch][head][seqlen_q](, [head_dim_v]),
-    /// with what the hooks wrote: elements that the hooks left unwritten take the buffer's value; where both
-    /// exist and differ, the buffer's value stays and the element counts as conflicting. `stage` is o or lse;
-    /// `bits` are of `dtype`.
+    /// Merges an output as it lies in the kernel's output buffer, the array that output_shape() of
+    /// dump/array_shape.h describes, with what the hooks wrote: elements that the hooks left unwritten take
+    /// the buffer's value; where both exist and differ, the buffer's value stays and the element counts as
+    /// conflicting. `stage` is o or lse, in the backward pass dq, dk or dv; `bits` are of `dtype`.
     ///
     /// A buffer that was filled with 0xff bytes before the run tells which elements the kernel never stored:
     /// elements of f32, f16 or bf16 whose bits are still all set are taken as unwritten, and count as
@@ -61,7 +65,7 @@ class CapturedRun final : public Recording {
     /// Whether the tile is selected, has room and holds at least one written element.
     bool has_tile(Stage stage, const TileId& tile) const override;
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
-    bool has_inputs() const override { return !inputs_.q.empty(); }
+    bool has_input(Input input) const override;
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
                     std::span<float> out) const override;
     const SideInputs& side_inputs() const override { return side_inputs_; }

@@ -142,6 +142,7 @@ std::optional<Enum> read_name(hid_t object, const char* name, const std::string&
     refuse(name, "is \"" + printable(*text) + "\", not one of " + known, where);
 }
 
+template std::optional<Direction> read_name(hid_t, const char*, const std::string&);
 template std::optional<Mask> read_name(hid_t, const char*, const std::string&);
 template std::optional<CausalAlignment> read_name(hid_t, const char*, const std::string&);
 template std::optional<WindowBounds> read_name(hid_t, const char*, const std::string&);

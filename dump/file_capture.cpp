@@ -32,10 +32,12 @@ std::vector<std::int64_t> read_table(const InputFile& file, const std::string& p
 TileId checked_tile(std::span<const std::int64_t> row, const Problem& problem, Stage stage,
                     const std::string& where) {
     const TileId tile{row[0], row[1], row[2], row[3]};
-    const std::int64_t kv_tiles = stage_info(stage).per_kv_tile ? problem.kv_tiles() : 1;
+    const StageInfo& info = stage_info(stage);
+    const std::int64_t q_blocks = info.per_q_block ? problem.q_blocks() : 1;
+    const std::int64_t kv_tiles = info.per_kv_tile ? problem.kv_tiles() : 1;
     const auto inside = [](std::int64_t value, std::int64_t count) { return value >= 0 && value < count; };
-    if (inside(tile.batch, problem.batch) && inside(tile.head, problem.heads) &&
-        inside(tile.q_block, problem.q_blocks()) && inside(tile.kv_tile, kv_tiles)) {
+    if (inside(tile.batch, problem.batch) && inside(tile.head, stage_heads(problem, stage)) &&
+        inside(tile.q_block, q_blocks) && inside(tile.kv_tile, kv_tiles)) {
         return tile;
     }
     throw Error("lists batch " + std::to_string(tile.batch) + " head " + std::to_string(tile.head) +
@@ -153,17 +155,20 @@ CaptureSummary read_capture(const InputFile& file, const Problem& problem,
     capture.selection = read_selection(group->get(), where);
     capture.ended = readable(read_text(group->get(), "ended", where).value_or(capture.ended));
     for (const StageInfo& info : all_stages()) {
+        if (!has_stage(problem.direction, info.stage)) continue;
         const auto index = static_cast<std::size_t>(info.stage);
         capture.stages[index] = read_stage(file, problem, info.stage, tiles_stored[index]);
     }
     return capture;
 }
 
-void write_capture(hid_t file, const CaptureSummary& capture, const CaptureCounts& counts) {
+void write_capture(hid_t file, Direction direction, const CaptureSummary& capture,
+                   const CaptureCounts& counts) {
     const Id group = create_group(file, layout::path::capture);
     if (capture.selection) write_text(group.get(), "selection", to_string(*capture.selection));
     write_text(group.get(), "ended", capture.ended);
     for (const StageInfo& info : all_stages()) {
+        if (!has_stage(direction, info.stage)) continue;
         const auto index = static_cast<std::size_t>(info.stage);
         write_stage(file, info.stage, capture.stages[index], counts[index]);
     }

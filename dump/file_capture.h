@@ -23,7 +23,8 @@ using CaptureCounts = std::array<StageCounts, stage_count>;
 CaptureSummary read_capture(const InputFile& file, const Problem& problem,
                             const std::array<std::int64_t, stage_count>& tiles_stored);
 
-/// Errors: Failure.
-void write_capture(hid_t file, const CaptureSummary& capture, const CaptureCounts& counts);
+/// Writes the stages that the direction has. Errors: Failure.
+void write_capture(hid_t file, Direction direction, const CaptureSummary& capture,
+                   const CaptureCounts& counts);
 
 }  // namespace tilescope::hdf5

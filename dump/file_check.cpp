@@ -276,6 +276,10 @@ std::optional<Id> open_group(const InputFile& file, const std::string& path) {
     return group;
 }
 
+bool has_object(const InputFile& file, const std::string& path) {
+    return static_cast<bool>(open_object(file, path));
+}
+
 std::optional<StoredDataset> open_dataset(const InputFile& file, const std::string& path, Dtype dtype,
                                           std::span<const std::int64_t> dims) {
     std::optional<Declared> declared = open_declared(file, path);

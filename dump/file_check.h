@@ -65,6 +65,9 @@ struct StoredDataset {
 /// Errors: Error for an object of another kind, and for a link that is not a hard link.
 std::optional<Id> open_group(const InputFile& file, const std::string& path);
 
+/// Whether there is anything at an absolute path. Errors: as open_group.
+bool has_object(const InputFile& file, const std::string& path);
+
 /// In the dimensions that a dataset must have: any size.
 inline constexpr std::int64_t any_size = -1;
 

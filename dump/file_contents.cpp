@@ -41,10 +41,24 @@ std::int64_t stored_tiles(const StoredDataset& dataset, std::int64_t tile_count)
     return tiles;
 }
 
+// What is stored there would be judged by nobody.
+void require_absent(const Contents& contents, const StageInfo& info) {
+    if (!has_object(contents.file, std::string(info.dataset))) return;
+    const Direction direction = contents.problem.direction;
+    throw Error("belongs to a stage that the " + std::string(layout::name_of(direction)) +
+                    " pass does not have, and attribute direction of /problem says " +
+                    (direction == Direction::forward ? "forward, or nothing" : "backward"),
+                contents.file.where(std::string(info.dataset)),
+                "leave it out, or write the direction that it belongs to");
+}
+
 // Returns how many tiles the dataset holds.
 std::int64_t open_stage(Contents& contents, const StageInfo& info) {
-    const bool is_output = layout::is_output(info.stage);
-    const Dtype dtype = is_output ? layout::output_dtype(contents.problem, info.stage) : Dtype::f32;
+    if (!has_stage(contents.problem.direction, info.stage)) {
+        require_absent(contents, info);
+        return 0;
+    }
+    const Dtype dtype = stage_dtype(contents.problem, info.stage);
     const DatasetShape shape = dataset_shape(contents.problem, info.stage);
     std::optional<StoredDataset> dataset =
         open_dataset(contents.file, std::string(info.dataset), dtype, shape.dims);
@@ -52,9 +66,15 @@ std::int64_t open_stage(Contents& contents, const StageInfo& info) {
     check_chunk(*dataset, shape);
     const std::int64_t tiles = stored_tiles(*dataset, tile_count(contents.problem, info.stage));
     read_stage_units(dataset->id.get(), dataset->where, info.stage, contents.units);
-    if (is_output) check_dtype(dataset->id.get(), dataset->where, dtype);
+    if (is_output(info.stage)) check_dtype(dataset->id.get(), dataset->where, dtype);
     contents.stages[static_cast<std::size_t>(info.stage)] = std::move(dataset);
     return tiles;
+}
+
+// The backward pass reads lse instead of computing it: its units stand at the input.
+void read_lse_units(Contents& contents) {
+    const std::optional<StoredDataset>& lse = contents.inputs.tensors[static_cast<std::size_t>(Input::lse)];
+    if (lse) read_stage_units(lse->id.get(), lse->where, Stage::lse, contents.units);
 }
 
 }  // namespace
@@ -72,6 +92,7 @@ Contents open_contents(const std::string& path) {
         tiles_stored[static_cast<std::size_t>(info.stage)] = open_stage(contents, info);
     }
     contents.inputs = open_inputs(contents.file, contents.problem);
+    read_lse_units(contents);
     contents.references = open_references(contents.file, contents.problem);
     contents.capture = read_capture(contents.file, contents.problem, tiles_stored);
     return contents;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "dump/array_shape.h"
 #include "dump/error.h"
 #include "dump/file_attributes.h"
 #include "dump/file_layout.h"
@@ -14,48 +15,64 @@ namespace tilescope::hdf5 {
 namespace {
 
 const RowPlaces& places_of(const StoredInputs& inputs, Input input) {
-    return input == Input::q ? inputs.q_rows : inputs.kv_rows;
+    return has_key_rows(input) ? inputs.kv_rows : inputs.q_rows;
+}
+
+const std::optional<StoredDataset>& tensor_of(const StoredInputs& inputs, Input input) {
+    return inputs.tensors[static_cast<std::size_t>(input)];
 }
 
 // The shape that the tensor must have: padded, packed one entry after the other, or in pages as k has them.
-std::array<std::int64_t, 4> tensor_dims(const StoredInputs& inputs, const Problem& problem,
-                                        const layout::InputInfo& info) {
+std::vector<std::int64_t> tensor_dims(const StoredInputs& inputs, const Problem& problem,
+                                      const layout::InputInfo& info) {
     const RowPlaces& places = places_of(inputs, info.input);
-    const std::int64_t heads = problem.*info.heads;
-    const std::int64_t head_dim = problem.*info.head_dim;
-    if (places.padded()) return {problem.batch, heads, problem.*info.seqlen, head_dim};
-    if (!places.first_rows.empty()) return {1, heads, places.first_rows.back(), head_dim};
-    // v has as many pages as k, of the same size.
-    const std::optional<StoredDataset>& k = inputs.tensors[static_cast<std::size_t>(Input::k)];
-    if (!k) return {any_size, heads, any_size, head_dim};
-    return {k->dims[0], heads, k->dims[2], head_dim};
+    const ArrayShape shape = input_shape(problem, info.input);
+    std::vector<std::int64_t> dims = {problem.batch, shape.heads, shape.rows, shape.cols};
+    if (!places.first_rows.empty()) {
+        dims[0] = 1;
+        dims[2] = places.first_rows.back();
+    } else if (!places.padded()) {
+        // v has as many pages as k, of the same size.
+        const std::optional<StoredDataset>& k = tensor_of(inputs, Input::k);
+        dims[0] = k ? k->dims[0] : any_size;
+        dims[2] = k ? k->dims[2] : any_size;
+    }
+    dims.resize(static_cast<std::size_t>(info.rank));
+    return dims;
 }
 
 std::optional<StoredDataset> open_tensor(const InputFile& file, const StoredInputs& inputs,
                                          const Problem& problem, const layout::InputInfo& info) {
+    const Dtype dtype = input_shape(problem, info.input).dtype;
     std::optional<StoredDataset> dataset =
-        open_dataset(file, info.dataset, problem.*info.dtype, tensor_dims(inputs, problem, info));
+        open_dataset(file, info.dataset, dtype, tensor_dims(inputs, problem, info));
     if (!dataset) return std::nullopt;
     require_whole(*dataset);
-    check_dtype(dataset->id.get(), dataset->where, problem.*info.dtype);
+    check_dtype(dataset->id.get(), dataset->where, dtype);
     return dataset;
 }
 
 void open_tensors(const InputFile& file, const Problem& problem, StoredInputs& inputs) {
+    bool some = false;
+    bool all = true;
     for (const layout::InputInfo& info : layout::all_inputs()) {
+        if (!reads_input(problem.direction, info.input)) continue;
         std::optional<StoredDataset> dataset = open_tensor(file, inputs, problem, info);
-        if (info.input != Input::q && dataset.has_value() != inputs.tensors[0].has_value()) {
-            throw Error("holds some of q, k and v, but not all", file.where(layout::path::inputs),
-                        damaged_advice);
-        }
+        some = some || dataset;
+        all = all && (dataset || !requires_input(problem.direction, info.input));
         inputs.tensors[static_cast<std::size_t>(info.input)] = std::move(dataset);
     }
+    if (all || !some) return;
+    const bool forward = problem.direction == Direction::forward;
+    throw Error(std::string("holds some inputs, but not all of ") +
+                    (forward ? "q, k and v" : "q, k, v, dout and lse"),
+                file.where(layout::path::inputs), damaged_advice);
 }
 
 // Entries of the table that no row needs may hold anything.
 void check_pages(const InputFile& file, const Problem& problem, const StoredInputs& inputs) {
     const RowPlaces& places = inputs.kv_rows;
-    const std::optional<StoredDataset>& k = inputs.tensors[static_cast<std::size_t>(Input::k)];
+    const std::optional<StoredDataset>& k = tensor_of(inputs, Input::k);
     if (places.pages.empty() || !k) return;
     const std::int64_t pages = k->dims[0];
     const std::int64_t page_size = k->dims[2];
@@ -98,13 +115,13 @@ std::optional<StoredArray> open_bias(const InputFile& file, const Problem& probl
 
 std::int64_t StoredInputs::rows(const Problem& problem, Input input, std::int64_t batch) const {
     const Problem entry = places_of(*this, input).padded() ? problem : problem_of(problem, side, batch);
-    return input == Input::q ? entry.seqlen_q : entry.seqlen_kv;
+    return input_shape(entry, input).rows;
 }
 
 RowRun StoredInputs::find_rows(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
                                std::int64_t count) const {
     const RowPlaces& places = places_of(*this, input);
-    const std::vector<std::int64_t>& dims = tensors[static_cast<std::size_t>(input)]->dims;
+    const std::vector<std::int64_t>& dims = tensor_of(*this, input)->dims;
     if (places.padded()) return {(batch * dims[1] + head) * dims[2] + row, count};
     if (places.pages.empty()) {
         return {head * dims[2] + places.first_rows[static_cast<std::size_t>(batch)] + row, count};

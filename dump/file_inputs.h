@@ -1,6 +1,6 @@
 #pragma once
 
-// The datasets of /inputs: q, k and v as they lie in global memory, and what the call has beside them.
+// The datasets of /inputs: tensors as they lie in global memory, and what the call has beside them.
 
 #include <array>
 #include <optional>
@@ -18,8 +18,9 @@ struct RowRun {
 };
 
 struct StoredInputs {
-    std::array<std::optional<StoredDataset>, 3> tensors;  ///< q, k, v: all or none
-    RowPlaces q_rows;
+    /// By Input: all that the direction requires, or none.
+    std::array<std::optional<StoredDataset>, input_count> tensors;
+    RowPlaces q_rows;  ///< of dout, o and lse, too
     RowPlaces kv_rows;
     SideInputs side;
     std::optional<StoredArray> bias;

@@ -4,6 +4,8 @@ namespace tilescope::layout {
 
 namespace {
 
+constexpr Named<Direction> direction_names[] = {{Direction::forward, "forward"},
+                                                {Direction::backward, "backward"}};
 constexpr Named<Mask> mask_names[] = {{Mask::none, "none"}, {Mask::causal, "causal"}};
 constexpr Named<CausalAlignment> alignment_names[] = {{CausalAlignment::top_left, "top_left"},
                                                       {CausalAlignment::bottom_right, "bottom_right"}};
@@ -60,6 +62,7 @@ constexpr SizeAttribute sizes[] = {
 };
 
 constexpr NameAttribute enumerators[] = {
+    {"direction", &Problem::direction},
     {"mask", &Problem::mask},
     {"causal_alignment", &Problem::causal_alignment},
     {"window_bounds", &Problem::window_bounds},
@@ -71,6 +74,11 @@ constexpr NameAttribute enumerators[] = {
     {"dtype_p", &Problem::dtype_p},
     {"dtype_acc", &Problem::dtype_acc},
     {"dtype_o", &Problem::dtype_o},
+    {"dtype_dout", &Problem::dtype_dout},
+    {"dtype_ds", &Problem::dtype_ds},
+    {"dtype_dq", &Problem::dtype_dq},
+    {"dtype_dk", &Problem::dtype_dk},
+    {"dtype_dv", &Problem::dtype_dv},
 };
 
 constexpr UnitsAttribute units[] = {
@@ -103,14 +111,20 @@ constexpr UnitsAttribute units[] = {
     {Stage::lse, "log_base", &Units::lse_log_base},
     {Stage::lse, "empty_row", &Units::lse_empty_row},
     {Stage::lse, "includes_sink", &Units::lse_includes_sink},
+    {Stage::dp, "accumulation", &Units::dp_accumulation},
+    {Stage::ds, "from_cast_p", &Units::ds_from_cast_p},
+    {Stage::ds, "capped", &Units::ds_capped},
+    {Stage::ds, "cast", &Units::ds_cast},
+    {Stage::ds, "scale", &Units::ds_scale},
+    {Stage::dq, "accumulation", &Units::dq_accumulation},
+    {Stage::dk, "accumulation", &Units::dk_accumulation},
+    {Stage::dv, "accumulation", &Units::dv_accumulation},
 };
 
 constexpr InputInfo inputs[] = {
-    {Input::q, "q", "/inputs/q", &Problem::dtype_q, &Problem::heads, &Problem::seqlen_q, &Problem::head_dim},
-    {Input::k, "k", "/inputs/k", &Problem::dtype_k, &Problem::heads_kv, &Problem::seqlen_kv,
-     &Problem::head_dim},
-    {Input::v, "v", "/inputs/v", &Problem::dtype_v, &Problem::heads_kv, &Problem::seqlen_kv,
-     &Problem::head_dim_v},
+    {Input::q, "q", "/inputs/q", 4}, {Input::k, "k", "/inputs/k", 4},
+    {Input::v, "v", "/inputs/v", 4}, {Input::dout, "dout", "/inputs/dout", 4},
+    {Input::o, "o", "/inputs/o", 4}, {Input::lse, "lse", "/inputs/lse", 3},
 };
 
 constexpr DescaleInfo descales[] = {
@@ -121,6 +135,9 @@ constexpr DescaleInfo descales[] = {
 
 }  // namespace
 
+std::span<const Named<Direction>> names(Direction) {
+    return direction_names;
+}
 std::span<const Named<Mask>> names(Mask) {
     return mask_names;
 }
@@ -181,14 +198,6 @@ std::span<const InputInfo> all_inputs() {
 }
 std::span<const DescaleInfo> all_descales() {
     return descales;
-}
-
-bool is_output(Stage stage) {
-    return stage == Stage::o || stage == Stage::lse;
-}
-
-Dtype output_dtype(const Problem& problem, Stage stage) {
-    return stage == Stage::o ? problem.dtype_o : Dtype::f32;
 }
 
 }  // namespace tilescope::layout

@@ -38,6 +38,7 @@ struct Named {
     std::string_view name;
 };
 
+std::span<const Named<Direction>> names(Direction);
 std::span<const Named<Mask>> names(Mask);
 std::span<const Named<CausalAlignment>> names(CausalAlignment);
 std::span<const Named<WindowBounds>> names(WindowBounds);
@@ -85,8 +86,9 @@ struct SizeAttribute {
 std::span<const SizeAttribute> size_attributes();
 
 /// Names of enumerators in /problem.
-using NameMember = std::variant<Mask Problem::*, CausalAlignment Problem::*, WindowBounds Problem::*,
-                                Alibi Problem::*, AttentionSink Problem::*, Dtype Problem::*>;
+using NameMember =
+    std::variant<Direction Problem::*, Mask Problem::*, CausalAlignment Problem::*, WindowBounds Problem::*,
+                 Alibi Problem::*, AttentionSink Problem::*, Dtype Problem::*>;
 struct NameAttribute {
     const char* name;
     NameMember member;
@@ -104,15 +106,12 @@ struct UnitsAttribute {
 };
 std::span<const UnitsAttribute> units_attributes();
 
-/// An input tensor: [batch, heads or heads_kv, seqlen, head_dim or head_dim_v].
+/// An input tensor, as input_shape() describes it; one of rank 3 is without columns.
 struct InputInfo {
     Input input;
     const char* name;
     const char* dataset;
-    Dtype Problem::*dtype;
-    std::int64_t Problem::*heads;
-    std::int64_t Problem::*seqlen;
-    std::int64_t Problem::*head_dim;
+    int rank;
 };
 std::span<const InputInfo> all_inputs();
 
@@ -124,11 +123,5 @@ struct DescaleInfo {
     std::int64_t Problem::*seqlen;
 };
 std::span<const DescaleInfo> all_descales();
-
-/// Whether `stage` is o or lse.
-bool is_output(Stage stage);
-
-/// Type in which the kernel stores the output `stage`.
-Dtype output_dtype(const Problem& problem, Stage stage);
 
 }  // namespace tilescope::layout

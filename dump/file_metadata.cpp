@@ -91,6 +91,7 @@ Problem read_problem(const InputFile& file) {
         };
         std::visit(read, attribute.member);
     }
+    problem.dkv_per_head = read_flag(group.get(), "dkv_per_head", where).value_or(problem.dkv_per_head);
     validate(problem, where);
     return problem;
 }
@@ -146,6 +147,7 @@ void write_problem(hid_t group, const Problem& problem, const Units& units) {
     write_number(group, "sm_scale", problem.sm_scale);
     write_number(group, "logits_soft_cap", problem.logits_soft_cap);
     write_text(group, "kv_order", layout::name_of(units.kv_order));
+    write_flag(group, "dkv_per_head", problem.dkv_per_head);
     for (const layout::NameAttribute& attribute : layout::name_attributes()) {
         const auto write = [&](auto Problem::*member) {
             write_text(group, attribute.name, layout::name_of(problem.*member));

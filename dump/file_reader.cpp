@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "dump/array_shape.h"
 #include "dump/error.h"
 #include "dump/file_attributes.h"
 #include "dump/file_contents.h"
@@ -40,7 +41,7 @@ class FileRecording final : public Recording {
     bool has_stage(Stage stage) const override;
     bool has_tile(Stage stage, const TileId& tile) const override;
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
-    bool has_inputs() const override { return contents_->inputs.tensors[0].has_value(); }
+    bool has_input(Input input) const override { return tensor_of(input).has_value(); }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
                     std::span<float> out) const override;
     const SideInputs& side_inputs() const override { return contents_->inputs.side; }
@@ -54,6 +55,9 @@ class FileRecording final : public Recording {
     void try_some_tiles() const;
 
  private:
+    const std::optional<StoredDataset>& tensor_of(Input input) const {
+        return contents_->inputs.tensors[static_cast<std::size_t>(input)];
+    }
     const StoredDataset* recorded(Stage stage, const TileId& tile) const;
     std::optional<StoredTile> locate(Stage stage, const TileId& tile) const;
     std::optional<std::int64_t> chunk_address(const StoredDataset& dataset,
@@ -83,10 +87,11 @@ void FileRecording::try_some_tiles() const {
 const StoredDataset* FileRecording::recorded(Stage stage, const TileId& tile) const {
     const std::optional<StoredDataset>& dataset = contents_->stages[static_cast<std::size_t>(stage)];
     if (!dataset || dataset->stored_bytes == 0) return nullptr;
-    const bool inside =
-        tile.batch >= 0 && tile.batch < problem().batch && tile.head >= 0 && tile.head < problem().heads &&
-        tile.q_block >= 0 && tile.q_block < problem().q_blocks() &&
-        (!stage_info(stage).per_kv_tile || (tile.kv_tile >= 0 && tile.kv_tile < problem().kv_tiles()));
+    const StageInfo& info = stage_info(stage);
+    const auto in = [](std::int64_t value, std::int64_t count) { return value >= 0 && value < count; };
+    const bool inside = in(tile.batch, problem().batch) && in(tile.head, stage_heads(problem(), stage)) &&
+                        (!info.per_q_block || in(tile.q_block, problem().q_blocks())) &&
+                        (!info.per_kv_tile || in(tile.kv_tile, problem().kv_tiles()));
     return inside ? &*dataset : nullptr;
 }
 
@@ -203,16 +208,16 @@ bool FileRecording::read_tile(Stage stage, const TileId& tile, std::span<float> 
 void FileRecording::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
                                std::int64_t count, std::span<float> out) const {
     const hdf5::StoredInputs& inputs = contents_->inputs;
-    const std::optional<StoredDataset>& dataset = inputs.tensors[static_cast<std::size_t>(input)];
-    if (!dataset) throw Error("holds no inputs", name(), "record them too");
-    const std::int64_t heads = input == Input::q ? problem().heads : problem().heads_kv;
+    const std::optional<StoredDataset>& dataset = tensor_of(input);
+    if (!dataset) throw Error("holds no such input", name(), "ask for it only where has_input()");
+    const std::int64_t heads = input_shape(problem(), input).heads;
     if (batch < 0 || batch >= problem().batch || head < 0 || head >= heads || row < 0 || count < 0 ||
         row > inputs.rows(problem(), input, batch) - count) {
         throw Error("has no " + std::to_string(count) + " rows from row " + std::to_string(row) +
                         " on in batch " + std::to_string(batch) + " head " + std::to_string(head),
                     dataset->where, "ask for rows inside the input");
     }
-    const std::int64_t row_elements = dataset->dims.back();
+    const std::int64_t row_elements = input_shape(problem(), input).cols;
     const std::int64_t element_bytes = dtype_info(dataset->dtype).bytes;
     std::vector<std::byte> bits;
     for (std::int64_t done = 0; done < count;) {

@@ -113,6 +113,8 @@ StoredReferences open_references(const InputFile& file, const Problem& problem) 
     const std::optional<Id> group = open_group(file, root);
     if (!group) return references;
     const std::string where = file.where(root);
+    if (problem.direction == Direction::backward)
+        refuse("is there, but o and lse are no outputs of the backward pass", where);
     H5G_info_t info = {};
     if (H5Gget_info(group->get(), &info) < 0) refuse("cannot be read (" + last_error() + ")", where);
     if (info.nlinks > most_references) {

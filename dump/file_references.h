@@ -23,7 +23,7 @@ struct StoredReferences {
 };
 
 /// Errors: Error for too many references, names that are too long or not printable, and for outputs that are
-/// not whole or contradict the problem.
+/// not whole or contradict the problem; and for any in a backward dump.
 StoredReferences open_references(const InputFile& file, const Problem& problem);
 
 }  // namespace tilescope::hdf5

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dump/array_shape.h"
 #include "dump/error.h"
 #include "dump/file_inputs.h"
 #include "dump/file_layout.h"
@@ -20,21 +21,23 @@ namespace {
 
 constexpr std::int64_t elements_at_once = std::int64_t(1) << 18;
 
-/// A contiguous dataset of rank 4 that is written in runs of rows.
+/// A contiguous dataset that is written in runs of rows.
 struct RowDataset {
     std::array<std::int64_t, 4> dims;
+    int rank;  ///< 3: rows are one number, and dims ends with 1
     Id type;
     Id space;
     Id dataset;
 };
 
 RowDataset create_rows(const OutputFile& file, const char* path, Dtype dtype,
-                       const std::array<std::int64_t, 4>& dims) {
+                       const std::array<std::int64_t, 4>& dims, int rank = 4) {
     RowDataset rows;
     rows.dims = dims;
+    rows.rank = rank;
     const std::vector<hsize_t> sizes(dims.begin(), dims.end());
     rows.type = element_type(dtype);
-    rows.space = checked(H5Screate_simple(4, sizes.data(), nullptr));
+    rows.space = checked(H5Screate_simple(rank, sizes.data(), nullptr));
     const Id properties = creation_properties(H5P_DATASET_CREATE);
     rows.dataset = checked(H5Dcreate2(file.id.get(), path, rows.type.get(), rows.space.get(), H5P_DEFAULT,
                                       properties.get(), H5P_DEFAULT));
@@ -59,7 +62,7 @@ void write_rows(const OutputFile& file, const RowDataset& rows, std::int64_t fir
     const hsize_t start[4] = {static_cast<hsize_t>(first), static_cast<hsize_t>(second),
                               static_cast<hsize_t>(row), 0};
     const hsize_t block[4] = {1, 1, static_cast<hsize_t>(count), static_cast<hsize_t>(rows.dims[3])};
-    const Id memory = checked(H5Screate_simple(4, block, nullptr));
+    const Id memory = checked(H5Screate_simple(rows.rank, block, nullptr));
     check(H5Sselect_hyperslab(rows.space.get(), H5S_SELECT_SET, start, nullptr, block, nullptr));
     // The same type on both sides: HDF5 moves the bits and converts nothing.
     check(H5Dwrite(rows.dataset.get(), rows.type.get(), memory.get(), rows.space.get(), H5P_DEFAULT, bits));
@@ -85,11 +88,13 @@ void encode_exactly(Dtype dtype, std::span<const float> values, std::span<std::b
 
 void write_tensor(const OutputFile& file, const Recording& recording, const layout::InputInfo& info) {
     const Problem& problem = recording.problem();
-    const Dtype dtype = problem.*info.dtype;
-    const std::int64_t cols = problem.*info.head_dim;
-    const RowDataset tensor = create_rows(file, info.dataset, dtype,
-                                          {problem.batch, problem.*info.heads, problem.*info.seqlen, cols});
+    const ArrayShape shape = input_shape(problem, info.input);
+    const Dtype dtype = shape.dtype;
+    const std::int64_t cols = shape.cols;
+    const RowDataset tensor =
+        create_rows(file, info.dataset, dtype, {problem.batch, shape.heads, shape.rows, cols}, info.rank);
     write_dtype(tensor.dataset.get(), dtype);
+    if (info.input == Input::lse) write_stage_units(tensor.dataset.get(), Stage::lse, recording.units());
 
     std::vector<float> values;
     std::vector<std::byte> bits;
@@ -97,7 +102,8 @@ void write_tensor(const OutputFile& file, const Recording& recording, const layo
     for_each_run(
         tensor.dims, [&](std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count) {
             // A recording need not have the rows beyond an entry's length.
-            const std::int64_t length = problem_of(problem, recording.side_inputs(), batch).*info.seqlen;
+            const Problem entry = problem_of(problem, recording.side_inputs(), batch);
+            const std::int64_t length = input_shape(entry, info.input).rows;
             const std::int64_t there = std::clamp(length - row, std::int64_t(0), count);
             values.assign(static_cast<std::size_t>(count * cols), 0.0f);
             bits.resize(values.size() * static_cast<std::size_t>(dtype_info(dtype).bytes));
@@ -161,7 +167,10 @@ void write_bias(const OutputFile& file, const Recording& recording) {
 
 void write_inputs(const OutputFile& file, const Recording& recording) {
     if (recording.has_inputs()) {
-        for (const layout::InputInfo& info : layout::all_inputs()) write_tensor(file, recording, info);
+        for (const layout::InputInfo& info : layout::all_inputs()) {
+            const bool read = reads_input(recording.problem().direction, info.input);
+            if (read && recording.has_input(info.input)) write_tensor(file, recording, info);
+        }
     }
     write_side_inputs(file.id.get(), recording.side_inputs(), recording.problem());
     if (recording.has_bias()) write_bias(file, recording);

@@ -78,16 +78,18 @@ std::int64_t count_unwritten(std::span<const float> values, const Recording& rec
 template <class Visit>
 void for_each_selected(const Problem& problem, Stage stage, const Selection& selection, Visit visit) {
     if (!selection.selects(stage)) return;
-    const std::int64_t kv_tiles = stage_info(stage).per_kv_tile ? problem.kv_tiles() : 1;
+    const StageInfo& info = stage_info(stage);
+    const std::int64_t q_blocks = info.per_q_block ? problem.q_blocks() : 1;
+    const std::int64_t kv_tiles = info.per_kv_tile ? problem.kv_tiles() : 1;
     TileId tile;
     for (tile.batch = 0; tile.batch < problem.batch; ++tile.batch) {
         if (!selection.batch.contains(tile.batch)) continue;
-        for (tile.head = 0; tile.head < problem.heads; ++tile.head) {
-            if (!selection.head.contains(tile.head)) continue;
-            for (tile.q_block = 0; tile.q_block < problem.q_blocks(); ++tile.q_block) {
-                if (!selection.q_block.contains(tile.q_block)) continue;
+        for (tile.head = 0; tile.head < stage_heads(problem, stage); ++tile.head) {
+            if (!selection.selects_head(problem, stage, tile.head)) continue;
+            for (tile.q_block = 0; tile.q_block < q_blocks; ++tile.q_block) {
+                if (info.per_q_block && !selection.q_block.contains(tile.q_block)) continue;
                 for (tile.kv_tile = 0; tile.kv_tile < kv_tiles; ++tile.kv_tile) {
-                    if (selection.selects(stage, tile)) visit(tile);
+                    if (selection.selects(problem, stage, tile)) visit(tile);
                 }
             }
         }
@@ -102,9 +104,14 @@ std::int64_t count_selected(const Ranges& ranges, std::int64_t size) {
 
 std::int64_t count_selected(const Problem& problem, Stage stage, const Selection& selection) {
     if (!selection.selects(stage)) return 0;
-    return count_selected(selection.batch, problem.batch) * count_selected(selection.head, problem.heads) *
-           count_selected(selection.q_block, problem.q_blocks()) *
-           (stage_info(stage).per_kv_tile ? count_selected(selection.kv_tile, problem.kv_tiles()) : 1);
+    const StageInfo& info = stage_info(stage);
+    std::int64_t heads = 0;
+    for (std::int64_t head = 0; head < stage_heads(problem, stage); ++head) {
+        heads += selection.selects_head(problem, stage, head);
+    }
+    return count_selected(selection.batch, problem.batch) * heads *
+           (info.per_q_block ? count_selected(selection.q_block, problem.q_blocks()) : 1) *
+           (info.per_kv_tile ? count_selected(selection.kv_tile, problem.kv_tiles()) : 1);
 }
 
 void write_stored_tiles(const OutputFile& file, hid_t dataset, const Recording& recording, Stage stage,
@@ -130,9 +137,7 @@ hdf5::StageCounts write_stage(const OutputFile& file, const Recording& recording
     const Problem& problem = recording.problem();
     const Id dataset = create_tiles(file.id.get(), problem, info);
     hdf5::write_stage_units(dataset.get(), info.stage, recording.units());
-    if (layout::is_output(info.stage)) {
-        hdf5::write_dtype(dataset.get(), layout::output_dtype(problem, info.stage));
-    }
+    if (is_output(info.stage)) hdf5::write_dtype(dataset.get(), stage_dtype(problem, info.stage));
     hdf5::StageCounts counts;
     if (recording.has_stage(info.stage)) {
         write_stored_tiles(file, dataset.get(), recording, info.stage, counts);
@@ -154,10 +159,12 @@ void write_contents(const OutputFile& file, const Recording& recording) {
     }
     hdf5::write_inputs(file, recording);
     hdf5::CaptureCounts counts;
+    const Direction direction = recording.problem().direction;
     for (const StageInfo& info : all_stages()) {
+        if (!has_stage(direction, info.stage)) continue;
         counts[static_cast<std::size_t>(info.stage)] = write_stage(file, recording, info);
     }
-    hdf5::write_capture(file.id.get(), recording.capture(), counts);
+    hdf5::write_capture(file.id.get(), direction, recording.capture(), counts);
     check(H5Fflush(file.id.get(), H5F_SCOPE_LOCAL));
     hdf5::write_complete(file.id.get());
 }

@@ -20,7 +20,8 @@
 
 namespace tilescope {
 
-/// The place in the problem that the thread block works on.
+/// The place in the problem that the thread block works on. For dk and dv `head` counts dkv_heads(), and
+/// q_block means nothing.
 struct HookBlock {
     const Sink* sink;
     int batch;
@@ -95,10 +96,12 @@ TILESCOPE_HOST_DEVICE inline HookTile hook_find(const HookBlock& block, Stage st
     if (room.words == nullptr) return tile;
     tile.ld = room.cols;
     if (!room.per_kv_tile) kv_tile = 0;
+    const int q_block = room.per_q_block ? block.q_block : 0;
+    const int heads = room.per_q_block ? sink.heads : sink.dkv_heads;
 
     const bool in_problem =
-        unsigned(block.batch) < unsigned(sink.batch) && unsigned(block.head) < unsigned(sink.heads) &&
-        unsigned(block.q_block) < unsigned(sink.q_blocks) && unsigned(kv_tile) < unsigned(sink.kv_tiles);
+        unsigned(block.batch) < unsigned(sink.batch) && unsigned(block.head) < unsigned(heads) &&
+        unsigned(q_block) < unsigned(sink.q_blocks) && unsigned(kv_tile) < unsigned(sink.kv_tiles);
     if (!in_problem) {
         tile.rows = room.rows;
         tile.cols = room.cols;
@@ -106,15 +109,16 @@ TILESCOPE_HOST_DEVICE inline HookTile hook_find(const HookBlock& block, Stage st
         return tile;
     }
 
-    const int q_block = (block.batch * sink.heads + block.head) * sink.q_blocks + block.q_block;
-    const int q_block_slot = sink.q_block_slots[q_block];
+    const int head = block.batch * heads + block.head;
+    const int outer_slot =
+        room.per_q_block ? sink.q_block_slots[head * sink.q_blocks + q_block] : sink.dkv_head_slots[head];
     const int kv_slot = room.per_kv_tile ? sink.kv_tile_slots[kv_tile] : 0;
-    if (q_block_slot < 0 || kv_slot < 0) return tile;
-    tile.rows = hook_extent(sink, room.row_axis, room.rows, block.q_block, kv_tile);
-    tile.cols = hook_extent(sink, room.col_axis, room.cols, block.q_block, kv_tile);
+    if (outer_slot < 0 || kv_slot < 0) return tile;
+    tile.rows = hook_extent(sink, room.row_axis, room.rows, q_block, kv_tile);
+    tile.cols = hook_extent(sink, room.col_axis, room.cols, q_block, kv_tile);
 
     const std::uint64_t kv_slots = room.per_kv_tile ? std::uint64_t(sink.kv_slots) : 1;
-    const std::uint64_t slot = std::uint64_t(q_block_slot) * kv_slots + std::uint64_t(kv_slot);
+    const std::uint64_t slot = std::uint64_t(outer_slot) * kv_slots + std::uint64_t(kv_slot);
     if (slot >= room.capacity) {
         tile.lost = &sink.counters->dropped[int(stage)];
         return tile;

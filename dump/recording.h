@@ -51,7 +51,18 @@ struct CaptureSummary {
     std::array<StageCapture, stage_count> stages;
 };
 
-enum class Input : std::uint8_t { q, k, v };
+/// What the kernel reads. The last three are those of a backward pass: the gradient of o, and the outputs of
+/// the forward pass before it.
+enum class Input : std::uint8_t { q, k, v, dout, o, lse };
+
+inline constexpr int input_count = 6;
+
+/// Whether a recording of that direction cannot be judged without the input. The backward pass can do without
+/// o where it recorded delta.
+constexpr bool requires_input(Direction direction, Input input) {
+    if (input <= Input::v) return true;
+    return direction == Direction::backward && input != Input::o;
+}
 
 /// Outputs of another implementation on the same inputs.
 struct ReferenceInfo {
@@ -88,10 +99,13 @@ class Recording {
     /// file.
     virtual bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const = 0;
 
-    virtual bool has_inputs() const = 0;
+    virtual bool has_input(Input input) const = 0;
+    /// Whether it has every input that its direction requires.
+    bool has_inputs() const;
     /// Reads rows [row, row + count) of one head, row-major, as the exact float32 values without descales;
-    /// `head` counts KV heads for k and v. Rows count within the batch entry, wherever they lie: padded,
-    /// packed one entry after the other, or in pages. Errors: Error for a damaged file.
+    /// `head` counts KV heads for k and v. A row of lse is one number, in the units of lse_log_base. Rows
+    /// count within the batch entry, wherever they lie: padded, packed one entry after the other, or in
+    /// pages. Errors: Error for a damaged file.
     virtual void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
                             std::int64_t count, std::span<float> out) const = 0;
 

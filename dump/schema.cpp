@@ -14,20 +14,28 @@ namespace tilescope {
 namespace {
 
 constexpr std::array<StageInfo, stage_count> stages = {{
-    {Stage::q, "q", "/tiles/q", false, Axis::query, Axis::feature},
-    {Stage::k, "k", "/tiles/k", true, Axis::key, Axis::feature},
-    {Stage::v, "v", "/tiles/v", true, Axis::key, Axis::feature},
-    {Stage::s, "s", "/tiles/s", true, Axis::query, Axis::key},
-    {Stage::m, "m", "/tiles/m", true, Axis::query, Axis::unit},
-    {Stage::p, "p", "/tiles/p", true, Axis::query, Axis::key},
-    {Stage::l, "l", "/tiles/l", true, Axis::query, Axis::unit},
-    {Stage::acc, "acc", "/tiles/acc", true, Axis::query, Axis::feature},
-    {Stage::o, "o", "/outputs/o", false, Axis::query, Axis::feature},
-    {Stage::lse, "lse", "/outputs/lse", false, Axis::query, Axis::unit},
+    {Stage::q, "q", "/tiles/q", true, true, true, false, Axis::query, Axis::feature},
+    {Stage::k, "k", "/tiles/k", true, true, true, true, Axis::key, Axis::feature},
+    {Stage::v, "v", "/tiles/v", true, true, true, true, Axis::key, Axis::feature},
+    {Stage::s, "s", "/tiles/s", true, true, true, true, Axis::query, Axis::key},
+    {Stage::m, "m", "/tiles/m", true, false, true, true, Axis::query, Axis::unit},
+    {Stage::p, "p", "/tiles/p", true, true, true, true, Axis::query, Axis::key},
+    {Stage::l, "l", "/tiles/l", true, false, true, true, Axis::query, Axis::unit},
+    {Stage::acc, "acc", "/tiles/acc", true, false, true, true, Axis::query, Axis::feature},
+    {Stage::o, "o", "/outputs/o", true, false, true, false, Axis::query, Axis::feature},
+    {Stage::lse, "lse", "/outputs/lse", true, false, true, false, Axis::query, Axis::unit},
+    {Stage::dout, "dout", "/tiles/dout", false, true, true, false, Axis::query, Axis::feature},
+    {Stage::delta, "delta", "/tiles/delta", false, true, true, false, Axis::query, Axis::unit},
+    {Stage::dp, "dp", "/tiles/dp", false, true, true, true, Axis::query, Axis::key},
+    {Stage::ds, "ds", "/tiles/ds", false, true, true, true, Axis::query, Axis::key},
+    {Stage::dq, "dq", "/outputs/dq", false, true, true, false, Axis::query, Axis::feature},
+    {Stage::dk, "dk", "/outputs/dk", false, true, false, true, Axis::key, Axis::feature},
+    {Stage::dv, "dv", "/outputs/dv", false, true, false, true, Axis::key, Axis::feature},
 }};
 
 std::int64_t features(const Problem& problem, Stage stage) {
-    return stage == Stage::q || stage == Stage::k ? problem.head_dim : problem.head_dim_v;
+    const bool of_qk = stage == Stage::q || stage == Stage::k || stage == Stage::dq || stage == Stage::dk;
+    return of_qk ? problem.head_dim : problem.head_dim_v;
 }
 
 std::int64_t block_of(const Problem& problem, Stage stage, Axis axis) {
@@ -72,6 +80,18 @@ const std::array<StageInfo, stage_count>& all_stages() {
     return stages;
 }
 
+const std::vector<StageInfo>& stages_of(Direction direction) {
+    const auto select = [](Direction of) {
+        std::vector<StageInfo> selected;
+        std::ranges::copy_if(stages, std::back_inserter(selected),
+                             [&](const StageInfo& info) { return has_stage(of, info.stage); });
+        return selected;
+    };
+    static const std::array<std::vector<StageInfo>, 2> of_direction = {select(Direction::forward),
+                                                                       select(Direction::backward)};
+    return of_direction[static_cast<std::size_t>(direction)];
+}
+
 const StageInfo& stage_info(Stage stage) {
     return stages[static_cast<std::size_t>(stage)];
 }
@@ -81,6 +101,38 @@ std::optional<Stage> stage_from_name(std::string_view name) {
         if (info.name == name) return info.stage;
     }
     return std::nullopt;
+}
+
+bool has_stage(Direction direction, Stage stage) {
+    return direction == Direction::forward ? stage_info(stage).forward : stage_info(stage).backward;
+}
+
+bool is_output(Stage stage) {
+    return stage_info(stage).dataset.starts_with("/outputs/");
+}
+
+std::int64_t stage_heads(const Problem& problem, Stage stage) {
+    return stage_info(stage).per_q_block ? problem.heads : problem.dkv_heads();
+}
+
+HeadRange query_heads(const Problem& problem, Stage stage, std::int64_t head) {
+    const std::int64_t group = problem.heads / stage_heads(problem, stage);
+    return {head * group, (head + 1) * group};
+}
+
+Dtype stage_dtype(const Problem& problem, Stage stage) {
+    switch (stage) {
+        case Stage::o:
+            return problem.dtype_o;
+        case Stage::dq:
+            return problem.dtype_dq;
+        case Stage::dk:
+            return problem.dtype_dk;
+        case Stage::dv:
+            return problem.dtype_dv;
+        default:
+            return Dtype::f32;
+    }
 }
 
 TileShape tile_shape(const Problem& problem, Stage stage) {
@@ -102,12 +154,16 @@ DatasetShape dataset_shape(const Problem& problem, Stage stage) {
     switch (stage) {
         case Stage::q:
         case Stage::o:
+        case Stage::dout:
+        case Stage::dq:
             return {{b, h, problem.seqlen_q, feature}, {1, 1, bm, feature}};
         case Stage::k:
         case Stage::v:
             return {{b, h, problem.q_blocks(), problem.seqlen_kv, feature}, {1, 1, 1, bn, feature}};
         case Stage::s:
         case Stage::p:
+        case Stage::dp:
+        case Stage::ds:
             return {{b, h, problem.seqlen_q, problem.seqlen_kv}, {1, 1, bm, bn}};
         case Stage::l:
             if (problem.l_lanes > 1) {
@@ -120,7 +176,11 @@ DatasetShape dataset_shape(const Problem& problem, Stage stage) {
         case Stage::acc:
             return {{b, h, problem.kv_tiles(), problem.seqlen_q, feature}, {1, 1, 1, bm, feature}};
         case Stage::lse:
+        case Stage::delta:
             return {{b, h, problem.seqlen_q}, {1, 1, bm}};
+        case Stage::dk:
+        case Stage::dv:
+            return {{b, problem.dkv_heads(), problem.seqlen_kv, feature}, {1, 1, bn, feature}};
     }
     return {};
 }
@@ -129,12 +189,16 @@ std::vector<std::int64_t> chunk_index(const Problem& problem, Stage stage, const
     switch (stage) {
         case Stage::q:
         case Stage::o:
+        case Stage::dout:
+        case Stage::dq:
             return {tile.batch, tile.head, tile.q_block, 0};
         case Stage::k:
         case Stage::v:
             return {tile.batch, tile.head, tile.q_block, tile.kv_tile, 0};
         case Stage::s:
         case Stage::p:
+        case Stage::dp:
+        case Stage::ds:
             return {tile.batch, tile.head, tile.q_block, tile.kv_tile};
         case Stage::l:
             if (problem.l_lanes > 1) return {tile.batch, tile.head, tile.kv_tile, tile.q_block, 0};
@@ -144,26 +208,35 @@ std::vector<std::int64_t> chunk_index(const Problem& problem, Stage stage, const
         case Stage::acc:
             return {tile.batch, tile.head, tile.kv_tile, tile.q_block, 0};
         case Stage::lse:
+        case Stage::delta:
             return {tile.batch, tile.head, tile.q_block};
+        case Stage::dk:
+        case Stage::dv:
+            return {tile.batch, tile.head, tile.kv_tile, 0};
     }
     return {};
 }
 
 std::int64_t tile_count(const Problem& problem, Stage stage) {
-    const std::int64_t blocks = problem.batch * problem.heads * problem.q_blocks();
-    return stage_info(stage).per_kv_tile ? blocks * problem.kv_tiles() : blocks;
+    const StageInfo& info = stage_info(stage);
+    if (!has_stage(problem.direction, stage)) return 0;
+    return problem.batch * stage_heads(problem, stage) * (info.per_q_block ? problem.q_blocks() : 1) *
+           (info.per_kv_tile ? problem.kv_tiles() : 1);
 }
 
 TileId tile_at(const Problem& problem, Stage stage, std::int64_t index) {
+    const StageInfo& info = stage_info(stage);
     TileId tile;
-    if (stage_info(stage).per_kv_tile) {
+    if (info.per_kv_tile) {
         tile.kv_tile = index % problem.kv_tiles();
         index /= problem.kv_tiles();
     }
-    tile.q_block = index % problem.q_blocks();
-    index /= problem.q_blocks();
-    tile.head = index % problem.heads;
-    tile.batch = index / problem.heads;
+    if (info.per_q_block) {
+        tile.q_block = index % problem.q_blocks();
+        index /= problem.q_blocks();
+    }
+    tile.head = index % stage_heads(problem, stage);
+    tile.batch = index / stage_heads(problem, stage);
     return tile;
 }
 
@@ -246,8 +319,10 @@ void validate(const Units& units, const std::string& where) {
         throw Error(std::string(name) + " is " + text_of(bound) + ", neither 0 nor a finite positive number",
                     where, what_to_do);
     }
-    const std::pair<const char*, double> scales[] = {
-        {"scale of p", units.p_scale}, {"scale of l", units.l_scale}, {"scale of acc", units.acc_scale}};
+    const std::pair<const char*, double> scales[] = {{"scale of p", units.p_scale},
+                                                     {"scale of l", units.l_scale},
+                                                     {"scale of acc", units.acc_scale},
+                                                     {"scale of ds", units.ds_scale}};
     for (const auto& [name, scale] : scales) {
         if (scale > 0 && std::isfinite(scale)) continue;
         throw Error(std::string(name) + " is " + text_of(scale) + ", not a finite positive number", where,

@@ -36,8 +36,12 @@ enum class AttentionSink : std::uint8_t {
     last    ///< it joins l when o and lse are computed; m and l as dumped are without it
 };
 
+/// Which of the two kernels of a training step was recorded.
+enum class Direction : std::uint8_t { forward, backward };
+
 /// One attention call: shapes, mask and dtypes. Sizes are in elements.
 struct Problem {
+    Direction direction = Direction::forward;
     std::int64_t batch = 1;
     std::int64_t heads = 1;
     std::int64_t heads_kv = 1;
@@ -65,11 +69,20 @@ struct Problem {
     Dtype dtype_p = Dtype::f32;    ///< operand type of P in the PV product
     Dtype dtype_acc = Dtype::f32;  ///< in which acc is kept from tile to tile: f32 or f16
     Dtype dtype_o = Dtype::f16;
+    Dtype dtype_dout = Dtype::f16;
+    Dtype dtype_ds = Dtype::f32;  ///< operand type of ds in the products for dq and dk
+    Dtype dtype_dq = Dtype::f16;
+    Dtype dtype_dk = Dtype::f16;
+    Dtype dtype_dv = Dtype::f16;
+    bool dkv_per_head = false;  ///< dk and dv are of a query head; otherwise of a KV head, over its group
 
     std::int64_t q_blocks() const { return (seqlen_q + block_m - 1) / block_m; }
     std::int64_t kv_tiles() const { return (seqlen_kv + block_n - 1) / block_n; }
     /// The KV head that query head `head` reads.
     std::int64_t head_kv(std::int64_t head) const { return head / (heads / heads_kv); }
+    /// Heads of dk and dv, and how many query heads add up to one of them.
+    std::int64_t dkv_heads() const { return dkv_per_head ? heads : heads_kv; }
+    std::int64_t dkv_group() const { return heads / dkv_heads(); }
     /// The lane whose partial sum takes column `key_in_tile` of P.
     std::int64_t l_lane(std::int64_t key_in_tile) const { return key_in_tile / l_lane_columns % l_lanes; }
 
@@ -135,12 +148,21 @@ struct Units {
     LogBase lse_log_base = LogBase::e;
     EmptyRow lse_empty_row = EmptyRow::minus_infinity;
     bool lse_includes_sink = true;
+    Accumulation dp_accumulation = Accumulation::fma_f32;
+    bool ds_from_cast_p = false;  ///< ds multiplies P after its cast to dtype_p
+    bool ds_capped = true;        ///< the derivative of the soft cap is in ds
+    Dtype ds_cast = Dtype::f32;   ///< type the dumped ds was rounded to; f32: dumped before any cast
+    double ds_scale = 1;          ///< number that ds is multiplied with before its cast, for example sm_scale
+    Accumulation dq_accumulation = Accumulation::fma_f32;
+    Accumulation dk_accumulation = Accumulation::fma_f32;
+    Accumulation dv_accumulation = Accumulation::fma_f32;
     KvOrder kv_order = KvOrder::forward;
 
     bool operator==(const Units&) const = default;
 };
 
-/// A tile of any stage. Stages without a KV tile (q, o, lse) ignore kv_tile; it is 0 there.
+/// A tile of any stage. Stages without a KV tile (q, o, lse) or a query block (dk, dv) ignore it; it is 0
+/// there. `head` counts dkv_heads() for dk and dv.
 struct TileId {
     std::int64_t batch = 0;
     std::int64_t head = 0;
@@ -155,14 +177,33 @@ struct StageInfo {
     Stage stage;
     std::string_view name;
     std::string_view dataset;  ///< path in the file
-    bool per_kv_tile;          ///< one tile for each KV tile
+    bool forward;              ///< the forward pass has it
+    bool backward;
+    bool per_q_block;  ///< one tile for each query block
+    bool per_kv_tile;  ///< one tile for each KV tile
     Axis row_axis;
     Axis col_axis;
 };
 
 const std::array<StageInfo, stage_count>& all_stages();
+/// Those that the pass has, in order of computation.
+const std::vector<StageInfo>& stages_of(Direction direction);
 const StageInfo& stage_info(Stage stage);
 std::optional<Stage> stage_from_name(std::string_view name);
+/// Whether the pass has the stage.
+bool has_stage(Direction direction, Stage stage);
+/// Whether the kernel stores the stage in global memory.
+bool is_output(Stage stage);
+/// Heads that the stage has tiles of: dkv_heads() for dk and dv.
+std::int64_t stage_heads(const Problem& problem, Stage stage);
+/// The query heads [first, last) that a tile of `stage` at `head` is computed from.
+struct HeadRange {
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+};
+HeadRange query_heads(const Problem& problem, Stage stage, std::int64_t head);
+/// Type in which the kernel stores the stage: that of the output, or float32.
+Dtype stage_dtype(const Problem& problem, Stage stage);
 
 struct TileShape {
     std::int64_t rows = 0;
@@ -188,7 +229,8 @@ DatasetShape dataset_shape(const Problem& problem, Stage stage);
 /// Index of the tile's chunk along each dimension of its dataset.
 std::vector<std::int64_t> chunk_index(const Problem& problem, Stage stage, const TileId& tile);
 
-/// Every tile that the stage can have, in order (batch, head, q_block, kv_tile).
+/// Every tile that the stage can have, in order (batch, head, q_block, kv_tile); none where the direction
+/// does not have the stage.
 std::int64_t tile_count(const Problem& problem, Stage stage);
 TileId tile_at(const Problem& problem, Stage stage, std::int64_t index);
 

@@ -133,19 +133,25 @@ void append_clause(std::string& text, std::string_view key, std::string_view val
 
 }  // namespace
 
-bool Ranges::contains(std::int64_t value) const {
-    const auto holds = [value](const Range& range) { return range.first <= value && value <= range.last; };
-    return ranges.empty() || std::ranges::any_of(ranges, holds);
+bool Ranges::overlaps(std::int64_t first, std::int64_t last) const {
+    const auto meets = [=](const Range& range) { return range.first <= last && first <= range.last; };
+    return ranges.empty() || std::ranges::any_of(ranges, meets);
 }
 
 bool Selection::selects(Stage stage) const {
     return stages.empty() || std::ranges::find(stages, stage) != stages.end();
 }
 
-bool Selection::selects(Stage stage, const TileId& tile) const {
-    return selects(stage) && batch.contains(tile.batch) && head.contains(tile.head) &&
-           q_block.contains(tile.q_block) &&
-           (!stage_info(stage).per_kv_tile || kv_tile.contains(tile.kv_tile));
+bool Selection::selects_head(const Problem& problem, Stage stage, std::int64_t stage_head) const {
+    const HeadRange heads = query_heads(problem, stage, stage_head);
+    return head.overlaps(heads.first, heads.last - 1);
+}
+
+bool Selection::selects(const Problem& problem, Stage stage, const TileId& tile) const {
+    const StageInfo& info = stage_info(stage);
+    return has_stage(problem.direction, stage) && selects(stage) && batch.contains(tile.batch) &&
+           selects_head(problem, stage, tile.head) && (!info.per_q_block || q_block.contains(tile.q_block)) &&
+           (!info.per_kv_tile || kv_tile.contains(tile.kv_tile));
 }
 
 Selection parse_selection(std::string_view text, const std::string& where) {

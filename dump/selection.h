@@ -18,12 +18,15 @@ struct Ranges {
     };
     std::vector<Range> ranges;
 
-    bool contains(std::int64_t value) const;
+    bool contains(std::int64_t value) const { return overlaps(value, value); }
+    /// Whether any value from `first` to `last` is among them.
+    bool overlaps(std::int64_t first, std::int64_t last) const;
     bool operator==(const Ranges&) const = default;
 };
 
 /// Which tiles are captured. Written as clauses joined by ':', each a coordinate and its values:
-/// "batch=0:head=1,3:q_block=0-3:kv_tile=2-:stage=s,p". A coordinate that is not named is taken whole.
+/// "batch=0:head=1,3:q_block=0-3:kv_tile=2-:stage=s,p". A coordinate that is not named is taken whole. Heads
+/// are query heads, for every stage.
 struct Selection {
     Ranges batch;
     Ranges head;
@@ -31,8 +34,13 @@ struct Selection {
     Ranges kv_tile;
     std::vector<Stage> stages;  ///< empty means every stage
 
+    /// Whether the stage is asked for, in whichever direction has it.
     bool selects(Stage stage) const;
-    bool selects(Stage stage, const TileId& tile) const;
+    /// Whether head `stage_head` of the stage is: where a tile is computed from several query heads, any of
+    /// them.
+    bool selects_head(const Problem& problem, Stage stage, std::int64_t stage_head) const;
+    /// False for a stage that the problem's direction does not have.
+    bool selects(const Problem& problem, Stage stage, const TileId& tile) const;
     bool operator==(const Selection&) const = default;
 };
 

@@ -16,6 +16,7 @@ struct SinkStage {
     std::uint32_t cols = 0;
     Axis row_axis = Axis::unit;
     Axis col_axis = Axis::unit;
+    bool per_q_block = false;
     bool per_kv_tile = false;
 };
 
@@ -30,11 +31,13 @@ struct SinkCounters {
 /// batch * heads * q_blocks, and the elements of any tile, fit into an int.
 struct Sink {
     SinkStage stages[stage_count];
-    const std::int32_t* q_block_slots = nullptr;  ///< [batch][head][q_block], -1 where not selected
-    const std::int32_t* kv_tile_slots = nullptr;  ///< [kv_tile], -1 where not selected
-    SinkCounters* counters = nullptr;             ///< null: nothing is captured
+    const std::int32_t* q_block_slots = nullptr;   ///< [batch][head][q_block], -1 where not selected
+    const std::int32_t* kv_tile_slots = nullptr;   ///< [kv_tile], -1 where not selected
+    const std::int32_t* dkv_head_slots = nullptr;  ///< [batch][dkv_head], -1 where not selected
+    SinkCounters* counters = nullptr;              ///< null: nothing is captured
     std::int32_t batch = 0;
     std::int32_t heads = 0;
+    std::int32_t dkv_heads = 0;
     std::int32_t q_blocks = 0;
     std::int32_t kv_tiles = 0;
     std::int32_t kv_slots = 0;  ///< selected KV tiles

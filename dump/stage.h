@@ -4,10 +4,30 @@
 
 namespace tilescope {
 
-/// The stages of attention for KV tile t of a query block, in order of computation.
-enum class Stage : std::uint8_t { q, k, v, s, m, p, l, acc, o, lse };
+/// The stages of attention, in order of computation. The backward pass has q, k, v, s and p as well.
+enum class Stage : std::uint8_t {
+    // The forward pass, for KV tile t of a query block.
+    q,
+    k,
+    v,
+    s,
+    m,
+    p,
+    l,
+    acc,
+    o,
+    lse,
+    // The backward pass.
+    dout,   ///< gradient of o, as the kernel holds it after loading
+    delta,  ///< row sum of dout * o
+    dp,     ///< gradient of p: dout v^T
+    ds,     ///< gradient of s: p (dp - delta)
+    dq,
+    dk,
+    dv
+};
 
-inline constexpr int stage_count = 10;
+inline constexpr int stage_count = 17;
 
 /// Bits of the quiet NaN that marks an element which no thread wrote; also the fill value of every tile
 /// dataset.

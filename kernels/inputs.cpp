@@ -47,10 +47,9 @@ double negative_element(const Problem&, Input input, std::int64_t, std::int64_t,
             return 1.0 + 0.125 * noise;
         case Input::k:
             return -2.5 + 0.25 * noise;
-        case Input::v:
+        default:
             return noise;
     }
-    return noise;
 }
 
 double large_element(const Problem&, Input input, std::int64_t, std::int64_t, std::int64_t, double noise) {

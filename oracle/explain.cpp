@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dump/error.h"
+#include "oracle/explain_gradients.h"
 #include "oracle/report.h"
 #include "oracle/semantics.h"
 #include "oracle/tiles.h"
@@ -31,7 +32,7 @@ struct LoadedTile {
     DumpedTile dumped;
 };
 
-/// The estimate of the element's stage, in natural units, and the terms of its error.
+/// The estimate of the element's tile, in natural units, and the terms of the element's error.
 struct Explained {
     Estimate estimate;
     BudgetTerms terms;
@@ -191,6 +192,15 @@ class ElementReplay {
     std::vector<RunningState> finished_;  ///< states of the splits before
 };
 
+ExplainedElement explain_element(const Recording& recording, const HeadCall& call,
+                                 const ElementPlace& place) {
+    if (call.problem.direction == Direction::backward) return explain_gradient(recording, call, place);
+    ElementReplay replay(recording, call, place);
+    Explained explained = replay.explain();
+    return {explained.estimate.value(replay.row(), replay.col()),
+            explained.estimate.error(replay.row(), replay.col()), std::move(explained.terms)};
+}
+
 /// From natural units to those of the dump.
 void convert(const HeadCall& call, const ElementPlace& place, Explanation& explanation) {
     const TileShape extent = tile_extent(call.problem, place.stage, place.tile);
@@ -214,10 +224,12 @@ void convert(const HeadCall& call, const ElementPlace& place, Explanation& expla
 
 Explanation explain_tolerance(const Recording& recording, const ElementPlace& place, double confidence) {
     if (!recording.has_inputs())
-        throw Error("/inputs is missing", recording.name(), "record q, k and v as well");
+        throw Error("/inputs is missing or not whole", recording.name(),
+                    "record q, k and v as well, and dout and lse of a backward pass");
     require_known_semantics(recording);
-    const HeadCall call = make_head_call(recording, rounding_model_of(recording, confidence),
-                                         place.tile.batch, place.tile.head);
+    const HeadRange heads = query_heads(recording.problem(), place.stage, place.tile.head);
+    const HeadCall call =
+        make_head_call(recording, rounding_model_of(recording, confidence), place.tile.batch, heads.first);
     Explanation explanation;
     explanation.stage = place.stage;
     explanation.problem = call.problem;
@@ -233,13 +245,13 @@ Explanation explain_tolerance(const Recording& recording, const ElementPlace& pl
                         tensor_place_of(place.stage, element) + " was not captured",
                     recording.name(), "name an element of a tile that was, or record this one");
     }
-    ElementReplay replay(recording, call, place);
-    Explained explained = replay.explain();
-    const float value = (*got)(replay.row(), replay.col());
+    ExplainedElement explained = explain_element(recording, call, place);
+    const TileContext context = tile_context(call.problem, place.stage, place.tile);
+    const float value = (*got)(place.row - context.first_row, place.col - context.first_col);
     explanation.written = !is_unwritten(value);
     element.got = double(value);
-    element.expected = explained.estimate.value(replay.row(), replay.col());
-    element.tolerance = explained.estimate.error(replay.row(), replay.col());
+    element.expected = explained.expected;
+    element.tolerance = explained.error;
     explanation.terms = std::move(explained.terms);
     // Parts of an infinity say nothing, unless it is one of them.
     const double total = explanation.terms.total();

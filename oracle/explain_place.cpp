@@ -55,18 +55,25 @@ std::int64_t columns_of(const Problem& problem, Stage stage) {
     switch (stage) {
         case Stage::q:
         case Stage::k:
+        case Stage::dq:
+        case Stage::dk:
             return problem.head_dim;
         case Stage::v:
         case Stage::acc:
         case Stage::o:
+        case Stage::dout:
+        case Stage::dv:
             return problem.head_dim_v;
         case Stage::s:
         case Stage::p:
+        case Stage::dp:
+        case Stage::ds:
             return problem.seqlen_kv;
         case Stage::l:
             return problem.l_lanes;
         case Stage::m:
         case Stage::lse:
+        case Stage::delta:
             return 1;
     }
     return 0;
@@ -91,6 +98,9 @@ ElementPlace element_place(const Recording& recording, const std::string& text) 
             names += (names.empty() ? "" : ", ") + std::string(info.name);
         refuse(text, fmt::format("there is no stage \"{}\"", fields.front()), "name one of " + names);
     }
+    if (!has_stage(recording.problem().direction, *stage))
+        refuse(text, fmt::format("this recording's pass has no stage {}", stage_info(*stage).name),
+               "name one that it has");
     const char* sixth = sixth_field(*stage);
     const std::string form = fmt::format("give {},BATCH,HEAD,ROW,COL{}", fields.front(),
                                          sixth != nullptr ? fmt::format("[,{}]", sixth) : "");
@@ -111,9 +121,9 @@ ElementPlace element_place(const Recording& recording, const std::string& text) 
                fmt::format("give one from 0 to {}", size - 1));
     };
     const bool of_keys = stage_info(*stage).row_axis == Axis::key;
-    const bool by_key = *stage == Stage::s || *stage == Stage::p;
+    const bool by_key = stage_info(*stage).col_axis == Axis::key;
     require("batch", numbers[0], recording.problem().batch);
-    require("head", numbers[1], recording.problem().heads);
+    require("head", numbers[1], stage_heads(recording.problem(), *stage));
     const Problem problem = problem_of(recording.problem(), recording.side_inputs(), numbers[0]);
     require(of_keys ? "key" : "row", numbers[2], of_keys ? problem.seqlen_kv : problem.seqlen_q);
     require(by_key ? "key" : "column", numbers[3], columns_of(problem, *stage));

@@ -180,10 +180,11 @@ BudgetTerms probability_terms(const TileParts& parts, Eigen::Index row, Eigen::I
     const double difference = std::abs(s.value(0, col) - m.value(0, 0));
     const double magnitude = std::abs(s.value(0, col)) + std::abs(m.value(0, 0));
     const ExpArgumentBound argument = exp_argument_bound(call);
+    const bool backward = call.problem.direction == Direction::backward;
     add_score_error(parts, row, col, part_of(without_m, without_s), terms);
     terms.add("m, not dumped", fmt::format("{:.3g} * {:.3g}", p, m.error(0, 0)),
               part_of(without_function, without_m), "from m");
-    terms.add("argument s - m",
+    terms.add(backward ? "argument s - lse" : "argument s - m",
               fmt::format("{:.3g} * ({:.3g} * {:.3g} + {:.3g} * {:.3g})", p, argument.difference, difference,
                           argument.terms, magnitude),
               part_of(without_s, own + flush_to_zero), "Higham, lemma 3.1");

@@ -26,8 +26,10 @@ RoundingModel rounding_model_of(const Recording& recording, double confidence) {
     std::array<double, stage_count> elements{};
     for (const StageInfo& info : all_stages()) {
         if (!recording.has_stage(info.stage)) continue;
+        // The bound of dq, dk and dv holds where two sums of roundings are as small as they probably are.
+        const double sums = info.backward && is_output(info.stage) ? 2 : 1;
         elements[static_cast<std::size_t>(info.stage)] =
-            double(tile_count(recording.problem(), info.stage)) *
+            sums * double(tile_count(recording.problem(), info.stage)) *
             double(tile_shape(recording.problem(), info.stage).elements());
     }
     return rounding_model(confidence, elements, tensor_core(recording.provenance().compute_capability));
@@ -73,11 +75,26 @@ double product_unit(const HeadCall& call, Stage stage) {
         return descale.size() == 0 ? 1 : descale.maxCoeff();
     };
     const Units& u = call.units;
-    if (stage == Stage::acc) {
-        const bool without_descale = !u.v_dequantised || !u.acc_dequantised;
-        return (without_descale ? largest(call.v_descale) : 1) / u.acc_scale;
+    const double of_q = u.q_dequantised ? 1 : largest(call.q_descale);
+    const double of_k = u.k_dequantised ? 1 : largest(call.k_descale);
+    switch (stage) {
+        case Stage::acc: {
+            const bool without_descale = !u.v_dequantised || !u.acc_dequantised;
+            return (without_descale ? largest(call.v_descale) : 1) / u.acc_scale;
+        }
+        case Stage::delta:
+            return 1;
+        case Stage::dp:
+            return u.v_dequantised ? 1 : largest(call.v_descale);
+        case Stage::dq:
+            return of_k / u.ds_scale;
+        case Stage::dk:
+            return of_q / u.ds_scale;
+        case Stage::dv:
+            return 1 / u.p_scale;
+        default:
+            return of_q * of_k;
     }
-    return (u.q_dequantised ? 1 : largest(call.q_descale)) * (u.k_dequantised ? 1 : largest(call.k_descale));
 }
 
 DumpFactor dump_factor(const HeadCall& call, Stage stage, std::int64_t first_row, std::int64_t first_key,
@@ -123,6 +140,15 @@ DumpFactor dump_factor(const HeadCall& call, Stage stage, std::int64_t first_row
         case Stage::k:
         case Stage::v:
         case Stage::o:
+        case Stage::dout:
+        case Stage::delta:
+        case Stage::dp:
+        case Stage::dq:
+        case Stage::dk:
+        case Stage::dv:
+            break;
+        case Stage::ds:
+            factor.scalar = u.ds_scale;
             break;
     }
     return factor;
@@ -153,6 +179,13 @@ void require_known_semantics(const Recording& recording) {
         refuse("the sink is in l, and l holds partial sums of lanes", "declare the sink as last");
     if (p.sink == AttentionSink::first && !u.lse_includes_sink)
         refuse("lse is declared without the sink, which is in l from the start", "declare the sink as last");
+    if (p.direction == Direction::forward) return;
+    if (p.sink != AttentionSink::none && !u.lse_includes_sink)
+        refuse("lse is declared without the sink, which P is normalised with", "give the lse with the sink");
+    if (!u.ds_capped && u.ds_cast != Dtype::f32)
+        refuse("ds is declared cast, but without the derivative of the cap", "declare what ds contains");
+    if (!recording.has_input(Input::o) && !recording.has_stage(Stage::delta))
+        refuse("/inputs/o is missing, and delta was not recorded", "record one of them");
 }
 
 }  // namespace tilescope

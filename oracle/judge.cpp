@@ -8,6 +8,8 @@
 #include <limits>
 
 #include "dump/error.h"
+#include "oracle/given_outputs.h"
+#include "oracle/gradient_judge.h"
 #include "oracle/head_call.h"
 #include "oracle/options.h"
 #include "oracle/q_block.h"
@@ -23,7 +25,9 @@ namespace {
 }
 
 void require_judgeable(const Recording& recording) {
-    if (!recording.has_inputs()) cannot_judge(recording, "/inputs is missing", "record q, k and v as well");
+    if (!recording.has_inputs())
+        cannot_judge(recording, "/inputs is missing or not whole",
+                     "record q, k and v as well, and dout and lse of a backward pass");
     require_known_semantics(recording);
     for (const StageInfo& info : all_stages()) {
         const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
@@ -36,8 +40,9 @@ void require_judgeable(const Recording& recording) {
 }
 
 /// What depends on the KV tiles before it only compares between runs that take them in the same order.
-bool comparable(Stage stage, const Units& a, const Units& b) {
-    return a.kv_order == b.kv_order || stage < Stage::m || stage > Stage::acc;
+bool comparable(const Problem& problem, Stage stage, const Units& a, const Units& b) {
+    return a.kv_order == b.kv_order || problem.direction == Direction::backward || stage < Stage::m ||
+           stage > Stage::acc;
 }
 
 Plan make_plan(const Recording& recording, const Recording* other, const JudgeOptions& options,
@@ -50,10 +55,10 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
               .rounding = {}};
     int stages = 0;
     for (const StageInfo& info : all_stages()) {
-        const bool captured =
-            recording.has_stage(info.stage) &&
-            (other == nullptr ||
-             (other->has_stage(info.stage) && comparable(info.stage, recording.units(), other->units())));
+        const bool captured = recording.has_stage(info.stage) &&
+                              (other == nullptr || (other->has_stage(info.stage) &&
+                                                    comparable(recording.problem(), info.stage,
+                                                               recording.units(), other->units())));
         plan.captured[static_cast<std::size_t>(info.stage)] = captured;
         if (!captured) continue;
         plan.last = std::min(info.stage, Stage::acc);
@@ -76,62 +81,140 @@ std::int64_t divergences_in(const Partial& partial) {
     return count;
 }
 
-void judge_q_block(const Plan& plan, const TileId& id, Partial& partial) {
+/// What is judged at once: a query block, or a KV tile with its gradients.
+struct Work {
+    void (*judge)(const Plan& plan, const TileId& tile, Pass pass, Partial& partial);
+    TileId tile;
+    std::int64_t head_kv;  ///< whose K and V it needs
+};
+
+void judge_forward(const Plan& plan, const TileId& tile, Pass pass, Partial& partial) {
+    QBlockJudge(plan, tile, pass, partial).run();
+}
+
+/// Everything that is judged, by a number.
+class WorkList {
+ public:
+    explicit WorkList(const Plan& plan) : plan_(plan), problem_(plan.problem()) {
+        const bool backward = problem_.direction == Direction::backward;
+        of_rows_ = backward ? judge_gradient_rows : judge_forward;
+        const bool rows = std::ranges::any_of(
+            all_stages(), [&](const StageInfo& info) { return info.per_q_block && plan.has(info.stage); });
+        rows_ = rows ? tile_count(problem_, Stage::q) : 0;
+        keys_ = plan.has(Stage::dk) || plan.has(Stage::dv) ? tile_count(problem_, Stage::dk) : 0;
+    }
+
+    std::int64_t size() const { return rows_ + keys_; }
+    /// Query blocks come first. KV tiles are computed from what they hold.
+    std::int64_t rows() const { return rows_; }
+
+    /// nullopt where the batch entry is too short to have it, or where it is of no query head `only`.
+    std::optional<Work> at(std::int64_t i,
+                           const std::optional<std::pair<std::int64_t, std::int64_t>>& only) const {
+        const bool is_row = i < rows_;
+        const Stage stage = is_row ? Stage::q : Stage::dk;
+        const TileId tile = tile_at(problem_, stage, is_row ? i : i - rows_);
+        const HeadRange heads = query_heads(problem_, stage, tile.head);
+        const Work work{is_row ? of_rows_ : judge_gradient_keys, tile, problem_.head_kv(heads.first)};
+        if (only &&
+            (only->first != work.tile.batch || only->second < heads.first || only->second >= heads.last))
+            return std::nullopt;
+        const Problem entry = problem_of(problem_, plan_.recording.side_inputs(), work.tile.batch);
+        if (tile_extent(entry, stage, work.tile).rows <= 0) return std::nullopt;
+        return work;
+    }
+
+ private:
+    const Plan& plan_;
+    const Problem& problem_;
+    decltype(Work::judge) of_rows_ = nullptr;
+    std::int64_t rows_ = 0;
+    std::int64_t keys_ = 0;
+};
+
+/// `inherits`: something that it is computed from diverged.
+void judge_work(const Plan& plan, const Work& work, bool inherits, Partial& partial) {
     const std::int64_t before = divergences_in(partial);
-    QBlockJudge(plan, id.batch, id.head, id.q_block, QBlockJudge::Pass::divergences, partial).run();
-    if (!plan.end_to_end || divergences_in(partial) == before) return;
+    work.judge(plan, work.tile, Pass::divergences, partial);
+    if (!plan.end_to_end || (divergences_in(partial) == before && !inherits)) return;
     Partial again;
     again.drift.resize(partial.drift.size());
-    QBlockJudge(plan, id.batch, id.head, id.q_block, QBlockJudge::Pass::inherited, again).run();
+    work.judge(plan, work.tile, Pass::inherited, again);
     for (std::size_t i = 0; i < partial.stages.size(); ++i)
         partial.stages[i].inherited += again.stages[i].inherited;
 }
 
-/// Query blocks in parallel. Tallies of threads merge into the same whole in any order.
-Partial judge_q_blocks(const Plan& plan, const JudgeOptions& options) {
-    const Problem& problem = plan.problem();
-    const std::int64_t total = problem.batch * problem.heads * problem.q_blocks();
-    Partial whole;
-    whole.drift.resize(std::size_t(problem.kv_tiles()));
-    std::atomic<std::int64_t> done = 0;
+/// Counts what is done.
+class Steps {
+ public:
+    Steps(const JudgeOptions& options, std::int64_t total) : progress_(options.progress), total_(total) {}
+    void step() {
+        if (progress_) progress_(++done_, total_);
+    }
+
+ private:
+    const decltype(JudgeOptions::progress)& progress_;
+    std::int64_t total_;
+    std::atomic<std::int64_t> done_ = 0;
+};
+
+/// What the threads of judge_all() share.
+struct Shared {
     std::atomic<bool> failed = false;
     std::exception_ptr failure;
+    std::atomic<std::int64_t> divergences = 0;  ///< of the query blocks
+};
+
+/// The calling thread's share of the work from `first` up to `last`.
+void judge_share(const Plan& plan, const WorkList& list, std::int64_t first, std::int64_t last,
+                 const JudgeOptions& options, Steps& steps, Shared& shared, Partial& mine) {
+    const bool inherits = shared.divergences > 0;
+    std::shared_ptr<const HeadInputs> inputs_in_use;
+#pragma omp for schedule(dynamic)
+    for (std::int64_t i = first; i < last; ++i) {
+        if (shared.failed) continue;
+        steps.step();
+        try {
+            const std::optional<Work> work = list.at(i, options.only_head);
+            if (!work) continue;
+            inputs_in_use = plan.inputs.get(work->tile.batch, work->head_kv);
+            judge_work(plan, *work, inherits, mine);
+            for (StageTally& tally : mine.stages) compact_bad_rows(tally);
+        } catch (...) {
+#pragma omp critical
+            if (!shared.failed.exchange(true)) shared.failure = std::current_exception();
+        }
+    }
+}
+
+void merge_partial(const Plan& plan, const Partial& mine, Partial& whole) {
+    for (std::size_t i = 0; i < whole.stages.size(); ++i)
+        merge(mine.stages[i], plan.compare, whole.stages[i]);
+    for (std::size_t i = 0; i < whole.drift.size(); ++i) {
+        whole.drift[i].m = std::max(whole.drift[i].m, mine.drift[i].m);
+        whole.drift[i].l = std::max(whole.drift[i].l, mine.drift[i].l);
+        whole.drift[i].acc = std::max(whole.drift[i].acc, mine.drift[i].acc);
+    }
+}
+
+/// In parallel. Tallies of threads merge into the same whole in any order.
+Partial judge_all(const Plan& plan, const WorkList& list, const JudgeOptions& options, Steps& steps) {
+    Partial whole;
+    whole.drift.resize(std::size_t(plan.problem().kv_tiles()));
+    Shared shared;
 
 #pragma omp parallel num_threads(options.threads > 0 ? options.threads : omp_get_max_threads())
     {
         Partial mine;
         mine.drift.resize(whole.drift.size());
-        std::shared_ptr<const HeadInputs> inputs_in_use;
-#pragma omp for schedule(dynamic)
-        for (std::int64_t i = 0; i < total; ++i) {
-            if (failed) continue;
-            try {
-                const TileId id = tile_at(problem, Stage::o, i);
-                if (options.only_head && *options.only_head != std::pair{id.batch, id.head}) continue;
-                const Problem entry = problem_of(problem, plan.recording.side_inputs(), id.batch);
-                if (id.q_block >= entry.q_blocks()) continue;
-                inputs_in_use = plan.inputs.get(id.batch, problem.head_kv(id.head));
-                judge_q_block(plan, id, mine);
-                for (StageTally& tally : mine.stages) compact_bad_rows(tally);
-                if (options.progress) options.progress(++done, total);
-            } catch (...) {
+        judge_share(plan, list, 0, list.rows(), options, steps, shared, mine);
+        shared.divergences += divergences_in(mine);
+#pragma omp barrier
+        judge_share(plan, list, list.rows(), list.size(), options, steps, shared, mine);
 #pragma omp critical
-                if (!failed.exchange(true)) failure = std::current_exception();
-            }
-        }
-#pragma omp critical
-        {
-            for (std::size_t i = 0; i < whole.stages.size(); ++i) {
-                merge(mine.stages[i], plan.compare, whole.stages[i]);
-            }
-            for (std::size_t i = 0; i < whole.drift.size(); ++i) {
-                whole.drift[i].m = std::max(whole.drift[i].m, mine.drift[i].m);
-                whole.drift[i].l = std::max(whole.drift[i].l, mine.drift[i].l);
-                whole.drift[i].acc = std::max(whole.drift[i].acc, mine.drift[i].acc);
-            }
-        }
+        merge_partial(plan, mine, whole);
     }
-    if (failure) std::rethrow_exception(failure);
+    if (shared.failure) std::rethrow_exception(shared.failure);
     for (StageTally& tally : whole.stages) compact_bad_rows(tally);
     return whole;
 }
@@ -178,7 +261,7 @@ void add_warnings(const Recording& recording, Report& report) {
     std::string constants;
     for (const StageInfo& info : all_stages()) {
         const StageTally& tally = report.stage(info.stage).tally;
-        if (info.stage < Stage::s || tally.diverges() || !tally.constant_passes()) continue;
+        if (is_operand(info.stage) || tally.diverges() || !tally.constant_passes()) continue;
         constants += (constants.empty() ? "" : ", ") + std::string(info.name);
     }
     if (!constants.empty()) {
@@ -190,11 +273,8 @@ void add_warnings(const Recording& recording, Report& report) {
     }
 }
 
-Report run(const Recording& recording, const Recording* other, const JudgeOptions& options) {
-    require_judgeable(recording);
-    HeadInputCache inputs(recording);
-    const Plan plan = make_plan(recording, other, options, inputs);
-
+/// What is known before anything is judged.
+Report begin_report(const Recording& recording, const Recording* other, const JudgeOptions& options) {
     Report report;
     report.recording = recording.name();
     report.other = other != nullptr ? other->name() : "";
@@ -206,14 +286,33 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     report.confidence = options.confidence;
     report.atol = options.compare.atol;
     report.rtol = options.compare.rtol;
-    Partial found = judge_q_blocks(plan, options);
+    return report;
+}
+
+Report run(const Recording& recording, const Recording* other, const JudgeOptions& options) {
+    require_judgeable(recording);
+    HeadInputCache inputs(recording);
+    const Plan plan = make_plan(recording, other, options, inputs);
+
+    Report report = begin_report(recording, other, options);
+    const WorkList list(plan);
+    // References are of the forward pass, and so is what a backward pass was given.
+    const bool alone = other == nullptr && !options.only_head;
+    const bool forward = recording.problem().direction == Direction::forward;
+    Steps steps(options, list.size() + (!alone    ? 0
+                                        : forward ? reference_steps(recording)
+                                                  : given_output_steps(recording)));
+    const auto step = [&] { steps.step(); };
+    Partial found = judge_all(plan, list, options, steps);
     for (std::size_t i = 0; i < report.stages.size(); ++i) {
         report.stages[i] = {plan.captured[i], std::move(found.stages[i])};
     }
     if (plan.drift) report.drift = std::move(found.drift);
-    if (other == nullptr && !options.only_head)
-        report.references = judge_references(recording, options.confidence, options.threads);
+    if (alone && forward)
+        report.references = judge_references(recording, options.confidence, options.threads, step);
     if (other == nullptr) count_conflicts(recording, report);
+    if (alone)
+        report.warnings = warnings_of_given_outputs(recording, options.confidence, options.threads, step);
     add_warnings(recording, report);
     if (other != nullptr && recording.units().kv_order != other->units().kv_order) {
         report.warnings.push_back(
@@ -248,8 +347,14 @@ void require_same_inputs(const Recording& a, const Recording& b) {
             cannot_judge(b, std::string("/inputs/") + name + " differs from " + a.name(),
                          "record both from the same inputs");
         };
-        for (std::int64_t head = 0; head < problem.heads; ++head)
+        for (std::int64_t head = 0; head < problem.heads; ++head) {
             require_same(Input::q, "q", head, problem.seqlen_q);
+            if (problem.direction == Direction::forward) continue;
+            require_same(Input::dout, "dout", head, problem.seqlen_q);
+            require_same(Input::lse, "lse", head, problem.seqlen_q);
+            if (a.has_input(Input::o) && b.has_input(Input::o))
+                require_same(Input::o, "o", head, problem.seqlen_q);
+        }
         for (std::int64_t head = 0; head < problem.heads_kv; ++head) {
             require_same(Input::k, "k", head, problem.seqlen_kv);
             require_same(Input::v, "v", head, problem.seqlen_kv);
@@ -267,6 +372,7 @@ Report judge_pair(const Recording& recording, const Recording& other, const Judg
     Problem comparable = other.problem();
     comparable.dtype_p = recording.problem().dtype_p;
     comparable.dtype_acc = recording.problem().dtype_acc;
+    comparable.dtype_ds = recording.problem().dtype_ds;
     if (comparable != recording.problem()) {
         cannot_judge(other, "/problem differs from " + recording.name(),
                      "compare recordings of the same shapes, tiles, mask and sm_scale");

@@ -17,7 +17,7 @@ struct JudgeOptions {
     double confidence =
         default_confidence;  ///< that no budget fails a healthy kernel anywhere in the recording
     int threads = 0;         ///< 0: as many as there are cores
-    /// Called from any thread with how many query blocks of how many are done.
+    /// Called from any thread with how many query blocks and KV tiles of how many are done.
     std::function<void(std::int64_t done, std::int64_t total)> progress;
     /// Called from any thread with each captured tile and what it should hold, in the dump's units.
     TileObserver observe;

@@ -109,7 +109,8 @@ Estimate accumulate(const HeadCall& call, const Estimate& acc_before, const Esti
     if (v.allFinite() && start.allFinite() && p.value.allFinite()) {
         acc = sum_of_products(call, Stage::acc, units.acc_accumulation, p.value, v, false, start);
         if (!call.bounds) return acc;
-        const bool inexact = p.error.size() > 0 && p.error.maxCoeff() > 0;
+        // Not its maximum: a NaN may hide it.
+        const bool inexact = !(p.error.array() == 0).all();
         if (inexact || v_error > 0) {
             const Matrix weight = p.error + v_error * (p.value.cwiseAbs() + p.error);
             add_product(weight, v.cwiseAbs(), false, acc.error);

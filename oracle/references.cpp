@@ -296,7 +296,12 @@ Closer closer_to_oracle(const ReferenceOutput& output) {
     return reference > kernel * tie ? Closer::kernel : Closer::neither;
 }
 
-std::vector<ReferenceReport> judge_references(const Recording& recording, double confidence, int threads) {
+std::int64_t reference_steps(const Recording& recording) {
+    return recording.references().empty() ? 0 : tile_count(recording.problem(), Stage::o);
+}
+
+std::vector<ReferenceReport> judge_references(const Recording& recording, double confidence, int threads,
+                                              const std::function<void()>& step) {
     std::vector<ReferenceReport> whole = nothing_found(recording);
     if (whole.empty()) return whole;
     const Problem& problem = recording.problem();
@@ -314,6 +319,7 @@ std::vector<ReferenceReport> judge_references(const Recording& recording, double
         for (std::int64_t i = 0; i < total; ++i) {
             if (failed) continue;
             try {
+                if (step) step();
                 const TileId tile = tile_at(problem, Stage::o, i);
                 if (tile.q_block >= problem_of(problem, recording.side_inputs(), tile.batch).q_blocks())
                     continue;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -56,8 +57,11 @@ struct ReferenceReport {
 
 /// Judges every reference of the recording end to end, as a computation of the problem that rounds P to the
 /// type of v where that has 16 bits or fewer, sums in tensor cores, and stores o in its own type.
-/// `confidence` and `threads` as in JudgeOptions.
-std::vector<ReferenceReport> judge_references(const Recording& recording, double confidence, int threads);
+/// `confidence` and `threads` as in JudgeOptions. Calls `step`, where given, from any thread after each of
+/// the reference_steps().
+std::vector<ReferenceReport> judge_references(const Recording& recording, double confidence, int threads,
+                                              const std::function<void()>& step);
+std::int64_t reference_steps(const Recording& recording);
 
 /// The reference whose o has the smallest rms difference to the kernel's, and after it those within 1 % of
 /// it; empty where there is no such o.

@@ -16,11 +16,9 @@ std::int64_t Report::compared() const {
 std::string tensor_place_of(Stage stage, const Element& element) {
     const StageInfo& info = stage_info(stage);
     std::string place = fmt::format("batch {}, head {}", element.tile.batch, element.tile.head);
-    if (info.row_axis == Axis::key) {
-        place += fmt::format(", q block {}, key {}", element.tile.q_block, element.row);
-    } else {
-        place += fmt::format(", row {}", element.row);
-    }
+    const bool keys = info.row_axis == Axis::key;
+    if (keys && info.per_q_block) place += fmt::format(", q block {}", element.tile.q_block);
+    place += fmt::format(", {} {}", keys ? "key" : "row", element.row);
     if (info.col_axis == Axis::key) place += fmt::format(", key {}", element.col);
     if (info.col_axis == Axis::feature) place += fmt::format(", column {}", element.col);
     if (info.per_kv_tile) place += fmt::format(", KV tile {}", element.tile.kv_tile);

@@ -136,7 +136,8 @@ void add_references(const Report& report, ordered_json& json) {
 }
 
 ordered_json to_json(const Problem& p) {
-    return {{"batch", p.batch},
+    return {{"direction", p.direction == Direction::backward ? "backward" : "forward"},
+            {"batch", p.batch},
             {"heads", p.heads},
             {"heads_kv", p.heads_kv},
             {"seqlen_q", p.seqlen_q},
@@ -170,7 +171,7 @@ std::string to_json(const Report& report) {
     json["first_divergence"] =
         report.guilty ? to_json(*report.guilty, *report.first_divergence) : ordered_json();
     json["stages"] = ordered_json::array();
-    for (const StageInfo& info : all_stages())
+    for (const StageInfo& info : stages_of(report.problem.direction))
         json["stages"].push_back(to_json(info, report.stage(info.stage)));
     if (report.guilty) json["bad_rows"] = bad_rows_json(report.stage(*report.guilty).tally);
     json["drift"] = to_json(report.drift);

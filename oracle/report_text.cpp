@@ -42,19 +42,21 @@ std::string heading(const Report& report) {
     if (!report.provenance.kernel.empty()) run.push_back(one_line(report.provenance.kernel));
     if (!report.provenance.device.empty()) run.push_back("on " + one_line(report.provenance.device));
 
+    const bool backward = p.direction == Direction::backward;
     std::string mask(name_of(p.mask));
     if (p.mask == Mask::causal) {
         mask += p.causal_alignment == CausalAlignment::top_left ? " (top left)" : " (bottom right)";
     }
-    std::vector<std::string> problem = {
-        fmt::format("batch {}", p.batch),
-        fmt::format("heads {} (kv {})", p.heads, p.heads_kv),
-        fmt::format("seqlen_q {}", p.seqlen_q),
-        fmt::format("seqlen_kv {}", p.seqlen_kv),
-        fmt::format("head_dim {}", p.head_dim),
-        fmt::format("tile {}x{}", p.block_m, p.block_n),
-        fmt::format("{} -> {}", dtype_info(p.dtype_q).name, dtype_info(p.dtype_o).name),
-        mask};
+    std::vector<std::string> problem = {fmt::format("batch {}", p.batch),
+                                        fmt::format("heads {} (kv {})", p.heads, p.heads_kv),
+                                        fmt::format("seqlen_q {}", p.seqlen_q),
+                                        fmt::format("seqlen_kv {}", p.seqlen_kv),
+                                        fmt::format("head_dim {}", p.head_dim),
+                                        fmt::format("tile {}x{}", p.block_m, p.block_n),
+                                        fmt::format("{} -> {}", dtype_info(p.dtype_q).name,
+                                                    dtype_info(backward ? p.dtype_dq : p.dtype_o).name),
+                                        mask};
+    if (backward) problem.insert(problem.begin(), "backward");
     problem.insert(problem.end(), report.options.begin(), report.options.end());
     return wrapped(run, "  ") + wrapped(problem, "  ");
 }
@@ -71,7 +73,7 @@ std::string stage_table(const Report& report) {
                                    "stage", "compared", "outside", "nan", "inf", "unwritten", "conflicts",
                                    "inherited", "max |diff|", "max ulp", "state");
     std::string not_captured;
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(report.problem.direction)) {
         if (!report.stage(info.stage).captured) {
             not_captured += fmt::format(" {}", info.name);
             continue;
@@ -139,10 +141,11 @@ std::string worst_elements(const Report& report) {
     const std::int64_t block = keys ? report.problem.block_n : report.problem.block_m;
     constexpr auto row_format = "{:<12} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>11} {:>15} {:>15} {:>9}\n";
     std::string text = fmt::format(row_format, fmt::format("worst of {}", info.name), "batch", "head",
-                                   "q block", keys ? "key" : "row", col_name,
+                                   info.per_q_block ? "q block" : "", keys ? "key" : "row", col_name,
                                    info.per_kv_tile ? "KV tile" : "", "row in tile", "got", "expected", "+-");
     for (const Element& e : tally.worst) {
-        text += fmt::format(row_format, "", e.tile.batch, e.tile.head, e.tile.q_block, e.row,
+        text += fmt::format(row_format, "", e.tile.batch, e.tile.head,
+                            info.per_q_block ? fmt::format("{}", e.tile.q_block) : "", e.row,
                             col_name[0] == 0 ? "" : fmt::format("{}", e.col),
                             info.per_kv_tile ? fmt::format("{}", e.tile.kv_tile) : "", e.row % block,
                             got_cell(e), digits_of(e.expected), fmt::format("{:.3g}", e.tolerance));

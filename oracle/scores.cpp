@@ -148,4 +148,29 @@ Estimate finish_scores(const HeadCall& call, std::int64_t first_row, std::int64_
     return dumped;
 }
 
+Estimate cap_derivative(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
+                        const Estimate& dumped) {
+    const Units& u = call.units;
+    const double cap = call.problem.logits_soft_cap;
+    const double function = tanh_function_bound(u.s_tanh) + gamma(3, u_f32);
+    Estimate s = dumped;
+    if (u.s_capped && u.s_biased && call.biased()) {
+        const TileBias bias = tile_bias(call, first_row, first_key, s.value.rows(), s.value.cols());
+        s.error += gamma(5, u_f32) * bias.magnitude + gamma(2, u_f32) * s.value.cwiseAbs();
+        s.value -= bias.value;
+    }
+    Estimate derivative = zeros(s.value.rows(), s.value.cols());
+    for (Eigen::Index i = 0; i < s.value.size(); ++i) {
+        // A hidden cell has no gradient, whatever this is.
+        if (!std::isfinite(s.value.data()[i])) continue;
+        const double x = s.value.data()[i] / cap;
+        const double tangent = u.s_capped ? x : std::tanh(x);
+        const double error = s.error.data()[i] / cap + (u.s_capped ? 0 : gamma(2, u_f32) * std::abs(x)) +
+                             function * std::abs(tangent);
+        derivative.value.data()[i] = 1 - tangent * tangent;
+        derivative.error.data()[i] = error * (2 * std::abs(tangent) + error) + 2 * u_f32;
+    }
+    return derivative;
+}
+
 }  // namespace tilescope

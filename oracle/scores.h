@@ -34,4 +34,9 @@ Estimate dumped_scores(const HeadCall& call, std::int64_t first_row, std::int64_
 /// The rest of the way, from what the dump holds to what the softmax sees.
 Estimate finish_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, Estimate dumped);
 
+/// Derivative of the soft cap, 1 - tanh^2(score / cap), of the scores as dumped, R x N. Bound: the tangent's
+/// own, of the score that it takes, and the roundings of square and difference.
+Estimate cap_derivative(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
+                        const Estimate& dumped);
+
 }  // namespace tilescope

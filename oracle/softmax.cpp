@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "oracle/views.h"
@@ -33,7 +34,9 @@ ExponentialBound exponential_bound(const HeadCall& call) {
     bound.argument_terms = argument.terms;
     bound.function = function.constant;
     bound.function_argument = function.per_argument;
-    bound.most_above_m = units.m_stale_threshold;
+    // An lse that the kernel was given may be anything.
+    const bool backward = call.problem.direction == Direction::backward;
+    bound.most_above_m = backward ? infinity : units.m_stale_threshold;
     // The scale is a product after the exponential, or its logarithm a term inside it, which is rounded,
     // added to m, and added to s - m.
     const double log_scale = std::abs(std::log(units.p_scale));
@@ -125,23 +128,26 @@ Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& 
 }
 
 Estimate cast_probabilities(const HeadCall& call, Estimate p, Dtype dtype) {
+    return cast_scaled(call, std::move(p), dtype, call.units.p_scale, Overflow::saturate);
+}
+
+Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, double scale, Overflow overflow) {
     // Exact values stay exact.
-    if (dtype == Dtype::f32 || !call.bounds) return p;
-    const double scale = call.units.p_scale;
+    if (dtype == Dtype::f32 || !call.bounds) return estimate;
     const double u = unit_roundoff(dtype);
     const double quantum = half_quantum(dtype) / scale;
-    for (Eigen::Index i = 0; i < p.value.size(); ++i) {
-        double& value = p.value.data()[i];
-        double& error = p.error.data()[i];
+    for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
+        double& value = estimate.value.data()[i];
+        double& error = estimate.error.data()[i];
         // A masked cell is 0 before its cast and after it.
         if (value == 0 && error == 0) continue;
         if (error == 0) {
-            value = double(decode(dtype, encode(dtype, float(value * scale), Overflow::saturate))) / scale;
+            value = double(decode(dtype, encode(dtype, float(value * scale), overflow))) / scale;
         } else {
             error += u * (std::abs(value) + error) + quantum;
         }
     }
-    return p;
+    return estimate;
 }
 
 Estimate rescale_factor(const HeadCall& call, const Estimate& m_before, const Estimate& m) {

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "dump/array_shape.h"
 #include "oracle/replay.h"
 
 namespace tilescope {
@@ -41,8 +42,7 @@ std::optional<MatrixF> load_tile(const Recording& recording, const Problem& entr
 
 Matrix load_input(const Recording& recording, Input input, std::int64_t batch, std::int64_t head,
                   std::int64_t row, std::int64_t count) {
-    const Problem& problem = recording.problem();
-    MatrixF values(count, input == Input::v ? problem.head_dim_v : problem.head_dim);
+    MatrixF values(count, input_shape(recording.problem(), input).cols);
     recording.read_input(input, batch, head, row, count, {values.data(), std::size_t(values.size())});
     return values.cast<double>();
 }
@@ -102,7 +102,7 @@ TileContext tile_context(const Problem& problem, Stage stage, const TileId& tile
     context.first_row =
         info.row_axis == Axis::query ? tile.q_block * problem.block_m : tile.kv_tile * problem.block_n;
     context.first_col = info.col_axis == Axis::key ? tile.kv_tile * problem.block_n : 0;
-    context.dtype = stage == Stage::o ? problem.dtype_o : Dtype::f32;
+    context.dtype = stage_dtype(problem, stage);
     return context;
 }
 

@@ -219,7 +219,7 @@ void print(const KernelInfo& kernel, const std::string& device, const KernelFigu
     fmt::print(
         "stage   elements  exact  error/budget: median      99 %       max   flagged change: median    1 "
         "%\n");
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(Direction::forward)) {
         const StageFigures& f = figures.stages[std::size_t(info.stage)];
         if (f.compared == 0) continue;
         fmt::print("{:<5} {:>10} {:>5.1f}% {:>21.3g} {:>9.3g} {:>9.3g} {:>24.3g} {:>8.3g}\n", info.name,

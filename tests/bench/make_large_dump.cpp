@@ -49,7 +49,7 @@ class LargeRecording final : public Recording {
         s *= float(problem_.sm_scale);
         return true;
     }
-    bool has_inputs() const override { return true; }
+    bool has_input(Input input) const override { return input <= Input::v; }
     void read_input(Input input, std::int64_t, std::int64_t, std::int64_t row, std::int64_t count,
                     std::span<float> out) const override {
         const MatrixF& values = inputs_[static_cast<std::size_t>(input)];

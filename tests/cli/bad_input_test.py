@@ -116,7 +116,7 @@ class OtherLayout(Spoiled):
             small_dump.write(self.file)
             with self.edit() as f:
                 del f[f"inputs/{name}"]
-            self.assert_refused("/inputs", "some of q, k and v")
+            self.assert_refused("/inputs", "not all of q, k and v")
 
     def test_missing_attributes(self):
         for name in ("batch", "heads", "seqlen_q", "seqlen_kv", "head_dim", "block_m", "block_n", "sm_scale"):

@@ -69,6 +69,27 @@ __global__ void play(Ending ending, volatile int* nowhere TILESCOPE_SINK_PARAM(s
     if (ending == Ending::writes_to_null) *nowhere = 1;
 }
 
+/// A thread block for each KV tile and head of dk and dv, that walks the query blocks of two query heads.
+__global__ void play_backward(const Sink sink) {
+    const int batch = int(blockIdx.z);
+    const int t = int(blockIdx.x);
+    for (int walked = 0; walked < 2 * 3; ++walked) {
+        const TileId id = {batch, blockIdx.y * 2 + walked / 3, walked % 3, t};
+        TILESCOPE_BLOCK(sink, batch, id.head, id.q_block);
+        for (int i = int(threadIdx.x); i < 4 * 5; i += int(blockDim.x)) {
+            TILESCOPE_VALUE(ds, t, i / 5, i % 5, test::value_of(Stage::ds, id, i / 5, i % 5));
+        }
+    }
+    TILESCOPE_BLOCK(sink, batch, blockIdx.y, 0);
+    const TileId id = {batch, blockIdx.y, 0, t};
+    for (int i = int(threadIdx.x); i < 5 * 8; i += int(blockDim.x)) {
+        TILESCOPE_VALUE(dk, t, i / 8, i % 8, test::value_of(Stage::dk, id, i / 8, i % 8));
+    }
+    for (int i = int(threadIdx.x); i < 5 * 7; i += int(blockDim.x)) {
+        TILESCOPE_VALUE(dv, t, i / 7, i % 7, test::value_of(Stage::dv, id, i / 7, i % 7));
+    }
+}
+
 __global__ void write_one_element(const Sink sink) {
     TILESCOPE_BLOCK(sink, 0, 0, 0);
     TILESCOPE_VALUE(m, 0, 0, 0, float(threadIdx.x));
@@ -216,6 +237,51 @@ TEST_P(CaptureGpu, SavesInputsOutputsAndProvenance) {
     EXPECT_NE(provenance.cuda_version.find('.'), std::string::npos);
     EXPECT_EQ(provenance.time.size(), std::string("2000-01-01T00:00:00Z").size());
     std::filesystem::remove(path);
+}
+
+TEST_P(CaptureGpu, RecordsABackwardPass) {
+    const CaptureOptions options = options_of(GetParam(), "stage=ds,dk,dv");
+    Capture capture(test::small_backward_problem(), options);
+    play_backward<<<dim3(3, 3, 2), 64>>>(capture.sink());
+    const CapturedRun run = capture.finish();
+    EXPECT_EQ(run.capture().ended, "completed");
+    const CapturePlan plan(test::small_backward_problem(), *options.selection, options.max_bytes);
+    EXPECT_EQ(test::expect_played(run, plan), 12 * 10 * 13 + 6 * 13 * (8 + 7));
+}
+
+TEST_P(CaptureGpu, SavesInputsAndGradientsOfABackwardPass) {
+    const std::vector<std::uint16_t> rows(2 * 6 * 10 * 8, 0x3c00);  // 1: q, dout, o, dq
+    const std::vector<std::uint16_t> keys(2 * 3 * 13 * 8, 0x4000);  // 2: k, v, dk, dv
+    const std::vector<float> lse(2 * 6 * 10, 5.0f);
+    const DeviceArray<std::uint16_t> device_rows(rows), device_keys(keys);
+    const DeviceArray<float> device_lse(lse);
+    const auto capture_run = [&](const void* o) {
+        Capture capture(test::small_backward_problem(), options_of(GetParam(), "stage=dq,dk,dv"));
+        capture.inputs(device_rows.data, device_keys.data, device_keys.data);
+        capture.backward_inputs(device_rows.data, o, device_lse.data);
+        capture.gradients(device_rows.data, device_keys.data, nullptr);
+        return capture.finish();
+    };
+    const CapturedRun run = capture_run(device_rows.data);
+    EXPECT_EQ(run.capture().ended, "completed");
+    EXPECT_TRUE(run.has_inputs() && run.has_input(Input::o));
+    std::vector<float> row(7);
+    run.read_input(Input::dout, 1, 5, 9, 1, row);
+    EXPECT_EQ(row, std::vector<float>(7, 1.0f));
+    run.read_input(Input::lse, 1, 5, 9, 1, std::span(row).first(1));
+    EXPECT_EQ(row[0], 5.0f);
+    std::vector<float> tile(5 * 8);
+    ASSERT_TRUE(run.read_tile(Stage::dk, {1, 2, 0, 1}, tile));
+    EXPECT_EQ(tile, std::vector<float>(40, 2.0f));
+    EXPECT_TRUE(run.has_tile(Stage::dq, {1, 5, 2, 0}));
+    EXPECT_FALSE(run.has_stage(Stage::dv));
+
+    const CapturedRun without_o = capture_run(nullptr);
+    EXPECT_TRUE(without_o.has_inputs() && !without_o.has_input(Input::o));
+
+    Capture incomplete(test::small_backward_problem(), options_of(GetParam()));
+    incomplete.inputs(device_rows.data, device_keys.data, device_keys.data);
+    EXPECT_THROW(incomplete.finish(), Error) << "dout and lse are missing";
 }
 
 TEST_P(CaptureGpu, ReportsAKernelThatNeverRan) {

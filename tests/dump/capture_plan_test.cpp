@@ -27,18 +27,58 @@ std::string error_of(const Problem& problem, const char* selection, std::size_t 
 }
 
 TEST(CapturePlan, EveryTileHasItsOwnSlot) {
-    const Problem problem = test::small_problem();
-    const CapturePlan plan = plan_of(problem, "");
-    for (const StageInfo& info : all_stages()) {
-        SCOPED_TRACE(info.name);
-        ASSERT_EQ(plan.selected_tiles(info.stage), tile_count(problem, info.stage));
-        EXPECT_EQ(plan.capacity(info.stage), tile_count(problem, info.stage));
-        for (std::int64_t slot = 0; slot < plan.selected_tiles(info.stage); ++slot) {
-            const TileId tile = tile_at(problem, info.stage, slot);
-            EXPECT_EQ(plan.tile_of_slot(info.stage, slot), tile);
-            EXPECT_EQ(plan.tile_slot(info.stage, tile), slot);
+    Problem per_head = test::small_backward_problem();
+    per_head.dkv_per_head = true;
+    for (const Problem& problem : {test::small_problem(), test::small_backward_problem(), per_head}) {
+        const CapturePlan plan = plan_of(problem, "");
+        for (const StageInfo& info : all_stages()) {
+            SCOPED_TRACE(info.name);
+            const bool has = has_stage(problem.direction, info.stage);
+            ASSERT_EQ(plan.selected_tiles(info.stage), has ? tile_count(problem, info.stage) : 0);
+            EXPECT_EQ(plan.capacity(info.stage), plan.selected_tiles(info.stage));
+            for (std::int64_t slot = 0; slot < plan.selected_tiles(info.stage); ++slot) {
+                const TileId tile = tile_at(problem, info.stage, slot);
+                EXPECT_EQ(plan.tile_of_slot(info.stage, slot), tile);
+                EXPECT_EQ(plan.tile_slot(info.stage, tile), slot);
+            }
         }
     }
+}
+
+TEST(CapturePlan, DkIsSelectedByItsQueryHeads) {
+    Problem problem = test::small_backward_problem();
+    // Query heads 1, 4 and 5 read KV heads 0, 2 and 2.
+    const char* const selection = "batch=1:head=1,4-5:q_block=2:kv_tile=0,2:stage=dq,dk";
+    const CapturePlan summed = plan_of(problem, selection);
+    EXPECT_EQ(summed.selected_tiles(Stage::dq), 3);
+    EXPECT_EQ(summed.selected_tiles(Stage::dk), 4);
+    EXPECT_EQ(summed.selected_tiles(Stage::dv), 0);
+    const TileId tiles[] = {{1, 0, 0, 0}, {1, 0, 0, 2}, {1, 2, 0, 0}, {1, 2, 0, 2}};
+    for (std::int64_t slot = 0; slot < 4; ++slot) {
+        EXPECT_EQ(summed.tile_of_slot(Stage::dk, slot), tiles[slot]);
+        EXPECT_EQ(summed.tile_slot(Stage::dk, tiles[slot]), slot);
+    }
+    EXPECT_EQ(summed.tile_slot(Stage::dk, {1, 2, 77, 2}), 3) << "dk has no query block";
+    for (const TileId& tile : {TileId{0, 0, 0, 0}, TileId{1, 1, 0, 0}, TileId{1, 0, 0, 1}, TileId{1, 3, 0, 0},
+                               TileId{1, 4, 0, 0}, TileId{1, 0, 0, 3}, TileId{1, -1, 0, 0}}) {
+        EXPECT_EQ(summed.tile_slot(Stage::dk, tile), -1);
+    }
+
+    problem.dkv_per_head = true;
+    const CapturePlan per_head = plan_of(problem, selection);
+    EXPECT_EQ(per_head.selected_tiles(Stage::dk), 6);
+    EXPECT_EQ(per_head.tile_of_slot(Stage::dk, 5), (TileId{1, 5, 0, 2}));
+    EXPECT_EQ(per_head.tile_slot(Stage::dk, {1, 4, 0, 0}), 2);
+}
+
+TEST(CapturePlan, StagesOfTheOtherDirectionHaveNoSlot) {
+    EXPECT_EQ(plan_of(test::small_problem(), "").tile_slot(Stage::dk, {}), -1);
+    EXPECT_EQ(plan_of(test::small_backward_problem(), "").tile_slot(Stage::acc, {}), -1);
+    EXPECT_NE(error_of(test::small_problem(), "stage=dk,dv")
+                  .find("3 query blocks and 3 KV tiles of the forward pass; select some"),
+              std::string::npos);
+    EXPECT_NE(error_of(test::small_backward_problem(), "stage=lse").find("of the backward pass; select some"),
+              std::string::npos);
 }
 
 TEST(CapturePlan, OnlySelectedTilesHaveSlots) {
@@ -106,30 +146,36 @@ TEST(CapturePlan, NeverExceedsItsLimit) {
     EXPECT_NE(error_of(problem, "", tables).find("allow more memory"), std::string::npos);
 }
 
+/// Counters, the three tables, conflict counters, tiles.
+void expect_regions(const CapturePlan& plan, std::size_t dkv_heads) {
+    std::byte* const base = reinterpret_cast<std::byte*>(std::size_t(1) << 20);
+    const Sink sink = plan.sink(base);
+    const auto offset = [base](const void* pointer) {
+        return std::size_t(static_cast<const std::byte*>(pointer) - base);
+    };
+    EXPECT_EQ(offset(sink.counters), 0u);
+    EXPECT_EQ(offset(sink.q_block_slots), sizeof(SinkCounters));
+    EXPECT_EQ(offset(sink.kv_tile_slots), offset(sink.q_block_slots) + 36 * sizeof(std::int32_t));
+    EXPECT_EQ(offset(sink.dkv_head_slots), offset(sink.kv_tile_slots) + 3 * sizeof(std::int32_t));
+    std::size_t conflicts = offset(sink.dkv_head_slots) + dkv_heads * sizeof(std::int32_t);
+    std::size_t words = plan.head_bytes();
+    for (const StageInfo& info : all_stages()) {
+        if (!has_stage(plan.problem().direction, info.stage)) continue;
+        const SinkStage& stage = sink.stages[int(info.stage)];
+        EXPECT_EQ(offset(stage.conflicts), conflicts) << info.name;
+        EXPECT_EQ(offset(stage.words), words) << info.name;
+        conflicts += stage.capacity * sizeof(std::uint32_t);
+        words += stage.capacity * stage.rows * stage.cols * sizeof(std::uint32_t);
+    }
+    EXPECT_LE(conflicts, plan.head_bytes());
+    EXPECT_EQ(words, plan.bytes());
+    EXPECT_EQ(plan.head_bytes() % 256, 0u);
+}
+
 TEST(CapturePlan, RegionsDoNotOverlap) {
-    const Problem problem = test::small_problem();
     for (const std::size_t max_bytes : {plenty, std::size_t(20000), std::size_t(5000)}) {
-        const CapturePlan plan = plan_of(problem, "", max_bytes);
-        std::byte* const base = reinterpret_cast<std::byte*>(std::size_t(1) << 20);
-        const Sink sink = plan.sink(base);
-        const auto offset = [base](const void* pointer) {
-            return std::size_t(static_cast<const std::byte*>(pointer) - base);
-        };
-        EXPECT_EQ(offset(sink.counters), 0u);
-        EXPECT_EQ(offset(sink.q_block_slots), sizeof(SinkCounters));
-        EXPECT_EQ(offset(sink.kv_tile_slots), offset(sink.q_block_slots) + 36 * sizeof(std::int32_t));
-        std::size_t conflicts = offset(sink.kv_tile_slots) + 3 * sizeof(std::int32_t);
-        std::size_t words = plan.head_bytes();
-        for (const StageInfo& info : all_stages()) {
-            const SinkStage& stage = sink.stages[int(info.stage)];
-            EXPECT_EQ(offset(stage.conflicts), conflicts) << info.name;
-            EXPECT_EQ(offset(stage.words), words) << info.name;
-            conflicts += stage.capacity * sizeof(std::uint32_t);
-            words += stage.capacity * stage.rows * stage.cols * sizeof(std::uint32_t);
-        }
-        EXPECT_LE(conflicts, plan.head_bytes());
-        EXPECT_EQ(words, plan.bytes());
-        EXPECT_EQ(plan.head_bytes() % 256, 0u);
+        expect_regions(plan_of(test::small_problem(), "", max_bytes), 0);
+        expect_regions(plan_of(test::small_backward_problem(), "", max_bytes), 2 * 3);
     }
 }
 
@@ -151,11 +197,30 @@ TEST(CapturePlan, SinkDescribesTheProblem) {
     EXPECT_EQ(k.cols, 8u);
     EXPECT_EQ(k.row_axis, Axis::key);
     EXPECT_EQ(k.col_axis, Axis::feature);
+    EXPECT_TRUE(k.per_q_block);
     EXPECT_TRUE(k.per_kv_tile);
     const SinkStage& lse = sink.stages[int(Stage::lse)];
     EXPECT_EQ(lse.rows, 4u);
     EXPECT_EQ(lse.cols, 1u);
     EXPECT_FALSE(lse.per_kv_tile);
+}
+
+TEST(CapturePlan, SinkDescribesTheBackwardPass) {
+    const CapturePlan plan = plan_of(test::small_backward_problem(), "head=2:stage=dv,delta");
+    std::vector<std::byte> memory(plan.bytes());
+    plan.fill_unwritten(memory.data());
+    const Sink sink = plan.sink(memory.data());
+    EXPECT_EQ(sink.heads, 6);
+    EXPECT_EQ(sink.dkv_heads, 3);
+    const std::int32_t slots[] = {-1, 0, -1, -1, 1, -1};
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(sink.dkv_head_slots[i], slots[i]) << i;
+    const SinkStage& dv = sink.stages[int(Stage::dv)];
+    EXPECT_EQ(dv.rows, 5u);
+    EXPECT_EQ(dv.cols, 7u);
+    EXPECT_FALSE(dv.per_q_block);
+    EXPECT_TRUE(dv.per_kv_tile);
+    EXPECT_EQ(dv.capacity, 2u * 3u);
+    EXPECT_EQ(sink.stages[int(Stage::delta)].capacity, 2u * 3u);
 }
 
 TEST(CapturePlan, FreshMemoryIsUnwritten) {
@@ -185,7 +250,7 @@ TEST(CapturePlan, RefusesASelectionOfNothing) {
     const Problem problem = test::small_problem();
     const std::string message = error_of(problem, "head=6");
     EXPECT_NE(message.find("capture: the selection head=6 selects no tile of 2 batches, 6 heads, 3 query "
-                           "blocks and 3 KV tiles; select some of them, counted from 0"),
+                           "blocks and 3 KV tiles of the forward pass; select some of them, counted from 0"),
               std::string::npos)
         << message;
     EXPECT_NE(error_of(problem, "kv_tile=3:stage=s"), "accepted");

@@ -33,11 +33,30 @@ void write_packed_and_paged(const std::string& path) {
     });
 }
 
+void write_backward(const std::string& path) {
+    Problem problem;
+    problem.direction = Direction::backward;
+    problem.heads = 2;
+    problem.seqlen_q = problem.seqlen_kv = 4;
+    problem.head_dim = problem.head_dim_v = 2;
+    problem.block_m = problem.block_n = 2;
+    MemoryRecording recording(problem);
+    fill(recording);
+    CaptureSummary capture;
+    capture.stages[static_cast<std::size_t>(Stage::dk)].conflicts = {{{0, 0, 0, 1}, 3}};
+    recording.set_capture(capture);
+    write_recording(path, recording);
+}
+
 /// A file with little in it but metadata.
 std::string write_small_file(const TemporaryFolder& folder, const std::string& kind) {
     std::string path = folder.file(kind + ".h5");
     if (kind == "plain") {
         write_plain_dump(path);
+        return path;
+    }
+    if (kind == "backward") {
+        write_backward(path);
         return path;
     }
     if (kind == "paged") {
@@ -90,11 +109,11 @@ void read_everything(const Recording& recording) {
         recording.read_bias(problem.batch - 1, problem.heads - 1, problem.seqlen_q - 1, problem.seqlen_kv - 1,
                             key);
     }
-    if (!recording.has_inputs()) return;
     const Problem entry = problem_of(problem, recording.side_inputs(), 0);
     std::vector<float> row(static_cast<std::size_t>(std::max(problem.head_dim, problem.head_dim_v)));
-    for (const Input input : {Input::q, Input::k, Input::v}) {
-        const std::int64_t rows = input == Input::q ? entry.seqlen_q : entry.seqlen_kv;
+    for (const Input input : all_inputs) {
+        if (!recording.has_input(input)) continue;
+        const std::int64_t rows = input_shape(entry, input).rows;
         for (std::int64_t i = 0; i < std::min<std::int64_t>(rows, 1000); ++i) {
             recording.read_input(input, 0, 0, i, 1, row);
         }
@@ -160,7 +179,7 @@ TEST_P(FileDamage, OneByteChanged) {
     EXPECT_LT(usage.ru_maxrss, 1 << 20) << "KiB";
 }
 
-INSTANTIATE_TEST_SUITE_P(, FileDamage, testing::Values("ours", "plain", "paged"),
+INSTANTIATE_TEST_SUITE_P(, FileDamage, testing::Values("ours", "plain", "paged", "backward"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 std::string trial_message(const std::function<void()>& task) {

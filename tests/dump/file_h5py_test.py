@@ -74,9 +74,11 @@ class ReadByH5py(Folder):
                 problem,
                 dict(batch=2, heads=4, heads_kv=2, seqlen_q=37, seqlen_kv=50, head_dim=8, head_dim_v=12,
                      block_m=16, block_n=32, window_left=-1, window_right=-1, kv_tiles_per_split=0, l_lanes=1,
-                     l_lane_columns=1, mask="causal", causal_alignment="bottom_right",
-                     window_bounds="inclusive", alibi="none", sink="none", kv_order="forward", dtype_q="f16", dtype_k="f16",
-                     dtype_v="f16", dtype_p="f32", dtype_acc="f32", dtype_o="f16"))
+                     l_lane_columns=1, direction="forward", mask="causal", causal_alignment="bottom_right",
+                     window_bounds="inclusive", alibi="none", sink="none", kv_order="forward", dtype_q="f16",
+                     dtype_k="f16", dtype_v="f16", dtype_p="f32", dtype_acc="f32", dtype_o="f16",
+                     dtype_dout="f16", dtype_ds="f32", dtype_dq="f16", dtype_dk="f16", dtype_dv="f16",
+                     dkv_per_head=False))
 
     def test_units(self):
         expected = {

@@ -66,7 +66,7 @@ TEST_F(FileHostile, OtherLayout) {
 TEST_F(FileHostile, SomeInputsAreMissing) {
     for (const char* input : {"/inputs/q", "/inputs/k", "/inputs/v"}) {
         expect_spoiled([&](hid_t file) { unlink_object(file, input); }, "/inputs",
-                       "holds some of q, k and v, but not all");
+                       "holds some inputs, but not all of q, k and v;");
     }
 }
 

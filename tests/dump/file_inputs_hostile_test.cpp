@@ -307,7 +307,7 @@ TEST_F(FileInputsHostile, PagesOfKAndV) {
     for (const char* input : {"/inputs/q", "/inputs/k", "/inputs/v"}) {
         write_two_entries({2, 2, 8, 2}, {3, 2, 4, 2}, {3, 2, 4, 2},
                           both(table, [&](hid_t file) { unlink_object(file, input); }));
-        expect_refused(path, "/inputs", "holds some of q, k and v, but not all");
+        expect_refused(path, "/inputs", "holds some inputs, but not all of q, k and v;");
     }
 }
 

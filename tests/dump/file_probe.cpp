@@ -1,10 +1,11 @@
 // For the tests in Python: writes the sample recording, and says what the reader makes of a file.
 //   file_probe write PATH [DTYPE]    the sample recording; inputs and o of DTYPE (default f16)
 //   file_probe write_inputs PATH     its inputs alone, with every side input and a bias
+//   file_probe write_backward PATH   the sample's backward pass
 //   file_probe open PATH             its problem, units and tile counts as JSON
 //   file_probe inputs PATH           its side inputs as JSON
 //   file_probe tile PATH STAGE BATCH HEAD Q_BLOCK KV_TILE    the tile's float32 bits
-//   file_probe rows PATH q|k|v BATCH HEAD FIRST COUNT        rows of a head as float32 bits
+//   file_probe rows PATH INPUT BATCH HEAD FIRST COUNT        rows of a head as float32 bits
 //   file_probe bias PATH BATCH HEAD ROW                      the bias of all keys as float32 bits
 //   file_probe references PATH       what its references are, as JSON
 //   file_probe reference PATH INDEX o|lse BATCH HEAD FIRST COUNT    rows of one as float32 bits
@@ -70,6 +71,17 @@ void write_all_inputs(const std::string& path) {
     write_recording(path, recording);
 }
 
+// One tile of dk is missing.
+void write_backward(const std::string& path) {
+    Units units;
+    units.lse_log_base = LogBase::two;
+    units.ds_scale = 0.125;
+    MemoryRecording recording(backward_problem(), units);
+    fill(recording);
+    recording.remove_tile(Stage::dk, {1, 0, 0, 1});
+    write_recording(path, recording);
+}
+
 nlohmann::json description_of(const Descale& descale) {
     return {{"heads", descale.heads},
             {"blocks", descale.blocks},
@@ -104,6 +116,7 @@ void describe(const Recording& recording) {
     }
     const nlohmann::json description = {
         {"kernel", recording.provenance().kernel},
+        {"direction", problem.direction == Direction::backward ? "backward" : "forward"},
         {"batch", problem.batch},
         {"heads", problem.heads},
         {"heads_kv", problem.heads_kv},
@@ -134,10 +147,9 @@ int put_tile(const Recording& recording, char** arguments) {
 }
 
 int put_rows(const Recording& recording, char** arguments) {
-    const Problem& problem = recording.problem();
-    const std::string name = arguments[0];
-    const Input input = name == "q" ? Input::q : name == "k" ? Input::k : Input::v;
-    const std::int64_t cols = input == Input::v ? problem.head_dim_v : problem.head_dim;
+    const char* const names[input_count] = {"q", "k", "v", "dout", "o", "lse"};
+    const auto input = static_cast<Input>(std::ranges::find(names, std::string(arguments[0])) - names);
+    const std::int64_t cols = input_shape(recording.problem(), input).cols;
     const std::int64_t count = std::atoll(arguments[4]);
     std::vector<float> values(static_cast<std::size_t>(count * cols));
     recording.read_input(input, std::atoll(arguments[1]), std::atoll(arguments[2]), std::atoll(arguments[3]),
@@ -208,6 +220,10 @@ int run(int count, char** arguments) {
     }
     if (name == "write_inputs") {
         write_all_inputs(arguments[2]);
+        return 0;
+    }
+    if (name == "write_backward") {
+        write_backward(arguments[2]);
         return 0;
     }
     for (const Command& command : commands) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "dump/array_shape.h"
 #include "dump/recording.h"
 #include "tests/support/memory_recording.h"
 
@@ -94,10 +95,18 @@ inline std::vector<float> sample_tile(const Problem& problem, Stage stage, const
     return values;
 }
 
+/// The same call's backward pass.
+inline Problem backward_problem() {
+    Problem problem = sample_problem();
+    problem.direction = Direction::backward;
+    return problem;
+}
+
+inline constexpr Input all_inputs[] = {Input::q, Input::k, Input::v, Input::dout, Input::o, Input::lse};
+
 inline std::int64_t input_elements(const Problem& problem, Input input) {
-    if (input == Input::q) return problem.batch * problem.heads * problem.seqlen_q * problem.head_dim;
-    return problem.batch * problem.heads_kv * problem.seqlen_kv *
-           (input == Input::k ? problem.head_dim : problem.head_dim_v);
+    const ArrayShape shape = input_shape(problem, input);
+    return problem.batch * shape.heads * shape.rows * shape.cols;
 }
 
 /// Small integers, which every dtype holds exactly: -8 to 8, by the element's index.
@@ -133,13 +142,14 @@ inline Bias sample_bias(std::int64_t batch, std::int64_t heads, std::int64_t seq
 inline void fill(MemoryRecording& recording) {
     const Problem& problem = recording.problem();
     for (const StageInfo& info : all_stages()) {
+        if (!has_stage(problem.direction, info.stage)) continue;
         for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
             const TileId tile = tile_at(problem, info.stage, i);
             recording.set_tile(info.stage, tile, sample_tile(problem, info.stage, tile));
         }
     }
-    for (const Input input : {Input::q, Input::k, Input::v}) {
-        recording.set_input(input, sample_input(problem, input));
+    for (const Input input : all_inputs) {
+        if (reads_input(problem.direction, input)) recording.set_input(input, sample_input(problem, input));
     }
 }
 
@@ -151,13 +161,12 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
 
 inline void expect_same_inputs(const Recording& got, const Recording& expected) {
     const Problem& problem = expected.problem();
-    for (const Input input : {Input::q, Input::k, Input::v}) {
-        const bool is_q = input == Input::q;
-        const std::int64_t heads = is_q ? problem.heads : problem.heads_kv;
-        const std::int64_t cols = input == Input::v ? problem.head_dim_v : problem.head_dim;
+    for (const Input input : all_inputs) {
+        EXPECT_EQ(got.has_input(input), expected.has_input(input)) << "input " << static_cast<int>(input);
+        if (!expected.has_input(input)) continue;
         for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
             const Problem entry = problem_of(problem, expected.side_inputs(), batch);
-            const std::int64_t rows = is_q ? entry.seqlen_q : entry.seqlen_kv;
+            const auto [heads, rows, cols, dtype] = input_shape(entry, input);
             for (std::int64_t head = 0; head < heads; ++head) {
                 std::vector<float> a(static_cast<std::size_t>(rows * cols)), b(a.size());
                 got.read_input(input, batch, head, 0, rows, a);
@@ -208,7 +217,7 @@ inline std::int64_t expect_same_contents(const Recording& got, const Recording& 
     EXPECT_EQ(got.has_bias(), expected.has_bias());
     if (expected.has_bias()) expect_same_bias(got, expected);
     EXPECT_EQ(got.has_inputs(), expected.has_inputs());
-    if (expected.has_inputs()) expect_same_inputs(got, expected);
+    expect_same_inputs(got, expected);
     return compared;
 }
 

@@ -141,7 +141,7 @@ TEST(FileUnwritable, LeavesNothingWhenTheRecordingCannotBeRead) {
             if (stage == Stage::p) throw Error("is damaged", "p", "record it again");
             return inner.read_tile(stage, tile, out);
         }
-        bool has_inputs() const override { return false; }
+        bool has_input(Input) const override { return false; }
         void read_input(Input, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
                         std::span<float>) const override {}
         const SideInputs& side_inputs() const override { return inner.side_inputs(); }

@@ -32,7 +32,8 @@ TEST(Schema, UnwrittenIsAQuietNanThatNoNarrowTypeDecodesTo) {
 }
 
 TEST(Schema, StagesAreInOrderOfComputation) {
-    const char* names[] = {"q", "k", "v", "s", "m", "p", "l", "acc", "o", "lse"};
+    const char* names[] = {"q",   "k",    "v",     "s",  "m",  "p",  "l",  "acc", "o",
+                           "lse", "dout", "delta", "dp", "ds", "dq", "dk", "dv"};
     for (int i = 0; i < stage_count; ++i) {
         const StageInfo& info = all_stages()[std::size_t(i)];
         EXPECT_EQ(int(info.stage), i);
@@ -66,10 +67,18 @@ TEST(Schema, DatasetsHaveTheShapesOfTheFileLayout) {
         {Stage::acc, "/tiles/acc", {2, 6, 3, 10, 7}, {1, 1, 1, 4, 7}, {4, 7}, {1, 5, 2, 2, 0}, {2, 7}},
         {Stage::o, "/outputs/o", {2, 6, 10, 7}, {1, 1, 4, 7}, {4, 7}, {1, 5, 2, 0}, {2, 7}},
         {Stage::lse, "/outputs/lse", {2, 6, 10}, {1, 1, 4}, {4, 1}, {1, 5, 2}, {2, 1}},
+        {Stage::dout, "/tiles/dout", {2, 6, 10, 7}, {1, 1, 4, 7}, {4, 7}, {1, 5, 2, 0}, {2, 7}},
+        {Stage::delta, "/tiles/delta", {2, 6, 10}, {1, 1, 4}, {4, 1}, {1, 5, 2}, {2, 1}},
+        {Stage::dp, "/tiles/dp", {2, 6, 10, 13}, {1, 1, 4, 5}, {4, 5}, {1, 5, 2, 2}, {2, 3}},
+        {Stage::ds, "/tiles/ds", {2, 6, 10, 13}, {1, 1, 4, 5}, {4, 5}, {1, 5, 2, 2}, {2, 3}},
+        {Stage::dq, "/outputs/dq", {2, 6, 10, 8}, {1, 1, 4, 8}, {4, 8}, {1, 5, 2, 0}, {2, 8}},
+        {Stage::dk, "/outputs/dk", {2, 3, 13, 8}, {1, 1, 5, 8}, {5, 8}, {1, 2, 2, 0}, {3, 8}},
+        {Stage::dv, "/outputs/dv", {2, 3, 13, 7}, {1, 1, 5, 7}, {5, 7}, {1, 2, 2, 0}, {3, 7}},
     };
-    const Problem problem = test::small_problem();
+    Problem problem = test::small_problem();
     for (const Row& row : rows) {
         SCOPED_TRACE(row.dataset);
+        problem.direction = stage_info(row.stage).forward ? Direction::forward : Direction::backward;
         EXPECT_EQ(stage_info(row.stage).dataset, row.dataset);
         EXPECT_EQ(dataset_shape(problem, row.stage).dims, row.dims);
         EXPECT_EQ(dataset_shape(problem, row.stage).chunk, row.chunk);
@@ -78,6 +87,46 @@ TEST(Schema, DatasetsHaveTheShapesOfTheFileLayout) {
         const TileId last = tile_at(problem, row.stage, tile_count(problem, row.stage) - 1);
         EXPECT_EQ(chunk_index(problem, row.stage, last), row.last_chunk);
         EXPECT_EQ(tile_extent(problem, row.stage, last), row.last_extent);
+    }
+}
+
+TEST(Schema, DkAndDvCanBeOfAQueryHead) {
+    Problem problem = test::small_problem();
+    problem.direction = Direction::backward;
+    problem.dkv_per_head = true;
+    EXPECT_EQ(dataset_shape(problem, Stage::dk).dims, (Dims{2, 6, 13, 8}));
+    EXPECT_EQ(dataset_shape(problem, Stage::dv).dims, (Dims{2, 6, 13, 7}));
+    EXPECT_EQ(tile_at(problem, Stage::dk, tile_count(problem, Stage::dk) - 1), (TileId{1, 5, 0, 2}));
+}
+
+TEST(Schema, QueryHeadsOfATile) {
+    Problem problem = test::small_problem();
+    const auto expect = [&](Stage stage, std::int64_t head, std::int64_t first, std::int64_t last) {
+        const HeadRange range = query_heads(problem, stage, head);
+        EXPECT_EQ(range.first, first) << head;
+        EXPECT_EQ(range.last, last) << head;
+    };
+    expect(Stage::dk, 0, 0, 2);
+    expect(Stage::dv, 2, 4, 6);
+    expect(Stage::dq, 4, 4, 5);
+    problem.dkv_per_head = true;
+    expect(Stage::dk, 4, 4, 5);
+}
+
+TEST(Schema, EachDirectionHasItsStages) {
+    const std::set<std::string_view> forward = {"q", "k", "v", "s", "m", "p", "l", "acc", "o", "lse"};
+    const std::set<std::string_view> backward = {"q",  "k",  "v",  "s",  "p",  "dout",
+                                                 "dp", "ds", "dq", "dk", "dv", "delta"};
+    for (const StageInfo& info : all_stages()) {
+        EXPECT_EQ(has_stage(Direction::forward, info.stage), forward.contains(info.name)) << info.name;
+        EXPECT_EQ(has_stage(Direction::backward, info.stage), backward.contains(info.name)) << info.name;
+        const Problem problem = test::small_problem();
+        EXPECT_EQ(tile_count(problem, info.stage) > 0, forward.contains(info.name)) << info.name;
+    }
+    for (const Direction direction : {Direction::forward, Direction::backward}) {
+        std::set<std::string_view> names;
+        for (const StageInfo& info : stages_of(direction)) names.insert(info.name);
+        EXPECT_EQ(names, direction == Direction::forward ? forward : backward);
     }
 }
 
@@ -104,7 +153,7 @@ TEST(Schema, LanesTakeColumnsInTurns) {
 }
 
 void expect_distinct_chunks(const Problem& problem) {
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(problem.direction)) {
         SCOPED_TRACE(info.name);
         const DatasetShape shape = dataset_shape(problem, info.stage);
         std::int64_t chunks = 1;
@@ -143,6 +192,10 @@ TEST(Schema, TilesOfAStageAreDistinctChunksInsideItsDataset) {
     Problem with_lanes = test::small_problem();
     with_lanes.l_lanes = 3;
     expect_distinct_chunks(with_lanes);
+    Problem per_head = test::small_problem();
+    per_head.direction = Direction::backward;
+    per_head.dkv_per_head = true;
+    expect_distinct_chunks(per_head);
 }
 
 struct BadProblem {
@@ -204,7 +257,8 @@ TEST(Schema, ValidateNamesTheWrongUnit) {
         {"stale_threshold of m is ", &Units::m_stale_threshold}, {"exp_error of p is ", &Units::p_exp_error}};
     const std::pair<const char*, double Units::*> scales[] = {{"scale of p is ", &Units::p_scale},
                                                               {"scale of l is ", &Units::l_scale},
-                                                              {"scale of acc is ", &Units::acc_scale}};
+                                                              {"scale of acc is ", &Units::acc_scale},
+                                                              {"scale of ds is ", &Units::ds_scale}};
     const auto expect = [](const char* what, double Units::*member, double value, bool valid) {
         Units units;
         units.*member = value;

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "dump/error.h"
+#include "tests/dump/small_problem.h"
 
 namespace tilescope {
 namespace {
@@ -35,29 +39,66 @@ TEST(Selection, ReadsEveryCoordinate) {
 
 TEST(Selection, SelectsTilesAndStages) {
     const Selection selection = parse_selection("head=1,3:q_block=1-2:kv_tile=2-:stage=s,q", "--select");
-    EXPECT_TRUE(selection.selects(Stage::s, {5, 1, 2, 100}));
-    EXPECT_FALSE(selection.selects(Stage::s, {5, 2, 2, 100}));
-    EXPECT_FALSE(selection.selects(Stage::s, {5, 3, 3, 100}));
-    EXPECT_FALSE(selection.selects(Stage::s, {5, 3, 0, 100}));
-    EXPECT_FALSE(selection.selects(Stage::s, {5, 1, 2, 1}));
-    EXPECT_FALSE(selection.selects(Stage::p, {5, 1, 2, 100}));
-    EXPECT_TRUE(selection.selects(Stage::q, {5, 1, 2, 0})) << "q has no KV tile";
+    const Problem problem = test::small_problem();
+    EXPECT_TRUE(selection.selects(problem, Stage::s, {5, 1, 2, 100}));
+    EXPECT_FALSE(selection.selects(problem, Stage::s, {5, 2, 2, 100}));
+    EXPECT_FALSE(selection.selects(problem, Stage::s, {5, 3, 3, 100}));
+    EXPECT_FALSE(selection.selects(problem, Stage::s, {5, 3, 0, 100}));
+    EXPECT_FALSE(selection.selects(problem, Stage::s, {5, 1, 2, 1}));
+    EXPECT_FALSE(selection.selects(problem, Stage::p, {5, 1, 2, 100}));
+    EXPECT_TRUE(selection.selects(problem, Stage::q, {5, 1, 2, 0})) << "q has no KV tile";
     EXPECT_TRUE(selection.selects(Stage::q));
     EXPECT_FALSE(selection.selects(Stage::lse));
+}
+
+/// Two query heads read a KV head: 0 and 1, 2 and 3, 4 and 5.
+TEST(Selection, TakesDkOfEachQueryHeadThatIsSelected) {
+    Problem problem = test::small_problem();
+    problem.direction = Direction::backward;
+    const std::pair<const char*, std::vector<std::int64_t>> summed[] = {
+        {"head=0", {0}},      {"head=1", {0}},      {"head=2", {1}}, {"head=5-", {2}},
+        {"head=1-2", {0, 1}}, {"head=0,4", {0, 2}}, {"head=6-", {}}, {"", {0, 1, 2}}};
+    for (const Stage stage : {Stage::dk, Stage::dv}) {
+        for (const auto& [text, heads] : summed) {
+            const Selection selection = parse_selection(text, "--select");
+            problem.dkv_per_head = false;
+            for (std::int64_t head = 0; head < 3; ++head) {
+                const bool expected = std::ranges::find(heads, head) != heads.end();
+                EXPECT_EQ(selection.selects(problem, stage, {0, head, 0, 0}), expected)
+                    << text << " " << head;
+            }
+            problem.dkv_per_head = true;
+            for (std::int64_t head = 0; head < 6; ++head) {
+                EXPECT_EQ(selection.selects(problem, stage, {0, head, 0, 0}), selection.head.contains(head));
+            }
+        }
+        const Selection other = parse_selection("batch=1:q_block=2:kv_tile=1", "--select");
+        EXPECT_TRUE(other.selects(problem, stage, {1, 0, 0, 1})) << "dk has no query block";
+        EXPECT_FALSE(other.selects(problem, stage, {0, 0, 0, 1}));
+        EXPECT_FALSE(other.selects(problem, stage, {1, 0, 0, 2}));
+        EXPECT_FALSE(parse_selection("stage=dq", "--select").selects(problem, stage, {}));
+    }
 }
 
 TEST(Selection, EmptyTextSelectsEverything) {
     const Selection selection = parse_selection("", "--select");
     EXPECT_EQ(selection, Selection());
-    for (const StageInfo& info : all_stages()) {
-        EXPECT_TRUE(selection.selects(info.stage, {1000, 1000, 1000, 1000}));
+    Problem problem = test::small_problem();
+    for (const Direction direction : {Direction::forward, Direction::backward}) {
+        problem.direction = direction;
+        for (const StageInfo& info : all_stages()) {
+            EXPECT_EQ(selection.selects(problem, info.stage, {1000, 1000, 1000, 1000}),
+                      has_stage(direction, info.stage))
+                << info.name;
+        }
     }
 }
 
 TEST(Selection, TextReadsBack) {
     for (const char* text :
          {"", "batch=0", "head=1,3,7-9", "q_block=0-3:kv_tile=2-", "stage=q,k,v,s,m,p,l,acc,o,lse",
-          "batch=0:head=1,3:q_block=0-3:kv_tile=2-:stage=s,p", "kv_tile=9223372036854775806"}) {
+          "stage=dout,delta,dp,ds,dq,dk,dv", "batch=0:head=1,3:q_block=0-3:kv_tile=2-:stage=s,p",
+          "kv_tile=9223372036854775806"}) {
         const Selection selection = parse_selection(text, "--select");
         EXPECT_EQ(to_string(selection), text);
         EXPECT_EQ(parse_selection(to_string(selection), "--select"), selection) << text;

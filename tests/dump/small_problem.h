@@ -21,4 +21,11 @@ inline Problem small_problem() {
     return problem;
 }
 
+/// The backward pass of the same call; two query heads add up to a head of dk and dv.
+inline Problem small_backward_problem() {
+    Problem problem = small_problem();
+    problem.direction = Direction::backward;
+    return problem;
+}
+
 }  // namespace tilescope::test

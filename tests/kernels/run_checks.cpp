@@ -117,7 +117,7 @@ void expect_healthy(const std::string& command_line) {
     const RunRequest request = request_of(command_line);
     const CapturedRun run = run_kernel(request);
     EXPECT_EQ(run.capture().ended, "completed");
-    for (const StageInfo& stage : all_stages()) expect_whole(run, stage.stage);
+    for (const StageInfo& stage : stages_of(Direction::forward)) expect_whole(run, stage.stage);
 
     const InputArrays inputs = make_inputs(request.problem, *request.input, request.seed);
     const TextbookAttention textbook = textbook_attention(request.problem, request.kernel->units, inputs);
@@ -131,7 +131,7 @@ void expect_planted(const FaultInfo& fault, const std::string& kernel, const std
     const CapturedRun healthy = run_kernel(request_of(options));
     const CapturedRun faulty = run_kernel(request_of(fmt::format("{} --fault {}", options, fault.name)));
 
-    for (const StageInfo& stage : all_stages()) {
+    for (const StageInfo& stage : stages_of(Direction::forward)) {
         if (stage.stage > fault.stage) break;
         std::int64_t differing = 0;
         for (const TileId& tile : tiles_of(healthy.problem(), stage.stage)) {

@@ -76,7 +76,7 @@ TEST_P(Blame, FallsOnTheStageOfTheMistakeAndItsFirstElement) {
         EXPECT_EQ(first.row, run.first_changed->row);
         EXPECT_EQ(first.col, run.first_changed->col);
 
-        for (const StageInfo& info : all_stages()) {
+        for (const StageInfo& info : stages_of(Direction::forward)) {
             const StageTally& tally = report.stage(info.stage).tally;
             if (info.stage < *report.guilty) {
                 EXPECT_EQ(tally.inherited, 0) << info.name;

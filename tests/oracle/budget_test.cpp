@@ -54,7 +54,7 @@ Report judge_with_ratios(const Recording& recording, StageRatios& ratios) {
 
 void expect_clean(const Report& report) {
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(Direction::forward)) {
         const StageTally& tally = report.stage(info.stage).tally;
         EXPECT_TRUE(report.stage(info.stage).captured) << info.name;
         EXPECT_EQ(tally.outside, 0) << info.name;
@@ -70,14 +70,14 @@ bool is_operand(Stage stage) {
 class HonestRuns : public ::testing::TestWithParam<InputKind> {
  protected:
     static void TearDownTestSuite() {
-        for (const StageInfo& info : all_stages()) {
+        for (const StageInfo& info : stages_of(Direction::forward)) {
             const Ratios& of_stage = ratios[std::size_t(info.stage)];
             std::cout << info.name << ": " << of_stage.count << " elements are off, by " << of_stage.median()
                       << " of their budget in the median and " << of_stage.largest << " at most\n";
         }
     }
     static void expect_within_budget() {
-        for (const StageInfo& info : all_stages()) {
+        for (const StageInfo& info : stages_of(Direction::forward)) {
             const double largest = ratios[std::size_t(info.stage)].largest;
             EXPECT_LE(largest, 1) << info.name;
             EXPECT_GT(largest, is_operand(info.stage) ? -1 : 1e-4)
@@ -111,7 +111,7 @@ TEST_P(HonestRuns, StayWithinEveryBudgetWithEveryOption) {
         ASSERT_NO_THROW(validate(call.inputs.side, call.problem, "the call's inputs"));
         const Report report = judge_with_ratios(kernel.recording, ratios);
         EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
-        for (const StageInfo& info : all_stages()) {
+        for (const StageInfo& info : stages_of(Direction::forward)) {
             EXPECT_EQ(report.stage(info.stage).tally.outside, 0) << info.name;
             EXPECT_EQ(report.stage(info.stage).tally.inherited, 0) << info.name;
         }

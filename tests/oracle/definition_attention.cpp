@@ -25,23 +25,11 @@ struct Row {
     std::int64_t keys;
 };
 
-/// One key's score on its way to the softmax, in natural units.
-struct Score {
-    Real scaled = 0;
-    Real capped = 0;
-    Real bias = 0;
-    bool hidden = false;     ///< by the mask
-    Real value = -infinity;  ///< as the softmax sees it
-    Real magnitude = 0;      ///< of the terms of all of this
-
-    bool seen() const { return value != -infinity; }
-};
-
 /// float64 knows the exponential of a score that its terms' magnitude x met in to x 2^-52: what magnitudes
 /// of p grow by where that is no longer small against the least deviation that counts.
-Real condition_of(const std::vector<Score>& scores) {
+Real condition_of(const std::vector<DefinedScore>& scores) {
     Real largest = 0;
-    for (const Score& score : scores) largest = std::max(largest, score.magnitude);
+    for (const DefinedScore& score : scores) largest = std::max(largest, score.magnitude);
     return std::max<Real>(1, largest / 256);
 }
 
@@ -128,10 +116,10 @@ Real added_bias_of(const Row& r, std::int64_t key) {
     return Real(bias.values[std::size_t(index)]);
 }
 
-Score score_of(const Row& r, std::int64_t key) {
+DefinedScore score_of(const Row& r, std::int64_t key) {
     const Problem& p = r.call.problem;
     const Real factor = q_descale(r) * k_descale(r, key) * Real(p.sm_scale);
-    Score score;
+    DefinedScore score;
     for (std::int64_t d = 0; d < p.head_dim; ++d) {
         score.scaled += factor * q_at(r, d) * k_at(r, key, d);
         score.magnitude += std::abs(factor * q_at(r, d) * k_at(r, key, d));
@@ -155,7 +143,7 @@ Real missing_scale(const Row& r, std::int64_t key) {
     return scale;
 }
 
-Defined dumped_score(const Row& r, std::int64_t key, const Score& score) {
+Defined dumped_score(const Row& r, std::int64_t key, const DefinedScore& score) {
     const Units& u = r.call.units;
     const Real cap = Real(r.call.problem.logits_soft_cap);
     Real value = u.s_capped ? score.capped : score.scaled;
@@ -189,7 +177,7 @@ Real dumped_max(const Row& r, Real natural) {
 
 /// m after a tile, in natural units. One that may be stale is a choice, and follows the maximum where it
 /// would be too far behind; what was chosen is known as the float32 that is dumped.
-Defined max_after(const Row& r, const std::vector<Score>& scores, std::int64_t tile) {
+Defined max_after(const Row& r, const std::vector<DefinedScore>& scores, std::int64_t tile) {
     const Problem& p = r.call.problem;
     const Real threshold = Real(r.call.units.m_stale_threshold);
     const auto chosen = [&](Real most) {
@@ -214,7 +202,8 @@ Defined max_after(const Row& r, const std::vector<Score>& scores, std::int64_t t
 }
 
 /// m, l and acc after a tile, and p of its keys.
-void define_tile(const Row& r, const std::vector<Score>& scores, std::int64_t tile, DefinedRow& result) {
+void define_tile(const Row& r, const std::vector<DefinedScore>& scores, std::int64_t tile,
+                 DefinedRow& result) {
     const Problem& p = r.call.problem;
     const Units& u = r.call.units;
     const bool with_sink = p.sink == AttentionSink::first && split_of(p, tile) == 0;
@@ -262,7 +251,7 @@ Real value_of(EmptyRow empty) {
     }
 }
 
-void define_output(const Row& r, const std::vector<Score>& scores, DefinedRow& result) {
+void define_output(const Row& r, const std::vector<DefinedScore>& scores, DefinedRow& result) {
     const Problem& p = r.call.problem;
     result.o.resize(std::size_t(p.head_dim_v));
     const bool with_sink = p.sink != AttentionSink::none;
@@ -271,9 +260,9 @@ void define_output(const Row& r, const std::vector<Score>& scores, DefinedRow& r
         return;
     }
     Real most = with_sink ? sink_of(r) : -infinity;
-    for (const Score& score : scores) most = std::max(most, score.value);
+    for (const DefinedScore& score : scores) most = std::max(most, score.value);
     Real sum = with_sink ? std::exp(sink_of(r) - most) : 0;
-    for (const Score& score : scores) sum += score.seen() ? std::exp(score.value - most) : 0;
+    for (const DefinedScore& score : scores) sum += score.seen() ? std::exp(score.value - most) : 0;
     const Real condition = condition_of(scores);
     for (std::int64_t key = 0; key < r.keys; ++key) {
         if (!scores[std::size_t(key)].seen()) continue;
@@ -286,7 +275,7 @@ void define_output(const Row& r, const std::vector<Score>& scores, DefinedRow& r
     }
 }
 
-void define_lse(const Row& r, const std::vector<Score>& scores, DefinedRow& result) {
+void define_lse(const Row& r, const std::vector<DefinedScore>& scores, DefinedRow& result) {
     const Units& u = r.call.units;
     const bool with_sink = r.call.problem.sink != AttentionSink::none && u.lse_includes_sink;
     if (!result.sees_any && !with_sink) {
@@ -295,12 +284,12 @@ void define_lse(const Row& r, const std::vector<Score>& scores, DefinedRow& resu
     }
     Real most = with_sink ? sink_of(r) : -infinity;
     Real magnitude = with_sink ? std::abs(sink_of(r)) : 0;
-    for (const Score& score : scores) {
+    for (const DefinedScore& score : scores) {
         most = std::max(most, score.value);
         magnitude = std::max(magnitude, score.magnitude);
     }
     Real sum = with_sink ? std::exp(sink_of(r) - most) : 0;
-    for (const Score& score : scores) sum += score.seen() ? std::exp(score.value - most) : 0;
+    for (const DefinedScore& score : scores) sum += score.seen() ? std::exp(score.value - most) : 0;
     result.lse = {in_base(u.lse_log_base, most + std::log(sum)),
                   in_base(u.lse_log_base, magnitude + std::log(sum))};
 }
@@ -327,15 +316,23 @@ bool mask_leaves(const Problem& problem, std::int64_t rows, std::int64_t keys, s
     return true;
 }
 
+std::vector<DefinedScore> define_scores(const AttentionCall& call, std::int64_t batch, std::int64_t head,
+                                        std::int64_t row) {
+    const Row r = row_of(call, batch, head, row);
+    std::vector<DefinedScore> scores;
+    for (std::int64_t key = 0; key < r.keys; ++key) scores.push_back(score_of(r, key));
+    return scores;
+}
+
 DefinedRow define_row(const AttentionCall& call, std::int64_t batch, std::int64_t head, std::int64_t row) {
     const Row r = row_of(call, batch, head, row);
-    std::vector<Score> scores;
+    const std::vector<DefinedScore> scores = define_scores(call, batch, head, row);
     DefinedRow result;
     for (std::int64_t key = 0; key < r.keys; ++key) {
-        scores.push_back(score_of(r, key));
-        result.s.push_back(dumped_score(r, key, scores.back()));
-        result.seen.push_back(scores.back().seen());
-        result.sees_any = result.sees_any || scores.back().seen();
+        const DefinedScore& score = scores[std::size_t(key)];
+        result.s.push_back(dumped_score(r, key, score));
+        result.seen.push_back(score.seen());
+        result.sees_any = result.sees_any || score.seen();
     }
     result.p.resize(std::size_t(r.keys));
     for (std::int64_t tile = 0; tile * call.problem.block_n < r.keys; ++tile)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "dump/schema.h"
@@ -24,6 +25,18 @@ struct Defined {
     Real magnitude = 0;
 };
 
+/// One key's score on its way to the softmax, in natural units.
+struct DefinedScore {
+    Real scaled = 0;
+    Real capped = 0;
+    Real bias = 0;
+    bool hidden = false;                                  ///< by the mask
+    Real value = -std::numeric_limits<Real>::infinity();  ///< as the softmax sees it
+    Real magnitude = 0;                                   ///< of the terms of all of this
+
+    bool seen() const { return value != -std::numeric_limits<Real>::infinity(); }
+};
+
 /// What the stages hold in one q row, in the dump's units. P is not cast.
 struct DefinedRow {
     std::vector<Defined> s;                 ///< [key]
@@ -40,6 +53,10 @@ struct DefinedRow {
 /// Attention by its definition: sums over whole rows, with no running state. A row of the batch entry's own
 /// length.
 DefinedRow define_row(const AttentionCall& call, std::int64_t batch, std::int64_t head, std::int64_t row);
+
+/// The scores of such a row, [key].
+std::vector<DefinedScore> define_scores(const AttentionCall& call, std::int64_t batch, std::int64_t head,
+                                        std::int64_t row);
 
 /// Row `row` of the staged q, k or v, in the dump's units, without a cast; `head` counts q heads.
 std::vector<Real> define_operand(const AttentionCall& call, Stage stage, std::int64_t batch,

@@ -4,126 +4,19 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cmath>
-#include <map>
-#include <random>
-#include <set>
-#include <sstream>
 
 #include "dump/error.h"
 #include "oracle/judge.h"
+#include "tests/oracle/explain_checks.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
 namespace {
 
-using Random = std::mt19937_64;
-using TileKey = std::pair<Stage, TileId>;
-
-struct Judged {
-    MatrixF got;
-    Estimate expected;
-};
-
-/// What judge() compared, tile by tile.
-std::map<TileKey, Judged> judged_tiles(const Recording& recording) {
-    std::map<TileKey, Judged> tiles;
-    JudgeOptions options = one_thread();
-    options.observe = [&](Stage stage, const TileId& tile, const MatrixF& got, const Estimate& expected) {
-        tiles[{stage, tile}] = {got, expected};
-    };
-    judge(recording, options);
-    return tiles;
-}
-
-ElementPlace place_of(const Problem& problem, Stage stage, const TileId& tile, std::int64_t i,
-                      std::int64_t j) {
-    const StageInfo& info = stage_info(stage);
-    const std::int64_t first_row =
-        info.row_axis == Axis::key ? tile.kv_tile * problem.block_n : tile.q_block * problem.block_m;
-    return {stage, tile, first_row + i,
-            j + (info.col_axis == Axis::key ? tile.kv_tile * problem.block_n : 0)};
-}
-
-bool near(double a, double b) {
-    return a == b || std::abs(a - b) <= 1e-9 * std::abs(b);
-}
-
-void expect_fits(const std::string& text) {
-    std::istringstream stream(text);
-    int lines = 0;
-    for (std::string line; std::getline(stream, line); ++lines) EXPECT_LE(line.size(), 110u) << line;
-    EXPECT_LE(lines, 30) << text;
-}
-
-/// Counts the elements that were explained, and the names of their terms.
-struct Seen {
-    std::array<int, stage_count> elements{};
-    std::set<std::string> names;
-};
-
-void compare(const Recording& recording, const TileKey& key, const Judged& judged, std::int64_t i,
-             std::int64_t j, Seen& seen) {
-    const auto& [stage, tile] = key;
-    const double expected = judged.expected.value(i, j);
-    const double tolerance = judged.expected.error(i, j);
-    const ElementPlace place = place_of(recording.problem(), stage, tile, i, j);
-    const Explanation explanation = explain_tolerance(recording, place);
-    const std::string text = to_text(explanation);
-    expect_fits(text);
-    if (!std::isfinite(expected)) {
-        EXPECT_EQ(std::isnan(explanation.element.expected), std::isnan(expected)) << text;
-        EXPECT_TRUE(explanation.terms.rows().empty()) << text;
-        return;
-    }
-    EXPECT_TRUE(near(explanation.element.expected, expected)) << expected << "\n" << text;
-    EXPECT_TRUE(near(explanation.element.tolerance, tolerance)) << tolerance << "\n" << text;
-    const bool parted = std::isfinite(tolerance) || !explanation.terms.rows().empty();
-    EXPECT_TRUE(!parted || near(explanation.terms.total(), tolerance)) << tolerance << "\n" << text;
-    for (const BudgetTerm& term : explanation.terms.rows()) {
-        EXPECT_GT(term.value, 0) << term.name << "\n" << text;
-        seen.names.insert(term.name);
-    }
-    ++seen.elements[static_cast<std::size_t>(stage)];
-}
-
-/// Some elements of some tiles of every stage.
-void compare_some(const Recording& recording, Random& random, Seen& seen) {
-    const std::map<TileKey, Judged> tiles = judged_tiles(recording);
-    std::map<Stage, std::vector<TileKey>> by_stage;
-    for (const auto& [key, judged] : tiles) {
-        if (judged.got.size() > 0) by_stage[key.first].push_back(key);
-    }
-    for (const auto& [stage, keys] : by_stage) {
-        for (int n = 0; n < 3; ++n) {
-            const TileKey& key = keys[random() % keys.size()];
-            const Judged& judged = tiles.at(key);
-            compare(recording, key, judged, std::int64_t(random() % std::uint64_t(judged.got.rows())),
-                    std::int64_t(random() % std::uint64_t(judged.got.cols())), seen);
-        }
-    }
-}
-
-/// Removes one of two stages and one of three tiles of the others; returns what is left.
-std::string thin_out(MemoryRecording& recording, Random& random) {
-    std::string left;
-    for (const StageInfo& info : all_stages()) {
-        const bool removes_stage = random() % 2 == 0;
-        for (std::int64_t i = 0; i < tile_count(recording.problem(), info.stage); ++i) {
-            if (removes_stage || random() % 3 == 0)
-                recording.remove_tile(info.stage, tile_at(recording.problem(), info.stage, i));
-        }
-        if (recording.has_stage(info.stage)) left += std::string(info.name) + " ";
-    }
-    return left;
-}
-
 void expect_seen(const Seen& seen, const std::vector<std::string>& names) {
-    for (const std::string& name : names) EXPECT_TRUE(seen.names.contains(name)) << name;
-    for (const StageInfo& info : all_stages())
-        EXPECT_GT(seen.elements[static_cast<std::size_t>(info.stage)], 20) << info.name;
+    expect_seen(seen, Direction::forward, names);
 }
 
 TEST(Explain, TermsAddUpToTheToleranceOfRandomCalls) {
@@ -196,13 +89,6 @@ TEST(Explain, TermsAddUpBesideNaNInV) {
     Random random(4);
     for (int i = 0; i < 20; ++i) compare_some(run.recording, random, seen);
     EXPECT_GT(seen.elements[static_cast<std::size_t>(Stage::acc)], 0);
-}
-
-double value_of(const Explanation& explanation, const std::string& name) {
-    for (const BudgetTerm& term : explanation.terms.rows()) {
-        if (term.name == name) return term.value;
-    }
-    return 0;
 }
 
 /// One row that sees one key: q.k = 16 times 0.5 * 0.25 = 2, times 0.25.

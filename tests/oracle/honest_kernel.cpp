@@ -178,7 +178,7 @@ MemoryRecording declared_as(const Recording& run, const Problem& problem, const 
     MemoryRecording other(problem, units);
     other.set_provenance(run.provenance());
     set_inputs(inputs, other);
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(Direction::forward)) {
         for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
             const TileId tile = tile_at(problem, info.stage, i);
             std::vector<float> values(std::size_t(tile_shape(problem, info.stage).elements()));

@@ -24,7 +24,7 @@ Problem two_heads(Mask mask) {
 
 void expect_clean(const Report& report) {
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(Direction::forward)) {
         EXPECT_GT(report.stage(info.stage).tally.compared, 0) << info.name;
         EXPECT_EQ(report.stage(info.stage).tally.outside, 0) << info.name;
         EXPECT_EQ(report.stage(info.stage).tally.inherited, 0) << info.name;
@@ -119,7 +119,7 @@ TEST(LegalVariations, AreJudgedFromTheInputsAsWell) {
         arithmetic.stale_threshold = tiles_per_split == 0 ? 2 : 0;
         const KernelRun run =
             run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
-        for (const StageInfo& info : all_stages()) {
+        for (const StageInfo& info : stages_of(Direction::forward)) {
             const Report report = judge(with_stages(run.recording, {info.stage}), one_thread());
             EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
         }

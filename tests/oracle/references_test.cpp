@@ -76,7 +76,7 @@ ReferenceInfo named(std::string name, Dtype dtype = Dtype::f16, LogBase base = L
 }
 
 std::vector<ReferenceReport> judged(const Recording& recording) {
-    return judge_references(recording, default_confidence, 1);
+    return judge_references(recording, default_confidence, 1, {});
 }
 
 ReferenceReport judged_alone(MemoryRecording& recording, const ReferenceInfo& info, const Outputs& outputs) {

@@ -53,7 +53,7 @@ Report crowded_report() {
     report.guilty = Stage::k;
     report.warnings = {
         "12345 writes of acc were outside the problem: check the coordinates that the hook is given"};
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(Direction::forward)) {
         StageReport& stage = report.stages[std::size_t(info.stage)];
         stage.captured = true;
         StageTally& t = stage.tally;
@@ -76,7 +76,7 @@ Report crowded_report() {
 
 TEST(ReportText, FitsAScreenHoweverMuchIsWrong) {
     Report report = crowded_report();
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(Direction::forward)) {
         report.guilty = info.stage;
         SCOPED_TRACE(info.name);
         expect_fits_a_screen(to_text(report));
@@ -179,8 +179,8 @@ TEST(ReportJson, HoldsWhatProgramsReadFromIt) {
     EXPECT_EQ(first["got"], 100.0);
     EXPECT_EQ(first["expected"].get<double>(), report.first_divergence->expected);
     EXPECT_EQ(first["tolerance"].get<double>(), report.first_divergence->tolerance);
-    ASSERT_EQ(json["stages"].size(), std::size_t(stage_count));
-    for (const StageInfo& info : all_stages()) {
+    ASSERT_EQ(json["stages"].size(), stages_of(Direction::forward).size());
+    for (const StageInfo& info : stages_of(Direction::forward)) {
         const auto& stage = json["stages"][std::size_t(info.stage)];
         const StageTally& tally = report.stage(info.stage).tally;
         EXPECT_EQ(stage["name"], info.name);

@@ -11,9 +11,7 @@ using TileFilter = std::function<bool(Stage stage, const TileId& tile)>;
 
 inline std::vector<float> whole_input(const Recording& from, Input input) {
     const Problem& p = from.problem();
-    const std::int64_t heads = input == Input::q ? p.heads : p.heads_kv;
-    const std::int64_t rows = input == Input::q ? p.seqlen_q : p.seqlen_kv;
-    const std::int64_t cols = input == Input::v ? p.head_dim_v : p.head_dim;
+    const auto [heads, rows, cols, dtype] = input_shape(p, input);
     std::vector<float> values(std::size_t(p.batch * heads * rows * cols));
     for (std::int64_t i = 0; i < p.batch * heads; ++i) {
         from.read_input(input, i / heads, i % heads, 0, rows,
@@ -50,7 +48,9 @@ inline MemoryRecording copy_of(const Recording& from, const TileFilter& keep) {
                 copy.set_tile(info.stage, tile, std::move(values));
         }
     }
-    for (const Input input : {Input::q, Input::k, Input::v}) copy.set_input(input, whole_input(from, input));
+    for (const Input input : {Input::q, Input::k, Input::v, Input::dout, Input::o, Input::lse}) {
+        if (from.has_input(input)) copy.set_input(input, whole_input(from, input));
+    }
     return copy;
 }
 

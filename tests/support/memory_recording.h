@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "dump/array_shape.h"
 #include "dump/recording.h"
 
 namespace tilescope::test {
@@ -24,9 +25,9 @@ class MemoryRecording final : public Recording {
         require(std::ssize(values) == tile_shape(problem_, stage).elements(), "a tile of another size");
         tiles_[key(stage, tile)] = std::move(values);
     }
-    /// `values` is contiguous [batch][heads or heads_kv][seqlen][head_dim or head_dim_v].
+    /// `values` is the whole array that input_shape() describes.
     void set_input(Input input, std::vector<float> values) {
-        const InputShape shape = input_shape(input);
+        const ArrayShape shape = input_shape(problem_, input);
         require(std::ssize(values) == problem_.batch * shape.heads * shape.rows * shape.cols,
                 "an input of another size");
         inputs_[static_cast<std::size_t>(input)] = std::move(values);
@@ -42,6 +43,7 @@ class MemoryRecording final : public Recording {
         references_.push_back(std::move(info));
         reference_outputs_.push_back({std::move(o), std::move(lse)});
     }
+    void remove_input(Input input) { inputs_[static_cast<std::size_t>(input)].clear(); }
     void remove_tile(Stage stage, const TileId& tile) { tiles_.erase(key(stage, tile)); }
     void set_name(std::string name) { name_ = std::move(name); }
     void set_provenance(Provenance provenance) { provenance_ = std::move(provenance); }
@@ -70,12 +72,10 @@ class MemoryRecording final : public Recording {
         return true;
     }
 
-    bool has_inputs() const override {
-        return std::ranges::none_of(inputs_, [](const auto& values) { return values.empty(); });
-    }
+    bool has_input(Input input) const override { return !inputs_[static_cast<std::size_t>(input)].empty(); }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
                     std::span<float> out) const override {
-        const InputShape shape = input_shape(input);
+        const ArrayShape shape = input_shape(problem_, input);
         const std::vector<float>& values = inputs_[static_cast<std::size_t>(input)];
         require(!values.empty(), "an input that was not set");
         require(batch >= 0 && batch < problem_.batch && head >= 0 && head < shape.heads && row >= 0 &&
@@ -105,24 +105,15 @@ class MemoryRecording final : public Recording {
     }
 
  private:
-    struct InputShape {
-        std::int64_t heads;
-        std::int64_t rows;
-        std::int64_t cols;
-    };
     using Key = std::pair<Stage, TileId>;
 
     static void require(bool condition, const char* what) {
         if (!condition) throw std::invalid_argument(std::string("MemoryRecording: ") + what);
     }
     static Key key(Stage stage, TileId tile) {
+        if (!stage_info(stage).per_q_block) tile.q_block = 0;
         if (!stage_info(stage).per_kv_tile) tile.kv_tile = 0;
         return {stage, tile};
-    }
-    InputShape input_shape(Input input) const {
-        if (input == Input::q) return {problem_.heads, problem_.seqlen_q, problem_.head_dim};
-        return {problem_.heads_kv, problem_.seqlen_kv,
-                input == Input::k ? problem_.head_dim : problem_.head_dim_v};
     }
 
     std::string name_ = "memory recording";
@@ -133,7 +124,7 @@ class MemoryRecording final : public Recording {
     SideInputs side_inputs_;
     Bias bias_;
     std::map<Key, std::vector<float>> tiles_;
-    std::array<std::vector<float>, 3> inputs_;
+    std::array<std::vector<float>, input_count> inputs_;
     std::vector<ReferenceInfo> references_;
     std::vector<std::array<std::vector<float>, 2>> reference_outputs_;  ///< o, lse
 };

@@ -1,0 +1,13 @@
+#include "dump/recording.h"
+
+namespace tilescope {
+
+bool Recording::has_inputs() const {
+    for (int i = 0; i < input_count; ++i) {
+        const auto input = static_cast<Input>(i);
+        if (requires_input(problem().direction, input) && !has_input(input)) return false;
+    }
+    return true;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,139 @@
+#include "oracle/tile_judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "oracle/budget.h"
+#include "oracle/semantics.h"
+#include "oracle/tiles.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Converting to the dump's units rounds the oracle's own value.
+Estimate in_dump_units(const Estimate& natural, const DumpFactor& factor) {
+    Estimate there = natural;
+    for (Eigen::Index i = 0; i < there.value.rows(); ++i) {
+        for (Eigen::Index j = 0; j < there.value.cols(); ++j) {
+            const double by = factor.at(i, j);
+            double& value = there.value(i, j);
+            double& error = there.error(i, j);
+            value *= by;
+            if (error != 0 || !std::isinf(value)) error *= by;
+            if (std::isfinite(value)) error += std::abs(value) * u_oracle;
+        }
+    }
+    return there;
+}
+
+}  // namespace
+
+bool is_operand(Stage stage) {
+    return stage == Stage::q || stage == Stage::k || stage == Stage::v || stage == Stage::dout;
+}
+
+TileJudge::TileJudge(const Plan& plan, std::int64_t batch, std::int64_t head, Pass pass, Partial& partial)
+    : plan_(plan),
+      pass_(pass),
+      call_(make_head_call(plan.recording, plan.rounding, batch, head)),
+      partial_(partial) {
+    if (plan.other != nullptr) other_call_ = make_head_call(*plan.other, plan.rounding, batch, head);
+}
+
+DumpedTile TileJudge::load(std::span<const Stage> stages, const TileId& id) const {
+    DumpedTile dumped;
+    for (const Stage stage : stages) {
+        if (plan_.has(stage))
+            dumped[static_cast<std::size_t>(stage)] = load_tile(plan_.recording, problem(), stage, id);
+    }
+    return dumped;
+}
+
+bool TileJudge::has_any(std::span<const Stage> stages, const TileId& id) const {
+    const auto& selection = plan_.recording.capture().selection;
+    const bool visible = tile_is_visible(problem(), id.q_block, id.kv_tile);
+    return std::ranges::any_of(stages, [&](Stage stage) {
+        if (!plan_.has(stage)) return false;
+        const bool expected = visible && selection && selection->selects(problem(), stage, id);
+        return expected || plan_.recording.has_tile(stage, id);
+    });
+}
+
+/// Whether the tile was asked for, the kernel cannot do without it, and the run got to its end.
+bool TileJudge::must_hold(const Recording& recording, Stage stage, const TileId& id) const {
+    const CaptureSummary& capture = recording.capture();
+    const StageInfo& info = stage_info(stage);
+    if (capture.ended != "completed" || !capture.selection ||
+        !capture.selection->selects(problem(), stage, id))
+        return false;
+    if (is_output(stage)) return true;
+    if (info.per_kv_tile) return tile_is_visible(problem(), id.q_block, id.kv_tile);
+    for (std::int64_t kv_tile = 0; kv_tile < problem().kv_tiles(); ++kv_tile) {
+        if (tile_is_visible(problem(), id.q_block, kv_tile)) return true;
+    }
+    return false;
+}
+
+DumpFactor TileJudge::factor_of(const HeadCall& call, Stage stage, const TileId& id) {
+    const TileShape extent = tile_extent(call.problem, stage, id);
+    return dump_factor(call, stage, id.q_block * call.problem.block_m, id.kv_tile * call.problem.block_n,
+                       extent.rows, extent.cols);
+}
+
+void TileJudge::compare(Stage stage, const TileId& id, const std::optional<MatrixF>& got,
+                        const Estimate& mine, const Estimate* theirs, const Estimate* end_to_end) {
+    if (plan_.other != nullptr) {
+        compare_pair(stage, id, got, mine, *theirs);
+    } else if (got) {
+        compare_with(stage, id, *got, mine, end_to_end);
+    } else if (must_hold(plan_.recording, stage, id)) {
+        count_missing(stage, id);
+    }
+}
+
+void TileJudge::compare_with(Stage stage, const TileId& id, const MatrixF& got, const Estimate& expected,
+                             const Estimate* end_to_end) {
+    TileContext context = tile_context(problem(), stage, id);
+    context.expects_nan = is_operand(stage) || plan_.other != nullptr;
+    // Operands must be exact copies: a tolerance given by hand is not for them.
+    const CompareOptions exact_options{std::nullopt, std::nullopt, plan_.compare.top};
+    const CompareOptions& options = is_operand(stage) ? exact_options : plan_.compare;
+    const DumpFactor factor = factor_of(stage, id);
+    const auto judge = [&](const Estimate& there, const Estimate* end_to_end_there) {
+        if (plan_.observe && pass_ == Pass::divergences) plan_.observe(stage, id, got, there);
+        compare_tile(context, got, there, end_to_end_there, options, partial_.tally(stage));
+    };
+    if (factor.is_one()) return judge(expected, end_to_end);
+    const Estimate end_to_end_there = end_to_end != nullptr ? in_dump_units(*end_to_end, factor) : Estimate();
+    judge(in_dump_units(expected, factor), end_to_end != nullptr ? &end_to_end_there : nullptr);
+}
+
+void TileJudge::compare_pair(Stage stage, const TileId& id, const std::optional<MatrixF>& got,
+                             const Estimate& mine, const Estimate& theirs) {
+    const std::optional<MatrixF> other = load_tile(*plan_.other, problem(), stage, id);
+    if (!got || !other) {
+        const bool both_must = must_hold(plan_.recording, stage, id) && must_hold(*plan_.other, stage, id);
+        if (both_must) count_missing(stage, id);
+        return;
+    }
+    const DumpFactor factor = factor_of(*other_call_, stage, id);
+    // NaN keeps its payload, and with it whether the other one was written.
+    Estimate expected{other->cast<double>(), mine.error + theirs.error};
+    if (!factor.is_one()) {
+        for (Eigen::Index i = 0; i < expected.value.rows(); ++i)
+            for (Eigen::Index j = 0; j < expected.value.cols(); ++j) expected.value(i, j) /= factor.at(i, j);
+    }
+    expected.error = expected.error.array().isNaN().select(infinity, expected.error);
+    compare_with(stage, id, *got, expected, nullptr);
+}
+
+void TileJudge::count_missing(Stage stage, const TileId& id) {
+    count_missing_tile(tile_context(problem(), stage, id), tile_extent(problem(), stage, id), plan_.compare,
+                       partial_.tally(stage));
+}
+
+}  // namespace tilescope

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <optional>
+
+#include "oracle/head_call.h"
+#include "oracle/plan.h"
+#include "oracle/replay.h"
+
+namespace tilescope {
+
+/// Whether the stage is an exact copy of an input.
+bool is_operand(Stage stage);
+
+/// Compares tiles of one head with what they should hold, and adds what it finds to a Partial.
+class TileJudge {
+ public:
+    TileJudge(const Plan& plan, std::int64_t batch, std::int64_t head, Pass pass, Partial& partial);
+
+    /// `mine` is what the formulas expect of this recording, in natural units; `theirs` what they expect of
+    /// the other one, where there is one. `end_to_end` is for the second pass.
+    void compare(Stage stage, const TileId& id, const std::optional<MatrixF>& got, const Estimate& mine,
+                 const Estimate* theirs, const Estimate* end_to_end);
+
+    /// The tile's captured stages among `stages`.
+    DumpedTile load(std::span<const Stage> stages, const TileId& id) const;
+
+    /// Whether one of `stages` has a tile here, captured or missing.
+    bool has_any(std::span<const Stage> stages, const TileId& id) const;
+
+    DumpFactor factor_of(Stage stage, const TileId& id) const { return factor_of(call_, stage, id); }
+
+    const HeadCall& call() const { return call_; }
+    /// In the units of the other recording; null where there is none.
+    const HeadCall* other_call() const { return other_call_ ? &*other_call_ : nullptr; }
+    const Problem& problem() const { return call_.problem; }
+    Pass pass() const { return pass_; }
+    Partial& partial() { return partial_; }
+
+ private:
+    void compare_with(Stage stage, const TileId& id, const MatrixF& got, const Estimate& expected,
+                      const Estimate* end_to_end);
+    void compare_pair(Stage stage, const TileId& id, const std::optional<MatrixF>& got, const Estimate& mine,
+                      const Estimate& theirs);
+    bool must_hold(const Recording& recording, Stage stage, const TileId& id) const;
+    void count_missing(Stage stage, const TileId& id);
+    static DumpFactor factor_of(const HeadCall& call, Stage stage, const TileId& id);
+
+    const Plan& plan_;
+    Pass pass_;
+    HeadCall call_;
+    std::optional<HeadCall> other_call_;
+    Partial& partial_;
+};
+
+}  // namespace tilescope
