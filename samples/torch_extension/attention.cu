@@ -3,32 +3,16 @@
 
 #include "samples/torch_extension/attention.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <stdexcept>
 
 #include "dump/capture.h"
 #include "dump/hook.h"
-#include "dump/schema.h"
+#include "samples/torch_extension/tile.cuh"
 
 namespace {
 
 constexpr int block_m = 64;
 constexpr int block_n = 32;
-
-__device__ float to_float(__half value) {
-    return __half2float(value);
-}
-__device__ float to_float(__nv_bfloat16 value) {
-    return __bfloat162float(value);
-}
-__device__ void store(float value, __half* to) {
-    *to = __float2half_rn(value);
-}
-__device__ void store(float value, __nv_bfloat16* to) {
-    *to = __float2bfloat16_rn(value);
-}
 
 struct Sizes {
     int heads;
@@ -38,18 +22,6 @@ struct Sizes {
     bool causal;
     float sm_scale;
 };
-
-/// Copies a tile from global to shared memory; rows beyond the sequence become zeros.
-template <class T, int head_dim>
-__device__ void load_tile(const T* from, int first, int seqlen, T* tile) {
-    for (int i = threadIdx.x; i < block_n * head_dim; i += block_m) {
-        const int row = first + i / head_dim;
-        T value;
-        store(0.0f, &value);
-        if (row < seqlen) value = from[size_t(row) * head_dim + i % head_dim];
-        tile[i] = value;
-    }
-}
 
 template <class T, int head_dim>
 __global__ void attention(const T* q, const T* k, const T* v, T* o, float* lse,
@@ -70,8 +42,8 @@ __global__ void attention(const T* q, const T* k, const T* v, T* o, float* lse,
     const int keys = sizes.causal ? min(last_row + 1, sizes.seqlen_kv) : sizes.seqlen_kv;
     for (int tile = 0; tile * block_n < keys; ++tile) {
         __syncthreads();
-        load_tile<T, head_dim>(k + kv_rows * head_dim, tile * block_n, sizes.seqlen_kv, k_tile);
-        load_tile<T, head_dim>(v + kv_rows * head_dim, tile * block_n, sizes.seqlen_kv, v_tile);
+        load_tile<T, block_n, head_dim>(k + kv_rows * head_dim, tile * block_n, sizes.seqlen_kv, k_tile);
+        load_tile<T, block_n, head_dim>(v + kv_rows * head_dim, tile * block_n, sizes.seqlen_kv, v_tile);
         __syncthreads();
         TILESCOPE_TILE(k, tile, k_tile, head_dim, threadIdx.x, block_m);
         TILESCOPE_TILE(v, tile, v_tile, head_dim, threadIdx.x, block_m);
@@ -108,29 +80,6 @@ __global__ void attention(const T* q, const T* k, const T* v, T* o, float* lse,
     lse[q_rows + q_row] = m + logf(l);
 }
 
-tilescope::Problem problem_of(const AttentionCall& call) {
-    tilescope::Problem problem;
-    problem.batch = call.batch;
-    problem.heads = call.heads;
-    problem.heads_kv = call.heads_kv;
-    problem.seqlen_q = call.seqlen_q;
-    problem.seqlen_kv = call.seqlen_kv;
-    problem.head_dim = problem.head_dim_v = call.head_dim;
-    problem.block_m = block_m;
-    problem.block_n = block_n;
-    problem.sm_scale = double(call.sm_scale);
-    problem.mask = call.causal ? tilescope::Mask::causal : tilescope::Mask::none;
-    problem.causal_alignment = tilescope::CausalAlignment::top_left;
-    problem.dtype_q = problem.dtype_k = problem.dtype_v = problem.dtype_o = call.dtype;
-    return problem;
-}
-
-void wait_for(cudaStream_t stream) {
-    cudaError_t status = cudaGetLastError();
-    if (status == cudaSuccess) status = cudaStreamSynchronize(stream);
-    if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
-}
-
 template <class T, int head_dim>
 void launch(const AttentionCall& call, const std::string& dump_path, cudaStream_t stream) {
     const Sizes sizes = {int(call.heads),     int(call.heads_kv), int(call.seqlen_q),
@@ -141,7 +90,7 @@ void launch(const AttentionCall& call, const std::string& dump_path, cudaStream_
     options.provenance.producer = "samples/torch_extension";
     options.provenance.kernel = "attention";
     wait_for(stream);
-    tilescope::Capture capture(problem_of(call), options);
+    tilescope::Capture capture(problem_of(call, block_m, block_n), options);
     attention<T, head_dim><<<grid, block_m, 0, stream>>>(
         static_cast<const T*>(call.q), static_cast<const T*>(call.k), static_cast<const T*>(call.v),
         static_cast<T*>(call.o), call.lse, sizes TILESCOPE_SINK_ARG(capture.sink()));

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the extension's two halves share: the kernel is compiled without PyTorch, the binding without nvcc.
+// What the extension's two halves share: the kernels are compiled without PyTorch, the binding without nvcc.
 
 #include <cuda_runtime_api.h>
 
@@ -31,3 +31,19 @@ struct AttentionCall {
 /// Computes o and lse on the stream and waits. With -DDEBUG_DUMP, and unless `dump_path` is empty, records
 /// the run there. Errors: std::exception.
 void run_attention(const AttentionCall& call, const std::string& dump_path, cudaStream_t stream);
+
+/// Contiguous tensors on the device, beside those of the forward call.
+struct BackwardCall {
+    AttentionCall forward;  ///< reads o and lse too
+    const void* dout;       ///< as o
+    float* delta;           ///< [batch, heads, seqlen_q], written
+    float* dq_sum;          ///< as q, in float32; zeros before the call
+    void* dq;               ///< as q, k and v
+    void* dk;
+    void* dv;
+};
+
+/// Computes dq, dk and dv on the stream and waits, with the planted fault of that name; empty: none. Records
+/// as run_attention() does. Errors: std::exception.
+void run_attention_backward(const BackwardCall& call, const std::string& fault, const std::string& dump_path,
+                            cudaStream_t stream);

@@ -1,9 +1,11 @@
 """Records a CUDA kernel that PyTorch calls, and adds what PyTorch computes from the same inputs.
 
 usage: record.py [--shape B,H,HKV,SQ,SKV,D] [--causal] [--dtype f16|bf16] [--seed N] [--broken-reference] -o FILE
+       record.py --backward [--fault NAME] [--shape ...] [--causal] [--dtype ...] [--seed N] -o FILE
 
-Builds the extension, runs it, and writes one dump with /references/flash and /references/math for tile-diff. Needs a
-GPU, PyTorch 2.3 or newer, ninja, nvcc, h5py, and HDF5's headers and library (HDF5_ROOT names their folder).
+Builds the extension, runs it, and writes one dump with /references/flash and /references/math for tile-diff. With
+--backward the dump is that of the backward kernel, on o and lse of PyTorch's forward pass. Needs a GPU, PyTorch 2.3 or
+newer, ninja, nvcc, h5py, and HDF5's headers and library (HDF5_ROOT names their folder).
 """
 
 import argparse
@@ -24,6 +26,7 @@ from torch.utils.cpp_extension import load
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+FAULTS = ["delta_missing", "delta_next_row", "mask_missing", "scale_missing", "group_overwritten", "dv_uses_ds"]
 
 
 def parse_arguments():
@@ -35,6 +38,8 @@ def parse_arguments():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--broken-reference", action="store_true",
                         help="add a reference with another causal alignment; needs --causal")
+    parser.add_argument("--backward", action="store_true", help="record the backward kernel")
+    parser.add_argument("--fault", choices=FAULTS, default="", help="plant a mistake; needs --backward")
     parser.add_argument("-o", dest="output", required=True, metavar="FILE", help="the dump to write")
     arguments = parser.parse_args()
     arguments.shape = tuple(int(size) for size in arguments.shape.split(","))
@@ -42,6 +47,10 @@ def parse_arguments():
         parser.error("--shape has not six sizes")
     if arguments.broken_reference and not arguments.causal:
         parser.error("--broken-reference needs --causal")
+    if arguments.broken_reference and arguments.backward:
+        parser.error("--broken-reference is for the forward kernel")
+    if arguments.fault and not arguments.backward:
+        parser.error("--fault needs --backward")
     return arguments
 
 
@@ -76,7 +85,7 @@ def hdf5_flags():
 
 def build_extension():
     compile_flags, link_flags = hdf5_flags()
-    sources = [HERE / "attention.cu", HERE / "binding.cpp", *sorted((ROOT / "dump").glob("*.cpp"))]
+    sources = [*sorted(HERE.glob("*.cu")), HERE / "binding.cpp", *sorted((ROOT / "dump").glob("*.cpp"))]
     flags = ["-std=c++20", "-O2", "-DDEBUG_DUMP", *compile_flags]
     return load(name="tilescope_attention", sources=[str(source) for source in sources],
                 extra_include_paths=[str(ROOT)], extra_cflags=flags, extra_cuda_cflags=flags,
@@ -90,12 +99,20 @@ def make_inputs(shape, dtype, seed):
     return [torch.randn(size, device="cuda", dtype=torch.float32).to(dtype) for size in sizes]
 
 
+def scale_of(q):
+    return float(np.float32(1) / np.sqrt(np.float32(q.shape[3])))
+
+
+def for_each_query_head(q, *tensors):
+    """k and v with a head of their own for each query head."""
+    return [tensor.repeat_interleave(q.shape[1] // tensor.shape[1], dim=1) for tensor in tensors]
+
+
 def references(q, k, v, causal, broken):
     """{name: (o, lse or None)} of PyTorch's backends."""
-    group = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+    k, v = for_each_query_head(q, k, v)
     seqlen_q, seqlen_kv = q.shape[2], k.shape[2]
-    scale = float(np.float32(1) / np.sqrt(np.float32(q.shape[3])))
+    scale = scale_of(q)
     found = {}
     with sdpa_kernel(SDPBackend.MATH):
         found["math"] = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale), None
@@ -131,17 +148,55 @@ def append_references(path, found, dtype):
                 f[f"references/{name}/lse"] = lse.float().contiguous().cpu().numpy()
 
 
+def fused_forward(q, k, v, causal):
+    """o and lse of PyTorch's flash attention, or of its efficient attention where the first would align the causal
+    mask to the other corner."""
+    k, v = for_each_query_head(q, k, v)
+    aten, scale = torch.ops.aten, scale_of(q)
+    if causal and q.shape[2] != k.shape[2]:
+        found = aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
+    else:
+        found = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, scale=scale)
+    # Some versions pad the rows of lse.
+    return found[0].contiguous(), found[1][:, :, :q.shape[2]].contiguous()
+
+
+def math_gradients(q, k, v, dout, causal):
+    """dq, dk and dv by PyTorch's autograd in float32, those of k and v added up over the query heads."""
+    leaves = [tensor.float().requires_grad_() for tensor in (q, k, v)]
+    with sdpa_kernel(SDPBackend.MATH):
+        o = scaled_dot_product_attention(leaves[0], *for_each_query_head(q, *leaves[1:]), is_causal=causal,
+                                         scale=scale_of(q))
+    return torch.autograd.grad(o, leaves, dout.float())
+
+
+def record_forward(extension, arguments, q, k, v, path):
+    o, _ = extension.forward(q, k, v, arguments.causal, path)
+    found = references(q, k, v, arguments.causal, arguments.broken_reference)
+    append_references(path, found, arguments.dtype)
+    for name, (other, _) in found.items():
+        print(f"largest difference to {name}: {(o.float() - other.float()).abs().max().item():.3g}")
+
+
+def record_backward(extension, arguments, q, k, v, path):
+    dout = torch.randn(q.shape, device=q.device, dtype=torch.float32).to(q.dtype)
+    o, lse = fused_forward(q, k, v, arguments.causal)
+    gradients = extension.backward(q, k, v, o, lse, dout, arguments.causal, path, arguments.fault)
+    expected = math_gradients(q, k, v, dout, arguments.causal)
+    for name, gradient, other in zip(("dq", "dk", "dv"), gradients, expected):
+        difference = (gradient.float() - other).abs().max().item()
+        largest = other.abs().max().item()
+        print(f"{name}: largest difference to autograd {difference:.3g}, largest element {largest:.3g}")
+
+
 def main():
     arguments = parse_arguments()
     extension = build_extension()
     q, k, v = make_inputs(arguments.shape, DTYPES[arguments.dtype], arguments.seed)
     part = arguments.output + ".part"
-    o, _ = extension.forward(q, k, v, arguments.causal, part)
-    found = references(q, k, v, arguments.causal, arguments.broken_reference)
-    append_references(part, found, arguments.dtype)
+    record = record_backward if arguments.backward else record_forward
+    record(extension, arguments, q, k, v, part)
     os.replace(part, arguments.output)
-    for name, (other, _) in found.items():
-        print(f"largest difference to {name}: {(o.float() - other.float()).abs().max().item():.3g}")
     print(f"wrote {arguments.output}")
 
 
