@@ -108,17 +108,17 @@ class WorkList {
     /// Query blocks come first. KV tiles are computed from what they hold.
     std::int64_t rows() const { return rows_; }
 
-    /// nullopt where the batch entry is too short to have it, or where it is of no query head `only`.
-    std::optional<Work> at(std::int64_t i,
-                           const std::optional<std::pair<std::int64_t, std::int64_t>>& only) const {
+    /// nullopt where the batch entry is too short to have it, or where `options` ask for something else.
+    std::optional<Work> at(std::int64_t i, const JudgeOptions& options) const {
         const bool is_row = i < rows_;
         const Stage stage = is_row ? Stage::q : Stage::dk;
         const TileId tile = tile_at(problem_, stage, is_row ? i : i - rows_);
         const HeadRange heads = query_heads(problem_, stage, tile.head);
         const Work work{is_row ? of_rows_ : judge_gradient_keys, tile, problem_.head_kv(heads.first)};
-        if (only &&
-            (only->first != work.tile.batch || only->second < heads.first || only->second >= heads.last))
+        const auto& head = options.only_head;
+        if (head && (head->first != tile.batch || head->second < heads.first || head->second >= heads.last))
             return std::nullopt;
+        if (options.only_q_block && (!is_row || *options.only_q_block != tile.q_block)) return std::nullopt;
         const Problem entry = problem_of(problem_, plan_.recording.side_inputs(), work.tile.batch);
         if (tile_extent(entry, stage, work.tile).rows <= 0) return std::nullopt;
         return work;
@@ -173,13 +173,13 @@ void judge_share(const Plan& plan, const WorkList& list, std::int64_t first, std
 #pragma omp for schedule(dynamic)
     for (std::int64_t i = first; i < last; ++i) {
         if (shared.failed) continue;
-        steps.step();
         try {
-            const std::optional<Work> work = list.at(i, options.only_head);
-            if (!work) continue;
-            inputs_in_use = plan.inputs.get(work->tile.batch, work->head_kv);
-            judge_work(plan, *work, inherits, mine);
-            for (StageTally& tally : mine.stages) compact_bad_rows(tally);
+            if (const std::optional<Work> work = list.at(i, options)) {
+                inputs_in_use = plan.inputs.get(work->tile.batch, work->head_kv);
+                judge_work(plan, *work, inherits, mine);
+                for (StageTally& tally : mine.stages) compact_bad_rows(tally);
+            }
+            steps.step();
         } catch (...) {
 #pragma omp critical
             if (!shared.failed.exchange(true)) shared.failure = std::current_exception();
@@ -297,7 +297,7 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     Report report = begin_report(recording, other, options);
     const WorkList list(plan);
     // References are of the forward pass, and so is what a backward pass was given.
-    const bool alone = other == nullptr && !options.only_head;
+    const bool alone = other == nullptr && !options.only_head && !options.only_q_block;
     const bool forward = recording.problem().direction == Direction::forward;
     Steps steps(options, list.size() + (!alone    ? 0
                                         : forward ? reference_steps(recording)

@@ -22,6 +22,7 @@ struct JudgeOptions {
     /// Called from any thread with each captured tile and what it should hold, in the dump's units.
     TileObserver observe;
     std::optional<std::pair<std::int64_t, std::int64_t>> only_head;  ///< batch and head; nullopt: all of them
+    std::optional<std::int64_t> only_q_block;                        ///< nullopt: all of them
 };
 
 /// Judges every captured tile against the float64 oracle, stage-local and end to end.

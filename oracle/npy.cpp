@@ -103,7 +103,8 @@ void write_npy(const std::string& directory, const Report& report, const Recordi
     NpyFile<double> difference(directory + "/difference.npy", shape, "<f8");
 
     // Tiles are disjoint, and so are the places that several threads write to.
-    options.only_head = std::pair{report.first_divergence->tile.batch, report.first_divergence->tile.head};
+    options.only_head = std::pair{report.first_divergence->tile.batch,
+                                  query_heads(problem, guilty, report.first_divergence->tile.head).first};
     options.observe = [&](Stage stage, const TileId& tile, const MatrixF& values, const Estimate& estimate) {
         if (stage != guilty) return;
         const Placement place = place_tile(problem, stage, tile);

@@ -13,39 +13,11 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-double tolerance_of(const Estimate& expected, Eigen::Index i, const CompareOptions& options) {
-    if (!options.atol && !options.rtol) return expected.error.data()[i];
-    return options.atol.value_or(0) + options.rtol.value_or(0) * std::abs(expected.value.data()[i]);
-}
-
 /// Where the expected value may round to an infinity of `dtype`, that infinity is right.
 bool overflows_alike(Dtype dtype, double got, double expected, double tolerance) {
     if (!std::isinf(got)) return false;
     const double reach = std::copysign(std::abs(expected) + tolerance, expected);
     return std::isinf(decode(dtype, encode(dtype, reach))) && std::signbit(reach) == std::signbit(got);
-}
-
-/// `certain`: the expected value has no error; then NaN is what a convention asks for.
-Finding judge_element(const TileContext& context, float got, double expected, double tolerance,
-                      bool certain) {
-    const bool expects_unwritten = context.expects_nan && is_unwritten(float(expected));
-    if (is_unwritten(got))
-        return expected == -infinity || expects_unwritten ? Finding::indifferent : Finding::unwritten;
-    if (expects_unwritten) return Finding::unwritten;
-    if (std::isnan(expected)) {
-        if (!context.expects_nan && !certain) return Finding::indifferent;
-        return std::isnan(got) ? Finding::match : Finding::nan;
-    }
-    if (std::isnan(got)) return Finding::nan;
-    if (double(got) == expected) return Finding::match;
-    if (std::isinf(got) || std::isinf(expected)) {
-        return overflows_alike(context.dtype, got, expected, tolerance) ? Finding::match : Finding::infinite;
-    }
-    return std::abs(double(got) - expected) <= tolerance ? Finding::match : Finding::outside;
-}
-
-bool is_divergence(Finding finding) {
-    return finding != Finding::match && finding != Finding::indifferent;
 }
 
 void keep_first(const Element& element, std::optional<Element>& first) {
@@ -125,6 +97,33 @@ void merge_first(const std::optional<Element>& part, std::optional<Element>& who
 }
 
 }  // namespace
+
+double tolerance_of(const Estimate& expected, Eigen::Index i, const CompareOptions& options) {
+    if (!options.atol && !options.rtol) return expected.error.data()[i];
+    return options.atol.value_or(0) + options.rtol.value_or(0) * std::abs(expected.value.data()[i]);
+}
+
+Finding judge_element(const TileContext& context, float got, double expected, double tolerance,
+                      bool certain) {
+    const bool expects_unwritten = context.expects_nan && is_unwritten(float(expected));
+    if (is_unwritten(got))
+        return expected == -infinity || expects_unwritten ? Finding::indifferent : Finding::unwritten;
+    if (expects_unwritten) return Finding::unwritten;
+    if (std::isnan(expected)) {
+        if (!context.expects_nan && !certain) return Finding::indifferent;
+        return std::isnan(got) ? Finding::match : Finding::nan;
+    }
+    if (std::isnan(got)) return Finding::nan;
+    if (double(got) == expected) return Finding::match;
+    if (std::isinf(got) || std::isinf(expected)) {
+        return overflows_alike(context.dtype, got, expected, tolerance) ? Finding::match : Finding::infinite;
+    }
+    return std::abs(double(got) - expected) <= tolerance ? Finding::match : Finding::outside;
+}
+
+bool is_divergence(Finding finding) {
+    return finding != Finding::match && finding != Finding::indifferent;
+}
 
 std::string_view to_string(Finding finding) {
     constexpr std::array<std::string_view, 7> names = {"match", "indifferent", "outside",    "nan",

@@ -25,6 +25,7 @@ enum class Finding : std::uint8_t {
 };
 
 std::string_view to_string(Finding finding);
+bool is_divergence(Finding finding);
 
 /// One element, in coordinates of the whole tensor. `row` is a q row; for k and v it is a key.
 struct Element {
@@ -97,6 +98,13 @@ struct TileContext {
     Dtype dtype = Dtype::f32;  ///< type the values were rounded to last: ulps and overflow are of this type
     bool expects_nan = false;  ///< the expected values are a copy: NaN is to be NaN, and not indifferent
 };
+
+/// What element `i` of a tile, row-major, may differ by.
+double tolerance_of(const Estimate& expected, Eigen::Index i, const CompareOptions& options);
+
+/// NaN is judged before any metric. `certain`: the expected value has no error; then NaN is what a convention
+/// asks for.
+Finding judge_element(const TileContext& context, float got, double expected, double tolerance, bool certain);
 
 /// Compares a dumped tile with what it should hold, both in the dump's units, and adds to `tally`.
 /// NaN is judged before any metric. `end_to_end`, where given, counts what is inherited.

@@ -14,6 +14,7 @@
 #include "dump/error.h"
 #include "dump/file_reader.h"
 #include "oracle/explain.h"
+#include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge.h"
 #include "oracle/npy.h"
 #include "oracle/output_file.h"
@@ -30,6 +31,7 @@ struct Arguments {
     std::string other;
     std::string json;
     std::string npy;
+    std::string png;
     std::string element;  ///< whose tolerance is explained; empty: the recording is judged
     JudgeOptions judge;
 };
@@ -59,6 +61,10 @@ void declare(CLI::App& app, Arguments& arguments) {
                    "write got, expected and difference of the first wrong stage to DIR")
         ->type_name("DIR")
         ->check(named);
+    app.add_option("--png", arguments.png,
+                   "render the first wrong stage to DIR: dumped, expected, difference, over_budget")
+        ->type_name("DIR")
+        ->check(named);
     app.add_option("--atol", arguments.judge.compare.atol, "absolute tolerance, in place of the derived one")
         ->check(tolerance);
     app.add_option("--rtol", arguments.judge.compare.rtol,
@@ -77,10 +83,11 @@ void declare(CLI::App& app, Arguments& arguments) {
                    "row's block sees), and for k and v the query block (default: 0)")
         ->type_name("STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]")
         ->check(named)
-        ->excludes("other", "--json", "--npy", "--atol", "--rtol");
+        ->excludes("other", "--json", "--npy", "--png", "--atol", "--rtol");
 }
 
-Report judge_arguments(const Arguments& arguments) {
+/// `pictures` gets a line that names the heatmaps, where they are asked for.
+Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     const std::unique_ptr<Recording> recording = open_recording(arguments.recording);
     std::unique_ptr<Recording> other;
     if (!arguments.other.empty()) other = open_recording(arguments.other);
@@ -90,6 +97,8 @@ Report judge_arguments(const Arguments& arguments) {
     options.progress = [&](std::int64_t done, std::int64_t total) { progress.update(done, total); };
     Report report = other ? judge_pair(*recording, *other, options) : judge(*recording, options);
     if (!arguments.npy.empty()) write_npy(arguments.npy, report, *recording, other.get(), arguments.judge);
+    if (!arguments.png.empty())
+        pictures = write_heatmaps(arguments.png, report, *recording, other.get(), arguments.judge) + "\n";
     return report;
 }
 
@@ -121,8 +130,9 @@ int run(const Arguments& arguments) {
     try {
         if (!arguments.json.empty() && !json_to_stdout) json_file.emplace(arguments.json);
         if (arguments.element.empty()) {
-            const Report report = judge_arguments(arguments);
-            text = to_text(report);
+            std::string pictures;
+            const Report report = judge_arguments(arguments, pictures);
+            text = pictures + to_text(report);
             json = to_json(report);
             code = report.verdict == Verdict::match ? exit_match : exit_diverged;
         } else {

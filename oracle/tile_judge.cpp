@@ -36,6 +36,19 @@ bool is_operand(Stage stage) {
     return stage == Stage::q || stage == Stage::k || stage == Stage::v || stage == Stage::dout;
 }
 
+bool must_hold(const Recording& recording, const Problem& entry, Stage stage, const TileId& id) {
+    const CaptureSummary& capture = recording.capture();
+    if (capture.ended != "completed" || !capture.selection || !capture.selection->selects(entry, stage, id))
+        return false;
+    const StageInfo& info = stage_info(stage);
+    if (is_output(stage)) return true;
+    if (info.per_kv_tile) return tile_is_visible(entry, id.q_block, id.kv_tile);
+    for (std::int64_t kv_tile = 0; kv_tile < entry.kv_tiles(); ++kv_tile) {
+        if (tile_is_visible(entry, id.q_block, kv_tile)) return true;
+    }
+    return false;
+}
+
 TileJudge::TileJudge(const Plan& plan, std::int64_t batch, std::int64_t head, Pass pass, Partial& partial)
     : plan_(plan),
       pass_(pass),
@@ -63,21 +76,6 @@ bool TileJudge::has_any(std::span<const Stage> stages, const TileId& id) const {
     });
 }
 
-/// Whether the tile was asked for, the kernel cannot do without it, and the run got to its end.
-bool TileJudge::must_hold(const Recording& recording, Stage stage, const TileId& id) const {
-    const CaptureSummary& capture = recording.capture();
-    const StageInfo& info = stage_info(stage);
-    if (capture.ended != "completed" || !capture.selection ||
-        !capture.selection->selects(problem(), stage, id))
-        return false;
-    if (is_output(stage)) return true;
-    if (info.per_kv_tile) return tile_is_visible(problem(), id.q_block, id.kv_tile);
-    for (std::int64_t kv_tile = 0; kv_tile < problem().kv_tiles(); ++kv_tile) {
-        if (tile_is_visible(problem(), id.q_block, kv_tile)) return true;
-    }
-    return false;
-}
-
 DumpFactor TileJudge::factor_of(const HeadCall& call, Stage stage, const TileId& id) {
     const TileShape extent = tile_extent(call.problem, stage, id);
     return dump_factor(call, stage, id.q_block * call.problem.block_m, id.kv_tile * call.problem.block_n,
@@ -90,7 +88,7 @@ void TileJudge::compare(Stage stage, const TileId& id, const std::optional<Matri
         compare_pair(stage, id, got, mine, *theirs);
     } else if (got) {
         compare_with(stage, id, *got, mine, end_to_end);
-    } else if (must_hold(plan_.recording, stage, id)) {
+    } else if (must_hold(plan_.recording, problem(), stage, id)) {
         count_missing(stage, id);
     }
 }
@@ -116,7 +114,8 @@ void TileJudge::compare_pair(Stage stage, const TileId& id, const std::optional<
                              const Estimate& mine, const Estimate& theirs) {
     const std::optional<MatrixF> other = load_tile(*plan_.other, problem(), stage, id);
     if (!got || !other) {
-        const bool both_must = must_hold(plan_.recording, stage, id) && must_hold(*plan_.other, stage, id);
+        const bool both_must =
+            must_hold(plan_.recording, problem(), stage, id) && must_hold(*plan_.other, problem(), stage, id);
         if (both_must) count_missing(stage, id);
         return;
     }

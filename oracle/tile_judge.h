@@ -11,6 +11,10 @@ namespace tilescope {
 /// Whether the stage is an exact copy of an input.
 bool is_operand(Stage stage);
 
+/// Whether the tile was asked for, the kernel cannot do without it, and the run got to its end. `entry` is
+/// the problem with the batch entry's own lengths.
+bool must_hold(const Recording& recording, const Problem& entry, Stage stage, const TileId& id);
+
 /// Compares tiles of one head with what they should hold, and adds what it finds to a Partial.
 class TileJudge {
  public:
@@ -41,7 +45,6 @@ class TileJudge {
                       const Estimate* end_to_end);
     void compare_pair(Stage stage, const TileId& id, const std::optional<MatrixF>& got, const Estimate& mine,
                       const Estimate& theirs);
-    bool must_hold(const Recording& recording, Stage stage, const TileId& id) const;
     void count_missing(Stage stage, const TileId& id);
     static DumpFactor factor_of(const HeadCall& call, Stage stage, const TileId& id);
 

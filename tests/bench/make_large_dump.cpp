@@ -1,9 +1,13 @@
-// Writes a recording whose only captured stage is S, as large as asked for: make_large_dump FILE SEQLEN
+// Writes a recording of S, as large as asked for, and of P as well where asked for: make_large_dump FILE
+// SEQLEN [p|fault] fault: P with a lane's columns of one row unscaled, and one NaN.
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <random>
+#include <string>
 
 #include "dump/dtype.h"
 #include "dump/file_writer.h"
@@ -15,10 +19,12 @@ namespace {
 constexpr std::int64_t block = 64;
 constexpr std::int64_t head_dim = 64;
 
-/// S as float32 arithmetic computes it, tile by tile when it is asked for.
+enum class Content { s, s_and_p, faulty_p };
+
+/// S and P as float32 arithmetic computes them, tile by tile when they are asked for.
 class LargeRecording final : public Recording {
  public:
-    explicit LargeRecording(std::int64_t seqlen) {
+    LargeRecording(std::int64_t seqlen, Content content) : content_(content) {
         problem_.seqlen_q = problem_.seqlen_kv = seqlen;
         problem_.block_m = problem_.block_n = block;
         problem_.head_dim = problem_.head_dim_v = head_dim;
@@ -30,8 +36,10 @@ class LargeRecording final : public Recording {
         }
         capture_.selection = Selection{};
         capture_.selection->stages = {Stage::s};
+        if (content_ != Content::s) capture_.selection->stages.push_back(Stage::p);
         provenance_.producer = "make_large_dump";
         provenance_.kernel = "float32 products of Eigen";
+        if (content_ != Content::s) fill_maxima();
     }
 
     const std::string& name() const override { return name_; }
@@ -39,14 +47,15 @@ class LargeRecording final : public Recording {
     const Units& units() const override { return units_; }
     const Provenance& provenance() const override { return provenance_; }
     const CaptureSummary& capture() const override { return capture_; }
-    bool has_stage(Stage stage) const override { return stage == Stage::s; }
-    bool has_tile(Stage stage, const TileId&) const override { return stage == Stage::s; }
+    bool has_stage(Stage stage) const override {
+        return stage == Stage::s || (stage == Stage::p && content_ != Content::s);
+    }
+    bool has_tile(Stage stage, const TileId&) const override { return has_stage(stage); }
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override {
-        if (stage != Stage::s) return false;
-        Eigen::Map<MatrixF> s(out.data(), block, block);
-        s.noalias() = inputs_[0].middleRows(tile.q_block * block, block) *
-                      inputs_[1].middleRows(tile.kv_tile * block, block).transpose();
-        s *= float(problem_.sm_scale);
+        if (!has_stage(stage)) return false;
+        Eigen::Map<MatrixF> values(out.data(), block, block);
+        values = scores(tile);
+        if (stage == Stage::p) exponentiate(tile, values);
         return true;
     }
     bool has_input(Input input) const override { return input <= Input::v; }
@@ -60,6 +69,34 @@ class LargeRecording final : public Recording {
     void read_bias(std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::span<float>) const override {}
 
  private:
+    MatrixF scores(const TileId& tile) const {
+        MatrixF s = inputs_[0].middleRows(tile.q_block * block, block) *
+                    inputs_[1].middleRows(tile.kv_tile * block, block).transpose();
+        return s * float(problem_.sm_scale);
+    }
+    void fill_maxima() {
+        maxima_.resize(problem_.seqlen_q, problem_.kv_tiles());
+        for (TileId tile; tile.q_block < problem_.q_blocks(); ++tile.q_block) {
+            for (tile.kv_tile = 0; tile.kv_tile < problem_.kv_tiles(); ++tile.kv_tile) {
+                auto m = maxima_.block(tile.q_block * block, tile.kv_tile, block, 1);
+                m = scores(tile).rowwise().maxCoeff();
+                if (tile.kv_tile == 0) continue;
+                m = m.cwiseMax(maxima_.block(tile.q_block * block, tile.kv_tile - 1, block, 1));
+            }
+        }
+    }
+    void exponentiate(const TileId& tile, Eigen::Map<MatrixF>& values) const {
+        for (Eigen::Index row = 0; row < block; ++row) {
+            const float m = maxima_(tile.q_block * block + row, tile.kv_tile);
+            for (Eigen::Index col = 0; col < block; ++col)
+                values(row, col) = float(std::exp(double(values(row, col) - m)));
+        }
+        if (content_ != Content::faulty_p) return;
+        if (tile.q_block == problem_.q_blocks() / 3 && tile.kv_tile >= problem_.kv_tiles() / 5)
+            values.block(37, 16, 1, 8) *= 1.5f;
+        if (tile.q_block == problem_.q_blocks() / 2 && tile.kv_tile == problem_.kv_tiles() / 2)
+            values(5, 9) = std::numeric_limits<float>::quiet_NaN();
+    }
     /// Uniform between -2 and 2, exact in float16.
     static float next(std::mt19937& generator) { return (float(generator() % 4096) - 2048) / 1024; }
 
@@ -70,18 +107,25 @@ class LargeRecording final : public Recording {
     CaptureSummary capture_;
     SideInputs side_inputs_;
     std::array<MatrixF, 3> inputs_;
+    Content content_;
+    MatrixF maxima_;  ///< running, by q row and KV tile
 };
 
 }  // namespace
 }  // namespace tilescope
 
 int main(int argc, char** argv) {
-    if (argc != 3 || std::atoll(argv[2]) < 1 || std::atoll(argv[2]) % tilescope::block != 0) {
-        std::fputs("usage: make_large_dump FILE SEQLEN, a multiple of 64\n", stderr);
+    using tilescope::Content;
+    const std::string what = argc == 4 ? argv[3] : "";
+    const bool known = what.empty() || what == "p" || what == "fault";
+    if (argc < 3 || argc > 4 || !known || std::atoll(argv[2]) < 1 ||
+        std::atoll(argv[2]) % tilescope::block != 0) {
+        std::fputs("usage: make_large_dump FILE SEQLEN [p|fault], SEQLEN a multiple of 64\n", stderr);
         return 2;
     }
+    const Content content = what.empty() ? Content::s : what == "p" ? Content::s_and_p : Content::faulty_p;
     try {
-        tilescope::write_recording(argv[1], tilescope::LargeRecording(std::atoll(argv[2])));
+        tilescope::write_recording(argv[1], tilescope::LargeRecording(std::atoll(argv[2]), content));
     } catch (const std::exception& error) {
         std::fprintf(stderr, "make_large_dump: %s\n", error.what());
         return 2;

@@ -1,0 +1,34 @@
+#include "oracle/heatmap/detail.h"
+
+namespace tilescope {
+
+DetailTile::DetailTile(const ObservedTile& tile)
+    : problem_(tile.problem),
+      context_(tile.context),
+      got_(tile.got),
+      expected_(*tile.expected),
+      options_(tile.options) {}
+
+Element DetailTile::element(std::int64_t row, std::int64_t col) const {
+    return judged_element(view(), row, col);
+}
+
+ElementValue DetailTile::value(Quantity quantity, std::int64_t row, std::int64_t col) const {
+    return value_of(view(), quantity, row, col);
+}
+
+const QuantityValues& DetailTile::values(Quantity quantity) const {
+    const std::scoped_lock lock(mutex_);
+    QuantityValues& known = values_[static_cast<std::size_t>(quantity)];
+    if (known.values.empty()) values_of(view(), quantity, known);
+    return known;
+}
+
+const DetailTile* DetailTiles::tile(std::int64_t at_down, std::int64_t at_across) const {
+    const std::int64_t row = at_down - first_down;
+    const std::int64_t col = at_across - first_across;
+    if (row < 0 || row >= down || col < 0 || col >= across) return nullptr;
+    return tiles[std::size_t(row * across + col)].get();
+}
+
+}  // namespace tilescope

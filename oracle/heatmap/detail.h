@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "oracle/heatmap/plane.h"
+#include "oracle/heatmap/quantity.h"
+
+namespace tilescope {
+
+/// What an element of a detail tile takes, with every quantity.
+inline constexpr std::int64_t detail_bytes_of_element =
+    sizeof(float) + 2 * sizeof(double) + quantity_count * (sizeof(float) + sizeof(Kind));
+
+/// A captured tile and what it should hold, kept for looking at its elements.
+class DetailTile {
+ public:
+    DetailTile(const ObservedTile& tile);
+
+    std::int64_t rows() const { return got_.rows(); }
+    std::int64_t cols() const { return got_.cols(); }
+    /// In coordinates of the tensor, with its finding; `row` and `col` are those of the tile.
+    Element element(std::int64_t row, std::int64_t col) const;
+    float dumped(std::int64_t row, std::int64_t col) const { return got_(row, col); }
+    ElementValue value(Quantity quantity, std::int64_t row, std::int64_t col) const;
+    /// Computed when first asked for. Thread-safe.
+    const QuantityValues& values(Quantity quantity) const;
+    Dtype dtype() const { return context_.dtype; }
+    std::int64_t bytes() const { return rows() * cols() * detail_bytes_of_element; }
+
+ private:
+    ObservedTile view() const { return {problem_, context_, got_, &expected_, options_}; }
+
+    Problem problem_;
+    TileContext context_;
+    MatrixF got_;
+    Estimate expected_;
+    CompareOptions options_;
+    mutable std::mutex mutex_;
+    mutable std::array<QuantityValues, quantity_count> values_;
+};
+
+/// Those tiles of a part of a plane that are there.
+struct DetailTiles {
+    Plane plane;
+    PlaneShape shape;
+    Quantity quantity = Quantity::over_budget;
+    std::int64_t first_down = 0;  ///< tile row and tile column of the first
+    std::int64_t first_across = 0;
+    std::int64_t down = 0;
+    std::int64_t across = 0;
+    std::vector<std::shared_ptr<const DetailTile>> tiles;  ///< down x across, null where not there
+
+    /// Of the tile at this tile row and column of the plane; null where not there.
+    const DetailTile* tile(std::int64_t at_down, std::int64_t at_across) const;
+    /// The element's tile, null where not there.
+    const DetailTile* at(std::int64_t row, std::int64_t col) const {
+        return tile(row / shape.tile_rows, col / shape.tile_cols);
+    }
+};
+
+}  // namespace tilescope

@@ -1,0 +1,265 @@
+#include "oracle/heatmap/quantity.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "oracle/semantics.h"
+#include "oracle/tiles.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr float largest = std::numeric_limits<float>::max();
+
+constexpr std::array<QuantityInfo, quantity_count> quantities = {{
+    {Quantity::dumped, "dumped", true, false, ColourMap::diverging, ScaleKind::linear},
+    {Quantity::expected, "expected", true, true, ColourMap::diverging, ScaleKind::linear},
+    {Quantity::difference, "difference", true, true, ColourMap::diverging, ScaleKind::symlog},
+    {Quantity::over_budget, "over budget", false, true, ColourMap::budget, ScaleKind::log},
+    {Quantity::ulps, "ulps", false, true, ColourMap::sequential, ScaleKind::log},
+    {Quantity::relative, "relative error", false, true, ColourMap::sequential, ScaleKind::log},
+}};
+
+bool is_operand(Stage stage) {
+    return stage == Stage::q || stage == Stage::k || stage == Stage::v;
+}
+
+Kind kind_of(double value) {
+    if (std::isnan(value)) return Kind::nan;
+    if (std::isinf(value)) return value > 0 ? Kind::plus_infinity : Kind::minus_infinity;
+    return Kind::finite;
+}
+
+ElementValue classified(double value) {
+    const Kind kind = kind_of(value);
+    return {kind == Kind::finite ? value : 0, kind};
+}
+
+/// What the mask hides of one row of a tile of s or p, and what it leaves there.
+class HiddenCells {
+ public:
+    HiddenCells(const ObservedTile& tile, Eigen::Index row)
+        : first_col_(tile.context.first_col), resting_(tile.context.stage == Stage::s ? -infinity : 0) {
+        const bool masked = tile.context.stage == Stage::s || tile.context.stage == Stage::p;
+        if (masked) visible_ = visible_keys(tile.problem, tile.context.first_row + row);
+    }
+
+    bool hides(Eigen::Index col) const { return visible_ && !visible_->contains(first_col_ + col); }
+    bool any(Eigen::Index cols) const {
+        return visible_ && (visible_->first > first_col_ || visible_->last < first_col_ + cols);
+    }
+    bool rests(Eigen::Index col, double value) const { return value == resting_ && hides(col); }
+
+ private:
+    std::optional<KeyRange> visible_;
+    std::int64_t first_col_;
+    double resting_;
+};
+
+/// One element of a tile that was judged.
+struct Judged {
+    float got;
+    double expected;
+    double tolerance;
+    Finding finding;
+};
+
+Judged judge_at(const ObservedTile& tile, const CompareOptions& options, Eigen::Index row, Eigen::Index col) {
+    const Eigen::Index i = row * tile.got.cols() + col;
+    const Estimate& estimate = *tile.expected;
+    Judged element{tile.got.data()[i], estimate.value.data()[i], tolerance_of(estimate, i, options),
+                   Finding::match};
+    element.finding = judge_element(tile.context, element.got, element.expected, element.tolerance,
+                                    estimate.error.data()[i] == 0);
+    return element;
+}
+
+double distance_in_ulps(Dtype dtype, double got, double expected) {
+    const std::uint64_t ulps = ulp_distance(dtype, got, expected);
+    return ulps == std::numeric_limits<std::uint64_t>::max() ? infinity : double(ulps);
+}
+
+/// |difference| / by, of a finite difference.
+double quotient(double difference, double by) {
+    if (difference == 0) return 0;
+    return by > 0 ? std::abs(difference) / by : double(largest);
+}
+
+double error_of(const Judged& element, Quantity quantity, Dtype dtype) {
+    const double difference = double(element.got) - element.expected;
+    if (quantity == Quantity::difference) return difference;
+    if (!std::isfinite(difference)) return std::abs(difference);
+    if (quantity == Quantity::ulps) return distance_in_ulps(dtype, element.got, element.expected);
+    return quotient(difference,
+                    quantity == Quantity::over_budget ? element.tolerance : std::abs(element.expected));
+}
+
+ElementValue dumped_value(float got, const HiddenCells& hidden, Eigen::Index col) {
+    if (is_unwritten(got)) return {0, Kind::unwritten};
+    if (hidden.rests(col, got)) return {0, Kind::masked};
+    return classified(got);
+}
+
+ElementValue expected_value(const ObservedTile& tile, const HiddenCells& hidden, Eigen::Index row,
+                            Eigen::Index col) {
+    const double expected = tile.expected->value(row, col);
+    if (tile.context.expects_nan && is_unwritten(float(expected))) return {0, Kind::unwritten};
+    if (hidden.rests(col, expected)) return {0, Kind::masked};
+    const bool certain = tile.context.expects_nan || tile.expected->error(row, col) == 0;
+    if (std::isnan(expected) && !certain) return {0, Kind::indifferent};
+    return classified(expected);
+}
+
+ElementValue error_value(const ObservedTile& tile, const CompareOptions& options, const HiddenCells& hidden,
+                         Quantity quantity, Eigen::Index row, Eigen::Index col) {
+    const Judged element = judge_at(tile, options, row, col);
+    switch (element.finding) {
+        case Finding::unwritten:
+            return {0, Kind::unwritten};
+        case Finding::nan:
+            return {0, Kind::nan};
+        case Finding::indifferent:
+            return {0, element.expected == -infinity ? Kind::masked : Kind::indifferent};
+        case Finding::match:
+            if (hidden.rests(col, element.got)) return {0, Kind::masked};
+            // An infinity or NaN as it is to be.
+            if (!std::isfinite(element.got - element.expected)) return {0, Kind::finite};
+            break;
+        case Finding::outside:
+        case Finding::infinite:
+        case Finding::conflicting:
+            break;
+    }
+    return classified(error_of(element, quantity, tile.context.dtype));
+}
+
+ElementValue value_at(const ObservedTile& tile, const CompareOptions& options, const HiddenCells& hidden,
+                      Quantity quantity, Eigen::Index row, Eigen::Index col) {
+    switch (quantity) {
+        case Quantity::dumped:
+            return dumped_value(tile.got(row, col), hidden, col);
+        case Quantity::expected:
+            return expected_value(tile, hidden, row, col);
+        default:
+            return error_value(tile, options, hidden, quantity, row, col);
+    }
+}
+
+float in_float_range(double value) {
+    return float(std::clamp(value, -double(largest), double(largest)));
+}
+
+/// Bit patterns in the order of the numbers they stand for.
+std::int64_t in_order(float value) {
+    const auto bits = std::bit_cast<std::int32_t>(value);
+    return bits < 0 ? std::int64_t(std::numeric_limits<std::int32_t>::min()) - bits : bits;
+}
+
+/// A row of which every element is taken as an ordinary one; what comes out not finite is none.
+void fast_row(const ObservedTile& tile, const CompareOptions& options, Quantity quantity, Eigen::Index row,
+              float* out) {
+    const Eigen::Index cols = tile.got.cols();
+    const Eigen::Index first = row * cols;
+    const float* got = tile.got.data() + first;
+    if (quantity == Quantity::dumped) {
+        std::copy_n(got, cols, out);
+        return;
+    }
+    const double* expected = tile.expected->value.data() + first;
+    const double* error = tile.expected->error.data() + first;
+    const bool derived = !options.atol && !options.rtol;
+    const double atol = options.atol.value_or(0);
+    const double rtol = options.rtol.value_or(0);
+    for (Eigen::Index j = 0; j < cols; ++j) {
+        const double difference = double(got[j]) - expected[j];
+        const double tolerance = derived ? error[j] : atol + rtol * std::abs(expected[j]);
+        switch (quantity) {
+            case Quantity::expected:
+                out[j] = float(expected[j]);
+                break;
+            case Quantity::difference:
+                out[j] = float(difference);
+                break;
+            case Quantity::over_budget:
+                out[j] = float(difference == 0 ? 0 : std::abs(difference) / tolerance);
+                break;
+            case Quantity::relative:
+                out[j] = float(difference == 0 ? 0 : std::abs(difference / expected[j]));
+                break;
+            default:
+                out[j] = std::isfinite(got[j]) && std::isfinite(float(expected[j]))
+                             ? float(std::abs(in_order(got[j]) - in_order(float(expected[j]))))
+                             : std::numeric_limits<float>::quiet_NaN();
+                break;
+        }
+    }
+}
+
+}  // namespace
+
+const std::array<QuantityInfo, quantity_count>& all_quantities() {
+    return quantities;
+}
+
+const QuantityInfo& quantity_info(Quantity quantity) {
+    return quantities[static_cast<std::size_t>(quantity)];
+}
+
+CompareOptions compare_options(const ObservedTile& tile) {
+    if (!is_operand(tile.context.stage)) return tile.options;
+    return {std::nullopt, std::nullopt, tile.options.top};
+}
+
+Pyramid::Sign sign_of(Quantity quantity) {
+    return quantity_info(quantity).is_signed ? Pyramid::Sign::any : Pyramid::Sign::never_negative;
+}
+
+TileContext observed_context(const Problem& entry, Stage stage, const TileId& tile, bool against_other) {
+    TileContext context = tile_context(entry, stage, tile);
+    context.expects_nan = is_operand(stage) || against_other;
+    return context;
+}
+
+void values_of(const ObservedTile& tile, Quantity quantity, QuantityValues& out) {
+    const Eigen::Index rows = tile.got.rows();
+    const Eigen::Index cols = tile.got.cols();
+    out.values.resize(std::size_t(rows * cols));
+    out.kinds.assign(std::size_t(rows * cols), Kind::finite);
+    const CompareOptions options = compare_options(tile);
+    const bool fast = quantity != Quantity::ulps || tile.context.dtype == Dtype::f32;
+    for (Eigen::Index row = 0; row < rows; ++row) {
+        float* values = out.values.data() + row * cols;
+        Kind* kinds = out.kinds.data() + row * cols;
+        const HiddenCells hidden(tile, row);
+        const bool some_hidden = hidden.any(cols);
+        if (fast) fast_row(tile, options, quantity, row, values);
+        for (Eigen::Index col = 0; col < cols; ++col) {
+            const bool ordinary = fast && std::abs(values[col]) <= largest;
+            if (ordinary && !(some_hidden && hidden.hides(col))) continue;
+            const ElementValue element = value_at(tile, options, hidden, quantity, row, col);
+            values[col] = in_float_range(element.value);
+            kinds[col] = element.kind;
+        }
+    }
+}
+
+ElementValue value_of(const ObservedTile& tile, Quantity quantity, Eigen::Index row, Eigen::Index col) {
+    return value_at(tile, compare_options(tile), HiddenCells(tile, row), quantity, row, col);
+}
+
+Element judged_element(const ObservedTile& tile, Eigen::Index row, Eigen::Index col) {
+    const Judged element = judge_at(tile, compare_options(tile), row, col);
+    return {element.finding,
+            tile.context.tile,
+            tile.context.first_row + row,
+            tile.context.first_col + col,
+            element.got,
+            element.expected,
+            element.tolerance};
+}
+
+}  // namespace tilescope

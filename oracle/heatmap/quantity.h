@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "oracle/heatmap/colour.h"
+#include "oracle/heatmap/pyramid.h"
+#include "oracle/tally.h"
+
+namespace tilescope {
+
+/// What a heatmap shows of an element.
+enum class Quantity : std::uint8_t {
+    dumped,
+    expected,
+    difference,   ///< dumped - expected
+    over_budget,  ///< |difference| / tolerance
+    ulps,         ///< of the type that the value was rounded to
+    relative      ///< |difference| / |expected|
+};
+inline constexpr int quantity_count = 6;
+
+struct QuantityInfo {
+    Quantity quantity;
+    std::string_view name;
+    bool is_signed;
+    bool needs_oracle;
+    ColourMap colours;
+    ScaleKind scale;
+};
+const std::array<QuantityInfo, quantity_count>& all_quantities();
+const QuantityInfo& quantity_info(Quantity quantity);
+/// Of a pyramid of that quantity.
+Pyramid::Sign sign_of(Quantity quantity);
+
+/// A captured tile as a JudgeOptions::observe is shown it.
+struct ObservedTile {
+    const Problem& problem;  ///< with the batch entry's own lengths
+    TileContext context;
+    const MatrixF& got;
+    const Estimate* expected = nullptr;  ///< null: not computed, and only Quantity::dumped can be asked for
+    const CompareOptions& options;       ///< tolerances given by hand are not for operands
+};
+
+/// `against_other`: what is expected comes from another recording.
+TileContext observed_context(const Problem& entry, Stage stage, const TileId& tile, bool against_other);
+
+/// How the tile is compared: operands must be exact copies.
+CompareOptions compare_options(const ObservedTile& tile);
+
+/// Row-major, both of the tile's size without padding.
+struct QuantityValues {
+    std::vector<float> values;  ///< 0 where the kind is not finite
+    std::vector<Kind> kinds;
+};
+
+/// Values of `quantity`, rounded to float32. Beyond its range, and where a finite difference is divided by 0,
+/// they are the largest finite float32: infinities are those of the values. What the mask hides and what is
+/// as it is to be there is Kind::masked; where nothing can be expected, Kind::indifferent.
+void values_of(const ObservedTile& tile, Quantity quantity, QuantityValues& out);
+
+/// The same of one element, in float64 and in float32's range or not. `kind` is that of values_of().
+struct ElementValue {
+    double value = 0;
+    Kind kind = Kind::finite;
+};
+ElementValue value_of(const ObservedTile& tile, Quantity quantity, Eigen::Index row, Eigen::Index col);
+
+/// Of one element of the tile, in coordinates of the tensor, with its finding.
+Element judged_element(const ObservedTile& tile, Eigen::Index row, Eigen::Index col);
+
+}  // namespace tilescope

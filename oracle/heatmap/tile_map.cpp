@@ -1,0 +1,169 @@
+#include "oracle/heatmap/tile_map.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <mutex>
+
+#include "oracle/tile_judge.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr float largest = std::numeric_limits<float>::max();
+
+/// What a cell of the picture shows.
+std::uint8_t flags_of(const TileFinding& finding) {
+    if (finding.state == TileFinding::State::missing) return flag_of(Kind::unwritten);
+    std::uint8_t flags = flag_of(Kind::finite);
+    if (finding.nan > 0) flags |= flag_of(Kind::nan);
+    if (finding.infinite > 0) flags |= flag_of(Kind::plus_infinity);
+    if (finding.unwritten > 0) flags |= flag_of(Kind::unwritten);
+    return flags;
+}
+
+void show(const TileFinding& finding, std::int64_t row, std::int64_t col, Pyramid& picture) {
+    const std::uint8_t flags = flags_of(finding);
+    for (int i = 0; i < kind_count; ++i) {
+        const auto kind = Kind(i);
+        if ((flags & flag_of(kind)) == 0) continue;
+        const std::array<Kind, 1> kinds = {kind};
+        picture.set_tile(row, col, 1, 1, std::span(&finding.worst, 1), kinds);
+    }
+}
+
+}  // namespace
+
+TileFinding finding_of(const ObservedTile& tile, const QuantityValues& over_budget) {
+    StageTally tally;
+    CompareOptions options = compare_options(tile);
+    options.top = 0;
+    compare_tile(tile.context, tile.got, *tile.expected, nullptr, options, tally);
+    TileFinding finding;
+    finding.state = TileFinding::State::captured;
+    finding.outside = std::uint32_t(tally.outside);
+    finding.nan = std::uint32_t(tally.nan);
+    finding.infinite = std::uint32_t(tally.infinite);
+    // Those that the mask hides are no divergence.
+    finding.unwritten = std::uint32_t(std::ranges::count(over_budget.kinds, Kind::unwritten));
+    for (std::size_t i = 0; i < over_budget.values.size(); ++i)
+        finding.worst = std::max(finding.worst, over_budget.values[i]);
+    if (tally.nan + tally.infinite + finding.unwritten > 0) finding.worst = largest;
+    return finding;
+}
+
+bool is_missing(const Recording& recording, const Recording* other, Stage stage, const TileId& tile) {
+    const Problem entry = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
+    const TileShape extent = tile_extent(entry, stage, tile);
+    if (extent.rows <= 0 || extent.cols <= 0 || !must_hold(recording, entry, stage, tile)) return false;
+    if (other == nullptr) return !recording.has_tile(stage, tile);
+    return must_hold(*other, entry, stage, tile) &&
+           !(recording.has_tile(stage, tile) && other->has_tile(stage, tile));
+}
+
+void set_missing_tiles(const Recording& recording, const Recording* other, const Plane& plane,
+                       Pyramid& pyramid) {
+    const Problem& problem = recording.problem();
+    const PlaneShape shape = plane_shape(problem, plane.stage);
+    const Problem entry = problem_of(problem, recording.side_inputs(), plane.batch);
+    const Pyramid::Level& blocks = pyramid.level(0);
+    const bool aligned = shape.tile_rows % blocks.block_rows == 0 && shape.tile_cols % blocks.block_cols == 0;
+    for (const TileId& tile : tiles_of(problem, plane)) {
+        const PlaceInPlane corner = corner_of(problem, plane.stage, tile);
+        // Looking into the file takes longer.
+        const Rect place{corner.row, corner.col, corner.row + shape.tile_rows, corner.col + shape.tile_cols};
+        if (aligned && pyramid.worst_of(place).kinds != 0) continue;
+        if (!is_missing(recording, other, plane.stage, tile)) continue;
+        const TileShape extent = tile_extent(entry, plane.stage, tile);
+        const std::vector<float> zeros(std::size_t(extent.elements()));
+        const std::vector<Kind> kinds(zeros.size(), Kind::unwritten);
+        pyramid.set_tile(corner.row, corner.col, extent.rows, extent.cols, zeros, kinds);
+    }
+}
+
+std::int64_t TileMap::columns(Stage stage) const {
+    return stage_info(stage).per_kv_tile ? problem_.kv_tiles() : 1;
+}
+
+std::size_t TileMap::index(Stage stage, const TileId& tile) const {
+    return std::size_t(tile.q_block * columns(stage) + (stage_info(stage).per_kv_tile ? tile.kv_tile : 0));
+}
+
+TileMap::Head& TileMap::head_of(Stage stage, const TileId& tile) {
+    Head& head = heads_[{stage, tile.batch, tile.head}];
+    if (head.tiles.empty()) {
+        const std::int64_t rows = stage_info(stage).per_q_block ? problem_.q_blocks() : 1;
+        head.tiles.resize(std::size_t(rows * columns(stage)));
+        head.picture = std::make_shared<Pyramid>(rows, columns(stage), 1, sign_of(Quantity::over_budget));
+    }
+    return head;
+}
+
+void TileMap::set(Stage stage, const TileId& tile, const TileFinding& finding) {
+    const std::scoped_lock lock(mutex_);
+    Head& head = head_of(stage, tile);
+    head.tiles[index(stage, tile)] = finding;
+    show(finding, tile.q_block, stage_info(stage).per_kv_tile ? tile.kv_tile : 0, *head.picture);
+    ++version_;
+}
+
+TileFinding TileMap::at(Stage stage, const TileId& tile) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = heads_.find({stage, tile.batch, tile.head});
+    return found == heads_.end() ? TileFinding() : found->second.tiles[index(stage, tile)];
+}
+
+std::vector<TileId> TileMap::bad_tiles(Stage stage) const {
+    std::vector<TileId> tiles;
+    const std::shared_lock lock(mutex_);
+    for (const auto& [key, head] : heads_) {
+        if (std::get<Stage>(key) != stage) continue;
+        for (std::size_t i = 0; i < head.tiles.size(); ++i) {
+            if (!head.tiles[i].bad()) continue;
+            const auto at = std::int64_t(i);
+            tiles.push_back({std::get<1>(key), std::get<2>(key), at / columns(stage), at % columns(stage)});
+        }
+    }
+    std::ranges::sort(tiles, {}, [](const TileId& tile) {
+        return std::tuple(tile.batch, tile.head, tile.kv_tile, tile.q_block);
+    });
+    return tiles;
+}
+
+std::shared_ptr<const Pyramid> TileMap::picture(Stage stage, std::int64_t batch, std::int64_t head) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = heads_.find({stage, batch, head});
+    return found == heads_.end() ? nullptr : found->second.picture;
+}
+
+void TileMap::finish(const Recording& recording, const Recording* other) {
+    for (const StageInfo& info : all_stages()) {
+        const bool judged =
+            recording.has_stage(info.stage) && (other == nullptr || other->has_stage(info.stage));
+        for (std::int64_t i = 0; judged && i < tile_count(problem_, info.stage); ++i) {
+            const TileId tile = tile_at(problem_, info.stage, i);
+            if (at(info.stage, tile).state != TileFinding::State::not_captured) continue;
+            if (!is_missing(recording, other, info.stage, tile)) continue;
+            const Problem entry = problem_of(problem_, recording.side_inputs(), tile.batch);
+            TileFinding finding;
+            finding.state = TileFinding::State::missing;
+            finding.worst = largest;
+            finding.unwritten = std::uint32_t(tile_extent(entry, info.stage, tile).elements());
+            finding.outside = finding.unwritten;
+            set(info.stage, tile, finding);
+        }
+        if (other != nullptr) continue;
+        for (const StageCapture::Conflict& conflict :
+             recording.capture().stages[static_cast<std::size_t>(info.stage)].conflicts) {
+            TileFinding finding = at(info.stage, conflict.tile);
+            finding.conflicting += std::uint32_t(conflict.elements);
+            set(info.stage, conflict.tile, finding);
+        }
+    }
+    const std::shared_lock lock(mutex_);
+    for (auto& [key, head] : heads_) head.picture->complete();
+    ++version_;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <tuple>
+#include <vector>
+
+#include "dump/recording.h"
+#include "oracle/heatmap/plane.h"
+#include "oracle/heatmap/pyramid.h"
+#include "oracle/heatmap/quantity.h"
+
+namespace tilescope {
+
+/// How a whole tile fares.
+struct TileFinding {
+    enum class State : std::uint8_t {
+        not_captured,
+        captured,
+        missing  ///< the kernel should have written it
+    };
+    State state = State::not_captured;
+    float worst = 0;  ///< largest |difference| / tolerance; the largest float32 where that is not finite
+    std::uint32_t outside = 0;
+    std::uint32_t nan = 0;
+    std::uint32_t infinite = 0;
+    std::uint32_t unwritten = 0;
+    std::uint32_t conflicting = 0;
+
+    bool bad() const { return outside > 0 || conflicting > 0 || state == State::missing; }
+};
+
+/// Judges a tile for the map: the same counts as those of the report. `over_budget`: its values_of() that
+/// quantity.
+TileFinding finding_of(const ObservedTile& tile, const QuantityValues& over_budget);
+
+/// Whether the tile was asked for, the kernel cannot do without it, the run got to its end, and yet it is not
+/// there. Of two recordings: in both.
+bool is_missing(const Recording& recording, const Recording* other, Stage stage, const TileId& tile);
+
+/// Sets the elements of missing tiles of a plane, whose other tiles are set, as unwritten.
+void set_missing_tiles(const Recording& recording, const Recording* other, const Plane& plane,
+                       Pyramid& pyramid);
+
+/// Every tile of a recording. Thread-safe: filled while it is looked at.
+class TileMap {
+ public:
+    explicit TileMap(const Problem& problem) : problem_(problem) {}
+
+    void set(Stage stage, const TileId& tile, const TileFinding& finding);
+    TileFinding at(Stage stage, const TileId& tile) const;
+    /// Tiles that diverge, in order (batch, head, KV tile, query block).
+    std::vector<TileId> bad_tiles(Stage stage) const;
+    /// Query blocks by KV tiles (one column where the stage has none), with `worst` as values and what was
+    /// found as kinds: for render(). Null where nothing of the head was captured.
+    std::shared_ptr<const Pyramid> picture(Stage stage, std::int64_t batch, std::int64_t head) const;
+    std::uint64_t version() const { return version_; }
+
+    /// Adds what no observer is shown: conflicts, and tiles that should have been written, in both recordings
+    /// where there is another.
+    void finish(const Recording& recording, const Recording* other);
+
+ private:
+    struct Head {
+        std::vector<TileFinding> tiles;  ///< q block by KV tile
+        std::shared_ptr<Pyramid> picture;
+    };
+    using Key = std::tuple<Stage, std::int64_t, std::int64_t>;
+
+    std::int64_t columns(Stage stage) const;
+    std::size_t index(Stage stage, const TileId& tile) const;
+    Head& head_of(Stage stage, const TileId& tile);
+
+    Problem problem_;
+    mutable std::shared_mutex mutex_;
+    std::map<Key, Head> heads_;
+    std::atomic<std::uint64_t> version_ = 0;
+};
+
+}  // namespace tilescope

@@ -1,0 +1,290 @@
+#include "viewer/app.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "dump/error.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+struct LayoutName {
+    Layout layout;
+    std::string_view name;
+};
+constexpr std::array<LayoutName, layout_count> layout_names = {{
+    {Layout::single, "one"},
+    {Layout::compare, "compare"},
+    {Layout::stages, "stages"},
+}};
+
+struct TabName {
+    Tab tab;
+    std::string_view name;
+};
+constexpr std::array<TabName, tab_count> tab_names = {{
+    {Tab::row, "Row"},
+    {Tab::drift, "Drift"},
+    {Tab::histogram, "Histogram"},
+    {Tab::budget, "Budget"},
+}};
+
+/// What is shown before anything was judged: the first of these that was captured.
+constexpr std::array first_choice = {Stage::s,  Stage::p,  Stage::acc, Stage::o,    Stage::m,    Stage::l,
+                                     Stage::q,  Stage::k,  Stage::v,   Stage::lse,  Stage::ds,   Stage::dp,
+                                     Stage::dq, Stage::dk, Stage::dv,  Stage::dout, Stage::delta};
+
+/// Order of the places of a list, as find_bad_places() has it.
+std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t> order_of(const BadPlace& place,
+                                                                            bool tiles) {
+    return {place.batch, place.head, place.row, tiles ? place.kv_tile : 0};
+}
+
+BadPlace place_of_cursor(const App& app, Stage stage, bool tiles) {
+    const Problem& problem = app.problem();
+    const Cursor& cursor = app.view.cursor;
+    const bool keys = row_axis_of(stage) == ViewAxis::key;
+    const std::int64_t block = keys ? problem.block_n : problem.block_m;
+    const std::int64_t row = keys ? cursor.key : cursor.row;
+    return {.batch = cursor.batch,
+            .head = head_in(problem, stage, cursor.head),
+            .row = tiles ? row / block * block : row,
+            .kv_tile = stage_info(stage).per_kv_tile ? cursor.key / problem.block_n : 0,
+            .q_block = stage_info(stage).per_q_block ? cursor.row / problem.block_m : 0,
+            .elements = 0,
+            .tile = {}};
+}
+
+/// The places of the stage that is looked at, or of the first one that has any.
+std::pair<BadList, std::vector<BadPlace>> places_to_walk(const App& app, bool tiles) {
+    BadList list = app.bad.list;
+    list.tiles = tiles;
+    list.stage = app.view.stage;
+    std::vector<BadPlace> places = find_bad_places(*app.document, list);
+    for (const StageInfo& info : all_stages()) {
+        if (!places.empty()) break;
+        list.stage = info.stage;
+        places = find_bad_places(*app.document, list);
+    }
+    return {list, std::move(places)};
+}
+
+/// A file that was written anew is read again, once for each change; what cannot be read leaves the view.
+void reload_changed(App& app) {
+    const bool readable = app.status.changed && !app.status.gone;
+    if (readable && !app.saw_change && app.document != nullptr) app.session.reload();
+    app.saw_change = readable;
+}
+
+void place_new_document(App& app) {
+    const Document& document = *app.document;
+    app.shown_generation = document.generation;
+    app.hovered.reset();
+    app.view.region.reset();
+    const bool same_call = app.shown_problem && *app.shown_problem == app.problem();
+    app.shown_problem = app.problem();
+    app.placed_by_report = false;
+    if (same_call && app.shown_path == document.path) return;
+    app.shown_path = document.path;
+    app.view.cursor = {};
+    for (const Stage stage : first_choice) {
+        if (!app.has(stage)) continue;
+        app.view.stage = app.bad.list.stage = stage;
+        break;
+    }
+    app.view.ranges.fit(app.problem());
+    std::string entry = document.path;
+    if (!document.other.empty()) entry += "\n" + document.other;
+    remember_recent(app.settings, entry);
+    if (app.goto_text.empty()) return;
+    go_to_text(app, std::exchange(app.goto_text, {}));
+}
+
+}  // namespace
+
+std::string_view to_string(Layout layout) {
+    return layout_names[std::size_t(layout)].name;
+}
+
+std::string_view to_string(Tab tab) {
+    return tab_names[std::size_t(tab)].name;
+}
+
+void open_paths(App& app, const std::vector<std::string>& paths) {
+    if (paths.empty()) return;
+    if (paths.size() > 2) {
+        app.notice = fmt::format("{} files were given; one is judged, two are compared", paths.size());
+        return;
+    }
+    app.notice.clear();
+    app.session.open(paths[0], paths.size() > 1 ? paths[1] : "");
+}
+
+void go_to(App& app, Stage stage, const Cursor& cursor, bool keep_ranges) {
+    app.placed_by_report = true;
+    app.view.stage = stage;
+    app.view.cursor = cursor;
+    app.view.region.reset();
+    if (keep_ranges) {
+        app.view.ranges.show(app.problem(), cursor, stage);
+    } else {
+        app.view.ranges.centre_on(app.problem(), cursor);
+    }
+}
+
+bool go_to_first_divergence(App& app) {
+    const Report* report = app.document->report.get();
+    if (report == nullptr || !report->guilty || !report->first_divergence) return false;
+    go_to(app, *report->guilty, cursor_at(app.problem(), *report->guilty, *report->first_divergence), false);
+    app.bad.list.stage = *report->guilty;
+    return true;
+}
+
+void go_to_text(App& app, const std::string& text) {
+    try {
+        const Target target = target_from(*app.document->recording, text);
+        go_to(app, target.stage, target.cursor, false);
+        app.notice.clear();
+    } catch (const std::exception& error) {
+        app.notice = one_line(error.what());
+    }
+}
+
+void select_stage(App& app, Stage stage) {
+    if (!app.has(stage)) {
+        app.notice = fmt::format("{} was not captured", stage_info(stage).name);
+        return;
+    }
+    app.placed_by_report = true;
+    app.view.stage = stage;
+    app.view.region.reset();
+    app.bad.list.stage = stage;
+    app.view.ranges.show(app.problem(), app.view.cursor, stage);
+}
+
+void update_bad_table(App& app) {
+    BadTable& bad = app.bad;
+    const bool has_report = app.document->report != nullptr;
+    // The map changes all the time while it is filled; the report ends that.
+    const std::uint64_t map_version = has_report ? app.document->map->version() : 0;
+    if (bad.generation == app.document->generation && bad.map_version == map_version &&
+        bad.had_report == has_report && bad.found == bad.list)
+        return;
+    bad.generation = app.document->generation;
+    bad.map_version = map_version;
+    bad.had_report = has_report;
+    bad.found = bad.list;
+    bad.places = has_report ? find_bad_places(*app.document, bad.list) : std::vector<BadPlace>();
+    sort_bad_places(bad.places, bad.column, bad.descending);
+}
+
+void go_to_bad(App& app, const BadList& list, const BadPlace& place) {
+    Cursor cursor = app.view.cursor;
+    cursor.batch = place.batch;
+    cursor.head = query_head_in(app.problem(), list.stage, place.head, cursor.head);
+    const bool keys = row_axis_of(list.stage) == ViewAxis::key;
+    (keys ? cursor.key : cursor.row) = place.row;
+    if (list.tiles) {
+        cursor.key = place.kv_tile * app.problem().block_n;
+        if (keys) cursor.row = place.q_block * app.problem().block_m;
+    }
+    go_to(app, list.stage, cursor, true);
+}
+
+void walk_bad(App& app, bool tiles, int step) {
+    const auto [list, places] = places_to_walk(app, tiles);
+    if (places.empty()) {
+        app.notice = tiles ? "no tile diverges" : "no row diverges";
+        return;
+    }
+    const auto here = order_of(place_of_cursor(app, list.stage, tiles), tiles);
+    const auto order = [&](const BadPlace& place) { return order_of(place, tiles); };
+    std::size_t index = 0;
+    if (step > 0) {
+        index = std::size_t(std::ranges::upper_bound(places, here, {}, order) - places.begin());
+        if (index == places.size()) index = 0;
+    } else {
+        index = std::size_t(std::ranges::lower_bound(places, here, {}, order) - places.begin());
+        index = (index == 0 ? places.size() : index) - 1;
+    }
+    go_to_bad(app, list, places[index]);
+    app.notice = fmt::format("bad {} {} of {} in {}", tiles ? "tile" : "row", index + 1, places.size(),
+                             stage_info(list.stage).name);
+}
+
+void walk_bad_heads(App& app, int step) {
+    const auto [list, places] = places_to_walk(app, true);
+    if (places.empty()) {
+        app.notice = "no head diverges";
+        return;
+    }
+    const auto head_of = [](const BadPlace& place) { return std::pair(place.batch, place.head); };
+    const std::pair here(app.view.cursor.batch, head_in(app.problem(), list.stage, app.view.cursor.head));
+    const BadPlace* found = nullptr;
+    if (step > 0) {
+        const auto next = std::ranges::upper_bound(places, here, {}, head_of);
+        found = next == places.end() ? &places.front() : &*next;
+    } else {
+        const auto next = std::ranges::lower_bound(places, here, {}, head_of);
+        const auto last = head_of(next == places.begin() ? places.back() : *(next - 1));
+        found = &*std::ranges::lower_bound(places, last, {}, head_of);
+    }
+    go_to_bad(app, list, *found);
+    app.notice = fmt::format("batch {}, head {}", found->batch, found->head);
+}
+
+ElementPlace selected_element(const App& app) {
+    const PlanePoint point = point_at(app.problem(), app.view.cursor, app.view.stage);
+    return element_at(app.problem(), plane_at(app.problem(), app.view.cursor, app.view.stage), point.row,
+                      point.col);
+}
+
+Rect selected_rect(const App& app) {
+    if (app.view.region) return *app.view.region;
+    const PlaneShape shape = plane_shape(app.problem(), app.view.stage);
+    const PlanePoint point = point_at(app.problem(), app.view.cursor, app.view.stage);
+    const std::int64_t row = point.row / shape.tile_rows * shape.tile_rows;
+    const std::int64_t col = point.col / shape.tile_cols * shape.tile_cols;
+    return {row, col, std::min(row + shape.tile_rows, shape.rows),
+            std::min(col + shape.tile_cols, shape.cols)};
+}
+
+std::string coordinates_of(const ElementPlace& place) {
+    std::string text = fmt::format("{},{},{},{},{}", stage_info(place.stage).name, place.tile.batch,
+                                   place.tile.head, place.row, place.col);
+    switch (place.stage) {
+        case Stage::m:
+        case Stage::l:
+        case Stage::acc:
+            return text + fmt::format(",{}", place.tile.kv_tile);
+        case Stage::k:
+        case Stage::v:
+            return text + fmt::format(",{}", place.tile.q_block);
+        default:
+            return text;
+    }
+}
+
+std::string tile_diff_command(const App& app) {
+    return fmt::format("tile-diff {} --explain-tolerance {}", app.document->path,
+                       coordinates_of(selected_element(app)));
+}
+
+void follow_document(App& app) {
+    app.status = app.session.status();
+    app.document = app.session.document();
+    app.waits = false;
+    reload_changed(app);
+    if (app.document == nullptr) return;
+    if (app.document->generation != app.shown_generation) place_new_document(app);
+    if (!app.placed_by_report && app.document->report != nullptr) {
+        app.placed_by_report = true;
+        go_to_first_divergence(app);
+    }
+    update_bad_table(app);
+}
+
+}  // namespace tilescope::viewer

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace tilescope::viewer {
+
+struct App;
+
+/// What a key does. The help overlay and --list-keys show the table; scripts press the keys.
+struct Command {
+    std::string_view group;
+    std::string_view key;   ///< as chord_from_name() reads it
+    std::string_view help;  ///< empty: another key of the command before
+    bool needs_document;
+    bool repeats;  ///< while the key is held
+    void (*run)(App& app);
+};
+
+std::span<const Command> all_commands();
+
+/// Runs the commands whose keys went down in this frame, unless text is typed.
+void run_commands(App& app);
+
+}  // namespace tilescope::viewer

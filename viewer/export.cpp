@@ -1,0 +1,134 @@
+#include "viewer/export.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <vector>
+
+#include "oracle/output_file.h"
+#include "oracle/report.h"
+#include "viewer/app.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+/// 64 MiB of float32; more would have to be judged anew while it is written.
+constexpr std::int64_t most_elements = std::int64_t(1) << 24;
+
+float shown_value(const DetailTile& tile, Quantity quantity, std::int64_t row, std::int64_t col) {
+    // Bits as they are in the dump, the pattern of unwritten elements too.
+    if (quantity == Quantity::dumped) return tile.dumped(row, col);
+    if (quantity == Quantity::expected) return float(tile.element(row, col).expected);
+    const ElementValue value = tile.value(quantity, row, col);
+    switch (value.kind) {
+        case Kind::plus_infinity:
+            return std::numeric_limits<float>::infinity();
+        case Kind::minus_infinity:
+            return -std::numeric_limits<float>::infinity();
+        case Kind::masked:
+            return 0;
+        case Kind::finite:
+            return float(value.value);
+        default:
+            return std::numeric_limits<float>::quiet_NaN();
+    }
+}
+
+/// NPY format 1.0: magic, version, length of the header, which ends with a newline at a multiple of 64.
+std::string npy_header(std::int64_t rows, std::int64_t cols) {
+    std::string dictionary =
+        fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, cols);
+    constexpr std::size_t prefix = 10;
+    dictionary.append(63 - (prefix + dictionary.size()) % 64, ' ').append("\n");
+    const auto length = std::uint16_t(dictionary.size());
+    std::string header = "\x93NUMPY";
+    header += {'\1', '\0', char(length & 0xff), char(length >> 8)};
+    return header + dictionary;
+}
+
+std::string npy_of(const DetailTiles& tiles, const PendingExport& what) {
+    static_assert(std::endian::native == std::endian::little);
+    const std::int64_t rows = what.rect.last_row - what.rect.first_row;
+    const std::int64_t cols = what.rect.last_col - what.rect.first_col;
+    std::vector<float> values(std::size_t(rows * cols), std::numeric_limits<float>::quiet_NaN());
+    for (std::int64_t row = what.rect.first_row; row < what.rect.last_row; ++row) {
+        for (std::int64_t col = what.rect.first_col; col < what.rect.last_col; ++col) {
+            const DetailTile* tile = tiles.at(row, col);
+            const std::int64_t in_row = row % tiles.shape.tile_rows;
+            const std::int64_t in_col = col % tiles.shape.tile_cols;
+            if (tile == nullptr || in_row >= tile->rows() || in_col >= tile->cols()) continue;
+            values[std::size_t((row - what.rect.first_row) * cols + col - what.rect.first_col)] =
+                shown_value(*tile, what.quantity, in_row, in_col);
+        }
+    }
+    std::string text = npy_header(rows, cols);
+    text.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    return text;
+}
+
+/// Whether every captured tile of the rectangle is there.
+bool is_whole(const App& app, const DetailTiles& tiles, const PendingExport& what) {
+    for (std::int64_t down = 0; down < tiles.down; ++down) {
+        for (std::int64_t across = 0; across < tiles.across; ++across) {
+            if (tiles.tiles[std::size_t(down * tiles.across + across)] != nullptr) continue;
+            const PlaceInTile place =
+                place_in_tile(app.problem(), what.plane, (tiles.first_down + down) * tiles.shape.tile_rows,
+                              (tiles.first_across + across) * tiles.shape.tile_cols);
+            if (app.document->recording->has_tile(what.plane.stage, place.tile)) return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+std::string free_name(const std::string& extension) {
+    std::string name = "tile-view." + extension;
+    for (int i = 2; std::filesystem::exists(name); ++i) name = fmt::format("tile-view-{}.{}", i, extension);
+    return name;
+}
+
+void export_selection(App& app) {
+    const Plane plane = plane_at(app.problem(), app.view.cursor, app.view.stage);
+    const Rect rect = selected_rect(app);
+    const std::int64_t elements = (rect.last_row - rect.first_row) * (rect.last_col - rect.first_col);
+    if (elements > most_elements) {
+        app.notice = fmt::format("{} elements are selected; at most {} can be written, use tile-diff --npy",
+                                 elements, most_elements);
+        return;
+    }
+    app.npy = PendingExport{plane, app.view.quantity, rect, free_name("npy")};
+    app.notice = "waiting for the values of the selection";
+}
+
+void serve_exports(App& app) {
+    if (!app.npy) return;
+    const DetailTiles tiles = app.session.request_detail(app.npy->plane, app.npy->quantity, app.npy->rect);
+    if (!is_whole(app, tiles, *app.npy)) return;
+    try {
+        OutputFile file(app.npy->path);
+        file.write(npy_of(tiles, *app.npy));
+        file.commit();
+        app.notice =
+            fmt::format("wrote {} of rows {}-{}, columns {}-{} to {}", quantity_info(app.npy->quantity).name,
+                        app.npy->rect.first_row, app.npy->rect.last_row - 1, app.npy->rect.first_col,
+                        app.npy->rect.last_col - 1, app.npy->path);
+    } catch (const std::exception& error) {
+        app.notice = one_line(error.what());
+    }
+    app.npy.reset();
+}
+
+void toggle_fixed_range(App& app) {
+    ScaleChoice& choice = app.settings.scales[std::size_t(app.view.quantity)];
+    choice.automatic = !choice.automatic;
+    if (choice.automatic) return;
+    choice.low = app.shown_scale.low;
+    choice.high = app.shown_scale.high;
+}
+
+}  // namespace tilescope::viewer

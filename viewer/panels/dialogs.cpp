@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <map>
+
+#include "viewer/commands.h"
+#include "viewer/panels/panel.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+/// A window in the middle, above everything.
+bool begin_dialog(App& app, const char* name, const Box& box, float width) {
+    ImGui::SetNextWindowPos({box.x + box.width / 2, box.y + box.height / 2}, ImGuiCond_Always, {0.5F, 0.5F});
+    ImGui::SetNextWindowSize({std::min(width, box.width), 0});
+    ImGui::SetNextWindowSizeConstraints({0, 0}, {box.width, box.height});
+    ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {20, 16});
+    ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, 1);
+    ImGui::PushStyleColor(ImGuiCol_WindowBg, ImGui::GetStyleColorVec4(ImGuiCol_PopupBg));
+    ImGui::SetNextWindowFocus();
+    const bool open = ImGui::Begin(name, nullptr,
+                                   ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize |
+                                       ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
+    ImGui::PopStyleColor();
+    ImGui::PopStyleVar(2);
+    app.readout.place(name, {ImGui::GetWindowPos().x, ImGui::GetWindowPos().y, ImGui::GetWindowSize().x,
+                             ImGui::GetWindowSize().y});
+    return open;
+}
+
+void draw_group(App& app, std::string_view group) {
+    text(app, std::string(group), colours::accent);
+    const float column = 8 * ImGui::GetFontSize();
+    for (const Command& command : all_commands()) {
+        if (command.group != group || command.help.empty()) continue;
+        text(app, std::string(command.key));
+        ImGui::SameLine(ImGui::GetColumnOffset() + column);
+        text(app, std::string(command.help), colours::dim);
+    }
+    ImGui::Spacing();
+}
+
+void draw_help(App& app, const Box& box) {
+    const float em = ImGui::GetFontSize();
+    if (begin_dialog(app, "help", box, 78 * em)) {
+        std::vector<std::string_view> groups;
+        for (const Command& command : all_commands()) {
+            if (std::ranges::find(groups, command.group) == groups.end()) groups.push_back(command.group);
+        }
+        if (ImGui::BeginTable("groups", 2)) {
+            ImGui::TableNextRow();
+            for (std::size_t i = 0; i < groups.size(); ++i) {
+                if (i % 2 == 0) ImGui::TableNextColumn();
+                draw_group(app, groups[i]);
+            }
+            ImGui::EndTable();
+        }
+        text(app, "Mouse: wheel zooms, left drags and selects, right chooses a region; files can be dropped.",
+             colours::dim);
+    }
+    ImGui::End();
+}
+
+void draw_recent(App& app, const Box& box) {
+    if (begin_dialog(app, "recent", box, 60 * ImGui::GetFontSize())) {
+        title(app, app.settings.recent.empty() ? "No recording was opened yet" : "Recent files");
+        // Opening one changes the list.
+        const std::vector<std::string> recent = app.settings.recent;
+        for (const std::string& entry : recent) {
+            const std::size_t end = entry.find('\n');
+            std::string label = one_line(entry.substr(0, end));
+            if (end != std::string::npos) label += "  against  " + one_line(entry.substr(end + 1));
+            app.readout.add(label);
+            if (!ImGui::Selectable((label + "##" + entry).c_str())) continue;
+            app.show_recent = false;
+            if (end == std::string::npos) {
+                open_paths(app, {entry});
+            } else {
+                open_paths(app, {entry.substr(0, end), entry.substr(end + 1)});
+            }
+        }
+    }
+    ImGui::End();
+}
+
+void draw_goto(App& app, const Box& box) {
+    if (begin_dialog(app, "goto", box, 40 * ImGui::GetFontSize())) {
+        title(app, "STAGE:BATCH,HEAD,ROW,COL[,KV_TILE], then Enter");
+        ImGui::SetNextItemWidth(-1);
+        if (ImGui::IsWindowAppearing()) ImGui::SetKeyboardFocusHere();
+        const bool entered = ImGui::InputText("##goto", app.goto_input.data(), app.goto_input.size(),
+                                              ImGuiInputTextFlags_EnterReturnsTrue);
+        if (entered) {
+            app.show_goto = false;
+            go_to_text(app, app.goto_input.data());
+        }
+    }
+    ImGui::End();
+}
+
+}  // namespace
+
+void draw_dialogs(App& app, const Box& box) {
+    if (app.show_help) draw_help(app, box);
+    if (app.show_recent) draw_recent(app, box);
+    if (app.show_goto && app.document != nullptr) draw_goto(app, box);
+}
+
+}  // namespace tilescope::viewer

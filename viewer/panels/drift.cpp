@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "viewer/panels/plot.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+struct Line {
+    const char* name;
+    const char* unit;
+};
+constexpr std::array<Line, DriftPicture::quantities> lines = {{
+    {"m", "absolute"},
+    {"l", "relative"},
+    {"acc", "relative to the row's largest"},
+}};
+
+std::vector<double> of_row(const MatrixF& drift, std::int64_t row) {
+    std::vector<double> values;
+    if (row < drift.rows()) {
+        for (Eigen::Index tile = 0; tile < drift.cols(); ++tile) values.push_back(drift(row, tile));
+    }
+    return values;
+}
+
+std::int64_t draw_line(App& app, const MatrixF& drift, const Line& line, float height) {
+    Plot plot;
+    plot.label = fmt::format("{}, {}", line.name, line.unit);
+    plot.logarithmic = true;
+    plot.cursor = app.view.cursor.key / app.problem().block_n;
+    Curve curve{of_row(drift, app.view.cursor.row), {}, colours::accent, 1.5F};
+    for (const double value : curve.low) plot.marks.push_back(std::isinf(value));
+    plot.knee = knee_of(curve.low);
+    plot.curves.push_back(std::move(curve));
+    return draw_plot(app, plot, height);
+}
+
+/// q rows by KV tiles, as a heatmap; a click goes there.
+void draw_picture(App& app, const std::shared_ptr<const DriftRows>& drift, int quantity, float height) {
+    const auto pyramid = app.drift.pyramid(drift, quantity);
+    if (pyramid == nullptr) return;
+    const float margin = 6.2F * ImGui::GetFontSize();
+    const ImVec2 at = ImGui::GetCursorScreenPos() + ImVec2(margin, 0);
+    const ImVec2 size{std::floor(ImGui::GetContentRegionAvail().x - margin), std::floor(height)};
+    if (size.x < 8) return;
+    ImGui::PushID(quantity);
+    ImGui::InvisibleButton("drift", {ImGui::GetContentRegionAvail().x, size.y});
+    ImGui::PopID();
+    HeatmapPane& pane = app.drift.pane(quantity);
+    const ImageStyle style{pane.fitted(pyramid, Quantity::relative, ScaleKind::log, 0),
+                           ColourMap::sequential};
+    const PlaneView view{0, 0, double(pyramid->rows()), double(pyramid->cols())};
+    ImDrawList& draw = *ImGui::GetWindowDrawList();
+    void* texture = pane.texture({pyramid, {}, view, style, int(size.x), int(size.y)});
+    if (texture != nullptr) draw.AddImage(texture, at, at + size);
+    const float y = at.y + size.y * float((double(app.view.cursor.row) + 0.5) / view.rows);
+    draw.AddRectFilled({at.x, y}, {at.x + size.x, y + 1}, colours::accent);
+    const ImVec2 pointer = ImGui::GetIO().MousePos - at;
+    if (!ImGui::IsItemHovered() || pointer.x < 0 || !ImGui::IsMouseClicked(0)) return;
+    Cursor cursor = app.view.cursor;
+    cursor.row = std::min<std::int64_t>(std::int64_t(pointer.y / size.y * view.rows), pyramid->rows() - 1);
+    const auto tile =
+        std::min<std::int64_t>(std::int64_t(pointer.x / size.x * view.cols), pyramid->cols() - 1);
+    cursor.key = tile * app.problem().block_n;
+    go_to(app, app.view.stage, cursor, true);
+}
+
+}  // namespace
+
+void draw_drift(App& app) {
+    if (app.document->pair())
+        return text(app, "drift is measured against the oracle: open one recording", colours::dim);
+    const Cursor& cursor = app.view.cursor;
+    const auto drift = app.session.request_drift(cursor.batch, cursor.head);
+    text(app, fmt::format("q row {} over the KV tiles; below all rows of the head", cursor.row),
+         colours::dim);
+    if (drift == nullptr) return text_waiting(app, "being judged");
+    const float em = ImGui::GetFontSize();
+    const float height =
+        std::max(2.2F * em, (ImGui::GetContentRegionAvail().y - 9 * em) / float(2 * lines.size()));
+    std::int64_t clicked = -1;
+    for (int i = 0; i < DriftPicture::quantities; ++i) {
+        const MatrixF& values = drift_of(*drift, i);
+        const bool any = values.size() > 0 && !values.array().isNaN().all();
+        if (!any) {
+            text(app, fmt::format("{} was not captured", lines[std::size_t(i)].name), colours::dim);
+            continue;
+        }
+        clicked = std::max(clicked, draw_line(app, values, lines[std::size_t(i)], height));
+        draw_picture(app, drift, i, height);
+    }
+    if (clicked < 0) return;
+    Cursor moved = app.view.cursor;
+    moved.key = clicked * app.problem().block_n;
+    go_to(app, app.view.stage, moved, true);
+}
+
+}  // namespace tilescope::viewer

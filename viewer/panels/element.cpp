@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "dump/dtype.h"
+#include "viewer/panels/pane_frame.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+/// The element that is described: the one under the pointer, otherwise that of the cursor.
+struct Shown {
+    Plane plane;
+    PlanePoint point;
+    bool pointed = false;
+};
+
+Shown shown_element(const App& app) {
+    Shown shown;
+    shown.pointed = app.hovered.has_value();
+    const Stage stage = shown.pointed ? app.hovered_stage : app.view.stage;
+    shown.plane = plane_at(app.problem(), app.view.cursor, stage);
+    shown.point = shown.pointed ? PlanePoint{app.hovered->first, app.hovered->second}
+                                : point_at(app.problem(), app.view.cursor, stage);
+    return shown;
+}
+
+void line(App& app, const char* name, const std::string& value, ImU32 colour = colours::text) {
+    const float column = 9.5F * ImGui::GetFontSize();
+    text(app, name, colours::dim);
+    ImGui::SameLine(column);
+    text(app, value, colour);
+}
+
+std::string bits_of(Dtype dtype, float value) {
+    std::string bits = fmt::format("0x{:08x}", std::bit_cast<std::uint32_t>(value));
+    if (dtype == Dtype::f32 || std::isnan(value)) return bits;
+    const std::uint32_t narrow = encode(dtype, value);
+    if (decode(dtype, narrow) == value)
+        bits += fmt::format("   {} 0x{:0{}x}", dtype_info(dtype).name, narrow, 2 * dtype_info(dtype).bytes);
+    return bits;
+}
+
+std::string value_text(const DetailTile& tile, Quantity quantity, std::int64_t row, std::int64_t col) {
+    const ElementValue value = tile.value(quantity, row, col);
+    // Quotients by a budget of 0 are the largest float32.
+    if (value.kind == Kind::finite && value.value >= double(std::numeric_limits<float>::max()))
+        return "beyond any number";
+    return value.kind == Kind::finite ? short_number(value.value) : std::string(kind_style(value.kind).name);
+}
+
+/// The tile of the element. The newest request of a plane is the one that is worked on, so that what a
+/// heatmap waits for comes first.
+DetailTiles details_of(App& app, const Plane& plane, PlanePoint point) {
+    for (const DetailTiles& shown : app.shown_details) {
+        if (shown.plane != plane || shown.tiles.empty()) continue;
+        if (shown.at(point.row, point.col) != nullptr || std::ranges::count(shown.tiles, nullptr) > 0)
+            return shown;
+    }
+    return app.session.request_detail(plane, Quantity::dumped,
+                                      {point.row, point.col, point.row + 1, point.col + 1});
+}
+
+ImU32 colour_of(Finding finding) {
+    return is_divergence(finding) ? colours::bad : colours::text;
+}
+
+void describe(App& app, const DetailTile& tile, std::int64_t row, std::int64_t col) {
+    const Element element = tile.element(row, col);
+    const float dumped = tile.dumped(row, col);
+    line(app, "finding", std::string(to_string(element.finding)), colour_of(element.finding));
+    line(app, "dumped",
+         std::bit_cast<std::uint32_t>(dumped) == unwritten_bits ? "no thread wrote it" : digits_of(dumped));
+    line(app, "expected", fmt::format("{} +- {:.3g}", digits_of(element.expected), element.tolerance));
+    line(app, "difference", value_text(tile, Quantity::difference, row, col));
+    line(app, "over budget", value_text(tile, Quantity::over_budget, row, col), colour_of(element.finding));
+    line(app, "ulps",
+         fmt::format("{} of {}", value_text(tile, Quantity::ulps, row, col), dtype_info(tile.dtype()).name));
+    line(app, "relative", value_text(tile, Quantity::relative, row, col));
+    line(app, "bits", bits_of(tile.dtype(), dumped));
+}
+
+}  // namespace
+
+void draw_element(App& app, const Box& box) {
+    const PanelScope panel(app, "element", box);
+    const Shown shown = shown_element(app);
+    const Problem& problem = app.problem();
+    const ElementPlace place = element_at(problem, shown.plane, shown.point.row, shown.point.col);
+    title(app, shown.pointed ? "Element under the pointer" : "Element");
+    std::string where =
+        fmt::format("{} of {}", coordinates_of(place),
+                    place_of(problem, place.stage, {.tile = place.tile, .row = place.row, .col = place.col}));
+    ImGui::PushTextWrapPos(0);
+    text(app, where);
+    ImGui::PopTextWrapPos();
+    ImGui::Spacing();
+    const DetailTiles tiles = details_of(app, shown.plane, shown.point);
+    const DetailTile* tile = tiles.tiles.empty() ? nullptr : tiles.at(shown.point.row, shown.point.col);
+    if (tile == nullptr) {
+        const PlaceInTile in_tile = place_in_tile(problem, shown.plane, shown.point.row, shown.point.col);
+        const bool captured = app.document->recording->has_tile(shown.plane.stage, in_tile.tile);
+        if (captured) return text_waiting(app, "its tile is being judged");
+        return text(app, "its tile was not captured", colours::dim);
+    }
+    const std::int64_t row = shown.point.row % tiles.shape.tile_rows;
+    const std::int64_t col = shown.point.col % tiles.shape.tile_cols;
+    if (row >= tile->rows() || col >= tile->cols())
+        return text(app, "beyond the lengths of this batch entry", colours::dim);
+    describe(app, *tile, row, col);
+}
+
+}  // namespace tilescope::viewer

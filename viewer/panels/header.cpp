@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "viewer/panels/panel.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+std::string name_of_call(const Problem& p) {
+    return fmt::format("{}batch {}  heads {} (kv {})  seqlen_q {}  seqlen_kv {}  head_dim {}  tile {}x{}  {}",
+                       p.direction == Direction::backward ? "backward  " : "", p.batch, p.heads, p.heads_kv,
+                       p.seqlen_q, p.seqlen_kv, p.head_dim, p.block_m, p.block_n,
+                       p.mask == Mask::causal ? "causal" : "no mask");
+}
+
+std::string name_of_files(const Document& document) {
+    const auto tail = [](const std::string& path) {
+        return one_line(std::filesystem::path(path).filename().string());
+    };
+    std::string name = tail(document.path);
+    if (!document.other.empty()) name += " against " + tail(document.other);
+    const Provenance& from = document.recording->provenance();
+    if (!from.kernel.empty()) name += "   " + one_line(from.kernel);
+    if (!from.device.empty()) name += " on " + one_line(from.device);
+    return name;
+}
+
+void draw_verdict(App& app) {
+    const Report* report = app.document->report.get();
+    if (report == nullptr) {
+        app.waits = !app.status.message.empty();
+        text(app, app.status.message.empty() ? "not judged" : "being judged", colours::dim);
+        return;
+    }
+    const ImU32 colour = report->guilty ? colours::bad : colours::good;
+    text(app, verdict_line(*report), colour);
+}
+
+ImU32 colour_of_stage(const App& app, Stage stage) {
+    if (!app.has(stage)) return colours::line;
+    const Report* report = app.document->report.get();
+    return report != nullptr && report->stage(stage).tally.diverges() ? colours::bad : colours::text;
+}
+
+void draw_stages(App& app) {
+    for (const StageInfo& info : stages_of(app.problem().direction)) {
+        if (choice(std::string(info.name).c_str(), app.view.stage == info.stage,
+                   colour_of_stage(app, info.stage)))
+            select_stage(app, info.stage);
+        const bool guilty = app.document->report != nullptr && app.document->report->guilty == info.stage;
+        if (guilty) {
+            const ImVec2 low = {ImGui::GetItemRectMin().x, ImGui::GetItemRectMax().y};
+            ImGui::GetWindowDrawList()->AddRectFilled(low - ImVec2(0, 2), ImGui::GetItemRectMax(),
+                                                      colours::bad);
+        }
+        app.readout.place("stage " + std::string(info.name),
+                          {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectSize().x,
+                           ImGui::GetItemRectSize().y});
+        ImGui::SameLine(0, 3);
+    }
+}
+
+void draw_quantities(App& app) {
+    for (const QuantityInfo& info : all_quantities()) {
+        ImGui::SameLine(0, 3);
+        if (choice(std::string(info.name).c_str(), app.view.quantity == info.quantity))
+            app.view.quantity = info.quantity;
+    }
+}
+
+void draw_layouts(App& app) {
+    for (int i = 0; i < layout_count; ++i) {
+        ImGui::SameLine(0, 3);
+        if (choice(std::string(to_string(Layout(i))).c_str(), app.view.layout == Layout(i)))
+            app.view.layout = Layout(i);
+    }
+}
+
+}  // namespace
+
+void draw_header(App& app, const Box& box) {
+    const PanelScope panel(app, "header", box);
+    if (app.document == nullptr) {
+        text(app, "tile-view");
+        text(app,
+             app.status.message.empty() ? "Drop a recording here (run.h5), or two to compare them."
+                                        : app.status.message,
+             colours::dim);
+        return;
+    }
+    text(app, name_of_files(*app.document));
+    ImGui::SameLine(0, 2 * ImGui::GetFontSize());
+    text(app, name_of_call(app.problem()), colours::dim);
+    draw_verdict(app);
+    draw_stages(app);
+    const float apart = 1.5F * ImGui::GetFontSize();
+    ImGui::SameLine(0, apart);
+    ImGui::Dummy({0, 0});
+    draw_quantities(app);
+    ImGui::SameLine(0, apart);
+    ImGui::Dummy({0, 0});
+    draw_layouts(app);
+    const std::string hint = "? help";
+    const float x = box.width - ImGui::CalcTextSize(hint.c_str()).x - ImGui::GetStyle().WindowPadding.x;
+    if (x > ImGui::GetItemRectMax().x - box.x + apart) {
+        ImGui::SameLine(x);
+        text(app, hint, colours::dim);
+    }
+}
+
+}  // namespace tilescope::viewer

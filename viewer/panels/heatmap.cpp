@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "oracle/heatmap/png.h"
+#include "viewer/panels/pane_frame.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+constexpr double wheel_step = 0.85;
+/// Beyond so many elements each way a pixel is no single element, and their values are not fetched.
+constexpr double most_detail = 2048;
+
+struct PaneChoice {
+    Stage stage;
+    Quantity quantity;
+};
+
+std::vector<PaneChoice> panes_of(const App& app) {
+    const ViewState& view = app.view;
+    switch (view.layout) {
+        case Layout::compare:
+            return {{view.stage, Quantity::dumped},
+                    {view.stage, Quantity::expected},
+                    {view.stage, Quantity::difference},
+                    {view.stage, Quantity::over_budget}};
+        case Layout::stages: {
+            const bool backward = app.problem().direction == Direction::backward;
+            return {{Stage::s, view.quantity},
+                    {Stage::p, view.quantity},
+                    {backward ? Stage::dp : Stage::acc, view.quantity},
+                    {backward ? Stage::ds : Stage::o, view.quantity}};
+        }
+        default:
+            return {{view.stage, view.quantity}};
+    }
+}
+
+std::string title_of(const PaneFrame& pane) {
+    std::string line = fmt::format("{}  batch {}  head {}", stage_info(pane.plane.stage).name,
+                                   pane.plane.batch, pane.plane.head);
+    if (pane.plane.stage == Stage::acc) line += fmt::format("  KV tile {}", pane.plane.slice);
+    if (row_axis_of(pane.plane.stage) == ViewAxis::key && stage_info(pane.plane.stage).per_q_block)
+        line += fmt::format("  q block {}", pane.plane.slice);
+    return line + fmt::format("   {}", quantity_info(pane.quantity).name);
+}
+
+void select_at(App& app, const PaneFrame& pane, ImVec2 pointer) {
+    const PlanePoint point{std::int64_t(std::floor(pane.row_at(pointer.y))),
+                           std::int64_t(std::floor(pane.col_at(pointer.x)))};
+    app.placed_by_report = true;
+    app.view.cursor = cursor_at(app.problem(), app.view.cursor, pane.plane, point);
+    if (app.view.stage != pane.plane.stage) {
+        app.view.stage = app.bad.list.stage = pane.plane.stage;
+        app.view.region.reset();
+    }
+}
+
+/// The rectangle between where the right button went down and where the pointer is.
+void choose_region(App& app, const PaneFrame& pane) {
+    const ImGuiIO& io = ImGui::GetIO();
+    const ImVec2 from = io.MouseClickedPos[1];
+    const auto ordered = [](double a, double b, std::int64_t count) {
+        const auto low = std::clamp<std::int64_t>(std::int64_t(std::floor(std::min(a, b))), 0, count);
+        const auto high = std::clamp<std::int64_t>(std::int64_t(std::floor(std::max(a, b))) + 1, 0, count);
+        return std::pair(low, high);
+    };
+    const auto [top, bottom] = ordered(pane.row_at(from.y), pane.row_at(io.MousePos.y), pane.shape.rows);
+    const auto [left, right] = ordered(pane.col_at(from.x), pane.col_at(io.MousePos.x), pane.shape.cols);
+    const Rect rect{top, left, bottom, right};
+    if (rect.empty()) return;
+    if (app.view.stage != pane.plane.stage) select_at(app, pane, from);
+    app.view.region = rect;
+}
+
+void handle_mouse(App& app, const PaneFrame& pane) {
+    const ImGuiIO& io = ImGui::GetIO();
+    const bool over = ImGui::IsItemHovered();
+    if (over) {
+        const auto row = std::int64_t(std::floor(pane.row_at(io.MousePos.y)));
+        const auto col = std::int64_t(std::floor(pane.col_at(io.MousePos.x)));
+        if (row >= 0 && col >= 0 && row < pane.shape.rows && col < pane.shape.cols) {
+            app.hovered = {row, col};
+            app.hovered_stage = pane.plane.stage;
+        }
+        if (io.MouseWheel != 0) {
+            app.placed_by_report = true;
+            app.view.ranges.zoom(app.problem(), pane.plane.stage, std::pow(wheel_step, double(io.MouseWheel)),
+                                 pane.row_at(io.MousePos.y), pane.col_at(io.MousePos.x));
+        }
+    }
+    if (ImGui::IsItemActive() && ImGui::IsMouseDragging(ImGuiMouseButton_Left)) {
+        app.placed_by_report = true;
+        app.view.ranges.pan(app.problem(), pane.plane.stage, -double(io.MouseDelta.y) / pane.row_height(),
+                            -double(io.MouseDelta.x) / pane.col_width());
+    }
+    if (ImGui::IsItemActive() && ImGui::IsMouseDragging(ImGuiMouseButton_Right)) choose_region(app, pane);
+    if (over && ImGui::IsMouseReleased(ImGuiMouseButton_Left) &&
+        io.MouseDragMaxDistanceSqr[0] < io.MouseDragThreshold * io.MouseDragThreshold)
+        select_at(app, pane, io.MousePos);
+    if (over && ImGui::IsMouseReleased(ImGuiMouseButton_Right) &&
+        io.MouseDragMaxDistanceSqr[1] < io.MouseDragThreshold * io.MouseDragThreshold)
+        app.view.region.reset();
+}
+
+DetailTiles details_of(App& app, const PaneFrame& pane) {
+    if (pane.view.rows > most_detail || pane.view.cols > most_detail)
+        return {.plane = pane.plane, .shape = pane.shape, .quantity = pane.quantity, .tiles = {}};
+    app.shown_details.push_back(app.session.request_detail(pane.plane, pane.quantity, pane.visible()));
+    return app.shown_details.back();
+}
+
+/// dumped and expected have one scale, so that one can be flipped for the other.
+Quantity scaled_as(Quantity quantity) {
+    return quantity == Quantity::expected ? Quantity::dumped : quantity;
+}
+
+ImageStyle style_of(App& app, HeatmapPane& heatmap, const PaneFrame& pane,
+                    const std::shared_ptr<const Pyramid>& pyramid) {
+    const Quantity quantity = scaled_as(pane.quantity);
+    std::shared_ptr<const Pyramid> basis = pyramid;
+    if (quantity != pane.quantity) {
+        const auto dumped = app.session.request(pane.plane, quantity);
+        if (dumped != nullptr) basis = dumped;
+    }
+    return {scale_for(app, heatmap, basis, quantity), app.settings.scales[std::size_t(quantity)].colours};
+}
+
+ImageStyle draw_pane(App& app, HeatmapPane& heatmap, PaneFrame pane) {
+    ImDrawList& draw = *ImGui::GetWindowDrawList();
+    draw.AddRectFilled(pane.at, pane.end(), colours::canvas);
+    const std::shared_ptr<const Pyramid> pyramid = app.session.request(pane.plane, pane.quantity);
+    const ImageStyle style = style_of(app, heatmap, pane, pyramid);
+    if (pyramid != nullptr && !pyramid->is_complete()) app.waits = true;
+    if (pyramid == nullptr) {
+        const std::string why = app.has(pane.plane.stage) ? "waiting" : "not captured";
+        text_at(app, draw, pane.at + ImVec2(12, 12), why, colours::dim);
+        return style;
+    }
+    const DetailTiles details = details_of(app, pane);
+    void* texture = heatmap.texture({pyramid, details, pane.view, style, int(pane.size.x), int(pane.size.y)});
+    draw.PushClipRect(pane.at, pane.end(), true);
+    if (texture != nullptr) draw.AddImage(texture, pane.at, pane.end());
+    draw_overlays(app, draw, pane);
+    draw_numbers(app, draw, pane, details);
+    draw_selection(app, draw, pane);
+    draw.PopClipRect();
+    return style;
+}
+
+/// The picture inside its cell: room for the title and the numbers along the edges.
+PaneFrame frame_of(App& app, const PaneChoice& choice, const Box& cell) {
+    const float em = ImGui::GetFontSize();
+    const float letter = ImGui::CalcTextSize("0").x;
+    const Problem& problem = app.problem();
+    PaneFrame pane;
+    pane.plane = plane_at(problem, app.view.cursor, choice.stage);
+    pane.shape = plane_shape(problem, choice.stage);
+    pane.quantity =
+        app.view.flipped && choice.quantity == Quantity::dumped ? Quantity::expected : choice.quantity;
+    pane.view = app.view.ranges.view(problem, choice.stage);
+    const auto digits = float(std::max<std::size_t>(3, std::to_string(pane.shape.rows).size()));
+    pane.at = {std::round(cell.x + letter * (digits + 1)), std::round(cell.y + 2.7F * em)};
+    pane.size = {std::floor(cell.x + cell.width - pane.at.x), std::floor(cell.y + cell.height - pane.at.y)};
+    return pane;
+}
+
+void write_png_of(App& app, std::size_t count) {
+    const std::string path = std::exchange(app.png, {});
+    app.notice.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+        std::string name = path;
+        if (i > 0) name.insert(name.size() - 4, fmt::format("-pane{}", i + 1));
+        try {
+            write_png(name, app.panes[i].image());
+            app.notice += (i == 0 ? "wrote " : ", ") + name;
+        } catch (const std::exception& error) {
+            app.notice = one_line(error.what());
+            return;
+        }
+    }
+}
+
+Box cell_of(const Box& area, std::size_t count, std::size_t index) {
+    if (count == 1) return area;
+    const float gap = 0.8F * ImGui::GetFontSize();
+    const float width = (area.width - gap) / 2;
+    const float height = (area.height - gap) / 2;
+    return {area.x + float(index % 2) * (width + gap), area.y + float(index / 2) * (height + gap), width,
+            height};
+}
+
+}  // namespace
+
+void draw_heatmaps(App& app, const Box& box) {
+    const PanelScope panel(app, "heatmaps", box, ImGuiWindowFlags_NoScrollWithMouse);
+    const float em = ImGui::GetFontSize();
+    const float pad = 0.8F * em;
+    const float legend = 2.6F * em + 26;
+    const Box area{box.x + pad, box.y + 0.4F * pad, box.width - 2 * pad, box.height - legend - 2 * pad};
+    ImDrawList& draw = *ImGui::GetWindowDrawList();
+    const std::vector<PaneChoice> choices = panes_of(app);
+    ImageStyle shown;
+    Quantity shown_quantity = app.view.quantity;
+    app.hovered.reset();
+    app.shown_details.clear();
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+        const PaneFrame pane = frame_of(app, choices[i], cell_of(area, choices.size(), i));
+        if (pane.size.x < 16 || pane.size.y < 16) continue;
+        app.readout.place(i == 0 ? "heatmap" : fmt::format("heatmap {}", i + 1),
+                          {pane.at.x, pane.at.y, pane.size.x, pane.size.y});
+        ImGui::SetCursorScreenPos(pane.at);
+        ImGui::InvisibleButton(fmt::format("pane {}", i).c_str(), pane.size,
+                               ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
+        handle_mouse(app, pane);
+        text_at(app, draw, {pane.at.x, pane.at.y - 2.6F * em}, title_of(pane));
+        draw_axes(draw, pane);
+        const ImageStyle style = draw_pane(app, app.panes[i], pane);
+        // The legend is that of the chosen stage and quantity, or of the first pane.
+        if (i == 0 || (choices[i].quantity == app.view.quantity && choices[i].stage == app.view.stage)) {
+            shown = style;
+            shown_quantity = pane.quantity;
+        }
+    }
+    app.shown_scale = shown.scale;
+    draw_legend(app, draw, {area.x, box.y + box.height - legend - 0.6F * pad, area.width, legend},
+                shown_quantity, shown);
+    if (!app.png.empty()) write_png_of(app, choices.size());
+}
+
+}  // namespace tilescope::viewer

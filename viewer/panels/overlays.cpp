@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "dump/dtype.h"
+#include "dump/side_inputs.h"
+#include "oracle/semantics.h"
+#include "viewer/panels/pane_frame.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+/// Lines closer than this would hide the picture.
+constexpr float closest_lines = 7;
+constexpr ImU32 grid_colour = IM_COL32(255, 255, 255, 60);
+constexpr ImU32 mask_colour = IM_COL32(255, 255, 255, 220);
+/// Numbers are read on every colour and pattern.
+constexpr ImU32 behind_numbers = IM_COL32(10, 12, 15, 200);
+constexpr ImU32 warp_colour = IM_COL32(255, 210, 120, 90);
+
+void draw_row_lines(ImDrawList& draw, const PaneFrame& pane, std::int64_t step, ImU32 colour) {
+    const Rect seen = pane.visible();
+    if (float(step) * pane.row_height() < closest_lines || step <= 0) return;
+    const float right = std::min(pane.x_of(double(pane.shape.cols)), pane.end().x);
+    const float left = std::max(pane.x_of(0), pane.at.x);
+    for (std::int64_t row = (seen.first_row + step - 1) / step * step; row <= seen.last_row; row += step) {
+        const float y = std::round(pane.y_of(double(row)));
+        draw.AddRectFilled({left, y}, {right, y + 1}, colour);
+    }
+}
+
+void draw_col_lines(ImDrawList& draw, const PaneFrame& pane, std::int64_t step, ImU32 colour) {
+    const Rect seen = pane.visible();
+    if (float(step) * pane.col_width() < closest_lines || step <= 0) return;
+    const float bottom = std::min(pane.y_of(double(pane.shape.rows)), pane.end().y);
+    const float top = std::max(pane.y_of(0), pane.at.y);
+    for (std::int64_t col = (seen.first_col + step - 1) / step * step; col <= seen.last_col; col += step) {
+        const float x = std::round(pane.x_of(double(col)));
+        draw.AddRectFilled({x, top}, {x + 1, bottom}, colour);
+    }
+}
+
+/// Where the keys that a row sees begin and end: steps of one row, or of a pixel where rows are smaller.
+void draw_mask_edges(const App& app, ImDrawList& draw, const PaneFrame& pane) {
+    const Problem problem =
+        problem_of(app.problem(), app.document->recording->side_inputs(), pane.plane.batch);
+    const bool masked = problem.mask != Mask::none || problem.window_left >= 0 || problem.window_right >= 0 ||
+                        problem.seqlen_q != app.problem().seqlen_q ||
+                        problem.seqlen_kv != app.problem().seqlen_kv;
+    if (!masked) return;
+    const Rect seen = pane.visible();
+    const auto step = std::max<std::int64_t>(1, std::int64_t(1 / pane.row_height()));
+    const auto edge = [&](std::int64_t key, float top, float bottom, float& before) {
+        const float x = std::round(pane.x_of(double(key)));
+        draw.AddRectFilled({x, top}, {x + 1, bottom}, mask_colour);
+        if (before >= 0 && before != x)
+            draw.AddRectFilled({std::min(before, x), top}, {std::max(before, x) + 1, top + 1}, mask_colour);
+        before = x;
+    };
+    float last_before = -1;
+    float first_before = -1;
+    for (std::int64_t row = seen.first_row; row < std::min(seen.last_row, problem.seqlen_q); row += step) {
+        const KeyRange keys = visible_keys(problem, row);
+        const float top = std::round(pane.y_of(double(row)));
+        const float bottom = std::max(top + 1, std::round(pane.y_of(double(row + step))));
+        if (keys.empty()) {
+            last_before = first_before = -1;
+            continue;
+        }
+        if (keys.last < pane.shape.cols) edge(keys.last, top, bottom, last_before);
+        if (keys.first > 0) edge(keys.first, top, bottom, first_before);
+    }
+}
+
+/// Bits of the value in the type it was rounded to last.
+std::string bits_of(Dtype dtype, float value) {
+    const bool exact =
+        dtype != Dtype::f32 && !std::isnan(value) && decode(dtype, encode(dtype, value)) == value;
+    if (!exact) return fmt::format("{:08x}", std::bit_cast<std::uint32_t>(value));
+    return fmt::format("{:0{}x}", encode(dtype, value), 2 * dtype_info(dtype).bytes);
+}
+
+std::string number_of(const DetailTile& tile, Quantity quantity, std::int64_t row, std::int64_t col) {
+    const ElementValue value = tile.value(quantity, row, col);
+    if (value.kind == Kind::finite) return short_number(value.value);
+    if (quantity == Quantity::expected) return short_number(tile.element(row, col).expected);
+    return quantity == Quantity::dumped ? short_number(tile.dumped(row, col)) : std::string();
+}
+
+}  // namespace
+
+Rect PaneFrame::visible() const {
+    const auto inside = [](double value, std::int64_t count) {
+        return std::clamp<std::int64_t>(std::int64_t(value), 0, count);
+    };
+    return {inside(std::floor(view.first_row), shape.rows), inside(std::floor(view.first_col), shape.cols),
+            inside(std::ceil(view.first_row + view.rows), shape.rows),
+            inside(std::ceil(view.first_col + view.cols), shape.cols)};
+}
+
+void draw_overlays(const App& app, ImDrawList& draw, const PaneFrame& pane) {
+    const Stage stage = pane.plane.stage;
+    if (app.settings.warp_lines) {
+        draw_row_lines(draw, pane, app.settings.warp_rows, warp_colour);
+        draw_col_lines(draw, pane, app.settings.lane_columns, warp_colour);
+    }
+    if (app.settings.tile_grid) {
+        draw_row_lines(draw, pane, pane.shape.tile_rows, grid_colour);
+        draw_col_lines(draw, pane, pane.shape.tile_cols, grid_colour);
+    }
+    if (app.settings.mask_edges && (stage == Stage::s || stage == Stage::p)) draw_mask_edges(app, draw, pane);
+}
+
+void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane) {
+    const PlanePoint point = point_at(app.problem(), app.view.cursor, pane.plane.stage);
+    const float top = std::round(pane.y_of(double(point.row)));
+    const float bottom = std::max(top + 3, std::round(pane.y_of(double(point.row + 1))));
+    const float left = std::round(pane.x_of(double(point.col)));
+    const float right = std::max(left + 3, std::round(pane.x_of(double(point.col + 1))));
+    // The row from edge to edge, and the element with a dark rim, so that it is seen on every colour.
+    draw.AddRectFilled({pane.at.x, top - 1}, {pane.end().x, top}, colours::accent_dim);
+    draw.AddRectFilled({pane.at.x, bottom}, {pane.end().x, bottom + 1}, colours::accent_dim);
+    draw.AddRect({left - 3, top - 3}, {right + 3, bottom + 3}, IM_COL32(0, 0, 0, 255), 0, 0, 1);
+    draw.AddRect({left - 2, top - 2}, {right + 2, bottom + 2}, IM_COL32(255, 255, 255, 255), 0, 0, 2);
+    if (!app.view.region || pane.plane.stage != app.view.stage) return;
+    const Rect& region = *app.view.region;
+    draw.AddRect({pane.x_of(double(region.first_col)), pane.y_of(double(region.first_row))},
+                 {pane.x_of(double(region.last_col)), pane.y_of(double(region.last_row))},
+                 IM_COL32(255, 255, 255, 255), 0, 0, 2);
+}
+
+void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const DetailTiles& details) {
+    const float em = ImGui::GetFontSize();
+    const float letter = ImGui::CalcTextSize("0").x;
+    if (pane.col_width() < 10.5F * letter || pane.row_height() < 1.2F * em) return;
+    const bool in_full = pane.row_height() > 3.6F * em && pane.col_width() > 12 * letter;
+    const Rect seen = pane.visible();
+    for (std::int64_t row = seen.first_row; row < seen.last_row; ++row) {
+        for (std::int64_t col = seen.first_col; col < seen.last_col; ++col) {
+            const DetailTile* tile = details.at(row, col);
+            const std::int64_t in_row = row % pane.shape.tile_rows;
+            const std::int64_t in_col = col % pane.shape.tile_cols;
+            if (tile == nullptr || in_row >= tile->rows() || in_col >= tile->cols()) continue;
+            std::vector<std::string> lines;
+            if (in_full) {
+                lines = {number_of(*tile, Quantity::dumped, in_row, in_col),
+                         number_of(*tile, Quantity::expected, in_row, in_col),
+                         bits_of(tile->dtype(), tile->dumped(in_row, in_col))};
+            } else {
+                lines = {number_of(*tile, pane.quantity, in_row, in_col)};
+            }
+            const ImVec2 middle = {pane.x_of(double(col) + 0.5), pane.y_of(double(row) + 0.5)};
+            float y = middle.y - 0.5F * float(lines.size()) * 1.15F * em;
+            for (const std::string& line : lines) {
+                const float width = letter * float(line.size());
+                draw.AddRectFilled({middle.x - width / 2 - 2, y - 1}, {middle.x + width / 2 + 2, y + em},
+                                   behind_numbers);
+                text_at(app, draw, {middle.x - width / 2, y}, line, IM_COL32(255, 255, 255, 255));
+                y += 1.15F * em;
+            }
+        }
+    }
+}
+
+void draw_axes(ImDrawList& draw, const PaneFrame& pane) {
+    const float em = ImGui::GetFontSize();
+    const float letter = ImGui::CalcTextSize("0").x;
+    const auto step_for = [](double size_of_one, double room) {
+        std::int64_t step = 1;
+        while (double(step) * size_of_one < room) step *= 2;
+        return step;
+    };
+    const Rect seen = pane.visible();
+    const std::int64_t down = step_for(pane.row_height(), 2.0 * em);
+    for (std::int64_t row = (seen.first_row + down - 1) / down * down; row < seen.last_row; row += down) {
+        const std::string number = fmt::format("{}", row);
+        const float y = pane.y_of(double(row) + std::min(0.5, 0.5 * em / pane.row_height()));
+        if (y < pane.at.y || y > pane.end().y) continue;
+        draw.AddText({pane.at.x - letter * (float(number.size()) + 0.7F), y - em / 2}, colours::dim,
+                     number.c_str());
+    }
+    const std::int64_t across = step_for(pane.col_width(), 7.0 * letter);
+    for (std::int64_t col = (seen.first_col + across - 1) / across * across; col < seen.last_col;
+         col += across) {
+        const std::string number = fmt::format("{}", col);
+        const float half = letter * float(number.size()) / 2;
+        const float centre = pane.x_of(double(col) + 0.5);
+        const float x = pane.col_width() > 2 * half ? centre - half : pane.x_of(double(col));
+        if (x < pane.at.x - half || x + 2 * half > pane.end().x) continue;
+        draw.AddText({x, pane.at.y - 1.2F * em}, colours::dim, number.c_str());
+    }
+}
+
+}  // namespace tilescope::viewer

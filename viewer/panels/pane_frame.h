@@ -1,0 +1,39 @@
+#pragma once
+
+#include "viewer/panels/panel.h"
+
+namespace tilescope::viewer {
+
+/// One heatmap as it stands in the window: from elements to pixels and back.
+struct PaneFrame {
+    Plane plane;
+    PlaneShape shape;
+    Quantity quantity = Quantity::dumped;
+    PlaneView view;
+    ImVec2 at;    ///< top left corner of the picture
+    ImVec2 size;  ///< pixels
+
+    float row_height() const { return float(size.y / view.rows); }
+    float col_width() const { return float(size.x / view.cols); }
+    float y_of(double row) const { return at.y + float((row - view.first_row) / view.rows * size.y); }
+    float x_of(double col) const { return at.x + float((col - view.first_col) / view.cols * size.x); }
+    double row_at(float y) const { return view.first_row + (y - at.y) / double(size.y) * view.rows; }
+    double col_at(float x) const { return view.first_col + (x - at.x) / double(size.x) * view.cols; }
+    ImVec2 end() const { return at + size; }
+
+    /// Rows and columns of the plane that are seen, whole ones.
+    Rect visible() const;
+};
+
+/// Lines of the tile grid, the mask's edges, warps and lanes, as the settings ask for.
+void draw_overlays(const App& app, ImDrawList& draw, const PaneFrame& pane);
+/// The cursor's element and row, the region.
+void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane);
+/// Numbers in the cells, where they have room: dumped, expected and bits, or what the pane shows.
+void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const DetailTiles& details);
+/// Row and column numbers along the left and top edge.
+void draw_axes(ImDrawList& draw, const PaneFrame& pane);
+/// The colours of the scale and of each kind.
+void draw_legend(App& app, ImDrawList& draw, const Box& box, Quantity quantity, const ImageStyle& style);
+
+}  // namespace tilescope::viewer

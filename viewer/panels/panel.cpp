@@ -1,0 +1,167 @@
+#include "viewer/panels/panel.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tilescope::viewer {
+
+namespace {
+
+/// What the panels share.
+struct Room {
+    Box window;
+    float em = 1;       ///< size of the font
+    bool wide = false;  ///< the column on the right holds lines of 110 letters
+};
+
+/// Where a panel is.
+struct PanelPlace {
+    void (*draw)(App& app, const Box& box);
+    Box (*place)(const Room& room);
+    bool needs_document;
+};
+
+constexpr float gap = 1;
+
+float header_height(float em) {
+    return 6.1F * em;
+}
+float status_height(float em) {
+    return 2.3F * em;
+}
+float left_width(const Room& room) {
+    return room.window.width < 70 * room.em
+               ? 0
+               : std::clamp(0.21F * room.window.width, 18 * room.em, 30 * room.em);
+}
+float right_width(const Room& room) {
+    // Half of the window at most: the heatmap stays beside the text.
+    if (room.wide) return std::min(0.5F * room.window.width, 70 * room.em);
+    return room.window.width < 52 * room.em
+               ? 0
+               : std::clamp(0.27F * room.window.width, 26 * room.em, 44 * room.em);
+}
+float body_height(const Room& room) {
+    return room.window.height - header_height(room.em) - status_height(room.em) - 2 * gap;
+}
+
+Box header_box(const Room& room) {
+    return {0, 0, room.window.width, header_height(room.em)};
+}
+
+Box map_box(const Room& room) {
+    return {0, header_height(room.em) + gap, left_width(room), std::round(0.52F * body_height(room))};
+}
+
+Box bad_box(const Room& room) {
+    const Box map = map_box(room);
+    return {0, map.y + map.height + gap, map.width, body_height(room) - map.height - gap};
+}
+
+Box heatmap_box(const Room& room) {
+    const float left = left_width(room);
+    const float right = right_width(room);
+    return {left + gap, header_height(room.em) + gap, room.window.width - left - right - 2 * gap,
+            body_height(room)};
+}
+
+Box element_box(const Room& room) {
+    const float right = right_width(room);
+    return {room.window.width - right, header_height(room.em) + gap, right, 18.2F * room.em};
+}
+
+Box tabs_box(const Room& room) {
+    const Box element = element_box(room);
+    return {element.x, element.y + element.height + gap, element.width,
+            body_height(room) - element.height - gap};
+}
+
+Box status_box(const Room& room) {
+    return {0, room.window.height - status_height(room.em), room.window.width, status_height(room.em)};
+}
+
+Box whole_box(const Room& room) {
+    return room.window;
+}
+
+constexpr std::array panels = {
+    PanelPlace{draw_header, header_box, false},  PanelPlace{draw_map, map_box, true},
+    PanelPlace{draw_bad_rows, bad_box, true},    PanelPlace{draw_heatmaps, heatmap_box, true},
+    PanelPlace{draw_element, element_box, true}, PanelPlace{draw_tabs, tabs_box, true},
+    PanelPlace{draw_status, status_box, false},  PanelPlace{draw_dialogs, whole_box, false},
+};
+
+}  // namespace
+
+PanelScope::PanelScope(App& app, const char* name, const Box& box, ImGuiWindowFlags flags) {
+    app.readout.place(name, box);
+    ImGui::SetNextWindowPos({box.x, box.y});
+    ImGui::SetNextWindowSize({box.width, box.height});
+    ImGui::Begin(name, nullptr,
+                 flags | ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
+                     ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus);
+}
+
+PanelScope::~PanelScope() {
+    ImGui::End();
+}
+
+void text(App& app, const std::string& line, ImU32 colour) {
+    app.readout.add(line);
+    ImGui::PushStyleColor(ImGuiCol_Text, colour);
+    ImGui::TextUnformatted(line.data(), line.data() + line.size());
+    ImGui::PopStyleColor();
+}
+
+void text_at(App& app, ImDrawList& draw, ImVec2 at, const std::string& line, ImU32 colour) {
+    app.readout.add(line);
+    draw.AddText({std::round(at.x), std::round(at.y)}, colour, line.data(), line.data() + line.size());
+}
+
+void text_waiting(App& app, const std::string& line) {
+    app.waits = true;
+    text(app, line, colours::dim);
+}
+
+void title(App& app, const std::string& line) {
+    text(app, line, colours::dim);
+}
+
+bool choice(const char* label, bool chosen, ImU32 text_colour) {
+    if (chosen) ImGui::PushStyleColor(ImGuiCol_Button, ImGui::GetStyleColorVec4(ImGuiCol_Header));
+    ImGui::PushStyleColor(ImGuiCol_Text, text_colour);
+    const bool pressed = ImGui::Button(label);
+    ImGui::PopStyleColor(chosen ? 2 : 1);
+    return pressed;
+}
+
+std::string short_number(double value) {
+    return std::isnan(value) ? "nan" : fmt::format("{:.4g}", value);
+}
+
+Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid>& pyramid,
+                Quantity quantity) {
+    const ScaleChoice& choice = app.settings.scales[std::size_t(quantity)];
+    if (choice.automatic && pyramid != nullptr)
+        return pane.fitted(pyramid, quantity, choice.kind, choice.clip);
+    Scale scale{choice.kind, choice.low, choice.high, 1};
+    // A fixed range may have been chosen for another kind of scale.
+    if (scale.kind == ScaleKind::log && scale.low <= 0) scale.low = std::max(scale.high, 1e-30) * 1e-6;
+    if (!(scale.high > scale.low)) scale.high = scale.low + 1;
+    scale.threshold = std::max(std::abs(scale.low), std::abs(scale.high)) * 1e-4;
+    return scale;
+}
+
+void draw_panels(App& app) {
+    const ImVec2 size = ImGui::GetIO().DisplaySize;
+    const bool wide = app.view.tab == Tab::budget && app.document != nullptr && !app.document->pair();
+    const Room room{{0, 0, size.x, size.y}, ImGui::GetFontSize(), wide};
+    for (const PanelPlace& panel : panels) {
+        const Box box = panel.place(room);
+        const bool shown = app.document != nullptr || !panel.needs_document;
+        if (shown && box.width > 0 && box.height > 0) panel.draw(app, box);
+    }
+}
+
+}  // namespace tilescope::viewer

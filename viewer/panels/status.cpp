@@ -1,0 +1,52 @@
+#include "viewer/panels/panel.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+void draw_progress(App& app, float width) {
+    const float height = 0.5F * ImGui::GetFontSize();
+    const ImVec2 at = ImGui::GetCursorScreenPos() + ImVec2(0, 0.3F * ImGui::GetFontSize());
+    ImDrawList& draw = *ImGui::GetWindowDrawList();
+    draw.AddRectFilled(at, at + ImVec2(width, height), colours::line, 2);
+    draw.AddRectFilled(at, at + ImVec2(width * float(app.status.progress), height), colours::accent, 2);
+    ImGui::Dummy({width, ImGui::GetFontSize()});
+}
+
+std::string place_under_pointer(const App& app) {
+    if (!app.hovered || app.document == nullptr) return "";
+    const Plane plane = plane_at(app.problem(), app.view.cursor, app.hovered_stage);
+    return coordinates_of(element_at(app.problem(), plane, app.hovered->first, app.hovered->second));
+}
+
+}  // namespace
+
+void draw_status(App& app, const Box& box) {
+    const PanelScope panel(app, "status", box);
+    ImGui::SetCursorPosY(0.45F * ImGui::GetFontSize());
+    if (!app.status.error.empty()) {
+        text(app, app.status.error, colours::bad);
+        ImGui::SameLine();
+        text(app, "(Escape)", colours::dim);
+    } else if (app.status.gone) {
+        text(app, "the file is gone or shorter than it was; what was read of it stays", colours::bad);
+    } else if (app.status.changed) {
+        text(app, "the file has changed; F5 reads it again", colours::bad);
+    } else if (!app.status.message.empty()) {
+        draw_progress(app, 14 * ImGui::GetFontSize());
+        ImGui::SameLine();
+        text(app, fmt::format("{}  {:.0f} %   Escape cancels", app.status.message, 100 * app.status.progress),
+             colours::dim);
+    } else if (!app.notice.empty()) {
+        text(app, app.notice);
+    } else if (app.document != nullptr && app.document->report != nullptr) {
+        text(app, tolerance_line(*app.document->report), colours::dim);
+    }
+    const std::string place = place_under_pointer(app);
+    if (place.empty()) return;
+    const float x = box.width - ImGui::CalcTextSize(place.c_str()).x - 2 * ImGui::GetStyle().WindowPadding.x;
+    ImGui::SameLine(x);
+    text(app, place);
+}
+
+}  // namespace tilescope::viewer

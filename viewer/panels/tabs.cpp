@@ -1,0 +1,173 @@
+#include <array>
+#include <cmath>
+
+#include "viewer/panels/plot.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+struct TabDrawing {
+    Tab tab;
+    void (*draw)(App& app);
+};
+constexpr std::array<TabDrawing, tab_count> drawings = {{
+    {Tab::row, draw_row},
+    {Tab::drift, draw_drift},
+    {Tab::histogram, draw_histogram},
+    {Tab::budget, draw_budget},
+}};
+
+enum class Drawn { band, line, magnitude };
+
+/// What the row's points hold, as a plot.
+Plot plot_of(const std::vector<TracePoint>& points, std::string label, Drawn drawn) {
+    Plot plot;
+    plot.label = std::move(label);
+    Curve expected{{}, {}, colours::dim, 1};
+    Curve dumped{{}, {}, colours::accent, 1.5F};
+    const auto magnitude_of = [](double low, double high) { return std::max(std::abs(low), std::abs(high)); };
+    for (const TracePoint& point : points) {
+        if (drawn == Drawn::magnitude) {
+            expected.low.push_back(magnitude_of(point.expected_low, point.expected_high));
+            dumped.low.push_back(magnitude_of(point.dumped_low, point.dumped_high));
+        } else if (drawn == Drawn::line) {
+            expected.low.push_back(point.expected_high);
+            dumped.low.push_back(point.dumped_high);
+        } else {
+            expected.low.push_back(point.expected_low);
+            expected.high.push_back(point.expected_high);
+            dumped.low.push_back(point.dumped_low);
+            dumped.high.push_back(point.dumped_high);
+        }
+        constexpr std::uint8_t ordinary = flag_of(Kind::finite) | flag_of(Kind::masked) |
+                                          flag_of(Kind::not_captured) | flag_of(Kind::indifferent);
+        plot.marks.push_back((point.kinds & ~ordinary) != 0);
+    }
+    plot.curves = {std::move(expected), std::move(dumped)};
+    return plot;
+}
+
+Plot over_budget_plot(const RowTrace& trace, const App& app) {
+    const Stage stage = !trace.stage(app.view.stage).empty()             ? app.view.stage
+                        : app.problem().direction == Direction::backward ? Stage::ds
+                                                                         : Stage::acc;
+    Plot plot;
+    plot.label = fmt::format("{}: difference / budget, largest of the row", stage_info(stage).name);
+    plot.logarithmic = true;
+    plot.reference = 1;
+    Curve curve{{}, {}, colours::accent, 1.5F};
+    for (const TracePoint& point : trace.stage(stage)) {
+        curve.low.push_back(point.captured ? point.over_budget : std::nan(""));
+        plot.marks.push_back(point.captured && !std::isfinite(point.over_budget));
+    }
+    plot.curves.push_back(std::move(curve));
+    return plot;
+}
+
+void go_to_tile(App& app, std::int64_t tile) {
+    if (tile < 0) return;
+    Cursor cursor = app.view.cursor;
+    cursor.key = tile * app.problem().block_n;
+    go_to(app, app.view.stage, cursor, true);
+}
+
+std::string share_of(const Histogram& histogram, Kind kind) {
+    const std::int64_t count = histogram.kinds[std::size_t(kind)];
+    return count == 0 ? "" : fmt::format("{} {}   ", count, kind_style(kind).name);
+}
+
+}  // namespace
+
+void draw_row(App& app) {
+    const Cursor& cursor = app.view.cursor;
+    const auto trace = app.session.request_row(cursor.batch, cursor.head, cursor.row);
+    text(app, fmt::format("q row {} across the KV tiles: dumped, expected in grey", cursor.row),
+         colours::dim);
+    if (trace == nullptr) return text_waiting(app, "being judged");
+    struct Line {
+        Stage stage;
+        const char* label;
+        Drawn drawn;
+    };
+    constexpr std::array<Line, 7> lines = {{{Stage::s, "s, smallest to largest", Drawn::band},
+                                            {Stage::p, "p, smallest to largest", Drawn::band},
+                                            {Stage::m, "m", Drawn::line},
+                                            {Stage::l, "l", Drawn::line},
+                                            {Stage::acc, "|acc|, largest", Drawn::magnitude},
+                                            {Stage::dp, "dp, smallest to largest", Drawn::band},
+                                            {Stage::ds, "ds, smallest to largest", Drawn::band}}};
+    const float em = ImGui::GetFontSize();
+    const float height =
+        std::max(2.4F * em, (ImGui::GetContentRegionAvail().y - 12.6F * em) / float(lines.size() + 1));
+    const std::int64_t tile = cursor.key / app.problem().block_n;
+    std::int64_t clicked = -1;
+    const auto draw = [&](Plot plot) {
+        plot.cursor = tile;
+        clicked = std::max(clicked, draw_plot(app, plot, height));
+    };
+    draw(over_budget_plot(*trace, app));
+    for (const Line& line : lines) {
+        if (app.has(line.stage)) draw(plot_of(trace->stage(line.stage), line.label, line.drawn));
+    }
+    go_to_tile(app, clicked);
+}
+
+void draw_histogram(App& app) {
+    const Plane plane = plane_at(app.problem(), app.view.cursor, app.view.stage);
+    const Rect rect = selected_rect(app);
+    const auto histogram = app.session.request_histogram(plane, rect);
+    text(app,
+         fmt::format("{} of {}: rows {}-{}, columns {}-{}", app.view.region ? "region" : "tile",
+                     stage_info(plane.stage).name, rect.first_row, rect.last_row - 1, rect.first_col,
+                     rect.last_col - 1),
+         colours::dim);
+    if (histogram == nullptr) return text_waiting(app, "being counted");
+    text(app, fmt::format("{} elements, {} exact, {} zeros", histogram->elements, histogram->exact,
+                          histogram->zeros));
+    std::string kinds;
+    for (const KindStyle& kind : all_kinds()) kinds += share_of(*histogram, kind.kind);
+    ImGui::PushTextWrapPos(0);
+    text(app, kinds);
+    ImGui::PopTextWrapPos();
+    const float height = 9 * ImGui::GetFontSize();
+    draw_bars(app,
+              {.label = "difference / budget (heights: logarithm of the count)",
+               .counts = histogram->over_budget,
+               .behind = {},
+               .left = "1e-10",
+               .right = "1e10",
+               .mark = -Histogram::lowest_ratio},
+              height);
+    draw_bars(app,
+              {.label = "exponents of the dumped values; expected as lines",
+               .counts = histogram->dumped,
+               .behind = histogram->expected,
+               .left = fmt::format("2^{}", Histogram::lowest_exponent),
+               .right = fmt::format("2^{}", Histogram::lowest_exponent + Histogram::exponent_bins - 1)},
+              height);
+    text(app, "right button: choose a region in the heatmap", colours::dim);
+}
+
+void draw_budget(App& app) {
+    if (app.document->pair())
+        return text(app, "two recordings: the budget is the sum of what rounding may do to either",
+                    colours::dim);
+    const auto explanation = app.session.request_explanation(selected_element(app));
+    if (explanation == nullptr) return text_waiting(app, "being explained");
+    ImGui::BeginChild("explanation", {0, 0}, false, ImGuiWindowFlags_HorizontalScrollbar);
+    text(app, *explanation);
+    ImGui::EndChild();
+}
+
+void draw_tabs(App& app, const Box& box) {
+    const PanelScope panel(app, "tabs", box);
+    for (int i = 0; i < tab_count; ++i) {
+        if (i > 0) ImGui::SameLine(0, 3);
+        if (choice(std::string(to_string(Tab(i))).c_str(), app.view.tab == Tab(i))) app.view.tab = Tab(i);
+    }
+    ImGui::Spacing();
+    drawings[std::size_t(app.view.tab)].draw(app);
+}
+
+}  // namespace tilescope::viewer

@@ -1,0 +1,132 @@
+#include "viewer/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "viewer/session_work.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+using Lock = std::scoped_lock<std::mutex>;
+
+}  // namespace
+
+Session::Session(SessionOptions options) : work_(std::make_unique<Work>(std::move(options))) {}
+
+Session::~Session() = default;
+
+void Session::open(const std::string& path, const std::string& other) {
+    const Lock lock(work_->mutex);
+    ++work_->epoch;
+    work_->error.clear();
+    work_->opening = {path, other};
+    work_->wake();
+}
+
+void Session::reload() {
+    const std::shared_ptr<const Document> known = document();
+    if (known != nullptr) open(known->path, known->other);
+}
+
+void Session::cancel() {
+    const Lock lock(work_->mutex);
+    ++work_->epoch;
+    work_->opening.reset();
+    for (auto& [key, picture] : work_->pictures) {
+        if (picture.state != Work::Picture::State::done) picture.state = Work::Picture::State::stopped;
+    }
+    work_->details.stop_asking();
+    work_->drifts.give_up();
+    work_->histograms.give_up();
+    work_->rows.give_up();
+    work_->explanations.give_up();
+    work_->wake();
+}
+
+void Session::dismiss_error() {
+    const Lock lock(work_->mutex);
+    work_->error.clear();
+    work_->wake();
+}
+
+Status Session::status() const {
+    const Lock lock(work_->mutex);
+    Status status;
+    for (const Work::Activity& activity : work_->activities) {
+        if (!activity.busy || activity.message.empty()) continue;
+        status.message = activity.message;
+        status.progress = activity.progress;
+        break;
+    }
+    status.error = work_->error;
+    status.idle = work_->idle();
+    status.changed = work_->file_changed;
+    status.gone = work_->file_gone;
+    return status;
+}
+
+std::shared_ptr<const Document> Session::document() const {
+    const Lock lock(work_->mutex);
+    return work_->document;
+}
+
+std::shared_ptr<const Pyramid> Session::request(const Plane& plane, Quantity quantity) {
+    const Lock lock(work_->mutex);
+    const auto& document = work_->document;
+    if (document == nullptr || !document->recording->has_stage(plane.stage)) return nullptr;
+    const bool known = work_->pictures.contains({plane, quantity});
+    Work::Picture& picture = work_->picture_of(plane, quantity);
+    if (!known) work_->wake();
+    return picture.pyramid;
+}
+
+DetailTiles Session::request_detail(const Plane& plane, Quantity quantity, const Rect& elements) {
+    const Lock lock(work_->mutex);
+    const auto& document = work_->document;
+    if (document == nullptr || !document->recording->has_stage(plane.stage)) return {};
+    const bool waited = work_->details.waiting();
+    DetailTiles details = work_->details.ask(document->problem(), plane, quantity, elements);
+    if (!waited && work_->details.waiting()) work_->changed.notify_all();
+    return details;
+}
+
+std::shared_ptr<const RowTrace> Session::request_row(std::int64_t batch, std::int64_t head,
+                                                     std::int64_t row) {
+    const Lock lock(work_->mutex);
+    if (work_->document == nullptr) return nullptr;
+    auto answer = work_->rows.ask({batch, head, row});
+    if (work_->rows.waiting()) work_->changed.notify_all();
+    return answer;
+}
+
+std::shared_ptr<const DriftRows> Session::request_drift(std::int64_t batch, std::int64_t head) {
+    const Lock lock(work_->mutex);
+    if (work_->document == nullptr || work_->document->pair()) return nullptr;
+    auto answer = work_->drifts.ask({batch, head});
+    if (work_->drifts.waiting()) work_->changed.notify_all();
+    return answer;
+}
+
+std::shared_ptr<const std::string> Session::request_explanation(const ElementPlace& place) {
+    const Lock lock(work_->mutex);
+    if (work_->document == nullptr || work_->document->pair()) return nullptr;
+    auto answer = work_->explanations.ask({place.stage, place.tile, place.row, place.col});
+    if (work_->explanations.waiting()) work_->changed.notify_all();
+    return answer;
+}
+
+std::shared_ptr<const Histogram> Session::request_histogram(const Plane& plane, const Rect& elements) {
+    const Lock lock(work_->mutex);
+    if (work_->document == nullptr) return nullptr;
+    auto answer = work_->histograms.ask({plane, elements});
+    if (work_->histograms.waiting()) work_->changed.notify_all();
+    return answer;
+}
+
+std::uint64_t Session::version() const {
+    return work_->version;
+}
+
+}  // namespace tilescope::viewer

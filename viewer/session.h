@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dump/recording.h"
+#include "oracle/heatmap/detail.h"
+#include "oracle/heatmap/heatmap_image.h"
+#include "oracle/heatmap/histogram.h"
+#include "oracle/heatmap/plane.h"
+#include "oracle/heatmap/pyramid.h"
+#include "oracle/heatmap/quantity.h"
+#include "oracle/heatmap/tile_map.h"
+#include "oracle/report.h"
+#include "oracle/row_trace.h"
+
+namespace tilescope::viewer {
+
+struct SessionOptions {
+    CompareOptions compare;
+    int threads = 0;                                       ///< that judge; 0: as many as there are cores
+    std::int64_t picture_bytes = std::int64_t(256) << 20;  ///< of pyramids that are kept
+    std::int64_t detail_bytes = std::int64_t(96) << 20;    ///< of detail tiles that are kept
+};
+
+/// What is open. Nothing of it changes but `report`, which is null until everything was judged, and `map`,
+/// which fills up meanwhile.
+struct Document {
+    std::string path;
+    std::string other;  ///< compared with; empty: the oracle
+    std::shared_ptr<const Recording> recording;
+    std::shared_ptr<const Recording> other_recording;
+    std::shared_ptr<const Report> report;
+    std::shared_ptr<const TileMap> map;
+    std::uint64_t generation = 0;  ///< a number of its own for each opening
+
+    const Problem& problem() const { return recording->problem(); }
+    bool pair() const { return other_recording != nullptr; }
+};
+
+/// What a frame says at the bottom.
+struct Status {
+    std::string message;   ///< what is done right now; empty: nothing
+    double progress = 0;   ///< of it, 0 to 1
+    std::string error;     ///< one line, as tile-diff prints it, without its name; until the next open() or
+                           ///< dismiss_error()
+    bool idle = true;      ///< nothing is asked for that is not there
+    bool changed = false;  ///< a file was replaced or written since it was opened
+    bool gone = false;     ///< a file is not there any more, or has become shorter
+};
+
+/// Opens recordings and prepares what frames show, in threads of its own. No function waits for a file or
+/// the oracle: what is asked for is returned as far as it is there, and worked on until it is. Functions are
+/// called from one thread.
+class Session {
+ public:
+    explicit Session(SessionOptions options = {});
+    ~Session();  ///< cancels
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+
+    /// Opens and judges. What was open before stays until the new one can be shown, and comes back where it
+    /// cannot be judged.
+    void open(const std::string& path, const std::string& other = "");
+    void reload();
+    /// Stops everything that runs and drops what waits. A recording that was not judged yet stays without a
+    /// report, and a picture as far as it was filled, until reload().
+    void cancel();
+    void dismiss_error();
+
+    Status status() const;
+    /// Null before the first recording is open.
+    std::shared_ptr<const Document> document() const;
+
+    /// Null where the document does not hold the stage. The newest request is served first.
+    std::shared_ptr<const Pyramid> request(const Plane& plane, Quantity quantity);
+    /// The tiles that `elements` touches and that are there; the others are computed, those in the middle
+    /// first, and the newest rectangle before the others.
+    DetailTiles request_detail(const Plane& plane, Quantity quantity, const Rect& elements);
+    /// Null until it is there. So are those below.
+    std::shared_ptr<const RowTrace> request_row(std::int64_t batch, std::int64_t head, std::int64_t row);
+    std::shared_ptr<const DriftRows> request_drift(std::int64_t batch, std::int64_t head);
+    /// The text of tile-diff --explain-tolerance, or why there is none.
+    std::shared_ptr<const std::string> request_explanation(const ElementPlace& place);
+    std::shared_ptr<const Histogram> request_histogram(const Plane& plane, const Rect& elements);
+
+    /// Changes whenever something new can be shown: a frame that saw this number need not be drawn again.
+    std::uint64_t version() const;
+
+ private:
+    class Work;
+    std::unique_ptr<Work> work_;
+};
+
+}  // namespace tilescope::viewer

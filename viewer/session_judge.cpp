@@ -1,0 +1,154 @@
+// The thread that opens recordings and judges them as a whole.
+
+#include <algorithm>
+#include <mutex>
+
+#include "dump/file_reader.h"
+#include "oracle/judge.h"
+#include "viewer/session_work.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+/// Over budget of the first plane of every stage: that much is filled on the way.
+std::vector<std::pair<Plane, Quantity>> first_pictures(const Document& opened) {
+    std::vector<std::pair<Plane, Quantity>> keys;
+    for (const StageInfo& info : all_stages()) {
+        const bool captured = opened.recording->has_stage(info.stage) &&
+                              (!opened.pair() || opened.other_recording->has_stage(info.stage));
+        if (captured) keys.emplace_back(Plane{info.stage, 0, 0, 0}, Quantity::over_budget);
+    }
+    return keys;
+}
+
+}  // namespace
+
+bool Session::Work::step_judging(std::unique_lock<std::mutex>& lock) {
+    if (!opening) return false;
+    const Opening what = *std::exchange(opening, std::nullopt);
+    const std::uint64_t ticket = epoch;
+    activities[judging] = {true, "opening " + what.path, 0};
+    lock.unlock();
+
+    const auto stamped = [&] {
+        std::vector<std::pair<std::string, FileStamp>> all = {{what.path, stamp_of(what.path)}};
+        if (!what.other.empty()) all.emplace_back(what.other, stamp_of(what.other));
+        return all;
+    };
+    const auto opened_stamps = stamped();
+    const std::shared_ptr<Document> opened = open_document(what, ticket);
+    const auto map = std::make_shared<TileMap>(opened->problem());
+    opened->map = map;
+
+    lock.lock();
+    const DocumentPointer before = document;
+    const auto stamps_before = stamps;
+    stamps = opened_stamps;
+    lock.unlock();
+    try {
+        const Report report = judge_whole(opened, *map, ticket);
+        lock.lock();
+        check(ticket);
+        auto judged = std::make_shared<Document>(*opened);
+        judged->report = std::make_shared<const Report>(report);
+        document = judged;
+    } catch (const Cancelled&) {
+        if (!lock.owns_lock()) lock.lock();
+        if (document == before) stamps = stamps_before;
+        throw;
+    } catch (...) {
+        lock.lock();
+        stamps = stamps_before;
+        if (document != before) publish(before, {});
+        // Its own judging was given up for this one.
+        if (before != nullptr && before->report == nullptr && !opening && epoch == ticket)
+            opening = {before->path, before->other};
+        throw;
+    }
+    return true;
+}
+
+std::shared_ptr<Document> Session::Work::open_document(const Opening& what, std::uint64_t ticket) {
+    static std::atomic<std::uint64_t> generations = 0;
+    auto opened = std::make_shared<Document>();
+    opened->path = what.path;
+    opened->other = what.other;
+    opened->recording = open_recording(what.path);
+    check(ticket);
+    if (!what.other.empty()) opened->other_recording = open_recording(what.other);
+    check(ticket);
+    opened->generation = ++generations;
+    return opened;
+}
+
+void Session::Work::publish(const DocumentPointer& shown, const std::vector<PictureKey>& filled) {
+    document = shown;
+    forget_everything();
+    file_changed = file_gone = false;
+    for (const auto& [plane, quantity] : filled) picture_of(plane, quantity).state = Picture::State::running;
+    ++version;
+}
+
+/// The document is shown as soon as a tile was judged: before that a refusal must leave no trace.
+Report Session::Work::judge_whole(const std::shared_ptr<Document>& opened, TileMap& map,
+                                  std::uint64_t ticket) {
+    begin(judging, "judging " + opened->path);
+    const std::vector<PictureKey> filled = first_pictures(*opened);
+    std::mutex showing;
+    bool shown = false;
+    std::array<std::shared_ptr<Pyramid>, stage_count> targets;
+    const auto show = [&] {
+        const std::scoped_lock once(showing);
+        if (shown) return;
+        const std::scoped_lock lock(mutex);
+        check(ticket);
+        publish(opened, filled);
+        for (const PictureKey& key : filled)
+            targets[static_cast<std::size_t>(key.first.stage)] = pictures.at(key).pyramid;
+        shown = true;
+    };
+    const Recording& recording = *opened->recording;
+    const ObservedTileFunction observe = [&](const ObservedTile& tile) {
+        check(ticket);
+        show();
+        QuantityValues values;
+        values_of(tile, Quantity::over_budget, values);
+        const Stage stage = tile.context.stage;
+        map.set(stage, tile.context.tile, finding_of(tile, values));
+        const PlaceInPlane corner = corner_of(recording.problem(), stage, tile.context.tile);
+        if (corner.plane != Plane{stage, 0, 0, 0}) return;
+        targets[static_cast<std::size_t>(stage)]->set_tile(corner.row, corner.col, tile.got.rows(),
+                                                           tile.got.cols(), values.values, values.kinds);
+    };
+    JudgeOptions judge_with = judge_options(judging, ticket, options.threads);
+    judge_with.observe = observer_of(recording, opened->pair(), options.compare, observe);
+    try {
+        const Report report = opened->pair() ? judge_pair(recording, *opened->other_recording, judge_with)
+                                             : judge(recording, judge_with);
+        show();
+        map.finish(recording, opened->other_recording.get());
+        for (const PictureKey& key : filled) {
+            const auto& target = targets[static_cast<std::size_t>(key.first.stage)];
+            set_missing_tiles(recording, opened->other_recording.get(), key.first, *target);
+            target->complete();
+        }
+        end_pictures(filled, Picture::State::done);
+        return report;
+    } catch (...) {
+        if (shown) end_pictures(filled, Picture::State::stopped);
+        throw;
+    }
+}
+
+void Session::Work::end_pictures(const std::vector<PictureKey>& keys, Picture::State state) {
+    const std::scoped_lock lock(mutex);
+    for (const PictureKey& key : keys) {
+        const auto found = pictures.find(key);
+        if (found != pictures.end() && found->second.state == Picture::State::running)
+            found->second.state = state;
+    }
+    ++version;
+}
+
+}  // namespace tilescope::viewer

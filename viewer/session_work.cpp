@@ -1,0 +1,164 @@
+#include "viewer/session_work.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+
+#include "oracle/report.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+/// What judges must not take the processor from what draws.
+void lower_priority(int niceness) {
+    // Of the calling thread on Linux, and of the team that it starts.
+    ::setpriority(PRIO_PROCESS, 0, niceness);
+}
+
+}  // namespace
+
+Session::Work::Work(SessionOptions given) : options(given), details(given.detail_bytes) {
+    const auto start = [&](Lane lane, int niceness, auto step) {
+        threads_.emplace_back([this, lane, niceness, step] {
+            run_lane(lane, niceness, [this, step](auto& lock) { return (this->*step)(lock); });
+        });
+    };
+    start(judging, 10, &Work::step_judging);
+    start(picturing, 10, &Work::step_picturing);
+    start(detailing, 5, &Work::step_detailing);
+    threads_.emplace_back([this] { watch_files(); });
+}
+
+Session::Work::~Work() {
+    {
+        const std::scoped_lock lock(mutex);
+        stopping_ = true;
+        ++epoch;
+    }
+    changed.notify_all();
+    threads_.clear();
+}
+
+/// `step` does the next piece of work, without the lock while it works, and returns false when there is none.
+void Session::Work::run_lane(Lane lane, int niceness,
+                             const std::function<bool(std::unique_lock<std::mutex>&)>& step) {
+    lower_priority(niceness);
+    std::unique_lock lock(mutex);
+    while (!stopping_) {
+        const std::uint64_t ticket = epoch;
+        std::string failure;
+        bool worked = true;
+        try {
+            worked = step(lock);
+        } catch (const Cancelled&) {
+        } catch (const std::bad_alloc&) {
+            failure = "not enough memory; close other programs, or look at a smaller recording";
+        } catch (const std::exception& thrown) {
+            failure = one_line(thrown.what());
+        }
+        if (!lock.owns_lock()) lock.lock();
+        if (!failure.empty() && epoch == ticket) error = failure;
+        activities[lane] = {};
+        if (worked)
+            wake();
+        else if (!stopping_)
+            changed.wait(lock);
+    }
+}
+
+void Session::Work::watch_files() {
+    std::unique_lock lock(mutex);
+    while (!stopping_) {
+        const auto opened = stamps;
+        const std::uint64_t generation = document != nullptr ? document->generation : 0;
+        lock.unlock();
+        bool differs = false;
+        bool lost = false;
+        for (const auto& [path, stamp] : opened) {
+            const FileStamp now = stamp_of(path);
+            differs = differs || now != stamp;
+            lost = lost || is_gone(stamp, now);
+        }
+        lock.lock();
+        const bool same_document = generation == (document != nullptr ? document->generation : 0);
+        if (same_document && (differs != file_changed || lost != file_gone)) {
+            file_changed = differs;
+            file_gone = lost;
+            ++version;
+        }
+        const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+        changed.wait_until(lock, soon, [&] { return stopping_; });
+    }
+}
+
+void Session::Work::begin(Lane lane, std::string message) {
+    const std::scoped_lock lock(mutex);
+    activities[lane] = {true, std::move(message), 0};
+    ++version;
+}
+
+void Session::Work::report_progress(Lane lane, std::uint64_t ticket, std::int64_t done, std::int64_t total) {
+    check(ticket);
+    const std::scoped_lock lock(mutex);
+    activities[lane].progress = double(done) / double(std::max<std::int64_t>(total, 1));
+    ++version;
+}
+
+JudgeOptions Session::Work::judge_options(Lane lane, std::uint64_t ticket, int threads) {
+    JudgeOptions judge;
+    judge.compare = options.compare;
+    judge.threads = threads;
+    judge.progress = [this, lane, ticket](std::int64_t done, std::int64_t total) {
+        report_progress(lane, ticket, done, total);
+    };
+    return judge;
+}
+
+Session::Work::Picture& Session::Work::picture_of(const Plane& plane, Quantity quantity) {
+    const PictureKey key{plane, quantity};
+    const auto known = pictures.find(key);
+    if (known != pictures.end()) {
+        known->second.used = ++clock;
+        return known->second;
+    }
+    const PlaneShape shape = plane_shape(document->problem(), plane.stage);
+    Picture picture{std::make_shared<Pyramid>(shape.rows, shape.cols,
+                                              shape.tiles_down() * shape.tiles_across(), sign_of(quantity)),
+                    Picture::State::waiting, ++clock};
+    std::int64_t bytes = picture.pyramid->bytes();
+    for (const auto& [other, kept] : pictures) bytes += kept.pyramid->bytes();
+    while (bytes > options.picture_bytes) {
+        auto oldest = pictures.end();
+        for (auto it = pictures.begin(); it != pictures.end(); ++it) {
+            const bool older = oldest == pictures.end() || it->second.used < oldest->second.used;
+            if (it->second.state != Picture::State::running && older) oldest = it;
+        }
+        if (oldest == pictures.end()) break;
+        bytes -= oldest->second.pyramid->bytes();
+        pictures.erase(oldest);
+    }
+    return pictures[key] = std::move(picture);
+}
+
+void Session::Work::forget_everything() {
+    pictures.clear();
+    details.clear();
+    rows.clear();
+    explanations.clear();
+    drifts.clear();
+    histograms.clear();
+}
+
+bool Session::Work::idle() const {
+    const auto busy = [](const Activity& activity) { return activity.busy; };
+    const auto waits = [](const auto& entry) { return entry.second.state == Picture::State::waiting; };
+    return !opening && std::ranges::none_of(activities, busy) && std::ranges::none_of(pictures, waits) &&
+           !details.waiting() && !rows.waiting() && !explanations.waiting() && !drifts.waiting() &&
+           !histograms.waiting();
+}
+
+}  // namespace tilescope::viewer

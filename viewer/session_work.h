@@ -1,0 +1,145 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "oracle/observe.h"
+#include "viewer/answers.h"
+#include "viewer/detail_store.h"
+#include "viewer/file_stamp.h"
+#include "viewer/session.h"
+
+namespace tilescope::viewer {
+
+/// Thrown in a thread whose work is not wanted any more.
+struct Cancelled {};
+
+struct RowQuestion {
+    std::int64_t batch = 0;
+    std::int64_t head = 0;
+    std::int64_t row = 0;
+    bool operator==(const RowQuestion&) const = default;
+};
+
+struct HistogramQuestion {
+    Plane plane;
+    Rect elements;
+    bool operator==(const HistogramQuestion&) const = default;
+};
+
+struct ExplanationQuestion {
+    Stage stage = Stage::q;
+    TileId tile;
+    std::int64_t row = 0;
+    std::int64_t col = 0;
+    bool operator==(const ExplanationQuestion&) const = default;
+};
+
+/// What the threads of a session share. Everything but the atomics is read and written under `mutex`, which
+/// nobody holds while reading a file or computing.
+class Session::Work {
+ public:
+    explicit Work(SessionOptions given);
+    ~Work();
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
+
+    using PictureKey = std::pair<Plane, Quantity>;
+    struct Picture {
+        enum class State { waiting, running, done, stopped };
+        std::shared_ptr<Pyramid> pyramid;
+        State state = State::waiting;
+        std::uint64_t used = 0;
+    };
+    struct Opening {
+        std::string path;
+        std::string other;
+    };
+    /// What one thread does right now.
+    struct Activity {
+        bool busy = false;
+        std::string message;
+        double progress = 0;
+    };
+    enum Lane : std::size_t { judging, picturing, detailing };
+    using DocumentPointer = std::shared_ptr<const Document>;
+
+    const SessionOptions options;
+    mutable std::mutex mutex;
+    std::condition_variable changed;
+    std::atomic<std::uint64_t> version = 0;
+    /// Work that began in another epoch is not wanted.
+    std::atomic<std::uint64_t> epoch = 0;
+
+    DocumentPointer document;
+    std::optional<Opening> opening;
+    std::array<Activity, 3> activities;
+    std::string error;
+    std::vector<std::pair<std::string, FileStamp>> stamps;  ///< of the document's files, as opened
+    bool file_changed = false;
+    bool file_gone = false;
+
+    std::uint64_t clock = 0;
+    std::map<PictureKey, Picture> pictures;
+    DetailStore details;
+    Answers<RowQuestion, RowTrace> rows{64};
+    Answers<ExplanationQuestion, std::string> explanations{64};
+    Answers<std::pair<std::int64_t, std::int64_t>, DriftRows> drifts{4};
+    Answers<HistogramQuestion, Histogram> histograms{8};
+
+    /// With `mutex` held.
+    Picture& picture_of(const Plane& plane, Quantity quantity);
+    void forget_everything();
+    bool idle() const;
+    void wake() {
+        ++version;
+        changed.notify_all();
+    }
+
+ private:
+    void run_lane(Lane lane, int niceness, const std::function<bool(std::unique_lock<std::mutex>&)>& step);
+    void watch_files();
+    void check(std::uint64_t ticket) const {
+        if (epoch != ticket) throw Cancelled();
+    }
+    void begin(Lane lane, std::string message);
+    void report_progress(Lane lane, std::uint64_t ticket, std::int64_t done, std::int64_t total);
+    JudgeOptions judge_options(Lane lane, std::uint64_t ticket, int threads);
+
+    bool step_judging(std::unique_lock<std::mutex>& lock);
+    std::shared_ptr<Document> open_document(const Opening& what, std::uint64_t ticket);
+    /// With `mutex` held.
+    void publish(const DocumentPointer& shown, const std::vector<PictureKey>& filled);
+    Report judge_whole(const std::shared_ptr<Document>& opened, TileMap& map, std::uint64_t ticket);
+    void end_pictures(const std::vector<PictureKey>& keys, Picture::State state);
+
+    bool step_picturing(std::unique_lock<std::mutex>& lock);
+    /// Those that one pass over a head fills; empty for none.
+    std::vector<PictureKey> next_pictures() const;
+    void fill_dumped(const Document& of, const Plane& plane, Pyramid& pyramid, std::uint64_t ticket);
+    void fill_judged(const Document& of, const std::vector<PictureKey>& keys,
+                     const std::vector<std::shared_ptr<Pyramid>>& pyramids, std::uint64_t ticket);
+
+    bool step_detailing(std::unique_lock<std::mutex>& lock);
+    void compute_band(const Document& of, const DetailStore::Band& band, std::uint64_t ticket);
+    Histogram compute_histogram(const Document& of, const HistogramQuestion& question, std::uint64_t ticket);
+    /// Computes without the lock, and puts what came out.
+    template <class Key, class Value, class Compute>
+    bool answer(std::unique_lock<std::mutex>& lock, Answers<Key, Value>& questions, const char* message,
+                Compute compute);
+
+    bool stopping_ = false;
+    std::vector<std::jthread> threads_;
+};
+
+}  // namespace tilescope::viewer

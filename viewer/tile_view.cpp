@@ -1,0 +1,233 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dump/error.h"
+#include "oracle/heatmap/png.h"
+#include "oracle/output_file.h"
+#include "oracle/report.h"
+#include "viewer/app.h"
+#include "viewer/commands.h"
+#include "viewer/export.h"
+#include "viewer/frame_times.h"
+#include "viewer/panels/panel.h"
+#include "viewer/script.h"
+#include "viewer/window.h"
+
+namespace tilescope::viewer {
+namespace {
+
+enum ExitCode { exit_fine = 0, exit_failed = 2 };
+
+struct Arguments {
+    std::vector<std::string> recordings;
+    std::string go_to;
+    std::string script;
+    std::string screenshot;
+    std::string settings;
+    std::string timing;
+    std::optional<std::string> size;
+    double scale = 0;
+    int threads = 0;
+
+    /// Nobody watches: no settings of a person are read or written.
+    bool scripted() const { return !script.empty() || !screenshot.empty(); }
+};
+
+void declare(CLI::App& app, Arguments& arguments) {
+    app.description(
+        "Shows a recording of an attention kernel at the first element that diverges from the oracle.\n"
+        "Two recordings are shown against each other. Press ? in the window for the keys.\n"
+        "Without a display: xvfb-run tile-view run.h5 --screenshot out.png\n"
+        "Exit code: 0, or 2 with one line on stderr.");
+    app.add_option("recordings", arguments.recordings, "run.h5, or a.h5 b.h5")->expected(0, 2);
+    app.add_option("--goto", arguments.go_to,
+                   "begin at this element, as --explain-tolerance of tile-diff has it")
+        ->type_name("STAGE:BATCH,HEAD,ROW,COL[,KV_TILE]");
+    app.add_option("--script", arguments.script, "play the events in FILE, one a line, and end")
+        ->type_name("FILE");
+    app.add_option("--screenshot", arguments.screenshot, "write the window as PNG and end")
+        ->type_name("FILE");
+    app.add_option("--size", arguments.size, "size of the window")->type_name("WIDTHxHEIGHT");
+    app.add_option("--scale", arguments.scale,
+                   "size of text, 1 for that of an ordinary display; 0: as the display says")
+        ->check(CLI::Range(0.0, 4.0))
+        ->capture_default_str();
+    app.add_option("--threads", arguments.threads, "threads that judge, 0 for one a core")
+        ->check(CLI::Range(0, 1024))
+        ->capture_default_str();
+    app.add_option("--settings", arguments.settings,
+                   "file with the settings, in place of the one in ~/.config")
+        ->type_name("FILE");
+    app.add_option("--timing", arguments.timing, "write how long frames took to FILE, as JSON")
+        ->type_name("FILE");
+}
+
+void read_size(const std::string& text, WindowOptions& options) {
+    int width = 0;
+    int height = 0;
+    int used = 0;
+    const bool fine = std::sscanf(text.c_str(), "%5dx%5d%n", &width, &height, &used) == 2 &&
+                      std::size_t(used) == text.size() && width >= 320 && height >= 240;
+    if (!fine)
+        throw Error(text + " is no size of a window", "--size", "write it as 1600x1000, from 320x240 on");
+    options.width = width;
+    options.height = height;
+}
+
+WindowOptions window_options(const Arguments& arguments, const Settings& settings) {
+    WindowOptions options;
+    options.width = settings.width;
+    options.height = settings.height;
+    options.scale = arguments.scale;
+    options.scripted = arguments.scripted();
+    if (arguments.size) read_size(*arguments.size, options);
+    return options;
+}
+
+/// Script of --screenshot without a script.
+std::vector<ScriptStep> steps_of(const Arguments& arguments) {
+    std::vector<ScriptStep> steps;
+    if (!arguments.script.empty()) steps = read_script(arguments.script);
+    if (arguments.screenshot.empty()) return steps;
+    steps.push_back({.line = 0, .command = "wait", .arguments = {}, .rest = {}});
+    steps.push_back({.line = 0,
+                     .command = "screenshot",
+                     .arguments = {arguments.screenshot},
+                     .rest = arguments.screenshot});
+    return steps;
+}
+
+/// The window, what it shows, and what drives it.
+class Program {
+ public:
+    Program(const Arguments& arguments, FrameTimes::Clock::time_point start)
+        : arguments_(arguments),
+          settings_file_(!arguments.settings.empty() ? arguments.settings
+                         : arguments.scripted()      ? std::string()
+                                                     : settings_path()),
+          settings_(load_settings(settings_file_)),
+          window_(window_options(arguments, settings_)),
+          app_({.compare = {}, .threads = arguments.threads}, settings_),
+          times_(start) {
+        if (arguments.scripted()) player_.emplace(arguments.script, steps_of(arguments));
+        app_.goto_text = arguments.go_to;
+        open_paths(app_, arguments.recordings);
+    }
+
+    ExitCode run() {
+        while (!window_.closing() && !app_.quit && !(player_ && player_->done())) {
+            wait();
+            frame();
+        }
+        app_.settings.width = window_.width();
+        app_.settings.height = window_.height();
+        save_settings(settings_file_, app_.settings);
+        if (!arguments_.timing.empty()) write_timing();
+        return failed() ? exit_failed : exit_fine;
+    }
+
+ private:
+    /// A picture of a recording that could not be shown is none.
+    bool failed() const {
+        if (arguments_.screenshot.empty() || arguments_.recordings.empty() || app_.document != nullptr)
+            return false;
+        fmt::print(stderr, "tile-view: {}\n", app_.status.error.empty() ? app_.notice : app_.status.error);
+        return true;
+    }
+
+    /// Nothing new is drawn while nothing happens.
+    void wait() {
+        constexpr double short_while = 1.0 / 30;
+        constexpr int frames_to_settle = 3;
+        if (player_) return window_.wait_for_input(0);
+        for (;;) {
+            window_.wait_for_input(frames_left_ > 0 ? 0 : short_while);
+            const std::uint64_t version = app_.session.version();
+            const bool resized = window_.width() != width_ || window_.height() != height_;
+            if (window_.has_input() || version != version_ || resized || app_.drift.waits())
+                frames_left_ = frames_to_settle;
+            version_ = version;
+            width_ = window_.width();
+            height_ = window_.height();
+            if (frames_left_ > 0 || window_.closing()) break;
+        }
+        --frames_left_;
+    }
+
+    void frame() {
+        if (player_) player_->advance(app_, window_);
+        if (player_ && player_->take_time()) times_.forget_frames();
+        const auto begin = FrameTimes::Clock::now();
+        window_.begin_frame();
+        const std::vector<std::string> dropped = window_.take_dropped();
+        if (!dropped.empty()) open_paths(app_, dropped);
+        app_.readout.begin_frame();
+        follow_document(app_);
+        run_commands(app_);
+        draw_panels(app_);
+        if (app_.document != nullptr) serve_exports(app_);
+        const std::string screenshot = player_ ? player_->take_screenshot() : std::string();
+        Image pixels;
+        window_.end_frame(screenshot.empty() ? nullptr : &pixels);
+        if (!screenshot.empty()) write_png(screenshot, pixels);
+        if (app_.document != nullptr && app_.panes[0].has_values()) times_.first_picture();
+        times_.add(std::chrono::duration<double>(FrameTimes::Clock::now() - begin).count());
+    }
+
+    void write_timing() {
+        OutputFile file(arguments_.timing);
+        file.write(times_.to_json());
+        file.commit();
+    }
+
+    const Arguments& arguments_;
+    std::string settings_file_;
+    Settings settings_;
+    Window window_;
+    App app_;
+    FrameTimes times_;
+    std::optional<ScriptPlayer> player_;
+    std::uint64_t version_ = 0;
+    int width_ = 0;
+    int height_ = 0;
+    int frames_left_ = 3;
+};
+
+ExitCode run(const Arguments& arguments, FrameTimes::Clock::time_point start) {
+    try {
+        return Program(arguments, start).run();
+    } catch (const std::bad_alloc&) {
+        fmt::print(stderr, "tile-view: not enough memory; close other programs, or use a larger machine\n");
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "tile-view: {}\n", error.what());
+    }
+    return exit_failed;
+}
+
+}  // namespace
+}  // namespace tilescope::viewer
+
+int main(int argc, char** argv) {
+    const auto start = tilescope::viewer::FrameTimes::Clock::now();
+    CLI::App app;
+    tilescope::viewer::Arguments arguments;
+    tilescope::viewer::declare(app, arguments);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::CallForHelp& help) {
+        return app.exit(help);
+    } catch (const CLI::ParseError& error) {
+        fmt::print(stderr, "tile-view: command line: {}; see tile-view --help\n",
+                   tilescope::one_line(error.what()));
+        return tilescope::viewer::exit_failed;
+    }
+    return tilescope::viewer::run(arguments, start);
+}

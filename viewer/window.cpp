@@ -1,0 +1,272 @@
+#include "viewer/window.h"
+
+#include <GL/gl.h>
+#include <GL/glext.h>
+#include <GLFW/glfw3.h>
+#include <backends/imgui_impl_glfw.h>
+#include <backends/imgui_impl_opengl3.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "dump/error.h"
+#include "viewer/theme.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+std::string glfw_complaint() {
+    const char* text = nullptr;
+    return glfwGetError(&text) == GLFW_NO_ERROR || text == nullptr ? "no reason given" : text;
+}
+
+Window& window_of(GLFWwindow* window) {
+    return *static_cast<Window*>(glfwGetWindowUserPointer(window));
+}
+
+void on_key(GLFWwindow* window, int key, int, int action, int) {
+    // ImGui repeats held keys itself.
+    if (action == GLFW_REPEAT || key < 0) return;
+    window_of(window).feed(
+        {.type = InputEvent::Type::key, .code = key, .down = action == GLFW_PRESS, .path = {}});
+}
+
+void on_character(GLFWwindow* window, unsigned code_point) {
+    window_of(window).feed({.type = InputEvent::Type::character, .code = int(code_point), .path = {}});
+}
+
+void on_cursor(GLFWwindow* window, double x, double y) {
+    window_of(window).feed({.type = InputEvent::Type::cursor, .x = x, .y = y, .path = {}});
+}
+
+void on_button(GLFWwindow* window, int button, int action, int) {
+    window_of(window).feed(
+        {.type = InputEvent::Type::button, .code = button, .down = action == GLFW_PRESS, .path = {}});
+}
+
+void on_scroll(GLFWwindow* window, double x, double y) {
+    window_of(window).feed({.type = InputEvent::Type::scroll, .x = x, .y = y, .path = {}});
+}
+
+void on_drop(GLFWwindow* window, int count, const char** paths) {
+    for (int i = 0; i < count; ++i)
+        window_of(window).feed({.type = InputEvent::Type::drop, .path = paths[i]});
+}
+
+/// Of a scripted window, whose input must not depend on where the real pointer is.
+void ignore_people(GLFWwindow* window) {
+    glfwSetKeyCallback(window, nullptr);
+    glfwSetCharCallback(window, nullptr);
+    glfwSetCursorPosCallback(window, nullptr);
+    glfwSetMouseButtonCallback(window, nullptr);
+    glfwSetScrollCallback(window, nullptr);
+}
+
+}  // namespace
+
+Texture::~Texture() {
+    if (name_ != 0 && glfwGetCurrentContext() != nullptr) glDeleteTextures(1, &name_);
+}
+
+void Texture::upload(const Image& image) {
+    if (image.width <= 0 || image.height <= 0) return;
+    if (name_ == 0) glGenTextures(1, &name_);
+    glBindTexture(GL_TEXTURE_2D, name_);
+    if (width_ != image.width || height_ != image.height) {
+        width_ = image.width;
+        height_ = image.height;
+        // A pixel of the image is a pixel of the window: nothing is to be blended.
+        glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
+        glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
+        glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA8, width_, height_, 0, GL_RGBA, GL_UNSIGNED_BYTE,
+                     image.pixels.data());
+    } else {
+        glTexSubImage2D(GL_TEXTURE_2D, 0, 0, 0, width_, height_, GL_RGBA, GL_UNSIGNED_BYTE,
+                        image.pixels.data());
+    }
+}
+
+void* Texture::id() const {
+    return reinterpret_cast<void*>(std::uintptr_t(name_));
+}
+
+Window::Window(const WindowOptions& options) : scripted_(options.scripted) {
+    glfwSetErrorCallback(nullptr);
+    if (glfwInit() == GLFW_FALSE) {
+        throw Error("no display to open a window on: " + glfw_complaint(), "display",
+                    "log in with a desktop or ssh -X, or render without one: xvfb-run tile-view run.h5 "
+                    "--screenshot out.png");
+    }
+    open(options);
+    start_imgui();
+}
+
+Window::~Window() {
+    ImGui_ImplOpenGL3_Shutdown();
+    ImGui_ImplGlfw_Shutdown();
+    ImGui::DestroyContext();
+    glfwDestroyWindow(window_);
+    glfwTerminate();
+}
+
+void Window::open(const WindowOptions& options) {
+    glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
+    glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
+    glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
+    window_ = glfwCreateWindow(options.width, options.height, options.title.c_str(), nullptr, nullptr);
+    if (window_ == nullptr) {
+        const std::string why = glfw_complaint();
+        glfwTerminate();
+        throw Error("OpenGL 3.3 is not to be had: " + why, "display",
+                    "install Mesa's software renderer, libgl1-mesa-dri");
+    }
+    glfwMakeContextCurrent(window_);
+    glfwSwapInterval(options.scripted ? 0 : 1);
+    glfwSetWindowUserPointer(window_, this);
+    glfwSetKeyCallback(window_, on_key);
+    glfwSetCharCallback(window_, on_character);
+    glfwSetCursorPosCallback(window_, on_cursor);
+    glfwSetMouseButtonCallback(window_, on_button);
+    glfwSetScrollCallback(window_, on_scroll);
+    glfwSetDropCallback(window_, on_drop);
+    if (options.scripted) ignore_people(window_);
+
+    float x_scale = 1;
+    float y_scale = 1;
+    glfwGetWindowContentScale(window_, &x_scale, &y_scale);
+    int framebuffer_width = 0;
+    glfwGetFramebufferSize(window_, &framebuffer_width, nullptr);
+    // Where the window's units are not pixels the system scales already.
+    const double system = framebuffer_width > 0 ? double(framebuffer_width) / std::max(1, width()) : 1;
+    const double asked = options.scale > 0 ? options.scale : x_scale / system;
+    scale_ = std::clamp(asked, 0.5, 4.0);
+}
+
+void Window::start_imgui() {
+    IMGUI_CHECKVERSION();
+    ImGui::CreateContext();
+    ImGuiIO& io = ImGui::GetIO();
+    io.IniFilename = nullptr;
+    io.ConfigWindowsMoveFromTitleBarOnly = true;
+    has_font_ = load_font(scale_);
+    set_theme(scale_);
+    ImGui_ImplGlfw_InitForOpenGL(window_, false);
+    ImGui_ImplOpenGL3_Init("#version 330 core");
+}
+
+bool Window::closing() const {
+    return glfwWindowShouldClose(window_) != 0;
+}
+void Window::close() {
+    glfwSetWindowShouldClose(window_, GLFW_TRUE);
+}
+
+int Window::width() const {
+    int width = 0;
+    glfwGetWindowSize(window_, &width, nullptr);
+    return width;
+}
+
+int Window::height() const {
+    int height = 0;
+    glfwGetWindowSize(window_, nullptr, &height);
+    return height;
+}
+
+void Window::resize(int width, int height) {
+    glfwSetWindowSize(window_, width, height);
+    glfwPollEvents();
+}
+
+void Window::wait_for_input(double seconds) {
+    if (seconds > 0 && events_.empty()) {
+        glfwWaitEventsTimeout(seconds);
+    } else {
+        glfwPollEvents();
+    }
+}
+
+void Window::feed(InputEvent event) {
+    events_.push_back(std::move(event));
+}
+
+std::vector<std::string> Window::take_dropped() {
+    return std::exchange(dropped_, {});
+}
+
+void Window::apply(const InputEvent& event) {
+    ImGuiIO& io = ImGui::GetIO();
+    switch (event.type) {
+        case InputEvent::Type::key:
+            ImGui_ImplGlfw_KeyCallback(window_, event.code, 0, event.down ? GLFW_PRESS : GLFW_RELEASE, 0);
+            break;
+        case InputEvent::Type::character:
+            io.AddInputCharacter(unsigned(event.code));
+            break;
+        case InputEvent::Type::cursor:
+            cursor_x_ = event.x;
+            cursor_y_ = event.y;
+            break;
+        case InputEvent::Type::button:
+            if (event.code >= 0 && event.code < 3) buttons_[event.code] = event.down;
+            break;
+        case InputEvent::Type::scroll:
+            io.MouseWheelH += float(event.x);
+            io.MouseWheel += float(event.y);
+            break;
+        case InputEvent::Type::drop:
+            dropped_.push_back(event.path);
+            break;
+    }
+}
+
+void Window::begin_frame() {
+    ImGui_ImplOpenGL3_NewFrame();
+    ImGui_ImplGlfw_NewFrame();
+    bool moved = false;
+    for (bool transition = false; !events_.empty() && !transition;) {
+        const InputEvent::Type type = events_.front().type;
+        // A drag that ends where it is let go has to be seen there with the button held.
+        if (type == InputEvent::Type::button && moved) break;
+        apply(events_.front());
+        events_.pop_front();
+        moved = moved || type == InputEvent::Type::cursor;
+        transition = type == InputEvent::Type::key || type == InputEvent::Type::button;
+    }
+    // The backend asks the display where the pointer is; scripts move it without the display.
+    ImGuiIO& io = ImGui::GetIO();
+    io.MousePos = {float(cursor_x_), float(cursor_y_)};
+    std::ranges::copy(buttons_, io.MouseDown);
+    ImGui::NewFrame();
+}
+
+void Window::end_frame(Image* capture) {
+    ImGui::Render();
+    int framebuffer_width = 0;
+    int framebuffer_height = 0;
+    glfwGetFramebufferSize(window_, &framebuffer_width, &framebuffer_height);
+    glViewport(0, 0, framebuffer_width, framebuffer_height);
+    glClearColor(0, 0, 0, 1);
+    glClear(GL_COLOR_BUFFER_BIT);
+    ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+    if (capture != nullptr) {
+        *capture = Image(framebuffer_width, framebuffer_height);
+        glReadPixels(0, 0, framebuffer_width, framebuffer_height, GL_RGBA, GL_UNSIGNED_BYTE,
+                     capture->pixels.data());
+        // OpenGL begins at the bottom, and blending leaves the window's alpha below 1.
+        for (int y = 0; y < framebuffer_height / 2; ++y) {
+            const auto row = capture->pixels.begin() + std::ptrdiff_t(y) * framebuffer_width;
+            const auto other =
+                capture->pixels.begin() + std::ptrdiff_t(framebuffer_height - 1 - y) * framebuffer_width;
+            std::swap_ranges(row, row + framebuffer_width, other);
+        }
+        for (std::uint32_t& pixel : capture->pixels) pixel |= 0xff000000u;
+    }
+    glfwSwapBuffers(window_);
+}
+
+}  // namespace tilescope::viewer
