@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Judges the backward kernels of PyTorch with tile-diff: random healthy problems, each written as a backward dump with
-outputs alone, of which no element may be outside its budget; and the null test, in which zeros, a constant and the
-column means stand in place of dq, dk and dv and must be flagged.
+outputs alone, of which no element may be outside its budget, nor one of o and lse, which come from PyTorch's forward
+kernels; and the null test, in which zeros, a constant and the column means stand in place of dq, dk and dv and must
+be flagged.
 
 Needs a GPU, PyTorch, h5py and tile-diff. Exit codes: 0 all as it should be, 1 a healthy kernel is outside or a null
 passes, 2 nothing could be judged. Dumps of what fails are kept, and the command that repeats it is printed.
@@ -217,12 +218,14 @@ def write_dump(path, name, problem, tensors):
 # ---- judging
 
 def judge(tile_diff, path):
-    """{stage: its part of tile-diff's JSON}."""
+    """{stage: its part of tile-diff's JSON}, and what it says of the o and lse of the forward kernel."""
     done = subprocess.run([tile_diff, "--json", "-", path], capture_output=True, text=True)
     if done.returncode not in (0, 1):
         print(f"bench_backward: {done.stderr.strip()}", file=sys.stderr)
         sys.exit(2)
-    return {stage["name"]: stage for stage in json.loads(done.stdout)["stages"] if stage["captured"]}
+    report = json.loads(done.stdout)
+    stages = {stage["name"]: stage for stage in report["stages"] if stage["captured"]}
+    return stages, [warning for warning in report["warnings"] if "that the kernel was given" in warning]
 
 
 def places_to_explain(got, expected, draw):
@@ -267,6 +270,7 @@ class Figures:
 
     def __init__(self):
         self.problems = 0
+        self.outputs = 0  # elements of o and lse, which are the forward kernel's
         self.not_run = []
         self.stages = {stage: {"elements": 0, "outside": 0, "drawn": [], "furthest": []} for stage in GRADIENTS}
         self.nulls = 0
@@ -289,7 +293,8 @@ def fail(arguments, figures, path, problem, name, what):
 def test_healthy(arguments, figures, folder, name, problem, tensors):
     path = folder / f"{name}_{problem.seed}.h5"
     write_dump(path, name, problem, tensors)
-    stages = judge(arguments.tile_diff, path)
+    stages, of_forward = judge(arguments.tile_diff, path)
+    figures.outputs += tensors["o"].numel() + tensors["lse"].numel()
     expected = float64_gradients(BACKENDS[name], problem, tensors)
     used = used_budgets(arguments, path, tensors, expected, problem.seed)
     for stage in GRADIENTS:
@@ -300,6 +305,7 @@ def test_healthy(arguments, figures, folder, name, problem, tensors):
         found["furthest"] += used[stage][1]
     wrong = [f"{stage} {stages[stage]['outside']} of {stages[stage]['compared']} outside, first "
              f"{json.dumps(stages[stage]['first'])}" for stage in GRADIENTS if stages[stage]["outside"]]
+    wrong += of_forward
     if wrong:
         fail(arguments, figures, path, problem, name, "; ".join(wrong))
     path.unlink()
@@ -309,7 +315,7 @@ def test_nulls(arguments, figures, folder, name, problem, tensors):
     for null, replace in NULLS.items():
         path = folder / f"{name}_{problem.seed}_{null.replace(' ', '_')}.h5"
         write_dump(path, name, problem, {**tensors, **{stage: replace(tensors[stage]) for stage in GRADIENTS}})
-        stages = judge(arguments.tile_diff, path)
+        stages, _ = judge(arguments.tile_diff, path)
         flagged = [stage for stage in GRADIENTS if stages[stage]["outside"]]
         figures.nulls += len(GRADIENTS)
         figures.nulls_flagged += len(flagged)
@@ -348,6 +354,7 @@ def print_table(all_figures):
             print(f"{name + ' ' + stage:<16}{figures.problems:>9}{found['elements']:>12}{found['outside']:>9}   "
                   f"{median:.3g}  {largest:.3g}")
     for name, figures in all_figures.items():
+        print(f"{name}: o and lse of the forward kernel, {figures.outputs} elements: judged, and named above if wrong")
         print(f"{name}: nulls flagged {figures.nulls_flagged} of {figures.nulls}")
         if figures.not_run:
             problem, why = figures.not_run[0]
