@@ -136,6 +136,7 @@ Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, doubl
     if (dtype == Dtype::f32 || !call.bounds) return estimate;
     const double u = unit_roundoff(dtype);
     const double quantum = half_quantum(dtype) / scale;
+    const double most = double(dtype_info(dtype).max_finite) / scale;
     for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
         double& value = estimate.value.data()[i];
         double& error = estimate.error.data()[i];
@@ -145,6 +146,12 @@ Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, doubl
             value = double(decode(dtype, encode(dtype, float(value * scale), overflow))) / scale;
         } else {
             error += u * (std::abs(value) + error) + quantum;
+            // Saturating moves no two numbers further apart; an infinity may be anywhere.
+            if (overflow == Overflow::saturate) {
+                value = std::clamp(value, -most, most);
+            } else if (std::abs(value) + error > most) {
+                error = infinity;
+            }
         }
     }
     return estimate;

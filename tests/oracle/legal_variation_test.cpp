@@ -44,6 +44,24 @@ float largest_of(const Recording& recording, Stage stage) {
     return largest;
 }
 
+/// Behind a maximum that lags, P times its scale may not fit its type: the kernel saturates it, and the
+/// oracle expects that whether P was dumped or not.
+TEST(LegalVariations, ScaledPThatSaturates) {
+    Arithmetic arithmetic;
+    arithmetic.stale_threshold = 4;
+    arithmetic.p_operand = Dtype::e4m3;
+    arithmetic.p_scale = 256;
+    arithmetic.l_scaled = false;
+    const Problem problem = two_heads(Mask::none);
+    KernelRun run = run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
+    ASSERT_GT(largest_of(run.recording, Stage::p), 448.0f) << "nothing saturates";
+    expect_clean(judge(run.recording, one_thread()));
+    for (std::int64_t i = 0; i < tile_count(problem, Stage::p); ++i)
+        run.recording.remove_tile(Stage::p, tile_at(problem, Stage::p, i));
+    const Report report = judge(run.recording, one_thread());
+    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+}
+
 class LegalVariation : public ::testing::TestWithParam<int> {};
 
 TEST_P(LegalVariation, OfOrderSplitsAndMaximum) {
