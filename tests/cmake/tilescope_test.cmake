@@ -17,7 +17,7 @@ function(tilescope_test name)
   target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-O1>)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300 ENVIRONMENT ${TILESCOPE_TEST_ENVIRONMENT}
-    SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+    SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\] ")
 endfunction()
 
 # tilescope_script_test(NAME LABEL cpu|gpu|view [TIMEOUT seconds] COMMAND ...)
