@@ -1,8 +1,9 @@
 #include "dump/capture_plan.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
 #include <limits>
+#include <span>
 
 #include "dump/error.h"
 
@@ -130,7 +131,8 @@ void CapturePlan::place_stages(std::size_t offset, std::size_t max_bytes) {
 
 void CapturePlan::write_head() {
     const auto copy = [this](std::size_t offset, const std::vector<std::int32_t>& table) {
-        std::memcpy(head_.data() + offset, table.data(), table.size() * sizeof(std::int32_t));
+        // Not memcpy: an empty table has no address.
+        std::ranges::copy(std::as_bytes(std::span(table)), head_.begin() + std::ptrdiff_t(offset));
     };
     copy(q_block_slots_offset_, q_block_slots_);
     copy(kv_tile_slots_offset_, kv_tile_slots_);
