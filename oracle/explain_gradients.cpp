@@ -235,35 +235,34 @@ ExplainedElement explain_gradient(const Recording& recording, const HeadCall& ca
     const Eigen::Index row = place.row - context.first_row;
     const Eigen::Index col = place.col - context.first_col;
     if (is_output(place.stage)) return explain_sum(recording, call, place, row, col);
-    const TileOfGradients loaded = load_tile_of_gradients(recording, call, place.tile);
-    const GradientRows& rows = loaded.rows.from_stages;
-    const GradientTile& tile = loaded.tile;
     const auto operand = [&](const Estimate& expected) {
         return element_of(
             expected, row, col,
             operand_terms(call, place.stage, expected.value(row, col), expected.error(row, col)));
     };
+    // These need no keys, of which there may be none.
+    const LoadedGradientRows rows = load_gradient_rows(recording, call, place.tile);
+    if (place.stage == Stage::q) return operand(rows.q.expected);
+    if (place.stage == Stage::dout) return operand(rows.dout);
+    if (place.stage == Stage::delta) {
+        if (!recording.has_input(Input::o)) return element_of(rows.delta, row, col, {});
+        const Matrix& dout = rows.from_stages.dout;
+        const Matrix o = load_input(recording, Input::o, place.tile.batch, place.tile.head, context.first_row,
+                                    dout.rows());
+        return element_of(rows.delta, row, col, delta_terms(call, dout, o, row));
+    }
+    const TileOfGradients loaded = load_tile_of_gradients(recording, call, place.tile);
+    const GradientTile& tile = loaded.tile;
     switch (place.stage) {
-        case Stage::q:
-            return operand(loaded.rows.q.expected);
         case Stage::k:
             return operand(loaded.keys.k.expected);
         case Stage::v:
             return operand(loaded.keys.v.expected);
-        case Stage::dout:
-            return operand(loaded.rows.dout);
-        case Stage::delta:
-            if (!recording.has_input(Input::o)) return element_of(loaded.rows.delta, row, col, {});
-            return element_of(loaded.rows.delta, row, col,
-                              delta_terms(call, rows.dout,
-                                          load_input(recording, Input::o, place.tile.batch, place.tile.head,
-                                                     context.first_row, rows.dout.rows()),
-                                          row));
         case Stage::dp:
             return element_of(tile.dp, row, col,
-                              dp_terms(call, rows.dout, loaded.keys.v_from_stages, row, col));
+                              dp_terms(call, rows.from_stages.dout, loaded.keys.v_from_stages, row, col));
         case Stage::ds:
-            return element_of(tile.ds, row, col, ds_terms(call, tile, rows.delta, row, col));
+            return element_of(tile.ds, row, col, ds_terms(call, tile, rows.from_stages.delta, row, col));
         default:
             return element_of(place.stage == Stage::s ? tile.s : tile.p, row, col,
                               score_or_probability_terms(call, place, loaded, row, col));

@@ -146,12 +146,8 @@ Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, doubl
             value = double(decode(dtype, encode(dtype, float(value * scale), overflow))) / scale;
         } else {
             error += u * (std::abs(value) + error) + quantum;
-            // Saturating moves no two numbers further apart; an infinity may be anywhere.
-            if (overflow == Overflow::saturate) {
-                value = std::clamp(value, -most, most);
-            } else if (std::abs(value) + error > most) {
-                error = infinity;
-            }
+            // Saturating moves no two numbers further apart.
+            if (overflow == Overflow::saturate) value = std::clamp(value, -most, most);
         }
     }
     return estimate;
