@@ -6,12 +6,12 @@
 #include <array>
 #include <cmath>
 #include <iostream>
-#include <map>
 
 #include "oracle/judge.h"
 #include "tests/oracle/gradient_checks.h"
 #include "tests/oracle/honest_backward.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/oracle/sharpness.h"
 
 namespace tilescope::test {
 namespace {
@@ -103,67 +103,6 @@ TEST(HonestSums, OfManySmallTilesOnALargeOne) {
     expect_match(judge(run_backward(call), one_thread()));
 }
 
-/// Everything in one type: operands, P, ds and outputs.
-GradientCall call_of_dtype(Dtype dtype, std::uint64_t seed) {
-    Problem problem = small_problem(Mask::causal);
-    problem.batch = 1;
-    for (Dtype Problem::*of : {&Problem::dtype_q, &Problem::dtype_k, &Problem::dtype_v, &Problem::dtype_dout,
-                               &Problem::dtype_o, &Problem::dtype_dq, &Problem::dtype_dk, &Problem::dtype_dv})
-        problem.*of = dtype;
-    GradientArithmetic arithmetic;
-    arithmetic.forward.p_operand = arithmetic.ds_operand = dtype;
-    arithmetic.forward.dumps_cast_p = arithmetic.dumps_cast_ds = true;
-    return small_gradient_call(problem, arithmetic, seed);
-}
-
-/// The largest element of a stage's tile, so that it is not what is left of a cancellation.
-std::pair<std::int64_t, std::int64_t> largest_element(const Recording& recording, Stage stage,
-                                                      const TileId& tile) {
-    const TileShape extent = tile_extent(recording.problem(), stage, tile);
-    std::pair<std::int64_t, std::int64_t> largest;
-    float most = 0;
-    for (std::int64_t i = 0; i < extent.elements(); ++i) {
-        const std::pair place{i / extent.cols, i % extent.cols};
-        const float value = std::abs(peek(recording, stage, tile, place.first, place.second));
-        if (!(value > most) || std::isinf(value)) continue;
-        most = value;
-        largest = place;
-    }
-    return largest;
-}
-
-/// Bits after the leading one at which a change of one element is found: 2^-bits of its value, and not half
-/// of that.
-int sharpness(const MemoryRecording& recording, Stage stage, double sign) {
-    const TileId tile{0, 1, 1, 1};
-    const auto [row, col] = largest_element(recording, stage, tile);
-    const float value = peek(recording, stage, tile, row, col);
-    for (int bits = 24; bits > 0; --bits) {
-        MemoryRecording changed = copy_of(recording);
-        const auto by = float(double(value) * (1 + sign * std::ldexp(1, -bits)));
-        poke(changed, stage, tile, row, col, by);
-        if (judge(changed, one_thread()).stage(stage).tally.outside > 0) return bits;
-    }
-    return 0;
-}
-
-/// A cast errs by half an ulp, 2^-11 in float16 and 2^-8 in bfloat16; sums of 72 float32 terms by less than
-/// 2^-17 each, times the lambda of a probable bound.
-TEST(GradientSharpness, SmallChangesOfOneElementAreFound) {
-    const std::map<Dtype, int> least_bits = {{Dtype::f32, 14}, {Dtype::f16, 9}, {Dtype::bf16, 6}};
-    for (const auto& [dtype, least] : least_bits) {
-        const MemoryRecording recording = run_backward(call_of_dtype(dtype, 3));
-        expect_match(judge(recording, one_thread()));
-        for (const Stage stage :
-             {Stage::s, Stage::p, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv}) {
-            const int bits = std::min(sharpness(recording, stage, 1), sharpness(recording, stage, -1));
-            std::cout << dtype_info(dtype).name << " " << stage_info(stage).name << ": 2^-" << bits << "\n";
-            EXPECT_GE(bits, stage == Stage::s || stage == Stage::dp ? least_bits.at(Dtype::f32) : least)
-                << dtype_info(dtype).name << " " << stage_info(stage).name;
-        }
-    }
-}
-
 /// The mean of each column of an output, over all of its heads and rows.
 std::vector<float> column_means(const Recording& recording, Stage stage) {
     const Problem& p = recording.problem();
@@ -185,7 +124,7 @@ std::vector<float> column_means(const Recording& recording, Stage stage) {
 
 TEST(GradientNullTest, NothingThatDoesNotDependOnTheInputsPasses) {
     for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
-        const MemoryRecording recording = run_backward(call_of_dtype(dtype, 4));
+        const MemoryRecording recording = run_backward(backward_call_of_dtype(dtype, 4));
         for (const Stage stage : {Stage::dq, Stage::dk, Stage::dv}) {
             const std::vector<float> means = column_means(recording, stage);
             for (const char* replacement : {"zeros", "a constant", "column means"}) {

@@ -153,7 +153,7 @@ TEST(HeatmapImage, OfValuesThatAreNeverNegativeIsTheSame) {
 }
 
 TEST(HeatmapImage, NothingIsLostAndNothingInventedAtAnyZoom) {
-    const std::uint64_t seed = std::random_device()();
+    constexpr std::uint64_t seed = 71;
     std::mt19937_64 random(seed);
     const PlainMatrix matrix(200, 300, seed);
     Pyramid pyramid(200, 300);
@@ -186,7 +186,7 @@ TEST(HeatmapImage, NothingIsLostAndNothingInventedAtAnyZoom) {
 
 TEST(HeatmapImage, ALoneNanIsSeenAtSixteenZooms) {
     constexpr std::int64_t size = 4096;
-    const std::uint64_t seed = std::random_device()();
+    constexpr std::uint64_t seed = 72;
     std::mt19937_64 random(seed);
     const auto row = std::int64_t(random() % size);
     const auto col = std::int64_t(random() % size);

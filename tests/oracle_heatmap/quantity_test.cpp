@@ -164,7 +164,7 @@ float any_float(std::mt19937_64& random) {
 }
 
 TEST(Quantities, WholeTilesHoldWhatTheirElementsDo) {
-    const std::uint64_t seed = std::random_device()();
+    constexpr std::uint64_t seed = 71;
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     for (int round = 0; round < 400; ++round) {

@@ -38,7 +38,7 @@ TEST(Cursor, LeadsToTheElementOfEachStage) {
 TEST(Cursor, ComesBackFromEveryElementOfEveryStage) {
     Problem problem = small_problem();
     problem.l_lanes = 4;
-    const auto seed = std::random_device()();
+    constexpr std::uint64_t seed = 71;
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 draw(seed);
     const auto below = [&](std::int64_t count) {
