@@ -10,10 +10,6 @@ namespace tilescope {
 
 namespace {
 
-const std::optional<MatrixF>& of(const DumpedTile& dumped, Stage stage) {
-    return dumped[static_cast<std::size_t>(stage)];
-}
-
 const Estimate& of(const GradientTile& tile, Stage stage) {
     switch (stage) {
         case Stage::s:

@@ -12,10 +12,6 @@ namespace tilescope {
 
 namespace {
 
-const std::optional<MatrixF>& of(const DumpedTile& dumped, Stage stage) {
-    return dumped[static_cast<std::size_t>(stage)];
-}
-
 Estimate exact(Matrix value) {
     Matrix error = Matrix::Zero(value.rows(), value.cols());
     return {std::move(value), std::move(error)};

@@ -15,10 +15,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 constexpr std::array kv_stages = {Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc};
 
-const std::optional<MatrixF>& of(const DumpedTile& dumped, Stage stage) {
-    return dumped[static_cast<std::size_t>(stage)];
-}
-
 /// The estimate of a stage that the tile's replay computed.
 const Estimate& of(const TileEstimates& tile, Stage stage) {
     switch (stage) {

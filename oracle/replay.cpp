@@ -9,10 +9,6 @@ namespace tilescope {
 
 namespace {
 
-const std::optional<MatrixF>& of(const DumpedTile& dumped, Stage stage) {
-    return dumped[static_cast<std::size_t>(stage)];
-}
-
 std::int64_t rows_of(const HeadCall& call, std::int64_t q_block) {
     return tile_extent(call.problem, Stage::m, {0, 0, q_block, 0}).rows;
 }

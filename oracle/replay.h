@@ -15,6 +15,10 @@ namespace tilescope {
 /// What a tile's stages hold in the dump, without padding; nullopt where a stage was not captured.
 using DumpedTile = std::array<std::optional<MatrixF>, stage_count>;
 
+inline const std::optional<MatrixF>& of(const DumpedTile& dumped, Stage stage) {
+    return dumped[static_cast<std::size_t>(stage)];
+}
+
 /// What the stages of one tile should hold, in natural units; p is as dumped (its cast is in the error).
 struct TileEstimates {
     Estimate s;

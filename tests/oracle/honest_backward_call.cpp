@@ -2,28 +2,17 @@
 
 #include <array>
 #include <cmath>
-#include <initializer_list>
 #include <limits>
 #include <random>
 #include <tuple>
 #include <utility>
 
+#include "tests/oracle/draws.h"
 #include "tests/oracle/honest_backward.h"
 
 namespace tilescope::test {
 
 namespace {
-
-using Random = std::mt19937_64;
-
-template <class T>
-T pick(Random& random, std::initializer_list<T> choices) {
-    return *(choices.begin() + random() % choices.size());
-}
-
-bool one_in(Random& random, int n) {
-    return random() % std::uint64_t(n) == 0;
-}
 
 double normal(Random& random) {
     return std::normal_distribution<double>()(random);

@@ -2,26 +2,15 @@
 
 #include <array>
 #include <cmath>
-#include <initializer_list>
 #include <numbers>
 #include <random>
 
+#include "tests/oracle/draws.h"
 #include "tests/oracle/honest_kernel.h"
 
 namespace tilescope::test {
 
 namespace {
-
-using Random = std::mt19937_64;
-
-template <class T>
-T pick(Random& random, std::initializer_list<T> choices) {
-    return *(choices.begin() + random() % choices.size());
-}
-
-bool one_in(Random& random, int n) {
-    return random() % std::uint64_t(n) == 0;
-}
 
 std::int64_t between(Random& random, std::int64_t least, std::int64_t most) {
     return least + std::int64_t(random() % std::uint64_t(most - least + 1));

@@ -46,7 +46,7 @@ TEST(Cursor, ComesBackFromEveryElementOfEveryStage) {
     };
     for (int i = 0; i < 2000; ++i) {
         const auto stage = Stage(below(stage_count));
-        const Plane plane{stage, below(problem.batch), below(problem.heads),
+        const Plane plane{stage, below(problem.batch), below(stage_heads(problem, stage)),
                           below(slice_count(problem, stage))};
         const PlaneShape shape = plane_shape(problem, stage);
         const PlanePoint point{below(shape.rows), below(shape.cols)};
