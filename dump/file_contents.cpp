@@ -95,6 +95,7 @@ Contents open_contents(const std::string& path) {
     read_lse_units(contents);
     contents.references = open_references(contents.file, contents.problem);
     contents.capture = read_capture(contents.file, contents.problem, tiles_stored);
+    contents.sink = open_sink_image(contents.file, contents.problem, tiles_stored, contents.capture);
     return contents;
 }
 

@@ -3,12 +3,14 @@
 // A dump that was opened: everything that is read and checked before the first tile.
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "dump/file_check.h"
 #include "dump/file_inputs.h"
 #include "dump/file_references.h"
+#include "dump/file_sink_image.h"
 #include "dump/recording.h"
 
 namespace tilescope::hdf5 {
@@ -20,6 +22,7 @@ struct Contents {
     Provenance provenance;
     CaptureSummary capture;
     std::array<std::optional<StoredDataset>, stage_count> stages;
+    std::unique_ptr<SinkImage> sink;  ///< has the tiles, where there is one
     StoredInputs inputs;
     StoredReferences references;
 };

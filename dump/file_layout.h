@@ -21,6 +21,7 @@ inline constexpr const char* inputs = "/inputs";
 inline constexpr const char* tiles = "/tiles";
 inline constexpr const char* outputs = "/outputs";
 inline constexpr const char* capture = "/capture";
+inline constexpr const char* sink_image = "/capture/sink";
 inline constexpr const char* seqlens_q = "/inputs/seqlens_q";
 inline constexpr const char* seqlens_kv = "/inputs/seqlens_kv";
 inline constexpr const char* cu_seqlens_q = "/inputs/cu_seqlens_q";

@@ -2,8 +2,13 @@
 
 // A file that is being written.
 
+#include <cstdint>
+#include <string>
+
 #include "dump/file_driver.h"
 #include "dump/file_hdf5.h"
+#include "dump/file_temporary.h"
+#include "dump/recording.h"
 
 namespace tilescope::hdf5 {
 
@@ -16,5 +21,17 @@ struct OutputFile {
         if (target.error != 0) throw Failure();
     }
 };
+
+/// Room for the image of a sink's memory in a file that is written.
+struct SinkRoom {
+    std::size_t bytes = 0;      ///< of the plan's memory
+    std::size_t max_bytes = 0;  ///< what CapturePlan was given
+    std::int64_t offset = 0;    ///< where in the file it begins
+};
+
+/// Writes a recording into a temporary file that is not committed: with `capture` in place of its own, and
+/// with room for an image unless `sink` is null. Errors: Error naming `path`.
+void write_file(const TemporaryFile& temporary, const std::string& path, const Recording& recording,
+                const CaptureSummary& capture, SinkRoom* sink);
 
 }  // namespace tilescope::hdf5

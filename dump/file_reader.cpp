@@ -1,6 +1,7 @@
 #include "dump/file_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -53,6 +54,8 @@ class FileRecording final : public Recording {
                         std::int64_t row, std::int64_t count, std::span<float> out) const override;
     /// Looks up a few tiles of each stage. Errors: Error for a damaged file.
     void try_some_tiles() const;
+    /// Finds out which stages the image of a sink has anything of. Errors: as read_tile().
+    void look_for_stages();
 
  private:
     const std::optional<StoredDataset>& tensor_of(Input input) const {
@@ -64,7 +67,12 @@ class FileRecording final : public Recording {
                                               std::span<const std::int64_t> start) const;
     void read(const std::string& where, std::int64_t address, std::int64_t bytes, void* out) const;
 
+    bool read_from_sink(Stage stage, const TileId& tile, std::span<float> out) const {
+        return contents_->sink->read_tile(contents_->file, stage, tile, out);
+    }
+
     std::optional<hdf5::Contents> contents_;  // never empty before the destructor
+    std::array<bool, stage_count> in_sink_ = {};
 };
 
 FileRecording::~FileRecording() {
@@ -79,6 +87,17 @@ void FileRecording::try_some_tiles() const {
         const std::int64_t step = std::max<std::int64_t>(tiles / tries, 1);
         for (std::int64_t i = 0; has_stage(info.stage) && i < tiles; i += step) {
             locate(info.stage, tile_at(problem(), info.stage, i));
+        }
+    }
+}
+
+void FileRecording::look_for_stages() {
+    if (!contents_->sink) return;
+    for (const StageInfo& info : all_stages()) {
+        bool& found = in_sink_[static_cast<std::size_t>(info.stage)];
+        const std::int64_t tiles = tile_count(problem(), info.stage);
+        for (std::int64_t i = 0; !found && i < tiles; ++i) {
+            found = has_tile(info.stage, tile_at(problem(), info.stage, i));
         }
     }
 }
@@ -169,15 +188,21 @@ void FileRecording::read(const std::string& where, std::int64_t address, std::in
 }
 
 bool FileRecording::has_stage(Stage stage) const {
+    if (contents_->sink) return in_sink_[static_cast<std::size_t>(stage)];
     const std::optional<StoredDataset>& dataset = contents_->stages[static_cast<std::size_t>(stage)];
     return dataset && dataset->stored_bytes > 0;
 }
 
 bool FileRecording::has_tile(Stage stage, const TileId& tile) const {
+    if (contents_->sink) {
+        std::vector<float> unused(static_cast<std::size_t>(tile_shape(problem(), stage).elements()));
+        return read_from_sink(stage, tile, unused);
+    }
     return locate(stage, tile).has_value();
 }
 
 bool FileRecording::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
+    if (contents_->sink) return read_from_sink(stage, tile, out);
     const std::optional<StoredTile> located = locate(stage, tile);
     if (!located) return false;
     const StoredTile& stored = *located;
@@ -281,7 +306,9 @@ std::unique_ptr<Recording> open_recording(const std::string& path) {
     // Declared first: what a failed constructor has opened is closed while the library is still held.
     const hdf5::Session session;
     try_in_child([&] { FileRecording(hdf5::open_contents(path)).try_some_tiles(); }, hdf5::printable(path));
-    return std::make_unique<FileRecording>(hdf5::open_contents(path));
+    auto recording = std::make_unique<FileRecording>(hdf5::open_contents(path));
+    recording->look_for_stages();
+    return recording;
 }
 
 }  // namespace tilescope

@@ -12,6 +12,7 @@
 #include "dump/file_layout.h"
 #include "dump/file_metadata.h"
 #include "dump/file_output.h"
+#include "dump/file_sink_image.h"
 #include "dump/file_temporary.h"
 #include "dump/file_write_inputs.h"
 
@@ -24,7 +25,7 @@ using hdf5::checked;
 using hdf5::Id;
 using hdf5::OutputFile;
 
-void create_file(OutputFile& file, const TemporaryFile& temporary) {
+void create_file(OutputFile& file, const TemporaryFile& temporary, const hdf5::SinkRoom* sink) {
     file.target.descriptor = temporary.descriptor();
     file.target.hide_errors = true;
     const Id access = checked(H5Pcreate(H5P_FILE_ACCESS));
@@ -32,6 +33,7 @@ void create_file(OutputFile& file, const TemporaryFile& temporary) {
     // Checksums on all metadata, and a chunk index that grows with the tiles written, not with the tiles
     // declared; read by HDF5 1.10 and everything since.
     check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110));
+    if (sink != nullptr) hdf5::align_sink_image(access.get(), *sink);
     const Id creation = hdf5::creation_properties(H5P_FILE_CREATE);
     file.id = checked(H5Fcreate(temporary.path().c_str(), H5F_ACC_TRUNC, creation.get(), access.get()));
 }
@@ -115,11 +117,11 @@ std::int64_t count_selected(const Problem& problem, Stage stage, const Selection
 }
 
 void write_stored_tiles(const OutputFile& file, hid_t dataset, const Recording& recording, Stage stage,
-                        hdf5::StageCounts& counts) {
+                        const CaptureSummary& capture, hdf5::StageCounts& counts) {
     const Problem& problem = recording.problem();
     const TileShape shape = tile_shape(problem, stage);
     const std::vector<std::int64_t> chunk = dataset_shape(problem, stage).chunk;
-    const Selection selection = recording.capture().selection.value_or(Selection());
+    const Selection selection = capture.selection.value_or(Selection());
     std::vector<float> values(static_cast<std::size_t>(shape.elements()));
     for_each_selected(problem, stage, selection, [&](const TileId& tile) {
         if (!recording.read_tile(stage, tile, values)) return;
@@ -133,22 +135,24 @@ void write_stored_tiles(const OutputFile& file, hid_t dataset, const Recording& 
     });
 }
 
-hdf5::StageCounts write_stage(const OutputFile& file, const Recording& recording, const StageInfo& info) {
+hdf5::StageCounts write_stage(const OutputFile& file, const Recording& recording, const StageInfo& info,
+                              const CaptureSummary& capture) {
     const Problem& problem = recording.problem();
     const Id dataset = create_tiles(file.id.get(), problem, info);
     hdf5::write_stage_units(dataset.get(), info.stage, recording.units());
     if (is_output(info.stage)) hdf5::write_dtype(dataset.get(), stage_dtype(problem, info.stage));
     hdf5::StageCounts counts;
     if (recording.has_stage(info.stage)) {
-        write_stored_tiles(file, dataset.get(), recording, info.stage, counts);
+        write_stored_tiles(file, dataset.get(), recording, info.stage, capture, counts);
     }
-    const std::optional<Selection>& selection = recording.capture().selection;
+    const std::optional<Selection>& selection = capture.selection;
     counts.tiles_selected =
         selection ? count_selected(problem, info.stage, *selection) : counts.tiles_written;
     return counts;
 }
 
-void write_contents(const OutputFile& file, const Recording& recording) {
+void write_contents(const OutputFile& file, const Recording& recording, const CaptureSummary& capture,
+                    hdf5::SinkRoom* sink) {
     hdf5::write_format(file.id.get(), recording.provenance());
     {
         const Id group = hdf5::create_group(file.id.get(), layout::path::problem);
@@ -162,29 +166,30 @@ void write_contents(const OutputFile& file, const Recording& recording) {
     const Direction direction = recording.problem().direction;
     for (const StageInfo& info : all_stages()) {
         if (!has_stage(direction, info.stage)) continue;
-        counts[static_cast<std::size_t>(info.stage)] = write_stage(file, recording, info);
+        counts[static_cast<std::size_t>(info.stage)] = write_stage(file, recording, info, capture);
     }
-    hdf5::write_capture(file.id.get(), direction, recording.capture(), counts);
+    hdf5::write_capture(file.id.get(), direction, capture, counts);
+    if (sink != nullptr) hdf5::create_sink_image(file.id.get(), *sink);
     check(H5Fflush(file.id.get(), H5F_SCOPE_LOCAL));
     hdf5::write_complete(file.id.get());
 }
 
 }  // namespace
 
-void write_recording(const std::string& path, const Recording& recording) {
+void hdf5::write_file(const TemporaryFile& temporary, const std::string& path, const Recording& recording,
+                      const CaptureSummary& capture, SinkRoom* sink) {
     validate(recording.problem(), recording.name());
     validate(recording.units(), recording.name());
     validate(recording.side_inputs(), recording.problem(), recording.name());
-    TemporaryFile temporary(path);
     std::string failure;
     int error = 0;
     {
-        const hdf5::Session session;
+        const Session session;
         OutputFile file;
         try {
-            create_file(file, temporary);
-            write_contents(file, recording);
-        } catch (const hdf5::Failure& failed) {
+            create_file(file, temporary, sink);
+            write_contents(file, recording, capture, sink);
+        } catch (const Failure& failed) {
             failure = failed.what();
         }
         file.id.close();
@@ -194,6 +199,11 @@ void write_recording(const std::string& path, const Recording& recording) {
     if (!failure.empty()) {
         throw Error("cannot be written: " + failure, path, "free space on its disk or choose another file");
     }
+}
+
+void write_recording(const std::string& path, const Recording& recording) {
+    TemporaryFile temporary(path);
+    hdf5::write_file(temporary, path, recording, recording.capture(), nullptr);
     temporary.commit();
 }
 

@@ -44,10 +44,13 @@ struct StageCapture {
     std::int64_t elements_out_of_range = 0;  ///< writes at coordinates that the problem does not have
 };
 
+/// How a run ended that did not: its process was killed, or still runs.
+inline constexpr const char* ended_running = "running";
+
 struct CaptureSummary {
     /// What was asked for; nullopt when the producer did not say, and then only what is stored was asked for.
     std::optional<Selection> selection;
-    std::string ended = "completed";  ///< or the error the run ended with
+    std::string ended = "completed";  ///< or ended_running, or the error the run ended with
     std::array<StageCapture, stage_count> stages;
 };
 

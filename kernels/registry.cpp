@@ -11,11 +11,13 @@ namespace tilescope {
 namespace {
 
 #ifdef TILESCOPE_HAS_CUDA
-constexpr EngineEntry scalar_on_gpu = {hooked::scalar_cuda, hooked::scalar_cuda_fault, plain::scalar_cuda};
-constexpr EngineEntry wmma_on_gpu = {hooked::wmma_cuda, hooked::wmma_cuda_fault, plain::wmma_cuda};
+constexpr CudaEntry scalar_on_gpu = {hooked::scalar_cuda, hooked::scalar_cuda_fault, plain::scalar_cuda,
+                                     hooked::scalar_cuda_kernel, plain::scalar_cuda_kernel};
+constexpr CudaEntry wmma_on_gpu = {hooked::wmma_cuda, hooked::wmma_cuda_fault, plain::wmma_cuda,
+                                   hooked::wmma_cuda_kernel, plain::wmma_cuda_kernel};
 #else
-constexpr EngineEntry scalar_on_gpu;
-constexpr EngineEntry wmma_on_gpu;
+constexpr CudaEntry scalar_on_gpu;
+constexpr CudaEntry wmma_on_gpu;
 #endif
 
 constexpr Units scalar_units;
@@ -36,7 +38,7 @@ constexpr std::array kernels = {
                FaultyKernel::scalar,
                Dtype::f32,
                scalar_units,
-               {hooked::scalar_cpu, hooked::scalar_cpu_fault, nullptr},
+               {hooked::scalar_cpu, hooked::scalar_cpu_fault},
                scalar_on_gpu},
     KernelInfo{"wmma",
                "both products on tensor cores with WMMA, Q staged in shared memory",

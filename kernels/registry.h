@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,12 +12,22 @@
 
 namespace tilescope {
 
-/// How an engine runs a kernel; null where it cannot. `config` is one of the kernel's, `fault` one that it is
+/// How the GPU runs a kernel; null where it cannot. `config` is one of the kernel's, `fault` one that it is
 /// built with.
-struct EngineEntry {
+struct CudaEntry {
     Launch (*healthy)(const AttentionArgs& args, const KernelConfig& config, Sink sink) = nullptr;
     Launch (*faulty)(const AttentionArgs& args, Fault fault, Sink sink) = nullptr;
     Launch (*without_hooks)(const AttentionArgs& args, const KernelConfig& config) = nullptr;
+    /// What `healthy` and `without_hooks` launch, as cudaFuncGetAttributes takes it.
+    const void* (*healthy_kernel)(const KernelConfig& config) = nullptr;
+    const void* (*kernel_without_hooks)(const KernelConfig& config) = nullptr;
+};
+
+/// How the CPU does. `shared_word` is what every word of a block's shared memory holds before it begins.
+struct CpuEntry {
+    Launch (*healthy)(const AttentionArgs& args, const KernelConfig& config, std::uint32_t shared_word,
+                      Sink sink) = nullptr;
+    Launch (*faulty)(const AttentionArgs& args, Fault fault, std::uint32_t shared_word, Sink sink) = nullptr;
 };
 
 /// A bundled kernel.
@@ -28,8 +39,8 @@ struct KernelInfo {
     FaultyKernel faulty_kernel;             ///< its bit in the table of faults
     Dtype dtype_p;
     Units units;
-    EngineEntry cpu;
-    EngineEntry cuda;  ///< empty in a build without CUDA
+    CpuEntry cpu;
+    CudaEntry cuda;  ///< empty in a build without CUDA
 };
 
 std::span<const KernelInfo> all_kernels();

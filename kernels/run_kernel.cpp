@@ -4,21 +4,32 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <utility>
 
 #include "dump/error.h"
 
 namespace tilescope {
 
-CapturedRun run_kernel(const RunRequest& request) {
-    return request.engine == Engine::cuda ? run_on_cuda(request) : run_on_cpu(request);
+KernelRun run_kernel(const RunRequest& request, InputArrays inputs, const MemoryFill& fill) {
+    return request.engine == Engine::cuda ? run_on_cuda(request, std::move(inputs), fill)
+                                          : run_on_cpu(request, std::move(inputs), fill);
 }
 
-void require_memory(const RunRequest& request) {
+CapturedRun run_kernel(const RunRequest& request) {
+    require_memory(request);
+    return run_kernel(request, make_inputs(request.problem, *request.input, request.seed), MemoryFill())
+        .recording;
+}
+
+void require_memory(const RunRequest& request, int kept) {
     const Problem& problem = request.problem;
     const double mebibyte = double(1 << 20);
-    double needed = double(CapturePlan(problem, request.selection, request.sink_bytes).bytes());
-    for (Input input : {Input::q, Input::k, Input::v}) needed += 2.0 * double(input_bytes(problem, input));
-    needed += double(output_bytes(problem, Stage::o, problem.dtype_o));
+    const double captured = double(CapturePlan(problem, request.selection, request.sink_bytes).bytes());
+    const double o = double(output_bytes(problem, Stage::o, problem.dtype_o));
+    double inputs = 0;
+    for (Input input : {Input::q, Input::k, Input::v}) inputs += double(input_bytes(problem, input));
+    // Who runs again keeps the inputs, and compares outputs as float32.
+    const double needed = (1 + kept) * captured + (2 + 2 * kept) * inputs + (1 + 5 * kept) * o;
     const double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
     if (needed > 0.9 * memory) {
         throw Error(fmt::format("the run needs {:.0f} MiB of memory and this machine has {:.0f}",

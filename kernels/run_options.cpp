@@ -26,12 +26,30 @@ std::string shell_word(const std::string& text) {
     return quoted + "'";
 }
 
+/// Where the tiles go before they are recorded.
+void declare_sink(CLI::App& app, RunOptions& options) {
+    app.add_option("--sink-bytes", options.sink_bytes, "room for tiles, for example 512M")
+        ->type_name("SIZE")
+        ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Range(1.0, 0x1p62))
+        ->default_str("4G");
+    app.add_option("--sink-memory", options.sink_memory,
+                   "on the GPU: mapped memory survives a crashed kernel; a file survives a killed process")
+        ->check(CLI::IsMember({"device", "mapped", "file"}))
+        ->capture_default_str();
+    app.add_option("--sink-file", options.sink_file,
+                   "with --sink-memory file: on tmpfs, /dev/shm/tilescope-PID.sink by default; removed when "
+                   "the recording is written")
+        ->type_name("FILE");
+}
+
 void declare_options(CLI::App& app, RunOptions& options) {
     app.description(
         "Runs a bundled attention kernel, healthy or with a planted fault, and records its tiles.\n"
-        "Exit code: 0 recorded (or proved inert), 1 the hooks changed the output, 2 it could not be done.");
+        "Exit code: 0 recorded (or nothing found by --prove-inert, --poison and --repeat), 1 these found a\n"
+        "difference, 2 it could not be done.");
     app.add_flag("--list", options.list, "list kernels, configurations, inputs and faults");
-    app.add_flag("--json", options.json, "with --list: as JSON");
+    app.add_flag("--json", options.json, "with --list, --prove-inert, --poison or --repeat: as JSON");
     app.add_option("--kernel", options.kernel, "the kernel, see --list")->type_name("NAME");
     app.add_option("--config", options.config, "block_m x block_n x stages, for example 32x64x2")
         ->type_name("MxNxS");
@@ -54,20 +72,23 @@ void declare_options(CLI::App& app, RunOptions& options) {
     app.add_option("--select", options.select,
                    "tiles to record, for example head=1:q_block=0-3:stage=s,p; all by default")
         ->type_name("TEXT");
-    app.add_option("--sink-bytes", options.sink_bytes, "room for tiles, for example 512M")
-        ->type_name("SIZE")
-        ->transform(CLI::AsSizeValue(false))
-        ->check(CLI::Range(1.0, 0x1p62))
-        ->default_str("4G");
-    app.add_option("--sink-memory", options.sink_memory,
-                   "on the GPU: mapped memory survives a crashed kernel")
-        ->check(CLI::IsMember({"device", "mapped"}))
-        ->capture_default_str();
+    declare_sink(app, options);
     app.add_option("--engine", options.engine, "where to run; cuda where there is a GPU")
         ->check(CLI::IsMember({"cuda", "cpu"}));
     app.add_option("-o,--output", options.output, "the recording to write")->type_name("FILE");
     app.add_flag("--prove-inert", options.prove_inert,
                  "run with and without hooks on the GPU and compare the outputs bit by bit");
+    app.add_flag("--poison", options.poison,
+                 "run with other contents of shared memory and outputs and compare tiles and outputs bit by "
+                 "bit; with -o the run after NaN is recorded");
+    app.add_option("--repeat", options.repeat, "run N times and compare tiles and outputs bit by bit")
+        ->type_name("N")
+        ->check(CLI::Range(2, 1000000));
+    app.add_option("--recover", options.recover,
+                   "write what a killed run left in its sink file to -o, and run nothing")
+        ->type_name("FILE")
+        ->excludes("--list", "--json", "--kernel", "--config", "--fault", "--shape", "--engine",
+                   "--sink-memory", "--sink-file", "--prove-inert", "--poison", "--repeat");
 }
 
 }  // namespace
@@ -96,8 +117,12 @@ std::string command_line(const RunOptions& options, const std::string& engine) {
     line += fmt::format(" --input {} --seed {}", options.input, options.seed);
     if (options.select && !options.select->empty()) line += " --select " + shell_word(*options.select);
     line += fmt::format(" --sink-bytes {}", options.sink_bytes);
-    if (engine == "cuda") line += " --sink-memory " + options.sink_memory;
-    return line + " --engine " + engine + " -o " + shell_word(options.output);
+    if (engine == "cuda" || options.sink_memory == "file") line += " --sink-memory " + options.sink_memory;
+    line += " --engine " + engine;
+    if (options.prove_inert) line += " --prove-inert";
+    if (options.poison) line += " --poison";
+    if (options.repeat > 0) line += fmt::format(" --repeat {}", options.repeat);
+    return options.output.empty() ? line : line + " -o " + shell_word(options.output);
 }
 
 }  // namespace tilescope

@@ -24,9 +24,13 @@ struct RunOptions {
     std::optional<std::string> select;
     std::uint64_t sink_bytes = std::uint64_t(4) << 30;
     std::string sink_memory = "device";
+    std::string sink_file;
     std::string engine;
     std::string output;
+    std::string recover;  ///< the sink file to make a recording of; empty: a kernel is run
     bool prove_inert = false;
+    bool poison = false;
+    int repeat = 0;  ///< runs to compare; 0: --repeat was not given
 };
 
 /// `arguments` are those after the program's name.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <vector>
@@ -120,6 +121,23 @@ void choose_engine(const RunOptions& options, RunRequest& request) {
     }
 }
 
+/// Empty where none is asked for.
+std::string requested_sink_file(const RunOptions& options, Engine engine) {
+    if (options.sink_memory != "file") {
+        if (options.sink_file.empty()) return "";
+        throw Error("it belongs to --sink-memory file", "--sink-file", "add that or leave it out");
+    }
+    if (engine == Engine::cuda) {
+        throw Error("the CUDA engine does not write to a file yet", "--sink-memory file",
+                    "use --sink-memory mapped, or --engine cpu");
+    }
+    if (options.prove_inert || options.poison || options.repeat > 0) {
+        throw Error("it is for a run that is recorded", "--sink-memory file", "leave it out");
+    }
+    return options.sink_file.empty() ? fmt::format("/dev/shm/tilescope-{}.sink", getpid())
+                                     : options.sink_file;
+}
+
 }  // namespace
 
 RunRequest make_request(const RunOptions& options) {
@@ -138,6 +156,7 @@ RunRequest make_request(const RunOptions& options) {
     request.sink_bytes = options.sink_bytes;
     request.mapped_sink = options.sink_memory == "mapped";
     choose_engine(options, request);
+    request.sink_file = requested_sink_file(options, request.engine);
 
     RunOptions complete = options;
     complete.config = config_name(request.config);

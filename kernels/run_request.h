@@ -24,6 +24,7 @@ struct RunRequest {
     Selection selection;
     std::size_t sink_bytes = 0;
     bool mapped_sink = false;
+    std::string sink_file;  ///< where the sink's memory lies; empty: in memory of the process
     Engine engine = Engine::cpu;
     std::string notice;   ///< why the engine is not the usual one; empty when it is
     std::string command;  ///< command line that records it again

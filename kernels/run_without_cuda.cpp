@@ -19,7 +19,7 @@ std::string why_no_gpu() {
     return reason;
 }
 
-CapturedRun run_on_cuda(const RunRequest&) {
+KernelRun run_on_cuda(const RunRequest&, InputArrays, const MemoryFill&) {
     refuse();
 }
 

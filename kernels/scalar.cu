@@ -10,9 +10,16 @@ namespace {
 template <std::size_t row>
 struct Build {
     static constexpr KernelConfig config = scalar_configs[row];
+    using Config = ScalarConfig<config.block_m, config.block_n, config.stages, config.head_dim>;
     static Launch forward(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
-        return scalar_on_cuda<ScalarConfig<config.block_m, config.block_n, config.stages, config.head_dim>,
-                              Fault::none>(args TILESCOPE_SINK_ARG(sink));
+        return scalar_on_cuda<Config, Fault::none>(args TILESCOPE_SINK_ARG(sink));
+    }
+};
+
+template <std::size_t row>
+struct Symbol {
+    static const void* forward() {
+        return reinterpret_cast<const void*>(scalar_kernel<typename Build<row>::Config, Fault::none>);
     }
 };
 
@@ -20,6 +27,10 @@ struct Build {
 
 Launch scalar_cuda(const AttentionArgs& args, const KernelConfig& config TILESCOPE_SINK_PARAM(sink)) {
     return build_for<scalar_configs, Build>(config)(args TILESCOPE_SINK_ARG(sink));
+}
+
+const void* scalar_cuda_kernel(const KernelConfig& config) {
+    return build_for<scalar_configs, Symbol>(config)();
 }
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -2,6 +2,8 @@
 
 // The scalar kernel as the host calls it: on the CPU, on the GPU, with a fault, and without hooks.
 
+#include <cstdint>
+
 #include "dump/sink.h"
 #include "kernels/attention_args.h"
 #include "kernels/faults.h"
@@ -20,14 +22,17 @@ inline constexpr KernelConfig scalar_configs[] = {
 inline constexpr KernelConfig scalar_fault_config = scalar_configs[0];
 
 namespace hooked {
-Launch scalar_cpu(const AttentionArgs& args, const KernelConfig& config, Sink sink);
-Launch scalar_cpu_fault(const AttentionArgs& args, Fault fault, Sink sink);
+Launch scalar_cpu(const AttentionArgs& args, const KernelConfig& config, std::uint32_t shared_word,
+                  Sink sink);
+Launch scalar_cpu_fault(const AttentionArgs& args, Fault fault, std::uint32_t shared_word, Sink sink);
 Launch scalar_cuda(const AttentionArgs& args, const KernelConfig& config, Sink sink);
 Launch scalar_cuda_fault(const AttentionArgs& args, Fault fault, Sink sink);
+const void* scalar_cuda_kernel(const KernelConfig& config);
 }  // namespace hooked
 
 namespace plain {
 Launch scalar_cuda(const AttentionArgs& args, const KernelConfig& config);
+const void* scalar_cuda_kernel(const KernelConfig& config);
 }  // namespace plain
 
 }  // namespace tilescope

@@ -8,36 +8,48 @@
 #include <vector>
 
 #include "dump/error.h"
+#include "dump/file_reader.h"
 #include "dump/file_writer.h"
 #include "kernels/kernel_list.h"
 #include "kernels/run_kernel.h"
 #include "kernels/run_options.h"
+#include "kernels/run_reports.h"
 
 namespace tilescope {
 namespace {
 
-enum ExitCode { exit_done = 0, exit_not_inert = 1, exit_failed = 2 };
+enum ExitCode { exit_done = 0, exit_difference = 1, exit_failed = 2 };
 
-std::string describe(const RunRequest& request) {
-    std::string text = fmt::format("{} {} head_dim {}", request.kernel->name, config_name(request.config),
-                                   request.config.head_dim);
-    if (request.fault != Fault::none) {
-        const FaultInfo& fault = fault_info(request.fault);
-        text += fmt::format(", fault {} planted in {}", fault.name, stage_info(fault.stage).name);
-    }
-    return text;
+void print_notice(const RunRequest& request) {
+    if (!request.notice.empty()) fmt::print(stderr, "tile-run: {}\n", request.notice);
 }
 
-int prove(const RunRequest& request) {
+template <class Report>
+void print(const RunRequest& request, const Report& report, bool as_json) {
+    print_notice(request);
+    fmt::print("{}", as_json ? to_json(request, report) : to_text(request, report));
+}
+
+int prove(const RunRequest& request, const RunOptions& options) {
     const InertProof proof = prove_inert(request);
-    if (proof.different != 0) {
-        fmt::print("{}: the hooks change {} of {} bytes of o and lse, the first in {}\n", describe(request),
-                   proof.different, proof.compared, proof.first_difference);
-        return exit_not_inert;
+    print(request, proof, options.json);
+    return proof.different == 0 ? exit_done : exit_difference;
+}
+
+int repeat(const RunRequest& request, const RunOptions& options) {
+    const RepeatReport report = repeat_runs(request, options.repeat);
+    print(request, report, options.json);
+    return report.changed_runs == 0 ? exit_done : exit_difference;
+}
+
+int poison(const RunRequest& request, const RunOptions& options) {
+    const PoisonResult result = run_poisoned(request);
+    if (!options.output.empty()) {
+        write_recording(options.output, result.nan_run);
+        if (!options.json) fmt::print("the run after NaN: tile-diff {}\n", options.output);
     }
-    fmt::print("{}: o and lse have the same {} bytes with and without hooks\n", describe(request),
-               proof.compared);
-    return exit_done;
+    print(request, result.report, options.json);
+    return verdict_of(result.report) == PoisonVerdict::independent ? exit_done : exit_difference;
 }
 
 /// Stages whose tiles had no room, or "".
@@ -51,10 +63,16 @@ std::string stages_without_room(const CapturedRun& run) {
 
 int record(const RunRequest& request, const std::string& path) {
     const auto start = std::chrono::steady_clock::now();
+    if (!request.sink_file.empty())
+        fmt::print(
+            stderr,
+            "tile-run: tiles are in {} until they are recorded; tile-diff reads it if this run is killed\n",
+            request.sink_file);
     const CapturedRun run = run_kernel(request);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     write_recording(path, run);
-    if (!request.notice.empty()) fmt::print(stderr, "tile-run: {}\n", request.notice);
+    if (!request.sink_file.empty()) std::filesystem::remove(request.sink_file);
+    print_notice(request);
     const std::string dropped = stages_without_room(run);
     if (!dropped.empty()) {
         fmt::print(stderr,
@@ -73,6 +91,34 @@ int record(const RunRequest& request, const std::string& path) {
     return exit_done;
 }
 
+int recover(const std::string& sink_file, const std::string& path) {
+    if (path.empty()) throw Error("no output file is named", "-o", "name the recording to write");
+    write_recording(path, *open_recording(sink_file));
+    fmt::print("what {} holds: {}, {} bytes\nnext: tile-diff {}\n", sink_file, path,
+               std::filesystem::file_size(path), path);
+    return exit_done;
+}
+
+/// What a run is for beside a recording: one thing at most.
+void require_one_purpose(const RunOptions& options) {
+    const int purposes = options.prove_inert + options.poison + (options.repeat > 0);
+    if (purposes > 1) {
+        throw Error("each is a check of its own", "--prove-inert, --poison, --repeat", "choose one of them");
+    }
+    if (options.json && purposes == 0) {
+        throw Error("it belongs to --list, --prove-inert, --poison and --repeat", "--json",
+                    "add one of them or leave it out");
+    }
+    if ((options.prove_inert || options.repeat > 0) && !options.output.empty()) {
+        throw Error(
+            fmt::format("nothing is recorded with {}", options.prove_inert ? "--prove-inert" : "--repeat"),
+            "-o", "leave it out");
+    }
+    if (purposes == 0 && options.output.empty()) {
+        throw Error("no output file is named", "-o", "name the recording to write, for example -o run.h5");
+    }
+}
+
 int run(const RunOptions& options) {
     if (!options.help.empty()) {
         fmt::print("{}", options.help);
@@ -82,14 +128,13 @@ int run(const RunOptions& options) {
         fmt::print("{}", options.json ? list_as_json() : list_as_text());
         return exit_done;
     }
-    if (options.json) throw Error("it belongs to --list", "--json", "add --list or leave it out");
-    if (options.prove_inert != options.output.empty()) {
-        throw Error(
-            options.prove_inert ? "nothing is recorded with --prove-inert" : "no output file is named", "-o",
-            options.prove_inert ? "leave it out" : "name the recording to write, for example -o run.h5");
-    }
+    if (!options.recover.empty()) return recover(options.recover, options.output);
+    require_one_purpose(options);
     const RunRequest request = make_request(options);
-    return options.prove_inert ? prove(request) : record(request, options.output);
+    if (options.prove_inert) return prove(request, options);
+    if (options.poison) return poison(request, options);
+    if (options.repeat > 0) return repeat(request, options);
+    return record(request, options.output);
 }
 
 }  // namespace

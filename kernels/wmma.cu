@@ -10,9 +10,16 @@ namespace {
 template <std::size_t row>
 struct Build {
     static constexpr KernelConfig config = wmma_configs[row];
+    using Config = WmmaConfig<config.block_m, config.block_n, config.head_dim>;
     static Launch forward(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
-        return wmma_on_cuda<WmmaConfig<config.block_m, config.block_n, config.head_dim>, Fault::none>(
-            args TILESCOPE_SINK_ARG(sink));
+        return wmma_on_cuda<Config, Fault::none>(args TILESCOPE_SINK_ARG(sink));
+    }
+};
+
+template <std::size_t row>
+struct Symbol {
+    static const void* forward() {
+        return reinterpret_cast<const void*>(wmma_kernel<typename Build<row>::Config, Fault::none>);
     }
 };
 
@@ -20,6 +27,10 @@ struct Build {
 
 Launch wmma_cuda(const AttentionArgs& args, const KernelConfig& config TILESCOPE_SINK_PARAM(sink)) {
     return build_for<wmma_configs, Build>(config)(args TILESCOPE_SINK_ARG(sink));
+}
+
+const void* wmma_cuda_kernel(const KernelConfig& config) {
+    return build_for<wmma_configs, Symbol>(config)();
 }
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -17,10 +17,12 @@ inline constexpr KernelConfig wmma_fault_config = wmma_configs[0];
 namespace hooked {
 Launch wmma_cuda(const AttentionArgs& args, const KernelConfig& config, Sink sink);
 Launch wmma_cuda_fault(const AttentionArgs& args, Fault fault, Sink sink);
+const void* wmma_cuda_kernel(const KernelConfig& config);
 }  // namespace hooked
 
 namespace plain {
 Launch wmma_cuda(const AttentionArgs& args, const KernelConfig& config);
+const void* wmma_cuda_kernel(const KernelConfig& config);
 }  // namespace plain
 
 }  // namespace tilescope

@@ -64,8 +64,12 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
         plan.last = std::min(info.stage, Stage::acc);
         ++stages;
     }
-    if (stages == 0)
-        cannot_judge(recording, "no tile was captured", "check the selection and that the kernel has hooks");
+    if (stages == 0) {
+        const std::string& ended = recording.capture().ended;
+        cannot_judge(recording,
+                     "no tile was captured" + (ended == "completed" ? "" : ", and " + how_it_ended(ended)),
+                     "check the selection and that the kernel has hooks");
+    }
     // A running statistic comes before itself: its value after tile t is computed from the one after tile t
     // - 1.
     plan.rounding = rounding_model_of(recording, options.confidence);
@@ -269,7 +273,7 @@ void add_warnings(const Recording& recording, Report& report) {
                                   ": tighten the tolerance, or record inputs that vary more");
     }
     if (recording.capture().ended != "completed") {
-        report.warnings.push_back("the run ended with: " + recording.capture().ended);
+        report.warnings.push_back(how_it_ended(recording.capture().ended));
     }
 }
 
@@ -314,6 +318,8 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     if (alone)
         report.warnings = warnings_of_given_outputs(recording, options.confidence, options.threads, step);
     add_warnings(recording, report);
+    if (!options.only_head && !options.only_q_block && report.ended != "completed")
+        report.reached = reached_blocks(recording);
     if (other != nullptr && recording.units().kv_order != other->units().kv_order) {
         report.warnings.push_back(
             "m, p, l and acc are not compared: the two runs take the KV tiles in another order");
@@ -327,8 +333,8 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     for (const Recording* run : {&recording, other}) {
         if (report.verdict != Verdict::match || run == nullptr || run->capture().ended == "completed")
             continue;
-        cannot_judge(*run, "the run ended with \"" + run->capture().ended + "\", and what it left matches",
-                     "find out why it ended");
+        throw UnfinishedRun(how_it_ended(run->capture().ended) + ", and what it left matches", run->name(),
+                            "find out why it ended", std::move(report));
     }
     return report;
 }

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
+#include "dump/error.h"
 #include "dump/recording.h"
 #include "oracle/budget.h"
 #include "oracle/report.h"
@@ -25,15 +27,31 @@ struct JudgeOptions {
     std::optional<std::int64_t> only_q_block;                        ///< nullopt: all of them
 };
 
+/// What a run left that did not complete matches, as far as it came: no verdict.
+class UnfinishedRun : public Error {
+ public:
+    UnfinishedRun(const std::string& what, const std::string& where, const std::string& what_to_do,
+                  Report report)
+        : Error(what, where, what_to_do) {
+        report.unjudged = Error::what();
+        report_ = std::make_shared<const Report>(std::move(report));
+    }
+    /// What there is to say all the same.
+    const Report& report() const { return *report_; }
+
+ private:
+    std::shared_ptr<const Report> report_;
+};
+
 /// Judges every captured tile against the float64 oracle, stage-local and end to end.
 /// Memory does not grow with the recording: one query block a thread, and the K and V of its head.
 /// Errors: Error when the recording cannot be judged: nothing captured, tiles dropped, no inputs, semantics
-/// that the oracle does not know, or an unreadable tile.
+/// that the oracle does not know, or an unreadable tile. UnfinishedRun.
 Report judge(const Recording& recording, const JudgeOptions& options);
 
 /// Compares the tiles that both recordings hold. Tolerance of an element: the sum of what rounding may have
 /// done to either, end to end. Errors: Error when the problems or the inputs differ, or nothing was captured
-/// by both.
+/// by both. UnfinishedRun.
 Report judge_pair(const Recording& recording, const Recording& other, const JudgeOptions& options);
 
 }  // namespace tilescope

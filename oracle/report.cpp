@@ -64,6 +64,7 @@ std::string tolerance_line(const Report& report) {
 
 std::string verdict_line(const Report& report) {
     const std::string against = report.other.empty() ? "the float64 oracle" : one_line(report.other);
+    if (!report.unjudged.empty()) return "unjudged: " + one_line(report.unjudged);
     if (!report.guilty) {
         int stages = 0;
         for (const StageReport& stage : report.stages) stages += stage.tally.compared > 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dump/recording.h"
+#include "oracle/reached.h"
 #include "oracle/references.h"
 #include "oracle/tally.h"
 
@@ -36,7 +37,9 @@ struct Report {
     Units units;
     std::vector<std::string> options;  ///< of options_of()
     Provenance provenance;
-    std::string ended;  ///< how the recorded run ended
+    std::string ended;               ///< how the recorded run ended
+    std::optional<Reached> reached;  ///< how far it came, where it did not complete
+    std::string unjudged;            ///< why it is no match although nothing diverges; empty where it is one
     Verdict verdict = Verdict::match;
     std::optional<Stage> guilty;              ///< first stage, in order of computation, that diverges
     std::optional<Element> first_divergence;  ///< of the guilty stage, first in order of KV tiles
@@ -79,8 +82,8 @@ std::string verdict_line(const Report& report);
 std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared);
 std::string_view name_of(EmptyRow empty);
 
-/// The report for a terminal: at most 40 lines with 5 worst elements, and 6 of references, of 110 columns but
-/// for the verdict and the references.
+/// The report for a terminal: at most 40 lines with 5 worst elements, 6 of references and 10 of what a run
+/// reached that did not complete, of 110 columns but for the verdict and the references.
 std::string to_text(const Report& report);
 
 /// The report as JSON: verdict, first_divergence, stages, drift, references and what was recorded. Non-finite

@@ -71,6 +71,27 @@ ordered_json bad_rows_json(const StageTally& tally) {
     return rows;
 }
 
+ordered_json to_json(const Reached& reached) {
+    ordered_json json;
+    json["finishing_stage"] = stage_info(reached.finishing).name;
+    for (const Reach reach : {Reach::finished, Reach::under_way, Reach::not_begun})
+        json[name_of(reach)] = reached.count(reach);
+    json["blocks"] = ordered_json::array();
+    for (const ReachedBlock& block : reached.blocks) {
+        ordered_json one = {{"batch", block.q_block.batch},
+                            {"head", block.q_block.head},
+                            {"q_block", block.q_block.q_block},
+                            {"state", name_of(block.reach)}};
+        const bool begun = block.reach != Reach::not_begun;
+        const StageInfo& info = stage_info(block.stage);
+        one["stage"] = begun ? ordered_json(info.name) : ordered_json();
+        one["kv_tile"] = begun && info.per_kv_tile ? ordered_json(block.kv_tile) : ordered_json();
+        one["whole"] = begun ? ordered_json(block.whole) : ordered_json();
+        json["blocks"].push_back(std::move(one));
+    }
+    return json;
+}
+
 ordered_json to_json(const std::vector<Drift>& drift) {
     ordered_json json = {
         {"m", ordered_json::array()}, {"l", ordered_json::array()}, {"acc", ordered_json::array()}};
@@ -159,13 +180,16 @@ std::string dump(const ordered_json& json) {
 
 std::string to_json(const Report& report) {
     ordered_json json;
-    json["verdict"] = report.verdict == Verdict::match ? "match" : "diverged";
+    const bool match = report.verdict == Verdict::match;
+    json["verdict"] = !report.unjudged.empty() ? "unjudged" : match ? "match" : "diverged";
+    if (!report.unjudged.empty()) json["reason"] = one_line(report.unjudged);
     json["recording"] = report.recording;
     if (!report.other.empty()) json["other"] = report.other;
     json["kernel"] = report.provenance.kernel;
     json["device"] = report.provenance.device;
     json["command"] = report.provenance.command;
     json["ended"] = report.ended;
+    json["reached"] = report.reached ? to_json(*report.reached) : ordered_json();
     json["problem"] = to_json(report.problem);
     json["options"] = report.options;
     json["first_divergence"] =

@@ -313,6 +313,7 @@ std::string to_text(const Report& report) {
     text += nonfinite_places(report);
     if (report.guilty) text += drift_table(report);
     text += references(report);
+    if (report.reached) text += to_text(*report.reached);
     text += tolerance_line(report) + "\n";
     for (const std::string& warning : report.warnings)
         text += wrapped(words_of("warning: " + one_line(warning)), " ");

@@ -106,9 +106,9 @@ double tolerance_of(const Estimate& expected, Eigen::Index i, const CompareOptio
 Finding judge_element(const TileContext& context, float got, double expected, double tolerance,
                       bool certain) {
     const bool expects_unwritten = context.expects_nan && is_unwritten(float(expected));
-    if (is_unwritten(got))
-        return expected == -infinity || expects_unwritten ? Finding::indifferent : Finding::unwritten;
-    if (expects_unwritten) return Finding::unwritten;
+    if (is_unwritten(got) && (expected == -infinity || expects_unwritten)) return Finding::indifferent;
+    if (is_unwritten(got) || expects_unwritten)
+        return context.may_be_unwritten ? Finding::indifferent : Finding::unwritten;
     if (std::isnan(expected)) {
         if (!context.expects_nan && !certain) return Finding::indifferent;
         return std::isnan(got) ? Finding::match : Finding::nan;

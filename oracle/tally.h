@@ -96,6 +96,8 @@ struct TileContext {
     std::int64_t first_row = 0;  ///< of the tile, in the tensor
     std::int64_t first_col = 0;
     Dtype dtype = Dtype::f32;  ///< type the values were rounded to last: ulps and overflow are of this type
+    bool may_be_unwritten =
+        false;                 ///< the run did not complete: nobody is to blame for what it did not write
     bool expects_nan = false;  ///< the expected values are a copy: NaN is to be NaN, and not indifferent
 };
 

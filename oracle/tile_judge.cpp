@@ -30,6 +30,10 @@ Estimate in_dump_units(const Estimate& natural, const DumpFactor& factor) {
     return there;
 }
 
+bool completed(const Recording& recording) {
+    return recording.capture().ended == "completed";
+}
+
 }  // namespace
 
 bool is_operand(Stage stage) {
@@ -38,7 +42,7 @@ bool is_operand(Stage stage) {
 
 bool must_hold(const Recording& recording, const Problem& entry, Stage stage, const TileId& id) {
     const CaptureSummary& capture = recording.capture();
-    if (capture.ended != "completed" || !capture.selection || !capture.selection->selects(entry, stage, id))
+    if (!completed(recording) || !capture.selection || !capture.selection->selects(entry, stage, id))
         return false;
     const StageInfo& info = stage_info(stage);
     if (is_output(stage)) return true;
@@ -97,6 +101,8 @@ void TileJudge::compare_with(Stage stage, const TileId& id, const MatrixF& got, 
                              const Estimate* end_to_end) {
     TileContext context = tile_context(problem(), stage, id);
     context.expects_nan = is_operand(stage) || plan_.other != nullptr;
+    context.may_be_unwritten =
+        !completed(plan_.recording) || (plan_.other != nullptr && !completed(*plan_.other));
     // Operands must be exact copies: a tolerance given by hand is not for them.
     const CompareOptions exact_options{std::nullopt, std::nullopt, plan_.compare.top};
     const CompareOptions& options = is_operand(stage) ? exact_options : plan_.compare;

@@ -329,7 +329,16 @@ class NothingToJudge(Spoiled):
 
     def test_run_that_ended_with_an_error(self):
         self.capture(ended="an illegal memory access\nwas encountered")
-        self.assert_refused("illegal memory access?was")
+        run = self.run_it(self.file)
+        self.assert_one_line(run, self.file, "illegal memory access?was")
+        # There is no verdict, but all that can be said without one.
+        self.assertTrue(run.stdout.endswith("unjudged: " + run.stderr.removeprefix("tile-diff: ")), run.stdout)
+        self.assertIn("\nreached: ", run.stdout)
+        report = self.judge(self.file)
+        self.assertEqual(report["verdict"], "unjudged")
+        self.assertEqual(report["reason"], run.stderr.removeprefix("tile-diff: ").removesuffix("\n"))
+        self.assertEqual(report["reached"]["finished"], len(report["reached"]["blocks"]))
+        self.assertGreater(sum(stage["compared"] for stage in report["stages"]), 0)
 
     def test_selection_that_means_nothing(self):
         self.capture(selection="row=3")

@@ -2,6 +2,7 @@
 //   file_probe write PATH [DTYPE]    the sample recording; inputs and o of DTYPE (default f16)
 //   file_probe write_inputs PATH     its inputs alone, with every side input and a bias
 //   file_probe write_backward PATH   the sample's backward pass
+//   file_probe write_sink PATH       a sink file of the sample's problem, with its tiles of head 1
 //   file_probe open PATH             its problem, units and tile counts as JSON
 //   file_probe inputs PATH           its side inputs as JSON
 //   file_probe tile PATH STAGE BATCH HEAD Q_BLOCK KV_TILE    the tile's float32 bits
@@ -13,12 +14,15 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "dump/captured_run.h"
 #include "dump/error.h"
 #include "dump/file_reader.h"
+#include "dump/file_sink.h"
 #include "dump/file_writer.h"
 #include "tests/dump/file_sample.h"
 
@@ -80,6 +84,23 @@ void write_backward(const std::string& path) {
     fill(recording);
     recording.remove_tile(Stage::dk, {1, 0, 0, 1});
     write_recording(path, recording);
+}
+
+void write_sink(const std::string& path) {
+    const Problem problem = sample_problem();
+    constexpr std::size_t max_bytes = 1 << 24;
+    const CapturePlan plan(problem, parse_selection("head=1", "sample"), max_bytes);
+    const SinkFile file(path, plan, max_bytes, RecordedCall(problem, {}, {}, {}));
+    const Sink sink = plan.sink(file.memory().data());
+    for (const StageInfo& info : stages_of(problem.direction)) {
+        const std::int64_t elements = tile_shape(problem, info.stage).elements();
+        for (std::int64_t slot = 0; slot < plan.capacity(info.stage); ++slot) {
+            const std::vector<float> tile =
+                sample_tile(problem, info.stage, plan.tile_of_slot(info.stage, slot));
+            std::memcpy(sink.stages[std::size_t(info.stage)].words + slot * elements, tile.data(),
+                        tile.size() * sizeof(float));
+        }
+    }
 }
 
 nlohmann::json description_of(const Descale& descale) {
@@ -224,6 +245,10 @@ int run(int count, char** arguments) {
     }
     if (name == "write_backward") {
         write_backward(arguments[2]);
+        return 0;
+    }
+    if (name == "write_sink") {
+        write_sink(arguments[2]);
         return 0;
     }
     for (const Command& command : commands) {

@@ -1,10 +1,8 @@
 // A recording appears whole under its name or not at all, whatever fails.
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -13,6 +11,7 @@
 #include "dump/file_reader.h"
 #include "dump/file_writer.h"
 #include "tests/dump/file_sample.h"
+#include "tests/dump/file_size_limit.h"
 
 namespace tilescope::test {
 namespace {
@@ -39,24 +38,6 @@ std::string bytes_of(const std::string& path) {
     std::ifstream stream(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(stream), {}};
 }
-
-/// No file may grow beyond `bytes` while this lives: to the program it looks like a full disk.
-class FileSizeLimit {
- public:
-    explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-        getrlimit(RLIMIT_FSIZE, &before_);
-        const rlimit limit = {bytes, before_.rlim_max};
-        setrlimit(RLIMIT_FSIZE, &limit);
-    }
-    ~FileSizeLimit() {
-        setrlimit(RLIMIT_FSIZE, &before_);
-        std::signal(SIGXFSZ, handler_);
-    }
-
- private:
-    void (*handler_)(int);
-    rlimit before_ = {};
-};
 
 TEST(FileUnwritable, NamesAFolderThatDoesNotExist) {
     const TemporaryFolder folder;

@@ -1,26 +1,16 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "tests/kernels/on_gpu.h"
 #include "tests/kernels/run_checks.h"
 #include "tests/kernels/trapping_kernel.h"
 
 namespace tilescope::testing {
 namespace {
-
-/// Skips where there is no GPU; fails instead with REQUIRE_GPU=1.
-class OnGpu : public ::testing::Test {
- protected:
-    void SetUp() override {
-        const std::string reason = why_no_gpu();
-        if (reason.empty()) return;
-        const char* required = std::getenv("REQUIRE_GPU");
-        if (required != nullptr && std::string(required) == "1") FAIL() << "no GPU: " << reason;
-        GTEST_SKIP() << "no GPU: " << reason;
-    }
-};
 
 struct KernelCase {
     const KernelInfo* kernel;
@@ -56,6 +46,11 @@ TEST_P(KernelOnGpu, HooksLeaveTheBitsOfTheOutputs) {
         const InertProof proof = prove_inert(request_of(run + " --engine cuda"));
         EXPECT_GT(proof.compared, 0) << run;
         EXPECT_EQ(proof.different, 0) << run << ": " << proof.first_difference;
+        for (const KernelFigures& figures : {proof.hooked, proof.plain}) {
+            EXPECT_GT(figures.registers, 0) << run;
+            EXPECT_GT(figures.dynamic_shared, 0u) << run;
+        }
+        EXPECT_GT(std::min({proof.plain_ms, proof.unarmed_ms, proof.capturing_ms}), 0.0) << run;
     }
 }
 

@@ -165,6 +165,59 @@ class TileRun(unittest.TestCase):
             self.assertGreater(file["/capture/acc"].attrs["elements_dropped"], 0)
             self.assertEqual(file["/capture/q"].attrs["elements_dropped"], 0)
 
+    def test_a_sink_file_changes_nothing_in_the_recording(self):
+        sink = self.folder / "run.sink"
+        self.record(*SCALAR, *SMALL)
+        plain = self.bits_of(self.file)
+        run = self.record(*SCALAR, *SMALL, "--sink-memory", "file", "--sink-file", sink)
+        self.assertEqual(run.stderr, f"tile-run: tiles are in {sink} until they are recorded; "
+                                     "tile-diff reads it if this run is killed\n")
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["run.h5"])
+        self.assertEqual(self.bits_of(self.file), plain)
+        with h5py.File(self.file) as file:
+            self.assertEqual(file["capture"].attrs["ended"], "completed")
+            self.assertIn("--sink-memory file", file.attrs["command"])
+
+    def test_a_sink_file_lies_in_shared_memory_by_default(self):
+        run = self.record(*SCALAR, *SMALL, "--sink-memory", "file")
+        path = pathlib.Path(run.stderr.split(" are in ")[1].split(" until ")[0])
+        self.assertRegex(str(path), r"^/dev/shm/tilescope-\d+\.sink$")
+        self.assertFalse(path.exists())
+
+    def test_a_recording_that_cannot_be_written_is_recovered_from_the_sink_file(self):
+        sink = self.folder / "run.sink"
+        run = self.run_it(*SCALAR, *SMALL, "--sink-memory", "file", "--sink-file", sink, "-o", "missing/run.h5")
+        self.assertEqual(run.returncode, 2)
+        recovered = self.run_it("--recover", sink, "-o", self.file)
+        self.assertEqual((recovered.returncode, recovered.stderr), (0, ""))
+        self.assertIn(f"next: tile-diff {self.file}", recovered.stdout)
+        left = self.bits_of(self.file)
+        self.record(*SCALAR, *SMALL)
+        self.assertEqual(left, self.bits_of(self.file))
+
+    def test_bad_usage_of_sink_files_is_one_line(self):
+        output = ["-o", "run.h5"]
+        in_file = ["--sink-memory", "file"]
+        for arguments, *words in [
+            ([*SCALAR, *SMALL, "--sink-file", "run.sink", *output], "--sink-file", "--sink-memory file"),
+            ([*SCALAR, *SMALL, *in_file, "--repeat", "2"], "--sink-memory file"),
+            ([*SCALAR, *SMALL, *in_file, "--poison"], "--sink-memory file"),
+            ([*SCALAR, *SMALL, "--sink-memory", "disk", *output], "disk"),
+            (["--recover", "run.sink"], "-o"),
+            (["--recover", "run.sink", *output], "run.sink", "No such file"),
+            (["--recover", "run.sink", *SCALAR, *output], "--recover"),
+        ]:
+            with self.subTest(arguments=arguments):
+                self.assert_refused(arguments, *words, **NO_GPU)
+        run = self.run_it(*SCALAR, *SMALL, *in_file, "--sink-file", "missing/run.sink", *output)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("tile-run: missing/run.sink: cannot be created", run.stderr)
+
+    def bits_of(self, path):
+        with h5py.File(path) as file:
+            names = [f"tiles/{name}" for name in file["tiles"]] + [f"outputs/{name}" for name in file["outputs"]]
+            return {name: file[name][:].tobytes() for name in names}
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "dump/capture_plan.h"
+#include "dump/memory_block.h"
+#include "dump/recording.h"
+
+namespace tilescope {
+
+/// Memory for a sink that outlives its process: a file that open_recording() reads at any moment, however the
+/// process ends. dump/FORMAT.md describes it. Memory that a GPU is to write must be of a file on tmpfs, such
+/// as /dev/shm.
+class SinkFile {
+ public:
+    /// Creates the file with room for the plan's memory, filled as CapturePlan::fill_unwritten() does. It
+    /// appears under its name, in place of what stood there, when it can be read. `max_bytes` is what the
+    /// plan was given; `call` has everything that a recording has but for its tiles.
+    /// Errors: Error when there is no room for it, and those of write_recording().
+    SinkFile(const std::string& path, const CapturePlan& plan, std::size_t max_bytes, const Recording& call);
+
+    /// The plan's memory; it lives on after the SinkFile, whose file is neither changed nor removed at its
+    /// end.
+    const MemoryBlock& memory() const { return memory_; }
+
+    /// Says in the file how the run ended; of long text only the first 256 bytes are kept.
+    void set_ended(const std::string& how) const;
+
+ private:
+    MemoryBlock memory_;
+};
+
+}  // namespace tilescope

@@ -1,0 +1,81 @@
+#pragma once
+
+// The arrays of an attention call in device memory.
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dump/capture.h"
+#include "dump/error.h"
+#include "kernels/run_kernel.h"
+
+namespace tilescope {
+
+inline void check_cuda(cudaError_t status, const char* doing) {
+    if (status == cudaSuccess) return;
+    throw Error(std::string(cudaGetErrorString(status)) + " while " + doing, "GPU",
+                "use a smaller shape, or check the GPU with nvidia-smi");
+}
+
+/// Device memory between two stretches of NaN.
+class DeviceArray {
+ public:
+    DeviceArray(std::size_t bytes, std::byte fill) : bytes_(bytes) {
+        void* memory = nullptr;
+        check_cuda(cudaMalloc(&memory, guard_bytes + bytes + guard_bytes), "allocating an array");
+        memory_.reset(static_cast<std::byte*>(memory));
+        check_cuda(cudaMemset(memory, 0xff, guard_bytes + bytes + guard_bytes), "poisoning an array");
+        if (fill == std::byte(0xff)) return;
+        check_cuda(cudaMemset(data(), std::to_integer<int>(fill), bytes), "filling an array");
+    }
+    explicit DeviceArray(const std::vector<std::byte>& content)
+        : DeviceArray(content.size(), std::byte(0xff)) {
+        check_cuda(cudaMemcpy(data(), content.data(), bytes_, cudaMemcpyHostToDevice), "copying an input");
+    }
+
+    void* data() const { return memory_.get() + guard_bytes; }
+    std::vector<std::byte> to_host() const {
+        std::vector<std::byte> content(bytes_);
+        check_cuda(cudaMemcpy(content.data(), data(), bytes_, cudaMemcpyDeviceToHost), "copying an output");
+        return content;
+    }
+
+ private:
+    struct Free {
+        void operator()(std::byte* memory) const { cudaFree(memory); }
+    };
+    std::size_t bytes_;
+    std::unique_ptr<std::byte, Free> memory_;
+};
+
+/// Inputs and outputs of one call.
+struct DeviceArrays {
+    DeviceArrays(const RunRequest& request, const InputArrays& inputs, std::byte output_byte)
+        : q(inputs.q),
+          k(inputs.k),
+          v(inputs.v),
+          o(output_bytes(request.problem, Stage::o, request.problem.dtype_o), output_byte),
+          lse(output_bytes(request.problem, Stage::lse, Dtype::f32), output_byte) {
+        args = sizes_of(request.problem);
+        args.q = q.data();
+        args.k = k.data();
+        args.v = v.data();
+        args.o = o.data();
+        args.lse = static_cast<float*>(lse.data());
+    }
+
+    DeviceArray q, k, v, o, lse;
+    AttentionArgs args;
+};
+
+/// A capture of what the request selects. Errors: Error when there is no memory for it.
+Capture make_capture(const RunRequest& request);
+
+/// Launches the build with hooks, healthy or with the request's fault.
+Launch launch_hooked(const RunRequest& request, const AttentionArgs& args, const Sink& sink);
+
+}  // namespace tilescope

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "kernels/poison_runs.h"
+#include "kernels/repeat_runs.h"
+#include "kernels/run_kernel.h"
+
+namespace tilescope {
+
+/// "scalar 32x64x2 head_dim 64, fault p_bf16 planted in p".
+std::string describe(const RunRequest& request);
+
+// What tile-run prints, as text and with --json. Each text ends with a line that is the verdict.
+std::string to_text(const RunRequest& request, const InertProof& proof);
+std::string to_json(const RunRequest& request, const InertProof& proof);
+std::string to_text(const RunRequest& request, const RepeatReport& report);
+std::string to_json(const RunRequest& request, const RepeatReport& report);
+std::string to_text(const RunRequest& request, const PoisonReport& report);
+std::string to_json(const RunRequest& request, const PoisonReport& report);
+
+}  // namespace tilescope
