@@ -47,14 +47,18 @@ class Answers {
         if (known != entries_.end() && known->state == State::taken) entries_.erase(known);
     }
     bool waiting() const { return std::any_of(entries_.begin(), entries_.end(), is_waiting); }
-    /// Leaves without an answer what waits.
+    /// Leaves without an answer what waits, until ask_again().
     void give_up() {
-        for (Entry& entry : entries_) entry.state = State::answered;
+        for (Entry& entry : entries_)
+            if (entry.state != State::answered) entry.state = State::given_up;
+    }
+    void ask_again() {
+        std::erase_if(entries_, [](const Entry& entry) { return entry.state == State::given_up; });
     }
     void clear() { entries_.clear(); }
 
  private:
-    enum class State { waiting, taken, answered };
+    enum class State { waiting, taken, answered, given_up };
     struct Entry {
         Key key;
         std::shared_ptr<const Value> value;

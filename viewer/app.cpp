@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <system_error>
 #include <tuple>
 
 #include "dump/error.h"
+#include "viewer/row_kinds.h"
 
 namespace tilescope::viewer {
 
@@ -30,6 +34,8 @@ constexpr std::array<TabName, tab_count> tab_names = {{
     {Tab::drift, "Drift"},
     {Tab::histogram, "Histogram"},
     {Tab::budget, "Budget"},
+    {Tab::map, "Map"},
+    {Tab::bad_rows, "Bad"},
 }};
 
 /// What is shown before anything was judged: the first of these that was captured.
@@ -63,13 +69,31 @@ std::pair<BadList, std::vector<BadPlace>> places_to_walk(const App& app, bool ti
     BadList list = app.bad.list;
     list.tiles = tiles;
     list.stage = app.view.stage;
-    std::vector<BadPlace> places = find_bad_places(*app.document, list);
+    std::vector<BadPlace> places;
+    if (list == app.bad.found && app.bad.complete) {
+        places = app.bad.places;
+        sort_bad_places(places, BadColumn::batch, false);
+    } else {
+        places = find_bad_places(*app.document, list);
+    }
     for (const StageInfo& info : all_stages()) {
         if (!places.empty()) break;
         list.stage = info.stage;
         places = find_bad_places(*app.document, list);
     }
     return {list, std::move(places)};
+}
+
+/// As one word of a shell's command.
+std::string quoted(const std::string& path) {
+    constexpr std::string_view plain = "_-./+:@%,=";
+    const bool ordinary = !path.empty() && std::ranges::all_of(path, [&](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || plain.find(c) != std::string_view::npos;
+    });
+    if (ordinary) return path;
+    std::string word = "'";
+    for (const char c : path) word += c == '\'' ? "'\\''" : std::string(1, c);
+    return word + "'";
 }
 
 /// A file that was written anew is read again, once for each change; what cannot be read leaves the view.
@@ -79,16 +103,38 @@ void reload_changed(App& app) {
     app.saw_change = readable;
 }
 
+void take_aim(App& app) {
+    if (!app.aim) return;
+    const auto [list, place] = *app.aim;
+    const FirstBad found = first_bad_element(app.session, *app.document, list, place);
+    if (!found.complete) {
+        app.waits = true;
+        return;
+    }
+    app.aim.reset();
+    if (!found.element) return;
+    const PlanePoint point{found.element->row, found.element->col};
+    go_to(app, list.stage, cursor_at(app.problem(), app.view.cursor, found.element->plane, point), true);
+}
+
+std::string absolute_path(const std::string& path) {
+    std::error_code ignored;
+    const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
+    return absolute.empty() ? path : absolute.string();
+}
+
 void place_new_document(App& app) {
     const Document& document = *app.document;
     app.shown_generation = document.generation;
     app.hovered.reset();
+    app.aim.reset();
     app.view.region.reset();
     const bool same_call = app.shown_problem && *app.shown_problem == app.problem();
     app.shown_problem = app.problem();
     app.placed_by_report = false;
-    if (same_call && app.shown_path == document.path) return;
-    app.shown_path = document.path;
+    const std::pair files(document.path, document.other);
+    if (same_call && app.shown_files == files) return;
+    app.shown_files = files;
     app.view.cursor = {};
     for (const Stage stage : first_choice) {
         if (!app.has(stage)) continue;
@@ -96,8 +142,9 @@ void place_new_document(App& app) {
         break;
     }
     app.view.ranges.fit(app.problem());
-    std::string entry = document.path;
-    if (!document.other.empty()) entry += "\n" + document.other;
+    // The next run may begin in another folder.
+    std::string entry = absolute_path(document.path);
+    if (!document.other.empty()) entry += "\n" + absolute_path(document.other);
     remember_recent(app.settings, entry);
     if (app.goto_text.empty()) return;
     go_to_text(app, std::exchange(app.goto_text, {}));
@@ -125,6 +172,7 @@ void open_paths(App& app, const std::vector<std::string>& paths) {
 
 void go_to(App& app, Stage stage, const Cursor& cursor, bool keep_ranges) {
     app.placed_by_report = true;
+    app.aim.reset();
     app.view.stage = stage;
     app.view.cursor = cursor;
     app.view.region.reset();
@@ -147,6 +195,7 @@ void go_to_text(App& app, const std::string& text) {
     try {
         const Target target = target_from(*app.document->recording, text);
         go_to(app, target.stage, target.cursor, false);
+        app.bad.list.stage = target.stage;
         app.notice.clear();
     } catch (const std::exception& error) {
         app.notice = one_line(error.what());
@@ -170,14 +219,19 @@ void update_bad_table(App& app) {
     const bool has_report = app.document->report != nullptr;
     // The map changes all the time while it is filled; the report ends that.
     const std::uint64_t map_version = has_report ? app.document->map->version() : 0;
-    if (bad.generation == app.document->generation && bad.map_version == map_version &&
-        bad.had_report == has_report && bad.found == bad.list)
-        return;
+    const bool same = bad.generation == app.document->generation && bad.map_version == map_version &&
+                      bad.had_report == has_report && bad.found == bad.list;
+    if (same && bad.complete) return;
     bad.generation = app.document->generation;
     bad.map_version = map_version;
     bad.had_report = has_report;
     bad.found = bad.list;
-    bad.places = has_report ? find_bad_places(*app.document, bad.list) : std::vector<BadPlace>();
+    RowKinds rows;
+    if (has_report) rows = keep_rows_of_kind(app.session, *app.document, bad.list);
+    bad.places = std::move(rows.places);
+    bad.by_tile = rows.by_tile;
+    bad.complete = rows.complete;
+    if (!bad.complete) app.waits = true;
     sort_bad_places(bad.places, bad.column, bad.descending);
 }
 
@@ -192,6 +246,7 @@ void go_to_bad(App& app, const BadList& list, const BadPlace& place) {
         if (keys) cursor.row = place.q_block * app.problem().block_m;
     }
     go_to(app, list.stage, cursor, true);
+    app.aim = {list, place};
 }
 
 void walk_bad(App& app, bool tiles, int step) {
@@ -269,8 +324,22 @@ std::string coordinates_of(const ElementPlace& place) {
 }
 
 std::string tile_diff_command(const App& app) {
-    return fmt::format("tile-diff {} --explain-tolerance {}", app.document->path,
+    if (app.document->pair())
+        return fmt::format("tile-diff {} {}", quoted(app.document->path), quoted(app.document->other));
+    return fmt::format("tile-diff {} --explain-tolerance {}", quoted(app.document->path),
                        coordinates_of(selected_element(app)));
+}
+
+std::string tile_view_command(const App& app) {
+    std::string place = coordinates_of(selected_element(app));
+    place[place.find(',')] = ':';
+    std::string files = quoted(app.document->path);
+    if (app.document->pair()) files += " " + quoted(app.document->other);
+    return fmt::format("tile-view {} --goto {}", files, place);
+}
+
+int shown_tabs(const App& app) {
+    return app.narrow ? tab_count : int(Tab::map);
 }
 
 void follow_document(App& app) {
@@ -285,6 +354,7 @@ void follow_document(App& app) {
         go_to_first_divergence(app);
     }
     update_bad_table(app);
+    take_aim(app);
 }
 
 }  // namespace tilescope::viewer

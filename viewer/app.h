@@ -28,9 +28,10 @@ enum class Layout : std::uint8_t {
 inline constexpr int layout_count = 3;
 std::string_view to_string(Layout layout);
 
-/// The tabs under the element on the right.
-enum class Tab : std::uint8_t { row, drift, histogram, budget };
-inline constexpr int tab_count = 4;
+/// The tabs under the element on the right. The last two are shown where the window has no room for them on
+/// the left.
+enum class Tab : std::uint8_t { row, drift, histogram, budget, map, bad_rows };
+inline constexpr int tab_count = 6;
 std::string_view to_string(Tab tab);
 
 /// The state of the view. Panels read and change it; nothing of it is computed from values.
@@ -50,8 +51,11 @@ struct BadTable {
     BadList list;
     BadList found;                 ///< that `places` are of
     std::vector<BadPlace> places;  ///< sorted
-    BadColumn column = BadColumn::row;
+    BadColumn column = BadColumn::batch;
     bool descending = false;
+    bool by_tile = false;          ///< the kind is that of the rows' tiles: their own is not known
+    bool complete = true;          ///< false: kinds of rows are still looked up
+    bool sort_next = false;        ///< asked for by key: the next column, the other way round after the last
     std::uint64_t generation = 0;  ///< of the document, map and report that `places` are from
     std::uint64_t map_version = 0;
     bool had_report = false;
@@ -62,6 +66,12 @@ struct PendingExport {
     Plane plane;
     Quantity quantity = Quantity::dumped;
     Rect rect;
+    std::string path;
+};
+
+/// A part of the window to be written as PNG when the frame is drawn.
+struct PanelPicture {
+    Box box;
     std::string path;
 };
 
@@ -81,7 +91,7 @@ struct App {
 
     std::string goto_text;  ///< where to go once a recording is open; empty: to the first divergence
     std::uint64_t shown_generation = 0;
-    std::string shown_path;
+    std::pair<std::string, std::string> shown_files;
     std::optional<Problem> shown_problem;
     bool placed_by_report = false;  ///< or by somebody: the report does not move the view any more
     std::string notice;             ///< what the last command did, until something else is done
@@ -97,9 +107,12 @@ struct App {
     Scale shown_scale;                       ///< of the chosen quantity, in the frame before
 
     BadTable bad;
+    /// The row or tile that was gone to, until its first element that diverges is known.
+    std::optional<std::pair<BadList, BadPlace>> aim;
     std::optional<PendingExport> npy;
-    std::string png;        ///< path to write the heatmaps to, at the next frame
-    std::string clipboard;  ///< what was copied last
+    std::string png;                     ///< path to write the heatmaps to, at the next frame
+    std::vector<PanelPicture> pictures;  ///< to be written of this frame
+    bool narrow = false;                 ///< map and table stand among the tabs
 
     std::array<HeatmapPane, 4> panes;
     MapPicture map_picture;
@@ -128,6 +141,7 @@ void select_stage(App& app, Stage stage);
 
 /// Finds the table's places again where report, map or filter changed.
 void update_bad_table(App& app);
+/// To the row or tile, and to its first element that diverges as soon as that is known.
 void go_to_bad(App& app, const BadList& list, const BadPlace& place);
 /// To the next (step 1) or previous (-1) bad row or tile from the cursor on; the last one is followed by the
 /// first. A stage without any gives way to the first one that diverges.
@@ -141,7 +155,10 @@ ElementPlace selected_element(const App& app);
 Rect selected_rect(const App& app);
 /// STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]
 std::string coordinates_of(const ElementPlace& place);
-/// The command that explains the element.
+/// The command that explains the element; of two recordings, the one that compares them.
 std::string tile_diff_command(const App& app);
+/// The command that opens tile-view at the element.
+std::string tile_view_command(const App& app);
+int shown_tabs(const App& app);
 
 }  // namespace tilescope::viewer

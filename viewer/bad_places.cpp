@@ -104,6 +104,8 @@ double key_of(const BadPlace& place, BadColumn column) {
             return double(place.row);
         case BadColumn::kv_tile:
             return double(place.kv_tile);
+        case BadColumn::q_block:
+            return double(place.q_block);
         case BadColumn::elements:
             return double(place.elements);
         default:
@@ -122,8 +124,13 @@ std::vector<BadPlace> find_bad_places(const Document& document, const BadList& l
 }
 
 void sort_bad_places(std::vector<BadPlace>& places, BadColumn column, bool descending) {
-    std::ranges::stable_sort(places, [&](const BadPlace& a, const BadPlace& b) {
-        return descending ? key_of(a, column) > key_of(b, column) : key_of(a, column) < key_of(b, column);
+    const auto natural = [](const BadPlace& place) {
+        return std::tuple(place.batch, place.head, place.row, place.kv_tile, place.q_block);
+    };
+    std::ranges::sort(places, [&](const BadPlace& a, const BadPlace& b) {
+        const double first = key_of(descending ? b : a, column);
+        const double second = key_of(descending ? a : b, column);
+        return first != second ? first < second : natural(a) < natural(b);
     });
 }
 

@@ -33,10 +33,12 @@ struct BadPlace {
 };
 
 /// The places of the list, in order (batch, head, row, KV tile). Rows come from the report, tiles from the
-/// map. The kind of a row is that of any tile it runs through: a report counts rows, not their kinds.
+/// map. The kind of a row is that of any tile it runs through: a report counts rows, not their kinds;
+/// keep_rows_of_kind() knows more.
 std::vector<BadPlace> find_bad_places(const Document& document, const BadList& list);
 
-enum class BadColumn : std::uint8_t { batch, head, row, kv_tile, elements, worst };
+enum class BadColumn : std::uint8_t { batch, head, row, kv_tile, q_block, elements, worst };
+/// Those that are equal in the column stay in the order that find_bad_places() has.
 void sort_bad_places(std::vector<BadPlace>& places, BadColumn column, bool descending);
 
 }  // namespace tilescope::viewer

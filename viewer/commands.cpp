@@ -106,10 +106,52 @@ void next_colours(App& app) {
 }
 
 void copy(App& app) {
-    const ElementPlace place = selected_element(app);
-    app.clipboard = coordinates_of(place) + "\n" + tile_diff_command(app);
-    ImGui::SetClipboardText(app.clipboard.c_str());
-    app.notice = fmt::format("copied {} and its tile-diff command", coordinates_of(place));
+    const std::string place = coordinates_of(selected_element(app));
+    ImGui::SetClipboardText((place + "\n" + tile_diff_command(app)).c_str());
+    app.notice = fmt::format("copied {} and its tile-diff command", place);
+}
+
+void copy_view(App& app) {
+    const std::string command = tile_view_command(app);
+    ImGui::SetClipboardText(command.c_str());
+    app.notice = "copied " + command;
+}
+
+/// The next of the choices after `value`; the first after the last.
+template <std::size_t count>
+int next_of(const std::array<int, count>& choices, int value) {
+    const auto* next = std::ranges::upper_bound(choices, value);
+    return next == choices.end() ? choices.front() : *next;
+}
+
+void next_warp_rows(App& app) {
+    constexpr std::array choices = {1, 2, 4, 8, 16, 32, 64, 128};
+    app.settings.warp_lines = true;
+    app.settings.warp_rows = next_of(choices, app.settings.warp_rows);
+    app.notice = fmt::format("a warp every {} rows", app.settings.warp_rows);
+}
+
+void next_lane_columns(App& app) {
+    constexpr std::array choices = {1, 2, 4, 8, 16, 32, 64};
+    app.settings.warp_lines = true;
+    app.settings.lane_columns = next_of(choices, app.settings.lane_columns);
+    app.notice = fmt::format("a lane every {} columns", app.settings.lane_columns);
+}
+
+void next_table_stage(App& app) {
+    const auto stages = stages_of(app.problem().direction);
+    const auto now = std::ranges::find(stages, app.bad.list.stage, &StageInfo::stage);
+    const bool last = now == stages.end() || now + 1 == stages.end();
+    app.bad.list.stage = (last ? stages.begin() : now + 1)->stage;
+}
+
+/// Begins with the place that is looked at, to be changed.
+void open_goto(App& app) {
+    app.show_goto = true;
+    const std::string place = coordinates_of(selected_element(app));
+    const std::size_t length = std::min(place.size(), app.goto_input.size() - 1);
+    app.goto_input.fill(0);
+    std::ranges::copy_n(place.begin(), std::ptrdiff_t(length), app.goto_input.begin());
 }
 
 void leave(App& app) {
@@ -134,6 +176,7 @@ void to_first_divergence(App& app) {
 constexpr std::string_view go = "Go";
 constexpr std::string_view look = "Look";
 constexpr std::string_view colour = "Colours and lines";
+constexpr std::string_view table = "Bad rows";
 constexpr std::string_view file = "File";
 
 constexpr std::array commands = {
@@ -157,7 +200,7 @@ constexpr std::array commands = {
     Command{go, "[", "previous head", true, true, [](App& a) { step_head(a, -1); }},
     Command{go, ".", "next KV tile", true, true, [](App& a) { step_kv_tile(a, 1); }},
     Command{go, ",", "previous KV tile", true, true, [](App& a) { step_kv_tile(a, -1); }},
-    Command{go, "J", "jump to coordinates", true, false, [](App& a) { a.show_goto = true; }},
+    Command{go, "J", "jump to coordinates", true, false, open_goto},
 
     Command{look, "1", "dumped", true, false, choose<Quantity::dumped>},
     Command{look, "2", "expected", true, false, choose<Quantity::expected>},
@@ -171,7 +214,7 @@ constexpr std::array commands = {
     Command{look, "V", "one heatmap, four quantities, four stages", true, false,
             [](App& a) { a.view.layout = Layout((int(a.view.layout) + 1) % layout_count); }},
     Command{look, "Tab", "row, drift, histogram, budget", true, false,
-            [](App& a) { a.view.tab = Tab((int(a.view.tab) + 1) % tab_count); }},
+            [](App& a) { a.view.tab = Tab((int(a.view.tab) + 1) % shown_tabs(a)); }},
     Command{look, "+", "zoom in (also the wheel)", true, true, [](App& a) { zoom_by(a, zoom_step); }},
     Command{look, "=", "", true, true, [](App& a) { zoom_by(a, zoom_step); }},
     Command{look, "-", "zoom out", true, true, [](App& a) { zoom_by(a, 1 / zoom_step); }},
@@ -195,13 +238,20 @@ constexpr std::array commands = {
             [](App& a) { a.settings.mask_edges = !a.settings.mask_edges; }},
     Command{colour, "W", "warps and lanes", false, false,
             [](App& a) { a.settings.warp_lines = !a.settings.warp_lines; }},
+    Command{colour, "Shift+W", "rows of a warp", false, false, next_warp_rows},
+    Command{colour, "Ctrl+W", "columns of a lane", false, false, next_lane_columns},
 
-    Command{file, "B", "rows or tiles in the table", true, false,
+    Command{table, "B", "rows or tiles in the table", true, false,
             [](App& a) { a.bad.list.tiles = !a.bad.list.tiles; }},
-    Command{file, "Y", "kind in the table", true, false,
+    Command{table, "Y", "kind in the table", true, false,
             [](App& a) { a.bad.list.filter = BadFilter((int(a.bad.list.filter) + 1) % bad_filter_count); }},
+    Command{table, "U", "stage of the table", true, false, next_table_stage},
+    Command{table, "R", "sort by the next column", true, false, [](App& a) { a.bad.sort_next = true; }},
     Command{file, "Ctrl+C", "copy coordinates and the tile-diff command", true, false, copy},
+    Command{file, "Ctrl+Shift+C", "copy the tile-view command that shows this", true, false, copy_view},
     Command{file, "E", "write the heatmaps as PNG", true, false, [](App& a) { a.png = free_name("png"); }},
+    Command{file, "Ctrl+E", "write the panel under the pointer as PNG", true, false, export_panel},
+    Command{file, "Shift+E", "write every panel as PNG", true, false, export_panels},
     Command{file, "X", "write the selection as .npy", true, false, export_selection},
     Command{file, "O", "recent files", false, false, [](App& a) { a.show_recent = !a.show_recent; }},
     Command{file, "F5", "read the file again", true, false, [](App& a) { a.session.reload(); }},

@@ -1,9 +1,7 @@
 #include "viewer/detail_store.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
-#include <limits>
 #include <vector>
 
 namespace tilescope::viewer {
@@ -33,17 +31,6 @@ TileId tile_at_place(const Problem& problem, const Plane& plane, std::int64_t do
 
 }  // namespace
 
-template <class Visit>
-void DetailStore::for_missing(const Problem& problem, const Plane& plane, const Rect& tiles,
-                              Visit visit) const {
-    for (std::int64_t down = tiles.first_row; down < tiles.last_row; ++down) {
-        for (std::int64_t across = tiles.first_col; across < tiles.last_col; ++across) {
-            const Key key{plane.stage, tile_at_place(problem, plane, down, across)};
-            if (!tiles_.contains(key)) visit(key, down, across);
-        }
-    }
-}
-
 DetailTiles DetailStore::ask(const Problem& problem, const Plane& plane, Quantity quantity,
                              const Rect& elements) {
     DetailTiles details{plane, plane_shape(problem, plane.stage), quantity, 0, 0, 0, 0, {}};
@@ -56,59 +43,62 @@ DetailTiles DetailStore::ask(const Problem& problem, const Plane& plane, Quantit
     details.down = tiles.last_row - tiles.first_row;
     details.across = tiles.last_col - tiles.first_col;
     ++clock_;
-    bool missing = false;
+    Asked asked{plane, tiles, {}, clock_};
     for (std::int64_t down = tiles.first_row; down < tiles.last_row; ++down) {
         for (std::int64_t across = tiles.first_col; across < tiles.last_col; ++across) {
-            const auto found = tiles_.find({plane.stage, tile_at_place(problem, plane, down, across)});
-            if (found != tiles_.end()) found->second.used = clock_;
-            missing = missing || found == tiles_.end();
+            const Key key{plane.stage, tile_at_place(problem, plane, down, across)};
+            const auto found = tiles_.find(key);
+            if (found != tiles_.end()) {
+                found->second.used = clock_;
+            } else {
+                asked.missing[key] = {down, across};
+            }
             details.tiles.push_back(found != tiles_.end() ? found->second.tile : nullptr);
         }
     }
-    keep_asking(plane, tiles, missing);
+    keep_asking(std::move(asked));
     return details;
 }
 
-void DetailStore::keep_asking(const Plane& plane, const Rect& tiles, bool missing) {
-    std::erase_if(asked_, [&](const Asked& asked) {
-        return (asked.plane == plane && asked.tiles == tiles) || asked.used + shown_now < clock_;
+void DetailStore::keep_asking(Asked asked) {
+    std::erase_if(asked_, [&](const Asked& other) {
+        return (other.plane == asked.plane && other.tiles == asked.tiles) || other.used + shown_now < clock_;
     });
-    if (!missing) return;
+    if (asked.missing.empty() || stopped_) return;
     if (asked_.size() == most_asked) asked_.erase(asked_.begin());
-    asked_.push_back({plane, tiles, clock_});
+    asked_.push_back(std::move(asked));
 }
 
-std::optional<DetailStore::Band> DetailStore::next(const Problem& problem) const {
-    std::optional<Band> band;
-    for (auto newest = asked_.rbegin(); newest != asked_.rend() && !band; ++newest)
-        band = middle_of(problem, *newest);
-    if (!band) return std::nullopt;
+void DetailStore::stop_asking() {
+    asked_.clear();
+    stopped_ = true;
+}
+
+std::optional<DetailStore::Band> DetailStore::next() const {
+    if (asked_.empty()) return std::nullopt;
+    Band band = middle_of(asked_.back());
     // The replay of a query block computes every stage: what other planes ask of it comes with it.
     for (const Asked& asked : asked_) {
-        for_missing(problem, asked.plane, asked.tiles, [&](const Key& key, std::int64_t, std::int64_t) {
+        for (const auto& [key, place] : asked.missing) {
             const TileId& tile = key.second;
-            const bool same_pass = stage_info(key.first).per_q_block == band->per_q_block;
-            if (same_pass && tile.batch == band->batch && tile.head == band->head &&
-                tile.q_block == band->q_block)
-                band->tiles.insert(key);
-        });
+            const bool same_pass = stage_info(key.first).per_q_block == band.per_q_block;
+            if (same_pass && tile.batch == band.batch && tile.head == band.head &&
+                tile.q_block == band.q_block)
+                band.tiles.insert(key);
+        }
     }
     return band;
 }
 
-std::optional<DetailStore::Band> DetailStore::middle_of(const Problem& problem, const Asked& asked) const {
+DetailStore::Band DetailStore::middle_of(const Asked& asked) {
     const Rect& tiles = asked.tiles;
-    std::optional<Band> band;
-    std::int64_t nearest = std::numeric_limits<std::int64_t>::max();
-    for_missing(problem, asked.plane, tiles, [&](const Key& key, std::int64_t down, std::int64_t across) {
-        const std::int64_t distance = std::abs(2 * down + 1 - tiles.first_row - tiles.last_row) +
-                                      std::abs(2 * across + 1 - tiles.first_col - tiles.last_col);
-        if (distance >= nearest) return;
-        nearest = distance;
-        band = Band{
-            key.second.batch, key.second.head, key.second.q_block, stage_info(key.first).per_q_block, {}};
-    });
-    return band;
+    const auto distance = [&](const auto& missing) {
+        const auto [down, across] = missing.second;
+        return std::abs(2 * down + 1 - tiles.first_row - tiles.last_row) +
+               std::abs(2 * across + 1 - tiles.first_col - tiles.last_col);
+    };
+    const auto& [key, place] = *std::ranges::min_element(asked.missing, {}, distance);
+    return {key.second.batch, key.second.head, key.second.q_block, stage_info(key.first).per_q_block, {}};
 }
 
 void DetailStore::put(const Key& key, std::shared_ptr<const DetailTile> tile) {
@@ -116,6 +106,8 @@ void DetailStore::put(const Key& key, std::shared_ptr<const DetailTile> tile) {
     if (entry.tile != nullptr) bytes_ -= entry.tile->bytes();
     entry = {std::move(tile), clock_};
     if (entry.tile != nullptr) bytes_ += entry.tile->bytes();
+    for (Asked& asked : asked_) asked.missing.erase(key);
+    std::erase_if(asked_, [](const Asked& asked) { return asked.missing.empty(); });
     make_room();
 }
 
@@ -136,6 +128,7 @@ void DetailStore::make_room() {
 void DetailStore::clear() {
     tiles_.clear();
     asked_.clear();
+    stopped_ = false;
     bytes_ = 0;
 }
 

@@ -28,15 +28,18 @@ class DetailStore {
 
     explicit DetailStore(std::int64_t bytes) : most_bytes_(bytes) {}
 
-    /// What is there of the tiles that `elements` touches; remembers that the others are asked for. Nothing
-    /// where they are too many to be kept.
+    /// What is there of the tiles that `elements` touches; remembers that the others are asked for, unless
+    /// asking was stopped. Nothing where they are too many to be kept.
     DetailTiles ask(const Problem& problem, const Plane& plane, Quantity quantity, const Rect& elements);
     /// The band of a tile in the middle of what was asked for last; nullopt when everything is there.
-    std::optional<Band> next(const Problem& problem) const;
+    std::optional<Band> next() const;
+    /// Whether something that was asked for is not there.
     bool waiting() const { return !asked_.empty(); }
     /// Null: there is no such tile.
     void put(const Key& key, std::shared_ptr<const DetailTile> tile);
-    void stop_asking() { asked_.clear(); }
+    /// Forgets what is asked for, and goes on doing so until asking is allowed again.
+    void stop_asking();
+    void allow_asking() { stopped_ = false; }
     void clear();
 
  private:
@@ -44,21 +47,23 @@ class DetailStore {
         std::shared_ptr<const DetailTile> tile;
         std::uint64_t used = 0;
     };
+    /// Tile row and tile column.
+    using Place = std::pair<std::int64_t, std::int64_t>;
     struct Asked {
         Plane plane;
         Rect tiles;  ///< tile rows and tile columns of the plane
+        std::map<Key, Place> missing;
         std::uint64_t used = 0;
     };
-    template <class Visit>
-    void for_missing(const Problem& problem, const Plane& plane, const Rect& tiles, Visit visit) const;
     /// Several panels may ask for parts of one plane; what was not asked for again in a while is forgotten.
-    void keep_asking(const Plane& plane, const Rect& tiles, bool missing);
-    std::optional<Band> middle_of(const Problem& problem, const Asked& asked) const;
+    void keep_asking(Asked asked);
+    static Band middle_of(const Asked& asked);
     void make_room();
 
     std::int64_t most_bytes_;
     std::int64_t bytes_ = 0;
     std::uint64_t clock_ = 0;
+    bool stopped_ = false;
     std::map<Key, Entry> tiles_;
     std::vector<Asked> asked_;
 };

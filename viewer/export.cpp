@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <imgui.h>
+
+#include <algorithm>
 #include <bit>
-#include <cstring>
+#include <cmath>
 #include <filesystem>
 #include <limits>
+#include <utility>
 #include <vector>
 
+#include "oracle/heatmap/png.h"
 #include "oracle/output_file.h"
 #include "oracle/report.h"
 #include "viewer/app.h"
@@ -84,12 +89,61 @@ bool is_whole(const App& app, const DetailTiles& tiles, const PendingExport& wha
     return true;
 }
 
+void ask_for_panel(App& app, const std::string& panel) {
+    std::string name = "tile-view-" + panel;
+    std::ranges::replace(name, ' ', '-');
+    app.pictures.push_back({*app.readout.find(panel), free_name("png", name)});
+}
+
 }  // namespace
 
-std::string free_name(const std::string& extension) {
-    std::string name = "tile-view." + extension;
-    for (int i = 2; std::filesystem::exists(name); ++i) name = fmt::format("tile-view-{}.{}", i, extension);
-    return name;
+std::string free_name(const std::string& extension, const std::string& name) {
+    std::string file = fmt::format("{}.{}", name, extension);
+    for (int i = 2; std::filesystem::exists(file); ++i) file = fmt::format("{}-{}.{}", name, i, extension);
+    return file;
+}
+
+void export_panel(App& app) {
+    const ImVec2 pointer = ImGui::GetIO().MousePos;
+    const std::string panel = app.readout.panel_at(pointer.x, pointer.y);
+    if (panel.empty()) {
+        app.notice = "the pointer is over no panel; Shift+E writes all";
+        return;
+    }
+    ask_for_panel(app, panel);
+}
+
+void export_panels(App& app) {
+    for (const std::string& panel : app.readout.panels()) ask_for_panel(app, panel);
+}
+
+void write_panels(App& app, const Image& window, double scale) {
+    std::string written;
+    for (const PanelPicture& picture : std::exchange(app.pictures, {})) {
+        try {
+            write_png(picture.path, part_of(window, picture.box, scale));
+            written += (written.empty() ? "wrote " : ", ") + picture.path;
+        } catch (const std::exception& error) {
+            app.notice = one_line(error.what());
+            return;
+        }
+    }
+    app.notice = written;
+}
+
+Image part_of(const Image& window, const Box& box, double scale) {
+    const auto pixel = [&](double place, int count) {
+        return std::clamp(int(std::lround(place * scale)), 0, count);
+    };
+    const int left = pixel(box.x, window.width);
+    const int top = pixel(box.y, window.height);
+    const int right = pixel(box.x + box.width, window.width);
+    const int bottom = pixel(box.y + box.height, window.height);
+    Image part(right - left, bottom - top);
+    for (int y = top; y < bottom; ++y)
+        std::copy_n(window.pixels.begin() + std::ptrdiff_t(y) * window.width + left, part.width,
+                    part.pixels.begin() + std::ptrdiff_t(y - top) * part.width);
+    return part;
 }
 
 void export_selection(App& app) {

@@ -31,11 +31,14 @@ void FrameTimes::first_picture() {
 std::string FrameTimes::to_json() const {
     std::vector<double> sorted = frames_;
     std::ranges::sort(sorted);
+    constexpr double in_time = 0.033;
+    const auto late = std::ranges::count_if(sorted, [](double seconds) { return seconds > in_time; });
     const nlohmann::json json = {{"first_picture_s", first_picture_},
                                  {"frames", sorted.size()},
                                  {"p50_ms", 1000 * percentile(sorted, 0.5)},
                                  {"p95_ms", 1000 * percentile(sorted, 0.95)},
                                  {"max_ms", sorted.empty() ? 0 : 1000 * sorted.back()},
+                                 {"late", late},
                                  {"peak_mib", peak_mib()}};
     return json.dump(2) + "\n";
 }

@@ -16,7 +16,8 @@ class FrameTimes {
     /// The first frame whose heatmap has values of a recording; later calls change nothing.
     void first_picture();
     void forget_frames() { frames_.clear(); }
-    /// JSON: first_picture_s, frames, p50_ms, p95_ms, max_ms, peak_mib.
+    /// JSON: first_picture_s, frames, p50_ms, p95_ms, max_ms, late, peak_mib. Late are those that took longer
+    /// than at 30 frames a second.
     std::string to_json() const;
 
  private:

@@ -50,6 +50,8 @@ const ImageStyle& MapPicture::style() {
 void MapPicture::draw(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid,
                       int scroll) {
     std::ranges::fill(image_.pixels, 0U);
+    conflicts_ = map.bad_tiles(stage);
+    std::erase_if(conflicts_, [&](const TileId& tile) { return map.at(stage, tile).conflicting == 0; });
     const std::int64_t heads = stage_heads(problem, stage);
     for (std::int64_t index = 0; index < grid.heads; ++index) {
         const Box box = grid.cell(index);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "oracle/heatmap/tile_map.h"
 #include "viewer/readout.h"
@@ -34,6 +35,8 @@ class MapPicture {
     /// that is judged.
     void* texture(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid, int scroll,
                   int width, int height, std::uint64_t generation);
+    /// Tiles of the stage with conflicting writes.
+    const std::vector<TileId>& conflicts() const { return conflicts_; }
 
  private:
     void draw(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid, int scroll);
@@ -49,6 +52,7 @@ class MapPicture {
     };
     Shown shown_;
     std::chrono::steady_clock::time_point drawn_;
+    std::vector<TileId> conflicts_;
     Image image_;
     Image cell_;
     std::unique_ptr<Texture> texture_;

@@ -22,6 +22,7 @@ constexpr int calm_enough = 4;
 /// Values of tiles arrive a query block at a time.
 constexpr double calm_seconds = 0.4;
 constexpr int drag_steps = 8;
+constexpr double most_pixels = 16384;
 
 struct StepKind {
     std::string_view name;
@@ -35,7 +36,7 @@ constexpr std::array step_kinds = {
     StepKind{"scroll", 3, 3},      StepKind{"drop", 1, -1},      StepKind{"resize", 2, 2},
     StepKind{"wait", 0, 0},        StepKind{"frames", 1, 1},     StepKind{"expect", 1, -1},
     StepKind{"expect_not", 1, -1}, StepKind{"screenshot", 1, 1}, StepKind{"time", 0, 0},
-    StepKind{"await", 1, -1},
+    StepKind{"await", 1, -1},      StepKind{"picture", 2, 2},    StepKind{"expect_clipboard", 1, -1},
 };
 
 std::optional<double> number_from(const std::string& text) {
@@ -118,10 +119,20 @@ bool ScriptPlayer::at_rest(const App& app, const Window& window) const {
 }
 
 void ScriptPlayer::check_text(const ScriptStep& step, const App& app) const {
-    const bool found = app.readout.text().find(step.rest) != std::string::npos;
+    std::string text = step.rest;
+    for (std::size_t at = text.find("\\n"); at != std::string::npos; at = text.find("\\n"))
+        text.replace(at, 2, "\n");
+    const bool found = app.readout.text().find(text) != std::string::npos;
     if (found == (step.command == "expect")) return;
     fail(step, fmt::format("\"{}\" is {} in the window, which shows:\n{}", step.rest, found ? "" : "not ",
                            app.readout.text()));
+}
+
+Box ScriptPlayer::box_named(const ScriptStep& step, const App& app, std::string name) const {
+    std::ranges::replace(name, '_', ' ');
+    const Box* box = app.readout.find(name);
+    if (box == nullptr) fail(step, name + " is not in the window");
+    return *box;
 }
 
 void ScriptPlayer::play_pointer(const ScriptStep& step, const App& app, Window& window) {
@@ -131,12 +142,9 @@ void ScriptPlayer::play_pointer(const ScriptStep& step, const App& app, Window& 
         Point scale{1, 1};
         Point origin;
         if (colon != std::string::npos) {
-            std::string name = x.substr(0, colon);
-            std::ranges::replace(name, '_', ' ');
-            const Box* box = app.readout.find(name);
-            if (box == nullptr) fail(step, name + " is not in the window");
-            origin = {box->x, box->y};
-            scale = {box->width, box->height};
+            const Box box = box_named(step, app, x.substr(0, colon));
+            origin = {box.x, box.y};
+            scale = {box.width, box.height};
             x = x.substr(colon + 1);
         }
         const auto along = number_from(x);
@@ -175,7 +183,10 @@ void ScriptPlayer::play(const ScriptStep& step, App& app, Window& window) {
     } else if (command == "resize") {
         const auto width = number_from(step.arguments[0]);
         const auto height = number_from(step.arguments[1]);
-        if (!width || !height) fail(step, step.rest + " is no size");
+        // The display ends programs that ask for less.
+        if (!width || !height ||
+            !(*width >= 1 && *width <= most_pixels && *height >= 1 && *height <= most_pixels))
+            fail(step, step.rest + " is no size");
         window.resize(int(*width), int(*height));
     } else if (command == "wait") {
         waits_ = true;
@@ -183,6 +194,11 @@ void ScriptPlayer::play(const ScriptStep& step, App& app, Window& window) {
         waited_since_ = ImGui::GetTime();
     } else if (command == "frames") {
         frames_left_ = int(number_from(step.arguments[0]).value_or(1));
+    } else if (command == "expect_clipboard") {
+        const char* held = ImGui::GetClipboardText();
+        if (held == nullptr || std::string_view(held).find(step.rest) == std::string_view::npos)
+            fail(step,
+                 fmt::format("\"{}\" is not in the clipboard: {}", step.rest, held == nullptr ? "" : held));
     } else if (command.starts_with("expect")) {
         check_text(step, app);
     } else if (command == "await") {
@@ -191,7 +207,9 @@ void ScriptPlayer::play(const ScriptStep& step, App& app, Window& window) {
     } else if (command == "time") {
         times_anew_ = true;
     } else if (command == "screenshot") {
-        screenshot_ = step.rest;
+        picture_ = {{0, 0, float(window.width()), float(window.height())}, step.rest};
+    } else if (command == "picture") {
+        picture_ = {box_named(step, app, step.arguments[0]), step.arguments[1]};
     } else {
         play_pointer(step, app, window);
     }

@@ -30,9 +30,11 @@ struct ScriptStep {
 ///   wait             until everything that the window shows is there
 ///   await TEXT       until the window shows the text
 ///   frames N         lets so many frames pass
-///   expect TEXT      fails unless the window shows the text; expect_not fails if it does
+///   expect TEXT      fails unless the window shows the text; expect_not fails if it does; \n ends a line
 ///   time             forgets how long frames took so far
 ///   screenshot FILE  writes the window as PNG
+///   picture PANEL FILE      writes a part of it, such as heatmap, map_picture or element
+///   expect_clipboard TEXT   fails unless the clipboard holds the text
 /// A place is two numbers, or PANEL:FX FY: shares of a panel's width and height, as in "map:0.5 0.5".
 /// Errors: Error naming the line for what is none of these.
 std::vector<ScriptStep> read_script(const std::string& path);
@@ -46,9 +48,9 @@ class ScriptPlayer {
     /// Called before each frame; feeds the window. Errors: Error where an expectation fails, and where
     /// nothing comes to rest within `patience` seconds.
     void advance(App& app, Window& window);
-    bool done() const { return next_ >= steps_.size() && screenshot_.empty() && frames_left_ == 0; }
-    /// Where this frame's picture is to be written; empty for nowhere.
-    std::string take_screenshot() { return std::exchange(screenshot_, {}); }
+    bool done() const { return next_ >= steps_.size() && picture_.path.empty() && frames_left_ == 0; }
+    /// The part of this frame that is to be written; the path is empty for none.
+    PanelPicture take_picture() { return std::exchange(picture_, {}); }
 
     /// Whether the frames before this one are not to be timed.
     bool take_time() { return std::exchange(times_anew_, false); }
@@ -58,6 +60,7 @@ class ScriptPlayer {
  private:
     void play(const ScriptStep& step, App& app, Window& window);
     void play_pointer(const ScriptStep& step, const App& app, Window& window);
+    Box box_named(const ScriptStep& step, const App& app, std::string name) const;
     void check_text(const ScriptStep& step, const App& app) const;
     bool at_rest(const App& app, const Window& window) const;
     [[noreturn]] void fail(const ScriptStep& step, const std::string& what) const;
@@ -72,7 +75,7 @@ class ScriptPlayer {
     bool waits_ = false;
     std::string awaited_;
     double waited_since_ = -1;
-    std::string screenshot_;
+    PanelPicture picture_;
     bool times_anew_ = false;
 };
 

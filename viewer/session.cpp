@@ -34,6 +34,7 @@ void Session::cancel() {
     const Lock lock(work_->mutex);
     ++work_->epoch;
     work_->opening.reset();
+    work_->cancelled = true;
     for (auto& [key, picture] : work_->pictures) {
         if (picture.state != Work::Picture::State::done) picture.state = Work::Picture::State::stopped;
     }
@@ -76,6 +77,7 @@ std::shared_ptr<const Pyramid> Session::request(const Plane& plane, Quantity qua
     const Lock lock(work_->mutex);
     const auto& document = work_->document;
     if (document == nullptr || !document->recording->has_stage(plane.stage)) return nullptr;
+    work_->notice(Work::PictureKey{plane, quantity});
     const bool known = work_->pictures.contains({plane, quantity});
     Work::Picture& picture = work_->picture_of(plane, quantity);
     if (!known) work_->wake();
@@ -86,6 +88,7 @@ DetailTiles Session::request_detail(const Plane& plane, Quantity quantity, const
     const Lock lock(work_->mutex);
     const auto& document = work_->document;
     if (document == nullptr || !document->recording->has_stage(plane.stage)) return {};
+    work_->notice(Work::DetailQuestion{{plane, quantity}, elements});
     const bool waited = work_->details.waiting();
     DetailTiles details = work_->details.ask(document->problem(), plane, quantity, elements);
     if (!waited && work_->details.waiting()) work_->changed.notify_all();
@@ -96,7 +99,9 @@ std::shared_ptr<const RowTrace> Session::request_row(std::int64_t batch, std::in
                                                      std::int64_t row) {
     const Lock lock(work_->mutex);
     if (work_->document == nullptr) return nullptr;
-    auto answer = work_->rows.ask({batch, head, row});
+    const RowQuestion question{batch, head, row};
+    work_->notice(question);
+    auto answer = work_->rows.ask(question);
     if (work_->rows.waiting()) work_->changed.notify_all();
     return answer;
 }
@@ -104,7 +109,9 @@ std::shared_ptr<const RowTrace> Session::request_row(std::int64_t batch, std::in
 std::shared_ptr<const DriftRows> Session::request_drift(std::int64_t batch, std::int64_t head) {
     const Lock lock(work_->mutex);
     if (work_->document == nullptr || work_->document->pair()) return nullptr;
-    auto answer = work_->drifts.ask({batch, head});
+    const Work::DriftQuestion question{batch, head};
+    work_->notice(question);
+    auto answer = work_->drifts.ask(question);
     if (work_->drifts.waiting()) work_->changed.notify_all();
     return answer;
 }
@@ -112,7 +119,9 @@ std::shared_ptr<const DriftRows> Session::request_drift(std::int64_t batch, std:
 std::shared_ptr<const std::string> Session::request_explanation(const ElementPlace& place) {
     const Lock lock(work_->mutex);
     if (work_->document == nullptr || work_->document->pair()) return nullptr;
-    auto answer = work_->explanations.ask({place.stage, place.tile, place.row, place.col});
+    const ExplanationQuestion question{place.stage, place.tile, place.row, place.col};
+    work_->notice(question);
+    auto answer = work_->explanations.ask(question);
     if (work_->explanations.waiting()) work_->changed.notify_all();
     return answer;
 }
@@ -120,7 +129,9 @@ std::shared_ptr<const std::string> Session::request_explanation(const ElementPla
 std::shared_ptr<const Histogram> Session::request_histogram(const Plane& plane, const Rect& elements) {
     const Lock lock(work_->mutex);
     if (work_->document == nullptr) return nullptr;
-    auto answer = work_->histograms.ask({plane, elements});
+    const HistogramQuestion question{plane, elements};
+    work_->notice(question);
+    auto answer = work_->histograms.ask(question);
     if (work_->histograms.waiting()) work_->changed.notify_all();
     return answer;
 }

@@ -67,7 +67,8 @@ class Session {
     void open(const std::string& path, const std::string& other = "");
     void reload();
     /// Stops everything that runs and drops what waits. A recording that was not judged yet stays without a
-    /// report, and a picture as far as it was filled, until reload().
+    /// report until reload(). What is asked for again and again stays as it is, a picture as far as it was
+    /// filled, until something else is asked for: then all of it is worked on again.
     void cancel();
     void dismiss_error();
 

@@ -50,7 +50,7 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
                          q.batch, q.head, q.row);
     };
     if (answer(lock, rows, "", trace)) return true;
-    if (const auto band = details.next(document->problem())) {
+    if (const auto band = details.next()) {
         const std::uint64_t ticket = epoch;
         const DocumentPointer of = document;
         activities[detailing] = {true, "", 0};
@@ -58,13 +58,11 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
         compute_band(*of, *band, ticket);
         return true;
     }
-    details.stop_asking();  // for what is all there
     const auto count = [this](const Document& of, const HistogramQuestion& q, std::uint64_t ticket) {
         return compute_histogram(of, q, ticket);
     };
     if (answer(lock, histograms, "counting", count)) return true;
-    const auto drift = [this](const Document& of, const std::pair<std::int64_t, std::int64_t>& head,
-                              std::uint64_t ticket) {
+    const auto drift = [this](const Document& of, const DriftQuestion& head, std::uint64_t ticket) {
         return drift_rows(*of.recording, head.first, head.second, default_confidence,
                           judge_options(detailing, ticket, 1).progress);
     };

@@ -133,16 +133,19 @@ Report Session::Work::judge_whole(const std::shared_ptr<Document>& opened, TileM
             set_missing_tiles(recording, opened->other_recording.get(), key.first, *target);
             target->complete();
         }
-        end_pictures(filled, Picture::State::done);
+        end_pictures(*opened, filled, Picture::State::done);
         return report;
     } catch (...) {
-        if (shown) end_pictures(filled, Picture::State::stopped);
+        // Of one that is not wanted any more, the pictures may be in other hands by now.
+        if (shown && epoch == ticket) end_pictures(*opened, filled, Picture::State::stopped);
         throw;
     }
 }
 
-void Session::Work::end_pictures(const std::vector<PictureKey>& keys, Picture::State state) {
+void Session::Work::end_pictures(const Document& of, const std::vector<PictureKey>& keys,
+                                 Picture::State state) {
     const std::scoped_lock lock(mutex);
+    if (document == nullptr || document->generation != of.generation) return;
     for (const PictureKey& key : keys) {
         const auto found = pictures.find(key);
         if (found != pictures.end() && found->second.state == Picture::State::running)

@@ -70,13 +70,13 @@ bool Session::Work::step_picturing(std::unique_lock<std::mutex>& lock) {
             set_missing_tiles(*of->recording, of->other_recording.get(), keys[i].first, *pyramids[i]);
             pyramids[i]->complete();
         }
-        end_pictures(keys, Picture::State::done);
+        end_pictures(*of, keys, Picture::State::done);
     } catch (const Cancelled&) {
         // What was not given up is taken up again: setting a tile twice changes nothing.
-        end_pictures(keys, Picture::State::waiting);
+        end_pictures(*of, keys, Picture::State::waiting);
         throw;
     } catch (...) {
-        end_pictures(keys, Picture::State::stopped);
+        end_pictures(*of, keys, Picture::State::stopped);
         throw;
     }
     return true;

@@ -13,7 +13,8 @@ namespace tilescope::viewer {
 
 namespace {
 
-/// What judges must not take the processor from what draws.
+/// What judges must not take the processor from what draws. No less than this: on a busy machine the judge
+/// would come to a standstill.
 void lower_priority(int niceness) {
     // Of the calling thread on Linux, and of the team that it starts.
     ::setpriority(PRIO_PROCESS, 0, niceness);
@@ -118,6 +119,25 @@ JudgeOptions Session::Work::judge_options(Lane lane, std::uint64_t ticket, int t
     return judge;
 }
 
+void Session::Work::notice(const Question& question) {
+    // Frames ask for a few things each: these are those of the last frames, at least of two.
+    constexpr std::size_t most_asked = 64;
+    if (cancelled && std::ranges::find(asked, question) == asked.end()) {
+        cancelled = false;
+        for (auto& [key, picture] : pictures) {
+            if (picture.state == Picture::State::stopped) picture.state = Picture::State::waiting;
+        }
+        details.allow_asking();
+        rows.ask_again();
+        explanations.ask_again();
+        drifts.ask_again();
+        histograms.ask_again();
+        wake();
+    }
+    asked.push_back(question);
+    if (asked.size() > most_asked) asked.pop_front();
+}
+
 Session::Work::Picture& Session::Work::picture_of(const Plane& plane, Quantity quantity) {
     const PictureKey key{plane, quantity};
     const auto known = pictures.find(key);
@@ -151,6 +171,8 @@ void Session::Work::forget_everything() {
     explanations.clear();
     drifts.clear();
     histograms.clear();
+    asked.clear();
+    cancelled = false;
 }
 
 bool Session::Work::idle() const {

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "oracle/observe.h"
@@ -61,6 +63,11 @@ class Session::Work {
         State state = State::waiting;
         std::uint64_t used = 0;
     };
+    /// Of a head: batch and query head.
+    using DriftQuestion = std::pair<std::int64_t, std::int64_t>;
+    using DetailQuestion = std::pair<PictureKey, Rect>;
+    using Question = std::variant<PictureKey, DetailQuestion, RowQuestion, DriftQuestion, ExplanationQuestion,
+                                  HistogramQuestion>;
     struct Opening {
         std::string path;
         std::string other;
@@ -94,10 +101,15 @@ class Session::Work {
     DetailStore details;
     Answers<RowQuestion, RowTrace> rows{64};
     Answers<ExplanationQuestion, std::string> explanations{64};
-    Answers<std::pair<std::int64_t, std::int64_t>, DriftRows> drifts{4};
+    Answers<DriftQuestion, DriftRows> drifts{4};
     Answers<HistogramQuestion, Histogram> histograms{8};
+    std::deque<Question> asked;  ///< by the last frames, the newest last
+    bool cancelled = false;      ///< what those frames go on asking for is not worked on
 
-    /// With `mutex` held.
+    // With `mutex` held:
+    /// Called with each question. The first one that the last frames did not ask takes up again what was
+    /// cancelled.
+    void notice(const Question& question);
     Picture& picture_of(const Plane& plane, Quantity quantity);
     void forget_everything();
     bool idle() const;
@@ -121,7 +133,8 @@ class Session::Work {
     /// With `mutex` held.
     void publish(const DocumentPointer& shown, const std::vector<PictureKey>& filled);
     Report judge_whole(const std::shared_ptr<Document>& opened, TileMap& map, std::uint64_t ticket);
-    void end_pictures(const std::vector<PictureKey>& keys, Picture::State state);
+    /// Those that run; nothing where `of` is not shown any more.
+    void end_pictures(const Document& of, const std::vector<PictureKey>& keys, Picture::State state);
 
     bool step_picturing(std::unique_lock<std::mutex>& lock);
     /// Those that one pass over a head fills; empty for none.

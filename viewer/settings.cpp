@@ -97,8 +97,10 @@ std::string settings_path() {
 
 Settings load_settings(const std::string& path) {
     Settings settings = default_settings();
+    std::error_code ignored;
+    // Reading a directory throws.
+    if (!std::filesystem::is_regular_file(path, ignored)) return settings;
     std::ifstream file(path);
-    if (!file) return settings;
     read(nlohmann::json::parse(file, nullptr, false), settings);
     return settings;
 }

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -23,6 +25,12 @@
 
 namespace tilescope::viewer {
 namespace {
+
+volatile std::sig_atomic_t asked_to_end = 0;
+
+void on_signal(int) {
+    asked_to_end = 1;
+}
 
 enum ExitCode { exit_fine = 0, exit_failed = 2 };
 
@@ -75,9 +83,9 @@ void read_size(const std::string& text, WindowOptions& options) {
     int height = 0;
     int used = 0;
     const bool fine = std::sscanf(text.c_str(), "%5dx%5d%n", &width, &height, &used) == 2 &&
-                      std::size_t(used) == text.size() && width >= 320 && height >= 240;
+                      std::size_t(used) == text.size() && width >= 640 && height >= 400;
     if (!fine)
-        throw Error(text + " is no size of a window", "--size", "write it as 1600x1000, from 320x240 on");
+        throw Error(text + " is no size of a window", "--size", "write it as 1600x1000, from 640x400 on");
     options.width = width;
     options.height = height;
 }
@@ -123,7 +131,9 @@ class Program {
     }
 
     ExitCode run() {
-        while (!window_.closing() && !app_.quit && !(player_ && player_->done())) {
+        std::signal(SIGINT, on_signal);
+        std::signal(SIGTERM, on_signal);
+        while (asked_to_end == 0 && !window_.closing() && !app_.quit && !(player_ && player_->done())) {
             wait();
             frame();
         }
@@ -157,7 +167,7 @@ class Program {
             version_ = version;
             width_ = window_.width();
             height_ = window_.height();
-            if (frames_left_ > 0 || window_.closing()) break;
+            if (frames_left_ > 0 || window_.closing() || asked_to_end != 0) break;
         }
         --frames_left_;
     }
@@ -174,10 +184,13 @@ class Program {
         run_commands(app_);
         draw_panels(app_);
         if (app_.document != nullptr) serve_exports(app_);
-        const std::string screenshot = player_ ? player_->take_screenshot() : std::string();
+        const PanelPicture picture = player_ ? player_->take_picture() : PanelPicture();
+        const bool captured = !picture.path.empty() || !app_.pictures.empty();
         Image pixels;
-        window_.end_frame(screenshot.empty() ? nullptr : &pixels);
-        if (!screenshot.empty()) write_png(screenshot, pixels);
+        window_.end_frame(captured ? &pixels : nullptr);
+        const double scale = double(pixels.width) / std::max(1, window_.width());
+        if (!picture.path.empty()) write_png(picture.path, part_of(pixels, picture.box, scale));
+        if (!app_.pictures.empty()) write_panels(app_, pixels, scale);
         if (app_.document != nullptr && app_.panes[0].has_values()) times_.first_picture();
         times_.add(std::chrono::duration<double>(FrameTimes::Clock::now() - begin).count());
     }

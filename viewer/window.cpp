@@ -156,6 +156,25 @@ void Window::start_imgui() {
     set_theme(scale_);
     ImGui_ImplGlfw_InitForOpenGL(window_, false);
     ImGui_ImplOpenGL3_Init("#version 330 core");
+    sample_nearest();
+}
+
+/// Everything is drawn from the font's texture, plain areas too: to blend its pixels would take a software
+/// renderer most of a frame, and changes nothing where letters lie on whole pixels.
+void Window::sample_nearest() {
+    // The small font that is there without any file is enlarged.
+    if (ImGui::GetIO().FontGlobalScale != 1) return;
+    ImFontAtlas& fonts = *ImGui::GetIO().Fonts;
+    for (ImFontConfig& font : fonts.ConfigData) {
+        font.OversampleH = 1;
+        font.PixelSnapH = true;
+    }
+    // Thick lines that are blended from the texture would be ragged.
+    ImGui::GetStyle().AntiAliasedLinesUseTex = false;
+    ImGui_ImplOpenGL3_CreateDeviceObjects();
+    glBindTexture(GL_TEXTURE_2D, GLuint(std::uintptr_t(fonts.TexID)));
+    glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
+    glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
 }
 
 bool Window::closing() const {
@@ -183,6 +202,10 @@ void Window::resize(int width, int height) {
 }
 
 void Window::wait_for_input(double seconds) {
+    // A display shows no more, and what is open is read and judged in the time between.
+    constexpr double frame = 1.0 / 60;
+    for (double left = begun_ + frame - glfwGetTime(); left > 0; left = begun_ + frame - glfwGetTime())
+        glfwWaitEventsTimeout(left);
     if (seconds > 0 && events_.empty()) {
         glfwWaitEventsTimeout(seconds);
     } else {
@@ -225,6 +248,7 @@ void Window::apply(const InputEvent& event) {
 }
 
 void Window::begin_frame() {
+    begun_ = glfwGetTime();
     ImGui_ImplOpenGL3_NewFrame();
     ImGui_ImplGlfw_NewFrame();
     bool moved = false;

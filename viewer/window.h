@@ -48,7 +48,8 @@ class Window {
 
     bool closing() const;
     void close();
-    /// Waits for input, at most so many seconds; 0 does not wait.
+    /// Waits for input, at most so many seconds; 0 does not wait for it. In any case until a display would
+    /// show another frame.
     void wait_for_input(double seconds);
     /// Takes what a person or script did and begins the frame. Of key and button transitions at most one goes
     /// into a frame, so that none is missed.
@@ -69,6 +70,7 @@ class Window {
  private:
     void open(const WindowOptions& options);
     void start_imgui();
+    void sample_nearest();
     void apply(const InputEvent& event);
 
     GLFWwindow* window_ = nullptr;
@@ -77,6 +79,7 @@ class Window {
     bool has_font_ = false;
     std::deque<InputEvent> events_;
     std::vector<std::string> dropped_;
+    double begun_ = 0;  ///< when the last frame began
     double cursor_x_ = -1;
     double cursor_y_ = -1;
     bool buttons_[3] = {};

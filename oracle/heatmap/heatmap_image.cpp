@@ -11,8 +11,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
-
 /// log2 of a positive float32, within 3e-4: enough for 256 colours, and without branches or calls.
 float rough_log2(float magnitude) {
     const auto bits = std::bit_cast<std::uint32_t>(magnitude);
@@ -37,7 +35,7 @@ class Painter {
         factor_ = to > from_ ? 255 / (to - from_) : 0;
     }
 
-    void paint_values(const std::vector<float>& worst, std::vector<std::uint32_t>& out) {
+    void paint_values(const std::vector<float>& worst, std::uint32_t* out) {
         const std::size_t width = worst.size();
         indices_.resize(width);
         switch (scale_.kind) {
@@ -55,8 +53,9 @@ class Painter {
     }
 
     /// Patterns go with the image, not with what it shows.
-    void paint_kinds(const std::vector<std::uint8_t>& flags, int y, std::uint32_t* out) const {
-        for (std::size_t x = 0; x < flags.size(); ++x) {
+    void paint_kinds(const std::vector<std::uint8_t>& flags, std::size_t first, std::size_t last, int y,
+                     std::uint32_t* out) const {
+        for (std::size_t x = first; x < last; ++x) {
             if (flags[x] == flag_of(Kind::finite)) continue;
             const Kind kind = shown_[flags[x]];
             if (kind == Kind::finite) continue;
@@ -131,50 +130,84 @@ std::vector<Cover> covers(double first, double extent, int pixels, std::int64_t 
     return all;
 }
 
-/// The cells of a row that the image shows. max is -inf where nothing is finite; min is not kept of values
-/// that are never negative.
+/// The one of larger magnitude.
+float worse(float a, float b) {
+    return std::abs(a) >= std::abs(b) ? a : b;
+}
+
+/// Worst of a cell that holds finite values from `low` to `high`; 0 of one that holds none.
+float worst_in(float low, float high) {
+    const float worst = high >= -low ? high : low;
+    return low <= high ? worst : 0;
+}
+
+/// The cells that a row of pixels covers: the worst of each column. Cells that hold nothing stand on either
+/// side, for pixels that reach over the edge.
 struct Line {
-    std::int64_t first = 0;
-    std::vector<float> min;
-    std::vector<float> max;
+    std::int64_t first = 0;  ///< column of the first cell
+    std::size_t cells;
+    std::size_t margin;
+    std::vector<float> worst;
     std::vector<std::uint8_t> kinds;
 
-    Line(std::int64_t from, std::int64_t count, bool with_min)
-        : first(from), min(std::size_t(with_min ? count : 0)), max(std::size_t(count)), kinds(max.size()) {}
-    std::int64_t size() const { return std::ssize(max); }
+    Line(std::int64_t from, std::int64_t count, std::int64_t beside)
+        : first(from),
+          cells(std::size_t(count)),
+          margin(std::size_t(beside)),
+          worst(cells + 2 * margin),
+          kinds(worst.size()) {}
+    std::int64_t size() const { return std::int64_t(cells); }
     void clear() {
-        std::ranges::fill(min, infinity);
-        std::ranges::fill(max, -infinity);
+        std::ranges::fill(worst, 0.0f);
         std::ranges::fill(kinds, std::uint8_t(0));
     }
     /// Adds `count` cells at `to`.
-    void add(std::int64_t to, std::int64_t count, const float* lows, const float* highs,
-             const std::uint8_t* flags) {
-        float* __restrict low = min.data() + to;
-        float* __restrict high = max.data() + to;
-        std::uint8_t* __restrict seen = kinds.data() + to;
-        for (std::int64_t i = 0; i < (min.empty() ? 0 : count); ++i)
-            low[i] = lows[i] < low[i] ? lows[i] : low[i];
-        for (std::int64_t i = 0; i < count; ++i) high[i] = highs[i] > high[i] ? highs[i] : high[i];
+    void add(std::int64_t to, std::int64_t count, const float* values, const std::uint8_t* flags) {
+        float* __restrict value = worst.data() + margin + to;
+        std::uint8_t* __restrict seen = kinds.data() + margin + to;
+        for (std::int64_t i = 0; i < count; ++i) value[i] = worse(value[i], values[i]);
         for (std::int64_t i = 0; i < count; ++i) seen[i] |= flags[i];
     }
 };
 
-/// Rows [first, last) of a level.
+/// Rows [first, last) of a level. Three are taken at once: most pixels cover as many, and nothing is stored
+/// in between.
 void set_rows(const Pyramid::Level& level, const Cover& rows, Line& line) {
-    const std::int64_t size = line.size();
-    for (std::int64_t row = rows.first; row < rows.last; ++row) {
-        const std::int64_t from = row * level.cols + line.first;
-        const float* min = level.min.empty() ? nullptr : level.min.data() + from;
-        const float* max = level.max.data() + from;
-        const std::uint8_t* kinds = level.kinds.data() + from;
-        if (row > rows.first) {
-            line.add(0, size, min, max, kinds);
-            continue;
+    const std::size_t count = line.cells;
+    float* __restrict worst = line.worst.data() + line.margin;
+    std::uint8_t* __restrict kinds = line.kinds.data() + line.margin;
+    for (std::int64_t row = rows.first; row < rows.last; row += 3) {
+        const auto from = [&](std::int64_t i) {
+            return std::min(row + i, rows.last - 1) * level.cols + line.first;
+        };
+        const auto three = [&](const auto& cells) {
+            return std::array{cells.data() + from(0), cells.data() + from(1), cells.data() + from(2)};
+        };
+        const bool begins = row == rows.first;
+        const auto highs = three(level.max);
+        const auto most = [](float x, float y) { return y > x ? y : x; };
+        const auto high = [&](std::size_t i) { return most(most(highs[0][i], highs[1][i]), highs[2][i]); };
+        const auto put = [&](auto value) {
+            if (begins) {
+                for (std::size_t i = 0; i < count; ++i) worst[i] = value(i);
+            } else {
+                for (std::size_t i = 0; i < count; ++i) worst[i] = worse(worst[i], value(i));
+            }
+        };
+        if (level.min.empty()) {
+            put([&](std::size_t i) { return most(0, high(i)); });
+        } else {
+            const auto lows = three(level.min);
+            const auto least = [](float x, float y) { return y < x ? y : x; };
+            put([&](std::size_t i) {
+                return worst_in(least(least(lows[0][i], lows[1][i]), lows[2][i]), high(i));
+            });
         }
-        if (min != nullptr) std::copy_n(min, size, line.min.data());
-        std::copy_n(max, size, line.max.data());
-        std::copy_n(kinds, size, line.kinds.data());
+        const auto flags = three(level.kinds);
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto seen = std::uint8_t(flags[0][i] | flags[1][i] | flags[2][i]);
+            kinds[i] = begins ? seen : std::uint8_t(kinds[i] | seen);
+        }
     }
 }
 
@@ -241,23 +274,23 @@ class ElementRows {
         }();
         const bool all_finite = any == unsigned(Kind::finite);
         if (all_finite && last - first <= std::ssize(finite)) {
-            line.add(to, last - first, values + first, values + first, finite.data());
+            line.add(to, last - first, values + first, finite.data());
             return;
         }
         for (std::int64_t i = first; i < last; ++i, ++to) {
-            const bool is_finite = kinds[i] == Kind::finite;
-            const float low = is_finite ? values[i] : infinity;
-            const float high = is_finite ? values[i] : -infinity;
+            const float value = kinds[i] == Kind::finite ? values[i] : 0;
             const std::uint8_t flag = flag_of(kinds[i]);
-            line.add(to, 1, &low, &high, &flag);
+            line.add(to, 1, &value, &flag);
         }
     }
 
     void add_blocks(std::int64_t row, std::int64_t first, std::int64_t last, Line& line) const {
         for (std::int64_t col = first; col < last; ++col) {
             const auto from = std::size_t(row / blocks_.block_rows * blocks_.cols + col / blocks_.block_cols);
-            const float* low = blocks_.min.empty() ? nullptr : &blocks_.min[from];
-            line.add(col - line.first, 1, low, &blocks_.max[from], &blocks_.kinds[from]);
+            const float high = blocks_.max[from];
+            const float value =
+                blocks_.min.empty() ? std::max(high, 0.0f) : worst_in(blocks_.min[from], high);
+            line.add(col - line.first, 1, &value, &blocks_.kinds[from]);
         }
     }
 
@@ -267,100 +300,100 @@ class ElementRows {
     std::vector<Known> known_;
 };
 
-/// The worst value and the kinds of each pixel of a line; those outside have no kinds.
+/// Pixels along a line, each of which is two windows of as many cells, a power of two: one from its first
+/// cell on, one up to its last. A loop over the cells of each pixel would stall on its irregular length.
 class PixelLine {
  public:
-    PixelLine(const std::vector<Cover>& columns, std::int64_t first_cell, std::int64_t cells)
-        : worst(columns.size()), kinds(columns.size()), cells_(std::size_t(cells)) {
-        std::int64_t widest = 1;
-        for (const Cover& column : columns) widest = std::max(widest, column.last - column.first);
-        windows_ = std::size_t(std::min(widest, most_windows));
-        // The last slot is that of the pixels outside: it stays empty.
-        worst_of_window_.resize(windows_ * cells_ + 1);
-        kinds_of_window_.resize(worst_of_window_.size());
+    PixelLine(const std::vector<Cover>& columns, const Cover& cells)
+        : worst(columns.size()), kinds(columns.size()) {
+        const auto is_inside = [](const Cover& column) { return !column.empty(); };
+        first_inside = std::size_t(std::ranges::find_if(columns, is_inside) - columns.begin());
+        last_inside =
+            std::size_t(std::find_if(columns.rbegin(), columns.rend(), is_inside).base() - columns.begin());
+        window_ = window_of(columns);
         for (const Cover& column : columns) {
-            const auto count = std::size_t(column.empty() ? 0 : column.last - column.first);
-            const std::size_t window = std::min(count, windows_);
-            const std::size_t slot = window == 0
-                                         ? worst_of_window_.size() - 1
-                                         : (window - 1) * cells_ + std::size_t(column.first - first_cell);
-            slots_.push_back({slot, count - window});
+            // Those at the edges may cover less than a window: theirs reaches over the edge.
+            const bool narrow = column.last - column.first < window_;
+            const std::int64_t up_to_last = column.last - window_;
+            const bool at_left = narrow && column.first == cells.first;
+            const std::int64_t first = at_left ? up_to_last : column.first;
+            const std::int64_t last = narrow && !at_left ? column.first : up_to_last;
+            const std::int64_t shift = window_ - cells.first;
+            slots_.push_back(column.empty()
+                                 ? Slot{0, 0}
+                                 : Slot{std::uint32_t(first + shift), std::uint32_t(last + shift)});
         }
-        all_in_windows_ = widest <= most_windows;
     }
 
-    /// Windows of 1, 2, ... cells from each cell on, so that a pixel is one of them: a loop over the cells of
-    /// each pixel would stall on its irregular length.
+    /// Cells that a line needs on either side.
+    std::int64_t margin() const { return window_; }
+
     void gather(const Line& line) {
-        find_worst(line);
-        std::copy(line.kinds.begin(), line.kinds.end(), kinds_of_window_.begin());
-        for (std::size_t n = 1; n < windows_; ++n) widen(n);
+        const float* values = line.worst.data();
+        const std::uint8_t* flags = line.kinds.data();
+        if (window_ > 1) {
+            widen(line.worst, line.kinds, 1);
+            for (std::int64_t n = 2; n < window_; n *= 2) widen(wide_worst_, wide_kinds_, std::size_t(n));
+            values = wide_worst_.data();
+            flags = wide_kinds_.data();
+        }
+        const Slot* slot = slots_.data();
+        float* __restrict value = worst.data();
+        std::uint8_t* __restrict seen = kinds.data();
         const std::size_t width = slots_.size();
         for (std::size_t x = 0; x < width; ++x) {
-            worst[x] = worst_of_window_[slots_[x].first];
-            kinds[x] = kinds_of_window_[slots_[x].first];
+            const auto [first, last] = slot[x];
+            value[x] = worse(values[first], values[last]);
+            seen[x] = flags[first] | flags[last];
         }
-        if (!all_in_windows_) add_rest();
         unsigned other = 0;
-        for (const std::uint8_t seen : kinds) other |= unsigned(seen) ^ flag_of(Kind::finite);
+        for (std::size_t x = first_inside; x < last_inside; ++x)
+            other |= unsigned(kinds[x]) ^ flag_of(Kind::finite);
         all_finite = other == 0;
     }
 
     std::vector<float> worst;
-    std::vector<std::uint8_t> kinds;
+    std::vector<std::uint8_t> kinds;  ///< none where the pixel is outside
+    /// Pixels of the plane: from first_inside on, before last_inside.
+    std::size_t first_inside = 0;
+    std::size_t last_inside = 0;
     bool all_finite = false;
 
  private:
-    void find_worst(const Line& line) {
-        const float* min = line.min.data();
-        const float* max = line.max.data();
-        float* __restrict out = worst_of_window_.data();
-        if (line.min.empty()) {
-            for (std::size_t i = 0; i < cells_; ++i) out[i] = max[i] > 0 ? max[i] : 0;
-            return;
+    /// The widest that no pixel between the outermost is narrower than. Widths differ by one cell at most, so
+    /// that two of them cover each pixel.
+    std::int64_t window_of(const std::vector<Cover>& columns) const {
+        std::int64_t narrowest = std::numeric_limits<std::int64_t>::max();
+        std::int64_t widest = 1;
+        for (std::size_t x = first_inside; x < last_inside; ++x) {
+            const std::int64_t width = columns[x].last - columns[x].first;
+            widest = std::max(widest, width);
+            if (x > first_inside && x + 1 < last_inside) narrowest = std::min(narrowest, width);
         }
-        for (std::size_t i = 0; i < cells_; ++i) {
-            const float worse = max[i] >= -min[i] ? max[i] : min[i];
-            out[i] = min[i] <= max[i] ? worse : 0;
-        }
+        return std::int64_t(std::bit_floor(std::uint64_t(std::min(narrowest, widest))));
     }
 
-    /// From windows of `n` cells to those of one more.
-    void widen(std::size_t n) {
-        const float* one = worst_of_window_.data() + n;
-        const float* narrow = worst_of_window_.data() + (n - 1) * cells_;
-        float* __restrict wide = worst_of_window_.data() + n * cells_;
-        const std::uint8_t* one_kind = kinds_of_window_.data() + n;
-        const std::uint8_t* narrow_kinds = kinds_of_window_.data() + (n - 1) * cells_;
-        std::uint8_t* __restrict wide_kinds = kinds_of_window_.data() + n * cells_;
-        const std::size_t count = cells_ > n ? cells_ - n : 0;
-        for (std::size_t i = 0; i < count; ++i)
-            wide[i] = std::abs(narrow[i]) >= std::abs(one[i]) ? narrow[i] : one[i];
-        for (std::size_t i = 0; i < count; ++i) wide_kinds[i] = narrow_kinds[i] | one_kind[i];
+    /// From windows of `n` cells to those of twice as many.
+    void widen(const std::vector<float>& narrow, const std::vector<std::uint8_t>& narrow_kinds,
+               std::size_t n) {
+        wide_worst_.resize(narrow.size());
+        wide_kinds_.resize(narrow.size());
+        const std::size_t count = narrow.size() - n;
+        const float* value = narrow.data();
+        float* wide = wide_worst_.data();
+        for (std::size_t i = 0; i < count; ++i) wide[i] = worse(value[i], value[i + n]);
+        const std::uint8_t* seen = narrow_kinds.data();
+        std::uint8_t* wide_seen = wide_kinds_.data();
+        for (std::size_t i = 0; i < count; ++i) wide_seen[i] = seen[i] | seen[i + n];
     }
 
-    /// What is beyond the widest window.
-    void add_rest() {
-        for (std::size_t x = 0; x < slots_.size(); ++x) {
-            if (slots_[x].rest == 0) continue;
-            const std::size_t begin = slots_[x].first - (windows_ - 1) * cells_ + windows_;
-            for (std::size_t i = begin; i < begin + slots_[x].rest; ++i) {
-                kinds[x] |= kinds_of_window_[i];
-                if (std::abs(worst_of_window_[i]) > std::abs(worst[x])) worst[x] = worst_of_window_[i];
-            }
-        }
-    }
-
-    static constexpr std::int64_t most_windows = 4;
     struct Slot {
-        std::size_t first;
-        std::size_t rest;  ///< cells after the window
+        std::uint32_t first;
+        std::uint32_t last;
     };
-    std::size_t cells_;
-    std::size_t windows_ = 1;
-    bool all_in_windows_ = true;
-    std::vector<float> worst_of_window_;
-    std::vector<std::uint8_t> kinds_of_window_;
+    std::int64_t window_ = 1;
+    std::vector<float> wide_worst_;
+    std::vector<std::uint8_t> wide_kinds_;
     std::vector<Slot> slots_;
 };
 
@@ -378,8 +411,8 @@ Cover inner(const std::vector<Cover>& pixels) {
 
 void render(const Pyramid& pyramid, const DetailTiles& details, const PlaneView& view,
             const ImageStyle& style, Image& image) {
-    std::ranges::fill(image.pixels, 0u);
-    if (image.width <= 0 || image.height <= 0 || !(view.rows > 0) || !(view.cols > 0)) return;
+    const auto clear = [&] { std::ranges::fill(image.pixels, 0u); };
+    if (image.width <= 0 || image.height <= 0 || !(view.rows > 0) || !(view.cols > 0)) return clear();
     const double element_rows = view.rows / image.height;
     const double element_cols = view.cols / image.width;
     const bool elements = element_rows <= 1 && element_cols <= 1 && !details.tiles.empty();
@@ -389,22 +422,21 @@ void render(const Pyramid& pyramid, const DetailTiles& details, const PlaneView&
     const std::vector<Cover> columns =
         covers(view.first_col, view.cols, image.width, pyramid.cols(), elements ? 1 : level.block_cols);
     const Cover across = inner(columns);
-    if (across.empty()) return;
+    if (across.empty()) return clear();
 
     Painter painter(style, pyramid.is_complete());
-    Line line(across.first, across.last - across.first, !level.min.empty());
-    PixelLine pixels(columns, across.first, line.size());
+    PixelLine pixels(columns, across);
+    Line line(across.first, across.last - across.first, pixels.margin());
     ElementRows tile_rows(level, details);
-    std::vector<std::uint32_t> values(columns.size());
     std::optional<Cover> gathered;
-    const auto first_inside =
-        std::find_if(columns.begin(), columns.end(), [](Cover c) { return !c.empty(); });
-    const auto last_inside =
-        std::find_if(columns.rbegin(), columns.rend(), [](Cover c) { return !c.empty(); });
+    const std::uint32_t* painted = nullptr;
     for (int y = 0; y < image.height; ++y) {
         const Cover& cells = rows[std::size_t(y)];
-        if (cells.empty()) continue;
         std::uint32_t* out = image.pixels.data() + std::size_t(y) * std::size_t(image.width);
+        if (cells.empty()) {
+            std::fill_n(out, image.width, 0u);
+            continue;
+        }
         if (gathered != cells) {
             const std::shared_lock held = pyramid.lock();
             if (elements) {
@@ -413,13 +445,16 @@ void render(const Pyramid& pyramid, const DetailTiles& details, const PlaneView&
                 set_rows(level, cells, line);
             }
             pixels.gather(line);
-            painter.paint_values(pixels.worst, values);
+            painter.paint_values(pixels.worst, out);
+            std::fill(out, out + pixels.first_inside, 0u);
+            std::fill(out + pixels.last_inside, out + image.width, 0u);
             gathered = cells;
+        } else {
+            std::copy_n(painted, image.width, out);
         }
-        std::ranges::copy(values, out);
-        if (!pixels.all_finite) painter.paint_kinds(pixels.kinds, y, out);
-        std::fill(out, out + (first_inside - columns.begin()), 0u);
-        std::fill(out + (columns.rend() - last_inside), out + image.width, 0u);
+        painted = out;
+        if (!pixels.all_finite)
+            painter.paint_kinds(pixels.kinds, pixels.first_inside, pixels.last_inside, y, out);
     }
 }
 

@@ -2,7 +2,8 @@
 """Times tile-view on a dump with S and P of 16384 x 16384: the first picture, frames while it is moved and zoomed, memory.
 
 The window is driven by a script on a display in memory, drawn by the software renderer. Frames are timed twice: while the
-recording is judged, and after that.
+recording is judged, and after that. The first picture is timed twice, too: cold, with nothing of the recording in memory, and
+warm. Beside each figure stands what was asked for; the exit status says nothing of it.
 """
 
 import argparse
@@ -16,19 +17,38 @@ import tempfile
 MOVES = ["scroll heatmap:0.5 0.5 2", "scroll heatmap:0.3 0.7 3", "drag heatmap:0.7 0.7 heatmap:0.2 0.3",
          "drag heatmap:0.2 0.3 heatmap:0.6 0.6", "scroll heatmap:0.6 0.4 8", "drag heatmap:0.6 0.5 heatmap:0.3 0.5",
          "scroll heatmap:0.5 0.5 -6", "drag heatmap:0.4 0.4 heatmap:0.5 0.6", "scroll heatmap:0.5 0.5 -12", "key F"]
+FIRST_PICTURE = "await over budget, log"
+ASKED = {"first_picture_s": 1, "p95_ms": 33, "peak_mib": 600}
 
 
-def measure(arguments, directory, dump, name, lines):
-    script = f"{directory}/{name}.txt"
-    timing = f"{directory}/{name}.json"
+def drop_from_memory(dump):
+    descriptor = os.open(dump, os.O_RDONLY)
+    try:
+        # Pages that were not written yet would stay.
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def run(arguments, directory, dump, lines):
+    script = f"{directory}/script.txt"
+    timing = f"{directory}/timing.json"
     pathlib.Path(script).write_text("\n".join(lines) + "\n")
     subprocess.run(["xvfb-run", "-a", "-s", "-screen 0 1920x1200x24", arguments.bin / "tile-view", dump, "--size",
                     "1600x1000", "--script", script, "--timing", timing], check=True, timeout=600,
                    env={**os.environ, "LIBGL_ALWAYS_SOFTWARE": "1"})
-    times = json.loads(pathlib.Path(timing).read_text())
-    print(f"{name:<16}{times['frames']:7} frames   p50 {times['p50_ms']:6.1f} ms   p95 {times['p95_ms']:6.1f} ms   "
-          f"max {times['max_ms']:6.1f} ms   first picture {times['first_picture_s']:5.2f} s   "
-          f"{times['peak_mib']:5.0f} MiB resident")
+    return json.loads(pathlib.Path(timing).read_text())
+
+
+def print_first_picture(name, times):
+    print(f"first picture, {name:<6}{times['first_picture_s']:5.2f} s   (asked: under {ASKED['first_picture_s']} s)")
+
+
+def print_frames(name, times):
+    print(f"{name:<16}{times['frames']:4} frames   p50 {times['p50_ms']:5.1f} ms   p95 {times['p95_ms']:5.1f} ms "
+          f"(asked: under {ASKED['p95_ms']} ms)   max {times['max_ms']:5.1f} ms   {times['late']} beyond "
+          f"{ASKED['p95_ms']} ms   {times['peak_mib']:4.0f} MiB resident (asked: under {ASKED['peak_mib']} MiB)")
 
 
 def main():
@@ -44,8 +64,12 @@ def main():
         dump = arguments.dump or f"{directory}/large.h5"
         if not arguments.dump:
             subprocess.run([arguments.bin / "make_large_dump", dump, str(arguments.seqlen), "p"], check=True)
-        measure(arguments, directory, dump, "being judged", ["await over budget, log", "time", *MOVES])
-        measure(arguments, directory, dump, "judged", ["wait", "time", *MOVES, *MOVES])
+        print(f"{len(os.sched_getaffinity(0))} cores, S and P of {pathlib.Path(dump).stat().st_size / 2**30:.2f} GiB")
+        drop_from_memory(dump)
+        print_first_picture("cold", run(arguments, directory, dump, [FIRST_PICTURE]))
+        print_first_picture("warm", run(arguments, directory, dump, [FIRST_PICTURE]))
+        print_frames("being judged", run(arguments, directory, dump, [FIRST_PICTURE, "time", *MOVES, *MOVES, *MOVES]))
+        print_frames("judged", run(arguments, directory, dump, ["wait", "time", *MOVES, *MOVES]))
 
 
 if __name__ == "__main__":

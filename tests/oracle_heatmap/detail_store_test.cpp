@@ -36,15 +36,45 @@ TEST(DetailStore, AsksForWhatIsMissing) {
     EXPECT_EQ(nothing.across, 3);
     EXPECT_EQ(nothing.at(9, 17), nullptr);
     // The band in the middle first.
-    const auto band = store.next(problem);
+    const auto band = store.next();
     ASSERT_TRUE(band);
     EXPECT_EQ(band->q_block, 2);
     EXPECT_EQ(band->tiles.size(), 3u);
     EXPECT_TRUE(band->tiles.contains({Stage::s, {0, 0, 2, 4}}));
-    for (int i = 0; i < 3; ++i) put_all(store, *store.next(problem));
-    EXPECT_FALSE(store.next(problem));
+    for (int i = 0; i < 3; ++i) put_all(store, *store.next());
+    EXPECT_FALSE(store.next());
     EXPECT_NE(store.ask(problem, plane, Quantity::dumped, {9, 17, 25, 33}).at(24, 32), nullptr);
     EXPECT_FALSE(store.waiting());
+}
+
+TEST(DetailStore, NothingIsWaitedForOnceItIsThere) {
+    const Problem problem = small_tiles();
+    DetailStore store(plenty);
+    store.ask(problem, {Stage::s, 0, 0, 0}, Quantity::dumped, {9, 17, 25, 33});
+    store.ask(problem, {Stage::s, 0, 0, 0}, Quantity::dumped, {9, 17, 10, 18});
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(store.waiting());
+        put_all(store, *store.next());
+    }
+    // Nobody has to ask again for that.
+    EXPECT_FALSE(store.waiting());
+    EXPECT_FALSE(store.next());
+}
+
+TEST(DetailStore, StoppedItAsksForNothingUntilItMay) {
+    const Problem problem = small_tiles();
+    DetailStore store(plenty);
+    const auto ask = [&] { return store.ask(problem, {Stage::s, 0, 0, 0}, Quantity::dumped, {0, 0, 8, 16}); };
+    store.put({Stage::s, {0, 0, 0, 1}}, some_tile());
+    ask();
+    EXPECT_TRUE(store.waiting());
+    store.stop_asking();
+    EXPECT_FALSE(store.waiting());
+    EXPECT_NE(ask().at(0, 8), nullptr);
+    EXPECT_FALSE(store.waiting());
+    store.allow_asking();
+    ask();
+    EXPECT_TRUE(store.waiting());
 }
 
 TEST(DetailStore, TwoPanelsOfOnePlaneDoNotForgetEachOther) {
@@ -54,8 +84,8 @@ TEST(DetailStore, TwoPanelsOfOnePlaneDoNotForgetEachOther) {
     store.put({Stage::s, {0, 0, 0, 0}}, some_tile());
     store.ask(problem, plane, Quantity::dumped, {32, 0, 64, 64});
     store.ask(problem, plane, Quantity::dumped, {0, 0, 1, 1});
-    ASSERT_TRUE(store.next(problem));
-    EXPECT_GE(store.next(problem)->q_block, 4);
+    ASSERT_TRUE(store.next());
+    EXPECT_GE(store.next()->q_block, 4);
 }
 
 TEST(DetailStore, OneBandServesAllStages) {
@@ -63,7 +93,7 @@ TEST(DetailStore, OneBandServesAllStages) {
     DetailStore store(plenty);
     store.ask(problem, {Stage::s, 0, 0, 0}, Quantity::dumped, {8, 0, 16, 16});
     store.ask(problem, {Stage::m, 0, 0, 0}, Quantity::dumped, {8, 0, 16, 3});
-    const auto band = store.next(problem);
+    const auto band = store.next();
     ASSERT_TRUE(band);
     EXPECT_EQ(band->tiles.size(), 5u);
 }
@@ -73,7 +103,7 @@ TEST(DetailStore, TilesThatAreNotThereAreAskedForOnce) {
     DetailStore store(plenty);
     store.ask(problem, {Stage::s, 0, 0, 0}, Quantity::dumped, {0, 0, 8, 8});
     store.put({Stage::s, {0, 0, 0, 0}}, nullptr);
-    EXPECT_FALSE(store.next(problem));
+    EXPECT_FALSE(store.next());
     store.ask(problem, {Stage::s, 0, 0, 0}, Quantity::dumped, {0, 0, 8, 8});
     EXPECT_FALSE(store.waiting());
 }

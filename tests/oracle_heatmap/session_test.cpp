@@ -335,5 +335,78 @@ TEST_F(SessionTest, CancelledWorkStaysCancelledUntilReload) {
     EXPECT_NE(session.document()->report, nullptr);
 }
 
+TEST_F(SessionTest, CancelledPicturesAreFilledWhenSomethingElseIsAskedFor) {
+    Session session;
+    open_and_wait(session, sample("healthy_wmma"));
+    // A picture may be filled before it is cancelled: then another one.
+    std::shared_ptr<const Pyramid> picture;
+    Quantity quantity = Quantity::dumped;
+    for (const QuantityInfo& info : all_quantities()) {
+        quantity = info.quantity;
+        picture = session.request({Stage::s, 0, 1, 0}, quantity);
+        session.cancel();
+        wait_until([&] { return session.status().idle; });
+        if (!picture->is_complete()) break;
+    }
+    ASSERT_FALSE(picture->is_complete()) << "all pictures were filled at once";
+    // Frames go on asking for it.
+    for (int frame = 0; frame < 100; ++frame)
+        ASSERT_EQ(session.request({Stage::s, 0, 1, 0}, quantity), picture);
+    EXPECT_TRUE(session.status().idle);
+    session.request({Stage::p, 0, 1, 0}, Quantity::dumped);
+    wait_until([&] { return picture->is_complete(); });
+    // Not only said to be complete: every tile is there.
+    for (std::int64_t row = 0; row < picture->rows(); ++row)
+        for (std::int64_t col = 0; col < picture->cols(); ++col)
+            ASSERT_NE(picture->worst_of({row, col, row + 1, col + 1}).kinds, 0) << row << ", " << col;
+}
+
+TEST_F(SessionTest, PicturesOfACancelledJudgementAreFilledWhenSomethingElseIsAskedFor) {
+    Session session;
+    std::shared_ptr<const Pyramid> picture;
+    // It may be judged before it is cancelled.
+    for (int round = 0; round < 20 && (picture == nullptr || picture->is_complete()); ++round) {
+        session.open(sample("healthy_wmma"));
+        const std::uint64_t before = session.document() != nullptr ? session.document()->generation : 0;
+        wait_until([&] { return session.document() != nullptr && session.document()->generation != before; });
+        picture = session.request({Stage::o, 0, 0, 0}, Quantity::over_budget);
+        session.cancel();
+        wait_until([&] { return session.status().idle; });
+    }
+    ASSERT_NE(picture, nullptr);
+    ASSERT_FALSE(picture->is_complete()) << "it was always judged already";
+    EXPECT_EQ(session.document()->report, nullptr);
+    EXPECT_EQ(session.request({Stage::o, 0, 0, 0}, Quantity::over_budget), picture);
+    EXPECT_TRUE(session.status().idle);
+    session.request({Stage::s, 0, 1, 0}, Quantity::dumped);
+    wait_until([&] { return picture->is_complete(); });
+    wait_until([&] { return session.status().idle; });
+}
+
+TEST_F(SessionTest, CancelledQuestionsAreAnsweredWhenSomethingElseIsAsked) {
+    Session session;
+    open_and_wait(session, sample("healthy_wmma"));
+    const Plane plane{Stage::s, 0, 0, 0};
+    const Rect all{0, 0, 1 << 20, 1 << 20};
+    std::shared_ptr<const Histogram> histogram;
+    std::shared_ptr<const RowTrace> row;
+    const auto ask = [&] {
+        histogram = session.request_histogram(plane, all);
+        row = session.request_row(0, 0, 3);
+    };
+    ask();
+    session.cancel();
+    for (int frame = 0; frame < 100; ++frame) ask();
+    wait_until([&] { return session.status().idle; });
+    const bool answered = histogram != nullptr && row != nullptr;
+    EXPECT_FALSE(answered) << "nothing was cancelled";
+    session.request_row(0, 0, 4);
+    wait_until([&] {
+        ask();
+        return histogram != nullptr && row != nullptr;
+    });
+    EXPECT_GT(histogram->elements, 0);
+}
+
 }  // namespace
 }  // namespace tilescope::viewer

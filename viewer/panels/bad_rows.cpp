@@ -1,4 +1,8 @@
+#include <imgui_internal.h>
+
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "viewer/panels/panel.h"
 
@@ -8,19 +12,47 @@ namespace {
 
 struct Column {
     BadColumn column;
-    const char* name;
     bool of_rows;
     bool of_tiles;
 };
 
 constexpr std::array columns = {
-    Column{BadColumn::batch, "batch", true, true},      Column{BadColumn::head, "head", true, true},
-    Column{BadColumn::row, "row", true, true},          Column{BadColumn::kv_tile, "tile", false, true},
-    Column{BadColumn::elements, "outside", true, true}, Column{BadColumn::worst, "worst", false, true},
+    Column{BadColumn::batch, true, true},    Column{BadColumn::head, true, true},
+    Column{BadColumn::row, true, true},      Column{BadColumn::kv_tile, false, true},
+    Column{BadColumn::q_block, false, true}, Column{BadColumn::elements, true, true},
+    Column{BadColumn::worst, false, true},
 };
 
-bool is_shown(const Column& column, bool tiles) {
-    return tiles ? column.of_tiles : column.of_rows;
+bool has_keys(const BadList& list) {
+    return row_axis_of(list.stage) == ViewAxis::key;
+}
+
+bool is_shown(const Column& column, const BadList& list) {
+    if (!(list.tiles ? column.of_tiles : column.of_rows)) return false;
+    if (column.column == BadColumn::kv_tile) return stage_info(list.stage).per_kv_tile;
+    // Of other stages the row says it.
+    if (column.column == BadColumn::q_block) return has_keys(list) && stage_info(list.stage).per_q_block;
+    return true;
+}
+
+std::string name_of(BadColumn column, const App& app) {
+    const BadList& list = app.bad.list;
+    switch (column) {
+        case BadColumn::batch:
+            return "batch";
+        case BadColumn::head:
+            return stage_heads(app.problem(), list.stage) < app.problem().heads ? "kv head" : "head";
+        case BadColumn::row:
+            return has_keys(list) ? "key" : "row";
+        case BadColumn::kv_tile:
+            return "tile";
+        case BadColumn::q_block:
+            return "block";
+        case BadColumn::elements:
+            return "outside";
+        default:
+            return "worst";
+    }
 }
 
 std::string cell_of(const BadPlace& place, BadColumn column) {
@@ -33,16 +65,18 @@ std::string cell_of(const BadPlace& place, BadColumn column) {
             return fmt::format("{}", place.row);
         case BadColumn::kv_tile:
             return fmt::format("{}", place.kv_tile);
+        case BadColumn::q_block:
+            return fmt::format("{}", place.q_block);
         case BadColumn::elements:
             return fmt::format("{}", place.elements);
         default:
-            return fmt::format("{:.3g}", place.tile.worst);
+            return quotient_text(place.tile.worst);
     }
 }
 
 void draw_filters(App& app) {
     BadList& list = app.bad.list;
-    if (choice("rows", !list.tiles)) list.tiles = false;
+    if (choice(has_keys(list) ? "keys" : "rows", !list.tiles)) list.tiles = false;
     ImGui::SameLine(0, 3);
     if (choice("tiles", list.tiles)) list.tiles = true;
     ImGui::SameLine();
@@ -66,7 +100,24 @@ void draw_filters(App& app) {
     }
 }
 
+/// Sorts by the column after the one that the table is sorted by; after the last the other way round.
+void sort_by_next(App& app) {
+    if (!std::exchange(app.bad.sort_next, false)) return;
+    std::vector<BadColumn> shown;
+    for (const Column& column : columns) {
+        if (is_shown(column, app.bad.list)) shown.push_back(column.column);
+    }
+    const auto now = std::ranges::find(shown, app.bad.column);
+    const bool last = now == shown.end() || now + 1 == shown.end();
+    app.bad.descending = app.bad.descending != last;
+    const BadColumn next = last ? shown.front() : *(now + 1);
+    const auto index = int(std::ranges::find(shown, next) - shown.begin());
+    ImGui::TableSetColumnSortDirection(
+        index, app.bad.descending ? ImGuiSortDirection_Descending : ImGuiSortDirection_Ascending, false);
+}
+
 void sort_as_asked(App& app) {
+    sort_by_next(app);
     ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs();
     if (specs == nullptr || !specs->SpecsDirty || specs->SpecsCount == 0) return;
     app.bad.column = BadColumn(specs->Specs[0].ColumnUserID);
@@ -100,7 +151,7 @@ void draw_places(App& app) {
             ImGui::PushID(i);
             std::string line;
             for (const Column& column : columns) {
-                if (!is_shown(column, list.tiles)) continue;
+                if (!is_shown(column, list)) continue;
                 ImGui::TableNextColumn();
                 const std::string cell = cell_of(place, column.column);
                 line += cell + " ";
@@ -117,29 +168,54 @@ void draw_places(App& app) {
     }
 }
 
+std::string title_of(const App& app) {
+    const BadList& list = app.bad.list;
+    if (app.document->report == nullptr) return "Bad rows: not judged yet";
+    const std::string_view what = list.tiles ? "tiles" : has_keys(list) ? "keys" : "rows";
+    if (!app.bad.complete) return fmt::format("Bad {} of {}: looking", what, stage_info(list.stage).name);
+    const std::string line =
+        fmt::format("Bad {} of {}: {}", what, stage_info(list.stage).name, app.bad.places.size());
+    return app.bad.by_tile ? fmt::format("{}, of {} tiles", line, to_string(list.filter)) : line;
+}
+
 }  // namespace
 
 void draw_bad_rows(App& app, const Box& box) {
     const PanelScope panel(app, "bad rows", box);
-    const bool judged = app.document->report != nullptr;
+    bad_rows_contents(app);
+}
+
+void bad_rows_contents(App& app) {
     const BadList& list = app.bad.list;
-    title(app, judged ? fmt::format("Bad {} of {}: {}", list.tiles ? "tiles" : "rows",
-                                    stage_info(list.stage).name, app.bad.places.size())
-                      : "Bad rows: not judged yet");
+    title(app, title_of(app));
     draw_filters(app);
     int count = 0;
-    for (const Column& column : columns) count += is_shown(column, list.tiles);
+    for (const Column& column : columns) count += is_shown(column, list);
     const ImGuiTableFlags flags = ImGuiTableFlags_ScrollY | ImGuiTableFlags_Sortable | ImGuiTableFlags_RowBg |
                                   ImGuiTableFlags_SizingStretchProp | ImGuiTableFlags_BordersInnerH;
-    if (!ImGui::BeginTable(list.tiles ? "tiles" : "rows", count, flags)) return;
+    const std::string id =
+        fmt::format("{}{}{}", list.tiles ? "tiles" : "rows", count, has_keys(list) ? "keys" : "");
+    if (!ImGui::BeginTable(id.c_str(), count, flags)) return;
     ImGui::TableSetupScrollFreeze(0, 1);
+    std::string headings;
     for (const Column& column : columns) {
-        if (!is_shown(column, list.tiles)) continue;
-        const bool is_default = column.column == BadColumn::row;
-        ImGui::TableSetupColumn(column.name, is_default ? ImGuiTableColumnFlags_DefaultSort : 0, 0,
+        if (!is_shown(column, list)) continue;
+        const bool is_default = column.column == BadColumn::batch;
+        ImGui::TableSetupColumn(name_of(column.column, app).c_str(),
+                                is_default ? ImGuiTableColumnFlags_DefaultSort : 0, 0,
                                 ImGuiID(column.column));
+        headings += name_of(column.column, app) + " ";
     }
-    ImGui::TableHeadersRow();
+    app.readout.add("headings " + headings);
+    ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
+    for (int i = 0; i < count; ++i) {
+        ImGui::TableSetColumnIndex(i);
+        const std::string heading = ImGui::TableGetColumnName(i);
+        ImGui::TableHeader(heading.c_str());
+        const ImVec2 at = ImGui::GetItemRectMin();
+        const ImVec2 size = ImGui::GetItemRectSize();
+        app.readout.place("heading " + heading, {at.x, at.y, size.x, size.y});
+    }
     sort_as_asked(app);
     draw_places(app);
     ImGui::EndTable();

@@ -29,14 +29,21 @@ bool begin_dialog(App& app, const char* name, const Box& box, float width) {
 
 void draw_group(App& app, std::string_view group) {
     text(app, std::string(group), colours::accent);
-    const float column = 8 * ImGui::GetFontSize();
+    const float column = 8.5F * ImGui::GetFontSize();
     for (const Command& command : all_commands()) {
         if (command.group != group || command.help.empty()) continue;
         text(app, std::string(command.key));
         ImGui::SameLine(ImGui::GetColumnOffset() + column);
+        ImGui::PushTextWrapPos(0);
         text(app, std::string(command.help), colours::dim);
+        ImGui::PopTextWrapPos();
     }
     ImGui::Spacing();
+}
+
+std::ptrdiff_t lines_of_help() {
+    return std::ranges::count_if(all_commands(),
+                                 [](const Command& command) { return !command.help.empty(); });
 }
 
 void draw_help(App& app, const Box& box) {
@@ -48,9 +55,13 @@ void draw_help(App& app, const Box& box) {
         }
         if (ImGui::BeginTable("groups", 2)) {
             ImGui::TableNextRow();
-            for (std::size_t i = 0; i < groups.size(); ++i) {
-                if (i % 2 == 0) ImGui::TableNextColumn();
-                draw_group(app, groups[i]);
+            ImGui::TableNextColumn();
+            const float top = ImGui::GetCursorPosY();
+            const float half = 0.5F * ImGui::GetTextLineHeightWithSpacing() * float(lines_of_help());
+            for (const std::string_view group : groups) {
+                if (ImGui::TableGetColumnIndex() == 0 && ImGui::GetCursorPosY() - top > half)
+                    ImGui::TableNextColumn();
+                draw_group(app, group);
             }
             ImGui::EndTable();
         }
@@ -60,25 +71,27 @@ void draw_help(App& app, const Box& box) {
     ImGui::End();
 }
 
-void draw_recent(App& app, const Box& box) {
-    if (begin_dialog(app, "recent", box, 60 * ImGui::GetFontSize())) {
-        title(app, app.settings.recent.empty() ? "No recording was opened yet" : "Recent files");
-        // Opening one changes the list.
-        const std::vector<std::string> recent = app.settings.recent;
-        for (const std::string& entry : recent) {
-            const std::size_t end = entry.find('\n');
-            std::string label = one_line(entry.substr(0, end));
-            if (end != std::string::npos) label += "  against  " + one_line(entry.substr(end + 1));
-            app.readout.add(label);
-            if (!ImGui::Selectable((label + "##" + entry).c_str())) continue;
-            app.show_recent = false;
-            if (end == std::string::npos) {
-                open_paths(app, {entry});
-            } else {
-                open_paths(app, {entry.substr(0, end), entry.substr(end + 1)});
-            }
+void list_recent(App& app) {
+    title(app, app.settings.recent.empty() ? "No recording was opened yet" : "Recent files");
+    // Opening one changes the list.
+    const std::vector<std::string> recent = app.settings.recent;
+    for (const std::string& entry : recent) {
+        const std::size_t end = entry.find('\n');
+        std::string label = one_line(entry.substr(0, end));
+        if (end != std::string::npos) label += "  against  " + one_line(entry.substr(end + 1));
+        app.readout.add(label);
+        if (!ImGui::Selectable((label + "##" + entry).c_str())) continue;
+        app.show_recent = false;
+        if (end == std::string::npos) {
+            open_paths(app, {entry});
+        } else {
+            open_paths(app, {entry.substr(0, end), entry.substr(end + 1)});
         }
     }
+}
+
+void draw_recent(App& app, const Box& box) {
+    if (begin_dialog(app, "recent", box, 60 * ImGui::GetFontSize())) list_recent(app);
     ImGui::End();
 }
 
@@ -87,8 +100,9 @@ void draw_goto(App& app, const Box& box) {
         title(app, "STAGE:BATCH,HEAD,ROW,COL[,KV_TILE], then Enter");
         ImGui::SetNextItemWidth(-1);
         if (ImGui::IsWindowAppearing()) ImGui::SetKeyboardFocusHere();
-        const bool entered = ImGui::InputText("##goto", app.goto_input.data(), app.goto_input.size(),
-                                              ImGuiInputTextFlags_EnterReturnsTrue);
+        const bool entered =
+            ImGui::InputText("##goto", app.goto_input.data(), app.goto_input.size(),
+                             ImGuiInputTextFlags_EnterReturnsTrue | ImGuiInputTextFlags_AutoSelectAll);
         if (entered) {
             app.show_goto = false;
             go_to_text(app, app.goto_input.data());
@@ -98,6 +112,21 @@ void draw_goto(App& app, const Box& box) {
 }
 
 }  // namespace
+
+void draw_welcome(App& app, const Box& box) {
+    const PanelScope panel(app, "welcome", box);
+    const float em = ImGui::GetFontSize();
+    const float width = std::min(60 * em, box.width - 4 * em);
+    ImGui::SetCursorPos({(box.width - width) / 2, std::max(em, 0.25F * box.height)});
+    ImGui::BeginChild("choices", {width, 0});
+    text(app,
+         app.status.message.empty() ? "Drop a recording here, or two to compare them." : app.status.message,
+         colours::accent);
+    text(app, "In a terminal: tile-view run.h5, or tile-view a.h5 b.h5.   ? lists the keys.", colours::dim);
+    ImGui::Spacing();
+    list_recent(app);
+    ImGui::EndChild();
+}
 
 void draw_dialogs(App& app, const Box& box) {
     if (app.show_help) draw_help(app, box);

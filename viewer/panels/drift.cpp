@@ -38,6 +38,26 @@ std::int64_t draw_line(App& app, const MatrixF& drift, const Line& line, float h
     return draw_plot(app, plot, height);
 }
 
+/// The colours beside a heatmap, from the largest at the top to the smallest.
+void draw_range_of(App& app, ImDrawList& draw, const ImageStyle& style, ImVec2 at, float height) {
+    const float em = ImGui::GetFontSize();
+    const float bar = 0.5F * em;
+    const Palette& colours_of_map = palette(style.colours);
+    const float step = height / float(colours_of_map.size());
+    for (std::size_t i = 0; i < colours_of_map.size(); ++i) {
+        const float bottom = at.y + height - step * float(i);
+        draw.AddRectFilled({at.x - bar - 3, std::floor(bottom - step)}, {at.x - 3, std::ceil(bottom)},
+                           packed(colours_of_map[i]));
+    }
+    const auto number = [&](double value, float y) {
+        const std::string label = short_number(value);
+        const float x = at.x - bar - 6 - ImGui::CalcTextSize(label.c_str()).x;
+        text_at(app, draw, {x, y}, label, colours::dim);
+    };
+    number(style.scale.high, at.y);
+    number(style.scale.low, at.y + height - em);
+}
+
 /// q rows by KV tiles, as a heatmap; a click goes there.
 void draw_picture(App& app, const std::shared_ptr<const DriftRows>& drift, int quantity, float height) {
     const auto pyramid = app.drift.pyramid(drift, quantity);
@@ -56,6 +76,7 @@ void draw_picture(App& app, const std::shared_ptr<const DriftRows>& drift, int q
     ImDrawList& draw = *ImGui::GetWindowDrawList();
     void* texture = pane.texture({pyramid, {}, view, style, int(size.x), int(size.y)});
     if (texture != nullptr) draw.AddImage(texture, at, at + size);
+    draw_range_of(app, draw, style, at, size.y);
     const float y = at.y + size.y * float((double(app.view.cursor.row) + 0.5) / view.rows);
     draw.AddRectFilled({at.x, y}, {at.x + size.x, y + 1}, colours::accent);
     const ImVec2 pointer = ImGui::GetIO().MousePos - at;

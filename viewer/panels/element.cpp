@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "dump/dtype.h"
 #include "viewer/panels/pane_frame.h"
@@ -46,8 +45,7 @@ std::string bits_of(Dtype dtype, float value) {
 std::string value_text(const DetailTile& tile, Quantity quantity, std::int64_t row, std::int64_t col) {
     const ElementValue value = tile.value(quantity, row, col);
     // Quotients by a budget of 0 are the largest float32.
-    if (value.kind == Kind::finite && value.value >= double(std::numeric_limits<float>::max()))
-        return "beyond any number";
+    if (value.kind == Kind::finite && !quantity_info(quantity).is_signed) return quotient_text(value.value);
     return value.kind == Kind::finite ? short_number(value.value) : std::string(kind_style(value.kind).name);
 }
 
@@ -73,11 +71,14 @@ void describe(App& app, const DetailTile& tile, std::int64_t row, std::int64_t c
     line(app, "finding", std::string(to_string(element.finding)), colour_of(element.finding));
     line(app, "dumped",
          std::bit_cast<std::uint32_t>(dumped) == unwritten_bits ? "no thread wrote it" : digits_of(dumped));
-    line(app, "expected", fmt::format("{} +- {:.3g}", digits_of(element.expected), element.tolerance));
+    line(app, app.document->pair() ? "other file" : "expected",
+         fmt::format("{} +- {:.3g}", digits_of(element.expected), element.tolerance));
     line(app, "difference", value_text(tile, Quantity::difference, row, col));
     line(app, "over budget", value_text(tile, Quantity::over_budget, row, col), colour_of(element.finding));
+    const bool counted = tile.value(Quantity::ulps, row, col).kind == Kind::finite;
     line(app, "ulps",
-         fmt::format("{} of {}", value_text(tile, Quantity::ulps, row, col), dtype_info(tile.dtype()).name));
+         value_text(tile, Quantity::ulps, row, col) +
+             (counted ? fmt::format(" of {}", dtype_info(tile.dtype()).name) : ""));
     line(app, "relative", value_text(tile, Quantity::relative, row, col));
     line(app, "bits", bits_of(tile.dtype(), dumped));
 }

@@ -7,6 +7,9 @@ namespace tilescope::viewer {
 
 namespace {
 
+/// Windows of so many letters' heights have room for stages, quantities and layouts in one line.
+constexpr float one_line_from = 84;
+
 std::string name_of_call(const Problem& p) {
     return fmt::format("{}batch {}  heads {} (kv {})  seqlen_q {}  seqlen_kv {}  head_dim {}  tile {}x{}  {}",
                        p.direction == Direction::backward ? "backward  " : "", p.batch, p.heads, p.heads_kv,
@@ -38,7 +41,7 @@ void draw_verdict(App& app) {
 }
 
 ImU32 colour_of_stage(const App& app, Stage stage) {
-    if (!app.has(stage)) return colours::line;
+    if (!app.has(stage)) return IM_COL32(92, 98, 109, 255);
     const Report* report = app.document->report.get();
     return report != nullptr && report->stage(stage).tally.diverges() ? colours::bad : colours::text;
 }
@@ -63,7 +66,7 @@ void draw_stages(App& app) {
 
 void draw_quantities(App& app) {
     for (const QuantityInfo& info : all_quantities()) {
-        ImGui::SameLine(0, 3);
+        if (info.quantity != all_quantities().front().quantity) ImGui::SameLine(0, 3);
         if (choice(std::string(info.name).c_str(), app.view.quantity == info.quantity))
             app.view.quantity = info.quantity;
     }
@@ -79,24 +82,33 @@ void draw_layouts(App& app) {
 
 }  // namespace
 
+float header_height(float width) {
+    return (width < one_line_from * ImGui::GetFontSize() ? 10.6F : 6.1F) * ImGui::GetFontSize();
+}
+
 void draw_header(App& app, const Box& box) {
     const PanelScope panel(app, "header", box);
     if (app.document == nullptr) {
         text(app, "tile-view");
-        text(app,
-             app.status.message.empty() ? "Drop a recording here (run.h5), or two to compare them."
-                                        : app.status.message,
-             colours::dim);
+        text(app, "What an attention kernel computed, and where it went wrong", colours::dim);
         return;
     }
+    const bool narrow = box.width < one_line_from * ImGui::GetFontSize();
+    const float apart = 1.5F * ImGui::GetFontSize();
+    ImGui::PushTextWrapPos(narrow ? 0 : -1);
     text(app, name_of_files(*app.document));
-    ImGui::SameLine(0, 2 * ImGui::GetFontSize());
+    if (!narrow) ImGui::SameLine(0, 2 * ImGui::GetFontSize());
     text(app, name_of_call(app.problem()), colours::dim);
     draw_verdict(app);
+    ImGui::PopTextWrapPos();
     draw_stages(app);
-    const float apart = 1.5F * ImGui::GetFontSize();
-    ImGui::SameLine(0, apart);
-    ImGui::Dummy({0, 0});
+    if (narrow) {
+        ImGui::NewLine();
+    } else {
+        ImGui::SameLine(0, apart);
+        ImGui::Dummy({0, 0});
+        ImGui::SameLine(0, 3);
+    }
     draw_quantities(app);
     ImGui::SameLine(0, apart);
     ImGui::Dummy({0, 0});

@@ -38,9 +38,10 @@ std::vector<PaneChoice> panes_of(const App& app) {
     }
 }
 
-std::string title_of(const PaneFrame& pane) {
-    std::string line = fmt::format("{}  batch {}  head {}", stage_info(pane.plane.stage).name,
-                                   pane.plane.batch, pane.plane.head);
+/// `alone`: no other pane says the same of its head.
+std::string title_of(const PaneFrame& pane, bool alone) {
+    std::string line(stage_info(pane.plane.stage).name);
+    if (alone) line += fmt::format("  batch {}  head {}", pane.plane.batch, pane.plane.head);
     if (pane.plane.stage == Stage::acc) line += fmt::format("  KV tile {}", pane.plane.slice);
     if (row_axis_of(pane.plane.stage) == ViewAxis::key && stage_info(pane.plane.stage).per_q_block)
         line += fmt::format("  q block {}", pane.plane.slice);
@@ -125,7 +126,11 @@ ImageStyle style_of(App& app, HeatmapPane& heatmap, const PaneFrame& pane,
         const auto dumped = app.session.request(pane.plane, quantity);
         if (dumped != nullptr) basis = dumped;
     }
-    return {scale_for(app, heatmap, basis, quantity), app.settings.scales[std::size_t(quantity)].colours};
+    ColourMap colours = app.settings.scales[std::size_t(quantity)].colours;
+    // Values of one sign have no middle; colours that somebody chose stay.
+    if (basis != nullptr && colours == quantity_info(quantity).colours)
+        colours = fitting_colours(*basis, quantity);
+    return {scale_for(app, heatmap, basis, quantity), colours};
 }
 
 ImageStyle draw_pane(App& app, HeatmapPane& heatmap, PaneFrame pane) {
@@ -183,6 +188,36 @@ void write_png_of(App& app, std::size_t count) {
     }
 }
 
+/// What rows and columns count, at the right end of the title.
+void name_axes(App& app, ImDrawList& draw, const PaneFrame& pane, const std::string& title) {
+    const std::string across(label_of(col_axis_of(pane.plane.stage)));
+    std::string line = fmt::format("{}s down", label_of(row_axis_of(pane.plane.stage)));
+    if (!across.empty()) line += fmt::format(", {}s across", across);
+    const float em = ImGui::GetFontSize();
+    const float x = pane.end().x - ImGui::CalcTextSize(line.c_str()).x;
+    if (x < pane.at.x + ImGui::CalcTextSize(title.c_str()).x + em) return;
+    text_at(app, draw, {x, pane.at.y - 2.6F * em}, line, colours::dim);
+}
+
+/// Its own colours at the right end of the title, where it stands beside other panes.
+void draw_small_scale(App& app, ImDrawList& draw, const PaneFrame& pane, const ImageStyle& style,
+                      const std::string& title) {
+    const float em = ImGui::GetFontSize();
+    const std::string low = short_number(style.scale.low);
+    const std::string high = short_number(style.scale.high);
+    const float bar = 5 * em;
+    const ImVec2 low_size = ImGui::CalcTextSize(low.c_str());
+    const ImVec2 high_size = ImGui::CalcTextSize(high.c_str());
+    const float width = low_size.x + high_size.x + bar + em;
+    const float y = pane.at.y - 2.6F * em;
+    float x = pane.end().x - width;
+    if (x < pane.at.x + ImGui::CalcTextSize(title.c_str()).x + em) return;
+    text_at(app, draw, {x, y}, low, colours::dim);
+    x += low_size.x + 0.5F * em;
+    draw_colours(draw, {x, y + 0.15F * em, bar, 0.8F * em}, style.colours);
+    text_at(app, draw, {x + bar + 0.5F * em, y}, high, colours::dim);
+}
+
 Box cell_of(const Box& area, std::size_t count, std::size_t index) {
     if (count == 1) return area;
     const float gap = 0.8F * ImGui::GetFontSize();
@@ -198,7 +233,7 @@ void draw_heatmaps(App& app, const Box& box) {
     const PanelScope panel(app, "heatmaps", box, ImGuiWindowFlags_NoScrollWithMouse);
     const float em = ImGui::GetFontSize();
     const float pad = 0.8F * em;
-    const float legend = 2.6F * em + 26;
+    const float legend = legend_height(app, box.width - 2 * pad);
     const Box area{box.x + pad, box.y + 0.4F * pad, box.width - 2 * pad, box.height - legend - 2 * pad};
     ImDrawList& draw = *ImGui::GetWindowDrawList();
     const std::vector<PaneChoice> choices = panes_of(app);
@@ -215,9 +250,12 @@ void draw_heatmaps(App& app, const Box& box) {
         ImGui::InvisibleButton(fmt::format("pane {}", i).c_str(), pane.size,
                                ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
         handle_mouse(app, pane);
-        text_at(app, draw, {pane.at.x, pane.at.y - 2.6F * em}, title_of(pane));
+        const std::string title = title_of(pane, choices.size() == 1);
+        text_at(app, draw, {pane.at.x, pane.at.y - 2.6F * em}, title);
+        if (choices.size() == 1) name_axes(app, draw, pane, title);
         draw_axes(draw, pane);
         const ImageStyle style = draw_pane(app, app.panes[i], pane);
+        if (choices.size() > 1) draw_small_scale(app, draw, pane, style, title);
         // The legend is that of the chosen stage and quantity, or of the first pane.
         if (i == 0 || (choices[i].quantity == app.view.quantity && choices[i].stage == app.view.stage)) {
             shown = style;

@@ -1,5 +1,6 @@
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "viewer/panels/pane_frame.h"
 
@@ -7,10 +8,67 @@ namespace tilescope::viewer {
 
 namespace {
 
-constexpr int ticks = 5;
-constexpr float swatch = 16;
+constexpr ImU32 conflict_ground = IM_COL32(60, 40, 20, 255);
 
-/// The pattern of a kind, pixel by pixel as the picture has it.
+/// What is named below the scale.
+struct Entry {
+    std::string label;
+    std::optional<Kind> kind;  ///< nullopt: the cross of conflicts
+};
+
+/// Where it stands, from the legend's corner.
+struct Placed {
+    Entry entry;
+    ImVec2 at;
+};
+
+struct LegendPlan {
+    ImVec2 scale;  ///< its left end
+    float scale_width = 0;
+    std::vector<Placed> entries;
+    float lines_at = 0;  ///< height of the text about lines
+    float height = 0;
+};
+
+float swatch_size() {
+    return std::round(1.15F * ImGui::GetFontSize());
+}
+
+std::string text_of_lines(const App& app) {
+    if (!app.settings.warp_lines) return {};
+    return fmt::format("blue lines: a warp every {} rows, a lane every {} columns (Shift+W, Ctrl+W)",
+                       app.settings.warp_rows, app.settings.lane_columns);
+}
+
+/// As many lines as the width asks for: nothing of it may be cut off.
+LegendPlan plan_of(const App& app, float width) {
+    const float em = ImGui::GetFontSize();
+    const float swatch = swatch_size();
+    LegendPlan plan;
+    const bool beside = width > 36 * em;
+    plan.scale = beside ? ImVec2(13.6F * em, 0) : ImVec2(0, 1.4F * em);
+    plan.scale_width = width - plan.scale.x;
+    ImVec2 at{0, plan.scale.y + 2.6F * em};
+    const auto place = [&](Entry entry) {
+        const float needed = swatch + 0.4F * em + ImGui::CalcTextSize(entry.label.c_str()).x;
+        if (at.x > 0 && at.x + needed > width) at = {0, at.y + swatch + 0.4F * em};
+        plan.entries.push_back({std::move(entry), at});
+        at.x += needed + 1.2F * em;
+    };
+    for (const KindStyle& kind : all_kinds()) {
+        if (kind.kind != Kind::finite) place({std::string(kind.name), kind.kind});
+    }
+    place({"conflicting (map)", std::nullopt});
+    plan.height = at.y + swatch;
+    plan.lines_at = plan.height + 0.4F * em;
+    if (app.settings.warp_lines) {
+        const std::string lines = text_of_lines(app);
+        plan.height = plan.lines_at + ImGui::CalcTextSize(lines.c_str(), nullptr, false, width).y;
+    }
+    return plan;
+}
+
+/// The pattern of a kind, pixel by pixel as the picture has it, with a rim: some are as dark as the ground.
 void draw_swatch(ImDrawList& draw, ImVec2 at, Kind kind, int size) {
     for (int y = 0; y < size; ++y) {
         // Runs of one colour: most patterns have few.
@@ -23,18 +81,15 @@ void draw_swatch(ImDrawList& draw, ImVec2 at, Kind kind, int size) {
             x = end;
         }
     }
+    draw.AddRect(at - ImVec2(1, 1), at + ImVec2(float(size + 1), float(size + 1)), colours::dim);
 }
 
 void draw_scale(App& app, ImDrawList& draw, const Box& box, const ImageStyle& style) {
     const float em = ImGui::GetFontSize();
     const float bar = 0.9F * em;
-    const Palette& palette_of_map = palette(style.colours);
-    const float step = box.width / float(palette_of_map.size());
-    for (std::size_t i = 0; i < palette_of_map.size(); ++i) {
-        const float left = std::floor(box.x + step * float(i));
-        const float right = std::floor(box.x + step * float(i + 1));
-        draw.AddRectFilled({left, box.y}, {right, box.y + bar}, packed(palette_of_map[i]));
-    }
+    draw_colours(draw, {box.x, box.y, box.width, bar}, style.colours);
+    // Numbers of up to 10 letters, with room between them.
+    const int ticks = box.width > 36 * em ? 5 : box.width > 20 * em ? 3 : 2;
     for (int i = 0; i < ticks; ++i) {
         const double share = double(i) / (ticks - 1);
         const std::string number = short_number(style.scale.value_at(share));
@@ -47,21 +102,54 @@ void draw_scale(App& app, ImDrawList& draw, const Box& box, const ImageStyle& st
 
 }  // namespace
 
-void draw_legend(App& app, ImDrawList& draw, const Box& box, Quantity quantity, const ImageStyle& style) {
-    const float em = ImGui::GetFontSize();
-    const std::string name = fmt::format("{}, {}", quantity_info(quantity).name, to_string(style.scale.kind));
-    text_at(app, draw, {box.x, box.y}, name, colours::text);
-    const float scale_x = box.x + 22 * em * 0.62F;
-    draw_scale(app, draw, {scale_x, box.y, box.x + box.width - scale_x, 0}, style);
-    float x = box.x;
-    const float y = box.y + 2.6F * em;
-    for (const KindStyle& kind : all_kinds()) {
-        if (kind.kind == Kind::finite) continue;
-        const std::string label(kind.name);
-        draw_swatch(draw, {std::round(x), std::round(y)}, kind.kind, int(swatch));
-        text_at(app, draw, {x + swatch + 0.4F * em, y + (swatch - em) / 2}, label, colours::dim);
-        x += swatch + 1.6F * em + ImGui::CalcTextSize(label.c_str()).x;
+void draw_colours(ImDrawList& draw, const Box& box, ColourMap map) {
+    const Palette& colours = palette(map);
+    const float step = box.width / float(colours.size());
+    for (std::size_t i = 0; i < colours.size(); ++i) {
+        const float left = std::floor(box.x + step * float(i));
+        const float right = std::floor(box.x + step * float(i + 1));
+        draw.AddRectFilled({left, box.y}, {right, box.y + box.height}, packed(colours[i]));
     }
+}
+
+void draw_cross(ImDrawList& draw, const Box& box) {
+    const ImVec2 at{box.x, box.y};
+    const ImVec2 end{box.x + box.width, box.y + box.height};
+    for (const auto& [colour, thickness] :
+         {std::pair(conflict_ground, 5.0F), std::pair(colours::bad, 2.0F)}) {
+        draw.AddLine(at, end, colour, thickness);
+        draw.AddLine({at.x, end.y}, {end.x, at.y}, colour, thickness);
+    }
+}
+
+float legend_height(const App& app, float width) {
+    return plan_of(app, width).height;
+}
+
+void draw_legend(App& app, ImDrawList& draw, const Box& box, Quantity quantity, const ImageStyle& style) {
+    const LegendPlan plan = plan_of(app, box.width);
+    const float em = ImGui::GetFontSize();
+    const float swatch = swatch_size();
+    const ScaleChoice& choice = app.settings.scales[std::size_t(quantity)];
+    std::string name = fmt::format("{}, {}", quantity_info(quantity).name, to_string(style.scale.kind));
+    if (!choice.automatic) name += ", fixed";
+    text_at(app, draw, {box.x, box.y}, name, colours::text);
+    draw_scale(app, draw, {box.x + plan.scale.x, box.y + plan.scale.y, plan.scale_width, 0}, style);
+    for (const Placed& placed : plan.entries) {
+        const ImVec2 at{std::round(box.x + placed.at.x), std::round(box.y + placed.at.y)};
+        app.readout.place("swatch " + placed.entry.label, {at.x, at.y, swatch, swatch});
+        if (placed.entry.kind) {
+            draw_swatch(draw, at, *placed.entry.kind, int(swatch));
+        } else {
+            draw_cross(draw, {at.x + 2, at.y + 2, swatch - 4, swatch - 4});
+        }
+        text_at(app, draw, {at.x + swatch + 0.4F * em, at.y + (swatch - em) / 2}, placed.entry.label,
+                colours::dim);
+    }
+    const std::string lines = text_of_lines(app);
+    if (lines.empty()) return;
+    app.readout.add(lines);
+    draw.AddText(nullptr, 0, {box.x, box.y + plan.lines_at}, colours::dim, lines.c_str(), nullptr, box.width);
 }
 
 }  // namespace tilescope::viewer

@@ -78,7 +78,7 @@ void draw_finding(App& app, const MapPlace& place) {
             break;
     }
     const bool finite = finding.worst < std::numeric_limits<float>::max();
-    const std::string worst = finite ? short_number(finding.worst) + " of budget" : "beyond any budget";
+    const std::string worst = finite ? short_number(finding.worst) + " x budget" : "beyond any budget";
     std::string what = fmt::format("worst {}, {} outside", worst, finding.outside);
     if (finding.nan > 0) what += fmt::format(", {} nan", finding.nan);
     if (finding.infinite > 0) what += fmt::format(", {} inf", finding.infinite);
@@ -101,8 +101,23 @@ void draw_marks(const App& app, ImDrawList& draw, const MapGrid& grid, ImVec2 or
     const ImVec2 one{box.width / float(size.cols), box.height / float(size.rows)};
     const ImVec2 at = head + ImVec2(float(place.across) * one.x, float(place.down) * one.y);
     const ImVec2 end = at + ImVec2(std::max(one.x, 4.0F), std::max(one.y, 4.0F));
-    draw.AddRect(at - ImVec2(2, 2), end + ImVec2(2, 2), IM_COL32(0, 0, 0, 255), 0, 0, 1);
-    draw.AddRect(at - ImVec2(1, 1), end + ImVec2(1, 1), IM_COL32(255, 255, 255, 255), 0, 0, 2);
+    draw_rim(draw, at, end, head, head + ImVec2(box.width, box.height));
+}
+
+/// Crosses on tiles with conflicting writes, which have no colour of their own.
+void draw_conflicts(App& app, ImDrawList& draw, const MapGrid& grid, ImVec2 origin) {
+    const MapSize size = size_of_head(app.problem(), app.view.stage);
+    const std::int64_t heads = stage_heads(app.problem(), app.view.stage);
+    const float em = ImGui::GetFontSize();
+    for (const TileId& tile : app.map_picture.conflicts()) {
+        const Box box = grid.cell(tile.batch * heads + tile.head);
+        const float width = box.width / float(size.cols);
+        const float height = box.height / float(size.rows);
+        const float side = std::clamp(std::min(width, height) - 4, 5.0F, em);
+        draw_cross(draw, {origin.x + box.x + (float(tile.kv_tile % size.cols) + 0.5F) * width - side / 2,
+                          origin.y + box.y + (float(tile.q_block % size.rows) + 0.5F) * height - side / 2,
+                          side, side});
+    }
 }
 
 void draw_picture(App& app, const MapGrid& grid, int width, int height) {
@@ -116,6 +131,7 @@ void draw_picture(App& app, const MapGrid& grid, int width, int height) {
     void* texture = app.map_picture.texture(*app.document->map, app.problem(), app.view.stage, grid, scroll,
                                             width, height, app.document->generation);
     if (texture != nullptr) draw.AddImage(texture, corner, corner + ImVec2(float(width), float(height)));
+    draw_conflicts(app, draw, grid, origin);
     draw_marks(app, draw, grid, origin);
     if (grid.heads > 1 && grid.gap > int(em)) {
         const std::int64_t heads = stage_heads(app.problem(), app.view.stage);
@@ -140,6 +156,10 @@ void draw_picture(App& app, const MapGrid& grid, int width, int height) {
 
 void draw_map(App& app, const Box& box) {
     const PanelScope panel(app, "map", box);
+    map_contents(app);
+}
+
+void map_contents(App& app) {
     const float em = ImGui::GetFontSize();
     const Problem& problem = app.problem();
     const MapSize size = size_of_head(problem, app.view.stage);

@@ -13,30 +13,34 @@ namespace {
 
 /// Lines closer than this would hide the picture.
 constexpr float closest_lines = 7;
-constexpr ImU32 grid_colour = IM_COL32(255, 255, 255, 60);
+/// A light line beside a dark one is seen on every colour.
+constexpr ImU32 grid_colour = IM_COL32(255, 255, 255, 110);
+constexpr ImU32 grid_shadow = IM_COL32(0, 0, 0, 110);
 constexpr ImU32 mask_colour = IM_COL32(255, 255, 255, 220);
 /// Numbers are read on every colour and pattern.
 constexpr ImU32 behind_numbers = IM_COL32(10, 12, 15, 200);
-constexpr ImU32 warp_colour = IM_COL32(255, 210, 120, 90);
+constexpr ImU32 warp_colour = IM_COL32(0, 210, 255, 200);
 
-void draw_row_lines(ImDrawList& draw, const PaneFrame& pane, std::int64_t step, ImU32 colour) {
+void draw_row_lines(ImDrawList& draw, const PaneFrame& pane, std::int64_t step, ImU32 colour,
+                    float below = 0) {
     const Rect seen = pane.visible();
     if (float(step) * pane.row_height() < closest_lines || step <= 0) return;
     const float right = std::min(pane.x_of(double(pane.shape.cols)), pane.end().x);
     const float left = std::max(pane.x_of(0), pane.at.x);
     for (std::int64_t row = (seen.first_row + step - 1) / step * step; row <= seen.last_row; row += step) {
-        const float y = std::round(pane.y_of(double(row)));
+        const float y = std::round(pane.y_of(double(row))) + below;
         draw.AddRectFilled({left, y}, {right, y + 1}, colour);
     }
 }
 
-void draw_col_lines(ImDrawList& draw, const PaneFrame& pane, std::int64_t step, ImU32 colour) {
+void draw_col_lines(ImDrawList& draw, const PaneFrame& pane, std::int64_t step, ImU32 colour,
+                    float beside = 0) {
     const Rect seen = pane.visible();
     if (float(step) * pane.col_width() < closest_lines || step <= 0) return;
     const float bottom = std::min(pane.y_of(double(pane.shape.rows)), pane.end().y);
     const float top = std::max(pane.y_of(0), pane.at.y);
     for (std::int64_t col = (seen.first_col + step - 1) / step * step; col <= seen.last_col; col += step) {
-        const float x = std::round(pane.x_of(double(col)));
+        const float x = std::round(pane.x_of(double(col))) + beside;
         draw.AddRectFilled({x, top}, {x + 1, bottom}, colour);
     }
 }
@@ -83,7 +87,8 @@ std::string bits_of(Dtype dtype, float value) {
 
 std::string number_of(const DetailTile& tile, Quantity quantity, std::int64_t row, std::int64_t col) {
     const ElementValue value = tile.value(quantity, row, col);
-    if (value.kind == Kind::finite) return short_number(value.value);
+    if (value.kind == Kind::finite)
+        return quantity_info(quantity).is_signed ? short_number(value.value) : quotient_text(value.value);
     if (quantity == Quantity::expected) return short_number(tile.element(row, col).expected);
     return quantity == Quantity::dumped ? short_number(tile.dumped(row, col)) : std::string();
 }
@@ -108,8 +113,26 @@ void draw_overlays(const App& app, ImDrawList& draw, const PaneFrame& pane) {
     if (app.settings.tile_grid) {
         draw_row_lines(draw, pane, pane.shape.tile_rows, grid_colour);
         draw_col_lines(draw, pane, pane.shape.tile_cols, grid_colour);
+        draw_row_lines(draw, pane, pane.shape.tile_rows, grid_shadow, 1);
+        draw_col_lines(draw, pane, pane.shape.tile_cols, grid_shadow, 1);
     }
     if (app.settings.mask_edges && (stage == Stage::s || stage == Stage::p)) draw_mask_edges(app, draw, pane);
+}
+
+void draw_rim(ImDrawList& draw, ImVec2 at, ImVec2 end, ImVec2 inside_at, ImVec2 inside_end) {
+    const auto rim = [&](float out, ImU32 colour, float thickness) {
+        // At an edge of the picture the rim stands inside, so that it is seen whole.
+        const auto low = [&](float x, float edge) {
+            return std::clamp(x - out, edge + 1, std::max(x, edge + 1));
+        };
+        const auto high = [&](float x, float edge) {
+            return std::clamp(x + out, std::min(x, edge - 1), edge - 1);
+        };
+        draw.AddRect({low(at.x, inside_at.x), low(at.y, inside_at.y)},
+                     {high(end.x, inside_end.x), high(end.y, inside_end.y)}, colour, 0, 0, thickness);
+    };
+    rim(3, IM_COL32(0, 0, 0, 255), 1);
+    rim(2, IM_COL32(255, 255, 255, 255), 2);
 }
 
 void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane) {
@@ -121,13 +144,18 @@ void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane) {
     // The row from edge to edge, and the element with a dark rim, so that it is seen on every colour.
     draw.AddRectFilled({pane.at.x, top - 1}, {pane.end().x, top}, colours::accent_dim);
     draw.AddRectFilled({pane.at.x, bottom}, {pane.end().x, bottom + 1}, colours::accent_dim);
-    draw.AddRect({left - 3, top - 3}, {right + 3, bottom + 3}, IM_COL32(0, 0, 0, 255), 0, 0, 1);
-    draw.AddRect({left - 2, top - 2}, {right + 2, bottom + 2}, IM_COL32(255, 255, 255, 255), 0, 0, 2);
+    draw_rim(draw, {left, top}, {right, bottom}, pane.at, pane.end());
     if (!app.view.region || pane.plane.stage != app.view.stage) return;
     const Rect& region = *app.view.region;
-    draw.AddRect({pane.x_of(double(region.first_col)), pane.y_of(double(region.first_row))},
-                 {pane.x_of(double(region.last_col)), pane.y_of(double(region.last_row))},
+    const ImVec2 corner{pane.x_of(double(region.first_col)), pane.y_of(double(region.first_row))};
+    draw.AddRect(corner, {pane.x_of(double(region.last_col)), pane.y_of(double(region.last_row))},
                  IM_COL32(255, 255, 255, 255), 0, 0, 2);
+    const std::string size =
+        fmt::format("{} x {}", region.last_row - region.first_row, region.last_col - region.first_col);
+    const ImVec2 room = ImGui::CalcTextSize(size.c_str());
+    const ImVec2 at{std::max(corner.x, pane.at.x) + 4, std::max(corner.y, pane.at.y) + 3};
+    draw.AddRectFilled(at - ImVec2(2, 1), at + room + ImVec2(2, 1), behind_numbers);
+    draw.AddText(at, IM_COL32(255, 255, 255, 255), size.c_str());
 }
 
 void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const DetailTiles& details) {

@@ -27,12 +27,20 @@ struct PaneFrame {
 
 /// Lines of the tile grid, the mask's edges, warps and lanes, as the settings ask for.
 void draw_overlays(const App& app, ImDrawList& draw, const PaneFrame& pane);
+/// Around a rectangle, light with a dark edge to be seen on every colour; whole inside of the second one.
+void draw_rim(ImDrawList& draw, ImVec2 at, ImVec2 end, ImVec2 inside_at, ImVec2 inside_end);
 /// The cursor's element and row, the region.
 void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane);
 /// Numbers in the cells, where they have room: dumped, expected and bits, or what the pane shows.
 void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const DetailTiles& details);
 /// Row and column numbers along the left and top edge.
 void draw_axes(ImDrawList& draw, const PaneFrame& pane);
+/// The colours of a map from end to end.
+void draw_colours(ImDrawList& draw, const Box& box, ColourMap map);
+/// The mark of conflicting writes.
+void draw_cross(ImDrawList& draw, const Box& box);
+/// The legend takes as many lines as the width asks for.
+float legend_height(const App& app, float width);
 /// The colours of the scale and of each kind.
 void draw_legend(App& app, ImDrawList& draw, const Box& box, Quantity quantity, const ImageStyle& style);
 

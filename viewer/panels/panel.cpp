@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 namespace tilescope::viewer {
 
@@ -11,6 +13,8 @@ namespace {
 /// What the panels share.
 struct Room {
     Box window;
+    float header = 0;  ///< heights
+    float status = 0;
     float em = 1;       ///< size of the font
     bool wide = false;  ///< the column on the right holds lines of 110 letters
 };
@@ -19,39 +23,35 @@ struct Room {
 struct PanelPlace {
     void (*draw)(App& app, const Box& box);
     Box (*place)(const Room& room);
-    bool needs_document;
+    std::optional<bool> document;  ///< whether one has to be open; nullopt: shown either way
 };
 
 constexpr float gap = 1;
 
-float header_height(float em) {
-    return 6.1F * em;
-}
-float status_height(float em) {
-    return 2.3F * em;
-}
 float left_width(const Room& room) {
     return room.window.width < 70 * room.em
                ? 0
                : std::clamp(0.21F * room.window.width, 18 * room.em, 30 * room.em);
 }
 float right_width(const Room& room) {
-    // Half of the window at most: the heatmap stays beside the text.
-    if (room.wide) return std::min(0.5F * room.window.width, 70 * room.em);
+    // The heatmap stays beside the text.
+    if (room.wide)
+        return std::min(70 * room.em, std::max(0.5F * room.window.width,
+                                               room.window.width - left_width(room) - 23 * room.em));
     return room.window.width < 52 * room.em
                ? 0
                : std::clamp(0.27F * room.window.width, 26 * room.em, 44 * room.em);
 }
 float body_height(const Room& room) {
-    return room.window.height - header_height(room.em) - status_height(room.em) - 2 * gap;
+    return room.window.height - room.header - room.status - 2 * gap;
 }
 
 Box header_box(const Room& room) {
-    return {0, 0, room.window.width, header_height(room.em)};
+    return {0, 0, room.window.width, room.header};
 }
 
 Box map_box(const Room& room) {
-    return {0, header_height(room.em) + gap, left_width(room), std::round(0.52F * body_height(room))};
+    return {0, room.header + gap, left_width(room), std::round(0.52F * body_height(room))};
 }
 
 Box bad_box(const Room& room) {
@@ -62,13 +62,12 @@ Box bad_box(const Room& room) {
 Box heatmap_box(const Room& room) {
     const float left = left_width(room);
     const float right = right_width(room);
-    return {left + gap, header_height(room.em) + gap, room.window.width - left - right - 2 * gap,
-            body_height(room)};
+    return {left + gap, room.header + gap, room.window.width - left - right - 2 * gap, body_height(room)};
 }
 
 Box element_box(const Room& room) {
     const float right = right_width(room);
-    return {room.window.width - right, header_height(room.em) + gap, right, 18.2F * room.em};
+    return {room.window.width - right, room.header + gap, right, 17 * room.em};
 }
 
 Box tabs_box(const Room& room) {
@@ -78,7 +77,11 @@ Box tabs_box(const Room& room) {
 }
 
 Box status_box(const Room& room) {
-    return {0, room.window.height - status_height(room.em), room.window.width, status_height(room.em)};
+    return {0, room.window.height - room.status, room.window.width, room.status};
+}
+
+Box body_box(const Room& room) {
+    return {0, room.header + gap, room.window.width, body_height(room)};
 }
 
 Box whole_box(const Room& room) {
@@ -86,16 +89,17 @@ Box whole_box(const Room& room) {
 }
 
 constexpr std::array panels = {
-    PanelPlace{draw_header, header_box, false},  PanelPlace{draw_map, map_box, true},
+    PanelPlace{draw_header, header_box, {}},     PanelPlace{draw_map, map_box, true},
     PanelPlace{draw_bad_rows, bad_box, true},    PanelPlace{draw_heatmaps, heatmap_box, true},
     PanelPlace{draw_element, element_box, true}, PanelPlace{draw_tabs, tabs_box, true},
-    PanelPlace{draw_status, status_box, false},  PanelPlace{draw_dialogs, whole_box, false},
+    PanelPlace{draw_status, status_box, {}},     PanelPlace{draw_welcome, body_box, false},
+    PanelPlace{draw_dialogs, whole_box, {}},
 };
 
 }  // namespace
 
 PanelScope::PanelScope(App& app, const char* name, const Box& box, ImGuiWindowFlags flags) {
-    app.readout.place(name, box);
+    app.readout.place_panel(name, box);
     ImGui::SetNextWindowPos({box.x, box.y});
     ImGui::SetNextWindowSize({box.width, box.height});
     ImGui::Begin(name, nullptr,
@@ -140,6 +144,10 @@ std::string short_number(double value) {
     return std::isnan(value) ? "nan" : fmt::format("{:.4g}", value);
 }
 
+std::string quotient_text(double value) {
+    return value >= double(std::numeric_limits<float>::max()) ? "beyond" : short_number(value);
+}
+
 Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid>& pyramid,
                 Quantity quantity) {
     const ScaleChoice& choice = app.settings.scales[std::size_t(quantity)];
@@ -156,10 +164,16 @@ Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid
 void draw_panels(App& app) {
     const ImVec2 size = ImGui::GetIO().DisplaySize;
     const bool wide = app.view.tab == Tab::budget && app.document != nullptr && !app.document->pair();
-    const Room room{{0, 0, size.x, size.y}, ImGui::GetFontSize(), wide};
+    const Room room{{0, 0, size.x, size.y},
+                    header_height(size.x),
+                    status_height(app, size.x),
+                    ImGui::GetFontSize(),
+                    wide};
+    app.narrow = left_width(room) <= 0;
+    if (int(app.view.tab) >= shown_tabs(app)) app.view.tab = Tab::row;
     for (const PanelPlace& panel : panels) {
         const Box box = panel.place(room);
-        const bool shown = app.document != nullptr || !panel.needs_document;
+        const bool shown = !panel.document || *panel.document == (app.document != nullptr);
         if (shown && box.width > 0 && box.height > 0) panel.draw(app, box);
     }
 }

@@ -39,21 +39,30 @@ inline ImVec2 operator-(ImVec2 a, ImVec2 b) {
 
 /// A number for a narrow place: four significant digits.
 std::string short_number(double value);
+/// The same of a quotient, which is the largest float32 where it was divided by 0.
+std::string quotient_text(double value);
 
 /// The scale that the quantity has: fixed, or found in the pyramid.
 Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid>& pyramid,
                 Quantity quantity);
 
+/// Of the header, in lines: narrow windows need more of them.
+float header_height(float width);
 void draw_header(App& app, const Box& box);
+float status_height(const App& app, float width);
 void draw_map(App& app, const Box& box);
 void draw_bad_rows(App& app, const Box& box);
 void draw_heatmaps(App& app, const Box& box);
+/// In place of a recording, before one is open.
+void draw_welcome(App& app, const Box& box);
 void draw_element(App& app, const Box& box);
 void draw_tabs(App& app, const Box& box);
 void draw_status(App& app, const Box& box);
 void draw_dialogs(App& app, const Box& box);
 
 /// Contents of the tabs.
+void map_contents(App& app);
+void bad_rows_contents(App& app);
 void draw_row(App& app);
 void draw_drift(App& app);
 void draw_histogram(App& app);

@@ -47,8 +47,12 @@ Extent extent_of(const Plot& plot) {
     }
     if (plot.reference != 0) extent.add(plot.logarithmic ? std::log10(plot.reference) : plot.reference);
     if (!(extent.low <= extent.high)) return {0, 1};
-    const double margin =
-        std::max(0.06 * (extent.high - extent.low), 1e-9 * std::max(1.0, std::abs(extent.high)));
+    // Values that differ by rounding stand at one height.
+    constexpr double share_of_magnitude = 5e-3;
+    constexpr double decades = 0.25;
+    const double magnitude = std::max(std::abs(extent.low), std::abs(extent.high));
+    const double least = plot.logarithmic ? decades : magnitude > 0 ? share_of_magnitude * magnitude : 1.0;
+    const double margin = std::max(0.06 * (extent.high - extent.low), least);
     return {extent.low - margin, extent.high + margin};
 }
 
@@ -110,8 +114,17 @@ void draw_frame_of(App& app, ImDrawList& draw, const Plot& plot, const PlotFrame
     if (plot.cursor >= 0) vertical(plot.cursor, colours::accent_dim);
     if (plot.knee < 0) return;
     vertical(plot.knee, colours::bad);
-    text_at(app, draw, {frame.x(double(plot.knee)) + 4, frame.at.y + 2}, fmt::format("knee at {}", plot.knee),
-            colours::bad);
+}
+
+/// Where there is room beside the line, on a ground of its own: the curve runs there as well.
+void name_knee(App& app, ImDrawList& draw, const Plot& plot, const PlotFrame& frame) {
+    const std::string name = fmt::format("knee at {}", plot.knee);
+    const ImVec2 room = ImGui::CalcTextSize(name.c_str()) + ImVec2(8, 2);
+    const float line = frame.x(double(plot.knee));
+    const float left = line + room.x < frame.at.x + frame.size.x ? line + 2 : line - room.x - 1;
+    const float top = frame.at.y + frame.size.y - room.y;
+    draw.AddRectFilled({left, top}, {left + room.x, top + room.y}, colours::canvas);
+    text_at(app, draw, {left + 4, top + 1}, name, colours::bad);
 }
 
 }  // namespace
@@ -138,6 +151,7 @@ std::int64_t draw_plot(App& app, const Plot& plot, float height) {
         const float x = frame.x(double(i));
         draw.AddTriangleFilled({x - 4, frame.at.y}, {x + 4, frame.at.y}, {x, frame.at.y + 7}, colours::bad);
     }
+    if (plot.knee >= 0) name_knee(app, draw, plot, frame);
     draw.PopClipRect();
     if (!ImGui::IsItemHovered()) return -1;
     const double share = (ImGui::GetIO().MousePos.x - frame.at.x) / double(frame.size.x);
@@ -173,6 +187,7 @@ void draw_bars(App& app, const Bars& bars, float height) {
     if (bars.mark >= 0) {
         const float x = at.x + width * float(bars.mark);
         draw.AddRectFilled({x, at.y}, {x + 1, at.y + size.y}, colours::bad);
+        text_at(app, draw, {x + 4, at.y + 1}, bars.mark_name, colours::bad);
     }
     ImGui::Dummy(size);
     const ImVec2 below = ImGui::GetCursorScreenPos();

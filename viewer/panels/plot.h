@@ -37,6 +37,7 @@ struct Bars {
     std::string left;                      ///< names of the ends
     std::string right;
     double mark = -1;  ///< a line at this bar, where not negative
+    std::string mark_name;
 };
 /// Bars whose heights grow with the logarithm of the count, so that one element among millions is seen.
 void draw_bars(App& app, const Bars& bars, float height);

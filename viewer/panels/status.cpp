@@ -1,8 +1,12 @@
+#include <algorithm>
+
 #include "viewer/panels/panel.h"
 
 namespace tilescope::viewer {
 
 namespace {
+
+constexpr const char* escape_hint = "   (Escape)";
 
 void draw_progress(App& app, float width) {
     const float height = 0.5F * ImGui::GetFontSize();
@@ -19,15 +23,9 @@ std::string place_under_pointer(const App& app) {
     return coordinates_of(element_at(app.problem(), plane, app.hovered->first, app.hovered->second));
 }
 
-}  // namespace
-
-void draw_status(App& app, const Box& box) {
-    const PanelScope panel(app, "status", box);
-    ImGui::SetCursorPosY(0.45F * ImGui::GetFontSize());
+void draw_message(App& app) {
     if (!app.status.error.empty()) {
-        text(app, app.status.error, colours::bad);
-        ImGui::SameLine();
-        text(app, "(Escape)", colours::dim);
+        text(app, app.status.error + escape_hint, colours::bad);
     } else if (app.status.gone) {
         text(app, "the file is gone or shorter than it was; what was read of it stays", colours::bad);
     } else if (app.status.changed) {
@@ -42,9 +40,30 @@ void draw_status(App& app, const Box& box) {
     } else if (app.document != nullptr && app.document->report != nullptr) {
         text(app, tolerance_line(*app.document->report), colours::dim);
     }
+}
+
+}  // namespace
+
+float status_height(const App& app, float width) {
+    const float em = ImGui::GetFontSize();
+    const std::string& line = app.status.error.empty() ? app.notice : app.status.error;
+    const float room = width - 2 * ImGui::GetStyle().WindowPadding.x;
+    // A complaint is read to its end.
+    return 1.3F * em +
+           std::max(em, ImGui::CalcTextSize((line + escape_hint).c_str(), nullptr, false, room).y);
+}
+
+void draw_status(App& app, const Box& box) {
+    const PanelScope panel(app, "status", box);
+    ImGui::SetCursorPosY(0.45F * ImGui::GetFontSize());
+    ImGui::PushTextWrapPos(0);
+    draw_message(app);
+    ImGui::PopTextWrapPos();
     const std::string place = place_under_pointer(app);
     if (place.empty()) return;
     const float x = box.width - ImGui::CalcTextSize(place.c_str()).x - 2 * ImGui::GetStyle().WindowPadding.x;
+    // The place gives way to a longer message.
+    if (x < ImGui::GetItemRectMax().x - box.x) return;
     ImGui::SameLine(x);
     text(app, place);
 }

@@ -1,5 +1,6 @@
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "viewer/panels/plot.h"
 
@@ -16,6 +17,8 @@ constexpr std::array<TabDrawing, tab_count> drawings = {{
     {Tab::drift, draw_drift},
     {Tab::histogram, draw_histogram},
     {Tab::budget, draw_budget},
+    {Tab::map, map_contents},
+    {Tab::bad_rows, bad_rows_contents},
 }};
 
 enum class Drawn { band, line, magnitude };
@@ -27,7 +30,11 @@ Plot plot_of(const std::vector<TracePoint>& points, std::string label, Drawn dra
     Curve expected{{}, {}, colours::dim, 1};
     Curve dumped{{}, {}, colours::accent, 1.5F};
     const auto magnitude_of = [](double low, double high) { return std::max(std::abs(low), std::abs(high)); };
-    for (const TracePoint& point : points) {
+    constexpr double none = std::numeric_limits<double>::quiet_NaN();
+    constexpr TracePoint nothing{
+        .dumped_low = none, .dumped_high = none, .expected_low = none, .expected_high = none};
+    for (const TracePoint& traced : points) {
+        const TracePoint& point = traced.captured ? traced : nothing;
         if (drawn == Drawn::magnitude) {
             expected.low.push_back(magnitude_of(point.expected_low, point.expected_high));
             dumped.low.push_back(magnitude_of(point.dumped_low, point.dumped_high));
@@ -58,8 +65,10 @@ Plot over_budget_plot(const RowTrace& trace, const App& app) {
     plot.reference = 1;
     Curve curve{{}, {}, colours::accent, 1.5F};
     for (const TracePoint& point : trace.stage(stage)) {
-        curve.low.push_back(point.captured ? point.over_budget : std::nan(""));
-        plot.marks.push_back(point.captured && !std::isfinite(point.over_budget));
+        // Quotients by a budget of 0 are the largest float32: they have no place among the others.
+        const bool placed = point.captured && point.over_budget < std::numeric_limits<float>::max();
+        curve.low.push_back(placed ? point.over_budget : std::nan(""));
+        plot.marks.push_back(point.captured && !placed);
     }
     plot.curves.push_back(std::move(curve));
     return plot;
@@ -72,17 +81,14 @@ void go_to_tile(App& app, std::int64_t tile) {
     go_to(app, app.view.stage, cursor, true);
 }
 
-std::string share_of(const Histogram& histogram, Kind kind) {
-    const std::int64_t count = histogram.kinds[std::size_t(kind)];
-    return count == 0 ? "" : fmt::format("{} {}   ", count, kind_style(kind).name);
-}
-
 }  // namespace
 
 void draw_row(App& app) {
     const Cursor& cursor = app.view.cursor;
     const auto trace = app.session.request_row(cursor.batch, cursor.head, cursor.row);
-    text(app, fmt::format("q row {} across the KV tiles: dumped, expected in grey", cursor.row),
+    text(app,
+         fmt::format("q row {} across the KV tiles: dumped, {} in grey", cursor.row,
+                     app.document->pair() ? "the other" : "expected"),
          colours::dim);
     if (trace == nullptr) return text_waiting(app, "being judged");
     struct Line {
@@ -113,42 +119,6 @@ void draw_row(App& app) {
     go_to_tile(app, clicked);
 }
 
-void draw_histogram(App& app) {
-    const Plane plane = plane_at(app.problem(), app.view.cursor, app.view.stage);
-    const Rect rect = selected_rect(app);
-    const auto histogram = app.session.request_histogram(plane, rect);
-    text(app,
-         fmt::format("{} of {}: rows {}-{}, columns {}-{}", app.view.region ? "region" : "tile",
-                     stage_info(plane.stage).name, rect.first_row, rect.last_row - 1, rect.first_col,
-                     rect.last_col - 1),
-         colours::dim);
-    if (histogram == nullptr) return text_waiting(app, "being counted");
-    text(app, fmt::format("{} elements, {} exact, {} zeros", histogram->elements, histogram->exact,
-                          histogram->zeros));
-    std::string kinds;
-    for (const KindStyle& kind : all_kinds()) kinds += share_of(*histogram, kind.kind);
-    ImGui::PushTextWrapPos(0);
-    text(app, kinds);
-    ImGui::PopTextWrapPos();
-    const float height = 9 * ImGui::GetFontSize();
-    draw_bars(app,
-              {.label = "difference / budget (heights: logarithm of the count)",
-               .counts = histogram->over_budget,
-               .behind = {},
-               .left = "1e-10",
-               .right = "1e10",
-               .mark = -Histogram::lowest_ratio},
-              height);
-    draw_bars(app,
-              {.label = "exponents of the dumped values; expected as lines",
-               .counts = histogram->dumped,
-               .behind = histogram->expected,
-               .left = fmt::format("2^{}", Histogram::lowest_exponent),
-               .right = fmt::format("2^{}", Histogram::lowest_exponent + Histogram::exponent_bins - 1)},
-              height);
-    text(app, "right button: choose a region in the heatmap", colours::dim);
-}
-
 void draw_budget(App& app) {
     if (app.document->pair())
         return text(app, "two recordings: the budget is the sum of what rounding may do to either",
@@ -162,12 +132,17 @@ void draw_budget(App& app) {
 
 void draw_tabs(App& app, const Box& box) {
     const PanelScope panel(app, "tabs", box);
-    for (int i = 0; i < tab_count; ++i) {
+    for (int i = 0; i < shown_tabs(app); ++i) {
         if (i > 0) ImGui::SameLine(0, 3);
-        if (choice(std::string(to_string(Tab(i))).c_str(), app.view.tab == Tab(i))) app.view.tab = Tab(i);
+        const std::string name(to_string(Tab(i)));
+        const float width = ImGui::CalcTextSize(name.c_str()).x + 2 * ImGui::GetStyle().FramePadding.x;
+        if (i > 0 && ImGui::GetCursorPosX() + width > box.width) ImGui::NewLine();
+        if (choice(name.c_str(), app.view.tab == Tab(i))) app.view.tab = Tab(i);
     }
     ImGui::Spacing();
+    ImGui::BeginChild("contents");
     drawings[std::size_t(app.view.tab)].draw(app);
+    ImGui::EndChild();
 }
 
 }  // namespace tilescope::viewer

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Files that tile-view opens, watches and writes, and its settings.
+
+usage: files_test.py TILE_VIEW TILE_DIFF SAMPLES
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+import h5py
+import numpy as np
+from tile_view_case import SAMPLES, TileViewCase, main, refusal, verdict
+
+
+class Files(TileViewCase):
+    PATH = SAMPLES / "acc_not_rescaled.h5"
+
+    def test_dropped_file_that_is_refused_leaves_the_view(self):
+        bad = self.folder / "bad.h5"
+        bad.write_bytes(b"no recording")
+        line = refusal(bad)
+        self.play([self.PATH], "wait", f"drop {bad}", "wait", f"expect {line}", f"expect {verdict(self.PATH)}",
+                  "expect acc,0,0,0,0,1 of batch", "key Escape", "wait", f"expect_not {line}")
+
+    def test_dropped_file_is_opened(self):
+        other = SAMPLES / "causal_top_left.h5"
+        self.play([self.PATH], "wait", f"drop {other}", "wait", f"expect {verdict(other)}")
+
+    def test_refused_file_is_no_picture(self):
+        bad = self.folder / "bad.h5"
+        bad.write_bytes(b"no recording")
+        self.assert_fails(self.start(bad, "--screenshot", self.folder / "out.png"), "bad.h5")
+
+    def test_screenshot_is_a_png_of_the_window(self):
+        target = self.folder / "out.png"
+        run = self.start(self.PATH, "--screenshot", target, "--size", "900x600")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        header = target.read_bytes()[:24]
+        self.assertEqual(header[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual((int.from_bytes(header[16:20], "big"), int.from_bytes(header[20:24], "big")), (900, 600))
+
+    def test_selection_is_written_as_the_file_has_it(self):
+        self.play([self.PATH], "wait", "key 1", "key X", "wait", "expect wrote dumped", options=["--goto", "s:0,0,17,70"])
+        written = np.load(self.folder / "tile-view.npy")
+        with h5py.File(self.PATH) as file:
+            tile = file["tiles/s"][0, 0, 0:64, 64:128].astype(np.float32)
+        np.testing.assert_array_equal(written.view(np.uint32), tile.view(np.uint32))
+
+    def test_heatmap_is_written_as_png(self):
+        self.play([self.PATH], "wait", "key E", "frames 3", "expect wrote tile-view.png")
+        self.assertTrue((self.folder / "tile-view.png").is_file())
+
+    def test_several_dropped_files(self):
+        other = SAMPLES / "causal_top_left.h5"
+        view = [f"expect {verdict(self.PATH)}", "expect acc,0,0,0,0,1 of batch"]
+        self.play([self.PATH], "wait", f"drop {other} {other} {other}", "frames 5", "expect 3 files were given", *view,
+                  f"drop {self.folder}", "wait", f"expect {refusal(self.folder)}", *view, "key Escape",
+                  f"drop {other} {other}", "wait", "expect causal_top_left.h5 against causal_top_left.h5",
+                  "expect match: ", f"drop {self.PATH}", "wait", *view)
+
+    def test_recent_files(self):
+        other = SAMPLES / "causal_top_left.h5"
+        settings = self.folder / "view.json"
+        self.play([self.PATH], "wait", f"drop {other}", "wait", "key O", "frames 4", f"expect {other}\n{self.PATH}\n",
+                  # The list's second line.
+                  "picture recent recent.png", "click recent:0.2 0.8", "wait", f"expect {verdict(self.PATH)}",
+                  "expect_not Recent files", options=["--settings", settings])
+        self.assertEqual(json.loads(settings.read_text())["recent"], [str(self.PATH), str(other)])
+        self.play([], "key O", "frames 4", f"expect {self.PATH}\n{other}\n", "key O", "frames 4", "expect Drop a recording",
+                  f"expect {self.PATH}\n{other}\n", "drop none.h5", "wait", "expect Drop a recording",
+                  f"drop {self.PATH}", "wait", f"expect {verdict(self.PATH)}", "expect_not Drop a recording",
+                  options=["--settings", settings])
+
+    def test_recent_files_are_found_from_any_folder(self):
+        settings = self.folder / "view.json"
+        shutil.copy(self.PATH, self.folder / "a.h5")
+        self.play(["a.h5"], "wait", "drop a.h5 ./a.h5", "wait", options=["--settings", settings])
+        path = self.folder.resolve() / "a.h5"
+        one, two = json.loads(settings.read_text())["recent"][::-1]
+        self.assertEqual(pathlib.Path(one), path)
+        self.assertEqual([pathlib.Path(part).resolve() for part in two.split("\n")], [path, path])
+        self.assertTrue(all(part.startswith("/") for part in two.split("\n")))
+
+    def test_clipboard(self):
+        path = self.folder / "it's a run.h5"
+        shutil.copy(self.PATH, path)
+        name = "'" + str(path).replace("'", "'\\''") + "'"
+        place = "s,0,0,17,70"
+        self.play([path], "wait", "key Ctrl+C", "frames 3", f"expect_clipboard {place}",
+                  f"expect_clipboard tile-diff {name} --explain-tolerance {place}", "key Ctrl+Shift+C", "frames 3",
+                  f"expect_clipboard tile-view {name} --goto s:0,0,17,70", options=["--goto", "s:0,0,17,70"])
+
+    def test_every_panel_is_written_as_png(self):
+        self.play([self.PATH], "wait", "picture element element.png", "key Shift+E", "frames 3",
+                  "expect wrote tile-view-header.png", "move element:0.5 0.5", "frames 3", "key Ctrl+E", "frames 3",
+                  "expect wrote tile-view-element-2.png", "move -5 -5", "frames 3", "key Ctrl+E", "frames 3",
+                  "expect the pointer is over no panel", options=["--size", "1600x1000"])
+        panels = ["header", "map", "bad-rows", "heatmaps", "element", "tabs", "status"]
+        shapes = {panel: self.picture(f"tile-view-{panel}.png").shape for panel in panels}
+        self.assertEqual(shapes["header"][1], 1600)
+        # Side by side they fill the window, but for lines of a pixel.
+        self.assertLessEqual(abs(shapes["map"][1] + shapes["heatmaps"][1] + shapes["element"][1] - 1600), 3)
+        self.assertLessEqual(abs(shapes["header"][0] + shapes["heatmaps"][0] + shapes["status"][0] - 1000), 3)
+        element = self.picture("element.png")
+        for name in ("tile-view-element.png", "tile-view-element-2.png"):
+            np.testing.assert_array_equal(self.picture(name), element)
+
+    def watched(self, change, *lines):
+        """Changes an opened file after its first picture, and awaits what the lines ask for."""
+        path = self.folder / "run.h5"
+        shutil.copy(self.PATH, path)
+        marker = self.folder / "first.png"
+        script = self.script(["wait", f"screenshot {marker}", *lines])
+        process = subprocess.Popen(self.command(path, "--script", script), env=self.environment(), cwd=self.folder,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not marker.exists() and process.poll() is None:
+            time.sleep(0.05)
+        change(path)
+        _, complaint = process.communicate(timeout=300)
+        self.assertEqual((process.returncode, complaint), (0, ""))
+
+    def test_file_that_is_deleted(self):
+        self.watched(os.remove, "await the file is gone", f"expect {verdict(self.PATH)}", "key N", "frames 5",
+                     "expect acc,0,0,1,0,1 of batch")
+
+    def test_file_that_shrinks(self):
+        self.watched(lambda path: os.truncate(path, 5000), "await the file is gone or shorter", "key Right", "key PageUp",
+                     "frames 40", f"expect {verdict(self.PATH)}")
+
+    def test_file_that_is_replaced_by_none(self):
+        def spoil(path):
+            (self.folder / "new").write_bytes(b"no recording" * 100000)
+            os.replace(self.folder / "new", path)
+        self.watched(spoil, "await is not an HDF5 file", f"expect {verdict(self.PATH)}",
+                     "expect acc,0,0,0,0,1 of batch")
+
+    def test_file_that_is_replaced_is_read_again(self):
+        other = SAMPLES / "causal_top_left.h5"
+
+        def replace(path):
+            shutil.copy(other, self.folder / "new.h5")
+            os.replace(self.folder / "new.h5", path)
+        self.watched(replace, f"await {verdict(other)}", "wait", "expect s,0,0,0,1 of batch")
+
+
+class SettingsFile(TileViewCase):
+    PATH = SAMPLES / "acc_not_rescaled.h5"
+
+    def test_they_persist(self):
+        settings = self.folder / "deep" / "view.json"
+        self.play([self.PATH], "wait", "key 1", "key L", "key W", "key Shift+W", "key Ctrl+W", "key Ctrl+W", "wait",
+                  "expect dumped, log", "expect a warp every 32 rows, a lane every 32 columns", "resize 1300 900", "wait",
+                  options=["--settings", settings])
+        self.play([self.PATH], "wait", "key 1", "wait", "expect dumped, log",
+                  "expect a warp every 32 rows, a lane every 32 columns", "screenshot again.png",
+                  options=["--settings", settings])
+        self.assertEqual(self.picture("again.png").shape, (900, 1300, 3))
+
+    def test_what_cannot_be_read_is_left_out(self):
+        settings = self.folder / "view.json"
+        for text in (b"\xff\xfe{", b"[" * 100000, b'{"width": -3, "height": 1e999, "scales": 7, "recent": {"a": 1}}',
+                     b'{"width": "wide", "warp_rows": 0, "scales": {"dumped": {"low": "x"}}, "recent": [1, "x.h5"]}'):
+            settings.write_bytes(text)
+            self.play([self.PATH], "wait", f"expect {verdict(self.PATH)}", options=["--settings", settings])
+
+    def test_what_cannot_be_written_is_left(self):
+        settings = self.folder / "view.json"
+        settings.mkdir()
+        self.play([self.PATH], "wait", f"expect {verdict(self.PATH)}", options=["--settings", settings])
+        self.play([self.PATH], "wait", f"expect {verdict(self.PATH)}", options=["--settings", "/proc/none/view.json"])
+
+
+if __name__ == "__main__":
+    main()

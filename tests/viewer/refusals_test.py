@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""What tile-view refuses, and how it ends.
+
+usage: refusals_test.py TILE_VIEW TILE_DIFF SAMPLES
+"""
+
+import os
+import signal
+import subprocess
+import time
+
+import h5py
+import numpy as np
+from tile_view_case import SAMPLES, TILE_VIEW, TileViewCase, main
+
+
+class Refusals(TileViewCase):
+    def test_no_display(self):
+        run = self.start(SAMPLES / "acc_not_rescaled.h5", display=False)
+        self.assert_fails(run, "no display", "xvfb-run", "--screenshot")
+        self.assertEqual(run.stderr.count("\n"), 1)
+
+    def test_script_with_an_unknown_event(self):
+        self.assert_fails(self.start("--script", self.script(["wait", "dance"])), "script.txt:2", "dance")
+
+    def test_expectation_that_fails(self):
+        path = SAMPLES / "acc_not_rescaled.h5"
+        self.assert_fails(self.start(path, "--script", self.script(["wait", "expect purple"])), "purple", "script.txt:2")
+
+    def test_wrong_options(self):
+        for arguments in (["--size", "big"], ["--scale", "9"], ["--what"], ["a.h5", "b.h5", "c.h5"]):
+            self.assert_fails(self.start(*arguments))
+
+    def test_size_that_no_window_has(self):
+        for size in ("0 0", "-5 100", "1e9 1e9", "nan 5"):
+            self.assert_fails(self.start("--script", self.script([f"resize {size}"])), "is no size")
+
+
+class Ending(TileViewCase):
+    def test_signals_close_it_and_keep_the_settings(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            settings = self.folder / f"{number}.json"
+            marker = self.folder / f"{number}.png"
+            script = self.script(["wait", f"screenshot {marker}", "frames 1000000"])
+            # xvfb-run would not pass the signal on.
+            program = f"'{TILE_VIEW}' '{SAMPLES / 'lse_base2.h5'}' --script '{script}' --settings '{settings}' & " \
+                      "echo $! > pid; wait $!; echo $? > status"
+            process = subprocess.Popen(["xvfb-run", "-a", "sh", "-c", program], env=self.environment(), cwd=self.folder)
+            while not marker.exists() and process.poll() is None:
+                time.sleep(0.05)
+            os.kill(int((self.folder / "pid").read_text()), number)
+            process.wait(timeout=60)
+            self.assertEqual((self.folder / "status").read_text(), "0\n")
+            self.assertIn("lse_base2.h5", settings.read_text())
+
+    def test_quit_by_key(self):
+        self.play([SAMPLES / "lse_base2.h5"], "wait", "key Ctrl+Q", "frames 1000000")
+
+    def test_cancelled_judgement_can_be_asked_for_again(self):
+        path = self.folder / "run.h5"
+        batch, heads, length, dim = 1, 4, 2048, 64
+        given = np.random.default_rng(3).standard_normal((3, batch, heads, length, dim)).astype(np.float16)
+        with h5py.File(path, "w") as file:
+            file.attrs.update(format="tilescope", format_version=1)
+            file.create_group("problem").attrs.update(batch=batch, heads=heads, heads_kv=heads, seqlen_q=length,
+                                                      seqlen_kv=length, head_dim=dim, block_m=64, block_n=64,
+                                                      sm_scale=np.float32(0.125))
+            for name, value in zip("qkv", given):
+                file[f"inputs/{name}"] = value
+            file.create_dataset("outputs/o", data=given[0], chunks=(1, 1, 64, dim))
+            file.attrs["complete"] = 1
+        self.play([path], "await being judged", "key Escape", "await not judged", "expect cancelled", "key N", "frames 3",
+                  "expect no row diverges", "key F5", "await diverged: o is the first wrong stage", "wait",
+                  options=["--threads", "1"])
+
+
+if __name__ == "__main__":
+    main()

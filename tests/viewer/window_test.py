@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Numbers, regions, pairs of recordings, and windows of every size and density.
+
+usage: window_test.py TILE_VIEW TILE_DIFF SAMPLES
+"""
+
+import h5py
+import numpy as np
+from tile_view_case import SAMPLES, TileViewCase, main, middle, verdict
+
+import small_dump
+
+
+class Numbers(TileViewCase):
+    PATH = SAMPLES / "acc_not_rescaled.h5"
+
+    def test_cells_hold_value_and_bits_when_zoomed_in(self):
+        with h5py.File(self.PATH) as file:
+            s = file["tiles/s"][0, 0, 16:19, 69:72]
+        lines = [f"expect {value:.4g}" for value in s.ravel()]
+        lines += [f"expect {value.view(np.uint32):08x}" for value in s.ravel()]
+        self.play([self.PATH], "wait", "key 1", "key Z", "wait", *lines, options=["--goto", "s:0,0,17,70"])
+
+    def test_region_is_counted_and_has_its_own_extremes(self):
+        with h5py.File(self.PATH) as file:
+            s = file["tiles/s"][0, 0]
+        # The pane shows 64 x 192; shares lie in the middle of elements.
+        box = [(10.5 / 192, 20.5 / 64), (49.5 / 192, 31.5 / 64)]
+        part = s[20:32, 10:50]
+        exponents = np.floor(np.log2(np.abs(part[part != 0]).astype(float)))
+        self.play([self.PATH], "wait", "key F", "key Tab", "key Tab", "wait",
+                  f"drag_right heatmap:{box[0][0]} {box[0][1]} heatmap:{box[1][0]} {box[1][1]}", "move 5 5", "wait",
+                  "expect region of s: rows 20-31, columns 10-49: 12 x 40", "expect 480 elements",
+                  f"expect dumped: {part.min():.4g} to {part.max():.4g}",
+                  f"expect 2^{int(exponents.min()) - 2}\n" if np.ptp(exponents) > 12 else "expect 2^", "key 1", "key X", "wait",
+                  "expect wrote dumped of rows 20-31, columns 10-49", "key Escape", "wait", "expect tile of s: rows 0-63",
+                  options=["--goto", "s:0,0,5,5"])
+        written = np.load(self.folder / "tile-view.npy")
+        np.testing.assert_array_equal(written.view(np.uint32), part.view(np.uint32))
+
+
+class Pairs(TileViewCase):
+    def test_two_different_recordings(self):
+        mine, other = self.folder / "a.h5", self.folder / "b.h5"
+        values = small_dump.stages(small_dump.inputs())
+        small_dump.write(other, values)
+        b = values["s"][0, 2, 9, 21]
+        values["s"][0, 2, 9, 21] = a = np.float32(b + 3)
+        small_dump.write(mine, values)
+        self.play([mine, other], "wait", f"expect {verdict(mine, other)}", "expect a.h5 against b.h5",
+                  "expect s,0,2,9,21 of batch", f"expect {a:.9g}", "expect other file", f"expect {b:.9g}",
+                  f"expect difference\n{a - b:.4g}", "expect bad 0 2 9 1", "key F", "wait", "picture heatmap pane.png",
+                  "key Ctrl+C",
+                  f"expect_clipboard tile-diff {mine} {other}")
+        picture = self.picture("pane.png")
+        shape = (small_dump.SQ, small_dump.SKV)
+        for row, col in ((9, 21), (9, 20), (3, 35)):
+            red, _, blue = middle(picture, shape, row, col)
+            self.assertEqual(red > blue, (row, col) == (9, 21), (row, col))
+
+
+class HighDensity(TileViewCase):
+    PATH = SAMPLES / "acc_not_rescaled.h5"
+
+    def test_everything_is_twice_as_large(self):
+        for scale in (1, 2):
+            self.play([self.PATH], "wait", f"picture header header{scale}.png", f"picture stage_s button{scale}.png",
+                      f"picture swatch_NaN swatch{scale}.png", "click stage_s:0.5 0.5", "wait", "expect Map of s",
+                      "click map_picture:0.9 0.1", "wait", "expect s,0,0,0,128 of batch",
+                      options=["--scale", scale, "--size", "2800x1600"], screen="2800x1600")
+        for name, slack in (("header", 2), ("button", 3), ("swatch", 2)):
+            small, large = (self.picture(f"{name}{scale}.png").shape for scale in (1, 2))
+            self.assertLessEqual(abs(large[0] - 2 * small[0]), slack, name)
+
+    def test_whole_range_of_window_sizes(self):
+        for width, height in ((800, 600), (3840, 2160)):
+            self.play([self.PATH], "wait", f"resize {width} {height}", "wait", "screenshot all.png", "expect NaN",
+                      "expect not captured", "expect conflicting", "expect ? help", screen="3840x2160")
+            header = (self.folder / "all.png").read_bytes()[16:24]
+            self.assertEqual((int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")), (width, height))
+        self.play([self.PATH], "wait", "resize 200 150", "wait", "resize 1 1", "frames 5", "resize 800 600", "wait",
+                  *["key Tab"] * 4, "wait", "expect Map of acc", "click map_picture:0.1 0.1", "wait",
+                  "expect acc,0,0,0,0,0 of batch", "key Tab", "wait", "expect bad 0 0 0 128")
+
+
+if __name__ == "__main__":
+    main()
