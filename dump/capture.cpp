@@ -2,44 +2,23 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <array>
-#include <cstring>
+#include <condition_variable>
+#include <cstdio>
 #include <ctime>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
 
+#include "dump/capture_memory.h"
 #include "dump/error.h"
 #include "dump/file_writer.h"
 
 namespace tilescope {
 
 namespace {
-
-struct FreeDevice {
-    void operator()(std::byte* memory) const { cudaFree(memory); }
-};
-struct FreeMapped {
-    void operator()(std::byte* memory) const { cudaFreeHost(memory); }
-};
-
-void require(cudaError_t status, const std::string& doing) {
-    if (status == cudaSuccess) return;
-    throw Error(std::string(cudaGetErrorString(status)) + " while " + doing, "capture",
-                "check that the GPU has room for it, select fewer tiles or lower max_bytes");
-}
-
-/// Fills device memory with unwritten_bits: a slab from the host, then copies of what is filled already.
-cudaError_t fill_unwritten(std::byte* begin, std::size_t bytes) {
-    constexpr std::size_t slab_words = std::size_t(1) << 18;
-    const std::vector<std::uint32_t> slab(slab_words, unwritten_bits);
-    std::size_t filled = std::min(bytes, slab_words * sizeof(std::uint32_t));
-    cudaError_t status = cudaMemcpy(begin, slab.data(), filled, cudaMemcpyHostToDevice);
-    while (status == cudaSuccess && filled < bytes) {
-        const std::size_t count = std::min(filled, bytes - filled);
-        status = cudaMemcpy(begin + filled, begin, count, cudaMemcpyDeviceToDevice);
-        filled += count;
-    }
-    return status;
-}
 
 std::string utc_now() {
     const std::time_t now = std::time(nullptr);
@@ -54,18 +33,33 @@ void fill_if_empty(std::string& field, const std::string& value) {
     if (field.empty()) field = value;
 }
 
+std::string version_text(int version) {
+    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+/// Errors: Error when there is no driver, or one of an older major version than the program's CUDA.
+void require_driver(int runtime) {
+    int driver = 0;
+    require_cuda(cudaDriverGetVersion(&driver), "asking for the driver's version");
+    if (driver / 1000 >= runtime / 1000) return;
+    throw Error(driver == 0 ? std::string("there is no CUDA driver")
+                            : "the driver is for CUDA " + version_text(driver) + ", this program for CUDA " +
+                                  version_text(runtime),
+                "capture", "install a newer driver, or build with an older CUDA toolkit");
+}
+
 void describe_device(Provenance& provenance) {
     int device = 0;
     cudaDeviceProp properties = {};
-    require(cudaGetDevice(&device), "looking for a GPU");
-    require(cudaGetDeviceProperties(&properties, device), "asking for the GPU's properties");
     int version = 0;
-    require(cudaRuntimeGetVersion(&version), "asking for the CUDA version");
+    require_cuda(cudaRuntimeGetVersion(&version), "asking for the CUDA version");
+    require_driver(version);
+    require_cuda(cudaGetDevice(&device), "looking for a GPU");
+    require_cuda(cudaGetDeviceProperties(&properties, device), "asking for the GPU's properties");
     fill_if_empty(provenance.device, properties.name);
     fill_if_empty(provenance.compute_capability,
                   std::to_string(properties.major) + "." + std::to_string(properties.minor));
-    fill_if_empty(provenance.cuda_version,
-                  std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10));
+    fill_if_empty(provenance.cuda_version, version_text(version));
     fill_if_empty(provenance.time, utc_now());
 }
 
@@ -73,64 +67,102 @@ Selection selection_of(const CaptureOptions& options) {
     return options.selection ? *options.selection : selection_from_environment();
 }
 
+/// The symbols that captures have armed: each has one sink on each device.
+struct ArmedSymbols {
+    std::mutex mutex;
+    std::map<std::pair<int, const void*>, const void*> captures;
+};
+
+ArmedSymbols& armed_symbols() {
+    static ArmedSymbols symbols;
+    return symbols;
+}
+
+/// Waits for the current device, at most as long as the limit says; nullopt: it is still busy.
+std::optional<cudaError_t> synchronize(std::chrono::milliseconds limit) {
+    if (limit.count() == 0) return cudaDeviceSynchronize();
+    struct Waiting {
+        std::mutex mutex;
+        std::condition_variable done;
+        std::optional<cudaError_t> status;
+    };
+    const auto waiting = std::make_shared<Waiting>();
+    int device = 0;
+    cudaGetDevice(&device);
+    // There is no way to ask a device whether all of its streams are idle, and none to stop waiting.
+    std::thread([waiting, device] {
+        cudaSetDevice(device);
+        const cudaError_t status = cudaDeviceSynchronize();
+        const std::lock_guard lock(waiting->mutex);
+        waiting->status = status;
+        waiting->done.notify_one();
+    }).detach();
+    std::unique_lock lock(waiting->mutex);
+    waiting->done.wait_for(lock, limit, [&] { return waiting->status.has_value(); });
+    return waiting->status;
+}
+
 }  // namespace
 
 struct Capture::Impl {
     Impl(const Problem& problem, Options capture_options);
-    void allocate_device();
-    void allocate_mapped();
+    ~Impl();
+    RecordedCall call() const;
+    const CaptureMemory& memory();
     void note(cudaError_t status, const std::string& doing);
     std::vector<std::byte> copy_to_host(const void* from, std::size_t bytes, const std::string& doing);
     std::vector<std::byte> copy_input(Input input, const void* from);
     /// Waits for the device; returns whether its outputs can be copied.
     bool wait_for_outputs();
     void copy_output(Stage stage, const void* from);
-    std::vector<std::byte> drain();
+    void disarm();
+    MemoryBlock drain();
 
     Options options;
     CapturePlan plan;
-    std::unique_ptr<std::byte, FreeDevice> device_memory;
-    std::unique_ptr<std::byte, FreeMapped> mapped_memory;
-    std::byte* base = nullptr;  ///< the sink's memory as the kernel sees it
+    int device = 0;
+    std::optional<CaptureMemory> sink_memory;
+    std::vector<std::pair<const void*, int (*)(const Sink&)>> armed;
     cudaError_t error_before = cudaSuccess;
     std::string error;  ///< the first device error since the construction
+    bool hangs = false;
     InputArrays inputs;
     bool inputs_lost = false;  ///< one could not be copied
     std::array<std::vector<std::byte>, stage_count> outputs;
 };
 
 Capture::Impl::Impl(const Problem& problem, Options capture_options)
-    : options(std::move(capture_options)), plan(problem, selection_of(options), options.max_bytes) {
+    : options(std::move(capture_options)),
+      plan(problem, selection_of(options), options.max_bytes,
+           options.count_conflicts ? SinkMode::checked : SinkMode::tiles) {
     describe_device(options.provenance);
-    if (options.memory == SinkMemory::device) {
-        allocate_device();
-    } else {
-        allocate_mapped();
+    require_cuda(cudaGetDevice(&device), "looking for a GPU");
+    if (options.memory == SinkMemory::file && options.sink_file.empty()) {
+        throw Error("no path is given for the sink's file", "capture",
+                    "set sink_file to a path on tmpfs, such as /dev/shm");
     }
+    if (options.memory != SinkMemory::file) memory();
     error_before = cudaPeekAtLastError();
 }
 
-void Capture::Impl::allocate_device() {
-    void* memory = nullptr;
-    require(cudaMalloc(&memory, plan.bytes()),
-            "allocating " + std::to_string(plan.bytes()) + " bytes of device memory");
-    base = static_cast<std::byte*>(memory);
-    device_memory.reset(base);
-    const std::string filling = "filling the sink's memory";
-    require(cudaMemcpy(base, plan.head().data(), plan.head_bytes(), cudaMemcpyHostToDevice), filling);
-    require(fill_unwritten(base + plan.head_bytes(), plan.bytes() - plan.head_bytes()), filling);
-    require(cudaDeviceSynchronize(), filling);
+Capture::Impl::~Impl() {
+    const OnDevice on(device);
+    if (!hangs) disarm();
+    if (hangs && sink_memory) sink_memory->abandon();
 }
 
-void Capture::Impl::allocate_mapped() {
-    void* memory = nullptr;
-    require(cudaHostAlloc(&memory, plan.bytes(), cudaHostAllocMapped),
-            "allocating " + std::to_string(plan.bytes()) + " bytes of mapped host memory");
-    mapped_memory.reset(static_cast<std::byte*>(memory));
-    plan.fill_unwritten(mapped_memory.get());
-    void* mapped = nullptr;
-    require(cudaHostGetDevicePointer(&mapped, memory, 0), "mapping host memory into the GPU");
-    base = static_cast<std::byte*>(mapped);
+RecordedCall Capture::Impl::call() const {
+    RecordedCall call(plan.problem(), options.units, options.provenance,
+                      inputs_lost ? InputArrays() : inputs);
+    call.set_side_inputs(options.side_inputs);
+    call.set_bias(options.bias);
+    return call;
+}
+
+const CaptureMemory& Capture::Impl::memory() {
+    const OnDevice on(device);
+    if (!sink_memory) sink_memory.emplace(plan, options, [this] { return call(); });
+    return *sink_memory;
 }
 
 void Capture::Impl::note(cudaError_t status, const std::string& doing) {
@@ -155,9 +187,15 @@ std::vector<std::byte> Capture::Impl::copy_input(Input input, const void* from) 
 }
 
 bool Capture::Impl::wait_for_outputs() {
-    const cudaError_t status = cudaDeviceSynchronize();
-    note(status, "");
-    return status == cudaSuccess;
+    if (hangs) return false;
+    const std::optional<cudaError_t> status = synchronize(options.time_limit);
+    hangs = !status;
+    if (hangs && error.empty()) {
+        error = "the kernel did not end within " + std::to_string(options.time_limit.count()) + " ms";
+    }
+    if (hangs) return false;
+    note(*status, "");
+    return *status == cudaSuccess;
 }
 
 void Capture::Impl::copy_output(Stage stage, const void* from) {
@@ -166,21 +204,30 @@ void Capture::Impl::copy_output(Stage stage, const void* from) {
         copy_to_host(from, output_bytes(plan.problem(), stage, dtype), " while copying the outputs");
 }
 
-std::vector<std::byte> Capture::Impl::drain() {
-    note(cudaDeviceSynchronize(), "");
+void Capture::Impl::disarm() {
+    ArmedSymbols& symbols = armed_symbols();
+    const std::lock_guard lock(symbols.mutex);
+    for (const auto& [symbol, set] : armed) {
+        set(Sink());  // on a device in error there is nothing left to clear
+        symbols.captures.erase({device, symbol});
+    }
+    armed.clear();
+}
+
+MemoryBlock Capture::Impl::drain() {
+    wait_for_outputs();
     // A launch that never ran is reported here only; an older error is not this kernel's.
     const cudaError_t last = cudaPeekAtLastError();
     if (last != error_before) note(last, "");
-    if (mapped_memory) {
-        return std::vector<std::byte>(mapped_memory.get(), mapped_memory.get() + plan.bytes());
-    }
-    std::vector<std::byte> memory = copy_to_host(device_memory.get(), plan.bytes(), "");
-    if (memory.empty()) {
+    if (memory().host().size() > 0) return memory().host();
+    std::vector<std::byte> copy;
+    if (!hangs) copy = copy_to_host(memory().device_address(), plan.bytes(), "");
+    if (copy.empty()) {
         error += "; the sink in device memory is lost, capture into mapped memory to keep its tiles";
-        memory.resize(plan.bytes());
-        plan.fill_unwritten(memory.data());
+        copy.resize(plan.bytes());
+        plan.fill_unwritten(copy.data());
     }
-    return memory;
+    return copy;
 }
 
 Capture::Capture(const Problem& problem, Options options)
@@ -189,28 +236,54 @@ Capture::~Capture() = default;
 Capture::Capture(Capture&&) noexcept = default;
 
 Sink Capture::sink() const {
-    return impl_->plan.sink(impl_->base);
+    const CaptureMemory& memory = impl_->memory();
+    Sink sink = impl_->plan.sink(memory.device_address());
+    sink.wmma_places = memory.wmma_places();
+    return sink;
+}
+
+void Capture::arm(const void* symbol, int (*set)(const Sink& sink)) {
+    const OnDevice on(impl_->device);
+    const Sink sink = this->sink();
+    ArmedSymbols& symbols = armed_symbols();
+    const std::lock_guard lock(symbols.mutex);
+    const auto [place, is_new] = symbols.captures.emplace(std::pair(impl_->device, symbol), impl_.get());
+    if (!is_new) {
+        throw Error("the sink symbol is armed already", "capture",
+                    "finish the capture that armed it first, or give each kernel a symbol of its own");
+    }
+    impl_->armed.emplace_back(symbol, set);
+    require_cuda(cudaError_t(set(sink)), "setting the sink symbol");
+}
+
+void Capture::restart(void* stream) {
+    const OnDevice on(impl_->device);
+    require_cuda(impl_->memory().restart(static_cast<cudaStream_t>(stream)), "restarting the capture");
 }
 
 void Capture::inputs(const void* q, const void* k, const void* v) {
+    const OnDevice on(impl_->device);
     impl_->inputs.q = impl_->copy_input(Input::q, q);
     impl_->inputs.k = impl_->copy_input(Input::k, k);
     impl_->inputs.v = impl_->copy_input(Input::v, v);
 }
 
 void Capture::backward_inputs(const void* dout, const void* o, const float* lse) {
+    const OnDevice on(impl_->device);
     impl_->inputs.dout = impl_->copy_input(Input::dout, dout);
     if (o != nullptr) impl_->inputs.o = impl_->copy_input(Input::o, o);
     impl_->inputs.lse = impl_->copy_input(Input::lse, lse);
 }
 
 void Capture::outputs(const void* o, const float* lse) {
+    const OnDevice on(impl_->device);
     if (!impl_->wait_for_outputs()) return;
     impl_->copy_output(Stage::o, o);
     if (lse != nullptr) impl_->copy_output(Stage::lse, lse);
 }
 
 void Capture::gradients(const void* dq, const void* dk, const void* dv) {
+    const OnDevice on(impl_->device);
     if (!impl_->wait_for_outputs()) return;
     if (dq != nullptr) impl_->copy_output(Stage::dq, dq);
     if (dk != nullptr) impl_->copy_output(Stage::dk, dk);
@@ -218,21 +291,35 @@ void Capture::gradients(const void* dq, const void* dk, const void* dv) {
 }
 
 CapturedRun Capture::finish() {
-    std::vector<std::byte> memory = impl_->drain();
-    CapturedRun run(impl_->plan, std::move(memory), impl_->options.units, impl_->options.provenance,
-                    impl_->inputs_lost ? InputArrays() : impl_->inputs);
-    run.set_side_inputs(impl_->options.side_inputs);
-    run.set_bias(impl_->options.bias);
+    const OnDevice on(impl_->device);
+    MemoryBlock memory = impl_->drain();
+    if (!impl_->hangs) impl_->disarm();
+    CapturedRun run(impl_->plan, std::move(memory), impl_->call());
+    bool recorded = false;
     for (const StageInfo& info : all_stages()) {
         const std::vector<std::byte>& output = impl_->outputs[static_cast<std::size_t>(info.stage)];
         if (!output.empty()) run.merge_output(info.stage, stage_dtype(run.problem(), info.stage), output);
+        const StageCapture& capture = run.capture().stages[static_cast<std::size_t>(info.stage)];
+        recorded = recorded || run.has_stage(info.stage) || capture.elements_dropped > 0 ||
+                   capture.elements_out_of_range > 0;
     }
     if (!impl_->error.empty()) run.set_ended(impl_->error);
+    if (!recorded && impl_->error.empty()) {
+        throw Error("no hook wrote anything", "capture",
+                    "launch a kernel that is compiled with -DDEBUG_DUMP and gets capture.sink(), or whose "
+                    "symbol is armed, and select a stage that it hooks");
+    }
+    if (impl_->memory().file()) impl_->memory().file()->set_ended(run.capture().ended);
     return run;
+}
+
+bool Capture::still_running() const {
+    return impl_->hangs;
 }
 
 void Capture::save(const std::string& path) {
     write_recording(path, finish());
+    if (impl_->options.memory == SinkMemory::file) std::remove(impl_->options.sink_file.c_str());
 }
 
 }  // namespace tilescope

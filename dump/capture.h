@@ -3,6 +3,7 @@
 // The host side of a capture on the GPU. With -DDEBUG_DUMP a Capture owns the memory that the hooks write and
 // saves it; without it every member is empty, so the same host code compiles to nothing.
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -20,13 +21,22 @@ namespace tilescope {
 /// Where the sink's memory lies.
 enum class SinkMemory {
     device,  ///< fastest; lost when the kernel traps
-    mapped   ///< host memory that the kernel writes through the bus; intact after a trap or an illegal access
+    mapped,  ///< host memory that the kernel writes through the bus; intact after a trap or an illegal access
+    file     ///< the same in a file on tmpfs, which outlives the process: open_recording() reads it as it is
 };
 
 struct CaptureOptions {
     std::optional<Selection> selection;  ///< nullopt: the environment's, see selection_from_environment()
     std::size_t max_bytes = std::size_t(4) << 30;
     SinkMemory memory = SinkMemory::device;
+    /// Path for SinkMemory::file. It appears at the first sink(), with the inputs that were given until then,
+    /// and save() removes it once the recording is written.
+    std::string sink_file;
+    /// Counts writes that change an element already written: costs an atomic for each element.
+    bool count_conflicts = false;
+    /// How long finish(), outputs() and gradients() wait for the device; zero: as long as it takes. A kernel
+    /// that is still running then goes on, and the memory that it writes is never freed.
+    std::chrono::milliseconds time_limit{0};
     Units units;
     SideInputs side_inputs;  ///< in host memory, as the kernel gets them
     Bias bias;
@@ -42,15 +52,24 @@ class Capture {
  public:
     using Options = CaptureOptions;
 
-    /// Allocates and fills the sink's memory on the current device.
-    /// Errors: Error when there is no such memory, and those of CapturePlan.
+    /// Captures on the current device, from any number of kernels and streams of it. Allocates and fills the
+    /// sink's memory.
+    /// Errors: Error when there is no GPU or no such memory, when the driver is too old, and those of
+    /// CapturePlan.
     Capture(const Problem& problem, Options options);
     explicit Capture(const Problem& problem) : Capture(problem, Options()) {}
     ~Capture();
     Capture(Capture&&) noexcept;
 
-    /// The kernel's last argument.
+    /// The kernel's last argument. Errors: with SinkMemory::file, Error when the file cannot be created.
     Sink sink() const;
+    /// What TILESCOPE_ARM calls: sets a sink symbol, and clears it at the end of the capture.
+    /// Errors: Error when another capture has armed it, or when CUDA does not find it.
+    void arm(const void* symbol, int (*set)(const Sink& sink));
+    /// Makes every tile unwritten again when `stream`, a cudaStream_t, comes to it. In a CUDA graph before
+    /// the kernel, each replay is recorded anew, and the last one is what finish() takes. Errors: Error when
+    /// CUDA refuses.
+    void restart(void* stream = nullptr);
 
     /// Keeps a copy of the inputs, from pointers to contiguous [batch][heads or heads_kv][seqlen][head_dim]
     /// of the problem's dtypes. A device error ends up in the recording, not in an exception.
@@ -69,10 +88,13 @@ class Capture {
     void gradients(const void* dq, const void* dk, const void* dv);
 
     /// Waits for the device, and takes what the hooks wrote. A device error ends up in the recording, not in
-    /// an exception: everything is unwritten then, unless the sink's memory is mapped.
-    /// Errors: Error for inputs and outputs that the problem's direction does not have, and when it has more
-    /// inputs than were given.
+    /// an exception: everything is unwritten then, unless the sink's memory is mapped or a file.
+    /// Errors: Error for inputs and outputs that the problem's direction does not have, when it has more
+    /// inputs than were given, and when a kernel completed without any hook writing and no output is given.
     CapturedRun finish();
+    /// Whether the time limit passed before the kernel ended: then nothing that it uses may be freed, since
+    /// cudaFree() waits for it.
+    bool still_running() const;
     /// finish(), then write_recording(path). Errors: those of both.
     void save(const std::string& path);
 
@@ -96,6 +118,7 @@ class Capture {
     void outputs(const void*, const float*) {}
     void backward_inputs(const void*, const void*, const float*) {}
     void gradients(const void*, const void*, const void*) {}
+    void restart(void* = nullptr) {}
     void save(const std::string&) {}
 };
 

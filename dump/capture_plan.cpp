@@ -20,10 +20,6 @@ std::size_t aligned(std::size_t offset) {
     return (offset + alignment - 1) / alignment * alignment;
 }
 
-std::size_t words_per_tile(const Problem& problem, Stage stage) {
-    return std::size_t(tile_shape(problem, stage).elements());
-}
-
 std::vector<bool> selected_values(const Ranges& ranges, std::int64_t count) {
     std::vector<bool> selected(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) selected[std::size_t(i)] = ranges.contains(i);
@@ -44,8 +40,9 @@ std::vector<std::int32_t> number(std::vector<std::int32_t>& slots, Selects selec
 
 }  // namespace
 
-CapturePlan::CapturePlan(const Problem& problem, const Selection& selection, std::size_t max_bytes)
-    : problem_(problem), selection_(selection) {
+CapturePlan::CapturePlan(const Problem& problem, const Selection& selection, std::size_t max_bytes,
+                         SinkMode mode)
+    : problem_(problem), selection_(selection), mode_(mode) {
     validate(problem, where);
     const std::size_t tables_end = place_tables(max_bytes);
     number_slots();
@@ -105,6 +102,11 @@ void CapturePlan::number_slots() {
     });
 }
 
+std::size_t CapturePlan::tile_bytes(Stage stage) const {
+    if (mode_ == SinkMode::statistics) return sizeof(TileStatistics);
+    return std::size_t(tile_shape(problem_, stage).elements()) * sizeof(std::uint32_t);
+}
+
 void CapturePlan::place_stages(std::size_t offset, std::size_t max_bytes) {
     std::size_t free_bytes = max_bytes - (offset + alignment);
     for (const StageInfo& info : all_stages()) {
@@ -113,30 +115,35 @@ void CapturePlan::place_stages(std::size_t offset, std::size_t max_bytes) {
         const std::size_t slots =
             outer_of_slot(info.stage).size() * (info.per_kv_tile ? kv_tile_of_slot_.size() : 1);
         // A tile comes with a word for its conflict counter.
-        const std::size_t tile_bytes = (words_per_tile(problem_, info.stage) + 1) * sizeof(std::uint32_t);
-        const std::size_t capacity = std::min(slots, free_bytes / tile_bytes);
+        const std::size_t bytes = tile_bytes(info.stage) + sizeof(std::uint32_t);
+        const std::size_t capacity = std::min(slots, free_bytes / bytes);
         stage = {std::int64_t(slots), std::int64_t(capacity), offset, 0};
         offset += capacity * sizeof(std::uint32_t);
-        free_bytes -= capacity * tile_bytes;
+        free_bytes -= capacity * bytes;
     }
     offset = aligned(offset);
     head_.resize(offset);
     for (const StageInfo& info : all_stages()) {
         StagePlan& stage = stages_[std::size_t(info.stage)];
-        stage.words_offset = offset;
-        offset += std::size_t(stage.capacity) * words_per_tile(problem_, info.stage) * sizeof(std::uint32_t);
+        stage.tiles_offset = offset;
+        offset += std::size_t(stage.capacity) * tile_bytes(info.stage);
     }
     bytes_ = offset;
+    if (mode_ == SinkMode::statistics) head_.resize(bytes_);
 }
 
 void CapturePlan::write_head() {
-    const auto copy = [this](std::size_t offset, const std::vector<std::int32_t>& table) {
+    const auto copy = [this](std::size_t offset, const auto& table) {
         // Not memcpy: an empty table has no address.
         std::ranges::copy(std::as_bytes(std::span(table)), head_.begin() + std::ptrdiff_t(offset));
     };
     copy(q_block_slots_offset_, q_block_slots_);
     copy(kv_tile_slots_offset_, kv_tile_slots_);
     copy(dkv_head_slots_offset_, dkv_head_slots_);
+    if (mode_ != SinkMode::statistics) return;
+    for (const StagePlan& stage : stages_) {
+        copy(stage.tiles_offset, std::vector<TileStatistics>(std::size_t(stage.capacity)));
+    }
 }
 
 void CapturePlan::fill_unwritten(std::byte* memory) const {
@@ -146,14 +153,24 @@ void CapturePlan::fill_unwritten(std::byte* memory) const {
 }
 
 Sink CapturePlan::sink(std::byte* base) const {
+    const auto at = [base]<class T>(T*& pointer, std::size_t offset) {
+        pointer = reinterpret_cast<T*>(base + offset);
+    };
     Sink sink;
+    sink.mode = mode_;
+    sink.every_kv_tile = std::ssize(kv_tile_of_slot_) == problem_.kv_tiles();
     for (const StageInfo& info : all_stages()) {
         const StagePlan& plan = stage_plan(info.stage);
         if (plan.selected == 0) continue;
+        (info.per_q_block ? sink.q_block_stages : sink.head_stages) |= 1u << unsigned(info.stage);
         const TileShape shape = tile_shape(problem_, info.stage);
         SinkStage& stage = sink.stages[std::size_t(info.stage)];
-        stage.words = reinterpret_cast<std::uint32_t*>(base + plan.words_offset);
-        stage.conflicts = reinterpret_cast<std::uint32_t*>(base + plan.conflicts_offset);
+        if (mode_ == SinkMode::statistics) {
+            at(stage.statistics, plan.tiles_offset);
+        } else {
+            at(stage.words, plan.tiles_offset);
+        }
+        at(stage.conflicts, plan.conflicts_offset);
         stage.capacity = std::uint64_t(plan.capacity);
         stage.rows = std::uint32_t(shape.rows);
         stage.cols = std::uint32_t(shape.cols);
@@ -162,10 +179,10 @@ Sink CapturePlan::sink(std::byte* base) const {
         stage.per_q_block = info.per_q_block;
         stage.per_kv_tile = info.per_kv_tile;
     }
-    sink.q_block_slots = reinterpret_cast<const std::int32_t*>(base + q_block_slots_offset_);
-    sink.kv_tile_slots = reinterpret_cast<const std::int32_t*>(base + kv_tile_slots_offset_);
-    sink.dkv_head_slots = reinterpret_cast<const std::int32_t*>(base + dkv_head_slots_offset_);
-    sink.counters = reinterpret_cast<SinkCounters*>(base);
+    at(sink.counters, 0);
+    at(sink.q_block_slots, q_block_slots_offset_);
+    at(sink.kv_tile_slots, kv_tile_slots_offset_);
+    at(sink.dkv_head_slots, dkv_head_slots_offset_);
     sink.batch = std::int32_t(problem_.batch);
     sink.heads = std::int32_t(problem_.heads);
     sink.dkv_heads = std::int32_t(problem_.dkv_heads());

@@ -18,12 +18,15 @@ class CapturePlan {
  public:
     /// Tiles that do not fit into `max_bytes` get no room: stages in order of computation, tiles in order
     /// (batch, head, q_block, kv_tile). Writes to them are counted, and so are the tiles.
+    /// In SinkMode::statistics a tile takes a TileStatistics, and all of it is head.
     /// Errors: Error when the problem is not valid, when the selection selects nothing of it, and when the
     /// counters and tables alone do not fit.
-    CapturePlan(const Problem& problem, const Selection& selection, std::size_t max_bytes);
+    CapturePlan(const Problem& problem, const Selection& selection, std::size_t max_bytes,
+                SinkMode mode = SinkMode::tiles);
 
     const Problem& problem() const { return problem_; }
     const Selection& selection() const { return selection_; }
+    SinkMode mode() const { return mode_; }
     std::size_t bytes() const { return bytes_; }
 
     /// The first bytes of the memory must hold this image (counters, tables, conflict counters all in front
@@ -51,7 +54,7 @@ class CapturePlan {
         std::int64_t selected = 0;
         std::int64_t capacity = 0;
         std::size_t conflicts_offset = 0;
-        std::size_t words_offset = 0;
+        std::size_t tiles_offset = 0;  ///< of their words or statistics
     };
     const StagePlan& stage_plan(Stage stage) const { return stages_[static_cast<std::size_t>(stage)]; }
     /// What the stage's slots are of, KV tiles aside: query blocks, or heads of dk and dv.
@@ -60,11 +63,13 @@ class CapturePlan {
     }
     void number_slots();
     std::size_t place_tables(std::size_t max_bytes);
+    std::size_t tile_bytes(Stage stage) const;
     void place_stages(std::size_t offset, std::size_t max_bytes);
     void write_head();
 
     Problem problem_;
     Selection selection_;
+    SinkMode mode_;
     std::vector<std::int32_t> q_block_slots_;  ///< [batch][head][q_block], -1 where not selected
     std::vector<std::int32_t> kv_tile_slots_;  ///< [kv_tile], -1 where not selected
     /// [batch][dkv_head], -1 where not selected; empty in the forward pass.

@@ -36,6 +36,9 @@ std::size_t output_bytes(const Problem& problem, Stage stage, Dtype dtype) {
 CapturedRun::CapturedRun(CapturePlan plan, MemoryBlock memory, RecordedCall call)
     : RecordedCall(std::move(call)), plan_(std::move(plan)), memory_(std::move(memory)) {
     require_bytes("the sink's memory", memory_.size(), plan_.bytes());
+    if (plan_.mode() == SinkMode::statistics) {
+        throw Error("the sink holds statistics, no tiles", where, "capture in another mode");
+    }
     sink_ = plan_.sink(memory_.data());
     capture_.selection = plan_.selection();
     for (const StageInfo& info : all_stages()) summarise(info.stage);

@@ -1,13 +1,20 @@
 #pragma once
 
 // Hooks for attention kernels. Compiled with -DDEBUG_DUMP they record; without it they expand to nothing and
-// this header declares nothing, so the kernel is the one that was written without them.
+// this header declares nothing, so the kernel is the one that was written without them. HOOKS.md explains and
+// shows each of them.
 //
 //     __global__ void attention(..., half* o TILESCOPE_SINK_PARAM(sink))  // no comma before it
-//     TILESCOPE_BLOCK(sink, batch, head, q_block);                // once, before the first hook
-//     TILESCOPE_VALUE(s, kv_tile, row, col, score);               // one element, by its place in the tile
-//     TILESCOPE_TILE(k, kv_tile, k_shared, ld, thread, threads);  // a tile in memory, split over the threads
-//     attention<<<grid, block>>>(q, ..., o TILESCOPE_SINK_ARG(capture.sink()));
+//     TILESCOPE_BLOCK(sink, batch, head, q_block);                 // once, before the first hook
+//     TILESCOPE_VALUE(m, kv_tile, row, 0, row_max);                // one element, by its place in the tile
+//     TILESCOPE_TILE(k, kv_tile, k_shared, ld, thread, threads);   // a tile in memory, split over the
+//     threads TILESCOPE_FRAGMENT(s, kv_tile, s, MmaAccumulator{row, col, lane});  // registers: values and
+//     their places TILESCOPE_REPLICATED(m, kv_tile, row, 0, row_max);           // an element that several
+//     lanes hold attention<<<grid, block>>>(q, ..., o TILESCOPE_SINK_ARG(capture.sink()));
+//
+// A kernel whose parameters cannot change reads the sink from a symbol of its file:
+// TILESCOPE_SINK_SYMBOL(name) at namespace scope declares it, name stands where sink stands above, and
+// capture.arm(name) sets it.
 //
 // Rows and columns count from the tile's corner. Row statistics (m, l, lse, delta) take column 0. Stages
 // without a KV tile (q, o, lse, dout, delta, dq) take any kv_tile. What lies outside the tensor (tails) is
@@ -23,27 +30,56 @@
 
 #ifdef DEBUG_DUMP
 
+#include "dump/hook_fragment.h"
 #include "dump/hook_write.h"
 
-#define TILESCOPE_SINK_PARAM(sink) , const ::tilescope::Sink sink
+#define TILESCOPE_SINK_PARAM(sink) , TILESCOPE_GRID_CONSTANT const ::tilescope::Sink sink
+#define TILESCOPE_HOST_SINK_PARAM(sink) , const ::tilescope::Sink& sink
 #define TILESCOPE_SINK_ARG(sink) , sink
+#define TILESCOPE_SINK_SYMBOL(name) __constant__ ::tilescope::Sink name
+#define TILESCOPE_ARM(capture, name)                                         \
+    (capture).arm(&name, [](const ::tilescope::Sink& tilescope_sink) {       \
+        return int(cudaMemcpyToSymbol(name, &tilescope_sink, sizeof(name))); \
+    })
 #define TILESCOPE_BLOCK(sink, batch, head, q_block)                 \
-    [[maybe_unused]] const ::tilescope::HookBlock tilescope_block { \
-        &(sink), int(batch), int(head), int(q_block)                \
-    }
+    [[maybe_unused]] const ::tilescope::HookBlock tilescope_block = \
+        ::tilescope::hook_block(sink, int(batch), int(head), int(q_block))
+#define TILESCOPE_BLOCK_PARAM , const ::tilescope::HookBlock& tilescope_block
+#define TILESCOPE_BLOCK_ARG , tilescope_block
 #define TILESCOPE_VALUE(stage, kv_tile, row, col, value)                                                  \
     ::tilescope::hook_value(tilescope_block, ::tilescope::Stage::stage, int(kv_tile), int(row), int(col), \
                             value)
+#define TILESCOPE_REPLICATED(stage, kv_tile, row, col, value)                                        \
+    ::tilescope::hook_replicated(tilescope_block, ::tilescope::Stage::stage, int(kv_tile), int(row), \
+                                 int(col), value)
 #define TILESCOPE_TILE(stage, kv_tile, data, ld, thread, threads)                                   \
     ::tilescope::hook_tile(tilescope_block, ::tilescope::Stage::stage, int(kv_tile), data, int(ld), \
                            int(thread), int(threads))
+#define TILESCOPE_ROWS(stage, kv_tile, first_row, rows, data, ld, thread, threads)                   \
+    ::tilescope::hook_rows(tilescope_block, ::tilescope::Stage::stage, int(kv_tile), int(first_row), \
+                           int(rows), data, int(ld), int(thread), int(threads))
+// The places come last: their commas need no parentheses.
+#define TILESCOPE_FRAGMENT(stage, kv_tile, values, ...)                                              \
+    do {                                                                                             \
+        using namespace ::tilescope::fragments;                                                      \
+        ::tilescope::hook_fragment(tilescope_block, ::tilescope::Stage::stage, int(kv_tile), values, \
+                                   __VA_ARGS__);                                                     \
+    } while (false)
 
 #else
 
 #define TILESCOPE_SINK_PARAM(sink)
+#define TILESCOPE_HOST_SINK_PARAM(sink)
 #define TILESCOPE_SINK_ARG(sink)
+#define TILESCOPE_SINK_SYMBOL(name) static_assert(true)
+#define TILESCOPE_ARM(capture, name) ((void)0)
 #define TILESCOPE_BLOCK(sink, batch, head, q_block) ((void)0)
+#define TILESCOPE_BLOCK_PARAM
+#define TILESCOPE_BLOCK_ARG
 #define TILESCOPE_VALUE(stage, kv_tile, row, col, value) ((void)0)
+#define TILESCOPE_REPLICATED(stage, kv_tile, row, col, value) ((void)0)
 #define TILESCOPE_TILE(stage, kv_tile, data, ld, thread, threads) ((void)0)
+#define TILESCOPE_ROWS(stage, kv_tile, first_row, rows, data, ld, thread, threads) ((void)0)
+#define TILESCOPE_FRAGMENT(stage, kv_tile, values, ...) ((void)0)
 
 #endif

@@ -4,19 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "dump/hook_device.h"
 #include "dump/sink.h"
-
-#ifdef __CUDACC__
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#define TILESCOPE_HOST_DEVICE __host__ __device__
-// Inlined into unrolled loops, hooks would make kernels several times slower to compile.
-#define TILESCOPE_OUT_OF_LINE __noinline__
-#else
-#define TILESCOPE_HOST_DEVICE
-#define TILESCOPE_OUT_OF_LINE
-#endif
 
 namespace tilescope {
 
@@ -24,96 +15,98 @@ namespace tilescope {
 /// q_block means nothing.
 struct HookBlock {
     const Sink* sink;
+    std::uint32_t stages;  ///< bit set of those of which something may have to be kept or counted
+    int slot;              ///< of the query block; -1 where it is not selected or not in the problem
     int batch;
     int head;
     int q_block;
+
+    TILESCOPE_HOOK bool keeps(Stage stage) const { return (stages >> unsigned(stage) & 1u) != 0; }
 };
 
 /// The exact float32 value of an element. A type of one's own is recorded through a hook_float in its
 /// namespace.
-TILESCOPE_HOST_DEVICE inline float hook_float(float value) {
+TILESCOPE_HOOK float hook_float(float value) {
     return value;
 }
 float hook_float(double value) = delete;  // float32 would round it
 #ifdef __CUDACC__
-TILESCOPE_HOST_DEVICE inline float hook_float(__half value) {
+TILESCOPE_HOOK float hook_float(__half value) {
     return __half2float(value);
 }
-TILESCOPE_HOST_DEVICE inline float hook_float(__nv_bfloat16 value) {
+TILESCOPE_HOOK float hook_float(__nv_bfloat16 value) {
     return __bfloat162float(value);
 }
 #endif
 
-/// Stores `bits` and returns what was there.
-TILESCOPE_HOST_DEVICE inline std::uint32_t hook_exchange(std::uint32_t* word, std::uint32_t bits) {
-#ifdef __CUDA_ARCH__
-    return atomicExch(word, bits);
-#else
-    return __atomic_exchange_n(word, bits, __ATOMIC_RELAXED);
-#endif
-}
-
-template <class Counter>
-TILESCOPE_HOST_DEVICE inline void hook_count(Counter* counter, Counter count) {
-#ifdef __CUDA_ARCH__
-    atomicAdd(counter, count);
-#else
-    __atomic_fetch_add(counter, count, __ATOMIC_RELAXED);
-#endif
-}
-
-TILESCOPE_HOST_DEVICE inline std::uint32_t hook_bits(float value) {
-#ifdef __CUDA_ARCH__
-    return __float_as_uint(value);
-#else
-    return __builtin_bit_cast(std::uint32_t, value);
-#endif
-}
-
 /// What the sink has for one tile. A tile that is not selected has no elements.
 struct HookTile {
-    std::uint32_t* words = nullptr;  ///< null: nothing of the tile can be kept, `lost` counts it
+    std::uint32_t* words = nullptr;
     std::uint32_t* conflicts = nullptr;
-    unsigned long long* lost = nullptr;
-    unsigned rows = 0;  ///< the part inside the tensor
+    TileStatistics* statistics = nullptr;
+    unsigned long long* lost = nullptr;  ///< null: the tile has room; otherwise counts what it has not
+    unsigned rows = 0;                   ///< the part inside the tensor
     unsigned cols = 0;
     unsigned ld = 0;
 };
 
+/// One of a tile's elements, by its row and column.
+struct HookPlace {
+    int row;
+    int col;
+};
+/// Row of an element that the thread does not hold.
+inline constexpr int hook_nowhere = -0x7fffffff - 1;
+
+/// Looks once a block whether anything is kept of it, so that hooks of a block that is not selected cost a
+/// test of a bit.
+TILESCOPE_HOOK HookBlock hook_block(const Sink& sink, int batch, int head, int q_block) {
+    HookBlock block = {&sink, sink.q_block_stages | sink.head_stages, -1, batch, head, q_block};
+    if (block.stages == 0) return block;
+    const bool in_problem = unsigned(batch) < unsigned(sink.batch) && unsigned(head) < unsigned(sink.heads) &&
+                            unsigned(q_block) < unsigned(sink.q_blocks);
+    // What is out of range is counted by the hooks.
+    if (!in_problem) return block;
+    block.slot = sink.q_block_slots[(batch * sink.heads + head) * sink.q_blocks + q_block];
+    if (block.slot < 0) block.stages = sink.head_stages;
+    return block;
+}
+
 /// The part of a tile that lies inside the tensor, along one axis; `room` is the whole tile's length.
-TILESCOPE_HOST_DEVICE inline unsigned hook_extent(const Sink& sink, Axis axis, unsigned room, int q_block,
-                                                  int kv_tile) {
+TILESCOPE_HOOK unsigned hook_extent(const Sink& sink, Axis axis, unsigned room, int q_block, int kv_tile) {
     if (axis == Axis::feature || axis == Axis::unit) return room;
     const int inside = axis == Axis::query ? sink.seqlen_q - q_block * sink.block_m
                                            : sink.seqlen_kv - kv_tile * sink.block_n;
     return unsigned(inside) < room ? unsigned(inside) : room;
 }
 
-TILESCOPE_HOST_DEVICE inline HookTile hook_find(const HookBlock& block, Stage stage, int kv_tile) {
+/// Slot of what a stage's tiles are of, KV tiles aside; -1 where it is not selected, -2 where the problem has
+/// none.
+TILESCOPE_HOOK int hook_outer_slot(const HookBlock& block, const SinkStage& room) {
+    const Sink& sink = *block.sink;
+    // A block that is in the problem and not selected does not come here.
+    if (room.per_q_block) return block.slot < 0 ? -2 : block.slot;
+    const bool in_problem =
+        unsigned(block.batch) < unsigned(sink.batch) && unsigned(block.head) < unsigned(sink.dkv_heads);
+    return in_problem ? sink.dkv_head_slots[block.batch * sink.dkv_heads + block.head] : -2;
+}
+
+TILESCOPE_HOOK HookTile hook_find(const HookBlock& block, Stage stage, int kv_tile) {
     const Sink& sink = *block.sink;
     const SinkStage& room = sink.stages[int(stage)];
     HookTile tile;
-    if (room.words == nullptr) return tile;
     tile.ld = room.cols;
     if (!room.per_kv_tile) kv_tile = 0;
-    const int q_block = room.per_q_block ? block.q_block : 0;
-    const int heads = room.per_q_block ? sink.heads : sink.dkv_heads;
-
-    const bool in_problem =
-        unsigned(block.batch) < unsigned(sink.batch) && unsigned(block.head) < unsigned(heads) &&
-        unsigned(q_block) < unsigned(sink.q_blocks) && unsigned(kv_tile) < unsigned(sink.kv_tiles);
-    if (!in_problem) {
+    const int outer_slot = hook_outer_slot(block, room);
+    if (outer_slot == -2 || unsigned(kv_tile) >= unsigned(sink.kv_tiles)) {
         tile.rows = room.rows;
         tile.cols = room.cols;
         tile.lost = &sink.counters->out_of_range[int(stage)];
         return tile;
     }
-
-    const int head = block.batch * heads + block.head;
-    const int outer_slot =
-        room.per_q_block ? sink.q_block_slots[head * sink.q_blocks + q_block] : sink.dkv_head_slots[head];
-    const int kv_slot = room.per_kv_tile ? sink.kv_tile_slots[kv_tile] : 0;
+    const int kv_slot = sink.every_kv_tile || !room.per_kv_tile ? kv_tile : sink.kv_tile_slots[kv_tile];
     if (outer_slot < 0 || kv_slot < 0) return tile;
+    const int q_block = room.per_q_block ? block.q_block : 0;
     tile.rows = hook_extent(sink, room.row_axis, room.rows, q_block, kv_tile);
     tile.cols = hook_extent(sink, room.col_axis, room.cols, q_block, kv_tile);
 
@@ -121,71 +114,231 @@ TILESCOPE_HOST_DEVICE inline HookTile hook_find(const HookBlock& block, Stage st
     const std::uint64_t slot = std::uint64_t(outer_slot) * kv_slots + std::uint64_t(kv_slot);
     if (slot >= room.capacity) {
         tile.lost = &sink.counters->dropped[int(stage)];
-        return tile;
+    } else if (sink.mode == SinkMode::statistics) {
+        tile.statistics = room.statistics + slot;
+    } else {
+        tile.words = room.words + slot * room.rows * room.cols;
+        tile.conflicts = room.conflicts + slot;
     }
-    tile.words = room.words + slot * room.rows * room.cols;
-    tile.conflicts = room.conflicts + slot;
     return tile;
 }
 
-/// Stores one element. Whichever of two writers comes second sees the first one's bits, so two that differ
-/// are counted however they race.
-TILESCOPE_HOST_DEVICE inline void hook_store(const HookTile& tile, unsigned row, unsigned col, float value) {
-    constexpr std::uint32_t other_nan = 0x7fffffffu;
-    std::uint32_t bits = hook_bits(value);
-    if (bits == unwritten_bits) bits = other_nan;
-    const std::uint32_t before = hook_exchange(&tile.words[row * tile.ld + col], bits);
-    if (before != unwritten_bits && before != bits) hook_count(tile.conflicts, std::uint32_t(1));
+/// Bits of an element as the sink keeps them: a NaN that looks like the unwritten marker becomes another.
+TILESCOPE_HOOK std::uint32_t hook_kept_bits(float value) {
+    const std::uint32_t bits = hook_bits(value);
+    return bits == unwritten_bits ? 0x7fffffffu : bits;
+}
+
+/// Whichever of two writers comes second sees the first one's bits, so two that differ are counted however
+/// they race.
+TILESCOPE_HOOK void hook_store_checked(std::uint32_t* word, std::uint32_t* conflicts, std::uint32_t bits) {
+    const std::uint32_t before = hook_exchange(word, bits);
+    if (before != unwritten_bits && before != bits) hook_count(conflicts, std::uint32_t(1));
+}
+
+/// The calling thread's part of a tile's statistics.
+struct HookStatistics {
+    std::uint32_t hash = 0;
+    std::uint32_t written = 0;
+    std::uint32_t nan = 0;
+    std::uint32_t infinite = 0;
+    std::uint32_t zero = 0;
+    float least = hook_float_of(0x7f800000u);
+    float greatest = hook_float_of(0xff800000u);
+    float sum = 0;
+    float sum_of_squares = 0;
+
+    TILESCOPE_HOOK void add(float value) {
+        const std::uint32_t bits = hook_bits(value);
+        const std::uint32_t magnitude = bits & 0x7fffffffu;
+        hash = hash * 0x9e3779b1u + bits;
+        ++written;
+        if (magnitude < 0x7f800000u) {
+            least = value < least ? value : least;
+            greatest = value > greatest ? value : greatest;
+            sum += value;
+            sum_of_squares += value * value;
+            zero += magnitude == 0;
+        } else {
+            nan += magnitude > 0x7f800000u;
+            infinite += magnitude == 0x7f800000u;
+        }
+    }
+};
+
+/// Bits whose order as unsigned integers is that of the values.
+TILESCOPE_HOOK std::uint32_t ordered_bits(float value) {
+    const std::uint32_t bits = hook_bits(value);
+    return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+
+/// A hash of a thread's part and of the place of its first element. The finaliser of splitmix64: neighbouring
+/// inputs give unrelated sums.
+TILESCOPE_HOOK unsigned long long hook_mix(std::uint32_t hash, HookPlace first) {
+    unsigned long long mixed =
+        (unsigned long long)(hash) << 32 | (unsigned(first.row) << 16 ^ unsigned(first.col));
+    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9ull;
+    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebull;
+    return mixed ^ mixed >> 31;
+}
+
+/// A thread's sum in multiples of statistics_unit.
+TILESCOPE_HOOK long long hook_units(float sum) {
+    constexpr float most = float(1 << 30);
+    const float kept = sum > most ? most : sum < -most ? -most : sum;
+    return (long long)(kept * float(1 << 24));
+}
+
+/// Adds a thread's part; `first` is the place of its first element.
+TILESCOPE_HOOK void hook_merge(TileStatistics* into, HookStatistics part, HookPlace first) {
+    HookMerge merge(into);
+    const unsigned long long hash = hook_mix(part.hash, first);
+    merge.add(&into->hash_low, std::uint32_t(hash));
+    merge.add(&into->hash_high, std::uint32_t(hash >> 32));
+    merge.add(&into->written, part.written);
+    merge.add(&into->nan, part.nan);
+    merge.add(&into->infinite, part.infinite);
+    merge.add(&into->zero, part.zero);
+    merge.lower(&into->least, part.least > part.greatest ? 0xffffffffu : ordered_bits(part.least));
+    merge.raise(&into->greatest, part.least > part.greatest ? 0u : ordered_bits(part.greatest));
+    merge.add(&into->sum, hook_units(part.sum));
+    merge.add(&into->sum_of_squares, hook_units(part.sum_of_squares));
+}
+
+/// Elements that `each` visits: values at their places in a tile. How they are recorded does not depend on
+/// where they come from: `each` is called with a function of (row, col, value).
+template <class Each>
+TILESCOPE_HOOK void hook_share(const Sink& sink, Stage stage, const HookTile& tile, const Each& each) {
+    bool all_inside = true;
+    // Whether the element is inside the tensor.
+    const auto inside = [&](int row, int col) {
+        const bool is = unsigned(row) < tile.rows && unsigned(col) < tile.cols;
+        all_inside = all_inside && is;
+        return is;
+    };
+    if (tile.words != nullptr && sink.mode == SinkMode::tiles) {
+        each([&](int row, int col, const auto& value) {
+            if (!inside(row, col)) return;
+            hook_set(&tile.words[unsigned(row) * tile.ld + unsigned(col)], hook_kept_bits(hook_float(value)));
+        });
+    } else if (tile.words != nullptr) {
+        each([&](int row, int col, const auto& value) {
+            if (!inside(row, col)) return;
+            hook_store_checked(&tile.words[unsigned(row) * tile.ld + unsigned(col)], tile.conflicts,
+                               hook_kept_bits(hook_float(value)));
+        });
+    } else {
+        HookStatistics part;
+        HookPlace first = {0, 0};
+        each([&](int row, int col, const auto& value) {
+            if (!inside(row, col)) return;
+            if (part.written == 0) first = {row, col};
+            part.add(hook_float(value));
+        });
+        if (tile.lost != nullptr) {
+            hook_count(tile.lost, (unsigned long long)(part.written));
+        } else if (part.written != 0) {
+            hook_merge(tile.statistics, part, first);
+        }
+    }
+    if (all_inside) return;
+    const SinkStage& room = sink.stages[int(stage)];
+    unsigned long long outside = 0;
+    each([&](int row, int col, const auto&) {
+        outside += (unsigned(row) >= room.rows || unsigned(col) >= room.cols) && row != hook_nowhere;
+    });
+    if (outside != 0) hook_count(&sink.counters->out_of_range[int(stage)], outside);
 }
 
 /// Records one element of a tile at its place in the tile.
-TILESCOPE_HOST_DEVICE TILESCOPE_OUT_OF_LINE inline void hook_element(const HookBlock& block, Stage stage,
-                                                                     int kv_tile, int row, int col,
-                                                                     float value) {
-    const SinkStage& room = block.sink->stages[int(stage)];
-    if (room.words == nullptr) return;
-    if (unsigned(row) >= room.rows || unsigned(col) >= room.cols) {
-        hook_count(&block.sink->counters->out_of_range[int(stage)], 1ull);
+template <class T>
+TILESCOPE_HOOK void hook_value(const HookBlock& block, Stage stage, int kv_tile, int row, int col,
+                               const T& value) {
+    if (!block.keeps(stage)) return;
+    const HookTile tile = hook_find(block, stage, kv_tile);
+    if (tile.rows == 0) return;
+    hook_share(*block.sink, stage, tile, [&](const auto& visit) { visit(row, col, hook_float(value)); });
+}
+
+/// Records an element of which several threads hold a copy: copies that differ count as conflicts, in every
+/// mode that keeps values.
+template <class T>
+TILESCOPE_HOOK void hook_replicated(const HookBlock& block, Stage stage, int kv_tile, int row, int col,
+                                    const T& value) {
+    if (!block.keeps(stage)) return;
+    const HookTile tile = hook_find(block, stage, kv_tile);
+    if (tile.words != nullptr && unsigned(row) < tile.rows && unsigned(col) < tile.cols) {
+        hook_store_checked(&tile.words[unsigned(row) * tile.ld + unsigned(col)], tile.conflicts,
+                           hook_kept_bits(hook_float(value)));
+    } else {
+        hook_value(block, stage, kv_tile, row, col, value);
+    }
+}
+
+/// Visits every `threads`-th place from `thread` on of `rows` rows and `cols` columns, row by row.
+template <class Visit>
+TILESCOPE_HOOK void hook_walk(int rows, int cols, int thread, int threads, const Visit& visit) {
+    const int row_step = threads / cols;
+    const int col_step = threads % cols;
+    int row = thread / cols;
+    int col = thread % cols;
+    TILESCOPE_HOOK_ROLLED
+    while (row < rows) {
+        visit(row, col);
+        row += row_step;
+        col += col_step;
+        if (col >= cols) {
+            col -= cols;
+            ++row;
+        }
+    }
+}
+
+/// Records the calling thread's share of `rows` rows of a tile from `first_row` on, which lie in shared or
+/// global memory: every `threads`-th element from `thread` on, row-major with leading dimension `ld`. Nothing
+/// outside the tensor is read.
+template <class T>
+TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, int first_row, int rows,
+                              const T* data, int ld, int thread, int threads) {
+    if (!block.keeps(stage)) return;
+    const Sink& sink = *block.sink;
+    const bool in_tile = first_row >= 0 && rows >= 0 && first_row + rows <= int(sink.stages[int(stage)].rows);
+    if (thread < 0 || threads < 1 || !in_tile) {
+        hook_count(&sink.counters->out_of_range[int(stage)], 1ull);
         return;
     }
     const HookTile tile = hook_find(block, stage, kv_tile);
-    if (unsigned(row) >= tile.rows || unsigned(col) >= tile.cols) return;
-    if (tile.words == nullptr) {
-        hook_count(tile.lost, 1ull);
+    const int cols = int(tile.cols);
+    const int rows_inside = first_row + rows < int(tile.rows) ? rows : int(tile.rows) - first_row;
+    if (rows_inside <= 0 || cols == 0) return;
+    if (tile.lost != nullptr) {
+        unsigned long long lost = 0;
+        hook_walk(rows_inside, cols, thread, threads, [&](int, int) { ++lost; });
+        hook_count(tile.lost, lost);
         return;
     }
-    hook_store(tile, unsigned(row), unsigned(col), value);
+    if (tile.words != nullptr && sink.mode == SinkMode::tiles && cols % 4 == 0 && tile.ld % 4 == 0) {
+        // A quarter of the stores.
+        hook_walk(rows_inside, cols / 4, thread, threads, [&](int row, int four) {
+            const T* const from = data + std::ptrdiff_t(row) * ld + four * 4;
+            hook_set_four(&tile.words[unsigned(first_row + row) * tile.ld + unsigned(four) * 4],
+                          hook_kept_bits(hook_float(from[0])), hook_kept_bits(hook_float(from[1])),
+                          hook_kept_bits(hook_float(from[2])), hook_kept_bits(hook_float(from[3])));
+        });
+        return;
+    }
+    hook_share(sink, stage, tile, [&](const auto& visit) {
+        hook_walk(rows_inside, cols, thread, threads, [&](int row, int col) {
+            visit(first_row + row, col, data[std::ptrdiff_t(row) * ld + col]);
+        });
+    });
 }
 
+/// The same for a whole tile.
 template <class T>
-TILESCOPE_HOST_DEVICE inline void hook_value(const HookBlock& block, Stage stage, int kv_tile, int row,
-                                             int col, const T& value) {
-    hook_element(block, stage, kv_tile, row, col, hook_float(value));
-}
-
-/// Records the calling thread's share of a tile in shared or global memory: every `threads`-th element from
-/// `thread` on, row-major with leading dimension `ld`. Nothing outside the tensor is read.
-template <class T>
-TILESCOPE_HOST_DEVICE inline void hook_tile(const HookBlock& block, Stage stage, int kv_tile, const T* data,
-                                            int ld, int thread, int threads) {
-    const HookTile tile = hook_find(block, stage, kv_tile);
-    const unsigned elements = tile.rows * tile.cols;
-    if (elements == 0) return;
-    if (thread < 0 || threads < 1) {
-        hook_count(&block.sink->counters->out_of_range[int(stage)], 1ull);
-        return;
-    }
-    if (tile.words == nullptr) {
-        const unsigned share =
-            unsigned(thread) < elements ? (elements - 1 - unsigned(thread)) / unsigned(threads) + 1 : 0;
-        hook_count(tile.lost, (unsigned long long)(share));
-        return;
-    }
-    for (unsigned i = unsigned(thread); i < elements; i += unsigned(threads)) {
-        const unsigned row = i / tile.cols;
-        const unsigned col = i % tile.cols;
-        hook_store(tile, row, col, hook_float(data[std::ptrdiff_t(row) * ld + std::ptrdiff_t(col)]));
-    }
+TILESCOPE_HOOK void hook_tile(const HookBlock& block, Stage stage, int kv_tile, const T* data, int ld,
+                              int thread, int threads) {
+    hook_rows(block, stage, kv_tile, 0, int(block.sink->stages[int(stage)].rows), data, ld, thread, threads);
 }
 
 }  // namespace tilescope

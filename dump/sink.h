@@ -6,12 +6,38 @@
 
 namespace tilescope {
 
+/// What hooks keep of the elements they are given.
+enum class SinkMode : std::uint8_t {
+    tiles,    ///< their values
+    checked,  ///< their values, and how many writes changed an element already written: costs an atomic each
+    statistics  ///< a TileStatistics for each tile, no values
+};
+
+/// What is kept of a tile in place of its values.
+struct TileStatistics {
+    /// Over bits and places: the same for the same writes in any order.
+    std::uint32_t hash_low = 0;
+    std::uint32_t hash_high = 0;
+    std::uint32_t written = 0;  ///< elements
+    std::uint32_t nan = 0;
+    std::uint32_t infinite = 0;
+    std::uint32_t zero = 0;
+    std::uint32_t least = 0xffffffffu;  ///< ordered_bits() of the finite elements' minimum
+    std::uint32_t greatest = 0;         ///< and of their maximum
+    /// Of the finite elements, added up in float32 by each thread, then exactly: multiples of
+    /// statistics_unit, where a thread's part beyond +-2^30 counts as that.
+    long long sum = 0;
+    long long sum_of_squares = 0;
+};
+inline constexpr double statistics_unit = 1.0 / (1 << 24);
+
 /// Room for the tiles of one stage. Every tile is stored whole and row-major, so that it can become a chunk
 /// as it is.
 struct SinkStage {
-    std::uint32_t* words = nullptr;  ///< bits of float32, tile after tile; null: the stage is not captured
-    std::uint32_t* conflicts = nullptr;  ///< for each tile, writes that changed an element already written
-    std::uint64_t capacity = 0;          ///< tiles there is room for
+    std::uint32_t* words = nullptr;        ///< bits of float32, tile after tile; null in SinkMode::statistics
+    std::uint32_t* conflicts = nullptr;    ///< for each tile, writes that changed an element already written
+    TileStatistics* statistics = nullptr;  ///< for each tile; null in the other modes
+    std::uint64_t capacity = 0;            ///< tiles there is room for
     std::uint32_t rows = 0;
     std::uint32_t cols = 0;
     Axis row_axis = Axis::unit;
@@ -26,15 +52,25 @@ struct SinkCounters {
     unsigned long long out_of_range[stage_count];  ///< coordinates that the problem does not have
 };
 
-/// Where hooks write. A plain value, passed to the kernel; what it points to is memory that the kernel can
-/// write: device memory, mapped host memory, or host memory for a kernel that runs on the CPU.
-/// batch * heads * q_blocks, and the elements of any tile, fit into an int.
+/// WMMA accumulators: 16x16, 32x8 and 8x32 of float and half, eight values a lane.
+inline constexpr int wmma_tables = 6;
+inline constexpr int wmma_values = 8;
+
+/// Where hooks write: a plain value, which a kernel reads from its parameters or from constant memory. What
+/// it points to is memory that the kernel can write: device memory, mapped host memory, or host memory for a
+/// kernel that runs on the CPU. batch * heads * q_blocks, and the elements of any tile, fit into an int.
 struct Sink {
+    std::uint32_t q_block_stages = 0;  ///< bit set of the captured stages that have a query block
+    std::uint32_t head_stages = 0;  ///< and of those that have none: dk and dv. Both 0: nothing is captured
+    SinkMode mode = SinkMode::tiles;
+    bool every_kv_tile = false;  ///< all KV tiles are selected
     SinkStage stages[stage_count];
     const std::int32_t* q_block_slots = nullptr;   ///< [batch][head][q_block], -1 where not selected
     const std::int32_t* kv_tile_slots = nullptr;   ///< [kv_tile], -1 where not selected
     const std::int32_t* dkv_head_slots = nullptr;  ///< [batch][dkv_head], -1 where not selected
-    SinkCounters* counters = nullptr;              ///< null: nothing is captured
+    SinkCounters* counters = nullptr;
+    /// [shape and type][lane][value], row * 256 + column: see WmmaAccumulator. Null where there is no GPU.
+    const std::uint16_t* wmma_places = nullptr;
     std::int32_t batch = 0;
     std::int32_t heads = 0;
     std::int32_t dkv_heads = 0;
@@ -46,5 +82,7 @@ struct Sink {
     std::int32_t block_m = 0;
     std::int32_t block_n = 0;
 };
+
+static_assert(stage_count <= 32, "the bit sets of a Sink hold a bit for each stage");
 
 }  // namespace tilescope

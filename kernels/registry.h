@@ -15,8 +15,8 @@ namespace tilescope {
 /// How the GPU runs a kernel; null where it cannot. `config` is one of the kernel's, `fault` one that it is
 /// built with.
 struct CudaEntry {
-    Launch (*healthy)(const AttentionArgs& args, const KernelConfig& config, Sink sink) = nullptr;
-    Launch (*faulty)(const AttentionArgs& args, Fault fault, Sink sink) = nullptr;
+    Launch (*healthy)(const AttentionArgs& args, const KernelConfig& config, const Sink& sink) = nullptr;
+    Launch (*faulty)(const AttentionArgs& args, Fault fault, const Sink& sink) = nullptr;
     Launch (*without_hooks)(const AttentionArgs& args, const KernelConfig& config) = nullptr;
     /// What `healthy` and `without_hooks` launch, as cudaFuncGetAttributes takes it.
     const void* (*healthy_kernel)(const KernelConfig& config) = nullptr;
@@ -26,8 +26,9 @@ struct CudaEntry {
 /// How the CPU does. `shared_word` is what every word of a block's shared memory holds before it begins.
 struct CpuEntry {
     Launch (*healthy)(const AttentionArgs& args, const KernelConfig& config, std::uint32_t shared_word,
-                      Sink sink) = nullptr;
-    Launch (*faulty)(const AttentionArgs& args, Fault fault, std::uint32_t shared_word, Sink sink) = nullptr;
+                      const Sink& sink) = nullptr;
+    Launch (*faulty)(const AttentionArgs& args, Fault fault, std::uint32_t shared_word,
+                     const Sink& sink) = nullptr;
 };
 
 /// A bundled kernel.

@@ -38,7 +38,8 @@ MemoryBlock unwritten_memory(const CapturePlan& plan) {
 
 KernelRun run_on_cpu(const RunRequest& request, InputArrays inputs, const MemoryFill& fill) {
     const Problem& problem = request.problem;
-    CapturePlan plan(problem, request.selection, request.sink_bytes);
+    CapturePlan plan(problem, request.selection, request.sink_bytes,
+                     request.count_conflicts ? SinkMode::checked : SinkMode::tiles);
     const GuardedArray q(inputs.q), k(inputs.k), v(inputs.v);
     Provenance provenance = provenance_of(request);
     provenance.device = "CPU (" + std::to_string(omp_get_max_threads()) + " threads)";

@@ -1,5 +1,6 @@
 #include <cuda_runtime.h>
 
+#include <memory>
 #include <utility>
 
 #include "dump/capture.h"
@@ -19,7 +20,12 @@ Capture make_capture(const RunRequest& request) {
     Capture::Options options;
     options.selection = request.selection;
     options.max_bytes = request.sink_bytes;
-    options.memory = request.mapped_sink ? SinkMemory::mapped : SinkMemory::device;
+    options.memory = !request.sink_file.empty() ? SinkMemory::file
+                     : request.mapped_sink      ? SinkMemory::mapped
+                                                : SinkMemory::device;
+    options.sink_file = request.sink_file;
+    options.count_conflicts = request.count_conflicts;
+    options.time_limit = request.time_limit;
     options.units = request.kernel->units;
     options.provenance = provenance_of(request);
     return Capture(request.problem, std::move(options));
@@ -32,18 +38,20 @@ Launch launch_hooked(const RunRequest& request, const AttentionArgs& args, const
 }
 
 KernelRun run_on_cuda(const RunRequest& request, InputArrays inputs, const MemoryFill& fill) {
-    const DeviceArrays arrays(request, inputs, fill.output_byte);
+    auto arrays = std::make_unique<DeviceArrays>(request, inputs, fill.output_byte);
     inputs = InputArrays();
     Capture capture = make_capture(request);
-    capture.inputs(arrays.q.data(), arrays.k.data(), arrays.v.data());
+    capture.inputs(arrays->q.data(), arrays->k.data(), arrays->v.data());
     // Last, so that nothing else runs between it and the kernel.
     if (fill.shared_word) poison_shared_memory(*fill.shared_word);
-    const Launch launch = launch_hooked(request, arrays.args, capture.sink());
-    capture.outputs(arrays.o.data(), static_cast<const float*>(arrays.lse.data()));
+    const Launch launch = launch_hooked(request, arrays->args, capture.sink());
+    capture.outputs(arrays->o.data(), static_cast<const float*>(arrays->lse.data()));
     CapturedRun run = capture.finish();
     run.set_launch(to_string(launch));
+    // Freeing memory waits for a kernel that never ends.
+    if (capture.still_running()) static_cast<void>(arrays.release());
     if (run.capture().ended != "completed") return {std::move(run), {}, {}};
-    return {std::move(run), arrays.o.to_host(), arrays.lse.to_host()};
+    return {std::move(run), arrays->o.to_host(), arrays->lse.to_host()};
 }
 
 }  // namespace tilescope

@@ -41,6 +41,12 @@ void declare_sink(CLI::App& app, RunOptions& options) {
                    "with --sink-memory file: on tmpfs, /dev/shm/tilescope-PID.sink by default; removed when "
                    "the recording is written")
         ->type_name("FILE");
+    app.add_flag("--count-conflicts", options.count_conflicts,
+                 "count writes that change an element already written; slower");
+    app.add_option("--time-limit", options.time_limit,
+                   "on the GPU: seconds after which what a kernel that hangs has written is recorded")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.001, 1e6));
 }
 
 void declare_options(CLI::App& app, RunOptions& options) {
@@ -118,6 +124,7 @@ std::string command_line(const RunOptions& options, const std::string& engine) {
     if (options.select && !options.select->empty()) line += " --select " + shell_word(*options.select);
     line += fmt::format(" --sink-bytes {}", options.sink_bytes);
     if (engine == "cuda" || options.sink_memory == "file") line += " --sink-memory " + options.sink_memory;
+    if (options.count_conflicts) line += " --count-conflicts";
     line += " --engine " + engine;
     if (options.prove_inert) line += " --prove-inert";
     if (options.poison) line += " --poison";

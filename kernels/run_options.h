@@ -25,6 +25,8 @@ struct RunOptions {
     std::uint64_t sink_bytes = std::uint64_t(4) << 30;
     std::string sink_memory = "device";
     std::string sink_file;
+    bool count_conflicts = false;
+    double time_limit = 0;  ///< seconds; 0: none
     std::string engine;
     std::string output;
     std::string recover;  ///< the sink file to make a recording of; empty: a kernel is run

@@ -122,14 +122,10 @@ void choose_engine(const RunOptions& options, RunRequest& request) {
 }
 
 /// Empty where none is asked for.
-std::string requested_sink_file(const RunOptions& options, Engine engine) {
+std::string requested_sink_file(const RunOptions& options) {
     if (options.sink_memory != "file") {
         if (options.sink_file.empty()) return "";
         throw Error("it belongs to --sink-memory file", "--sink-file", "add that or leave it out");
-    }
-    if (engine == Engine::cuda) {
-        throw Error("the CUDA engine does not write to a file yet", "--sink-memory file",
-                    "use --sink-memory mapped, or --engine cpu");
     }
     if (options.prove_inert || options.poison || options.repeat > 0) {
         throw Error("it is for a run that is recorded", "--sink-memory file", "leave it out");
@@ -156,7 +152,9 @@ RunRequest make_request(const RunOptions& options) {
     request.sink_bytes = options.sink_bytes;
     request.mapped_sink = options.sink_memory == "mapped";
     choose_engine(options, request);
-    request.sink_file = requested_sink_file(options, request.engine);
+    request.count_conflicts = options.count_conflicts;
+    request.time_limit = std::chrono::milliseconds(std::int64_t(options.time_limit * 1000.0));
+    request.sink_file = requested_sink_file(options);
 
     RunOptions complete = options;
     complete.config = config_name(request.config);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -24,6 +25,8 @@ struct RunRequest {
     Selection selection;
     std::size_t sink_bytes = 0;
     bool mapped_sink = false;
+    bool count_conflicts = false;
+    std::chrono::milliseconds time_limit{0};  ///< of a run on the GPU; zero: none
     std::string sink_file;  ///< where the sink's memory lies; empty: in memory of the process
     Engine engine = Engine::cpu;
     std::string notice;   ///< why the engine is not the usual one; empty when it is

@@ -11,7 +11,7 @@ template <std::size_t row>
 struct Build {
     static constexpr KernelConfig config = scalar_configs[row];
     using Config = ScalarConfig<config.block_m, config.block_n, config.stages, config.head_dim>;
-    static Launch forward(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+    static Launch forward(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
         return scalar_on_cuda<Config, Fault::none>(args TILESCOPE_SINK_ARG(sink));
     }
 };
@@ -25,7 +25,7 @@ struct Symbol {
 
 }  // namespace
 
-Launch scalar_cuda(const AttentionArgs& args, const KernelConfig& config TILESCOPE_SINK_PARAM(sink)) {
+Launch scalar_cuda(const AttentionArgs& args, const KernelConfig& config TILESCOPE_HOST_SINK_PARAM(sink)) {
     return build_for<scalar_configs, Build>(config)(args TILESCOPE_SINK_ARG(sink));
 }
 

@@ -23,10 +23,10 @@ inline constexpr KernelConfig scalar_fault_config = scalar_configs[0];
 
 namespace hooked {
 Launch scalar_cpu(const AttentionArgs& args, const KernelConfig& config, std::uint32_t shared_word,
-                  Sink sink);
-Launch scalar_cpu_fault(const AttentionArgs& args, Fault fault, std::uint32_t shared_word, Sink sink);
-Launch scalar_cuda(const AttentionArgs& args, const KernelConfig& config, Sink sink);
-Launch scalar_cuda_fault(const AttentionArgs& args, Fault fault, Sink sink);
+                  const Sink& sink);
+Launch scalar_cpu_fault(const AttentionArgs& args, Fault fault, std::uint32_t shared_word, const Sink& sink);
+Launch scalar_cuda(const AttentionArgs& args, const KernelConfig& config, const Sink& sink);
+Launch scalar_cuda_fault(const AttentionArgs& args, Fault fault, const Sink& sink);
 const void* scalar_cuda_kernel(const KernelConfig& config);
 }  // namespace hooked
 

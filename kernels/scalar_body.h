@@ -78,8 +78,7 @@ KERNEL_FUNCTION void stage_kv(Block& block, ScalarShared<Config>& shared, const 
 template <class Config, Fault fault, class Block>
 KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
                                   ScalarState<Config, Block>& state, ScalarTile<Config, Block>& tile,
-                                  const AttentionArgs& args, int kv_tile TILESCOPE_SINK_PARAM(sink)) {
-    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+                                  const AttentionArgs& args, int kv_tile TILESCOPE_BLOCK_PARAM) {
     const Half* const k = shared.k[kv_tile % Config::stages];
 
     block.each_thread([&](int thread) {
@@ -106,9 +105,9 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
             const int column = lane + j * Config::lanes;
             const int key = kv_tile * Config::block_n + column;
             s[j] = masked_score<fault>(args, s[j], query, key);
-            TILESCOPE_VALUE(s, kv_tile, row, column, s[j]);
             tile.max[thread] = max_with<fault>(args, tile.max[thread], s[j], key);
         }
+        TILESCOPE_FRAGMENT(s, kv_tile, s.values, Columns{row, lane, Config::lanes});
     });
     if constexpr (fault != Fault::max_own_lane) {
         block.template reduce_rows<Config::lanes>(tile.max, Larger());
@@ -131,12 +130,13 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
             const float p = probability<fault>(tile.s[thread][j], m);
             tile.sum[thread] += p;
             if (p_is_filled<fault>(j)) {
-                const int column = lane + j * Config::lanes;
-                const float staged = staged_p<fault>(p);
-                shared.p[row * Config::ld_p + column] = staged;
-                TILESCOPE_VALUE(p, kv_tile, row, column, staged);
+                tile.s[thread][j] = staged_p<fault>(p);
+                shared.p[row * Config::ld_p + lane + j * Config::lanes] = tile.s[thread][j];
             }
         }
+        TILESCOPE_FRAGMENT(p, kv_tile, tile.s[thread].values, [=](int j) {
+            return p_is_filled<fault>(j) ? Columns{row, lane, Config::lanes}(j) : nowhere();
+        });
     });
     block.template reduce_rows<Config::lanes>(tile.sum, Plus());
 }
@@ -145,8 +145,7 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
 template <class Config, Fault fault, class Block>
 KERNEL_FUNCTION void accumulate_tile(Block& block, const ScalarShared<Config>& shared,
                                      ScalarState<Config, Block>& state, ScalarTile<Config, Block>& tile,
-                                     int kv_tile TILESCOPE_SINK_PARAM(sink)) {
-    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+                                     int kv_tile TILESCOPE_BLOCK_PARAM) {
     const Half* const v = shared.v[kv_tile % Config::stages];
 
     block.each_thread([&](int thread) {
@@ -172,17 +171,14 @@ KERNEL_FUNCTION void accumulate_tile(Block& block, const ScalarShared<Config>& s
             }
         }
         KERNEL_UNROLL
-        for (int j = 0; j < Config::features; ++j) {
-            acc[j] = kept<fault>(acc[j]);
-            TILESCOPE_VALUE(acc, kv_tile, row, lane + j * Config::lanes, acc[j]);
-        }
+        for (int j = 0; j < Config::features; ++j) acc[j] = kept<fault>(acc[j]);
+        TILESCOPE_FRAGMENT(acc, kv_tile, acc.values, Columns{row, lane, Config::lanes});
     });
 }
 
 template <class Config, Fault fault, class Block>
 KERNEL_FUNCTION void write_outputs(Block& block, ScalarState<Config, Block>& state,
-                                   const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
-    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+                                   const AttentionArgs& args TILESCOPE_BLOCK_PARAM) {
     block.each_thread([&](int thread) {
         const int row = thread / Config::lanes;
         const int lane = thread % Config::lanes;
@@ -198,8 +194,11 @@ KERNEL_FUNCTION void write_outputs(Block& block, ScalarState<Config, Block>& sta
             if (feature >= covered_features<Config, fault>) continue;
             const Half value = normalised<fault>(state.acc[thread][j], state.l[thread]);
             o[feature] = value;
-            TILESCOPE_VALUE(o, 0, row, feature, value);
         }
+        TILESCOPE_FRAGMENT(o, 0, strided<Config::features>(o + lane, Config::lanes), [=](int j) {
+            const HookPlace place = Columns{row, lane, Config::lanes}(j);
+            return place.col < covered_features<Config, fault> ? place : nowhere();
+        });
         if (lane == 0) {
             const float lse = log_sum_exp<fault>(state.m[thread], state.l[thread]);
             args.lse[output] = lse;
@@ -211,9 +210,8 @@ KERNEL_FUNCTION void write_outputs(Block& block, ScalarState<Config, Block>& sta
 /// Attention of one block of queries: what one thread block computes.
 template <class Config, Fault fault, class Block>
 KERNEL_FUNCTION void scalar_attention(Block& block, ScalarShared<Config>& shared,
-                                      const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+                                      const AttentionArgs& args TILESCOPE_BLOCK_PARAM) {
     static_assert(sizeof(ScalarShared<Config>) <= shared_memory_budget);
-    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
     const std::int64_t q_matrix =
         (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q * Config::head_dim;
     stage_rows<Config>(block, shared.q, static_cast<const Half*>(args.q) + q_matrix,
@@ -244,12 +242,12 @@ KERNEL_FUNCTION void scalar_attention(Block& block, ScalarShared<Config>& shared
         stage_kv<Config, fault>(block, shared, args, kv_tile + Config::stages - 1, tiles);
         block.template wait<Config::stages - 1>();
         block.sync();
-        softmax_tile<Config, fault>(block, shared, state, tile, args, kv_tile TILESCOPE_SINK_ARG(sink));
+        softmax_tile<Config, fault>(block, shared, state, tile, args, kv_tile TILESCOPE_BLOCK_ARG);
         block.sync();
-        accumulate_tile<Config, fault>(block, shared, state, tile, kv_tile TILESCOPE_SINK_ARG(sink));
+        accumulate_tile<Config, fault>(block, shared, state, tile, kv_tile TILESCOPE_BLOCK_ARG);
         block.sync();
     }
-    write_outputs<Config, fault>(block, state, args TILESCOPE_SINK_ARG(sink));
+    write_outputs<Config, fault>(block, state, args TILESCOPE_BLOCK_ARG);
 }
 
 }  // namespace tilescope::KERNEL_BUILD

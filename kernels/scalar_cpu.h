@@ -14,7 +14,7 @@ namespace tilescope::KERNEL_BUILD {
 
 /// Shared memory starts undefined: every word of it holds `shared_word` when a block begins.
 template <class Config, Fault fault>
-Launch scalar_on_cpu(const AttentionArgs& args, std::uint32_t shared_word TILESCOPE_SINK_PARAM(sink)) {
+Launch scalar_on_cpu(const AttentionArgs& args, std::uint32_t shared_word TILESCOPE_HOST_SINK_PARAM(sink)) {
     using Shared = ScalarShared<Config>;
     constexpr std::size_t words = sizeof(Shared) / sizeof(shared_word);
     static_assert(sizeof(Shared) % sizeof(shared_word) == 0);
@@ -31,7 +31,8 @@ Launch scalar_on_cpu(const AttentionArgs& args, std::uint32_t shared_word TILESC
             }
             CpuBlock<Config::threads> block(int(i % q_blocks), int(i / q_blocks % args.heads),
                                             int(i / q_blocks / args.heads));
-            scalar_attention<Config, fault>(block, *shared, args TILESCOPE_SINK_ARG(sink));
+            TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+            scalar_attention<Config, fault>(block, *shared, args TILESCOPE_BLOCK_ARG);
         }
     }
     return {unsigned(q_blocks), unsigned(args.heads), unsigned(args.batch), unsigned(Config::threads),

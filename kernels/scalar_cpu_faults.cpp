@@ -11,7 +11,8 @@ using Config = ScalarConfig<scalar_fault_config.block_m, scalar_fault_config.blo
 
 template <Fault fault>
 struct Build {
-    static Launch forward(const AttentionArgs& args, std::uint32_t shared_word TILESCOPE_SINK_PARAM(sink)) {
+    static Launch forward(const AttentionArgs& args,
+                          std::uint32_t shared_word TILESCOPE_HOST_SINK_PARAM(sink)) {
         return scalar_on_cpu<Config, fault>(args, shared_word TILESCOPE_SINK_ARG(sink));
     }
 };
@@ -19,7 +20,7 @@ struct Build {
 }  // namespace
 
 Launch scalar_cpu_fault(const AttentionArgs& args, Fault fault,
-                        std::uint32_t shared_word TILESCOPE_SINK_PARAM(sink)) {
+                        std::uint32_t shared_word TILESCOPE_HOST_SINK_PARAM(sink)) {
     return build_with<FaultyKernel::scalar, Build>(fault)(args, shared_word TILESCOPE_SINK_ARG(sink));
 }
 

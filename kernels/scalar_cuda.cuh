@@ -14,11 +14,12 @@ __global__ void __launch_bounds__(Config::threads)
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     auto& shared = *reinterpret_cast<ScalarShared<Config>*>(shared_bytes);
     CudaBlock block;
-    scalar_attention<Config, fault>(block, shared, args TILESCOPE_SINK_ARG(sink));
+    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+    scalar_attention<Config, fault>(block, shared, args TILESCOPE_BLOCK_ARG);
 }
 
 template <class Config, Fault fault>
-Launch scalar_on_cuda(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+Launch scalar_on_cuda(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
     return launch_attention<Config>(scalar_kernel<Config, fault>, "scalar", sizeof(ScalarShared<Config>),
                                     args TILESCOPE_SINK_ARG(sink));
 }

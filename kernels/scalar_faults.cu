@@ -11,14 +11,14 @@ using Config = ScalarConfig<scalar_fault_config.block_m, scalar_fault_config.blo
 
 template <Fault fault>
 struct Build {
-    static Launch forward(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+    static Launch forward(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
         return scalar_on_cuda<Config, fault>(args TILESCOPE_SINK_ARG(sink));
     }
 };
 
 }  // namespace
 
-Launch scalar_cuda_fault(const AttentionArgs& args, Fault fault TILESCOPE_SINK_PARAM(sink)) {
+Launch scalar_cuda_fault(const AttentionArgs& args, Fault fault TILESCOPE_HOST_SINK_PARAM(sink)) {
     return build_with<FaultyKernel::scalar, Build>(fault)(args TILESCOPE_SINK_ARG(sink));
 }
 

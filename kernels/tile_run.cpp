@@ -83,7 +83,7 @@ int record(const RunRequest& request, const std::string& path) {
                seconds.count(), path, std::filesystem::file_size(path));
     if (run.capture().ended != "completed") {
         throw Error("the kernel failed (" + run.capture().ended + "), what was captured is saved", path,
-                    request.mapped_sink || request.engine == Engine::cpu
+                    request.mapped_sink || !request.sink_file.empty() || request.engine == Engine::cpu
                         ? "judge it with tile-diff"
                         : "run it again with --sink-memory mapped to keep its tiles");
     }

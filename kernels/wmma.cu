@@ -11,7 +11,7 @@ template <std::size_t row>
 struct Build {
     static constexpr KernelConfig config = wmma_configs[row];
     using Config = WmmaConfig<config.block_m, config.block_n, config.head_dim>;
-    static Launch forward(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+    static Launch forward(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
         return wmma_on_cuda<Config, Fault::none>(args TILESCOPE_SINK_ARG(sink));
     }
 };
@@ -25,7 +25,7 @@ struct Symbol {
 
 }  // namespace
 
-Launch wmma_cuda(const AttentionArgs& args, const KernelConfig& config TILESCOPE_SINK_PARAM(sink)) {
+Launch wmma_cuda(const AttentionArgs& args, const KernelConfig& config TILESCOPE_HOST_SINK_PARAM(sink)) {
     return build_for<wmma_configs, Build>(config)(args TILESCOPE_SINK_ARG(sink));
 }
 

@@ -15,8 +15,8 @@ inline constexpr KernelConfig wmma_configs[] = {{64, 64, 1, 64}, {32, 64, 1, 128
 inline constexpr KernelConfig wmma_fault_config = wmma_configs[0];
 
 namespace hooked {
-Launch wmma_cuda(const AttentionArgs& args, const KernelConfig& config, Sink sink);
-Launch wmma_cuda_fault(const AttentionArgs& args, Fault fault, Sink sink);
+Launch wmma_cuda(const AttentionArgs& args, const KernelConfig& config, const Sink& sink);
+Launch wmma_cuda_fault(const AttentionArgs& args, Fault fault, const Sink& sink);
 const void* wmma_cuda_kernel(const KernelConfig& config);
 }  // namespace hooked
 

@@ -98,8 +98,7 @@ KERNEL_FUNCTION void multiply_pv(WmmaShared<Config>& shared, int first_row) {
 /// Scores, maximum, P and row sum of the calling thread's columns of one KV tile.
 template <class Config, Fault fault>
 KERNEL_FUNCTION void softmax_tile(const CudaBlock& block, WmmaShared<Config>& shared, WmmaRow& state,
-                                  const AttentionArgs& args, int kv_tile TILESCOPE_SINK_PARAM(sink)) {
-    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+                                  const AttentionArgs& args, int kv_tile TILESCOPE_BLOCK_PARAM) {
     const int row = int(threadIdx.x) / Config::lanes;
     const int lane = int(threadIdx.x) % Config::lanes;
     const int query = block.q_block() * Config::block_m + row;
@@ -112,7 +111,6 @@ KERNEL_FUNCTION void softmax_tile(const CudaBlock& block, WmmaShared<Config>& sh
         const int key = kv_tile * Config::block_n + column;
         const float score = masked_score<fault>(args, s[column], query, key);
         s[column] = score;
-        TILESCOPE_VALUE(s, kv_tile, row, column, score);
         tile_max.value = max_with<fault>(args, tile_max.value, score, key);
     }
     if constexpr (fault != Fault::max_own_lane) block.reduce_rows<Config::lanes>(tile_max, Larger());
@@ -130,11 +128,7 @@ KERNEL_FUNCTION void softmax_tile(const CudaBlock& block, WmmaShared<Config>& sh
         const int column = lane + step * Config::lanes;
         const float probable = probability<fault>(s[column], state.m);
         tile_sum.value += probable;
-        if (p_is_filled<fault>(step)) {
-            const Half staged = to_half(staged_p<fault>(probable));
-            p[column] = staged;
-            TILESCOPE_VALUE(p, kv_tile, row, column, staged);
-        }
+        if (p_is_filled<fault>(step)) p[column] = to_half(staged_p<fault>(probable));
     }
     block.reduce_rows<Config::lanes>(tile_sum, Plus());
     state.l = next_row_sum<fault>(state.l, state.rescale, tile_sum.value);
@@ -146,8 +140,7 @@ KERNEL_FUNCTION void softmax_tile(const CudaBlock& block, WmmaShared<Config>& sh
 /// Adds one KV tile, which lies in shared memory, to the running state.
 template <class Config, Fault fault>
 KERNEL_FUNCTION void wmma_tile(const CudaBlock& block, WmmaShared<Config>& shared, WmmaRow& state,
-                               const AttentionArgs& args, int kv_tile TILESCOPE_SINK_PARAM(sink)) {
-    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+                               const AttentionArgs& args, int kv_tile TILESCOPE_BLOCK_PARAM) {
     const int thread = int(threadIdx.x);
     const int row = thread / Config::lanes;
     const int lane = thread % Config::lanes;
@@ -158,26 +151,27 @@ KERNEL_FUNCTION void wmma_tile(const CudaBlock& block, WmmaShared<Config>& share
 
     multiply_qk<Config, fault>(shared, first_row);
     __syncwarp();
-    softmax_tile<Config, fault>(block, shared, state, args, kv_tile TILESCOPE_SINK_ARG(sink));
+    softmax_tile<Config, fault>(block, shared, state, args, kv_tile TILESCOPE_BLOCK_ARG);
     KERNEL_ROLLED
     for (int feature = lane; feature < Config::head_dim; feature += Config::lanes) {
         acc[feature] = rescaled<fault>(acc[feature], state.rescale);
     }
     __syncwarp();
+    TILESCOPE_ROWS(s, kv_tile, first_row, Config::fragment, shared.s + first_row * Config::ld_s, Config::ld_s,
+                   thread % 32, 32);
+    TILESCOPE_ROWS(p, kv_tile, first_row, Config::fragment, shared.p + first_row * Config::ld_p, Config::ld_p,
+                   thread % 32, 32);
     multiply_pv<Config>(shared, first_row);
     __syncwarp();
     KERNEL_ROLLED
     for (int feature = lane; feature < Config::head_dim; feature += Config::lanes) {
         acc[feature] = kept<fault>(acc[feature]);
-        TILESCOPE_VALUE(acc, kv_tile, row, feature, acc[feature]);
     }
 }
 
 template <class Config, Fault fault>
 KERNEL_FUNCTION void wmma_outputs(const CudaBlock& block, const WmmaShared<Config>& shared,
-                                  const WmmaRow& state,
-                                  const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
-    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+                                  const WmmaRow& state, const AttentionArgs& args TILESCOPE_BLOCK_PARAM) {
     const int row = int(threadIdx.x) / Config::lanes;
     const int lane = int(threadIdx.x) % Config::lanes;
     const int query = block.q_block() * Config::block_m + row;
@@ -190,8 +184,10 @@ KERNEL_FUNCTION void wmma_outputs(const CudaBlock& block, const WmmaShared<Confi
     for (int feature = lane; feature < covered_features<Config, fault>; feature += Config::lanes) {
         const Half value = normalised<fault>(shared.acc[row * Config::ld_acc + feature], state.l);
         o[feature] = value;
-        TILESCOPE_VALUE(o, 0, row, feature, value);
     }
+    TILESCOPE_FRAGMENT(o, 0,
+                       strided<covered_features<Config, fault> / Config::lanes>(o + lane, Config::lanes),
+                       Columns{row, lane, Config::lanes});
     if (lane == 0) {
         const float lse = log_sum_exp<fault>(state.m, state.l);
         args.lse[output] = lse;
@@ -234,14 +230,15 @@ __global__ void __launch_bounds__(Config::threads)
         block.commit();
         block.wait<0>();
         block.sync();
-        wmma_tile<Config, fault>(block, shared, state, args, kv_tile TILESCOPE_SINK_ARG(sink));
+        wmma_tile<Config, fault>(block, shared, state, args, kv_tile TILESCOPE_BLOCK_ARG);
         block.sync();
+        TILESCOPE_TILE(acc, kv_tile, shared.acc, Config::ld_acc, threadIdx.x, Config::threads);
     }
-    wmma_outputs<Config, fault>(block, shared, state, args TILESCOPE_SINK_ARG(sink));
+    wmma_outputs<Config, fault>(block, shared, state, args TILESCOPE_BLOCK_ARG);
 }
 
 template <class Config, Fault fault>
-Launch wmma_on_cuda(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+Launch wmma_on_cuda(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
     return launch_attention<Config>(wmma_kernel<Config, fault>, "wmma", sizeof(WmmaShared<Config>),
                                     args TILESCOPE_SINK_ARG(sink));
 }

@@ -10,14 +10,14 @@ using Config = WmmaConfig<wmma_fault_config.block_m, wmma_fault_config.block_n, 
 
 template <Fault fault>
 struct Build {
-    static Launch forward(const AttentionArgs& args TILESCOPE_SINK_PARAM(sink)) {
+    static Launch forward(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
         return wmma_on_cuda<Config, fault>(args TILESCOPE_SINK_ARG(sink));
     }
 };
 
 }  // namespace
 
-Launch wmma_cuda_fault(const AttentionArgs& args, Fault fault TILESCOPE_SINK_PARAM(sink)) {
+Launch wmma_cuda_fault(const AttentionArgs& args, Fault fault TILESCOPE_HOST_SINK_PARAM(sink)) {
     return build_with<FaultyKernel::wmma, Build>(fault)(args TILESCOPE_SINK_ARG(sink));
 }
 

@@ -102,8 +102,7 @@ struct Tiles {
 /// P and dS of one tile. `rows` is the place of the head's first row in lse and delta.
 template <class T, int head_dim>
 __device__ void compute_scores(const Arguments<T>& a, size_t rows, int batch, int head, int q_block,
-                               int kv_tile, Tiles<T, head_dim>& tiles TILESCOPE_SINK_PARAM(sink)) {
-    TILESCOPE_BLOCK(sink, batch, head, q_block);
+                               int kv_tile, Tiles<T, head_dim>& tiles TILESCOPE_BLOCK_PARAM) {
     for (int i = threadIdx.x; i < block_m * block_n; i += blockDim.x) {
         const int row = i / block_n, col = i % block_n;
         const int q_row = q_block * block_m + row, key = kv_tile * block_n + col;
@@ -155,7 +154,7 @@ __global__ void attention_backward(Arguments<T> a TILESCOPE_SINK_PARAM(sink)) {
             TILESCOPE_TILE(dout, kv_tile, tiles.dout, head_dim, d, head_dim);
             TILESCOPE_TILE(k, kv_tile, tiles.k, head_dim, d, head_dim);
             TILESCOPE_TILE(v, kv_tile, tiles.v, head_dim, d, head_dim);
-            compute_scores(a, rows, batch, head, q_block, kv_tile, tiles TILESCOPE_SINK_ARG(sink));
+            compute_scores(a, rows, batch, head, q_block, kv_tile, tiles TILESCOPE_BLOCK_ARG);
             __syncthreads();
 
             const bool starts_anew = a.fault == Fault::group_overwritten && q_block == first_block;

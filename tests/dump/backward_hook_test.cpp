@@ -22,8 +22,8 @@ namespace {
 
 struct Host {
     explicit Host(const char* selection, const Problem& problem = test::small_backward_problem(),
-                  std::size_t max_bytes = std::size_t(1) << 30)
-        : plan(problem, parse_selection(selection, "test"), max_bytes), memory(plan.bytes()) {
+                  std::size_t max_bytes = std::size_t(1) << 30, SinkMode mode = SinkMode::tiles)
+        : plan(problem, parse_selection(selection, "test"), max_bytes, mode), memory(plan.bytes()) {
         plan.fill_unwritten(memory.data());
         sink = plan.sink(memory.data());
     }
@@ -45,7 +45,7 @@ std::vector<float> tile_data(Stage stage, const TileId& tile, int rows, int cols
 /// Plays one thread of the thread block of a KV tile: it walks the query blocks of the query heads whose sum
 /// is its head of dk and dv.
 void play_kv_tile(const Problem& problem, int batch, int dkv_head, int t, int thread,
-                  int threads TILESCOPE_SINK_PARAM(sink)) {
+                  int threads TILESCOPE_HOST_SINK_PARAM(sink)) {
     const auto write = [&](const HookBlock& block, Stage stage, const TileId& tile, int rows, int cols) {
         hook_tile(block, stage, t, tile_data(stage, tile, rows, cols).data(), cols, thread, threads);
     };
@@ -161,7 +161,7 @@ TEST(BackwardHook, CountsWhatIsOutOfRangeOrHasNoRoom) {
 }
 
 TEST(BackwardHook, CountsConflictsOfDk) {
-    const Host host("stage=dk");
+    const Host host("stage=dk", test::small_backward_problem(), std::size_t(1) << 30, SinkMode::checked);
     for (const float value : {1.0f, 2.0f}) {
         TILESCOPE_BLOCK(host.sink, 1, 2, 0);
         TILESCOPE_VALUE(dk, 1, 4, 7, value);

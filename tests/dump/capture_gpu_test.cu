@@ -3,7 +3,9 @@
 #define DEBUG_DUMP
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +24,7 @@
 namespace tilescope {
 namespace {
 
-enum class Ending { returns, traps, writes_to_null };
+enum class Ending { returns, traps, writes_to_null, never_ends };
 
 __device__ void fill(float* tile, Stage stage, int kv_tile, int rows, int cols) {
     const TileId id = {blockIdx.z, blockIdx.y, blockIdx.x, kv_tile};
@@ -67,10 +69,13 @@ __global__ void play(Ending ending, volatile int* nowhere TILESCOPE_SINK_PARAM(s
     __syncthreads();
     if (ending == Ending::traps) __trap();
     if (ending == Ending::writes_to_null) *nowhere = 1;
+    if (ending != Ending::never_ends) return;
+    __threadfence_system();
+    for (volatile int i = 0;; i = i + 1) {}
 }
 
 /// A thread block for each KV tile and head of dk and dv, that walks the query blocks of two query heads.
-__global__ void play_backward(const Sink sink) {
+__global__ void play_backward(const __grid_constant__ Sink sink) {
     const int batch = int(blockIdx.z);
     const int t = int(blockIdx.x);
     for (int walked = 0; walked < 2 * 3; ++walked) {
@@ -90,7 +95,7 @@ __global__ void play_backward(const Sink sink) {
     }
 }
 
-__global__ void write_one_element(const Sink sink) {
+__global__ void write_one_element(const __grid_constant__ Sink sink) {
     TILESCOPE_BLOCK(sink, 0, 0, 0);
     TILESCOPE_VALUE(m, 0, 0, 0, float(threadIdx.x));
 }
@@ -101,9 +106,15 @@ __global__ void write_types(const __half* halves, const __nv_bfloat16* bfloats T
     TILESCOPE_TILE(s, 0, bfloats, 5, int(threadIdx.x), int(blockDim.x));
 }
 
+// A file of each process: tests run at once.
+std::string sink_file() {
+    return "/dev/shm/capture_gpu_test." + std::to_string(getpid()) + ".sink";
+}
+
 CaptureOptions options_of(SinkMemory memory, const char* selection = "") {
     CaptureOptions options;
     options.memory = memory;
+    options.sink_file = sink_file();
     options.selection = parse_selection(selection, "test");
     options.provenance.kernel = "play";
     return options;
@@ -140,12 +151,16 @@ class CaptureGpu : public testing::TestWithParam<SinkMemory> {
         if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
         testing::FLAGS_gtest_death_test_style = "threadsafe";
     }
+    void TearDown() override { std::filesystem::remove(sink_file()); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Memory, CaptureGpu, testing::Values(SinkMemory::device, SinkMemory::mapped),
-                         [](const auto& info) {
-                             return info.param == SinkMemory::device ? "device" : "mapped";
-                         });
+std::string name_of(const testing::TestParamInfo<SinkMemory>& info) {
+    constexpr const char* names[] = {"device", "mapped", "file"};
+    return names[int(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, CaptureGpu,
+                         testing::Values(SinkMemory::device, SinkMemory::mapped, SinkMemory::file), name_of);
 
 TEST_P(CaptureGpu, RecordsEveryStage) {
     const CaptureOptions options = options_of(GetParam());
@@ -173,7 +188,9 @@ TEST_P(CaptureGpu, RecordsWhatIsSelectedAndHasRoom) {
 }
 
 TEST_P(CaptureGpu, CountsRacesThatDiffer) {
-    Capture capture(test::small_problem(), options_of(GetParam(), "stage=m"));
+    CaptureOptions options = options_of(GetParam(), "stage=m");
+    options.count_conflicts = true;
+    Capture capture(test::small_problem(), options);
     write_one_element<<<1, 256>>>(capture.sink());
     const CapturedRun run = capture.finish();
     ASSERT_EQ(run.capture().stages[int(Stage::m)].conflicts.size(), 1u);
@@ -311,7 +328,7 @@ void crash_and_exit(SinkMemory memory, Ending ending) {
     std::fprintf(stderr, "ended: %s\n", run.capture().ended.c_str());
     EXPECT_NE(run.capture().ended, "completed");
     const bool lost = run.capture().ended.find("is lost") != std::string::npos;
-    if (memory == SinkMemory::mapped) {
+    if (memory != SinkMemory::device) {
         EXPECT_FALSE(lost);
         EXPECT_EQ(test::expect_played(run, plan_of(options)),
                   4 * 8 + 13 * 8 + 13 * 7 + 2 * 4 * 13 + 2 * 3 * 4 + 3 * 4 * 7 + 4 * 7 + 4);
@@ -319,6 +336,7 @@ void crash_and_exit(SinkMemory memory, Ending ending) {
         EXPECT_TRUE(lost);
         for (const StageInfo& info : all_stages()) EXPECT_FALSE(run.has_stage(info.stage)) << info.name;
     }
+    std::filesystem::remove(sink_file());
     std::exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
@@ -331,13 +349,121 @@ TEST_P(CaptureGpu, SurvivesAnIllegalAccess) {
                 "ended: an illegal memory access");
 }
 
+/// A kernel that never ends, past its hooks. Runs in a process of its own.
+void hang_and_exit(SinkMemory memory) {
+    CaptureOptions options = options_of(memory, "batch=0:head=0:q_block=0");
+    options.time_limit = std::chrono::milliseconds(500);
+    Capture capture(test::small_problem(), options);
+    launch(capture, dim3(1), Ending::never_ends);
+    const std::vector<std::uint16_t> o(2 * 6 * 10 * 7, 0x4400);
+    capture.outputs(o.data(), nullptr);
+    const CapturedRun run = capture.finish();
+    EXPECT_EQ(run.capture().ended.find("the kernel did not end within 500 ms"), 0u) << run.capture().ended;
+    if (memory != SinkMemory::device) {
+        EXPECT_EQ(test::expect_played(run, plan_of(options)),
+                  4 * 8 + 13 * 8 + 13 * 7 + 2 * 4 * 13 + 2 * 3 * 4 + 3 * 4 * 7 + 4 * 7 + 4);
+    }
+    std::fprintf(stderr, "ended: %s\n", run.capture().ended.c_str());
+    std::filesystem::remove(sink_file());
+    std::_Exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+TEST_P(CaptureGpu, SurvivesAHang) {
+    EXPECT_EXIT(hang_and_exit(GetParam()), testing::ExitedWithCode(0), "ended: the kernel did not end");
+}
+
+TEST_P(CaptureGpu, RestartsBetweenReplaysOfAGraph) {
+    const CaptureOptions options = options_of(GetParam(), "stage=m");
+    Capture capture(test::small_problem(), options);
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t replay;
+    ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+    const Sink sink = capture.sink();
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    capture.restart(stream);
+    play<<<all_blocks, 64, 0, stream>>>(Ending::returns, nullptr TILESCOPE_SINK_ARG(sink));
+    ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    ASSERT_EQ(cudaGraphInstantiate(&replay, graph, 0), cudaSuccess);
+    for (int i = 0; i < 20; ++i) ASSERT_EQ(cudaGraphLaunch(replay, stream), cudaSuccess);
+    ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    EXPECT_EQ(test::expect_played(capture.finish(), plan_of(options)), 2 * 6 * 3 * 10);
+
+    // What an earlier launch wrote is gone.
+    Capture twice(test::small_problem(), options);
+    launch(twice, all_blocks);
+    twice.restart(stream);
+    ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    launch(twice, dim3(1));
+    const CapturedRun run = twice.finish();
+    EXPECT_TRUE(run.has_tile(Stage::m, {0, 0, 0, 0}));
+    EXPECT_FALSE(run.has_tile(Stage::m, {0, 0, 1, 0}));
+    cudaGraphExecDestroy(replay);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+}
+
+TEST_P(CaptureGpu, SaysThatNoHookWrote) {
+    Capture capture(test::small_problem(), options_of(GetParam()));
+    play<<<all_blocks, 64>>>(Ending::returns, nullptr TILESCOPE_SINK_ARG(Sink()));
+    try {
+        capture.finish();
+        FAIL() << "nothing was recorded";
+    } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find("no hook wrote anything"), std::string::npos);
+    }
+}
+
+TILESCOPE_SINK_SYMBOL(symbol);
+
+__global__ void play_through_a_symbol() {
+    TILESCOPE_BLOCK(symbol, 0, 0, 0);
+    TILESCOPE_VALUE(m, 0, threadIdx.x, 0, float(threadIdx.x));
+}
+
+TEST_P(CaptureGpu, TakesTheSinkFromASymbol) {
+    play_through_a_symbol<<<1, 4>>>();  // never armed: nothing happens
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    {
+        Capture capture(test::small_problem(), options_of(GetParam(), "stage=m"));
+        TILESCOPE_ARM(capture, symbol);
+        Capture other(test::small_problem(), options_of(SinkMemory::device, "stage=m"));
+        EXPECT_THROW(TILESCOPE_ARM(other, symbol), Error) << "armed twice at once";
+        play_through_a_symbol<<<1, 4>>>();
+        const CapturedRun run = capture.finish();
+        std::vector<float> m(4);
+        ASSERT_TRUE(run.read_tile(Stage::m, TileId(), m));
+        EXPECT_EQ(m, (std::vector<float>{0, 1, 2, 3}));
+        TILESCOPE_ARM(other, symbol);  // the first one has let go of it
+    }
+    play_through_a_symbol<<<1, 4>>>();
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << "the sink is gone, and the symbol with it";
+}
+
+TEST(CaptureFile, IsGoneWhenTheRecordingIsSaved) {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
+    const CaptureOptions options = options_of(SinkMemory::file);
+    const std::string path = testing::TempDir() + "capture_file.h5";
+    Capture capture(test::small_problem(), options);
+    launch(capture, all_blocks);
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    const std::unique_ptr<Recording> running = open_recording(options.sink_file);
+    EXPECT_EQ(running->capture().ended, ended_running);
+    EXPECT_TRUE(running->has_tile(Stage::acc, {1, 5, 2, 2}));
+    capture.save(path);
+    EXPECT_FALSE(std::filesystem::exists(options.sink_file));
+    EXPECT_TRUE(open_recording(path)->has_tile(Stage::acc, {1, 5, 2, 2}));
+    std::filesystem::remove(path);
+}
+
 TEST_P(CaptureGpu, RefusesMoreMemoryThanThereIs) {
     Problem problem = test::small_problem();
     problem.seqlen_q = problem.seqlen_kv = 1 << 20;
     problem.block_m = problem.block_n = 1024;
     CaptureOptions options = options_of(GetParam(), "stage=s");
     options.max_bytes = std::size_t(1) << 44;
-    EXPECT_THROW(Capture(problem, options), Error);
+    EXPECT_THROW(Capture(problem, options).sink(), Error);
     cudaGetLastError();
 }
 

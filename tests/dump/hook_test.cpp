@@ -28,8 +28,8 @@ float hook_float(Half value) {
 
 struct Host {
     explicit Host(const char* selection, std::size_t max_bytes = std::size_t(1) << 30,
-                  const Problem& problem = test::small_problem())
-        : plan(problem, parse_selection(selection, "test"), max_bytes), memory(plan.bytes()) {
+                  const Problem& problem = test::small_problem(), SinkMode mode = SinkMode::tiles)
+        : plan(problem, parse_selection(selection, "test"), max_bytes, mode), memory(plan.bytes()) {
         plan.fill_unwritten(memory.data());
         sink = plan.sink(memory.data());
     }
@@ -41,7 +41,7 @@ struct Host {
 };
 
 /// Plays one thread of a thread block: every stage, whole tiles with their padding.
-void play_block(int batch, int head, int q_block, int thread, int threads TILESCOPE_SINK_PARAM(sink)) {
+void play_block(int batch, int head, int q_block, int thread, int threads TILESCOPE_HOST_SINK_PARAM(sink)) {
     TILESCOPE_BLOCK(sink, batch, head, q_block);
     const TileId block = {batch, head, q_block, 0};
     const auto tile_data = [](Stage stage, const TileId& tile, int rows, int cols, int ld) {
@@ -94,7 +94,7 @@ TEST(Hook, PlacesTheLanesOfL) {
     Problem problem = test::small_problem();
     problem.l_lanes = 4;
     Host host("stage=l", std::size_t(1) << 30, problem);
-    const auto play = [](int q_block, int tile TILESCOPE_SINK_PARAM(sink)) {
+    const auto play = [](int q_block, int tile TILESCOPE_HOST_SINK_PARAM(sink)) {
         TILESCOPE_BLOCK(sink, 1, 5, q_block);
         for (int row = 0; row < 4; ++row) {
             for (int lane = 0; lane < 5; ++lane) TILESCOPE_VALUE(l, tile, row, lane, float(10 * row + lane));
@@ -201,12 +201,11 @@ TEST(Hook, ReadsNothingOutsideTheTensor) {
     EXPECT_TRUE(host.finish().has_tile(Stage::k, {0, 0, 0, 2}));
     const float* unread = nullptr;
     Host nothing("stage=s");
-    const HookBlock tilescope_other = {&nothing.sink, 0, 0, 0};
-    hook_tile(tilescope_other, Stage::k, 0, unread, 8, 0, 1);
+    hook_tile(hook_block(nothing.sink, 0, 0, 0), Stage::k, 0, unread, 8, 0, 1);
 }
 
 TEST(Hook, CountsConflictsTileByTile) {
-    Host host("stage=m,l");
+    Host host("stage=m,l", std::size_t(1) << 30, test::small_problem(), SinkMode::checked);
     TILESCOPE_BLOCK(host.sink, 1, 5, 2);
     for (const float value : {1.0f, 2.0f, 2.0f, 3.0f}) TILESCOPE_VALUE(m, 1, 0, 0, value);
     TILESCOPE_VALUE(m, 1, 1, 0, 0.0f);
@@ -224,7 +223,7 @@ TEST(Hook, CountsEveryRaceThatDiffers) {
     Problem problem;
     problem.seqlen_q = problem.block_m = 256;
     problem.seqlen_kv = problem.block_n = 128;
-    Host host("stage=s", std::size_t(1) << 20, problem);
+    Host host("stage=s", std::size_t(1) << 20, problem, SinkMode::checked);
     const auto write_all = [&host](float value) {
         TILESCOPE_BLOCK(host.sink, 0, 0, 0);
         for (int row = 0; row < 256; ++row) {

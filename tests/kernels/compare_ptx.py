@@ -18,7 +18,7 @@ import strip_hooks
 
 FLAGS = ["-std=c++20", "-fmad=false", "-O3", "-arch=sm_80", "-ptx", "-I."]
 KERNEL_SOURCES = ["*.h", "*.cuh", "*.cu"]
-HOOK_HEADERS = {"hook.h", "hook_write.h"}
+HOOK_HEADERS = {"hook.h", "hook_device.h", "hook_fragment.h", "hook_write.h"}
 
 
 def copy_tree(root, to, without_hooks):

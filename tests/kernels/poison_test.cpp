@@ -134,15 +134,15 @@ TEST(Poison, OutputsThatWereNeverStoredAreCountedAlsoWhereTheyAreNotSelected) {
 }
 
 TEST(Poison, TheFirstUnwrittenElementIsFoundByItsPlace) {
-    const PoisonReport report =
-        poisoned("--kernel scalar --engine cpu --shape 2,3,40,70,64",
-                 [](const AttentionArgs& args, const KernelConfig& config, std::uint32_t word, Sink sink) {
-                     const std::size_t element = ((1 * 3 + 2) * 40 + 17) * 64 + 5;
-                     const std::uint16_t before = o_of(args)[element];
-                     const Launch launch = hooked::scalar_cpu(args, config, word, sink);
-                     o_of(args)[element] = before;
-                     return launch;
-                 });
+    const PoisonReport report = poisoned(
+        "--kernel scalar --engine cpu --shape 2,3,40,70,64",
+        [](const AttentionArgs& args, const KernelConfig& config, std::uint32_t word, const Sink& sink) {
+            const std::size_t element = ((1 * 3 + 2) * 40 + 17) * 64 + 5;
+            const std::uint16_t before = o_of(args)[element];
+            const Launch launch = hooked::scalar_cpu(args, config, word, sink);
+            o_of(args)[element] = before;
+            return launch;
+        });
     const UnwrittenOutput& o = report.outputs[0];
     EXPECT_EQ(o.unwritten, 1);
     EXPECT_EQ(o.first->batch, 1);
@@ -152,26 +152,26 @@ TEST(Poison, TheFirstUnwrittenElementIsFoundByItsPlace) {
 }
 
 TEST(Poison, StoringTheBitsOfAFillIsNotLeavingItThere) {
-    const PoisonReport report = poisoned(
-        small_run, [](const AttentionArgs& args, const KernelConfig& config, std::uint32_t word, Sink sink) {
-            const Launch launch = hooked::scalar_cpu(args, config, word, sink);
-            o_of(args)[0] = 0xffffu;
-            o_of(args)[1] = 0x5a5au;
-            std::memset(args.lse, 0xff, sizeof(float));
-            std::memset(args.lse + 1, 0x5a, sizeof(float));
-            return launch;
-        });
+    const PoisonReport report = poisoned(small_run, [](const AttentionArgs& args, const KernelConfig& config,
+                                                       std::uint32_t word, const Sink& sink) {
+        const Launch launch = hooked::scalar_cpu(args, config, word, sink);
+        o_of(args)[0] = 0xffffu;
+        o_of(args)[1] = 0x5a5au;
+        std::memset(args.lse, 0xff, sizeof(float));
+        std::memset(args.lse + 1, 0x5a, sizeof(float));
+        return launch;
+    });
     EXPECT_EQ(verdict_of(report), PoisonVerdict::independent);
 }
 
 TEST(Poison, ReadingTheOldOutputIsADependence) {
-    const PoisonReport report = poisoned(
-        small_run, [](const AttentionArgs& args, const KernelConfig& config, std::uint32_t word, Sink sink) {
-            const std::uint16_t before = o_of(args)[7];
-            const Launch launch = hooked::scalar_cpu(args, config, word, sink);
-            o_of(args)[7] = std::uint16_t(before ^ 1u);
-            return launch;
-        });
+    const PoisonReport report = poisoned(small_run, [](const AttentionArgs& args, const KernelConfig& config,
+                                                       std::uint32_t word, const Sink& sink) {
+        const std::uint16_t before = o_of(args)[7];
+        const Launch launch = hooked::scalar_cpu(args, config, word, sink);
+        o_of(args)[7] = std::uint16_t(before ^ 1u);
+        return launch;
+    });
     EXPECT_EQ(verdict_of(report), PoisonVerdict::dependent);
     const StageDifference* changed = first_changed(report.first_changed_run()->stages);
     EXPECT_EQ(changed->stage, Stage::o);
@@ -183,12 +183,12 @@ TEST(Poison, ReadingTheOldOutputIsADependence) {
 TEST(Poison, ARaceIsToldFromADependence) {
     static int calls = 0;
     calls = 0;
-    const PoisonReport report = poisoned(
-        small_run, [](const AttentionArgs& args, const KernelConfig& config, std::uint32_t word, Sink sink) {
-            const Launch launch = hooked::scalar_cpu(args, config, word, sink);
-            if (++calls == 3) sink.stages[int(Stage::l)].words[0] ^= 1u;
-            return launch;
-        });
+    const PoisonReport report = poisoned(small_run, [](const AttentionArgs& args, const KernelConfig& config,
+                                                       std::uint32_t word, const Sink& sink) {
+        const Launch launch = hooked::scalar_cpu(args, config, word, sink);
+        if (++calls == 3) sink.stages[int(Stage::l)].words[0] ^= 1u;
+        return launch;
+    });
     EXPECT_EQ(calls, 4);
     EXPECT_EQ(verdict_of(report), PoisonVerdict::not_repeatable);
     const StageDifference* changed = first_changed(report.first_changed_run()->stages);

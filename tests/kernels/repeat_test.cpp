@@ -13,7 +13,8 @@ constexpr const char* small_run = "--kernel scalar --engine cpu --shape 1,2,40,7
 
 /// Races: the second and the fourth run have another l in row 0 of head 0 after KV tile 0, the fourth another
 /// element of o besides.
-Launch racing_kernel(const AttentionArgs& args, const KernelConfig& config, std::uint32_t word, Sink sink) {
+Launch racing_kernel(const AttentionArgs& args, const KernelConfig& config, std::uint32_t word,
+                     const Sink& sink) {
     static int calls = 0;
     const Launch launch = hooked::scalar_cpu(args, config, word, sink);
     const int call = ++calls;

@@ -12,7 +12,8 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"dump/hook\.h"[ \t]*\n', re.MULTILINE)
-HOOK = re.compile(r"[ \t]*\bTILESCOPE_(?:SINK_PARAM|SINK_ARG|BLOCK|VALUE|TILE)\s*\(")
+HOOK = re.compile(r"[ \t]*\bTILESCOPE_(?:(?:HOST_)?SINK_PARAM|SINK_ARG|SINK_SYMBOL|BLOCK|VALUE|REPLICATED|TILE|ROWS|FRAGMENT)\s*\(")
+BLOCK = re.compile(r"[ \t]*\bTILESCOPE_BLOCK_(?:PARAM|ARG)\b")
 
 
 def end_of_call(text, start):
@@ -28,6 +29,7 @@ def end_of_call(text, start):
 def strip(text):
     """The text without hooks, and how many there were."""
     text, includes = INCLUDE.subn("", text)
+    text, blocks = BLOCK.subn("", text)
     kept, position, hooks = [], 0, 0
     while match := HOOK.search(text, position):
         kept.append(text[position:match.start()])
@@ -38,7 +40,7 @@ def strip(text):
             if starts_line and text.startswith("\n", position):
                 position += 1
         hooks += 1
-    return "".join(kept) + text[position:], includes + hooks
+    return "".join(kept) + text[position:], includes + blocks + hooks
 
 
 def main(source, destination):

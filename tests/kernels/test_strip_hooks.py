@@ -13,6 +13,12 @@ KERNEL = """\
 #include "dump/hook.h"
 #include <mma.h>
 
+TILESCOPE_SINK_SYMBOL(symbol);
+__device__ void inner(float* s TILESCOPE_BLOCK_PARAM) {
+    TILESCOPE_FRAGMENT(s, kv_tile, s, [=](int i) { return i % 2 == 0 ? Columns{row, lane, 2}(i) : nowhere(); });
+    TILESCOPE_ROWS(s, 0, 1, 2, s, 5, lane, 32);
+    TILESCOPE_REPLICATED(m, kv_tile, row, 0, m);
+}
 __global__ void attention(const half* q, half* o TILESCOPE_SINK_PARAM(sink)) {
     TILESCOPE_BLOCK(sink, blockIdx.z, blockIdx.y, blockIdx.x);
     if (lane == 0) {
@@ -21,23 +27,29 @@ __global__ void attention(const half* q, half* o TILESCOPE_SINK_PARAM(sink)) {
     TILESCOPE_TILE(k, kv_tile, k_shared, ld,
                    threadIdx.x, blockDim.x);
     helper(q, o TILESCOPE_SINK_ARG(sink));
+    inner(s TILESCOPE_BLOCK_ARG);
 }
+Launch launch(int x TILESCOPE_HOST_SINK_PARAM(sink));
 """
 
 PLAIN = """\
 #include <mma.h>
 
+__device__ void inner(float* s) {
+}
 __global__ void attention(const half* q, half* o) {
     if (lane == 0) {
     }
     helper(q, o);
+    inner(s);
 }
+Launch launch(int x);
 """
 
 
 class StripHooks(unittest.TestCase):
     def test_removes_every_kind_of_hook(self):
-        self.assertEqual(strip_hooks.strip(KERNEL), (PLAIN, 6))
+        self.assertEqual(strip_hooks.strip(KERNEL), (PLAIN, 13))
 
     def test_leaves_a_kernel_without_hooks_alone(self):
         self.assertEqual(strip_hooks.strip(PLAIN), (PLAIN, 0))

@@ -120,6 +120,14 @@ void draw_overlays(const App& app, ImDrawList& draw, const PaneFrame& pane) {
 }
 
 void draw_rim(ImDrawList& draw, ImVec2 at, ImVec2 end, ImVec2 inside_at, ImVec2 inside_end) {
+    // A lone pixel keeps some others around it, so that its colour is seen.
+    const auto widen = [](float& low, float& high) {
+        const float missing = std::max(9 - (high - low), 0.0F);
+        low -= std::floor(missing / 2);
+        high += std::ceil(missing / 2);
+    };
+    widen(at.x, end.x);
+    widen(at.y, end.y);
     const auto rim = [&](float out, ImU32 colour, float thickness) {
         // At an edge of the picture the rim stands inside, so that it is seen whole.
         const auto low = [&](float x, float edge) {
@@ -137,9 +145,9 @@ void draw_rim(ImDrawList& draw, ImVec2 at, ImVec2 end, ImVec2 inside_at, ImVec2 
 
 void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane) {
     const PlanePoint point = point_at(app.problem(), app.view.cursor, pane.plane.stage);
-    const float top = std::round(pane.y_of(double(point.row)));
+    const float top = std::floor(pane.y_of(double(point.row)));
     const float bottom = std::max(top + 3, std::round(pane.y_of(double(point.row + 1))));
-    const float left = std::round(pane.x_of(double(point.col)));
+    const float left = std::floor(pane.x_of(double(point.col)));
     const float right = std::max(left + 3, std::round(pane.x_of(double(point.col + 1))));
     // The row from edge to edge, and the element with a dark rim, so that it is seen on every colour.
     draw.AddRectFilled({pane.at.x, top - 1}, {pane.end().x, top}, colours::accent_dim);

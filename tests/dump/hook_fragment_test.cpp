@@ -1,0 +1,276 @@
+// Hooks of register fragments, of rows of a tile, of copies, and statistics, on the CPU.
+
+#define DEBUG_DUMP
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "dump/captured_run.h"
+#include "dump/hook.h"
+#include "tests/dump/small_problem.h"
+
+/// What a hook needs of CuTe: a tensor of coordinates, and get<> found by its arguments.
+namespace not_cute {
+struct Coordinate {
+    int row;
+    int col;
+};
+template <int axis>
+int get(const Coordinate& place) {
+    return axis == 0 ? place.row : place.col;
+}
+/// A partition of 3 elements.
+struct Tensor {
+    std::array<float, 3> values;
+    static constexpr int size() { return 3; }
+    float operator()(int i) const { return values[std::size_t(i)]; }
+};
+struct IdentityTensor {
+    Coordinate operator()(int i) const { return {i, 4 - i}; }
+};
+}  // namespace not_cute
+
+namespace tilescope {
+namespace {
+
+constexpr std::size_t plenty = std::size_t(1) << 26;
+
+struct Host {
+    explicit Host(const char* selection, SinkMode mode = SinkMode::tiles,
+                  const Problem& problem = test::small_problem())
+        : plan(problem, parse_selection(selection, "test"), plenty, mode), memory(plan.bytes()) {
+        plan.fill_unwritten(memory.data());
+        sink = plan.sink(memory.data());
+    }
+    CapturedRun finish() const { return CapturedRun(plan, memory, Units(), Provenance(), {}); }
+    std::vector<float> tile(Stage stage, const TileId& id) const {
+        std::vector<float> values(std::size_t(tile_shape(plan.problem(), stage).elements()));
+        EXPECT_TRUE(finish().read_tile(stage, id, values));
+        return values;
+    }
+    std::int64_t out_of_range(Stage stage) const {
+        return finish().capture().stages[std::size_t(stage)].elements_out_of_range;
+    }
+
+    CapturePlan plan;
+    std::vector<std::byte> memory;
+    Sink sink;
+};
+
+/// A problem of one tile with `rows` query rows and `cols` keys.
+Problem one_tile(std::int64_t rows, std::int64_t cols) {
+    Problem problem;
+    problem.seqlen_q = problem.block_m = rows;
+    problem.seqlen_kv = problem.block_n = cols;
+    return problem;
+}
+
+TEST(Fragment, PlacesColumnsOfARow) {
+    const Host host("stage=s");
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    for (int lane = 0; lane < 2; ++lane) {
+        const float values[2] = {float(10 + lane), float(20 + lane)};
+        TILESCOPE_FRAGMENT(s, 0, values, Columns{1, lane, 3});
+    }
+    const std::vector<float> s = host.tile(Stage::s, TileId());
+    EXPECT_EQ(std::vector<float>(s.begin() + 5, s.begin() + 7), (std::vector<float>{10, 11}));
+    EXPECT_EQ(std::vector<float>(s.begin() + 8, s.begin() + 10), (std::vector<float>{20, 21}));
+    EXPECT_EQ(std::ranges::count_if(s, [](float value) { return !is_unwritten(value); }), 4);
+}
+
+TEST(Fragment, LeavesOutTailsAndCountsWhatNoTileHas) {
+    // Query block 2 has 2 of 4 rows, KV tile 2 has 3 of 5 keys.
+    const Host host("stage=s");
+    TILESCOPE_BLOCK(host.sink, 0, 0, 2);
+    for (int row = 0; row < 5; ++row) {
+        const float values[6] = {0, 1, 2, 3, 4, 5};
+        TILESCOPE_FRAGMENT(s, 2, values, Columns{row, 0});
+    }
+    const std::vector<float> s = host.tile(Stage::s, {0, 0, 2, 2});
+    EXPECT_EQ(std::ranges::count_if(s, [](float value) { return !is_unwritten(value); }), 2 * 3);
+    EXPECT_EQ(host.out_of_range(Stage::s), 4 + 6) << "the sixth column of four rows, and the fifth row";
+}
+
+TEST(Fragment, LeavesOutWhatTheThreadDoesNotHold) {
+    const Host host("stage=s");
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    const float values[4] = {1, 2, 3, 4};
+    TILESCOPE_FRAGMENT(s, 0, values, [](int i) { return i % 2 == 0 ? Columns{0, 0}(i) : nowhere(); });
+    const std::vector<float> s = host.tile(Stage::s, TileId());
+    EXPECT_EQ(s[0], 1.0f);
+    EXPECT_TRUE(is_unwritten(s[1]));
+    EXPECT_EQ(s[2], 3.0f);
+    EXPECT_EQ(host.out_of_range(Stage::s), 0);
+}
+
+TEST(Fragment, ReadsArraysOfArraysStridedMemoryAndTensors) {
+    const Host host("stage=s,p,acc");
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    const float rows[2][2] = {{1, 2}, {3, 4}};
+    TILESCOPE_FRAGMENT(s, 0, rows, Columns{0, 0});
+    EXPECT_EQ(host.tile(Stage::s, TileId())[3], 4.0f);
+
+    const std::vector<float> memory = {5, -1, 6, -1, 7};
+    TILESCOPE_FRAGMENT(p, 0, strided<3>(memory.data(), 2), Columns{2, 1});
+    const std::vector<float> p = host.tile(Stage::p, TileId());
+    EXPECT_EQ(std::vector<float>(p.begin() + 11, p.begin() + 14), (std::vector<float>{5, 6, 7}));
+
+    const not_cute::Tensor tensor = {{8, 9, 10}};
+    const not_cute::IdentityTensor places;
+    TILESCOPE_FRAGMENT(acc, 0, tensor, CuteCoordinates(places, 1, 2));
+    const std::vector<float> acc = host.tile(Stage::acc, TileId());
+    EXPECT_EQ(acc[1 * 7 + 6], 8.0f);
+    EXPECT_EQ(acc[2 * 7 + 5], 9.0f);
+    EXPECT_EQ(acc[3 * 7 + 4], 10.0f);
+}
+
+/// Every element of an accumulator lies somewhere, once.
+void expect_cover(int rows, int cols, const auto& write_all) {
+    const Host host("stage=s", SinkMode::checked, one_tile(rows, cols));
+    write_all(host.sink);
+    const CapturedRun run = host.finish();
+    EXPECT_TRUE(run.capture().stages[int(Stage::s)].conflicts.empty());
+    EXPECT_EQ(run.capture().stages[int(Stage::s)].elements_out_of_range, 0);
+    for (const float value : host.tile(Stage::s, TileId())) EXPECT_FALSE(is_unwritten(value));
+}
+
+TEST(Fragment, AccumulatorsOfAWarpCoverTheirTiles) {
+    expect_cover(16, 24, [](const Sink& sink) {
+        TILESCOPE_BLOCK(sink, 0, 0, 0);
+        for (int lane = 0; lane < 32; ++lane) {
+            float values[3][4];
+            for (int i = 0; i < 12; ++i) values[i / 4][i % 4] = float(100 * lane + i);
+            TILESCOPE_FRAGMENT(s, 0, values, MmaAccumulator{0, 0, lane});
+        }
+    });
+    expect_cover(64, 16, [](const Sink& sink) {
+        TILESCOPE_BLOCK(sink, 0, 0, 0);
+        for (int thread = 0; thread < 128; ++thread) {
+            float values[8];
+            for (int i = 0; i < 8; ++i) values[i] = float(100 * thread + i);
+            TILESCOPE_FRAGMENT(s, 0, values, WgmmaAccumulator{0, 0, thread});
+        }
+    });
+}
+
+TEST(Rows, AreSharedOutAndCut) {
+    for (const int threads : {1, 3, 32}) {
+        const Host host("stage=k,s");
+        TILESCOPE_BLOCK(host.sink, 0, 0, 2);
+        const std::vector<float> s = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+        for (int thread = 0; thread < threads; ++thread) {
+            TILESCOPE_ROWS(s, 0, 1, 3, s.data(), 5, thread, threads);
+        }
+        const std::vector<float> tile = host.tile(Stage::s, {0, 0, 2, 0});
+        EXPECT_TRUE(is_unwritten(tile[4]) && is_unwritten(tile[10])) << "row 2 is query 10 of 10";
+        EXPECT_EQ(std::vector<float>(tile.begin() + 5, tile.begin() + 10),
+                  (std::vector<float>{1, 2, 3, 4, 5}));
+        const float* const unread = nullptr;
+        TILESCOPE_ROWS(s, 0, 2, 3, unread, 5, 0, 32);
+        EXPECT_EQ(host.out_of_range(Stage::s), 1) << "a tile has four rows";
+    }
+}
+
+TEST(Replicated, CopiesThatDifferAreConflicts) {
+    const Host host("stage=m,l");
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    for (const float value : {1.0f, 1.0f, 2.0f}) TILESCOPE_REPLICATED(m, 0, 0, 0, value);
+    for (const float value : {1.0f, 1.0f, 1.0f}) TILESCOPE_REPLICATED(l, 0, 0, 0, value);
+    for (const float value : {1.0f, 2.0f}) TILESCOPE_VALUE(l, 0, 1, 0, value);
+    const CapturedRun run = host.finish();
+    ASSERT_EQ(run.capture().stages[int(Stage::m)].conflicts.size(), 1u);
+    EXPECT_EQ(run.capture().stages[int(Stage::m)].conflicts[0].elements, 1);
+    EXPECT_TRUE(run.capture().stages[int(Stage::l)].conflicts.empty()) << "only copies are checked";
+}
+
+TileStatistics statistics_of(const Host& host, Stage stage, std::int64_t slot) {
+    TileStatistics found;
+    std::memcpy(&found, host.sink.stages[int(stage)].statistics + slot, sizeof found);
+    return found;
+}
+
+float from_ordered(std::uint32_t bits) {
+    return std::bit_cast<float>((bits & 0x80000000u) != 0 ? bits & 0x7fffffffu : ~bits);
+}
+
+TEST(Statistics, AreThoseOfTheElements) {
+    const unsigned seed = std::random_device()();
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0.5f, 3.0f);
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    std::vector<float> values(64 * 32);
+    for (float& value : values) value = random() % 8 == 0 ? 0.0f : normal(random);
+    values[3] = std::nanf("");
+    values[70] = -inf;
+    values[71] = inf;
+    const Host host("stage=s", SinkMode::statistics, one_tile(64, 32));
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    for (int thread = 0; thread < 48; ++thread) TILESCOPE_TILE(s, 0, values.data(), 32, thread, 48);
+
+    const TileStatistics got = statistics_of(host, Stage::s, 0);
+    double sum = 0, squares = 0, magnitude = 0;
+    float least = inf, greatest = -inf;
+    for (const float value : values) {
+        if (!std::isfinite(value)) continue;
+        sum += double(value);
+        squares += double(value) * double(value);
+        magnitude += std::abs(double(value));
+        least = std::min(least, value);
+        greatest = std::max(greatest, value);
+    }
+    EXPECT_EQ(got.written, values.size());
+    EXPECT_EQ(got.nan, 1u);
+    EXPECT_EQ(got.infinite, 2u);
+    EXPECT_EQ(got.zero, unsigned(std::ranges::count(values, 0.0f)));
+    EXPECT_EQ(from_ordered(got.least), least);
+    EXPECT_EQ(from_ordered(got.greatest), greatest);
+    // 43 additions in float32 a thread, and a unit of truncation for each of 48 threads.
+    const double rounding = 43 * 0x1p-24;
+    EXPECT_NEAR(double(got.sum) * statistics_unit, sum, magnitude * rounding + 48 * statistics_unit);
+    EXPECT_NEAR(double(got.sum_of_squares) * statistics_unit, squares,
+                squares * rounding + 48 * statistics_unit);
+}
+
+TEST(Statistics, HashKnowsBitsAndPlacesButNoOrder) {
+    const auto hash_of = [](const std::vector<std::array<float, 2>>& rows, bool backwards) {
+        const Host host("stage=s", SinkMode::statistics, one_tile(4, 2));
+        TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+        for (int i = 0; i < 4; ++i) {
+            const int row = backwards ? 3 - i : i;
+            const float values[2] = {rows[std::size_t(row)][0], rows[std::size_t(row)][1]};
+            TILESCOPE_FRAGMENT(s, 0, values, Columns{row, 0});
+        }
+        const TileStatistics got = statistics_of(host, Stage::s, 0);
+        return std::pair(got.hash_low, got.hash_high);
+    };
+    const std::vector<std::array<float, 2>> rows = {{1, 2}, {3, 4}, {5, 6}, {7, 8}};
+    EXPECT_EQ(hash_of(rows, false), hash_of(rows, true));
+    std::vector<std::array<float, 2>> other = rows;
+    std::swap(other[0], other[1]);
+    EXPECT_NE(hash_of(rows, false), hash_of(other, false)) << "the same values in other places";
+    other = rows;
+    other[2][1] = std::nextafter(6.0f, 7.0f);
+    EXPECT_NE(hash_of(rows, false), hash_of(other, false)) << "one bit";
+}
+
+TEST(Statistics, TailsAndRoomCountAsInTheOtherModes) {
+    const Host host("stage=s", SinkMode::statistics);
+    TILESCOPE_BLOCK(host.sink, 0, 0, 2);
+    const std::vector<float> values(20, 1.0f);
+    TILESCOPE_TILE(s, 2, values.data(), 5, 0, 1);
+    TILESCOPE_VALUE(s, 2, 4, 0, 1.0f);
+    EXPECT_EQ(statistics_of(host, Stage::s, 2 * 3 + 2).written, 6u);
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::s)], 1u);
+}
+
+}  // namespace
+}  // namespace tilescope
