@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "dump/capture_memory.h"
+#include "dump/capture_memory.cuh"
 #include "dump/error.h"
 #include "dump/file_writer.h"
 

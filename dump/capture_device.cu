@@ -1,4 +1,4 @@
-#include "dump/capture_device.h"
+#include "dump/capture_device.cuh"
 
 #include <mma.h>
 

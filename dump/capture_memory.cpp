@@ -1,6 +1,6 @@
-#include "dump/capture_memory.h"
+#include "dump/capture_memory.cuh"
 
-#include "dump/capture_device.h"
+#include "dump/capture_device.cuh"
 #include "dump/error.h"
 
 namespace tilescope {

@@ -14,6 +14,7 @@
 #include "dump/capture_plan.h"
 #include "dump/file_sink.h"
 #include "dump/memory_block.h"
+#include "dump/recorded_call.h"
 
 namespace tilescope {
 
