@@ -403,6 +403,32 @@ TEST_P(CaptureGpu, RestartsBetweenReplaysOfAGraph) {
     cudaStreamDestroy(stream);
 }
 
+TEST_P(CaptureGpu, EachDeviceHasItsOwn) {
+    int devices = 0;
+    ASSERT_EQ(cudaGetDeviceCount(&devices), cudaSuccess);
+    std::vector<CaptureOptions> options;
+    std::vector<std::unique_ptr<Capture>> captures;
+    for (int device = 0; device < devices; ++device) {
+        ASSERT_EQ(cudaSetDevice(device), cudaSuccess);
+        options.push_back(options_of(GetParam(), ("q_block=" + std::to_string(device % 3)).c_str()));
+        options.back().sink_file += std::to_string(device);
+        captures.push_back(std::make_unique<Capture>(test::small_problem(), options.back()));
+        launch(*captures.back(), all_blocks);
+    }
+    // Finished from another device than they were launched on.
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    for (std::size_t device = 0; device < captures.size(); ++device) {
+        const CapturedRun run = captures[device]->finish();
+        EXPECT_EQ(run.capture().ended, "completed");
+        EXPECT_GT(test::expect_played(run, plan_of(options[device])), 0);
+        int current = -1;
+        EXPECT_EQ(cudaGetDevice(&current), cudaSuccess);
+        EXPECT_EQ(current, 0);
+        std::filesystem::remove(options[device].sink_file);
+    }
+    std::printf("%d devices\n", devices);
+}
+
 TEST_P(CaptureGpu, SaysThatNoHookWrote) {
     Capture capture(test::small_problem(), options_of(GetParam()));
     play<<<all_blocks, 64>>>(Ending::returns, nullptr TILESCOPE_SINK_ARG(Sink()));
