@@ -3,6 +3,7 @@
 usage: killed_run_test.py TILE_RUN TILE_DIFF
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -143,8 +144,10 @@ class KilledRun(unittest.TestCase):
                 run = self.start()
                 time.sleep(generator.uniform(0, self.seconds))
                 before = self.folder / "before.sink"
-                if kill % 5 == 0 and self.sink.exists():
-                    shutil.copyfile(self.sink, before)
+                if kill % 5 == 0:
+                    # It may not be there yet, or not any more.
+                    with contextlib.suppress(FileNotFoundError):
+                        shutil.copyfile(self.sink, before)
                 run.kill()
                 run.communicate()
                 if not self.sink.exists():
