@@ -44,8 +44,8 @@ CapturedRun::CapturedRun(CapturePlan plan, MemoryBlock memory, RecordedCall call
     for (const StageInfo& info : all_stages()) summarise(info.stage);
 }
 
-CapturedRun::CapturedRun(CapturePlan plan, MemoryBlock memory, const Units& units, Provenance provenance,
-                         InputArrays inputs)
+CapturedRun::CapturedRun(const CapturePlan& plan, MemoryBlock memory, const Units& units,
+                         Provenance provenance, InputArrays inputs)
     : CapturedRun(plan, std::move(memory),
                   RecordedCall(plan.problem(), units, std::move(provenance), std::move(inputs))) {}
 

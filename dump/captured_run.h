@@ -21,7 +21,7 @@ class CapturedRun final : public RecordedCall {
     /// plan needs.
     CapturedRun(CapturePlan plan, MemoryBlock memory, RecordedCall call);
     /// Errors: the same, and those of RecordedCall.
-    CapturedRun(CapturePlan plan, MemoryBlock memory, const Units& units, Provenance provenance,
+    CapturedRun(const CapturePlan& plan, MemoryBlock memory, const Units& units, Provenance provenance,
                 InputArrays inputs);
     CapturedRun(CapturedRun&&) = default;
 
