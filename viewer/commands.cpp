@@ -16,8 +16,10 @@ namespace tilescope::viewer {
 namespace {
 
 constexpr double zoom_step = 0.7;
-/// Elements that are shown each way by the command that zooms to the element: few enough for their numbers.
-constexpr double elements_with_numbers = 7;
+/// Elements that are shown each way by the command that zooms to the element, and letters that one needs for
+/// its numbers.
+constexpr double most_elements_with_numbers = 7;
+constexpr double letters_of_numbers = 13;
 
 void move_by(App& app, std::int64_t rows, std::int64_t cols) {
     const Stage stage = app.view.stage;
@@ -49,7 +51,9 @@ void zoom_by(App& app, double factor) {
 void zoom_to_element(App& app) {
     app.view.ranges.centre_on(app.problem(), app.view.cursor);
     const PlaneView view = app.view.ranges.view(app.problem(), app.view.stage);
-    zoom_by(app, elements_with_numbers / std::max(view.rows, view.cols));
+    const double letter = double(ImGui::CalcTextSize("0").x);
+    const double fit = double(app.panes[0].image().width) / (letters_of_numbers * letter);
+    zoom_by(app, std::clamp(fit, 1.0, most_elements_with_numbers) / std::max(view.rows, view.cols));
     app.view.ranges.show(app.problem(), app.view.cursor, app.view.stage);
 }
 

@@ -21,6 +21,12 @@ class Numbers(TileViewCase):
         lines += [f"expect {value.view(np.uint32):08x}" for value in s.ravel()]
         self.play([self.PATH], "wait", "key 1", "key Z", "wait", *lines, options=["--goto", "s:0,0,17,70"])
 
+    def test_cells_hold_their_numbers_beside_a_wide_tab(self):
+        with h5py.File(self.PATH) as file:
+            beside = file["tiles/s"][0, 0, 17, 71]
+        self.play([self.PATH], "wait", "key 1", *["key Tab"] * 3, "wait", "expect tolerance", "key Z", "wait",
+                  f"expect {beside:.4g}", f"expect {beside.view(np.uint32):08x}", options=["--goto", "s:0,0,17,70"])
+
     def test_region_is_counted_and_has_its_own_extremes(self):
         with h5py.File(self.PATH) as file:
             s = file["tiles/s"][0, 0]
