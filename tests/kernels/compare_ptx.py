@@ -4,8 +4,8 @@
 usage: compare_ptx.py ROOT NVCC KERNEL.cu
 
 Compiles the kernel of ROOT/kernels twice without DEBUG_DUMP, as it is and with every hook removed from it and
-from its headers, in a tree that has no dump/hook.h: the PTX must be the same byte for byte. Compiled with
-DEBUG_DUMP it must write to the sink. Exit codes: 0 so it is, 1 it is not.
+from its headers, in a tree that has no dump/hook.h: the PTX must be the same byte for byte, and so must the
+machine code for sm_90. Compiled with DEBUG_DUMP it must write to the sink. Exit codes: 0 so it is, 1 it is not.
 """
 
 import pathlib
@@ -16,7 +16,9 @@ import tempfile
 
 import strip_hooks
 
-FLAGS = ["-std=c++20", "-fmad=false", "-O3", "-arch=sm_80", "-ptx", "-I."]
+FLAGS = ["-std=c++20", "-fmad=false", "-O3", "-I."]
+PTX = ["-arch=sm_80", "-ptx"]
+MACHINE_CODE = ["-arch=sm_90", "-cubin"]
 KERNEL_SOURCES = ["*.h", "*.cuh", "*.cu"]
 HOOK_HEADERS = {"hook.h", "hook_device.h", "hook_fragment.h", "hook_write.h"}
 
@@ -37,9 +39,9 @@ def copy_tree(root, to, without_hooks):
     return removed
 
 
-def compile_ptx(nvcc, tree, kernel, *flags):
-    subprocess.run([nvcc, *FLAGS, *flags, f"kernels/{kernel}", "-o", "kernel.ptx"], cwd=tree, check=True)
-    return (tree / "kernel.ptx").read_bytes()
+def compile_kernel(nvcc, tree, kernel, *flags):
+    subprocess.run([nvcc, *FLAGS, *flags, f"kernels/{kernel}", "-o", "compiled"], cwd=tree, check=True)
+    return (tree / "compiled").read_bytes()
 
 
 def included_kernel_sources(tree, kernel):
@@ -70,15 +72,20 @@ def main(root, nvcc, kernel):
         left = [name for name in sources if "TILESCOPE_" in (stripped / "kernels" / name).read_text()]
         check(not left, f"{kernel}: hooks are left in {left}")
 
-        with_hooks = compile_ptx(nvcc, original, kernel)
-        without_hooks = compile_ptx(nvcc, stripped, kernel)
+        with_hooks = compile_kernel(nvcc, original, kernel, *PTX)
+        without_hooks = compile_kernel(nvcc, stripped, kernel, *PTX)
         entries = with_hooks.count(b".entry")
         check(entries > 0, f"{kernel}: compiled to no kernel")
         check(with_hooks == without_hooks, f"{kernel}: the PTX differs from that without hooks")
         check(b"atom." not in with_hooks, f"{kernel}: writes to a sink without DEBUG_DUMP")
         print(f"{kernel}: {hooks} hooks removed, {entries} kernels, {len(with_hooks)} bytes of PTX are equal")
 
-        recording = compile_ptx(nvcc, original, kernel, "-DDEBUG_DUMP")
+        machine_code = compile_kernel(nvcc, original, kernel, *MACHINE_CODE)
+        check(machine_code == compile_kernel(nvcc, stripped, kernel, *MACHINE_CODE),
+              f"{kernel}: the machine code differs from that without hooks")
+        print(f"{kernel}: {len(machine_code)} bytes of machine code for sm_90 are equal")
+
+        recording = compile_kernel(nvcc, original, kernel, *PTX, "-DDEBUG_DUMP")
         check(recording.count(b".entry") == entries, f"{kernel}: has other kernels with DEBUG_DUMP")
         check(b"atom." in recording, f"{kernel}: writes to no sink with DEBUG_DUMP")
         print(f"{kernel}: {len(recording)} bytes of PTX with DEBUG_DUMP")
