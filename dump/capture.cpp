@@ -6,9 +6,9 @@
 #include <condition_variable>
 #include <cstdio>
 #include <ctime>
-#include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -70,7 +70,7 @@ Selection selection_of(const CaptureOptions& options) {
 /// The symbols that captures have armed: each has one sink on each device.
 struct ArmedSymbols {
     std::mutex mutex;
-    std::map<std::pair<int, const void*>, const void*> captures;
+    std::set<std::pair<int, const void*>> armed;  ///< device, symbol
 };
 
 ArmedSymbols& armed_symbols() {
@@ -209,7 +209,7 @@ void Capture::Impl::disarm() {
     const std::lock_guard lock(symbols.mutex);
     for (const auto& [symbol, set] : armed) {
         set(Sink());  // on a device in error there is nothing left to clear
-        symbols.captures.erase({device, symbol});
+        symbols.armed.erase({device, symbol});
     }
     armed.clear();
 }
@@ -247,8 +247,7 @@ void Capture::arm(const void* symbol, int (*set)(const Sink& sink)) {
     const Sink sink = this->sink();
     ArmedSymbols& symbols = armed_symbols();
     const std::lock_guard lock(symbols.mutex);
-    const auto [place, is_new] = symbols.captures.emplace(std::pair(impl_->device, symbol), impl_.get());
-    if (!is_new) {
+    if (!symbols.armed.emplace(impl_->device, symbol).second) {
         throw Error("the sink symbol is armed already", "capture",
                     "finish the capture that armed it first, or give each kernel a symbol of its own");
     }

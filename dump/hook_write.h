@@ -317,7 +317,10 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
         hook_count(tile.lost, lost);
         return;
     }
-    if (tile.words != nullptr && sink.mode == SinkMode::tiles && cols % 4 == 0 && tile.ld % 4 == 0) {
+    // The tiles of a stage begin where those of the one before it end.
+    const bool aligned = reinterpret_cast<std::uintptr_t>(tile.words) % 16 == 0;
+    if (tile.words != nullptr && sink.mode == SinkMode::tiles && aligned && cols % 4 == 0 &&
+        tile.ld % 4 == 0) {
         // A quarter of the stores.
         hook_walk(rows_inside, cols / 4, thread, threads, [&](int row, int four) {
             const T* const from = data + std::ptrdiff_t(row) * ld + four * 4;

@@ -429,6 +429,79 @@ TEST_P(CaptureGpu, EachDeviceHasItsOwn) {
     std::printf("%d devices\n", devices);
 }
 
+__global__ void write_keys(const float* tile TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK(sink, 0, 0, 0);
+    TILESCOPE_TILE(p, 0, tile, 8, threadIdx.x, blockDim.x);
+}
+
+TEST_P(CaptureGpu, TilesBeginAnywhere) {
+    // The one row statistic before P leaves it 4 bytes behind a multiple of 16.
+    Problem problem;
+    problem.seqlen_q = problem.block_m = 1;
+    problem.seqlen_kv = problem.block_n = 8;
+    const std::vector<float> tile = {1, 2, 3, 4, 5, 6, 7, 8};
+    const DeviceArray<float> on_device(tile);
+    Capture capture(problem, options_of(GetParam(), "stage=m,p"));
+    write_keys<<<1, 32>>>(on_device.data TILESCOPE_SINK_ARG(capture.sink()));
+    const CapturedRun run = capture.finish();
+    EXPECT_EQ(run.capture().ended, "completed");
+    std::vector<float> p(8);
+    ASSERT_TRUE(run.read_tile(Stage::p, TileId(), p));
+    EXPECT_EQ(p, tile);
+}
+
+/// Each thread's share of a tile in memory, and what every lane holds of a row statistic.
+__host__ __device__ void keep_statistics(const Sink& sink, const float* tile, int thread, int threads) {
+    TILESCOPE_BLOCK(sink, 0, 0, 0);
+    TILESCOPE_TILE(s, 0, tile, 32, thread, threads);
+    if (thread % 3 == 0) TILESCOPE_VALUE(m, 0, thread % 64, 0, tile[thread]);
+}
+
+__global__ void keep_statistics_on_gpu(const float* tile TILESCOPE_SINK_PARAM(sink)) {
+    keep_statistics(sink, tile, int(threadIdx.x), int(blockDim.x));
+}
+
+TEST(StatisticsGpu, AreThoseOfTheCpu) {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
+    Problem problem;
+    problem.seqlen_q = problem.block_m = 64;
+    problem.seqlen_kv = problem.block_n = 32;
+    std::vector<float> tile(64 * 32);
+    for (std::size_t i = 0; i < tile.size(); ++i) tile[i] = float(int(i * 7919 % 2001) - 1000) / 64;
+    tile[5] = std::nanf("");
+    tile[99] = -INFINITY;
+    const CapturePlan plan(problem, parse_selection("stage=s,m", "test"), 1 << 20, SinkMode::statistics);
+
+    std::vector<std::byte> on_host(plan.bytes());
+    plan.fill_unwritten(on_host.data());
+    for (int thread = 0; thread < 96; ++thread)
+        keep_statistics(plan.sink(on_host.data()), tile.data(), thread, 96);
+
+    const DeviceArray<std::byte> memory(plan.head());
+    const DeviceArray<float> on_device(tile);
+    keep_statistics_on_gpu<<<1, 96>>>(on_device.data TILESCOPE_SINK_ARG(plan.sink(memory.data)));
+    std::vector<std::byte> from_gpu(plan.bytes());
+    ASSERT_EQ(cudaMemcpy(from_gpu.data(), memory.data, plan.bytes(), cudaMemcpyDeviceToHost), cudaSuccess);
+
+    for (const Stage stage : {Stage::s, Stage::m}) {
+        const TileStatistics& got = *plan.sink(from_gpu.data()).stages[int(stage)].statistics;
+        const TileStatistics& expected = *plan.sink(on_host.data()).stages[int(stage)].statistics;
+        EXPECT_EQ(got.written, stage == Stage::s ? 64u * 32 : 32u);
+        EXPECT_EQ(got.written, expected.written);
+        EXPECT_EQ(got.hash_low, expected.hash_low);
+        EXPECT_EQ(got.hash_high, expected.hash_high);
+        EXPECT_EQ(got.nan, expected.nan);
+        EXPECT_EQ(got.infinite, expected.infinite);
+        EXPECT_EQ(got.zero, expected.zero);
+        EXPECT_EQ(got.least, expected.least);
+        EXPECT_EQ(got.greatest, expected.greatest);
+        // Multiples of 1/64 below 16, and their squares: float32 adds a thread's share exactly.
+        EXPECT_EQ(got.sum, expected.sum);
+        EXPECT_EQ(got.sum_of_squares, expected.sum_of_squares);
+    }
+}
+
 TEST_P(CaptureGpu, SaysThatNoHookWrote) {
     Capture capture(test::small_problem(), options_of(GetParam()));
     play<<<all_blocks, 64>>>(Ending::returns, nullptr TILESCOPE_SINK_ARG(Sink()));
