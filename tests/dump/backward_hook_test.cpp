@@ -7,7 +7,6 @@
 
 #include <bit>
 #include <cstring>
-#include <functional>
 #include <thread>
 #include <vector>
 
@@ -16,9 +15,12 @@
 #include "dump/error.h"
 #include "tests/dump/played_run.h"
 #include "tests/dump/small_problem.h"
+#include "tests/support/error_of.h"
 
 namespace tilescope {
 namespace {
+
+using test::error_of;
 
 struct Host {
     explicit Host(const char* selection, const Problem& problem = test::small_backward_problem(),
@@ -180,15 +182,6 @@ TEST(BackwardHook, StagesOfTheForwardPassAreNotKept) {
     TILESCOPE_VALUE(acc, 0, 0, 0, 1.0f);
     EXPECT_FALSE(host.finish().has_stage(Stage::m));
     EXPECT_FALSE(host.finish().has_tile(Stage::acc, {}));
-}
-
-std::string error_of(const std::function<void()>& call) {
-    try {
-        call();
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "accepted";
 }
 
 template <class Element>

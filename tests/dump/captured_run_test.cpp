@@ -5,14 +5,16 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
 
 #include "dump/error.h"
 #include "tests/dump/small_problem.h"
+#include "tests/support/error_of.h"
 
 namespace tilescope {
 namespace {
+
+using test::error_of;
 
 constexpr std::size_t plenty = std::size_t(1) << 30;
 constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
@@ -54,15 +56,6 @@ std::vector<std::byte> bytes_of(const std::vector<Element>& elements) {
     std::vector<std::byte> bytes(elements.size() * sizeof(Element));
     std::memcpy(bytes.data(), elements.data(), bytes.size());
     return bytes;
-}
-
-std::string error_of(const std::function<void()>& call) {
-    try {
-        call();
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "accepted";
 }
 
 TEST(CapturedRun, NothingWrittenIsNothingRecorded) {

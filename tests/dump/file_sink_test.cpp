@@ -17,6 +17,7 @@
 #include "tests/dump/file_size_limit.h"
 #include "tests/dump/small_problem.h"
 #include "tests/dump/spoiled_file.h"
+#include "tests/support/error_of.h"
 
 namespace tilescope::test {
 namespace {
@@ -114,15 +115,6 @@ std::int64_t write_all(OpenSink& open) {
             open.write(info.stage, tile_at(problem, info.stage, i));
     }
     return tiles;
-}
-
-std::string error_of(const std::function<void()>& call) {
-    try {
-        call();
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "accepted";
 }
 
 class FileSink : public testing::TestWithParam<Direction> {

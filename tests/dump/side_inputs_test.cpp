@@ -7,9 +7,12 @@
 
 #include "dump/error.h"
 #include "tests/dump/small_problem.h"
+#include "tests/support/error_of.h"
 
 namespace tilescope {
 namespace {
+
+using test::error_of;
 
 constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -32,15 +35,6 @@ Problem problem_with_all() {
     problem.alibi = Alibi::linear;
     problem.sink = AttentionSink::first;
     return problem;
-}
-
-std::string error_of(const std::function<void()>& call) {
-    try {
-        call();
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "accepted";
 }
 
 TEST(SideInputs, DescaleAnswersForARow) {

@@ -8,14 +8,13 @@ import json
 import os
 import pathlib
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
-import zlib
 
 import numpy as np
+from PIL import Image
 
 TILE_VIEW, TILE_DIFF, SAMPLES = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
@@ -39,42 +38,11 @@ def refusal(path):
     return run.stderr.removeprefix("tile-diff: ").strip()
 
 
-def unfiltered(kind, raw, above):
-    """A row of bytes before the filter that the PNG specification calls `kind`; pixels have 4 bytes."""
-    if kind == 0:
-        return raw
-    if kind == 2:
-        return raw + above
-    if kind == 1:
-        return np.cumsum(raw.reshape(-1, 4), axis=0, dtype=np.uint64).astype(np.uint8).ravel()
-    row = np.zeros(len(raw) + 4, int)
-    up = np.concatenate([np.zeros(4, int), above.astype(int)])
-    for x in range(4, len(row)):
-        left, over, corner = row[x - 4], up[x], up[x - 4]
-        guess = left + over - corner
-        distances = [(abs(guess - left), 0, left), (abs(guess - over), 1, over), (abs(guess - corner), 2, corner)]
-        row[x] = (raw[x - 4] + ((left + over) // 2 if kind == 3 else min(distances)[2])) & 255
-    return row[4:].astype(np.uint8)
-
-
 def read_png(path):
-    """Rows of RGB pixels of a PNG with 8-bit RGBA, not interlaced."""
-    data = pathlib.Path(path).read_bytes()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n", path
-    at, packed = 8, b""
-    while at < len(data):
-        length, kind = struct.unpack(">I4s", data[at:at + 8])
-        if kind == b"IHDR":
-            width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", data[at + 8:at + 21])
-        if kind == b"IDAT":
-            packed += data[at + 8:at + 8 + length]
-        at += 12 + length
-    assert (depth, colour, interlaced) == (8, 6, 0), path
-    raw = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, 1 + 4 * width)
-    rows = np.zeros((height + 1, 4 * width), np.uint8)
-    for y in range(height):
-        rows[y + 1] = unfiltered(raw[y, 0], raw[y, 1:], rows[y])
-    return rows[1:].reshape(height, width, 4)[..., :3].astype(int)
+    """Rows of RGB pixels."""
+    with Image.open(path) as picture:
+        assert (picture.format, picture.mode) == ("PNG", "RGBA"), path
+        return np.asarray(picture)[..., :3].astype(int)
 
 
 def middle(picture, shape, row, col):
