@@ -1,14 +1,11 @@
-// Hooks and capture on a GPU. A kernel that crashes takes its process along, so those tests run in children.
+// Hooks and capture on a GPU.
 
 #define DEBUG_DUMP
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -18,61 +15,16 @@
 #include "dump/error.h"
 #include "dump/file_reader.h"
 #include "dump/hook.h"
-#include "tests/dump/played_run.h"
-#include "tests/dump/small_problem.h"
+#include "tests/dump/played_kernel.cuh"
 
 namespace tilescope {
 namespace {
 
-enum class Ending { returns, traps, writes_to_null, never_ends };
+using namespace test;
 
-__device__ void fill(float* tile, Stage stage, int kv_tile, int rows, int cols) {
-    const TileId id = {blockIdx.z, blockIdx.y, blockIdx.x, kv_tile};
-    __syncthreads();
-    for (int i = threadIdx.x; i < rows * cols; i += blockDim.x) {
-        tile[i] = test::value_of(stage, id, i / cols, i % cols);
-    }
-    __syncthreads();
-}
-
-/// Writes every stage of its query block, from divergent threads, then ends.
-__global__ void play(Ending ending, volatile int* nowhere TILESCOPE_SINK_PARAM(sink)) {
-    __shared__ float tile[5 * 8];
-    const int thread = int(threadIdx.x);
-    const int threads = int(blockDim.x);
-    TILESCOPE_BLOCK(sink, blockIdx.z, blockIdx.y, blockIdx.x);
-    fill(tile, Stage::q, 0, 4, 8);
-    TILESCOPE_TILE(q, 0, tile, 8, thread, threads);
-    for (int t = 0; t < 3; ++t) {
-        const TileId id = {blockIdx.z, blockIdx.y, blockIdx.x, t};
-        fill(tile, Stage::k, t, 5, 8);
-        TILESCOPE_TILE(k, t, tile, 8, thread, threads);
-        fill(tile, Stage::v, t, 5, 7);
-        TILESCOPE_TILE(v, t, tile, 7, thread, threads);
-        fill(tile, Stage::acc, t, 4, 7);
-        TILESCOPE_TILE(acc, t, tile, 7, thread, threads);
-        for (int i = thread; i < 4 * 5; i += threads) {
-            TILESCOPE_VALUE(s, t, i / 5, i % 5, test::value_of(Stage::s, id, i / 5, i % 5));
-            TILESCOPE_VALUE(p, t, i / 5, i % 5, test::value_of(Stage::p, id, i / 5, i % 5));
-        }
-        if (thread % 16 == 3 && thread < 64) {
-            TILESCOPE_VALUE(m, t, thread / 16, 0, test::value_of(Stage::m, id, thread / 16, 0));
-            TILESCOPE_VALUE(l, t, thread / 16, 0, test::value_of(Stage::l, id, thread / 16, 0));
-        }
-    }
-    fill(tile, Stage::o, 0, 4, 7);
-    TILESCOPE_TILE(o, 0, tile, 7, thread, threads);
-    if (thread < 4) {
-        const TileId id = {blockIdx.z, blockIdx.y, blockIdx.x, 0};
-        TILESCOPE_VALUE(lse, 0, thread, 0, test::value_of(Stage::lse, id, thread, 0));
-    }
-    __syncthreads();
-    if (ending == Ending::traps) __trap();
-    if (ending == Ending::writes_to_null) *nowhere = 1;
-    if (ending != Ending::never_ends) return;
-    __threadfence_system();
-    for (volatile int i = 0;; i = i + 1) {}
-}
+using CaptureGpu = CapturesOnGpu;
+INSTANTIATE_TEST_SUITE_P(Memory, CaptureGpu,
+                         testing::Values(SinkMemory::device, SinkMemory::mapped, SinkMemory::file), name_of);
 
 /// A thread block for each KV tile and head of dk and dv, that walks the query blocks of two query heads.
 __global__ void play_backward(const __grid_constant__ Sink sink) {
@@ -105,62 +57,6 @@ __global__ void write_types(const __half* halves, const __nv_bfloat16* bfloats T
     TILESCOPE_TILE(p, 0, halves, 5, int(threadIdx.x), int(blockDim.x));
     TILESCOPE_TILE(s, 0, bfloats, 5, int(threadIdx.x), int(blockDim.x));
 }
-
-// A file of each process: tests run at once.
-std::string sink_file() {
-    return "/dev/shm/capture_gpu_test." + std::to_string(getpid()) + ".sink";
-}
-
-CaptureOptions options_of(SinkMemory memory, const char* selection = "") {
-    CaptureOptions options;
-    options.memory = memory;
-    options.sink_file = sink_file();
-    options.selection = parse_selection(selection, "test");
-    options.provenance.kernel = "play";
-    return options;
-}
-
-void launch(const Capture& capture, dim3 grid, Ending ending = Ending::returns) {
-    play<<<grid, 64>>>(ending, nullptr TILESCOPE_SINK_ARG(capture.sink()));
-}
-
-template <class Element>
-struct DeviceArray {
-    explicit DeviceArray(const std::vector<Element>& host) {
-        EXPECT_EQ(cudaMalloc(&data, host.size() * sizeof(Element)), cudaSuccess);
-        EXPECT_EQ(cudaMemcpy(data, host.data(), host.size() * sizeof(Element), cudaMemcpyHostToDevice),
-                  cudaSuccess);
-    }
-    DeviceArray(const DeviceArray&) = delete;
-    DeviceArray& operator=(const DeviceArray&) = delete;
-    ~DeviceArray() { cudaFree(data); }
-    Element* data = nullptr;
-};
-
-/// The plan that a capture of the small problem follows.
-CapturePlan plan_of(const CaptureOptions& options) {
-    return CapturePlan(test::small_problem(), *options.selection, options.max_bytes);
-}
-
-constexpr dim3 all_blocks(3, 6, 2);
-
-class CaptureGpu : public testing::TestWithParam<SinkMemory> {
- protected:
-    void SetUp() override {
-        int devices = 0;
-        if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
-        testing::FLAGS_gtest_death_test_style = "threadsafe";
-    }
-    void TearDown() override { std::filesystem::remove(sink_file()); }
-};
-
-std::string name_of(const testing::TestParamInfo<SinkMemory>& info) {
-    constexpr const char* names[] = {"device", "mapped", "file"};
-    return names[int(info.param)];
-}
-
-INSTANTIATE_TEST_SUITE_P(Memory, CaptureGpu,
-                         testing::Values(SinkMemory::device, SinkMemory::mapped, SinkMemory::file), name_of);
 
 TEST_P(CaptureGpu, RecordsEveryStage) {
     const CaptureOptions options = options_of(GetParam());
@@ -301,77 +197,6 @@ TEST_P(CaptureGpu, SavesInputsAndGradientsOfABackwardPass) {
     EXPECT_THROW(incomplete.finish(), Error) << "dout and lse are missing";
 }
 
-TEST_P(CaptureGpu, ReportsAKernelThatNeverRan) {
-    Capture capture(test::small_problem(), options_of(GetParam()));
-    play<<<1, 4096>>>(Ending::returns, nullptr TILESCOPE_SINK_ARG(capture.sink()));
-    const cudaError_t refused = cudaPeekAtLastError();
-    EXPECT_NE(refused, cudaSuccess);
-    const CapturedRun run = capture.finish();
-    EXPECT_EQ(run.capture().ended, cudaGetErrorString(refused));
-    EXPECT_FALSE(run.has_stage(Stage::q));
-    EXPECT_EQ(cudaGetLastError(), refused) << "left for the program to see";
-
-    Capture next(test::small_problem(), options_of(GetParam()));
-    launch(next, all_blocks);
-    EXPECT_EQ(next.finish().capture().ended, "completed");
-}
-
-/// Crashes the kernel in its first block and judges what is left. Runs in a process of its own.
-void crash_and_exit(SinkMemory memory, Ending ending) {
-    const CaptureOptions options = options_of(memory, "batch=0:head=0:q_block=0");
-    Capture capture(test::small_problem(), options);
-    const std::vector<std::uint16_t> o(2 * 6 * 10 * 7, 0x4400);
-    const DeviceArray<std::uint16_t> device_o(o);
-    launch(capture, dim3(1), ending);
-    capture.outputs(device_o.data, nullptr);
-    const CapturedRun run = capture.finish();
-    std::fprintf(stderr, "ended: %s\n", run.capture().ended.c_str());
-    EXPECT_NE(run.capture().ended, "completed");
-    const bool lost = run.capture().ended.find("is lost") != std::string::npos;
-    if (memory != SinkMemory::device) {
-        EXPECT_FALSE(lost);
-        EXPECT_EQ(test::expect_played(run, plan_of(options)),
-                  4 * 8 + 13 * 8 + 13 * 7 + 2 * 4 * 13 + 2 * 3 * 4 + 3 * 4 * 7 + 4 * 7 + 4);
-    } else {
-        EXPECT_TRUE(lost);
-        for (const StageInfo& info : all_stages()) EXPECT_FALSE(run.has_stage(info.stage)) << info.name;
-    }
-    std::filesystem::remove(sink_file());
-    std::exit(testing::Test::HasFailure() ? 1 : 0);
-}
-
-TEST_P(CaptureGpu, SurvivesATrap) {
-    EXPECT_EXIT(crash_and_exit(GetParam(), Ending::traps), testing::ExitedWithCode(0), "ended: ");
-}
-
-TEST_P(CaptureGpu, SurvivesAnIllegalAccess) {
-    EXPECT_EXIT(crash_and_exit(GetParam(), Ending::writes_to_null), testing::ExitedWithCode(0),
-                "ended: an illegal memory access");
-}
-
-/// A kernel that never ends, past its hooks. Runs in a process of its own.
-void hang_and_exit(SinkMemory memory) {
-    CaptureOptions options = options_of(memory, "batch=0:head=0:q_block=0");
-    options.time_limit = std::chrono::milliseconds(500);
-    Capture capture(test::small_problem(), options);
-    launch(capture, dim3(1), Ending::never_ends);
-    const std::vector<std::uint16_t> o(2 * 6 * 10 * 7, 0x4400);
-    capture.outputs(o.data(), nullptr);
-    const CapturedRun run = capture.finish();
-    EXPECT_EQ(run.capture().ended.find("the kernel did not end within 500 ms"), 0u) << run.capture().ended;
-    if (memory != SinkMemory::device) {
-        EXPECT_EQ(test::expect_played(run, plan_of(options)),
-                  4 * 8 + 13 * 8 + 13 * 7 + 2 * 4 * 13 + 2 * 3 * 4 + 3 * 4 * 7 + 4 * 7 + 4);
-    }
-    std::fprintf(stderr, "ended: %s\n", run.capture().ended.c_str());
-    std::filesystem::remove(sink_file());
-    std::_Exit(testing::Test::HasFailure() ? 1 : 0);
-}
-
-TEST_P(CaptureGpu, SurvivesAHang) {
-    EXPECT_EXIT(hang_and_exit(GetParam()), testing::ExitedWithCode(0), "ended: the kernel did not end");
-}
-
 TEST_P(CaptureGpu, RestartsBetweenReplaysOfAGraph) {
     const CaptureOptions options = options_of(GetParam(), "stage=m");
     Capture capture(test::small_problem(), options);
@@ -502,17 +327,6 @@ TEST(StatisticsGpu, AreThoseOfTheCpu) {
     }
 }
 
-TEST_P(CaptureGpu, SaysThatNoHookWrote) {
-    Capture capture(test::small_problem(), options_of(GetParam()));
-    play<<<all_blocks, 64>>>(Ending::returns, nullptr TILESCOPE_SINK_ARG(Sink()));
-    try {
-        capture.finish();
-        FAIL() << "nothing was recorded";
-    } catch (const Error& error) {
-        EXPECT_NE(std::string(error.what()).find("no hook wrote anything"), std::string::npos);
-    }
-}
-
 TILESCOPE_SINK_SYMBOL(symbol);
 
 __global__ void play_through_a_symbol() {
@@ -537,33 +351,6 @@ TEST_P(CaptureGpu, TakesTheSinkFromASymbol) {
     }
     play_through_a_symbol<<<1, 4>>>();
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << "the sink is gone, and the symbol with it";
-}
-
-TEST(CaptureFile, IsGoneWhenTheRecordingIsSaved) {
-    int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
-    const CaptureOptions options = options_of(SinkMemory::file);
-    const std::string path = testing::TempDir() + "capture_file.h5";
-    Capture capture(test::small_problem(), options);
-    launch(capture, all_blocks);
-    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    const std::unique_ptr<Recording> running = open_recording(options.sink_file);
-    EXPECT_EQ(running->capture().ended, ended_running);
-    EXPECT_TRUE(running->has_tile(Stage::acc, {1, 5, 2, 2}));
-    capture.save(path);
-    EXPECT_FALSE(std::filesystem::exists(options.sink_file));
-    EXPECT_TRUE(open_recording(path)->has_tile(Stage::acc, {1, 5, 2, 2}));
-    std::filesystem::remove(path);
-}
-
-TEST_P(CaptureGpu, RefusesMoreMemoryThanThereIs) {
-    Problem problem = test::small_problem();
-    problem.seqlen_q = problem.seqlen_kv = 1 << 20;
-    problem.block_m = problem.block_n = 1024;
-    CaptureOptions options = options_of(GetParam(), "stage=s");
-    options.max_bytes = std::size_t(1) << 44;
-    EXPECT_THROW(Capture(problem, options).sink(), Error);
-    cudaGetLastError();
 }
 
 }  // namespace
