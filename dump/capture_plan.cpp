@@ -38,6 +38,18 @@ std::vector<std::int32_t> number(std::vector<std::int32_t>& slots, Selects selec
     return entries;
 }
 
+SinkAxis sink_axis(const Problem& problem, Axis axis, std::int64_t extent) {
+    SinkAxis kept = {std::int32_t(extent), std::int32_t(extent), 0, 0};
+    if (axis == Axis::query) {
+        kept.inside = std::int32_t(problem.seqlen_q);
+        kept.per_q_block = std::int32_t(problem.block_m);
+    } else if (axis == Axis::key) {
+        kept.inside = std::int32_t(problem.seqlen_kv);
+        kept.per_kv_tile = std::int32_t(problem.block_n);
+    }
+    return kept;
+}
+
 }  // namespace
 
 CapturePlan::CapturePlan(const Problem& problem, const Selection& selection, std::size_t max_bytes,
@@ -116,7 +128,8 @@ void CapturePlan::place_stages(std::size_t offset, std::size_t max_bytes) {
             outer_of_slot(info.stage).size() * (info.per_kv_tile ? kv_tile_of_slot_.size() : 1);
         // A tile comes with a word for its conflict counter.
         const std::size_t bytes = tile_bytes(info.stage) + sizeof(std::uint32_t);
-        const std::size_t capacity = std::min(slots, free_bytes / bytes);
+        const std::size_t capacity =
+            std::min({slots, free_bytes / bytes, std::size_t(std::numeric_limits<std::uint32_t>::max())});
         stage = {std::int64_t(slots), std::int64_t(capacity), offset, 0};
         offset += capacity * sizeof(std::uint32_t);
         free_bytes -= capacity * bytes;
@@ -171,11 +184,11 @@ Sink CapturePlan::sink(std::byte* base) const {
             at(stage.words, plan.tiles_offset);
         }
         at(stage.conflicts, plan.conflicts_offset);
-        stage.capacity = std::uint64_t(plan.capacity);
-        stage.rows = std::uint32_t(shape.rows);
-        stage.cols = std::uint32_t(shape.cols);
-        stage.row_axis = info.row_axis;
-        stage.col_axis = info.col_axis;
+        stage.capacity = std::uint32_t(plan.capacity);
+        stage.kv_slots = info.per_kv_tile ? std::uint32_t(kv_tile_of_slot_.size()) : 1;
+        stage.elements = std::uint32_t(shape.elements());
+        stage.row = sink_axis(problem_, info.row_axis, shape.rows);
+        stage.col = sink_axis(problem_, info.col_axis, shape.cols);
         stage.per_q_block = info.per_q_block;
         stage.per_kv_tile = info.per_kv_tile;
     }
@@ -188,11 +201,6 @@ Sink CapturePlan::sink(std::byte* base) const {
     sink.dkv_heads = std::int32_t(problem_.dkv_heads());
     sink.q_blocks = std::int32_t(problem_.q_blocks());
     sink.kv_tiles = std::int32_t(problem_.kv_tiles());
-    sink.kv_slots = std::int32_t(kv_tile_of_slot_.size());
-    sink.seqlen_q = std::int32_t(problem_.seqlen_q);
-    sink.seqlen_kv = std::int32_t(problem_.seqlen_kv);
-    sink.block_m = std::int32_t(problem_.block_m);
-    sink.block_n = std::int32_t(problem_.block_n);
     return sink;
 }
 

@@ -51,12 +51,12 @@ CapturedRun::CapturedRun(const CapturePlan& plan, MemoryBlock memory, const Unit
 
 std::uint32_t* CapturedRun::tile_words(Stage stage, std::int64_t slot) const {
     const SinkStage& room = sink_.stages[std::size_t(stage)];
-    return room.words + std::size_t(slot) * room.rows * room.cols;
+    return room.words + std::size_t(slot) * room.elements;
 }
 
 bool CapturedRun::holds_written_element(Stage stage, std::int64_t slot) const {
     const TileShape extent = tile_extent(problem(), stage, plan_.tile_of_slot(stage, slot));
-    const std::size_t ld = sink_.stages[std::size_t(stage)].cols;
+    const std::size_t ld = std::size_t(sink_.stages[std::size_t(stage)].col.extent);
     const std::uint32_t* words = tile_words(stage, slot);
     for (std::int64_t row = 0; row < extent.rows; ++row) {
         const std::span<const std::uint32_t> row_words(words + std::size_t(row) * ld,
@@ -103,7 +103,7 @@ void CapturedRun::merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::s
     const ArrayShape shape = output_shape(problem(), stage, dtype);
     const TileShape whole = tile_shape(problem(), stage);
     const std::int64_t first_row = (stage_info(stage).per_q_block ? tile.q_block : tile.kv_tile) * whole.rows;
-    const std::size_t ld = sink_.stages[std::size_t(stage)].cols;
+    const std::size_t ld = std::size_t(sink_.stages[std::size_t(stage)].col.extent);
     std::uint32_t* words = tile_words(stage, slot);
     std::uint32_t& conflicts = sink_.stages[std::size_t(stage)].conflicts[slot];
     std::vector<float> stored(std::size_t(shape.cols));

@@ -67,6 +67,22 @@ TILESCOPE_HOOK std::uint32_t hook_exchange(std::uint32_t* word, std::uint32_t bi
 #endif
 }
 
+/// The smaller and the larger of two numbers, or the one that is no NaN.
+TILESCOPE_HOOK float hook_smaller(float a, float b) {
+#ifdef __CUDA_ARCH__
+    return fminf(a, b);
+#else
+    return b < a || a != a ? b : a;
+#endif
+}
+TILESCOPE_HOOK float hook_larger(float a, float b) {
+#ifdef __CUDA_ARCH__
+    return fmaxf(a, b);
+#else
+    return b > a || a != a ? b : a;
+#endif
+}
+
 template <class Counter>
 TILESCOPE_HOOK void hook_count(Counter* counter, Counter count) {
 #ifdef __CUDA_ARCH__
@@ -95,10 +111,15 @@ class HookMerge {
  public:
     TILESCOPE_HOOK explicit HookMerge([[maybe_unused]] const void* record) {
 #ifdef __CUDA_ARCH__
+        // Not match.any, which takes longer than all that follows: those whose record is not that of the
+        // first thread add alone.
         const unsigned active = __activemask();
-        together_ = __match_any_sync(active, (unsigned long long)(record));
         unsigned lane;
         asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+        const auto own = (unsigned long long)(record);
+        const bool same = __shfl_sync(active, own, __ffs(int(active)) - 1) == own;
+        const unsigned all = __ballot_sync(active, same);
+        together_ = same ? all : 1u << lane;
         leads_ = (together_ & ((1u << lane) - 1)) == 0;
 #endif
     }
@@ -108,6 +129,8 @@ class HookMerge {
         const std::uint32_t all = __reduce_add_sync(together_, value);
         if (leads_ && all != 0) atomicAdd(to, all);
     }
+    /// Whether the number of any of them is not 0.
+    TILESCOPE_HOOK bool any(std::uint32_t value) const { return __any_sync(together_, value != 0) != 0; }
     TILESCOPE_HOOK void lower(std::uint32_t* to, std::uint32_t value) {
         const std::uint32_t all = __reduce_min_sync(together_, value);
         if (leads_) atomicMin(to, all);
@@ -134,6 +157,7 @@ class HookMerge {
     void add(Number* to, Number value) {
         hook_change(to, [=](Number before) { return Number(before + value); });
     }
+    bool any(std::uint32_t value) const { return value != 0; }
     void lower(std::uint32_t* to, std::uint32_t value) {
         hook_change(to, [=](std::uint32_t before) { return value < before ? value : before; });
     }

@@ -61,23 +61,22 @@ inline constexpr int hook_nowhere = -0x7fffffff - 1;
 /// Looks once a block whether anything is kept of it, so that hooks of a block that is not selected cost a
 /// test of a bit.
 TILESCOPE_HOOK HookBlock hook_block(const Sink& sink, int batch, int head, int q_block) {
+    // One way out: where several meet, the compiler loses sight of the sink's place in constant memory.
     HookBlock block = {&sink, sink.q_block_stages | sink.head_stages, -1, batch, head, q_block};
-    if (block.stages == 0) return block;
     const bool in_problem = unsigned(batch) < unsigned(sink.batch) && unsigned(head) < unsigned(sink.heads) &&
                             unsigned(q_block) < unsigned(sink.q_blocks);
     // What is out of range is counted by the hooks.
-    if (!in_problem) return block;
-    block.slot = sink.q_block_slots[(batch * sink.heads + head) * sink.q_blocks + q_block];
-    if (block.slot < 0) block.stages = sink.head_stages;
+    if (block.stages != 0 && in_problem) {
+        block.slot = sink.q_block_slots[(batch * sink.heads + head) * sink.q_blocks + q_block];
+        block.stages = block.slot < 0 ? sink.head_stages : block.stages;
+    }
     return block;
 }
 
-/// The part of a tile that lies inside the tensor, along one axis; `room` is the whole tile's length.
-TILESCOPE_HOOK unsigned hook_extent(const Sink& sink, Axis axis, unsigned room, int q_block, int kv_tile) {
-    if (axis == Axis::feature || axis == Axis::unit) return room;
-    const int inside = axis == Axis::query ? sink.seqlen_q - q_block * sink.block_m
-                                           : sink.seqlen_kv - kv_tile * sink.block_n;
-    return unsigned(inside) < room ? unsigned(inside) : room;
+/// The part of a tile that lies inside the tensor, along one axis.
+TILESCOPE_HOOK unsigned hook_extent(const SinkAxis& axis, int q_block, int kv_tile) {
+    const int inside = axis.inside - q_block * axis.per_q_block - kv_tile * axis.per_kv_tile;
+    return unsigned(inside < axis.extent ? inside : axis.extent);
 }
 
 /// Slot of what a stage's tiles are of, KV tiles aside; -1 where it is not selected, -2 where the problem has
@@ -95,30 +94,29 @@ TILESCOPE_HOOK HookTile hook_find(const HookBlock& block, Stage stage, int kv_ti
     const Sink& sink = *block.sink;
     const SinkStage& room = sink.stages[int(stage)];
     HookTile tile;
-    tile.ld = room.cols;
+    tile.ld = unsigned(room.col.extent);
     if (!room.per_kv_tile) kv_tile = 0;
     const int outer_slot = hook_outer_slot(block, room);
     if (outer_slot == -2 || unsigned(kv_tile) >= unsigned(sink.kv_tiles)) {
-        tile.rows = room.rows;
-        tile.cols = room.cols;
+        tile.rows = unsigned(room.row.extent);
+        tile.cols = unsigned(room.col.extent);
         tile.lost = &sink.counters->out_of_range[int(stage)];
         return tile;
     }
     const int kv_slot = sink.every_kv_tile || !room.per_kv_tile ? kv_tile : sink.kv_tile_slots[kv_tile];
     if (outer_slot < 0 || kv_slot < 0) return tile;
-    const int q_block = room.per_q_block ? block.q_block : 0;
-    tile.rows = hook_extent(sink, room.row_axis, room.rows, q_block, kv_tile);
-    tile.cols = hook_extent(sink, room.col_axis, room.cols, q_block, kv_tile);
+    tile.rows = hook_extent(room.row, block.q_block, kv_tile);
+    tile.cols = hook_extent(room.col, block.q_block, kv_tile);
 
-    const std::uint64_t kv_slots = room.per_kv_tile ? std::uint64_t(sink.kv_slots) : 1;
-    const std::uint64_t slot = std::uint64_t(outer_slot) * kv_slots + std::uint64_t(kv_slot);
+    const std::uint64_t slot =
+        std::uint64_t(unsigned(outer_slot)) * room.kv_slots + std::uint64_t(unsigned(kv_slot));
     if (slot >= room.capacity) {
         tile.lost = &sink.counters->dropped[int(stage)];
     } else if (sink.mode == SinkMode::statistics) {
-        tile.statistics = room.statistics + slot;
+        tile.statistics = room.statistics + unsigned(slot);
     } else {
-        tile.words = room.words + slot * room.rows * room.cols;
-        tile.conflicts = room.conflicts + slot;
+        tile.words = room.words + std::uint64_t(unsigned(slot)) * room.elements;
+        tile.conflicts = room.conflicts + unsigned(slot);
     }
     return tile;
 }
@@ -148,18 +146,26 @@ struct HookStatistics {
     float sum = 0;
     float sum_of_squares = 0;
 
+    /// For numbers that are expected to be finite: where one was not, finite() says so and add_any() has to
+    /// be given all of them anew.
     TILESCOPE_HOOK void add(float value) {
-        const std::uint32_t bits = hook_bits(value);
-        const std::uint32_t magnitude = bits & 0x7fffffffu;
-        hash = hash * 0x9e3779b1u + bits;
+        hash = hash * 0x9e3779b1u + hook_bits(value);
         ++written;
+        least = hook_smaller(least, value);
+        greatest = hook_larger(greatest, value);
+        sum += value;
+        sum_of_squares += value * value;
+        zero += value == 0;
+    }
+    TILESCOPE_HOOK bool finite() const { return sum_of_squares < hook_float_of(0x7f800000u); }
+
+    TILESCOPE_HOOK void add_any(float value) {
+        const std::uint32_t magnitude = hook_bits(value) & 0x7fffffffu;
         if (magnitude < 0x7f800000u) {
-            least = value < least ? value : least;
-            greatest = value > greatest ? value : greatest;
-            sum += value;
-            sum_of_squares += value * value;
-            zero += magnitude == 0;
+            add(value);
         } else {
+            hash = hash * 0x9e3779b1u + hook_bits(value);
+            ++written;
             nan += magnitude > 0x7f800000u;
             infinite += magnitude == 0x7f800000u;
         }
@@ -190,19 +196,35 @@ TILESCOPE_HOOK long long hook_units(float sum) {
 }
 
 /// Adds a thread's part; `first` is the place of its first element.
-TILESCOPE_HOOK void hook_merge(TileStatistics* into, HookStatistics part, HookPlace first) {
+TILESCOPE_HOOK void hook_merge(TileStatistics* into, const HookStatistics& part, HookPlace first) {
     HookMerge merge(into);
     const unsigned long long hash = hook_mix(part.hash, first);
+    const bool none = part.least > part.greatest;
     merge.add(&into->hash_low, std::uint32_t(hash));
     merge.add(&into->hash_high, std::uint32_t(hash >> 32));
     merge.add(&into->written, part.written);
+    // -0 counts as 0 in both.
+    merge.lower(&into->least, none ? 0xffffffffu : ordered_bits(part.least + 0.0f));
+    merge.raise(&into->greatest, none ? 0u : ordered_bits(part.greatest + 0.0f));
+    merge.add(&into->sum, hook_units(part.sum));
+    merge.add(&into->sum_of_squares, hook_units(part.sum_of_squares));
+    if (!merge.any(part.nan + part.infinite + part.zero)) return;
     merge.add(&into->nan, part.nan);
     merge.add(&into->infinite, part.infinite);
     merge.add(&into->zero, part.zero);
-    merge.lower(&into->least, part.least > part.greatest ? 0xffffffffu : ordered_bits(part.least));
-    merge.raise(&into->greatest, part.least > part.greatest ? 0u : ordered_bits(part.greatest));
-    merge.add(&into->sum, hook_units(part.sum));
-    merge.add(&into->sum_of_squares, hook_units(part.sum_of_squares));
+}
+
+/// Merges the statistics of the values that `add_all` hands to a function of a value; `first` tells this
+/// thread's part from those of others.
+template <class AddAll>
+TILESCOPE_HOOK void hook_keep_statistics(TileStatistics* into, const HookPlace& first, const AddAll& add_all) {
+    HookStatistics part;
+    add_all([&](float value) { part.add(value); });
+    if (!part.finite()) {
+        part = HookStatistics();
+        add_all([&](float value) { part.add_any(value); });
+    }
+    if (part.written != 0) hook_merge(into, part, first);
 }
 
 /// Elements that `each` visits: values at their places in a tile. How they are recorded does not depend on
@@ -227,25 +249,24 @@ TILESCOPE_HOOK void hook_share(const Sink& sink, Stage stage, const HookTile& ti
             hook_store_checked(&tile.words[unsigned(row) * tile.ld + unsigned(col)], tile.conflicts,
                                hook_kept_bits(hook_float(value)));
         });
+    } else if (tile.lost != nullptr) {
+        unsigned long long lost = 0;
+        each([&](int row, int col, const auto&) { lost += inside(row, col); });
+        hook_count(tile.lost, lost);
     } else {
-        HookStatistics part;
-        HookPlace first = {0, 0};
-        each([&](int row, int col, const auto& value) {
-            if (!inside(row, col)) return;
-            if (part.written == 0) first = {row, col};
-            part.add(hook_float(value));
+        HookPlace first = {hook_nowhere, hook_nowhere};
+        hook_keep_statistics(tile.statistics, first, [&](const auto& add) {
+            each([&](int row, int col, const auto& value) {
+                if (first.row == hook_nowhere) first = {row, col};
+                if (inside(row, col)) add(hook_float(value));
+            });
         });
-        if (tile.lost != nullptr) {
-            hook_count(tile.lost, (unsigned long long)(part.written));
-        } else if (part.written != 0) {
-            hook_merge(tile.statistics, part, first);
-        }
     }
     if (all_inside) return;
     const SinkStage& room = sink.stages[int(stage)];
     unsigned long long outside = 0;
     each([&](int row, int col, const auto&) {
-        outside += (unsigned(row) >= room.rows || unsigned(col) >= room.cols) && row != hook_nowhere;
+        outside += (row < 0 || row >= room.row.extent || col < 0 || col >= room.col.extent) && row != hook_nowhere;
     });
     if (outside != 0) hook_count(&sink.counters->out_of_range[int(stage)], outside);
 }
@@ -294,6 +315,49 @@ TILESCOPE_HOOK void hook_walk(int rows, int cols, int thread, int threads, const
     }
 }
 
+/// Four neighbouring elements in memory.
+template <class T>
+struct alignas(4 * sizeof(T)) HookFour {
+    T of[4];
+};
+
+/// Whether rows in memory can be read and kept four elements at once: a quarter of the loads and stores.
+template <class T>
+TILESCOPE_HOOK bool hook_goes_in_fours(const Sink& sink, const HookTile& tile, const T* data, int ld) {
+    // The tiles of a stage begin where those of the one before it end.
+    const bool aligned = reinterpret_cast<std::uintptr_t>(tile.words) % 16 == 0 &&
+                         reinterpret_cast<std::uintptr_t>(data) % sizeof(HookFour<T>) == 0;
+    return sink.mode != SinkMode::checked && aligned && ((tile.cols | tile.ld | unsigned(ld)) & 3u) == 0;
+}
+
+template <class T>
+TILESCOPE_HOOK void hook_rows_in_fours(const HookTile& tile, int first_row, int rows, const T* data, int ld,
+                                       int thread, int threads) {
+    const int fours = int(tile.cols) / 4;
+    const auto load = [&](int row, int four) {
+        return *reinterpret_cast<const HookFour<T>*>(data + std::ptrdiff_t(row) * ld + four * 4);
+    };
+    if (tile.words != nullptr) {
+        hook_walk(rows, fours, thread, threads, [&](int row, int four) {
+            const HookFour<T> values = load(row, four);
+            hook_set_four(&tile.words[unsigned(first_row + row) * tile.ld + unsigned(four) * 4],
+                          hook_kept_bits(hook_float(values.of[0])), hook_kept_bits(hook_float(values.of[1])),
+                          hook_kept_bits(hook_float(values.of[2])), hook_kept_bits(hook_float(values.of[3])));
+        });
+        return;
+    }
+    const HookPlace first = {first_row + thread / fours, thread % fours * 4};
+    hook_keep_statistics(tile.statistics, first, [&](const auto& add) {
+        hook_walk(rows, fours, thread, threads, [&](int row, int four) {
+            const HookFour<T> values = load(row, four);
+            add(hook_float(values.of[0]));
+            add(hook_float(values.of[1]));
+            add(hook_float(values.of[2]));
+            add(hook_float(values.of[3]));
+        });
+    });
+}
+
 /// Records the calling thread's share of `rows` rows of a tile from `first_row` on, which lie in shared or
 /// global memory: every `threads`-th element from `thread` on, row-major with leading dimension `ld`. Nothing
 /// outside the tensor is read.
@@ -302,7 +366,7 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
                               const T* data, int ld, int thread, int threads) {
     if (!block.keeps(stage)) return;
     const Sink& sink = *block.sink;
-    const bool in_tile = first_row >= 0 && rows >= 0 && first_row + rows <= int(sink.stages[int(stage)].rows);
+    const bool in_tile = first_row >= 0 && rows >= 0 && first_row + rows <= sink.stages[int(stage)].row.extent;
     if (thread < 0 || threads < 1 || !in_tile) {
         hook_count(&sink.counters->out_of_range[int(stage)], 1ull);
         return;
@@ -317,17 +381,8 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
         hook_count(tile.lost, lost);
         return;
     }
-    // The tiles of a stage begin where those of the one before it end.
-    const bool aligned = reinterpret_cast<std::uintptr_t>(tile.words) % 16 == 0;
-    if (tile.words != nullptr && sink.mode == SinkMode::tiles && aligned && cols % 4 == 0 &&
-        tile.ld % 4 == 0) {
-        // A quarter of the stores.
-        hook_walk(rows_inside, cols / 4, thread, threads, [&](int row, int four) {
-            const T* const from = data + std::ptrdiff_t(row) * ld + four * 4;
-            hook_set_four(&tile.words[unsigned(first_row + row) * tile.ld + unsigned(four) * 4],
-                          hook_kept_bits(hook_float(from[0])), hook_kept_bits(hook_float(from[1])),
-                          hook_kept_bits(hook_float(from[2])), hook_kept_bits(hook_float(from[3])));
-        });
+    if (hook_goes_in_fours(sink, tile, data, ld)) {
+        hook_rows_in_fours(tile, first_row, rows_inside, data, ld, thread, threads);
         return;
     }
     hook_share(sink, stage, tile, [&](const auto& visit) {
@@ -341,7 +396,7 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
 template <class T>
 TILESCOPE_HOOK void hook_tile(const HookBlock& block, Stage stage, int kv_tile, const T* data, int ld,
                               int thread, int threads) {
-    hook_rows(block, stage, kv_tile, 0, int(block.sink->stages[int(stage)].rows), data, ld, thread, threads);
+    hook_rows(block, stage, kv_tile, 0, block.sink->stages[int(stage)].row.extent, data, ld, thread, threads);
 }
 
 }  // namespace tilescope

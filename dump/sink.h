@@ -31,17 +31,26 @@ struct TileStatistics {
 };
 inline constexpr double statistics_unit = 1.0 / (1 << 24);
 
+/// One axis of a stage's tiles: how much of it lies inside the tensor is inside - q_block * per_q_block -
+/// kv_tile * per_kv_tile, at most `extent`.
+struct SinkAxis {
+    std::int32_t extent = 0;  ///< of a whole tile
+    std::int32_t inside = 0;
+    std::int32_t per_q_block = 0;
+    std::int32_t per_kv_tile = 0;
+};
+
 /// Room for the tiles of one stage. Every tile is stored whole and row-major, so that it can become a chunk
 /// as it is.
 struct SinkStage {
     std::uint32_t* words = nullptr;        ///< bits of float32, tile after tile; null in SinkMode::statistics
     std::uint32_t* conflicts = nullptr;    ///< for each tile, writes that changed an element already written
     TileStatistics* statistics = nullptr;  ///< for each tile; null in the other modes
-    std::uint64_t capacity = 0;            ///< tiles there is room for
-    std::uint32_t rows = 0;
-    std::uint32_t cols = 0;
-    Axis row_axis = Axis::unit;
-    Axis col_axis = Axis::unit;
+    std::uint32_t capacity = 0;            ///< tiles there is room for
+    std::uint32_t kv_slots = 1;            ///< of each query block or head
+    std::uint32_t elements = 0;            ///< of a tile
+    SinkAxis row;
+    SinkAxis col;
     bool per_q_block = false;
     bool per_kv_tile = false;
 };
@@ -76,11 +85,6 @@ struct Sink {
     std::int32_t dkv_heads = 0;
     std::int32_t q_blocks = 0;
     std::int32_t kv_tiles = 0;
-    std::int32_t kv_slots = 0;  ///< selected KV tiles
-    std::int32_t seqlen_q = 0;
-    std::int32_t seqlen_kv = 0;
-    std::int32_t block_m = 0;
-    std::int32_t block_n = 0;
 };
 
 static_assert(stage_count <= 32, "the bit sets of a Sink hold a bit for each stage");

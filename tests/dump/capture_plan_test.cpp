@@ -165,7 +165,8 @@ void expect_regions(const CapturePlan& plan, std::size_t dkv_heads) {
         EXPECT_EQ(offset(stage.conflicts), conflicts) << info.name;
         EXPECT_EQ(offset(stage.words), words) << info.name;
         conflicts += stage.capacity * sizeof(std::uint32_t);
-        words += stage.capacity * stage.rows * stage.cols * sizeof(std::uint32_t);
+        EXPECT_EQ(std::int64_t(stage.elements), std::int64_t(stage.row.extent) * stage.col.extent) << info.name;
+        words += std::size_t(stage.capacity) * stage.elements * sizeof(std::uint32_t);
     }
     EXPECT_LE(conflicts, plan.head_bytes());
     EXPECT_EQ(words, plan.bytes());
@@ -186,22 +187,25 @@ TEST(CapturePlan, SinkDescribesTheProblem) {
     EXPECT_EQ(sink.heads, 6);
     EXPECT_EQ(sink.q_blocks, 3);
     EXPECT_EQ(sink.kv_tiles, 3);
-    EXPECT_EQ(sink.kv_slots, 2);
-    EXPECT_EQ(sink.seqlen_q, 10);
-    EXPECT_EQ(sink.seqlen_kv, 13);
-    EXPECT_EQ(sink.block_m, 4);
-    EXPECT_EQ(sink.block_n, 5);
     EXPECT_EQ(sink.stages[int(Stage::q)].words, nullptr) << "not selected";
     const SinkStage& k = sink.stages[int(Stage::k)];
-    EXPECT_EQ(k.rows, 5u);
-    EXPECT_EQ(k.cols, 8u);
-    EXPECT_EQ(k.row_axis, Axis::key);
-    EXPECT_EQ(k.col_axis, Axis::feature);
+    EXPECT_EQ(k.kv_slots, 2u);
+    EXPECT_EQ(k.elements, 5u * 8u);
+    EXPECT_EQ(k.row.extent, 5);
+    EXPECT_EQ(k.row.inside, 13);
+    EXPECT_EQ(k.row.per_kv_tile, 5);
+    EXPECT_EQ(k.row.per_q_block, 0);
+    EXPECT_EQ(k.col.extent, 8);
+    EXPECT_EQ(k.col.inside, 8);
+    EXPECT_EQ(k.col.per_kv_tile, 0);
+    EXPECT_EQ(k.col.per_q_block, 0);
     EXPECT_TRUE(k.per_q_block);
     EXPECT_TRUE(k.per_kv_tile);
     const SinkStage& lse = sink.stages[int(Stage::lse)];
-    EXPECT_EQ(lse.rows, 4u);
-    EXPECT_EQ(lse.cols, 1u);
+    EXPECT_EQ(lse.row.extent, 4);
+    EXPECT_EQ(lse.row.inside, 10);
+    EXPECT_EQ(lse.row.per_q_block, 4);
+    EXPECT_EQ(lse.col.extent, 1);
     EXPECT_FALSE(lse.per_kv_tile);
 }
 
@@ -215,8 +219,8 @@ TEST(CapturePlan, SinkDescribesTheBackwardPass) {
     const std::int32_t slots[] = {-1, 0, -1, -1, 1, -1};
     for (int i = 0; i < 6; ++i) EXPECT_EQ(sink.dkv_head_slots[i], slots[i]) << i;
     const SinkStage& dv = sink.stages[int(Stage::dv)];
-    EXPECT_EQ(dv.rows, 5u);
-    EXPECT_EQ(dv.cols, 7u);
+    EXPECT_EQ(dv.row.extent, 5);
+    EXPECT_EQ(dv.col.extent, 7);
     EXPECT_FALSE(dv.per_q_block);
     EXPECT_TRUE(dv.per_kv_tile);
     EXPECT_EQ(dv.capacity, 2u * 3u);

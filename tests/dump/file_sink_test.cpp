@@ -66,7 +66,7 @@ struct OpenSink {
 
     std::uint32_t& word(Stage stage, const TileId& tile, std::int64_t row, std::int64_t col) {
         const SinkStage& room = sink.stages[int(stage)];
-        return room.words[(plan.tile_slot(stage, tile) * room.rows + row) * room.cols + col];
+        return room.words[(plan.tile_slot(stage, tile) * room.row.extent + row) * room.col.extent + col];
     }
     /// The elements inside the tensor, as a hook does.
     void write(Stage stage, const TileId& tile) {
