@@ -86,11 +86,79 @@ TILESCOPE_HOOK float hook_larger(float a, float b) {
 template <class Counter>
 TILESCOPE_HOOK void hook_count(Counter* counter, Counter count) {
 #ifdef __CUDA_ARCH__
-    atomicAdd(counter, count);
+    if constexpr (sizeof(Counter) == 8) {
+        // Not atomicAdd: where the compiler does not know that the address is no shared memory, that waits
+        // for an answer.
+        asm volatile("red.global.add.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(counter)), "l"(count));
+    } else {
+        atomicAdd(counter, count);
+    }
 #else
     __atomic_fetch_add(counter, count, __ATOMIC_RELAXED);
 #endif
 }
+
+/// Threads of a warp that happen to be together, and work on the same record in memory: they add up among
+/// themselves before one of them adds to the record, and nobody waits for a thread that is elsewhere. On the
+/// CPU each thread is alone.
+class HookTogether {
+ public:
+    TILESCOPE_HOOK explicit HookTogether([[maybe_unused]] const void* record) {
+#ifdef __CUDA_ARCH__
+        // Not match.any, which takes longer than all that follows: those whose record is not that of the
+        // first thread are alone.
+        const unsigned active = __activemask();
+        unsigned lane;
+        asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+        const auto own = (unsigned long long)(record);
+        const bool same = __shfl_sync(active, own, __ffs(int(active)) - 1) == own;
+        const unsigned all = __ballot_sync(active, same);
+        mask_ = same ? all : 1u << lane;
+        leads_ = (mask_ & ((1u << lane) - 1)) == 0;
+#endif
+    }
+
+    /// Whether the calling thread is the one that adds to the record.
+    TILESCOPE_HOOK bool leads() const {
+        return leads_;
+    }
+
+#ifdef __CUDA_ARCH__
+    TILESCOPE_HOOK std::uint32_t sum(std::uint32_t value) const {
+        return __reduce_add_sync(mask_, value);
+    }
+    TILESCOPE_HOOK std::uint32_t least(std::uint32_t value) const {
+        return __reduce_min_sync(mask_, value);
+    }
+    TILESCOPE_HOOK std::uint32_t greatest(std::uint32_t value) const {
+        return __reduce_max_sync(mask_, value);
+    }
+    /// In pieces of 27 bits, whose sums over a warp do not overflow where the values are within +-2^52.
+    TILESCOPE_HOOK long long sum(long long value) const {
+        const std::uint32_t low = __reduce_add_sync(mask_, std::uint32_t(value) & 0x7ffffffu);
+        const int high = __reduce_add_sync(mask_, int(value >> 27));
+        return (long long)(high) * (1ll << 27) + low;
+    }
+
+ private:
+    unsigned mask_;
+    bool leads_;
+#else
+    template <class Number>
+    Number sum(Number value) const {
+        return value;
+    }
+    std::uint32_t least(std::uint32_t value) const {
+        return value;
+    }
+    std::uint32_t greatest(std::uint32_t value) const {
+        return value;
+    }
+
+ private:
+    bool leads_ = true;
+#endif
+};
 
 #ifndef __CUDA_ARCH__
 /// Replaces the value by change(value), whoever else does at the same time.
@@ -105,66 +173,19 @@ void hook_change(Value* at, Change change) {
 }
 #endif
 
-/// Adds the calling thread's numbers to a record in memory. Threads of a warp that happen to be together, and
-/// add to the same record, first add up among themselves: nobody waits for a thread that is elsewhere.
-class HookMerge {
- public:
-    TILESCOPE_HOOK explicit HookMerge([[maybe_unused]] const void* record) {
+TILESCOPE_HOOK void hook_lower(std::uint32_t* to, std::uint32_t value) {
 #ifdef __CUDA_ARCH__
-        // Not match.any, which takes longer than all that follows: those whose record is not that of the
-        // first thread add alone.
-        const unsigned active = __activemask();
-        unsigned lane;
-        asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-        const auto own = (unsigned long long)(record);
-        const bool same = __shfl_sync(active, own, __ffs(int(active)) - 1) == own;
-        const unsigned all = __ballot_sync(active, same);
-        together_ = same ? all : 1u << lane;
-        leads_ = (together_ & ((1u << lane) - 1)) == 0;
-#endif
-    }
-
-#ifdef __CUDA_ARCH__
-    TILESCOPE_HOOK void add(std::uint32_t* to, std::uint32_t value) {
-        const std::uint32_t all = __reduce_add_sync(together_, value);
-        if (leads_ && all != 0) atomicAdd(to, all);
-    }
-    /// Whether the number of any of them is not 0.
-    TILESCOPE_HOOK bool any(std::uint32_t value) const { return __any_sync(together_, value != 0) != 0; }
-    TILESCOPE_HOOK void lower(std::uint32_t* to, std::uint32_t value) {
-        const std::uint32_t all = __reduce_min_sync(together_, value);
-        if (leads_) atomicMin(to, all);
-    }
-    TILESCOPE_HOOK void raise(std::uint32_t* to, std::uint32_t value) {
-        const std::uint32_t all = __reduce_max_sync(together_, value);
-        if (leads_) atomicMax(to, all);
-    }
-    /// In pieces of 21 bits, whose sums over a warp do not overflow.
-    TILESCOPE_HOOK void add(long long* to, long long value) {
-        const std::uint32_t low = __reduce_add_sync(together_, std::uint32_t(value & 0x1fffff));
-        const std::uint32_t middle = __reduce_add_sync(together_, std::uint32_t(value >> 21 & 0x1fffff));
-        const int high = __reduce_add_sync(together_, int(value >> 42));
-        const long long all = (long long)(high) * (1ll << 42) + ((long long)(middle) << 21) + low;
-        if (leads_ && all != 0)
-            atomicAdd(reinterpret_cast<unsigned long long*>(to), (unsigned long long)(all));
-    }
-
- private:
-    unsigned together_;
-    bool leads_;
+    atomicMin(to, value);
 #else
-    template <class Number>
-    void add(Number* to, Number value) {
-        hook_change(to, [=](Number before) { return Number(before + value); });
-    }
-    bool any(std::uint32_t value) const { return value != 0; }
-    void lower(std::uint32_t* to, std::uint32_t value) {
-        hook_change(to, [=](std::uint32_t before) { return value < before ? value : before; });
-    }
-    void raise(std::uint32_t* to, std::uint32_t value) {
-        hook_change(to, [=](std::uint32_t before) { return value > before ? value : before; });
-    }
+    hook_change(to, [=](std::uint32_t before) { return value < before ? value : before; });
 #endif
-};
+}
+TILESCOPE_HOOK void hook_raise(std::uint32_t* to, std::uint32_t value) {
+#ifdef __CUDA_ARCH__
+    atomicMax(to, value);
+#else
+    hook_change(to, [=](std::uint32_t before) { return value > before ? value : before; });
+#endif
+}
 
 }  // namespace tilescope

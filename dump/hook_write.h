@@ -178,46 +178,53 @@ TILESCOPE_HOOK std::uint32_t ordered_bits(float value) {
     return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/// A hash of a thread's part and of the place of its first element. The finaliser of splitmix64: neighbouring
-/// inputs give unrelated sums.
-TILESCOPE_HOOK unsigned long long hook_mix(std::uint32_t hash, HookPlace first) {
-    unsigned long long mixed =
-        (unsigned long long)(hash) << 32 | (unsigned(first.row) << 16 ^ unsigned(first.col));
-    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9ull;
-    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebull;
-    return mixed ^ mixed >> 31;
+/// A hash of a thread's part and of the place of its first element. The finaliser of MurmurHash3:
+/// neighbouring inputs give unrelated sums.
+TILESCOPE_HOOK std::uint32_t hook_mix(std::uint32_t hash, HookPlace first) {
+    std::uint32_t mixed = hash + (unsigned(first.row) * 0x9e3779b1u ^ unsigned(first.col));
+    mixed = (mixed ^ mixed >> 16) * 0x85ebca6bu;
+    mixed = (mixed ^ mixed >> 13) * 0xc2b2ae35u;
+    return mixed ^ mixed >> 16;
 }
 
 /// A thread's sum in multiples of statistics_unit.
 TILESCOPE_HOOK long long hook_units(float sum) {
-    constexpr float most = float(1 << 30);
+    constexpr float most = float(1 << 28);  // see HookMerge::add
     const float kept = sum > most ? most : sum < -most ? -most : sum;
     return (long long)(kept * float(1 << 24));
 }
 
 /// Adds a thread's part; `first` is the place of its first element.
 TILESCOPE_HOOK void hook_merge(TileStatistics* into, const HookStatistics& part, HookPlace first) {
-    HookMerge merge(into);
-    const unsigned long long hash = hook_mix(part.hash, first);
+    const HookTogether together(into);
     const bool none = part.least > part.greatest;
-    merge.add(&into->hash_low, std::uint32_t(hash));
-    merge.add(&into->hash_high, std::uint32_t(hash >> 32));
-    merge.add(&into->written, part.written);
+    const std::uint32_t hash = together.sum(hook_mix(part.hash, first));
+    const std::uint32_t written = together.sum(part.written);
     // -0 counts as 0 in both.
-    merge.lower(&into->least, none ? 0xffffffffu : ordered_bits(part.least + 0.0f));
-    merge.raise(&into->greatest, none ? 0u : ordered_bits(part.greatest + 0.0f));
-    merge.add(&into->sum, hook_units(part.sum));
-    merge.add(&into->sum_of_squares, hook_units(part.sum_of_squares));
-    if (!merge.any(part.nan + part.infinite + part.zero)) return;
-    merge.add(&into->nan, part.nan);
-    merge.add(&into->infinite, part.infinite);
-    merge.add(&into->zero, part.zero);
+    const std::uint32_t least = together.least(none ? 0xffffffffu : ordered_bits(part.least + 0.0f));
+    const std::uint32_t greatest = together.greatest(none ? 0u : ordered_bits(part.greatest + 0.0f));
+    const std::uint32_t zero = together.sum(part.zero);
+    const long long sum = together.sum(hook_units(part.sum));
+    const long long sum_of_squares = together.sum(hook_units(part.sum_of_squares));
+    if (together.leads()) {
+        hook_count(&into->hash, hash);
+        hook_count(&into->written, written);
+        hook_lower(&into->least, least);
+        hook_raise(&into->greatest, greatest);
+        hook_count(&into->sum, sum);
+        hook_count(&into->sum_of_squares, sum_of_squares);
+        if (zero != 0) hook_count(&into->zero, zero);
+    }
+    // Few threads have any.
+    if (part.nan != 0) hook_count(&into->nan, part.nan);
+    if (part.infinite != 0) hook_count(&into->infinite, part.infinite);
 }
 
 /// Merges the statistics of the values that `add_all` hands to a function of a value; `first` tells this
 /// thread's part from those of others.
 template <class AddAll>
-TILESCOPE_HOOK void hook_keep_statistics(TileStatistics* into, const HookPlace& first, const AddAll& add_all) {
+TILESCOPE_HOOK void hook_keep_statistics(TileStatistics* into, const HookPlace& first,
+                                         const AddAll& add_all) {
     HookStatistics part;
     add_all([&](float value) { part.add(value); });
     if (!part.finite()) {
@@ -266,7 +273,8 @@ TILESCOPE_HOOK void hook_share(const Sink& sink, Stage stage, const HookTile& ti
     const SinkStage& room = sink.stages[int(stage)];
     unsigned long long outside = 0;
     each([&](int row, int col, const auto&) {
-        outside += (row < 0 || row >= room.row.extent || col < 0 || col >= room.col.extent) && row != hook_nowhere;
+        outside +=
+            (row < 0 || row >= room.row.extent || col < 0 || col >= room.col.extent) && row != hook_nowhere;
     });
     if (outside != 0) hook_count(&sink.counters->out_of_range[int(stage)], outside);
 }
@@ -366,7 +374,8 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
                               const T* data, int ld, int thread, int threads) {
     if (!block.keeps(stage)) return;
     const Sink& sink = *block.sink;
-    const bool in_tile = first_row >= 0 && rows >= 0 && first_row + rows <= sink.stages[int(stage)].row.extent;
+    const bool in_tile =
+        first_row >= 0 && rows >= 0 && first_row + rows <= sink.stages[int(stage)].row.extent;
     if (thread < 0 || threads < 1 || !in_tile) {
         hook_count(&sink.counters->out_of_range[int(stage)], 1ull);
         return;

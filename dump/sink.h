@@ -16,8 +16,7 @@ enum class SinkMode : std::uint8_t {
 /// What is kept of a tile in place of its values.
 struct TileStatistics {
     /// Over bits and places: the same for the same writes in any order.
-    std::uint32_t hash_low = 0;
-    std::uint32_t hash_high = 0;
+    std::uint32_t hash = 0;
     std::uint32_t written = 0;  ///< elements
     std::uint32_t nan = 0;
     std::uint32_t infinite = 0;
@@ -25,7 +24,7 @@ struct TileStatistics {
     std::uint32_t least = 0xffffffffu;  ///< ordered_bits() of the finite elements' minimum
     std::uint32_t greatest = 0;         ///< and of their maximum
     /// Of the finite elements, added up in float32 by each thread, then exactly: multiples of
-    /// statistics_unit, where a thread's part beyond +-2^30 counts as that.
+    /// statistics_unit, where a thread's part beyond +-2^28 counts as that.
     long long sum = 0;
     long long sum_of_squares = 0;
 };

@@ -165,7 +165,8 @@ void expect_regions(const CapturePlan& plan, std::size_t dkv_heads) {
         EXPECT_EQ(offset(stage.conflicts), conflicts) << info.name;
         EXPECT_EQ(offset(stage.words), words) << info.name;
         conflicts += stage.capacity * sizeof(std::uint32_t);
-        EXPECT_EQ(std::int64_t(stage.elements), std::int64_t(stage.row.extent) * stage.col.extent) << info.name;
+        EXPECT_EQ(std::int64_t(stage.elements), std::int64_t(stage.row.extent) * stage.col.extent)
+            << info.name;
         words += std::size_t(stage.capacity) * stage.elements * sizeof(std::uint32_t);
     }
     EXPECT_LE(conflicts, plan.head_bytes());

@@ -30,7 +30,8 @@ struct Block {
 
     std::uint32_t& word(Stage stage, const TileId& tile, std::int64_t row, std::int64_t col) {
         const SinkStage& room = sink.stages[int(stage)];
-        const std::int64_t element = (plan.tile_slot(stage, tile) * room.row.extent + row) * room.col.extent + col;
+        const std::int64_t element =
+            (plan.tile_slot(stage, tile) * room.row.extent + row) * room.col.extent + col;
         return room.words[element];
     }
     void write(Stage stage, const TileId& tile, std::int64_t row, std::int64_t col, float value) {
