@@ -92,7 +92,7 @@ void CapturedRun::merge_output(Stage stage, Dtype dtype, std::span<const std::by
         const TileShape extent = tile_extent(problem(), stage, plan_.tile_of_slot(stage, slot));
         without_room += static_cast<unsigned long long>(extent.elements());
     }
-    unsigned long long& dropped = sink_.counters->dropped[std::size_t(stage)];
+    unsigned long long& dropped = sink_.counters->dropped[std::size_t(stage)].elements;
     dropped = std::max(dropped, without_room);
     summarise(stage);
 }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::int64_t tile_columns = 4;      // batch, head, q_block, kv_tile
 constexpr std::int64_t conflict_columns = 5;  // and elements
+constexpr std::int64_t place_columns = 6;     // a tile, and row and column in it
 
 std::string stage_path(Stage stage) {
     return std::string(layout::path::capture) + "/" + std::string(stage_info(stage).name);
@@ -104,6 +105,11 @@ StageCapture read_stage(const InputFile& file, const Problem& problem, Stage sta
     }
     capture.elements_dropped = read_count(group->get(), "elements_dropped", 0, where);
     capture.elements_out_of_range = read_count(group->get(), "elements_out_of_range", 0, where);
+    const std::vector<std::int64_t> outside = read_table(file, path + "/out_of_range", place_columns);
+    if (!outside.empty()) {
+        capture.first_out_of_range =
+            OutOfRange{{outside[0], outside[1], outside[2], outside[3]}, outside[4], outside[5]};
+    }
     check_count(group->get(), "tiles_written", tiles_stored, where);
     check_count(group->get(), "tiles_dropped", std::ssize(capture.dropped), where);
     check_count(group->get(), "elements_conflicting", elements_conflicting(capture), where);
@@ -142,6 +148,11 @@ void write_stage(hid_t file, Stage stage, const StageCapture& capture, const Sta
     std::vector<std::int64_t> dropped;
     for (const TileId& tile : capture.dropped) append(dropped, tile);
     write_table(group.get(), "dropped", dropped, tile_columns);
+    if (!capture.first_out_of_range) return;
+    std::vector<std::int64_t> outside;
+    append(outside, capture.first_out_of_range->tile);
+    outside.insert(outside.end(), {capture.first_out_of_range->row, capture.first_out_of_range->col});
+    write_table(group.get(), "out_of_range", outside, place_columns);
 }
 
 }  // namespace

@@ -99,7 +99,8 @@ SinkImage::SinkImage(CapturePlan plan, const StoredArray& image, const InputFile
 void SinkImage::check_tables(std::span<const std::byte> head, const Sink& sink) const {
     constexpr unsigned long long most_writes = 1ull << 62;
     for (int stage = 0; stage < stage_count; ++stage) {
-        if (std::max(sink.counters->dropped[stage], sink.counters->out_of_range[stage]) > most_writes) {
+        if (std::max(sink.counters->dropped[stage].elements, sink.counters->out_of_range[stage].elements) >
+            most_writes) {
             throw Error("counts more writes than there can be", where_, image_advice);
         }
     }

@@ -83,6 +83,15 @@ TILESCOPE_HOOK float hook_larger(float a, float b) {
 #endif
 }
 
+/// Adds and returns what was there.
+TILESCOPE_HOOK unsigned long long hook_count_from(unsigned long long* counter, unsigned long long count) {
+#ifdef __CUDA_ARCH__
+    return atomicAdd(counter, count);
+#else
+    return __atomic_fetch_add(counter, count, __ATOMIC_RELAXED);
+#endif
+}
+
 template <class Counter>
 TILESCOPE_HOOK void hook_count(Counter* counter, Counter count) {
 #ifdef __CUDA_ARCH__

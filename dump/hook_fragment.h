@@ -194,7 +194,7 @@ TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_ti
     const HookTile tile = hook_find(block, stage, kv_tile);
     if (tile.rows == 0 || tile.cols == 0) return;
     const auto places = hook_places(values, given);
-    hook_share(*block.sink, stage, tile, [&](const auto& visit) {
+    hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
         // In full: an array that is indexed with a variable leaves the registers.
         TILESCOPE_HOOK_UNROLL
         for (int i = 0; i < hook_size(values); ++i) {

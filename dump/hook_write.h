@@ -29,7 +29,15 @@ struct HookBlock {
 TILESCOPE_HOOK float hook_float(float value) {
     return value;
 }
-float hook_float(double value) = delete;  // float32 would round it
+template <class T>
+TILESCOPE_HOOK float hook_float(T) {
+    static_assert(!std::is_same_v<T, double>,
+                  "a hook records float32, which would round a double: convert it to float in the kernel");
+    static_assert(std::is_same_v<T, double>,
+                  "a hook records float, __half, __nv_bfloat16 and types with a hook_float(value) in their "
+                  "namespace: convert the value to one of them, or write that function");
+    return 0;
+}
 #ifdef __CUDACC__
 TILESCOPE_HOOK float hook_float(__half value) {
     return __half2float(value);
@@ -44,8 +52,8 @@ struct HookTile {
     std::uint32_t* words = nullptr;
     std::uint32_t* conflicts = nullptr;
     TileStatistics* statistics = nullptr;
-    unsigned long long* lost = nullptr;  ///< null: the tile has room; otherwise counts what it has not
-    unsigned rows = 0;                   ///< the part inside the tensor
+    SinkLoss* lost = nullptr;  ///< null: the tile has room; otherwise counts what it has not
+    unsigned rows = 0;         ///< the part inside the tensor
     unsigned cols = 0;
     unsigned ld = 0;
 };
@@ -234,10 +242,20 @@ TILESCOPE_HOOK void hook_keep_statistics(TileStatistics* into, const HookPlace& 
     if (part.written != 0) hook_merge(into, part, first);
 }
 
+/// Counts elements that are not kept, the first of them at `first`.
+TILESCOPE_HOOK void hook_lose(const HookBlock& block, int kv_tile, SinkLoss* loss,
+                              unsigned long long elements, HookPlace first) {
+    if (elements == 0 || hook_count_from(&loss->elements, elements) != 0) return;
+    const int place[] = {block.batch, block.head, block.q_block, kv_tile, first.row, first.col};
+    for (int i = 0; i < 6; ++i) loss->first[i] = place[i];
+}
+
 /// Elements that `each` visits: values at their places in a tile. How they are recorded does not depend on
 /// where they come from: `each` is called with a function of (row, col, value).
 template <class Each>
-TILESCOPE_HOOK void hook_share(const Sink& sink, Stage stage, const HookTile& tile, const Each& each) {
+TILESCOPE_HOOK void hook_share(const HookBlock& block, Stage stage, int kv_tile, const HookTile& tile,
+                               const Each& each) {
+    const Sink& sink = *block.sink;
     bool all_inside = true;
     // Whether the element is inside the tensor.
     const auto inside = [&](int row, int col) {
@@ -258,8 +276,12 @@ TILESCOPE_HOOK void hook_share(const Sink& sink, Stage stage, const HookTile& ti
         });
     } else if (tile.lost != nullptr) {
         unsigned long long lost = 0;
-        each([&](int row, int col, const auto&) { lost += inside(row, col); });
-        hook_count(tile.lost, lost);
+        HookPlace first = {0, 0};
+        each([&](int row, int col, const auto&) {
+            if (!inside(row, col)) return;
+            if (lost++ == 0) first = {row, col};
+        });
+        hook_lose(block, kv_tile, tile.lost, lost, first);
     } else {
         HookPlace first = {hook_nowhere, hook_nowhere};
         hook_keep_statistics(tile.statistics, first, [&](const auto& add) {
@@ -272,11 +294,14 @@ TILESCOPE_HOOK void hook_share(const Sink& sink, Stage stage, const HookTile& ti
     if (all_inside) return;
     const SinkStage& room = sink.stages[int(stage)];
     unsigned long long outside = 0;
+    HookPlace first = {0, 0};
     each([&](int row, int col, const auto&) {
-        outside +=
-            (row < 0 || row >= room.row.extent || col < 0 || col >= room.col.extent) && row != hook_nowhere;
+        const bool in_tile =
+            unsigned(row) < unsigned(room.row.extent) && unsigned(col) < unsigned(room.col.extent);
+        if (in_tile || row == hook_nowhere) return;
+        if (outside++ == 0) first = {row, col};
     });
-    if (outside != 0) hook_count(&sink.counters->out_of_range[int(stage)], outside);
+    hook_lose(block, kv_tile, &sink.counters->out_of_range[int(stage)], outside, first);
 }
 
 /// Records one element of a tile at its place in the tile.
@@ -286,7 +311,7 @@ TILESCOPE_HOOK void hook_value(const HookBlock& block, Stage stage, int kv_tile,
     if (!block.keeps(stage)) return;
     const HookTile tile = hook_find(block, stage, kv_tile);
     if (tile.rows == 0) return;
-    hook_share(*block.sink, stage, tile, [&](const auto& visit) { visit(row, col, hook_float(value)); });
+    hook_share(block, stage, kv_tile, tile, [&](const auto& visit) { visit(row, col, hook_float(value)); });
 }
 
 /// Records an element of which several threads hold a copy: copies that differ count as conflicts, in every
@@ -377,7 +402,7 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
     const bool in_tile =
         first_row >= 0 && rows >= 0 && first_row + rows <= sink.stages[int(stage)].row.extent;
     if (thread < 0 || threads < 1 || !in_tile) {
-        hook_count(&sink.counters->out_of_range[int(stage)], 1ull);
+        hook_lose(block, kv_tile, &sink.counters->out_of_range[int(stage)], 1, {first_row, thread});
         return;
     }
     const HookTile tile = hook_find(block, stage, kv_tile);
@@ -387,14 +412,14 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
     if (tile.lost != nullptr) {
         unsigned long long lost = 0;
         hook_walk(rows_inside, cols, thread, threads, [&](int, int) { ++lost; });
-        hook_count(tile.lost, lost);
+        hook_lose(block, kv_tile, tile.lost, lost, {first_row + thread / cols, thread % cols});
         return;
     }
     if (hook_goes_in_fours(sink, tile, data, ld)) {
         hook_rows_in_fours(tile, first_row, rows_inside, data, ld, thread, threads);
         return;
     }
-    hook_share(sink, stage, tile, [&](const auto& visit) {
+    hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
         hook_walk(rows_inside, cols, thread, threads, [&](int row, int col) {
             visit(first_row + row, col, data[std::ptrdiff_t(row) * ld + col]);
         });

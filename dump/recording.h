@@ -30,6 +30,15 @@ struct Provenance {
 /// A capture may drop more tiles than a list can hold.
 inline constexpr std::int64_t max_listed_dropped = 65536;
 
+/// An element by its row and column in a tile, as a hook names it: none of it need exist.
+struct OutOfRange {
+    TileId tile;
+    std::int64_t row = 0;
+    std::int64_t col = 0;
+
+    bool operator==(const OutOfRange&) const = default;
+};
+
 /// What a stage's capture lost or saw twice, tile by tile.
 struct StageCapture {
     struct Conflict {
@@ -42,6 +51,8 @@ struct StageCapture {
     std::vector<TileId> dropped;
     std::int64_t elements_dropped = 0;       ///< writes to any tile that had no room
     std::int64_t elements_out_of_range = 0;  ///< writes at coordinates that the problem does not have
+    /// One of them, as its hook got it; nullopt where there is none or the producer does not say.
+    std::optional<OutOfRange> first_out_of_range;
 };
 
 /// How a run ended that did not: its process was killed, or still runs.

@@ -54,10 +54,17 @@ struct SinkStage {
     bool per_kv_tile = false;
 };
 
-/// Counts of what the sink could not keep, in elements.
+/// What the sink could not keep of a stage.
+struct SinkLoss {
+    unsigned long long elements = 0;
+    /// Batch, head, query block, KV tile, row and column of the one that was counted first, as the hook got
+    /// them; row and column are those of the tile.
+    std::int32_t first[6] = {};
+};
+
 struct SinkCounters {
-    unsigned long long dropped[stage_count];       ///< no room for the tile
-    unsigned long long out_of_range[stage_count];  ///< coordinates that the problem does not have
+    SinkLoss dropped[stage_count];       ///< no room for the tile
+    SinkLoss out_of_range[stage_count];  ///< coordinates that the problem does not have
 };
 
 /// WMMA accumulators: 16x16, 32x8 and 8x32 of float and half, eight values a lane.

@@ -1,5 +1,6 @@
 #include "oracle/judge.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -253,13 +254,29 @@ void reach_verdict(Report& report) {
     }
 }
 
+std::string describe_out_of_range(const Problem& problem, const StageInfo& info,
+                                  const StageCapture& capture) {
+    std::string text =
+        fmt::format("{} writes of {} were outside the problem", capture.elements_out_of_range, info.name);
+    if (capture.first_out_of_range) {
+        const auto& [tile, row, col] = *capture.first_out_of_range;
+        const TileShape shape = tile_shape(problem, info.stage);
+        text += fmt::format(
+            ", one of them at batch {}, head {}, query block {}, KV tile {}, row {}, column {}; the problem "
+            "has "
+            "{}, {}, {} and {} of them, and tiles of {} have {} x {}",
+            tile.batch, tile.head, tile.q_block, tile.kv_tile, row, col, problem.batch,
+            stage_heads(problem, info.stage), problem.q_blocks(), problem.kv_tiles(), info.name, shape.rows,
+            shape.cols);
+    }
+    return text + ": check the coordinates that the hook is given, and block_m and block_n of the problem";
+}
+
 void add_warnings(const Recording& recording, Report& report) {
     for (const StageInfo& info : all_stages()) {
         const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
         if (capture.elements_out_of_range == 0) continue;
-        report.warnings.push_back(std::to_string(capture.elements_out_of_range) + " writes of " +
-                                  std::string(info.name) +
-                                  " were outside the problem: check the coordinates that the hook is given");
+        report.warnings.push_back(describe_out_of_range(recording.problem(), info, capture));
     }
     // The null test. Operands are copies, of inputs that may well be constant.
     std::string constants;

@@ -138,15 +138,15 @@ TEST(BackwardHook, CountsWhatIsOutOfRangeOrHasNoRoom) {
         TILESCOPE_VALUE(dk, kv_tile, 0, 0, 1.0f);
     };
     write_dk(0, 2, 2);
-    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::dk)], 0u);
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::dk)].elements, 0u);
     write_dk(0, 3, 0);  // there are three heads of dk, and six query heads
     write_dk(2, 0, 0);
     write_dk(0, -1, 0);
     write_dk(0, 0, 3);
-    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::dk)], 4u);
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::dk)].elements, 4u);
     TILESCOPE_BLOCK(host.sink, 0, 5, 2);
     TILESCOPE_VALUE(dq, 77, 0, 0, 1.0f);
-    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::dq)], 0u);
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::dq)].elements, 0u);
 
     // Tables of 36 query blocks, 3 KV tiles and 6 heads; room for 10 of the 18 tiles of dk.
     const Host small("stage=dk", test::small_backward_problem(),

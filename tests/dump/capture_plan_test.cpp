@@ -235,8 +235,8 @@ TEST(CapturePlan, FreshMemoryIsUnwritten) {
     EXPECT_EQ(std::memcmp(memory.data(), plan.head().data(), plan.head_bytes()), 0);
     const Sink sink = plan.sink(memory.data());
     for (int stage = 0; stage < stage_count; ++stage) {
-        EXPECT_EQ(sink.counters->dropped[stage], 0u);
-        EXPECT_EQ(sink.counters->out_of_range[stage], 0u);
+        EXPECT_EQ(sink.counters->dropped[stage].elements, 0u);
+        EXPECT_EQ(sink.counters->out_of_range[stage].elements, 0u);
     }
     for (int i = 0; i < 36; ++i) {
         const bool head_1 = i / 3 % 6 == 1;

@@ -118,8 +118,8 @@ TEST(CapturedRun, CountersAreSummarised) {
     Block block("head=0,1:stage=k,s", 256 + sizeof(SinkCounters) + 39 * 4 + 36 * 41 * 4 + 2 * 21 * 4);
     ASSERT_EQ(block.plan.capacity(Stage::k), 36);
     ASSERT_EQ(block.plan.capacity(Stage::s), 2);
-    block.sink.counters->dropped[int(Stage::s)] = 77;
-    block.sink.counters->out_of_range[int(Stage::k)] = 5;
+    block.sink.counters->dropped[int(Stage::s)].elements = 77;
+    block.sink.counters->out_of_range[int(Stage::k)].elements = 5;
     block.sink.stages[int(Stage::k)].conflicts[0] = 1;
     block.sink.stages[int(Stage::k)].conflicts[35] = 9;
     const CapturedRun run = block.finish();
@@ -144,7 +144,7 @@ TEST(CapturedRun, CountersAreSummarised) {
 }
 
 TEST(CapturedRun, TilesWithoutRoomThatNobodyWroteAreNotDropped) {
-    const CapturedRun run = Block("stage=s", 1000).finish();
+    const CapturedRun run = Block("stage=s", sizeof(SinkCounters) + 728).finish();
     EXPECT_TRUE(run.capture().stages[int(Stage::s)].dropped.empty());
 }
 
@@ -152,7 +152,7 @@ TEST(CapturedRun, ListOfDroppedTilesIsBounded) {
     Problem problem = test::small_problem();
     problem.seqlen_q = problem.seqlen_kv = 4096;
     Block block("stage=s", 80000, problem);
-    block.sink.counters->dropped[int(Stage::s)] = 1;
+    block.sink.counters->dropped[int(Stage::s)].elements = 1;
     const CapturedRun run = block.finish();
     EXPECT_EQ(std::ssize(run.capture().stages[int(Stage::s)].dropped), max_listed_dropped);
 }
@@ -364,7 +364,7 @@ TEST_F(CapturedRunMerge, TilesWithoutRoomAreDropped) {
     // Room for 35 of the 36 tiles of o; the last one has 2 rows of 7 inside the tensor.
     Block block("stage=o", 256 + sizeof(SinkCounters) + 39 * 4 + 35 * 29 * 4);
     ASSERT_EQ(block.plan.capacity(Stage::o), 35);
-    block.sink.counters->dropped[int(Stage::o)] = 3;
+    block.sink.counters->dropped[int(Stage::o)].elements = 3;
     CapturedRun run = block.finish();
     run.merge_output(Stage::o, Dtype::f16, bytes_of(o_buffer()));
     const StageCapture& capture = run.capture().stages[int(Stage::o)];

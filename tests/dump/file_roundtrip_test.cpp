@@ -204,6 +204,7 @@ TEST(FileRoundtrip, KeepsWhatTheCaptureLost) {
     StageCapture& s = capture.stages[static_cast<std::size_t>(Stage::s)];
     s.conflicts = {{{1, 3, 2, 1}, 7}, {{0, 1, 0, 1}, 1}};
     s.elements_out_of_range = 12;
+    s.first_out_of_range = OutOfRange{{1, 3, -7, 5}, 64, -1};
     StageCapture& acc = capture.stages[static_cast<std::size_t>(Stage::acc)];
     acc.dropped = {{0, 1, 2, 1}, {1, 3, 0, 1}, {1, 3, 1, 1}};
     acc.elements_dropped = 576;
@@ -218,6 +219,7 @@ TEST(FileRoundtrip, KeepsWhatTheCaptureLost) {
         EXPECT_EQ(a.dropped, b.dropped) << info.name;
         EXPECT_EQ(a.elements_dropped, b.elements_dropped) << info.name;
         EXPECT_EQ(a.elements_out_of_range, b.elements_out_of_range) << info.name;
+        EXPECT_EQ(a.first_out_of_range, b.first_out_of_range) << info.name;
         ASSERT_EQ(a.conflicts.size(), b.conflicts.size()) << info.name;
         for (std::size_t i = 0; i < a.conflicts.size(); ++i) {
             EXPECT_EQ(a.conflicts[i].tile, b.conflicts[i].tile) << info.name;

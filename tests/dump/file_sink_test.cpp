@@ -208,8 +208,8 @@ TEST_F(FileSinkForward, CountsWhatACapturedRunCounts) {
     constexpr std::size_t room = 256 + sizeof(SinkCounters) + 39 * 4 + 36 * 41 * 4 + 2 * 21 * 4;
     OpenSink open(path, "head=0,1:stage=k,s", room);
     ASSERT_EQ(open.plan.capacity(Stage::s), 2);
-    open.sink.counters->dropped[int(Stage::s)] = 77;
-    open.sink.counters->out_of_range[int(Stage::k)] = 5;
+    open.sink.counters->dropped[int(Stage::s)].elements = 77;
+    open.sink.counters->out_of_range[int(Stage::k)].elements = 5;
     open.sink.stages[int(Stage::k)].conflicts[35] = 9;
     const auto recording = open_recording(path);
     const StageCapture& k = recording->capture().stages[int(Stage::k)];
@@ -409,7 +409,7 @@ TEST_F(FileSinkHostile, SpoiledTablesAndCounters) {
     expect_refused(path, "/capture/sink", "other slot tables");
     {
         OpenSink open(path);
-        open.sink.counters->dropped[int(Stage::s)] = ~0ull;
+        open.sink.counters->dropped[int(Stage::s)].elements = ~0ull;
     }
     expect_refused(path, "/capture/sink", "more writes than there can be");
 }

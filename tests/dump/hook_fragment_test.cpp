@@ -268,7 +268,7 @@ TEST(Statistics, TailsAndRoomCountAsInTheOtherModes) {
     TILESCOPE_TILE(s, 2, values.data(), 5, 0, 1);
     TILESCOPE_VALUE(s, 2, 4, 0, 1.0f);
     EXPECT_EQ(statistics_of(host, Stage::s, 2 * 3 + 2).written, 6u);
-    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::s)], 1u);
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::s)].elements, 1u);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <thread>
@@ -180,16 +181,35 @@ TEST(Hook, CountsWhatIsOutOfRange) {
     write(0, 0, 0, 0, 0, 5);
     write(0, 0, 0, 0, 0, -1);
     write(huge, huge, huge, huge, huge, huge);
-    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::s)], 11u);
+    const SinkLoss& outside = host.sink.counters->out_of_range[int(Stage::s)];
+    EXPECT_EQ(outside.elements, 11u);
+    EXPECT_EQ(std::to_array(outside.first), (std::array{-1, 0, 0, 0, 0, 0})) << "the first that was counted";
 
     TILESCOPE_BLOCK(host.sink, 0, 0, 0);
     const float* unread = nullptr;
     for (int thread = 0; thread < 3; ++thread) TILESCOPE_TILE(k, 3, unread, 8, thread, 3);
-    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::k)], 40u) << "a whole tile";
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::k)].elements, 40u) << "a whole tile";
     TILESCOPE_TILE(q, 0, unread, 8, 0, 0);
     TILESCOPE_TILE(q, 0, unread, 8, -1, 32);
-    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::q)], 2u) << "no such thread";
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::q)].elements, 2u) << "no such thread";
     EXPECT_FALSE(host.finish().has_stage(Stage::s));
+}
+
+TEST(Hook, LocatesWhatIsOutOfRange) {
+    Host host("stage=s,k,q");
+    TILESCOPE_BLOCK(host.sink, 1, 5, 2);
+    TILESCOPE_VALUE(s, 1, 3, 5, 1.0f);
+    const float values[4] = {1, 2, 3, 4};
+    TILESCOPE_FRAGMENT(k, 2, values, Columns{4, 6, 1});
+    const float* unread = nullptr;
+    TILESCOPE_ROWS(q, 0, 2, 5, unread, 8, 7, 32);
+    const CapturedRun run = host.finish();
+    const auto first = [&run](Stage stage) {
+        return run.capture().stages[std::size_t(stage)].first_out_of_range.value();
+    };
+    EXPECT_EQ(first(Stage::s), (OutOfRange{{1, 5, 2, 1}, 3, 5}));
+    EXPECT_EQ(first(Stage::k), (OutOfRange{{1, 5, 2, 2}, 4, 8})) << "two of four columns are there";
+    EXPECT_EQ(first(Stage::q), (OutOfRange{{1, 5, 2, 0}, 2, 7})) << "the first of the rows, and the thread";
 }
 
 TEST(Hook, ReadsNothingOutsideTheTensor) {
@@ -284,7 +304,7 @@ TEST(Hook, StaysInsideIntForTheLongestQuery) {
     ASSERT_TRUE(host.finish().read_tile(Stage::m, {0, 0, 2047, 0}, m));
     EXPECT_EQ(m[std::size_t(last) - 1], 1.0f);
     EXPECT_TRUE(is_unwritten(m[std::size_t(last)]));
-    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::m)], 0u);
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::m)].elements, 0u);
 }
 
 TEST(Hook, StaysInsideIntForTheLongestKeys) {

@@ -1,5 +1,6 @@
 // What a recording does not hold is computed; what it should hold and does not is a finding.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -139,6 +140,25 @@ TEST(PartialCapture, NothingIsMissingWhereNothingWasAskedFor) {
     const Report report = judge(recording, one_thread());
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
     EXPECT_EQ(report.stage(Stage::s).tally.tiles_missing, 0);
+}
+
+TEST(PartialCapture, WarnsOfPlacesThatTheProblemDoesNotHave) {
+    KernelRun run = healthy_run(small_problem());
+    CaptureSummary capture = everything_selected();
+    StageCapture& s = capture.stages[std::size_t(Stage::s)];
+    s.elements_out_of_range = 3;
+    s.first_out_of_range = OutOfRange{{1, 2, 0, 4}, 8, 0};
+    run.recording.set_capture(capture);
+    const Report report = judge(run.recording, one_thread());
+    const Problem& p = run.recording.problem();
+    ASSERT_EQ(report.warnings.size(), 1u);
+    EXPECT_EQ(
+        report.warnings[0],
+        fmt::format("3 writes of s were outside the problem, one of them at batch 1, head 2, query block 0, "
+                    "KV tile 4, row 8, column 0; the problem has {}, {}, {} and {} of them, and tiles of s "
+                    "have {} x {}: check the coordinates that the hook is given, and block_m and block_n "
+                    "of the problem",
+                    p.batch, p.heads, p.q_blocks(), p.kv_tiles(), p.block_m, p.block_n));
 }
 
 TEST(PartialCapture, HiddenTilesMayBeSkipped) {
