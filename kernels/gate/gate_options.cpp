@@ -1,0 +1,102 @@
+#include "kernels/gate/gate_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "dump/error.h"
+
+namespace tilescope {
+
+namespace {
+
+void declare_latency(CLI::App& app, GateOptions& options) {
+    CLI::App* latency = app.add_subcommand("latency", "compare the latencies of two CSV files");
+    latency->description(
+        "Compares latencies, one row a configuration: medians, the ratio candidate / baseline and Hedges' g\n"
+        "(positive: the candidate is faster). kernels/GATES.md describes the files and the formulas.\n"
+        "Exit code: 0 all requirements are met, or there are none, 1 they are not met, 2 it cannot be "
+        "judged.");
+    latency->add_option("candidate.csv", options.candidate_file, "latencies of what is judged")->required();
+    latency->add_option("baseline.csv", options.baseline_file, "latencies of what it is compared with")
+        ->required();
+    latency->add_option("--candidate", options.candidate, "an implementation, when the file has several")
+        ->type_name("NAME");
+    latency->add_option("--baseline", options.baseline, "the same of the baseline")->type_name("NAME");
+    latency
+        ->add_option("--require-ratio", options.requirements.ratio,
+                     "the upper end of the ratio's interval is at most this, for example 1.05")
+        ->type_name("R");
+    latency
+        ->add_option("--require-effect", options.requirements.effect,
+                     "Hedges' g is at least this, for example 0.8")
+        ->type_name("G");
+    latency->add_option("--resamples", options.resampling.resamples, "resamples of the bootstrap")
+        ->check(CLI::Range(1, 1000000))
+        ->capture_default_str();
+    latency->add_option("--confidence", options.resampling.confidence, "of each interval")
+        ->capture_default_str();
+    latency->add_option("--seed", options.resampling.seed, "of the resamples")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    latency->add_option("--json", options.json, "write the report as JSON; - is stdout")->type_name("FILE");
+}
+
+CLI::App* declare_measure(CLI::App& app, GateOptions& options) {
+    MeasureOptions& measuring = options.measuring;
+    CLI::App* measure = app.add_subcommand("measure", "time a bundled kernel without hooks on the GPU");
+    measure->description(
+        "Times a bundled kernel without hooks on the GPU and writes a CSV file for tile-gate latency.\n"
+        "Exit code: 0 measured, 2 it could not be done.");
+    measure->add_option("--kernel", measuring.kernel, "the kernel, see tile-run --list")
+        ->type_name("NAME")
+        ->required();
+    measure->add_option("--config", measuring.config, "block_m x block_n x stages, for example 32x64x2")
+        ->type_name("MxNxS");
+    measure->add_option("--shape", measuring.shapes, "a shape to measure; may be given several times")
+        ->type_name("B,H,Sq,Skv,D")
+        ->required()
+        ->allow_extra_args(false);
+    measure->add_option("--heads-kv", measuring.heads_kv, "KV heads, when fewer than query heads")
+        ->type_name("N");
+    measure->add_option("--mask", measuring.masks, "none or causal; both when given twice")
+        ->check(CLI::IsMember({"none", "causal"}))
+        ->default_str("none")
+        ->allow_extra_args(false);
+    measure->add_option("--samples", measuring.samples, "samples of each configuration")
+        ->check(CLI::Range(2, 100000))
+        ->capture_default_str();
+    measure
+        ->add_option("--warmup-ms", measuring.warmup_ms,
+                     "time that each configuration runs before it is timed")
+        ->check(CLI::Range(0.0, 60000.0))
+        ->capture_default_str();
+    measure->add_option("--seed", measuring.seed, "of the inputs")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    measure->add_option("-o,--output", options.output, "the CSV file to write")
+        ->type_name("FILE")
+        ->required();
+    return measure;
+}
+
+}  // namespace
+
+GateOptions parse_gate_options(std::vector<std::string> arguments) {
+    CLI::App app("Holds kernels to what is required of them.", "tile-gate");
+    GateOptions options;
+    app.require_subcommand(1);
+    declare_latency(app, options);
+    CLI::App* measure = declare_measure(app, options);
+    std::ranges::reverse(arguments);
+    try {
+        app.parse(std::move(arguments));
+    } catch (const CLI::CallForHelp&) {
+        options.help = app.help();
+    } catch (const CLI::ParseError& error) {
+        throw Error(error.what(), "command line", "see tile-gate --help");
+    }
+    options.measure = measure->parsed();
+    return options;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/gate/latency_gate.h"
+#include "kernels/gate/measure.h"
+
+namespace tilescope {
+
+/// The command line of tile-gate, as given.
+struct GateOptions {
+    std::string help;  ///< the text of --help when that was asked for
+    bool measure = false;
+
+    // tile-gate latency
+    std::string candidate_file;
+    std::string baseline_file;
+    std::string candidate;  ///< implementations; empty: the only one of the file
+    std::string baseline;
+    Requirements requirements;
+    Resampling resampling;
+    std::string json;  ///< "-" is stdout; empty: none
+
+    MeasureOptions measuring;
+    std::string output;
+};
+
+/// `arguments` are those after the program's name.
+/// Errors: Error for an option that is unknown, incomplete or malformed.
+GateOptions parse_gate_options(std::vector<std::string> arguments);
+
+}  // namespace tilescope

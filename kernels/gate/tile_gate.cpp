@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "dump/error.h"
+#include "kernels/gate/gate_options.h"
+#include "kernels/gate/latency_reports.h"
+
+namespace tilescope {
+namespace {
+
+enum ExitCode { exit_met = 0, exit_not_met = 1, exit_failed = 2 };
+
+void write_text(const std::string& path, const std::string& text) {
+    if (path == "-") {
+        fmt::print("{}", text);
+        return;
+    }
+    std::ofstream stream(path, std::ios::binary);
+    stream << text;
+    stream.close();
+    if (!stream) throw Error("it cannot be written", path, "choose a file in a folder that exists");
+}
+
+int compare(const GateOptions& options) {
+    const LatencyReport report = compare_latencies(read_latencies(options.candidate_file, options.candidate),
+                                                   read_latencies(options.baseline_file, options.baseline),
+                                                   options.requirements, options.resampling);
+    if (!options.json.empty()) write_text(options.json, to_json(report));
+    if (options.json != "-") fmt::print("{}", to_text(report));
+    return first_unmet(report) == nullptr ? exit_met : exit_not_met;
+}
+
+int judge_latencies(const GateOptions& options) {
+    try {
+        return compare(options);
+    } catch (const Error& error) {
+        // Who reads the JSON learns why there is no verdict, too.
+        if (!options.json.empty()) {
+            const nlohmann::ordered_json json = {{"verdict", "unjudged"}, {"reason", error.what()}};
+            write_text(options.json,
+                       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+        }
+        throw;
+    }
+}
+
+int measure(const GateOptions& options) {
+    write_text(options.output, measure_latencies(options.measuring));
+    if (options.output != "-") fmt::print("next: tile-gate latency {} BASELINE.csv\n", options.output);
+    return exit_met;
+}
+
+int run(const GateOptions& options) {
+    if (!options.help.empty()) {
+        fmt::print("{}", options.help);
+        return exit_met;
+    }
+    return options.measure ? measure(options) : judge_latencies(options);
+}
+
+}  // namespace
+}  // namespace tilescope
+
+int main(int argc, char** argv) {
+    try {
+        return tilescope::run(tilescope::parse_gate_options({argv + 1, argv + argc}));
+    } catch (const std::bad_alloc&) {
+        fmt::print(stderr, "tile-gate: not enough memory; use fewer samples or a smaller shape\n");
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "tile-gate: {}\n", error.what());
+    }
+    return tilescope::exit_failed;
+}
