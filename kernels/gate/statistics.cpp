@@ -16,13 +16,8 @@ namespace {
 // Of Boost, because those of the standard library draw other numbers with another compiler.
 using Draws = boost::random::mt19937_64;
 
-bool constant(std::span<const double> sorted) {
-    return sorted.front() == sorted.back();
-}
-
 double squared_deviations(std::span<const double> sorted) {
-    // Rounding leaves constant samples a variance that is not zero.
-    if (constant(sorted)) return 0;
+    // The mean is updated from sample to sample, so that constant samples deviate from it by exactly zero.
     return boost::math::statistics::sample_variance(sorted.begin(), sorted.end()) * double(sorted.size() - 1);
 }
 
