@@ -63,12 +63,16 @@ CLI::App* declare_measure(CLI::App& app, GateOptions& options) {
         ->default_str("none")
         ->allow_extra_args(false);
     measure->add_option("--samples", measuring.samples, "samples of each configuration")
-        ->check(CLI::Range(2, 100000))
+        ->check(CLI::Range(least_measured, 100000))
         ->capture_default_str();
     measure
         ->add_option("--warmup-ms", measuring.warmup_ms,
                      "time that each configuration runs before it is timed")
         ->check(CLI::Range(0.0, 60000.0))
+        ->capture_default_str();
+    measure
+        ->add_option("--most-seconds", measuring.most_seconds, "of a configuration, but 20 samples are taken")
+        ->check(CLI::Range(0.0, 36000.0))
         ->capture_default_str();
     measure->add_option("--seed", measuring.seed, "of the inputs")
         ->check(CLI::NonNegativeNumber)

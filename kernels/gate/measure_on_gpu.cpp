@@ -89,18 +89,28 @@ struct Samples {
     std::size_t launches = 0;          ///< of a sample
 };
 
-Samples time_graph(const Graph& graph, std::size_t launches, const MeasureOptions& options) {
-    const Event warm;
-    warm.record();
-    for (double passed = 0; passed < options.warmup_ms * 1000;) {
+/// Replays the graph for the warm-up, once at least; microseconds of a replay.
+double warm_up(const Graph& graph, double warmup_ms) {
+    const Event begin;
+    begin.record();
+    double passed = 0;
+    int replays = 0;
+    do {
         graph.replay();
         const Event now;
         now.record();
-        passed = microseconds_between(warm, now);
-    }
+        passed = microseconds_between(begin, now);
+        ++replays;
+    } while (passed < warmup_ms * 1000);
+    return passed / replays;
+}
+
+Samples time_graph(const Graph& graph, std::size_t launches, const MeasureOptions& options) {
+    const double affordable = options.most_seconds * 1e6 / warm_up(graph, options.warmup_ms);
+    const auto count = std::size_t(std::clamp(affordable, double(least_measured), double(options.samples)));
     // All are enqueued before the first is waited for, so that the GPU is never idle between two; the first
     // replay gives the host time to enqueue the next.
-    std::vector<Event> events(std::size_t(options.samples) + 1);
+    std::vector<Event> events(count + 1);
     for (const Event& event : events) {
         graph.replay();
         event.record();

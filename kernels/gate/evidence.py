@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+"""Runs every gate of the bundled kernels on a GPU and leaves what they found in one folder.
+
+usage: evidence.py DIR [--bin build/bin]
+
+DIR gets summary.md (one page), evidence.json (the same for programs), logs/ (each command with its output), and the
+files of the gates: machine.txt, latency/, resources/, sanitizers/, profile/. A gate whose tool is not here is a line
+of the summary. Exit codes: 0 no gate failed, 1 some did, 2 nothing could be run.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BACKENDS = ("flash", "cudnn", "math")
+MASKS = ("none", "causal")
+# The shapes that are timed: B,H,Sq,Skv,D.
+SHAPES = {"short": ("1,8,512,512,64", "2,8,512,512,64", "4,16,2048,2048,64"), "long": ("4,16,4096,4096,128",)}
+# What is asked of a kernel beside a backend: the ratio's interval ends at most here.
+REQUIRED_RATIOS = {("fast", "flash", "short"): 1.0, ("fast", "flash", "long"): 1.25}
+SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SANITIZED_SHAPE = "1,2,70,130,64"
+PROFILED_SHAPE = "4,16,2048,2048,64"
+COUNTERS = {"tensor pipe %": "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
+            "DRAM throughput %": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+            "warps active %": "sm__warps_active.avg.pct_of_peak_sustained_active"}
+
+PASSED, FAILED, MEASURED, MISSING = "passed", "FAILED", "measured", "missing"
+
+
+class Unrunnable(Exception):
+    """Why nothing can be run, as one line."""
+
+
+@dataclasses.dataclass
+class Result:
+    """What one gate found."""
+    gate: str
+    status: str
+    what: str
+    files: list = dataclasses.field(default_factory=list)
+
+
+class Evidence:
+    """The folder, the programs, and what was found so far."""
+
+    def __init__(self, folder, programs):
+        self.folder, self.programs, self.results, self.commands = folder, programs, [], 0
+        for name in ("logs", "latency", "sanitizers", "profile"):
+            (folder / name).mkdir(parents=True)
+        bundled = programs / "lib"
+        path = os.environ.get("LD_LIBRARY_PATH", "")
+        self.environment = {**os.environ, "LD_LIBRARY_PATH": f"{bundled}:{path}" if bundled.is_dir() else path}
+
+    def run(self, name, *command):
+        """Exit code, output and log of a command."""
+        command = [str(word) for word in command]
+        print(f"==> {shlex.join(command)}", flush=True)
+        self.commands += 1
+        log = self.folder / "logs" / f"{self.commands:03}_{name}.log"
+        start = time.monotonic()
+        done = subprocess.run(command, cwd=ROOT, env=self.environment, text=True, errors="replace",
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        log.write_text(f"$ {shlex.join(command)}\n{done.stdout}\nexit {done.returncode} after "
+                       f"{time.monotonic() - start:.1f} s\n")
+        return done.returncode, done.stdout, self.relative(log)
+
+    def relative(self, path):
+        return str(path.relative_to(self.folder))
+
+    def add(self, *result):
+        self.results.append(Result(*result))
+        print(f"    {self.results[-1].status}: {self.results[-1].what}", flush=True)
+
+    def program(self, name):
+        return self.programs / name
+
+    def kernels(self):
+        code, output, log = self.run("list", self.program("tile-run"), "--list", "--json")
+        if code != 0:
+            raise Unrunnable(f"tile-run --list: exit {code}: {first_line(output)}; see {self.folder / log}")
+        return [kernel["name"] for kernel in json.loads(output)["kernels"]]
+
+
+def first_line(text):
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+
+
+def last_line(text):
+    return first_line("\n".join(reversed(text.splitlines())))
+
+
+def tool(name):
+    """Where a tool lies, on PATH or where CUDA puts it, or None."""
+    cuda = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    return shutil.which(name) or shutil.which(name, path=f"{cuda}/bin")
+
+
+# ---- the gates
+
+def sources(evidence):
+    if not tool("git"):
+        return "sources unknown: git is not here"
+    code, output, _ = evidence.run("git", "git", "describe", "--always", "--dirty")
+    return "sources unknown: not a git checkout" if code else f"sources {first_line(output)}"
+
+
+def describe_machine(evidence, _):
+    if not tool("nvidia-smi"):
+        evidence.add("machine", MISSING, "nvidia-smi is not here")
+        return
+    code, output, log = evidence.run("nvidia_smi", "nvidia-smi", "-q")
+    if code != 0:
+        evidence.add("machine", FAILED, last_line(output), [log])
+        return
+    (evidence.folder / "machine.txt").write_text(output)
+    fields = "name,driver_version,clocks.sm,clocks.max.sm,power.draw,temperature.gpu"
+    _, line, _ = evidence.run("nvidia_smi", "nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader")
+    evidence.add("machine", MEASURED, f"{first_line(line)} ({fields}); {sources(evidence)}", ["machine.txt"])
+
+
+def sweep(evidence, _):
+    _, help_text, _ = evidence.run("tile_run_help", evidence.program("tile-run"), "--help")
+    if "--sweep" not in help_text:
+        evidence.add("correctness", MISSING, "this tile-run has no --sweep")
+        return
+    code, output, log = evidence.run("sweep", evidence.program("tile-run"), "--sweep")
+    evidence.add("correctness", PASSED if code == 0 else FAILED, last_line(output), [log])
+
+
+def shape_options(group):
+    return [word for shape in SHAPES[group] for word in ("--shape", shape)] + [
+        word for mask in MASKS for word in ("--mask", mask)]
+
+
+def measure_latencies(evidence, kernels):
+    """{(group, name): file}: name is that of a kernel, or "sdpa"."""
+    files = {}
+    for group, kernel in itertools.product(SHAPES, kernels):
+        file = evidence.folder / "latency" / f"{group}_{kernel}.csv"
+        code, output, log = evidence.run(f"measure_{group}_{kernel}", evidence.program("tile-gate"), "measure",
+                                         "--kernel", kernel, *shape_options(group), "-o", file)
+        if code == 0:
+            files[group, kernel] = file
+        else:
+            evidence.add(f"latency of {kernel}, {group}", FAILED, last_line(output), [log])
+    script = ROOT / "tests/bench/measure_sdpa.py"
+    for group in SHAPES:
+        file = evidence.folder / "latency" / f"{group}_sdpa.csv"
+        code, output, log = evidence.run(f"measure_{group}_sdpa", sys.executable, script, *shape_options(group), "-o", file)
+        if code == 0:
+            files[group, "sdpa"] = file
+        else:
+            evidence.add(f"latency of SDPA, {group}", MISSING, last_line(output), [log])
+    return files
+
+
+def implementations_in(file):
+    rows = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
+    return {row.split(",")[0] for row in rows[1:]}
+
+
+def compare_latencies(evidence, kernels):
+    files = measure_latencies(evidence, kernels)
+    for (group, kernel), file in files.items():
+        if kernel == "sdpa" or (group, "sdpa") not in files:
+            continue
+        baseline = files[group, "sdpa"]
+        for backend in BACKENDS:
+            gate = f"latency of {kernel}, {group}, beside {backend}"
+            if f"sdpa_{backend}" not in implementations_in(baseline):
+                evidence.add(gate, MISSING, f"PyTorch has no {backend} kernel for these shapes")
+                continue
+            ratio = REQUIRED_RATIOS.get((kernel, backend, group))
+            report = evidence.folder / "latency" / f"{group}_{kernel}_{backend}.json"
+            code, output, log = evidence.run(
+                f"latency_{group}_{kernel}_{backend}", evidence.program("tile-gate"), "latency", file, baseline,
+                "--baseline", f"sdpa_{backend}", "--json", report, *(["--require-ratio", ratio] if ratio else []))
+            status = FAILED if code else PASSED if ratio else MEASURED
+            evidence.add(gate, status, last_line(output), [evidence.relative(report), log])
+
+
+def hold_resources(evidence, _):
+    if not tool("nvcc"):
+        evidence.add("resources", MISSING, "nvcc is not here")
+        return
+    folder = evidence.folder / "resources"
+    code, output, log = evidence.run("resources", sys.executable, ROOT / "kernels/gate/resources.py", "--nvcc",
+                                     tool("nvcc"), "--output", folder)
+    beyond = [line for line in output.splitlines() if line.startswith("BEYOND: ")]
+    evidence.add("resources", FAILED if code else PASSED, "; ".join([*beyond[:1], last_line(output)]), [log])
+
+
+def sanitize(evidence, kernels):
+    sanitizer = tool("compute-sanitizer")
+    if not sanitizer:
+        evidence.add("sanitizers", MISSING, "compute-sanitizer is not here")
+        return
+    for kernel, check in itertools.product(kernels, SANITIZERS):
+        report = evidence.folder / "sanitizers" / f"{kernel}_{check}.txt"
+        code, output, log = evidence.run(
+            f"{check}_{kernel}", sanitizer, "--tool", check, "--error-exitcode", 9, "--log-file", report,
+            evidence.program("tile-run"), "--kernel", kernel, "--engine", "cuda", "--shape", SANITIZED_SHAPE,
+            "--causal", "-o", evidence.folder / "sanitizers" / "run.h5")
+        said = last_line(report.read_text(errors="replace")) if report.exists() else last_line(output)
+        evidence.add(f"{check} of {kernel}", PASSED if code == 0 else FAILED, said, [log])
+    (evidence.folder / "sanitizers" / "run.h5").unlink(missing_ok=True)
+
+
+def counters_in(text):
+    """{name: value} of ncu's CSV page of one kernel."""
+    found = {}
+    for line in text.splitlines():
+        for name, counter in COUNTERS.items():
+            if f'"{counter}"' in line:
+                found[name] = line.rsplit('","', 1)[-1].strip('"')
+    return found
+
+
+def profile(evidence, kernels):
+    profiler = tool("ncu")
+    if not profiler:
+        evidence.add("profile", MISSING, "ncu is not here")
+        return
+    for kernel in kernels:
+        # The first launch is the kernel's own, outside of the graph.
+        code, output, log = evidence.run(
+            f"ncu_{kernel}", profiler, "--csv", "--launch-count", 1, "--metrics", ",".join(COUNTERS.values()),
+            evidence.program("tile-gate"), "measure", "--kernel", kernel, "--shape", PROFILED_SHAPE, "--warmup-ms", 0,
+            "--samples", 20, "--most-seconds", 1, "-o", evidence.folder / "profile" / f"{kernel}.csv")
+        counters = counters_in(output)
+        (evidence.folder / "profile" / f"{kernel}.json").write_text(json.dumps(counters, indent=2) + "\n")
+        # Timed under the profiler: of no use.
+        (evidence.folder / "profile" / f"{kernel}.csv").unlink(missing_ok=True)
+        if "ERR_NVGPUCTRPERM" in output:
+            evidence.add(f"profile of {kernel}", MISSING, "this user may not read the GPU's counters", [log])
+        elif code != 0 or len(counters) < len(COUNTERS):
+            evidence.add(f"profile of {kernel}", FAILED, last_line(output), [log])
+        else:
+            figures = ", ".join(f"{name} {value}" for name, value in counters.items())
+            evidence.add(f"profile of {kernel}", MEASURED, figures, [f"profile/{kernel}.json"])
+
+
+GATES = (describe_machine, sweep, compare_latencies, hold_resources, sanitize, profile)
+
+
+# ---- the summary
+
+def latency_rows(evidence):
+    """A row for each kernel and configuration: its median and the ratio to each backend."""
+    rows = {}
+    for group, backend in itertools.product(SHAPES, BACKENDS):
+        for path in sorted((evidence.folder / "latency").glob(f"{group}_*_{backend}.json")):
+            report = json.loads(path.read_text())
+            for compared in report.get("configurations", []):
+                key = compared["configuration"]
+                name = report["candidate"]["implementation"]
+                shape = ",".join(key[part] for part in ("batch", "heads", "seqlen_q", "seqlen_kv", "head_dim"))
+                row = rows.setdefault((name, shape, key["mask"]), {"median": compared["candidate"]["median"]})
+                low, high = compared["ratio_interval"]
+                row[backend] = f"{compared['ratio']:.3f} [{low:.3f}, {high:.3f}]"
+    return rows
+
+
+def summary(evidence):
+    counts = {status: sum(result.status == status for result in evidence.results)
+              for status in (PASSED, FAILED, MEASURED, MISSING)}
+    lines = ["# Evidence", "", ", ".join(f"{count} {status}" for status, count in counts.items()) + ".", "",
+             "| gate | verdict | what was found | files |", "|---|---|---|---|"]
+    for result in evidence.results:
+        what = result.what.replace("|", "\\|")
+        lines.append(f"| {result.gate} | {result.status} | {what} | {' '.join(result.files)} |")
+    rows = latency_rows(evidence)
+    if rows:
+        lines += ["", "Medians in us, and their ratio to PyTorch's backends (below 1: faster) with its interval of 95 %.",
+                  "", f"| kernel | B,H,Sq,Skv,D | mask | median | {' | '.join(BACKENDS)} |",
+                  "|---|---|---|---|" + "---|" * len(BACKENDS)]
+        for (name, shape, mask), row in rows.items():
+            ratios = " | ".join(row.get(backend, "") for backend in BACKENDS)
+            lines.append(f"| {name} | {shape} | {mask} | {row['median']:.5g} | {ratios} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_summary(evidence):
+    (evidence.folder / "summary.md").write_text(summary(evidence))
+    results = [dataclasses.asdict(result) for result in evidence.results]
+    (evidence.folder / "evidence.json").write_text(json.dumps(results, indent=2) + "\n")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path, metavar="DIR", help="a folder that is empty or not there yet")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/bin", metavar="DIR")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    folder = options.folder.resolve()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Unrunnable(f"{options.folder}: is not an empty folder; name another one")
+    for name in ("tile-run", "tile-gate"):
+        if not (options.bin / name).is_file():
+            raise Unrunnable(f"{options.bin / name}: not found; run ./dev build first")
+    evidence = Evidence(folder, options.bin.resolve())
+    kernels = evidence.kernels()
+    for gate in GATES:
+        gate(evidence, kernels)
+        write_summary(evidence)  # what was found so far stays when the next gate is interrupted
+    print(f"{options.folder}/summary.md")
+    statuses = {result.status for result in evidence.results}
+    if statuses == {MISSING}:
+        raise Unrunnable(f"no gate could be run; see {options.folder}/summary.md")
+    return 1 if FAILED in statuses else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (Unrunnable, OSError, ValueError) as error:
+        print(f"evidence.py: {error}", file=sys.stderr)
+        sys.exit(2)

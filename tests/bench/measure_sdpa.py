@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Times PyTorch's scaled_dot_product_attention as tile-gate measure times a bundled kernel, into the same CSV.
+
+Events around replays of a CUDA graph whose launches rotate over copies of the inputs, twice the L2 in all, after a
+warm-up. Run it in the same session as tile-gate measure and compare the files:
+    tile-gate measure --kernel wmma --shape 2,8,512,512,64 -o ours.csv
+    python3 tests/bench/measure_sdpa.py --shape 2,8,512,512,64 -o sdpa.csv
+    tile-gate latency ours.csv sdpa.csv --baseline sdpa_flash
+A backend that has no kernel for a configuration is named in a comment line of the file and on stderr. Exit codes:
+0 something was measured, 2 nothing could be.
+"""
+
+import argparse
+import datetime
+import pathlib
+import sys
+
+TIMES_L2 = 2
+LEAST_COPIES = 2
+LEAST_SAMPLES = 20
+METHOD = f"events around replays of a CUDA graph, inputs rotated, {TIMES_L2} x L2"
+COLUMNS = ("implementation,dtype,batch,heads,heads_kv,seqlen_q,seqlen_kv,head_dim,mask,sample,launches,"
+           "sm_clock_mhz,latency_us")
+BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "math": "MATH"}
+DTYPES = {"f16": "float16", "bf16": "bfloat16"}
+
+
+class Unmeasured(Exception):
+    """What makes a measurement impossible, as one line."""
+
+
+def parse_shape(text):
+    sizes = text.split(",")
+    if len(sizes) != 5 or not all(size.isdigit() and int(size) > 0 for size in sizes):
+        raise argparse.ArgumentTypeError(f"{text}: give batch,heads,seqlen_q,seqlen_kv,head_dim")
+    return tuple(map(int, sizes))
+
+
+def mask_name(shape, mask):
+    # PyTorch aligns its causal mask to the top left corner.
+    return mask if mask == "none" or shape[2] == shape[3] else "causal_top_left"
+
+
+def l2_bytes(options, torch):
+    size = options.l2_bytes or getattr(torch.cuda.get_device_properties(0), "L2_cache_size", None)
+    if not size:
+        raise Unmeasured("this PyTorch does not know the size of the L2; give --l2-bytes")
+    return size
+
+
+def make_copies(options, torch, shape):
+    """Inputs, as many times as it takes to keep the L2 from holding a copy until it is read again."""
+    batch, heads, seqlen_q, seqlen_kv, head_dim = shape
+    heads_kv = options.heads_kv or heads
+    torch.manual_seed(options.seed)
+    sizes = [(batch, heads, seqlen_q, head_dim), *[(batch, heads_kv, seqlen_kv, head_dim)] * 2]
+    dtype = getattr(torch, DTYPES[options.dtype])
+    inputs = [torch.randn(size, device="cuda").to(dtype) for size in sizes]
+    one = sum(tensor.numel() * tensor.element_size() for tensor in inputs)
+    count = max(LEAST_COPIES, TIMES_L2 * l2_bytes(options, torch) // one + 1)
+    return [inputs] + [[tensor.clone() for tensor in inputs] for _ in range(count - 1)]
+
+
+def elapsed_us(begin, end):
+    end.synchronize()
+    return 1000 * begin.elapsed_time(end)
+
+
+def sm_clock_mhz(torch):
+    """From the difference of two waits of known cycles: what a launch costs is in both."""
+    def wait(cycles):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        torch.cuda._sleep(cycles)
+        end.record()
+        return elapsed_us(begin, end)
+    shorter, longer = 200000, 2200000
+    wait(shorter)
+    begin = wait(shorter)
+    return (longer - shorter) / (wait(longer) - begin)
+
+
+def record_graph(torch, call, copies):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        call(*copies[0])
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        # Kept, so that every launch writes to memory of its own.
+        outputs = [call(*inputs) for inputs in copies]
+    return graph, outputs
+
+
+def time_graph(torch, graph, launches, options):
+    """Microseconds of a launch, and the clock right after."""
+    def event():
+        recorded = torch.cuda.Event(enable_timing=True)
+        recorded.record()
+        return recorded
+    begin, passed, replays = event(), 0, 0
+    while passed < 1000 * options.warmup_ms or replays < 1:
+        graph.replay()
+        replays += 1
+        passed = elapsed_us(begin, event())
+    affordable = int(1e6 * options.most_seconds / (passed / replays))
+    events = []
+    for _ in range(min(options.samples, max(LEAST_SAMPLES, affordable)) + 1):
+        graph.replay()
+        events.append(event())
+    times = [elapsed_us(first, second) / launches for first, second in zip(events, events[1:])]
+    return times, sm_clock_mhz(torch)
+
+
+def measure(options, torch, shape, mask, backend):
+    """The rows of one configuration. Errors: RuntimeError when the backend has no kernel for it."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    attention = torch.nn.functional.scaled_dot_product_attention
+    grouped = {"enable_gqa": True} if options.heads_kv not in (None, shape[1]) else {}
+    copies = make_copies(options, torch, shape)
+
+    def call(q, k, v):
+        return attention(q, k, v, is_causal=mask == "causal", **grouped)
+
+    with torch.no_grad(), sdpa_kernel(getattr(SDPBackend, BACKENDS[backend])):
+        graph, outputs = record_graph(torch, call, copies)
+        times, clock = time_graph(torch, graph, len(copies), options)
+    if not all(torch.isfinite(output).all() for output in outputs):
+        raise RuntimeError("its output is not finite")
+    batch, heads, seqlen_q, seqlen_kv, head_dim = shape
+    key = (f"sdpa_{backend},{options.dtype},{batch},{heads},{options.heads_kv or heads},{seqlen_q},{seqlen_kv},"
+           f"{head_dim},{mask_name(shape, mask)}")
+    return [f"{key},{i},{len(copies)},{clock:.1f},{time:.4f}" for i, time in enumerate(times)]
+
+
+def head(options, torch):
+    major, minor = map(int, torch.version.cuda.split(".")[:2])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return [f"# device: {torch.cuda.get_device_name(0)}", f"# cuda_runtime: {1000 * major + 10 * minor}",
+            f"# pytorch: {torch.__version__}", f"# l2_bytes: {l2_bytes(options, torch)}",
+            f"# time: {now:%Y-%m-%dT%H:%M:%SZ}", f"# method: {METHOD}", COLUMNS]
+
+
+def measure_all(options, torch):
+    lines, measured = head(options, torch), 0
+    for shape in options.shape:
+        for mask in options.mask or ["none"]:
+            for backend in options.backend or list(BACKENDS):
+                try:
+                    lines += measure(options, torch, shape, mask, backend)
+                    measured += 1
+                except RuntimeError as error:
+                    why = f"sdpa_{backend} {','.join(map(str, shape))} {mask}: {str(error).strip().splitlines()[0]}"
+                    lines.append(f"# not measured: {why}")
+                    print(f"measure_sdpa.py: not measured: {why}", file=sys.stderr)
+                torch.cuda.empty_cache()
+    if not measured:
+        raise Unmeasured("no backend has a kernel for any of the shapes; see the lines above")
+    return lines
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", type=parse_shape, action="append", required=True, metavar="B,H,Sq,Skv,D")
+    parser.add_argument("--mask", choices=("none", "causal"), action="append", help="default: none")
+    parser.add_argument("--backend", choices=BACKENDS, action="append", help="default: all of them")
+    parser.add_argument("--heads-kv", type=int, help="KV heads, when fewer than query heads")
+    parser.add_argument("--dtype", choices=DTYPES, default="f16")
+    parser.add_argument("--samples", type=int, default=200, help="of each configuration (default %(default)s)")
+    parser.add_argument("--warmup-ms", type=float, default=300, help="default %(default)s")
+    parser.add_argument("--most-seconds", type=float, default=20,
+                        help=f"of a configuration, but {LEAST_SAMPLES} samples are taken (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the inputs (default %(default)s)")
+    parser.add_argument("--l2-bytes", type=int, help="where PyTorch does not know it")
+    parser.add_argument("-o", "--output", type=pathlib.Path, required=True, metavar="FILE")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    try:
+        import torch
+    except ImportError:
+        raise Unmeasured("PyTorch: not found; run it with a Python that has it") from None
+    if not torch.cuda.is_available():
+        raise Unmeasured("PyTorch sees no GPU; run it on a machine that has one")
+    options.output.write_text("\n".join(measure_all(options, torch)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (Unmeasured, OSError) as error:
+        print(f"measure_sdpa.py: {error}", file=sys.stderr)
+        sys.exit(2)

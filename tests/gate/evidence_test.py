@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Tests what evidence.py leaves: with no tools, with tools that pass, and with some that fail.
+
+usage: evidence_test.py ROOT
+
+The programs and tools are stand-ins; nothing runs on a GPU.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
+SCRIPT = ROOT / "kernels/gate/evidence.py"
+
+TILE_RUN = """\
+case "$*" in
+    "--list --json") echo '{"kernels": [{"name": "scalar"}, {"name": "fast"}]}' ;;
+    --help) echo "usage: tile-run $SWEEP" ;;
+    --sweep) echo "119 of 120 cases passed"; exit 1 ;;
+esac
+"""
+# Writes what measure and latency write; fails where FAIL matches the command line.
+TILE_GATE = """\
+if [[ -n ${FAIL:-} && "$*" == *$FAIL* ]]; then echo "tile-gate: it broke; mend it"; exit 1; fi
+command=$1 report=''
+while (($#)); do
+    [[ $1 == -o || $1 == --json ]] && report=$2
+    shift
+done
+case $command in
+    measure) printf 'implementation,latency_us\\nours,1\\n' > "$report" ;;
+    latency)
+        cat > "$report" <<'JSON'
+{"candidate": {"implementation": "ours_64x64x1"}, "configurations": [
+ {"configuration": {"batch": "2", "heads": "8", "seqlen_q": "512", "seqlen_kv": "512", "head_dim": "64", "mask": "causal"},
+  "candidate": {"median": 12.5}, "ratio": 1.25, "ratio_interval": [1.2, 1.3]}]}
+JSON
+        echo "met: everything" ;;
+esac
+"""
+NCU = """\
+echo '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
+echo '"0","k","sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active","%","12.50"'
+echo '"0","k","dram__throughput.avg.pct_of_peak_sustained_elapsed","%","3.25"'
+[[ -n ${SHORT:-} ]] || echo '"0","k","sm__warps_active.avg.pct_of_peak_sustained_active","%","50.00"'
+"""
+SANITIZER = """\
+while (($#)); do
+    [[ $1 == --tool ]] && check=$2
+    [[ $1 == --log-file ]] && log=$2
+    shift
+done
+echo "========= ERROR SUMMARY: 0 errors" > "$log"
+[[ $check != "${BROKEN:-}" ]] || exit 9
+"""
+# Stands for PyTorch: a GPU, and two of the three backends.
+SDPA = """\
+import pathlib, sys
+pathlib.Path(sys.argv[sys.argv.index("-o") + 1]).write_text(
+    "# device: x\\nimplementation,latency_us\\nsdpa_flash,1\\nsdpa_math,2\\n")
+"""
+
+
+class EvidenceTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.scratch = pathlib.Path(scratch.name)
+        self.folder = self.scratch / "evidence"
+        self.programs = self.scratch / "bin"
+        self.tools = self.scratch / "tools"
+        # A copy, so that what stands for PyTorch can take the place of the script that needs it.
+        self.root = self.scratch / "root"
+        (self.root / "kernels/gate").mkdir(parents=True)
+        (self.root / "tests/bench").mkdir(parents=True)
+        for path in ("kernels/gate/evidence.py", "tests/bench/measure_sdpa.py"):
+            shutil.copy(ROOT / path, self.root / path)
+        self.script(self.programs / "tile-run", TILE_RUN)
+        self.script(self.programs / "tile-gate", TILE_GATE)
+        self.tools.mkdir()
+        for name in ("bash", "cat"):
+            (self.tools / name).symlink_to(shutil.which(name))
+        # Wherever it is run, this Python has no PyTorch.
+        (self.scratch / "python/torch").mkdir(parents=True)
+        (self.scratch / "python/torch/__init__.py").write_text("raise ImportError\n")
+
+    def script(self, path, text):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!" + shutil.which("bash") + "\n" + text)
+        path.chmod(0o755)
+
+    def add_tools(self):
+        self.script(self.tools / "nvidia-smi", 'if [[ $1 == -q ]]; then echo "all of it"; else echo "NVIDIA X, 1"; fi\n')
+        self.script(self.tools / "ncu", NCU)
+        self.script(self.tools / "compute-sanitizer", SANITIZER)
+        self.script(self.tools / "nvcc", "")
+        (self.root / "tests/bench/measure_sdpa.py").write_text(SDPA)
+        (self.root / "kernels/gate/resources.py").write_text(
+            'import os, sys\nprint("all within" if not os.environ.get("SPILLS") else "BEYOND: k: spills 4, limit 0\\n1 finding")\n'
+            'sys.exit(bool(os.environ.get("SPILLS")))\n')
+
+    def run_it(self, *arguments, **environment):
+        return subprocess.run([sys.executable, self.root / "kernels/gate/evidence.py", self.folder, "--bin", self.programs,
+                               *arguments], capture_output=True, text=True, timeout=120,
+                              env={"PATH": str(self.tools), "CUDA_HOME": str(self.scratch / "nothing"),
+                                   "PYTHONPATH": str(self.scratch / "python"), "SWEEP": "", **environment})
+
+    def results(self):
+        """{gate: (status, what)}; the summary must have a line for each."""
+        results = {result["gate"]: (result["status"], result["what"])
+                   for result in json.loads((self.folder / "evidence.json").read_text())}
+        text = (self.folder / "summary.md").read_text()
+        for gate, (status, what) in results.items():
+            self.assertIn(f"| {gate} | {status} | {what} |", text)
+        return results
+
+    def test_every_missing_tool_is_a_line(self):
+        run = self.run_it()
+        self.assertEqual(run.returncode, 2, run.stdout + run.stderr)
+        self.assertIn("no gate could be run", run.stderr)
+        results = self.results()
+        self.assertEqual(set(results), {"machine", "correctness", "latency of SDPA, short", "latency of SDPA, long",
+                                        "resources", "sanitizers", "profile"})
+        self.assertEqual({status for status, _ in results.values()}, {"missing"})
+        for gate, word in [("machine", "nvidia-smi"), ("correctness", "--sweep"), ("latency of SDPA, short", "PyTorch"),
+                           ("resources", "nvcc"), ("sanitizers", "compute-sanitizer"), ("profile", "ncu")]:
+            self.assertIn(word, results[gate][1])
+
+    def test_with_every_tool(self):
+        self.add_tools()
+        run = self.run_it()
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        results = self.results()
+        self.assertEqual(results["resources"], ("passed", "all within"))
+        self.assertEqual(results["memcheck of scalar"][0], "passed")
+        self.assertEqual(results["synccheck of fast"][0], "passed")
+        self.assertEqual(results["profile of fast"],
+                         ("measured", "tensor pipe % 12.50, DRAM throughput % 3.25, warps active % 50.00"))
+        self.assertIn("NVIDIA X", results["machine"][1])
+        # Something is asked of fast beside flash only; PyTorch has no cudnn here.
+        self.assertEqual(results["latency of fast, short, beside flash"], ("passed", "met: everything"))
+        self.assertEqual(results["latency of scalar, short, beside flash"][0], "measured")
+        self.assertEqual(results["latency of fast, long, beside math"][0], "measured")
+        self.assertEqual(results["latency of fast, short, beside cudnn"][0], "missing")
+        self.assertIn("| ours_64x64x1 | 2,8,512,512,64 | causal | 12.5 | 1.250 [1.200, 1.300] |  | 1.250 [1.200, 1.300] |",
+                      (self.folder / "summary.md").read_text())
+        for result in json.loads((self.folder / "evidence.json").read_text()):
+            for file in result["files"]:
+                self.assertTrue((self.folder / file).is_file(), file)
+
+    def test_logs_hold_command_output_and_exit_code(self):
+        self.add_tools()
+        self.run_it()
+        [log] = (self.folder / "logs").glob("*_latency_short_fast_flash.log")
+        lines = log.read_text().splitlines()
+        self.assertTrue(lines[0].startswith("$ ") and lines[0].endswith("--require-ratio 1.0"), lines[0])
+        self.assertIn("met: everything", lines)
+        self.assertTrue(lines[-1].startswith("exit 0 after"), lines[-1])
+
+    def test_each_failure_is_one(self):
+        self.add_tools()
+        for environment, gate, word in [
+            ({"SWEEP": "--sweep"}, "correctness", "119 of 120"),
+            ({"FAIL": "--require-ratio 1.25"}, "latency of fast, long, beside flash", "it broke"),
+            ({"FAIL": "measure --kernel scalar"}, "latency of scalar, short", "it broke"),
+            ({"SPILLS": "1"}, "resources", "BEYOND: k: spills 4, limit 0; 1 finding"),
+            ({"BROKEN": "racecheck"}, "racecheck of fast", ""),
+            ({"SHORT": "1"}, "profile of scalar", ""),
+        ]:
+            with self.subTest(environment=environment):
+                run = self.run_it(**environment)
+                self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
+                status, what = self.results()[gate]
+                self.assertEqual(status, "FAILED")
+                self.assertIn(word, what)
+                shutil.rmtree(self.folder)
+
+    def test_refuses_what_it_cannot_use(self):
+        (self.folder / "old").mkdir(parents=True)
+        self.assert_refused("is not an empty folder")
+        shutil.rmtree(self.folder)
+        (self.programs / "tile-gate").unlink()
+        self.assert_refused("tile-gate: not found")
+
+    def assert_refused(self, words):
+        run = self.run_it()
+        self.assertEqual((run.returncode, run.stdout), (2, ""))
+        self.assertIn(words, run.stderr)
+        self.assertEqual(run.stderr.count("\n"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
