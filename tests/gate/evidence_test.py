@@ -6,9 +6,11 @@ usage: evidence_test.py ROOT
 The programs and tools are stand-ins; nothing runs on a GPU.
 """
 
+import importlib.util
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -180,6 +182,17 @@ class EvidenceTest(unittest.TestCase):
                 self.assertEqual(status, "FAILED")
                 self.assertIn(word, what)
                 shutil.rmtree(self.folder)
+
+    def test_both_measurements_write_the_same_columns_in_the_same_way(self):
+        specification = importlib.util.spec_from_file_location("measure_sdpa", ROOT / "tests/bench/measure_sdpa.py")
+        sdpa = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(sdpa)
+        source = (ROOT / "kernels/gate/measure_on_gpu.cpp").read_text()
+        ours = re.sub(r'"\s*"', "", source)  # literals that stand beside each other are one
+        self.assertIn(sdpa.COLUMNS + "\\n", ours)
+        self.assertIn(sdpa.METHOD.replace(f"{sdpa.TIMES_L2} x", "{:g} x"), ours)
+        self.assertIn(f"times_l2 = {sdpa.TIMES_L2};", ours)
+        self.assertIn(f"least_copies = {sdpa.LEAST_COPIES};", ours)
 
     def test_refuses_what_it_cannot_use(self):
         (self.folder / "old").mkdir(parents=True)
