@@ -194,6 +194,12 @@ class EvidenceTest(unittest.TestCase):
         self.assertIn(f"times_l2 = {sdpa.TIMES_L2};", ours)
         self.assertIn(f"least_copies = {sdpa.LEAST_COPIES};", ours)
 
+    def test_what_is_not_asked_for_cannot_fail(self):
+        self.add_tools()
+        run = self.run_it(FAIL="--baseline sdpa_math")
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertEqual(self.results()["latency of fast, short, beside math"], ("missing", "tile-gate: it broke; mend it"))
+
     def test_refuses_what_it_cannot_use(self):
         (self.folder / "old").mkdir(parents=True)
         self.assert_refused("is not an empty folder")
