@@ -10,6 +10,8 @@
 #include <limits>
 #include <new>
 
+#include "dump/file_write_behind.h"
+
 #if H5_VERSION_GE(1, 13, 2)
 #include <H5FDdevelop.h>
 #endif
@@ -110,16 +112,11 @@ herr_t write_bytes(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t address, std::size_t
     DriverFile& file = file_of(base);
     DriverTarget& target = *file.target;
     file.end_of_file = std::max<haddr_t>(file.end_of_file, address + size);
-    const auto* bytes = static_cast<const char*>(buffer);
-    while (size > 0 && target.error == 0) {
-        const ssize_t count = pwrite(target.descriptor, bytes, size, static_cast<off_t>(address));
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return fail(target, count < 0 ? errno : EIO);
-        bytes += count;
-        size -= static_cast<std::size_t>(count);
-        address += static_cast<haddr_t>(count);
-    }
-    return 0;
+    if (target.error != 0) return 0;
+    const auto place = static_cast<std::int64_t>(address);
+    if (target.behind != nullptr && target.behind->put(place, buffer, size)) return 0;
+    const int error = write_exactly(target.descriptor, place, size, buffer);
+    return error == 0 ? 0 : fail(target, error);
 }
 
 herr_t truncate_file(H5FD_t* base, hid_t, hbool_t) {
@@ -181,6 +178,19 @@ bool read_exactly(int descriptor, std::int64_t address, std::int64_t bytes, void
         address += count;
     }
     return true;
+}
+
+int write_exactly(int descriptor, std::int64_t address, std::size_t bytes, const void* buffer) {
+    const auto* source = static_cast<const char*>(buffer);
+    while (bytes > 0) {
+        const ssize_t count = pwrite(descriptor, source, bytes, static_cast<off_t>(address));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return count < 0 ? errno : EIO;
+        source += count;
+        bytes -= static_cast<std::size_t>(count);
+        address += count;
+    }
+    return 0;
 }
 
 }  // namespace tilescope::hdf5

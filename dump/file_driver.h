@@ -2,9 +2,12 @@
 
 #include <hdf5.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tilescope::hdf5 {
+
+class WriteBehind;
 
 /// What a file driver of ours works on, and what it tells.
 struct DriverTarget {
@@ -15,6 +18,9 @@ struct DriverTarget {
     /// ends.
     bool hide_errors = false;
     int error = 0;
+
+    /// Takes the elements that it has the room of; null: everything is written at once.
+    WriteBehind* behind = nullptr;
 
     /// Elements that HDF5 reads stay in the file; where they lie is put here. So they can be read without
     /// the library, on several threads, and never more of them than there is room for: H5Dread_chunk of HDF5
@@ -30,5 +36,8 @@ bool set_driver(hid_t fapl, DriverTarget& target);
 
 /// Reads exactly `bytes` at `address`. Returns whether it could; errno tells why not, 0 for the file's end.
 bool read_exactly(int descriptor, std::int64_t address, std::int64_t bytes, void* buffer);
+
+/// Writes all of `bytes` at `address`. Returns 0, or errno of the failure.
+int write_exactly(int descriptor, std::int64_t address, std::size_t bytes, const void* buffer);
 
 }  // namespace tilescope::hdf5

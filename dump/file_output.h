@@ -8,17 +8,25 @@
 #include "dump/file_driver.h"
 #include "dump/file_hdf5.h"
 #include "dump/file_temporary.h"
+#include "dump/file_write_behind.h"
 #include "dump/recording.h"
 
 namespace tilescope::hdf5 {
 
 struct OutputFile {
-    Id id;
+    explicit OutputFile(int descriptor) : behind(descriptor) {
+        target.descriptor = descriptor;
+        target.hide_errors = true;
+        target.behind = &behind;
+    }
+
+    WriteBehind behind;  ///< of tiles
     DriverTarget target;
+    Id id;
 
     /// HDF5 does not learn of failed writes; there is no point in going on after one. Errors: Failure.
     void check_written() const {
-        if (target.error != 0) throw Failure();
+        if (target.error != 0 || behind.error() != 0) throw Failure();
     }
 };
 
