@@ -43,6 +43,10 @@ class CapturePlan {
 
     /// Slot of the tile, counted like the hooks do; -1 when it is not selected or not in the problem.
     std::int64_t tile_slot(Stage stage, const TileId& tile) const;
+    /// Where the tile of a slot below capacity(stage) begins, in bytes from the memory's beginning.
+    std::size_t tile_offset(Stage stage, std::int64_t slot) const {
+        return stage_plan(stage).tiles_offset + std::size_t(slot) * tile_bytes(stage);
+    }
     /// The tile of a slot below selected_tiles(stage).
     TileId tile_of_slot(Stage stage, std::int64_t slot) const;
     /// Tiles of `stage` that are selected, and how many of them have room: the first ones, by slot.

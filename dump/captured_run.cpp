@@ -27,54 +27,49 @@ bool same_value(float a, float b) {
            (std::isnan(a) && std::isnan(b) && !is_unwritten(a) && !is_unwritten(b));
 }
 
+/// Errors: Error when the memory has another size than the plan needs.
+std::unique_ptr<SinkContents> whole(const CapturePlan& plan, MemoryBlock memory) {
+    require_bytes("the sink's memory", memory.size(), plan.bytes());
+    return host_contents(std::move(memory));
+}
+
 }  // namespace
 
 std::size_t output_bytes(const Problem& problem, Stage stage, Dtype dtype) {
     return output_shape(problem, stage, dtype).bytes(problem.batch);
 }
 
-CapturedRun::CapturedRun(CapturePlan plan, MemoryBlock memory, RecordedCall call)
-    : RecordedCall(std::move(call)), plan_(std::move(plan)), memory_(std::move(memory)) {
-    require_bytes("the sink's memory", memory_.size(), plan_.bytes());
+CapturedRun::CapturedRun(CapturePlan plan, std::unique_ptr<SinkContents> contents, RecordedCall call)
+    : RecordedCall(std::move(call)), plan_(std::move(plan)), contents_(std::move(contents)) {
     if (plan_.mode() == SinkMode::statistics) {
         throw Error("the sink holds statistics, no tiles", where, "capture in another mode");
     }
-    sink_ = plan_.sink(memory_.data());
+    sink_ = plan_.sink(contents_->hold(0, plan_.head_bytes()));
     capture_.selection = plan_.selection();
     for (const StageInfo& info : all_stages()) summarise(info.stage);
 }
+
+CapturedRun::CapturedRun(CapturePlan plan, MemoryBlock memory, RecordedCall call)
+    : CapturedRun(plan, whole(plan, std::move(memory)), std::move(call)) {}
 
 CapturedRun::CapturedRun(const CapturePlan& plan, MemoryBlock memory, const Units& units,
                          Provenance provenance, InputArrays inputs)
     : CapturedRun(plan, std::move(memory),
                   RecordedCall(plan.problem(), units, std::move(provenance), std::move(inputs))) {}
 
-std::uint32_t* CapturedRun::tile_words(Stage stage, std::int64_t slot) const {
-    const SinkStage& room = sink_.stages[std::size_t(stage)];
-    return room.words + std::size_t(slot) * room.elements;
+SinkTile CapturedRun::tile_at(Stage stage, std::int64_t slot) const {
+    return {plan_.tile_offset(stage, slot), tile_shape(problem(), stage),
+            tile_extent(problem(), stage, plan_.tile_of_slot(stage, slot))};
 }
 
-bool CapturedRun::holds_written_element(Stage stage, std::int64_t slot) const {
-    const TileShape extent = tile_extent(problem(), stage, plan_.tile_of_slot(stage, slot));
-    const std::size_t ld = std::size_t(sink_.stages[std::size_t(stage)].col.extent);
-    const std::uint32_t* words = tile_words(stage, slot);
-    for (std::int64_t row = 0; row < extent.rows; ++row) {
-        const std::span<const std::uint32_t> row_words(words + std::size_t(row) * ld,
-                                                       std::size_t(extent.cols));
-        const auto written = [](std::uint32_t word) { return word != unwritten_bits; };
-        if (std::ranges::any_of(row_words, written)) return true;
-    }
-    return false;
+std::optional<SinkTile> CapturedRun::find_tile(Stage stage, const TileId& tile) const {
+    const std::int64_t slot = plan_.tile_slot(stage, tile);
+    if (slot < 0 || slot >= plan_.capacity(stage)) return std::nullopt;
+    return tile_at(stage, slot);
 }
 
 void CapturedRun::summarise(Stage stage) {
-    const std::size_t index = std::size_t(stage);
-    std::vector<bool>& recorded = recorded_[index];
-    recorded.resize(std::size_t(plan_.capacity(stage)));
-    for (std::size_t slot = 0; slot < recorded.size(); ++slot) {
-        recorded[slot] = holds_written_element(stage, std::int64_t(slot));
-    }
-    capture_.stages[index] = summarise_stage(plan_, sink_, stage);
+    capture_.stages[std::size_t(stage)] = summarise_stage(plan_, sink_, stage);
 }
 
 void CapturedRun::merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits) {
@@ -85,7 +80,13 @@ void CapturedRun::merge_output(Stage stage, Dtype dtype, std::span<const std::by
     }
     require_bytes("output " + std::string(stage_info(stage).name), bits.size(),
                   output_bytes(problem(), stage, dtype));
-    for (std::int64_t slot = 0; slot < plan_.capacity(stage); ++slot) merge_tile(stage, slot, dtype, bits);
+    const auto tile_words = std::size_t(tile_shape(problem(), stage).elements());
+    const auto tiles = std::size_t(plan_.capacity(stage));
+    auto* const words = reinterpret_cast<std::uint32_t*>(
+        contents_->hold(plan_.tile_offset(stage, 0), tiles * tile_words * sizeof(std::uint32_t)));
+    for (std::size_t slot = 0; slot < tiles; ++slot) {
+        merge_tile(stage, std::int64_t(slot), dtype, bits, words + slot * tile_words);
+    }
 
     unsigned long long without_room = 0;
     for (std::int64_t slot = plan_.capacity(stage); slot < plan_.selected_tiles(stage); ++slot) {
@@ -97,14 +98,14 @@ void CapturedRun::merge_output(Stage stage, Dtype dtype, std::span<const std::by
     summarise(stage);
 }
 
-void CapturedRun::merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::span<const std::byte> bits) {
+void CapturedRun::merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::span<const std::byte> bits,
+                             std::uint32_t* words) {
     const TileId tile = plan_.tile_of_slot(stage, slot);
     const TileShape extent = tile_extent(problem(), stage, tile);
     const ArrayShape shape = output_shape(problem(), stage, dtype);
     const TileShape whole = tile_shape(problem(), stage);
     const std::int64_t first_row = (stage_info(stage).per_q_block ? tile.q_block : tile.kv_tile) * whole.rows;
     const std::size_t ld = std::size_t(sink_.stages[std::size_t(stage)].col.extent);
-    std::uint32_t* words = tile_words(stage, slot);
     std::uint32_t& conflicts = sink_.stages[std::size_t(stage)].conflicts[slot];
     std::vector<float> stored(std::size_t(shape.cols));
 
@@ -126,21 +127,20 @@ void CapturedRun::merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::s
 }
 
 bool CapturedRun::has_stage(Stage stage) const {
-    const std::vector<bool>& tiles = recorded_[std::size_t(stage)];
-    return std::ranges::find(tiles, true) != tiles.end();
+    for (std::int64_t slot = 0; slot < plan_.capacity(stage); ++slot) {
+        if (contents_->has_tile(tile_at(stage, slot))) return true;
+    }
+    return false;
 }
 
 bool CapturedRun::has_tile(Stage stage, const TileId& tile) const {
-    const std::int64_t slot = plan_.tile_slot(stage, tile);
-    return slot >= 0 && slot < plan_.capacity(stage) && recorded_[std::size_t(stage)][std::size_t(slot)];
+    const std::optional<SinkTile> place = find_tile(stage, tile);
+    return place && contents_->has_tile(*place);
 }
 
 bool CapturedRun::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
-    if (!has_tile(stage, tile)) return false;
-    const std::uint32_t* words = tile_words(stage, plan_.tile_slot(stage, tile));
-    std::transform(words, words + tile_shape(problem(), stage).elements(), out.begin(),
-                   [](std::uint32_t word) { return std::bit_cast<float>(word); });
-    return true;
+    const std::optional<SinkTile> place = find_tile(stage, tile);
+    return place && contents_->read_tile(*place, out);
 }
 
 }  // namespace tilescope

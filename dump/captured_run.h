@@ -1,25 +1,28 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <span>
-#include <vector>
 
 #include "dump/capture_plan.h"
 #include "dump/memory_block.h"
 #include "dump/recorded_call.h"
+#include "dump/sink_contents.h"
 
 namespace tilescope {
 
 /// Bytes of an output that the kernel writes, whole, in `dtype`.
 std::size_t output_bytes(const Problem& problem, Stage stage, Dtype dtype);
 
-/// A finished capture in host memory, as a Recording: what file_writer stores.
+/// A finished capture as a Recording: what file_writer stores.
 class CapturedRun final : public RecordedCall {
  public:
     /// `memory` is the plan's block as the kernel left it. Errors: Error when it has another size than the
     /// plan needs.
     CapturedRun(CapturePlan plan, MemoryBlock memory, RecordedCall call);
+    /// `contents` are of the plan's memory. Errors: those of SinkContents, here and wherever tiles are read.
+    CapturedRun(CapturePlan plan, std::unique_ptr<SinkContents> contents, RecordedCall call);
     /// Errors: the same, and those of RecordedCall.
     CapturedRun(const CapturePlan& plan, MemoryBlock memory, const Units& units, Provenance provenance,
                 InputArrays inputs);
@@ -42,15 +45,16 @@ class CapturedRun final : public RecordedCall {
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
 
  private:
-    std::uint32_t* tile_words(Stage stage, std::int64_t slot) const;
-    bool holds_written_element(Stage stage, std::int64_t slot) const;
+    SinkTile tile_at(Stage stage, std::int64_t slot) const;
+    /// Nothing when the tile is not selected or has no room.
+    std::optional<SinkTile> find_tile(Stage stage, const TileId& tile) const;
     void summarise(Stage stage);
-    void merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::span<const std::byte> bits);
+    void merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::span<const std::byte> bits,
+                    std::uint32_t* words);
 
     CapturePlan plan_;
-    MemoryBlock memory_;
-    Sink sink_;
-    std::array<std::vector<bool>, stage_count> recorded_;  ///< [slot]: an element of the tile was written
+    std::unique_ptr<SinkContents> contents_;
+    Sink sink_;  ///< of its counters and conflict counters
 };
 
 }  // namespace tilescope

@@ -1,0 +1,97 @@
+#include "dump/sink_contents.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace tilescope {
+
+namespace {
+
+/// `bytes` are those of the tile, or none.
+bool holds_written(const SinkTile& tile, std::span<const std::byte> bytes) {
+    if (bytes.empty()) return false;
+    const auto* const words = reinterpret_cast<const std::uint32_t*>(bytes.data());
+    for (std::int64_t row = 0; row < tile.extent.rows; ++row) {
+        const std::span row_words(words + row * tile.shape.cols, std::size_t(tile.extent.cols));
+        const auto written = [](std::uint32_t word) { return word != unwritten_bits; };
+        if (std::ranges::any_of(row_words, written)) return true;
+    }
+    return false;
+}
+
+class HostContents final : public SinkContents {
+ public:
+    explicit HostContents(MemoryBlock memory) : memory_(std::move(memory)) {}
+    std::byte* hold(std::size_t offset, std::size_t) override { return memory_.data() + offset; }
+
+ private:
+    std::span<const std::byte> look(std::size_t offset, std::size_t bytes) const override {
+        return {memory_.data() + offset, bytes};
+    }
+
+    MemoryBlock memory_;
+};
+
+class LostContents final : public SinkContents {
+ public:
+    explicit LostContents(const CapturePlan& plan) {
+        std::ranges::copy(plan.head(), parts_.add(0, plan.head_bytes()).begin());
+    }
+    std::byte* hold(std::size_t offset, std::size_t bytes) override {
+        const std::span<const std::byte> held = parts_.find(offset, bytes);
+        if (!held.empty()) return const_cast<std::byte*>(held.data());
+        const std::span<std::byte> part = parts_.add(offset, bytes);
+        auto* const words = reinterpret_cast<std::uint32_t*>(part.data());
+        std::fill_n(words, bytes / sizeof(std::uint32_t), unwritten_bits);
+        return part.data();
+    }
+
+ private:
+    std::span<const std::byte> look(std::size_t offset, std::size_t bytes) const override {
+        return parts_.find(offset, bytes);
+    }
+
+    HeldParts parts_;
+};
+
+}  // namespace
+
+bool SinkContents::has_tile(const SinkTile& tile) const {
+    const std::lock_guard lock(looking_);
+    return holds_written(tile, look(tile.offset, tile.bytes()));
+}
+
+bool SinkContents::read_tile(const SinkTile& tile, std::span<float> out) const {
+    const std::lock_guard lock(looking_);
+    const std::span<const std::byte> bytes = look(tile.offset, tile.bytes());
+    if (!holds_written(tile, bytes)) return false;
+    std::memcpy(out.data(), bytes.data(), bytes.size());
+    return true;
+}
+
+std::unique_ptr<SinkContents> host_contents(MemoryBlock memory) {
+    return std::make_unique<HostContents>(std::move(memory));
+}
+
+std::unique_ptr<SinkContents> lost_contents(const CapturePlan& plan) {
+    return std::make_unique<LostContents>(plan);
+}
+
+std::span<std::byte> HeldParts::add(std::size_t offset, std::size_t bytes) {
+    constexpr std::size_t word = sizeof(std::uint64_t);
+    Part& part =
+        parts_.emplace_back(Part{offset, std::vector<std::uint64_t>((bytes + word - 1) / word), bytes});
+    return std::as_writable_bytes(std::span(part.words)).first(bytes);
+}
+
+std::span<const std::byte> HeldParts::find(std::size_t offset, std::size_t bytes) const {
+    for (const Part& part : parts_) {
+        if (offset < part.offset || offset + bytes > part.offset + part.bytes) continue;
+        return std::as_bytes(std::span(part.words)).subspan(offset - part.offset, bytes);
+    }
+    return {};
+}
+
+}  // namespace tilescope
