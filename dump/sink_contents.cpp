@@ -37,15 +37,16 @@ class HostContents final : public SinkContents {
 class LostContents final : public SinkContents {
  public:
     explicit LostContents(const CapturePlan& plan) {
-        std::ranges::copy(plan.head(), parts_.add(0, plan.head_bytes()).begin());
+        parts_.add(0, plan.head_bytes(),
+                   [&](std::span<std::byte> part) { std::ranges::copy(plan.head(), part.begin()); });
     }
     std::byte* hold(std::size_t offset, std::size_t bytes) override {
-        const std::span<const std::byte> held = parts_.find(offset, bytes);
-        if (!held.empty()) return const_cast<std::byte*>(held.data());
-        const std::span<std::byte> part = parts_.add(offset, bytes);
-        auto* const words = reinterpret_cast<std::uint32_t*>(part.data());
-        std::fill_n(words, bytes / sizeof(std::uint32_t), unwritten_bits);
-        return part.data();
+        const std::span<std::byte> held = parts_.find(offset, bytes);
+        if (!held.empty()) return held.data();
+        return parts_.add(offset, bytes, [](std::span<std::byte> part) {
+            std::fill_n(reinterpret_cast<std::uint32_t*>(part.data()), part.size() / sizeof(std::uint32_t),
+                        unwritten_bits);
+        });
     }
 
  private:
@@ -79,17 +80,20 @@ std::unique_ptr<SinkContents> lost_contents(const CapturePlan& plan) {
     return std::make_unique<LostContents>(plan);
 }
 
-std::span<std::byte> HeldParts::add(std::size_t offset, std::size_t bytes) {
+std::byte* HeldParts::add(std::size_t offset, std::size_t bytes,
+                          const std::function<void(std::span<std::byte>)>& fill) {
     constexpr std::size_t word = sizeof(std::uint64_t);
-    Part& part =
-        parts_.emplace_back(Part{offset, std::vector<std::uint64_t>((bytes + word - 1) / word), bytes});
-    return std::as_writable_bytes(std::span(part.words)).first(bytes);
+    Part part = {offset, bytes, std::make_unique_for_overwrite<std::uint64_t[]>((bytes + word - 1) / word)};
+    auto* const begin = reinterpret_cast<std::byte*>(part.words.get());
+    fill({begin, bytes});
+    parts_.push_back(std::move(part));
+    return begin;
 }
 
-std::span<const std::byte> HeldParts::find(std::size_t offset, std::size_t bytes) const {
+std::span<std::byte> HeldParts::find(std::size_t offset, std::size_t bytes) const {
     for (const Part& part : parts_) {
         if (offset < part.offset || offset + bytes > part.offset + part.bytes) continue;
-        return std::as_bytes(std::span(part.words)).subspan(offset - part.offset, bytes);
+        return {reinterpret_cast<std::byte*>(part.words.get()) + (offset - part.offset), bytes};
     }
     return {};
 }

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -57,18 +57,19 @@ std::unique_ptr<SinkContents> lost_contents(const CapturePlan& plan);
 /// Copies of parts of a memory.
 class HeldParts {
  public:
-    /// Room for a part, not filled; it stays where it is.
-    std::span<std::byte> add(std::size_t offset, std::size_t bytes);
+    /// The bytes that `fill` puts there; they stay where they are. Nothing is kept when it throws.
+    std::byte* add(std::size_t offset, std::size_t bytes,
+                   const std::function<void(std::span<std::byte>)>& fill);
     /// Empty where no part holds all of it.
-    std::span<const std::byte> find(std::size_t offset, std::size_t bytes) const;
+    std::span<std::byte> find(std::size_t offset, std::size_t bytes) const;
 
  private:
     struct Part {
         std::size_t offset;
-        std::vector<std::uint64_t> words;  ///< as wide as the counters in it
         std::size_t bytes;
+        std::unique_ptr<std::uint64_t[]> words;  ///< as wide as the counters in it
     };
-    std::deque<Part> parts_;
+    std::vector<Part> parts_;
 };
 
 }  // namespace tilescope

@@ -16,20 +16,9 @@ class PieceContents final : public SinkContents {
         : copier_(std::move(copier)), bytes_(plan.bytes()), piece_bytes_(piece_bytes) {}
 
     std::byte* hold(std::size_t offset, std::size_t bytes) override {
-        const std::span<const std::byte> held = parts_.find(offset, bytes);
-        if (!held.empty()) return const_cast<std::byte*>(held.data());
-        const std::span<std::byte> part = parts_.add(offset, bytes);
-        const std::size_t most = copier_->buffer(0).size();
-        buffers_[0] = Buffer();
-        piece_ = none;
-        for (std::size_t done = 0; done < bytes;) {
-            const std::size_t count = std::min(bytes - done, most);
-            copier_->start(0, offset + done, count);
-            copier_->wait(0);
-            std::memcpy(part.data() + done, copier_->buffer(0).data(), count);
-            done += count;
-        }
-        return part.data();
+        const std::span<std::byte> held = parts_.find(offset, bytes);
+        if (!held.empty()) return held.data();
+        return parts_.add(offset, bytes, [&](std::span<std::byte> part) { copy(offset, part); });
     }
 
  private:
@@ -37,6 +26,20 @@ class PieceContents final : public SinkContents {
         std::optional<std::size_t> piece;
         bool pending = false;  ///< its copy was not waited for
     };
+
+    void copy(std::size_t offset, std::span<std::byte> out) {
+        const std::span<const std::byte> buffer = copier_->buffer(0);
+        buffers_[0] = Buffer();
+        piece_ = none;
+        while (!out.empty()) {
+            const std::size_t count = std::min(out.size(), buffer.size());
+            copier_->start(0, offset, count);
+            copier_->wait(0);
+            std::memcpy(out.data(), buffer.data(), count);
+            out = out.subspan(count);
+            offset += count;
+        }
+    }
 
     std::span<const std::byte> look(std::size_t offset, std::size_t bytes) const override {
         const std::span<const std::byte> held = parts_.find(offset, bytes);
