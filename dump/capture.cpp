@@ -2,7 +2,9 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <ctime>
@@ -15,6 +17,8 @@
 #include "dump/capture_memory.cuh"
 #include "dump/error.h"
 #include "dump/file_writer.h"
+#include "dump/sink_contents.h"
+#include "dump/sink_pieces.h"
 
 namespace tilescope {
 
@@ -78,9 +82,19 @@ ArmedSymbols& armed_symbols() {
     return symbols;
 }
 
-/// Waits for the current device, at most as long as the limit says; nullopt: it is still busy.
-std::optional<cudaError_t> synchronize(std::chrono::milliseconds limit) {
-    if (limit.count() == 0) return cudaDeviceSynchronize();
+/// What the current device has to do before a capture can be read: all of it, or what comes before events.
+cudaError_t synchronize(const std::vector<Event>& events) {
+    if (events.empty()) return cudaDeviceSynchronize();
+    for (const Event& event : events) {
+        if (const cudaError_t status = cudaEventSynchronize(event.get()); status != cudaSuccess)
+            return status;
+    }
+    return cudaSuccess;
+}
+
+/// The same, at most as long as the limit says; nullopt: the device is still busy.
+std::optional<cudaError_t> synchronize(const std::vector<Event>& events, std::chrono::milliseconds limit) {
+    if (limit.count() == 0) return synchronize(events);
     struct Waiting {
         std::mutex mutex;
         std::condition_variable done;
@@ -90,9 +104,9 @@ std::optional<cudaError_t> synchronize(std::chrono::milliseconds limit) {
     int device = 0;
     cudaGetDevice(&device);
     // There is no way to ask a device whether all of its streams are idle, and none to stop waiting.
-    std::thread([waiting, device] {
+    std::thread([waiting, device, events] {
         cudaSetDevice(device);
-        const cudaError_t status = cudaDeviceSynchronize();
+        const cudaError_t status = synchronize(events);
         const std::lock_guard lock(waiting->mutex);
         waiting->status = status;
         waiting->done.notify_one();
@@ -108,20 +122,27 @@ struct Capture::Impl {
     Impl(const Problem& problem, Options capture_options);
     ~Impl();
     RecordedCall call() const;
-    const CaptureMemory& memory();
+    const std::shared_ptr<CaptureMemory>& memory();
     void note(cudaError_t status, const std::string& doing);
-    std::vector<std::byte> copy_to_host(const void* from, std::size_t bytes, const std::string& doing);
     std::vector<std::byte> copy_input(Input input, const void* from);
     /// Waits for the device; returns whether its outputs can be copied.
     bool wait_for_outputs();
     void copy_output(Stage stage, const void* from);
     void disarm();
-    MemoryBlock drain();
+    /// Where the tiles of a finished run are.
+    enum class Tiles {
+        in_place,  ///< in the capture's memory
+        in_host_memory
+    };
+    CapturedRun finish(Tiles tiles);
+    std::unique_ptr<SinkContents> contents(Tiles tiles);
+    void merge_outputs(CapturedRun& run) const;
 
     Options options;
     CapturePlan plan;
     int device = 0;
-    std::optional<CaptureMemory> sink_memory;
+    std::shared_ptr<CaptureMemory> sink_memory;
+    std::vector<Event> launched;  ///< what done() was told
     std::vector<std::pair<const void*, int (*)(const Sink&)>> armed;
     cudaError_t error_before = cudaSuccess;
     std::string error;  ///< the first device error since the construction
@@ -148,7 +169,8 @@ Capture::Impl::Impl(const Problem& problem, Options capture_options)
 Capture::Impl::~Impl() {
     const OnDevice on(device);
     if (!hangs) disarm();
-    if (hangs && sink_memory) sink_memory->abandon();
+    // A kernel that never ends writes to it: it stays for ever.
+    if (hangs) new std::shared_ptr<CaptureMemory>(sink_memory);
 }
 
 RecordedCall Capture::Impl::call() const {
@@ -159,10 +181,10 @@ RecordedCall Capture::Impl::call() const {
     return call;
 }
 
-const CaptureMemory& Capture::Impl::memory() {
+const std::shared_ptr<CaptureMemory>& Capture::Impl::memory() {
     const OnDevice on(device);
-    if (!sink_memory) sink_memory.emplace(plan, options, [this] { return call(); });
-    return *sink_memory;
+    if (!sink_memory) sink_memory = std::make_shared<CaptureMemory>(plan, options, [this] { return call(); });
+    return sink_memory;
 }
 
 void Capture::Impl::note(cudaError_t status, const std::string& doing) {
@@ -170,25 +192,18 @@ void Capture::Impl::note(cudaError_t status, const std::string& doing) {
 }
 
 /// Empty, with the error noted, when the device cannot give it.
-std::vector<std::byte> Capture::Impl::copy_to_host(const void* from, std::size_t bytes,
-                                                   const std::string& doing) {
-    std::vector<std::byte> copy(bytes);
-    const cudaError_t status = cudaMemcpy(copy.data(), from, bytes, cudaMemcpyDefault);
-    note(status, doing);
-    if (status != cudaSuccess) copy.clear();
-    return copy;
-}
-
 std::vector<std::byte> Capture::Impl::copy_input(Input input, const void* from) {
-    std::vector<std::byte> copy =
-        copy_to_host(from, input_bytes(plan.problem(), input), " while copying the inputs");
+    std::vector<std::byte> copy(input_bytes(plan.problem(), input));
+    const cudaError_t status = cudaMemcpy(copy.data(), from, copy.size(), cudaMemcpyDefault);
+    note(status, " while copying the inputs");
+    if (status != cudaSuccess) copy.clear();
     inputs_lost = inputs_lost || copy.empty();
     return copy;
 }
 
 bool Capture::Impl::wait_for_outputs() {
     if (hangs) return false;
-    const std::optional<cudaError_t> status = synchronize(options.time_limit);
+    const std::optional<cudaError_t> status = synchronize(launched, options.time_limit);
     hangs = !status;
     if (hangs && error.empty()) {
         error = "the kernel did not end within " + std::to_string(options.time_limit.count()) + " ms";
@@ -200,8 +215,14 @@ bool Capture::Impl::wait_for_outputs() {
 
 void Capture::Impl::copy_output(Stage stage, const void* from) {
     const Dtype dtype = stage_dtype(plan.problem(), stage);
-    outputs[static_cast<std::size_t>(stage)] =
-        copy_to_host(from, output_bytes(plan.problem(), stage, dtype), " while copying the outputs");
+    std::vector<std::byte>& copy = outputs[static_cast<std::size_t>(stage)];
+    copy.resize(output_bytes(plan.problem(), stage, dtype));
+    // In a stream that does not wait for what was launched after the kernel.
+    const cudaStream_t stream = memory()->copies();
+    cudaError_t status = cudaMemcpyAsync(copy.data(), from, copy.size(), cudaMemcpyDefault, stream);
+    if (status == cudaSuccess) status = cudaStreamSynchronize(stream);
+    note(status, " while copying the outputs");
+    if (status != cudaSuccess) copy.clear();
 }
 
 void Capture::Impl::disarm() {
@@ -214,20 +235,52 @@ void Capture::Impl::disarm() {
     armed.clear();
 }
 
-MemoryBlock Capture::Impl::drain() {
+std::unique_ptr<SinkContents> Capture::Impl::contents(Tiles tiles) {
     wait_for_outputs();
     // A launch that never ran is reported here only; an older error is not this kernel's.
     const cudaError_t last = cudaPeekAtLastError();
     if (last != error_before) note(last, "");
-    if (memory().host().size() > 0) return memory().host();
-    std::vector<std::byte> copy;
-    if (!hangs) copy = copy_to_host(memory().device_address(), plan.bytes(), "");
-    if (copy.empty()) {
+    if (memory()->host().size() > 0) return host_contents(memory()->host());
+    const cudaError_t status = hangs ? cudaErrorNotReady : cudaStreamSynchronize(memory()->copies());
+    note(status, "");
+    if (status != cudaSuccess) {
         error += "; the sink in device memory is lost, capture into mapped memory to keep its tiles";
-        copy.resize(plan.bytes());
-        plan.fill_unwritten(copy.data());
+        return lost_contents(plan);
     }
-    return copy;
+    std::unique_ptr<PieceCopier> copier = copier_of(memory());
+    if (tiles == Tiles::in_place) return piece_contents(plan, std::move(copier), memory()->piece_bytes());
+    // Not a vector, which would fill it first.
+    auto copy = std::make_shared_for_overwrite<std::byte[]>(plan.bytes());
+    const std::span<std::byte> bytes(copy.get(), plan.bytes());
+    copy_pieces(*copier, 0, bytes);
+    return host_contents(MemoryBlock(std::move(copy), bytes));
+}
+
+void Capture::Impl::merge_outputs(CapturedRun& run) const {
+    for (const StageInfo& info : all_stages()) {
+        const std::vector<std::byte>& output = outputs[static_cast<std::size_t>(info.stage)];
+        if (!output.empty()) run.merge_output(info.stage, stage_dtype(run.problem(), info.stage), output);
+    }
+}
+
+CapturedRun Capture::Impl::finish(Tiles tiles) {
+    const OnDevice on(device);
+    std::unique_ptr<SinkContents> left = contents(tiles);
+    if (!hangs) disarm();
+    CapturedRun run(plan, std::move(left), call());
+    merge_outputs(run);
+    if (!error.empty()) run.set_ended(error);
+    const bool recorded = std::ranges::any_of(all_stages(), [&](const StageInfo& info) {
+        const StageCapture& capture = run.capture().stages[static_cast<std::size_t>(info.stage)];
+        return capture.elements_dropped > 0 || capture.elements_out_of_range > 0 || run.has_stage(info.stage);
+    });
+    if (!recorded && error.empty()) {
+        throw Error("no hook wrote anything", "capture",
+                    "launch a kernel that is compiled with -DDEBUG_DUMP and gets capture.sink(), or whose "
+                    "symbol is armed, and select a stage that it hooks");
+    }
+    if (memory()->file()) memory()->file()->set_ended(run.capture().ended);
+    return run;
 }
 
 Capture::Capture(const Problem& problem, Options options)
@@ -236,7 +289,7 @@ Capture::~Capture() = default;
 Capture::Capture(Capture&&) noexcept = default;
 
 Sink Capture::sink() const {
-    const CaptureMemory& memory = impl_->memory();
+    const CaptureMemory& memory = *impl_->memory();
     Sink sink = impl_->plan.sink(memory.device_address());
     sink.wmma_places = memory.wmma_places();
     return sink;
@@ -257,7 +310,14 @@ void Capture::arm(const void* symbol, int (*set)(const Sink& sink)) {
 
 void Capture::restart(void* stream) {
     const OnDevice on(impl_->device);
-    require_cuda(impl_->memory().restart(static_cast<cudaStream_t>(stream)), "restarting the capture");
+    require_cuda(impl_->memory()->restart(static_cast<cudaStream_t>(stream)), "restarting the capture");
+    impl_->launched.clear();
+    impl_->outputs = {};
+}
+
+void Capture::done(void* stream) {
+    const OnDevice on(impl_->device);
+    impl_->launched.push_back(mark(static_cast<cudaStream_t>(stream)));
 }
 
 void Capture::inputs(const void* q, const void* k, const void* v) {
@@ -290,26 +350,7 @@ void Capture::gradients(const void* dq, const void* dk, const void* dv) {
 }
 
 CapturedRun Capture::finish() {
-    const OnDevice on(impl_->device);
-    MemoryBlock memory = impl_->drain();
-    if (!impl_->hangs) impl_->disarm();
-    CapturedRun run(impl_->plan, std::move(memory), impl_->call());
-    bool recorded = false;
-    for (const StageInfo& info : all_stages()) {
-        const std::vector<std::byte>& output = impl_->outputs[static_cast<std::size_t>(info.stage)];
-        if (!output.empty()) run.merge_output(info.stage, stage_dtype(run.problem(), info.stage), output);
-        const StageCapture& capture = run.capture().stages[static_cast<std::size_t>(info.stage)];
-        recorded = recorded || run.has_stage(info.stage) || capture.elements_dropped > 0 ||
-                   capture.elements_out_of_range > 0;
-    }
-    if (!impl_->error.empty()) run.set_ended(impl_->error);
-    if (!recorded && impl_->error.empty()) {
-        throw Error("no hook wrote anything", "capture",
-                    "launch a kernel that is compiled with -DDEBUG_DUMP and gets capture.sink(), or whose "
-                    "symbol is armed, and select a stage that it hooks");
-    }
-    if (impl_->memory().file()) impl_->memory().file()->set_ended(run.capture().ended);
-    return run;
+    return impl_->finish(Impl::Tiles::in_host_memory);
 }
 
 bool Capture::still_running() const {
@@ -317,7 +358,8 @@ bool Capture::still_running() const {
 }
 
 void Capture::save(const std::string& path) {
-    write_recording(path, finish());
+    const OnDevice on(impl_->device);
+    write_recording(path, impl_->finish(Impl::Tiles::in_place));
     if (impl_->options.memory == SinkMemory::file) std::remove(impl_->options.sink_file.c_str());
 }
 

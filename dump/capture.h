@@ -34,8 +34,8 @@ struct CaptureOptions {
     std::string sink_file;
     /// Counts writes that change an element already written: costs an atomic for each element.
     bool count_conflicts = false;
-    /// How long finish(), outputs() and gradients() wait for the device; zero: as long as it takes. A kernel
-    /// that is still running then goes on, and the memory that it writes is never freed.
+    /// How long finish(), save(), outputs() and gradients() wait for the device; zero: as long as it takes. A
+    /// kernel that is still running then goes on, and the memory that it writes is never freed.
     std::chrono::milliseconds time_limit{0};
     Units units;
     SideInputs side_inputs;  ///< in host memory, as the kernel gets them
@@ -66,10 +66,15 @@ class Capture {
     /// What TILESCOPE_ARM calls: sets a sink symbol, and clears it at the end of the capture.
     /// Errors: Error when another capture has armed it, or when CUDA does not find it.
     void arm(const void* symbol, int (*set)(const Sink& sink));
-    /// Makes every tile unwritten again when `stream`, a cudaStream_t, comes to it. In a CUDA graph before
-    /// the kernel, each replay is recorded anew, and the last one is what finish() takes. Errors: Error when
-    /// CUDA refuses.
+    /// Makes every tile unwritten again when `stream`, a cudaStream_t, comes to it, and forgets outputs and
+    /// done(). In a CUDA graph before the kernel, each replay is recorded anew, and the last one is what
+    /// finish() takes. Errors: Error when CUDA refuses.
     void restart(void* stream = nullptr);
+    /// Says that all that writes to this capture, its outputs included, has been launched in `stream`, or in
+    /// the streams of several calls. finish(), save(), outputs() and gradients() then wait for that alone;
+    /// without, for all that the device does. Errors: Error when CUDA refuses, as it does while the stream
+    /// is recorded into a graph.
+    void done(void* stream = nullptr);
 
     /// Keeps a copy of the inputs, from pointers to contiguous [batch][heads or heads_kv][seqlen][head_dim]
     /// of the problem's dtypes. A device error ends up in the recording, not in an exception.
@@ -87,15 +92,18 @@ class Capture {
     /// dk and dv. Each may be null.
     void gradients(const void* dq, const void* dk, const void* dv);
 
-    /// Waits for the device, and takes what the hooks wrote. A device error ends up in the recording, not in
-    /// an exception: everything is unwritten then, unless the sink's memory is mapped or a file.
-    /// Errors: Error for inputs and outputs that the problem's direction does not have, when it has more
-    /// inputs than were given, and when a kernel completed without any hook writing and no output is given.
+    /// Waits for the device, and copies what the hooks wrote to host memory. A device error ends up in the
+    /// recording, not in an exception: everything is unwritten then, unless the sink's memory is mapped or a
+    /// file. Errors: Error for inputs and outputs that the problem's direction does not have, when it has
+    /// more inputs than were given, and when a kernel completed without any hook writing and no output is
+    /// given.
     CapturedRun finish();
     /// Whether the time limit passed before the kernel ended: then nothing that it uses may be freed, since
     /// cudaFree() waits for it.
     bool still_running() const;
-    /// finish(), then write_recording(path). Errors: those of both.
+    /// As write_recording(path) of what finish() returns, but a piece of the tiles at a time is copied to
+    /// host memory while the one before is written. Errors: those of both, and Error when the device fails
+    /// meanwhile.
     void save(const std::string& path);
 
  private:
@@ -119,6 +127,7 @@ class Capture {
     void backward_inputs(const void*, const void*, const float*) {}
     void gradients(const void*, const void*, const void*) {}
     void restart(void* = nullptr) {}
+    void done(void* = nullptr) {}
     void save(const std::string&) {}
 };
 

@@ -1,9 +1,52 @@
 #include "dump/capture_memory.cuh"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
 #include "dump/capture_device.cuh"
 #include "dump/error.h"
 
 namespace tilescope {
+
+namespace {
+
+/// Large enough that a copy takes far longer than starting it.
+constexpr std::size_t usual_piece_bytes = std::size_t(32) << 20;
+
+/// Pinned host memory. Errors: Error when there is none.
+MemoryBlock pinned(std::size_t bytes, unsigned flags, const std::string& what) {
+    void* memory = nullptr;
+    require_cuda(cudaHostAlloc(&memory, bytes, flags),
+                 "allocating " + std::to_string(bytes) + " bytes of " + what);
+    std::shared_ptr<void> owner(memory, [](void* pages) { cudaFreeHost(pages); });
+    return {std::move(owner), {static_cast<std::byte*>(memory), bytes}};
+}
+
+class DevicePieces final : public PieceCopier {
+ public:
+    explicit DevicePieces(std::shared_ptr<const CaptureMemory> memory) : memory_(std::move(memory)) {}
+    ~DevicePieces() override { cudaStreamSynchronize(memory_->copies()); }
+
+    std::span<std::byte> buffer(int index) override { return memory_->piece_buffer(index); }
+    void start(int index, std::size_t offset, std::size_t bytes) override {
+        require_cuda(cudaMemcpyAsync(buffer(index).data(), memory_->device_address() + offset, bytes,
+                                     cudaMemcpyDeviceToHost, memory_->copies()),
+                     copying);
+        copied_[std::size_t(index)] = mark(memory_->copies());
+    }
+    void wait(int index) override {
+        require_cuda(cudaEventSynchronize(copied_[std::size_t(index)].get()), copying);
+    }
+
+ private:
+    static constexpr const char* copying = "copying the sink from the GPU";
+
+    std::shared_ptr<const CaptureMemory> memory_;
+    std::array<Event, 2> copied_;
+};
+
+}  // namespace
 
 void require_cuda(cudaError_t status, const std::string& doing) {
     if (status == cudaSuccess) return;
@@ -20,23 +63,32 @@ OnDevice::~OnDevice() {
     cudaSetDevice(before_);
 }
 
+Event mark(cudaStream_t stream) {
+    cudaEvent_t created = nullptr;
+    const std::string marking = "marking a place in a stream";
+    // Who waits for it leaves its core to others.
+    require_cuda(cudaEventCreateWithFlags(&created, cudaEventDisableTiming | cudaEventBlockingSync), marking);
+    Event event(created, [](cudaEvent_t unused) { cudaEventDestroy(unused); });
+    require_cuda(cudaEventRecord(created, stream), marking);
+    return event;
+}
+
 CaptureMemory::CaptureMemory(const CapturePlan& plan, const CaptureOptions& options,
                              const std::function<RecordedCall()>& call)
     : head_bytes_(plan.head_bytes()), bytes_(plan.bytes()) {
+    cudaStream_t copies = nullptr;
+    require_cuda(cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking), "creating a stream");
+    copies_.reset(copies);
     switch (options.memory) {
         case SinkMemory::device:
             allocate_device(plan);
+            allocate_pieces(plan);
             break;
-        case SinkMemory::mapped: {
-            void* memory = nullptr;
-            require_cuda(cudaHostAlloc(&memory, bytes_, cudaHostAllocMapped),
-                         "allocating " + std::to_string(bytes_) + " bytes of mapped host memory");
-            std::shared_ptr<void> owner(memory, [](void* mapped) { cudaFreeHost(mapped); });
-            host_ = MemoryBlock(std::move(owner), {static_cast<std::byte*>(memory), bytes_});
+        case SinkMemory::mapped:
+            host_ = pinned(bytes_, cudaHostAllocMapped, "mapped host memory");
             plan.fill_unwritten(host_.data());
             map_host(host_.data());
             break;
-        }
         case SinkMemory::file: {
             file_.emplace(options.sink_file, plan, options.max_bytes, call());
             host_ = file_->memory();
@@ -77,6 +129,18 @@ void CaptureMemory::allocate_device(const CapturePlan& plan) {
                  filling);
 }
 
+// Here and not when they are needed: allocating pinned memory waits for the kernels that run.
+void CaptureMemory::allocate_pieces(const CapturePlan& plan) {
+    piece_bytes_ = std::min(bytes_, usual_piece_bytes);
+    piece_buffers_ =
+        pinned(2 * piece_buffer_bytes(plan, piece_bytes_), cudaHostAllocDefault, "pinned memory");
+}
+
+std::span<std::byte> CaptureMemory::piece_buffer(int index) const {
+    const std::size_t bytes = piece_buffers_.size() / 2;
+    return {piece_buffers_.data() + std::size_t(index) * bytes, bytes};
+}
+
 void CaptureMemory::map_host(std::byte* memory) {
     void* mapped = nullptr;
     require_cuda(cudaHostGetDevicePointer(&mapped, memory, 0), "mapping host memory into the GPU");
@@ -90,13 +154,8 @@ cudaError_t CaptureMemory::restart(cudaStream_t stream) const {
                                 (bytes_ - head_bytes_) / sizeof(std::uint32_t), stream);
 }
 
-void CaptureMemory::abandon() {
-    static_cast<void>(owned_.release());
-    static_cast<void>(head_.release());
-    static_cast<void>(wmma_places_.release());
-    // The blocks stay referenced for ever.
-    new MemoryBlock(host_);
-    new std::shared_ptr<void>(registered_);
+std::unique_ptr<PieceCopier> copier_of(std::shared_ptr<const CaptureMemory> memory) {
+    return std::make_unique<DevicePieces>(std::move(memory));
 }
 
 }  // namespace tilescope

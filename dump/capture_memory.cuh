@@ -15,6 +15,7 @@
 #include "dump/file_sink.h"
 #include "dump/memory_block.h"
 #include "dump/recorded_call.h"
+#include "dump/sink_pieces.h"
 
 namespace tilescope {
 
@@ -33,6 +34,15 @@ class OnDevice {
     int before_ = 0;
 };
 
+struct DestroyStream {
+    void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+};
+using Stream = std::unique_ptr<CUstream_st, DestroyStream>;
+using Event = std::shared_ptr<CUevent_st>;
+
+/// An event that marks where `stream` is. Errors: Error when CUDA refuses.
+Event mark(cudaStream_t stream);
+
 /// A plan's memory on the current device.
 class CaptureMemory {
  public:
@@ -48,20 +58,28 @@ class CaptureMemory {
     const MemoryBlock& host() const { return host_; }
     const std::optional<SinkFile>& file() const { return file_; }
 
+    /// For copies from the device: it waits for no other stream, and none for it.
+    cudaStream_t copies() const { return copies_.get(); }
+    /// Two pinned buffers of piece_buffer_bytes() for the pieces of device memory; nothing for other memory.
+    std::size_t piece_bytes() const { return piece_bytes_; }
+    std::span<std::byte> piece_buffer(int index) const;
+
     /// Makes everything unwritten again when the stream comes to it.
     cudaError_t restart(cudaStream_t stream) const;
-    /// Leaves all of it as it is: a kernel that never ends writes to it.
-    void abandon();
 
  private:
     struct FreeDevice {
         void operator()(void* memory) const { cudaFree(memory); }
     };
     void allocate_device(const CapturePlan& plan);
+    void allocate_pieces(const CapturePlan& plan);
     void map_host(std::byte* memory);
 
     std::size_t head_bytes_;
     std::size_t bytes_;
+    Stream copies_;
+    std::size_t piece_bytes_ = 0;
+    MemoryBlock piece_buffers_;
     std::byte* device_ = nullptr;
     std::unique_ptr<std::byte, FreeDevice> owned_;
     std::unique_ptr<std::byte, FreeDevice> head_;  ///< as it was before anything was written
@@ -70,5 +88,8 @@ class CaptureMemory {
     std::shared_ptr<void> registered_;  ///< undoes the registration of the file's memory
     MemoryBlock host_;
 };
+
+/// Copies pieces of device memory, which it keeps.
+std::unique_ptr<PieceCopier> copier_of(std::shared_ptr<const CaptureMemory> memory);
 
 }  // namespace tilescope

@@ -28,17 +28,9 @@ class PieceContents final : public SinkContents {
     };
 
     void copy(std::size_t offset, std::span<std::byte> out) {
-        const std::span<const std::byte> buffer = copier_->buffer(0);
-        buffers_[0] = Buffer();
+        buffers_ = {};
         piece_ = none;
-        while (!out.empty()) {
-            const std::size_t count = std::min(out.size(), buffer.size());
-            copier_->start(0, offset, count);
-            copier_->wait(0);
-            std::memcpy(out.data(), buffer.data(), count);
-            out = out.subspan(count);
-            offset += count;
-        }
+        copy_pieces(*copier_, offset, out);
     }
 
     std::span<const std::byte> look(std::size_t offset, std::size_t bytes) const override {
@@ -90,6 +82,22 @@ std::size_t piece_buffer_bytes(const CapturePlan& plan, std::size_t piece_bytes)
         largest_tile = std::max(largest_tile, std::size_t(tile_shape(plan.problem(), info.stage).elements()));
     }
     return piece_bytes + largest_tile * sizeof(float);
+}
+
+void copy_pieces(PieceCopier& copier, std::size_t offset, std::span<std::byte> out) {
+    const std::size_t most = copier.buffer(0).size();
+    const auto index_at = [most](std::size_t done) { return int(done / most % 2); };
+    const auto start = [&](std::size_t done) {
+        if (done >= out.size()) return;
+        copier.start(index_at(done), offset + done, std::min(most, out.size() - done));
+    };
+    start(0);
+    for (std::size_t done = 0; done < out.size(); done += most) {
+        start(done + most);
+        copier.wait(index_at(done));
+        const std::size_t count = std::min(most, out.size() - done);
+        std::memcpy(out.data() + done, copier.buffer(index_at(done)).data(), count);
+    }
 }
 
 std::unique_ptr<SinkContents> piece_contents(const CapturePlan& plan, std::unique_ptr<PieceCopier> copier,

@@ -32,6 +32,9 @@ class PieceCopier {
 /// Bytes that buffers for pieces of `piece_bytes` have: a piece, and the rest of a tile that begins in it.
 std::size_t piece_buffer_bytes(const CapturePlan& plan, std::size_t piece_bytes);
 
+/// Copies what begins at `offset`, through the buffers. Errors: those of the copier.
+void copy_pieces(PieceCopier& copier, std::size_t offset, std::span<std::byte> out);
+
 /// Contents of the plan's memory behind `copier`. `piece_bytes` is a multiple of 4.
 std::unique_ptr<SinkContents> piece_contents(const CapturePlan& plan, std::unique_ptr<PieceCopier> copier,
                                              std::size_t piece_bytes);
