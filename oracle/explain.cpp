@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "dump/error.h"
+#include "dump/semantics.h"
 #include "oracle/explain_gradients.h"
 #include "oracle/report.h"
-#include "oracle/semantics.h"
 #include "oracle/tiles.h"
 
 namespace tilescope {

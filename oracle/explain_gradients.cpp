@@ -8,11 +8,11 @@
 #include <cmath>
 #include <limits>
 
+#include "dump/semantics.h"
 #include "oracle/gradient_replay.h"
 #include "oracle/gradient_sum.h"
 #include "oracle/gradients.h"
 #include "oracle/products.h"
-#include "oracle/semantics.h"
 #include "oracle/tiles.h"
 
 namespace tilescope {

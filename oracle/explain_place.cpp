@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "dump/error.h"
+#include "dump/semantics.h"
 #include "oracle/explain.h"
-#include "oracle/semantics.h"
 
 namespace tilescope {
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
+#include "dump/semantics.h"
 #include "oracle/budget.h"
 #include "oracle/explain_terms.h"
-#include "oracle/semantics.h"
 #include "oracle/softmax.h"
 
 namespace tilescope {

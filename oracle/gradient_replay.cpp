@@ -4,8 +4,8 @@
 #include <limits>
 #include <numbers>
 
+#include "dump/semantics.h"
 #include "oracle/gradients.h"
-#include "oracle/semantics.h"
 #include "oracle/softmax.h"
 
 namespace tilescope {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "oracle/semantics.h"
+#include "dump/semantics.h"
 
 namespace tilescope {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "oracle/semantics.h"
+#include "dump/semantics.h"
 
 namespace tilescope {
 

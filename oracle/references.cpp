@@ -10,10 +10,10 @@
 #include <memory>
 #include <numbers>
 
+#include "dump/semantics.h"
 #include "oracle/budget.h"
 #include "oracle/head_call.h"
 #include "oracle/replay.h"
-#include "oracle/semantics.h"
 #include "oracle/tiles.h"
 
 namespace tilescope {

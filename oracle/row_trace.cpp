@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "dump/semantics.h"
 #include "oracle/heatmap/colour.h"
 #include "oracle/observe.h"
 #include "oracle/replay.h"
-#include "oracle/semantics.h"
 #include "oracle/tiles.h"
 
 namespace tilescope {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "dump/semantics.h"
 #include "oracle/products.h"
-#include "oracle/semantics.h"
 
 namespace tilescope {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "dump/semantics.h"
 #include "oracle/budget.h"
-#include "oracle/semantics.h"
 #include "oracle/tiles.h"
 
 namespace tilescope {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "oracle/semantics.h"
+#include "dump/semantics.h"
 
 namespace tilescope::test {
 

@@ -1,6 +1,6 @@
 // The mask intervals against the masks' definitions, cell by cell.
 
-#include "oracle/semantics.h"
+#include "dump/semantics.h"
 
 #include <gtest/gtest.h>
 

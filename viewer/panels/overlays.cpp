@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "dump/dtype.h"
+#include "dump/semantics.h"
 #include "dump/side_inputs.h"
-#include "oracle/semantics.h"
 #include "viewer/panels/pane_frame.h"
 
 namespace tilescope::viewer {

@@ -1,4 +1,4 @@
-#include "oracle/semantics.h"
+#include "dump/semantics.h"
 
 #include <algorithm>
 
