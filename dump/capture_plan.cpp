@@ -103,14 +103,18 @@ void CapturePlan::number_slots() {
     const std::vector<bool> q_blocks = selected_values(selection_.q_block, problem_.q_blocks());
     q_block_of_slot_ = number(q_block_slots_, [&](std::size_t i) {
         const std::size_t row = i / q_blocks.size();
-        return batches[row / heads.size()] && heads[row % heads.size()] && q_blocks[i % q_blocks.size()];
+        const std::size_t batch = row / heads.size(), head = row % heads.size(),
+                          q_block = i % q_blocks.size();
+        return batches[batch] && heads[head] && q_blocks[q_block] &&
+               selection_.lists_block(std::int64_t(batch), std::int64_t(head), std::int64_t(q_block));
     });
     kv_tile_of_slot_ =
         number(kv_tile_slots_, [&](std::size_t i) { return selection_.kv_tile.contains(std::int64_t(i)); });
     const std::size_t dkv_heads = std::size_t(problem_.dkv_heads());
     dkv_head_of_slot_ = number(dkv_head_slots_, [&](std::size_t i) {
-        return batches[i / dkv_heads] &&
-               selection_.selects_head(problem_, Stage::dk, std::int64_t(i % dkv_heads));
+        const std::int64_t head = std::int64_t(i % dkv_heads);
+        return batches[i / dkv_heads] && selection_.selects_head(problem_, Stage::dk, head) &&
+               selection_.lists_head(std::int64_t(i / dkv_heads), query_heads(problem_, Stage::dk, head));
     });
 }
 

@@ -98,24 +98,6 @@ void for_each_selected(const Problem& problem, Stage stage, const Selection& sel
     }
 }
 
-std::int64_t count_selected(const Ranges& ranges, std::int64_t size) {
-    std::int64_t count = 0;
-    for (std::int64_t value = 0; value < size; ++value) count += ranges.contains(value);
-    return count;
-}
-
-std::int64_t count_selected(const Problem& problem, Stage stage, const Selection& selection) {
-    if (!selection.selects(stage)) return 0;
-    const StageInfo& info = stage_info(stage);
-    std::int64_t heads = 0;
-    for (std::int64_t head = 0; head < stage_heads(problem, stage); ++head) {
-        heads += selection.selects_head(problem, stage, head);
-    }
-    return count_selected(selection.batch, problem.batch) * heads *
-           (info.per_q_block ? count_selected(selection.q_block, problem.q_blocks()) : 1) *
-           (info.per_kv_tile ? count_selected(selection.kv_tile, problem.kv_tiles()) : 1);
-}
-
 void write_stored_tiles(OutputFile& file, hid_t dataset, const Recording& recording, Stage stage,
                         const CaptureSummary& capture, hdf5::StageCounts& counts) {
     const Problem& problem = recording.problem();

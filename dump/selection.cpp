@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t open_end = std::numeric_limits<std::int64_t>::max();
 constexpr const char* grammar = "write for example batch=0:head=1,3:q_block=0-3:kv_tile=2-:stage=s,p";
+constexpr const char* block_grammar = "write batch/head/q_block, for example block=0/1/3-5,1/0/2";
 
 struct Coordinate {
     std::string_view name;
@@ -76,6 +77,15 @@ Ranges::Range parse_range(std::string_view text, std::string_view clause, const 
     return {first, last};
 }
 
+QBlocks parse_blocks(std::string_view text, std::string_view clause, const std::string& where) {
+    const std::vector<std::string_view> parts = split(text, '/');
+    if (parts.size() != 3) {
+        throw Error(quoted(text) + " in " + quoted(clause) + " names no query block", where, block_grammar);
+    }
+    return {parse_number(parts[0], clause, where), parse_number(parts[1], clause, where),
+            parse_range(parts[2], clause, where)};
+}
+
 Stage parse_stage(std::string_view name, const std::string& where) {
     const std::optional<Stage> stage = stage_from_name(name);
     if (stage) return *stage;
@@ -103,11 +113,19 @@ void parse_clause(std::string_view clause, Selection& selection, const std::stri
         }
         return;
     }
+    if (key == "block") {
+        require_first(selection.blocks.empty());
+        for (const std::string_view blocks : split(values, ',')) {
+            selection.blocks.push_back(parse_blocks(blocks, clause, where));
+        }
+        return;
+    }
     const auto coordinate = std::ranges::find(coordinates, key, &Coordinate::name);
     if (coordinate == coordinates.end()) {
         std::string known;
         for (const Coordinate& each : coordinates) append(known, ", ", each.name);
-        throw Error("there is no coordinate " + quoted(key), where, "choose from " + known + ", stage");
+        throw Error("there is no coordinate " + quoted(key), where,
+                    "choose from " + known + ", block, stage");
     }
     Ranges& ranges = selection.*coordinate->ranges;
     require_first(ranges.ranges.empty());
@@ -147,11 +165,57 @@ bool Selection::selects_head(const Problem& problem, Stage stage, std::int64_t s
     return head.overlaps(heads.first, heads.last - 1);
 }
 
+bool Selection::lists_head(std::int64_t in_batch, const HeadRange& heads) const {
+    const auto has = [&](const QBlocks& each) {
+        return each.batch == in_batch && each.head >= heads.first && each.head < heads.last;
+    };
+    return blocks.empty() || std::ranges::any_of(blocks, has);
+}
+
+bool Selection::lists_block(std::int64_t in_batch, std::int64_t in_head, std::int64_t in_q_block) const {
+    const auto has = [&](const QBlocks& each) {
+        return each.batch == in_batch && each.head == in_head && each.q_blocks.first <= in_q_block &&
+               in_q_block <= each.q_blocks.last;
+    };
+    return blocks.empty() || std::ranges::any_of(blocks, has);
+}
+
 bool Selection::selects(const Problem& problem, Stage stage, const TileId& tile) const {
     const StageInfo& info = stage_info(stage);
+    const bool listed = info.per_q_block ? lists_block(tile.batch, tile.head, tile.q_block)
+                                         : lists_head(tile.batch, query_heads(problem, stage, tile.head));
     return has_stage(problem.direction, stage) && selects(stage) && batch.contains(tile.batch) &&
            selects_head(problem, stage, tile.head) && (!info.per_q_block || q_block.contains(tile.q_block)) &&
-           (!info.per_kv_tile || kv_tile.contains(tile.kv_tile));
+           listed && (!info.per_kv_tile || kv_tile.contains(tile.kv_tile));
+}
+
+std::int64_t count_selected(const Problem& problem, Stage stage, const Selection& selection) {
+    if (!has_stage(problem.direction, stage) || !selection.selects(stage)) return 0;
+    const StageInfo& info = stage_info(stage);
+    const auto count = [](std::int64_t size, const auto& has) {
+        std::int64_t values = 0;
+        for (std::int64_t value = 0; value < size; ++value) values += has(value);
+        return values;
+    };
+    const auto q_blocks_of = [&](std::int64_t batch, std::int64_t head) {
+        return count(problem.q_blocks(), [&](std::int64_t q_block) {
+            return selection.q_block.contains(q_block) && selection.lists_block(batch, head, q_block);
+        });
+    };
+    const bool every_head_alike = selection.blocks.empty();
+    const std::int64_t q_blocks = info.per_q_block && every_head_alike ? q_blocks_of(0, 0) : 1;
+    std::int64_t outer = 0;
+    for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
+        if (!selection.batch.contains(batch)) continue;
+        for (std::int64_t head = 0; head < stage_heads(problem, stage); ++head) {
+            if (!selection.selects_head(problem, stage, head)) continue;
+            if (!selection.lists_head(batch, query_heads(problem, stage, head))) continue;
+            outer += info.per_q_block && !every_head_alike ? q_blocks_of(batch, head) : q_blocks;
+        }
+    }
+    if (!info.per_kv_tile) return outer;
+    return outer *
+           count(problem.kv_tiles(), [&](std::int64_t tile) { return selection.kv_tile.contains(tile); });
 }
 
 Selection parse_selection(std::string_view text, const std::string& where) {
@@ -170,6 +234,12 @@ std::string to_string(const Selection& selection) {
         }
         append_clause(text, coordinate.name, values);
     }
+    std::string listed;
+    for (const QBlocks& blocks : selection.blocks) {
+        append(listed, ",", std::to_string(blocks.batch) + "/" + std::to_string(blocks.head) + "/");
+        listed += to_string(blocks.q_blocks);
+    }
+    append_clause(text, "block", listed);
     std::string names;
     for (const Stage stage : selection.stages) append(names, ",", stage_info(stage).name);
     append_clause(text, "stage", names);

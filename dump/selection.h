@@ -24,25 +24,44 @@ struct Ranges {
     bool operator==(const Ranges&) const = default;
 };
 
+/// Query blocks next to each other, of one head.
+struct QBlocks {
+    std::int64_t batch = 0;
+    std::int64_t head = 0;
+    Ranges::Range q_blocks;
+
+    bool operator==(const QBlocks&) const = default;
+};
+
 /// Which tiles are captured. Written as clauses joined by ':', each a coordinate and its values:
 /// "batch=0:head=1,3:q_block=0-3:kv_tile=2-:stage=s,p". A coordinate that is not named is taken whole. Heads
-/// are query heads, for every stage.
+/// are query heads, for every stage. "block=0/1/3-5,1/0/2" names query blocks one by one, as
+/// batch/head/q_block.
 struct Selection {
     Ranges batch;
     Ranges head;
     Ranges q_block;
     Ranges kv_tile;
-    std::vector<Stage> stages;  ///< empty means every stage
+    std::vector<QBlocks> blocks;  ///< empty means every query block that the ranges have
+    std::vector<Stage> stages;    ///< empty means every stage
 
     /// Whether the stage is asked for, in whichever direction has it.
     bool selects(Stage stage) const;
     /// Whether head `stage_head` of the stage is: where a tile is computed from several query heads, any of
     /// them.
     bool selects_head(const Problem& problem, Stage stage, std::int64_t stage_head) const;
+    /// Whether `blocks` has any of the heads [first, last) of the batch entry, at any query block; true where
+    /// it is empty.
+    bool lists_head(std::int64_t in_batch, const HeadRange& heads) const;
+    /// The same for one query block.
+    bool lists_block(std::int64_t in_batch, std::int64_t in_head, std::int64_t in_q_block) const;
     /// False for a stage that the problem's direction does not have.
     bool selects(const Problem& problem, Stage stage, const TileId& tile) const;
     bool operator==(const Selection&) const = default;
 };
+
+/// Tiles of the stage that are selected; the problem's direction has it.
+std::int64_t count_selected(const Problem& problem, Stage stage, const Selection& selection);
 
 /// Errors: Error naming `where` for an unknown coordinate or stage, a malformed or descending range.
 Selection parse_selection(std::string_view text, const std::string& where);

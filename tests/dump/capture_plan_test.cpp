@@ -102,6 +102,26 @@ TEST(CapturePlan, OnlySelectedTilesHaveSlots) {
     EXPECT_EQ(plan.tile_of_slot(Stage::q, 1), (TileId{1, 0, 2, 0}));
 }
 
+TEST(CapturePlan, ListedBlocksHaveSlots) {
+    for (const Problem& problem : {test::small_problem(), test::small_backward_problem()}) {
+        const Selection selection = parse_selection("kv_tile=0-1:block=0/1/0-1,1/4/2", "test");
+        const CapturePlan plan(problem, selection, plenty);
+        for (const StageInfo& info : all_stages()) {
+            SCOPED_TRACE(info.name);
+            std::int64_t selected = 0;
+            for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
+                const TileId tile = tile_at(problem, info.stage, i);
+                const bool is = selection.selects(problem, info.stage, tile);
+                EXPECT_EQ(plan.tile_slot(info.stage, tile), is ? selected : -1);
+                if (!is) continue;
+                EXPECT_EQ(plan.tile_of_slot(info.stage, selected), tile);
+                ++selected;
+            }
+            EXPECT_EQ(plan.selected_tiles(info.stage), selected);
+        }
+    }
+}
+
 TEST(CapturePlan, TilesOutsideTheProblemHaveNoSlot) {
     const CapturePlan plan = plan_of(test::small_problem(), "");
     for (const TileId& tile :

@@ -80,6 +80,31 @@ TEST(Selection, TakesDkOfEachQueryHeadThatIsSelected) {
     }
 }
 
+/// What one of the listed blocks has, and what the ranges leave of that.
+TEST(Selection, TakesTheBlocksThatAreListed) {
+    const Problem problem = test::small_problem();
+    const Selection selection =
+        parse_selection("q_block=1-:kv_tile=0-1:block=0/1/0-1,1/4/2,1/4/2", "--select");
+    std::vector<TileId> selected;
+    for (std::int64_t i = 0; i < tile_count(problem, Stage::s); ++i) {
+        const TileId tile = tile_at(problem, Stage::s, i);
+        if (selection.selects(problem, Stage::s, tile)) selected.push_back(tile);
+    }
+    EXPECT_EQ(selected, (std::vector<TileId>{{0, 1, 1, 0}, {0, 1, 1, 1}, {1, 4, 2, 0}, {1, 4, 2, 1}}));
+    EXPECT_EQ(count_selected(problem, Stage::s, selection), 4);
+    EXPECT_EQ(count_selected(problem, Stage::o, selection), 2);
+    EXPECT_EQ(count_selected(problem, Stage::o, parse_selection("stage=s", "--select")), 0);
+
+    Problem backward = test::small_backward_problem();
+    for (const auto& [per_head, head] : {std::pair(false, 2), std::pair(true, 4)}) {
+        backward.dkv_per_head = per_head;
+        EXPECT_TRUE(selection.selects(backward, Stage::dk, {1, head, 0, 1}));
+        EXPECT_FALSE(selection.selects(backward, Stage::dk, {0, head, 0, 1}));
+        EXPECT_FALSE(selection.selects(backward, Stage::dk, {1, head, 0, 2}));
+        EXPECT_EQ(count_selected(backward, Stage::dv, selection), 4) << "two heads, two KV tiles";
+    }
+}
+
 TEST(Selection, EmptyTextSelectsEverything) {
     const Selection selection = parse_selection("", "--select");
     EXPECT_EQ(selection, Selection());
@@ -98,7 +123,7 @@ TEST(Selection, TextReadsBack) {
     for (const char* text :
          {"", "batch=0", "head=1,3,7-9", "q_block=0-3:kv_tile=2-", "stage=q,k,v,s,m,p,l,acc,o,lse",
           "stage=dout,delta,dp,ds,dq,dk,dv", "batch=0:head=1,3:q_block=0-3:kv_tile=2-:stage=s,p",
-          "kv_tile=9223372036854775806"}) {
+          "kv_tile=9223372036854775806", "block=0/1/3", "head=1:kv_tile=0-2:block=0/1/3-5,1/1/0-:stage=s"}) {
         const Selection selection = parse_selection(text, "--select");
         EXPECT_EQ(to_string(selection), text);
         EXPECT_EQ(parse_selection(to_string(selection), "--select"), selection) << text;
@@ -146,6 +171,12 @@ INSTANTIATE_TEST_SUITE_P(
                     BadText{"head=1=2", "'1=2' in 'head=1=2' is not a number", "write for example"},
                     BadText{"head=9223372036854775808", "is too large", "below 2^63"},
                     BadText{"stage=x", "there is no stage 'x'", "choose from q, k, v, s, m, p, l, acc"},
+                    BadText{"block=", "clause 'block=' has no values", "write for example"},
+                    BadText{"block=1/2", "'1/2' in 'block=1/2' names no query block", "batch/head/q_block"},
+                    BadText{"block=1/2/3/4", "names no query block", "batch/head/q_block"},
+                    BadText{"block=1-2/0/0", "'1-2' in 'block=1-2/0/0' is not a number", "write for"},
+                    BadText{"block=0/0/2-1", "range '2-1' in 'block=0/0/2-1' descends", "smaller number"},
+                    BadText{"block=0/0/0:block=0/0/1", "'block' is given twice", "join its values"},
                     BadText{"stage=s,", "there is no stage ''", "choose from q, k, v, s"},
                     BadText{"he\nad=1", "there is no coordinate 'he?ad'", "choose from batch"}));
 
