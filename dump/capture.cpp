@@ -155,12 +155,18 @@ struct Capture::Impl {
 Capture::Impl::Impl(const Problem& problem, Options capture_options)
     : options(std::move(capture_options)),
       plan(problem, selection_of(options), options.max_bytes,
-           options.count_conflicts ? SinkMode::checked : SinkMode::tiles) {
+           options.statistics        ? SinkMode::statistics
+           : options.count_conflicts ? SinkMode::checked
+                                     : SinkMode::tiles) {
     describe_device(options.provenance);
     require_cuda(cudaGetDevice(&device), "looking for a GPU");
     if (options.memory == SinkMemory::file && options.sink_file.empty()) {
         throw Error("no path is given for the sink's file", "capture",
                     "set sink_file to a path on tmpfs, such as /dev/shm");
+    }
+    if (options.memory == SinkMemory::file && options.statistics) {
+        throw Error("a sink's file holds tiles, no statistics", "capture",
+                    "keep statistics in device memory or in mapped memory");
     }
     if (options.memory != SinkMemory::file) memory();
     error_before = cudaPeekAtLastError();
@@ -351,6 +357,15 @@ void Capture::gradients(const void* dq, const void* dk, const void* dv) {
 
 CapturedRun Capture::finish() {
     return impl_->finish(Impl::Tiles::in_host_memory);
+}
+
+StatisticsRun Capture::finish_statistics() {
+    const OnDevice on(impl_->device);
+    MemoryBlock memory = impl_->drain();
+    if (!impl_->hangs) impl_->disarm();
+    StatisticsRun run(impl_->plan, std::move(memory), impl_->call());
+    if (!impl_->error.empty()) run.set_ended(impl_->error);
+    return run;
 }
 
 bool Capture::still_running() const {

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "dump/captured_run.h"
+#include "dump/tile_statistics.h"
 #endif
 
 namespace tilescope {
@@ -34,6 +35,9 @@ struct CaptureOptions {
     std::string sink_file;
     /// Counts writes that change an element already written: costs an atomic for each element.
     bool count_conflicts = false;
+    /// Keeps a TileStatistics for each tile in place of its values: see dump/watch.h. finish_statistics()
+    /// takes them.
+    bool statistics = false;
     /// How long finish(), save(), outputs() and gradients() wait for the device; zero: as long as it takes. A
     /// kernel that is still running then goes on, and the memory that it writes is never freed.
     std::chrono::milliseconds time_limit{0};
@@ -98,6 +102,8 @@ class Capture {
     /// more inputs than were given, and when a kernel completed without any hook writing and no output is
     /// given.
     CapturedRun finish();
+    /// The same of a capture that keeps statistics. What no hook wrote is what watch() reports.
+    StatisticsRun finish_statistics();
     /// Whether the time limit passed before the kernel ended: then nothing that it uses may be freed, since
     /// cudaFree() waits for it.
     bool still_running() const;

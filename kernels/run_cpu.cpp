@@ -1,12 +1,11 @@
 #include <omp.h>
 
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "dump/file_sink.h"
-#include "kernels/run_kernel.h"
+#include "kernels/host_arrays.h"
 
 namespace tilescope {
 
@@ -15,18 +14,7 @@ namespace {
 /// What is read before it is written shows up as NaN.
 constexpr std::uint32_t shared_nan = 0xffffffffu;
 
-/// A copy of an input, between two stretches of NaN.
-class GuardedArray {
- public:
-    explicit GuardedArray(const std::vector<std::byte>& content)
-        : bytes_(guard_bytes + content.size() + guard_bytes, std::byte(0xff)) {
-        std::memcpy(bytes_.data() + guard_bytes, content.data(), content.size());
-    }
-    const void* data() const { return bytes_.data() + guard_bytes; }
-
- private:
-    std::vector<std::byte> bytes_;
-};
+}  // namespace
 
 MemoryBlock unwritten_memory(const CapturePlan& plan) {
     std::vector<std::byte> memory(plan.bytes());
@@ -34,15 +22,25 @@ MemoryBlock unwritten_memory(const CapturePlan& plan) {
     return memory;
 }
 
-}  // namespace
+std::string cpu_name() {
+    return "CPU (" + std::to_string(omp_get_max_threads()) + " threads)";
+}
+
+Launch launch_on_cpu(const RunRequest& request, const AttentionArgs& args, const MemoryFill& shared,
+                     const Sink& sink) {
+    const CpuEntry& cpu = request.kernel->cpu;
+    const std::uint32_t word = shared.shared_word.value_or(shared_nan);
+    return request.fault == Fault::none ? cpu.healthy(args, request.config, word, sink)
+                                        : cpu.faulty(args, request.fault, word, sink);
+}
 
 KernelRun run_on_cpu(const RunRequest& request, InputArrays inputs, const MemoryFill& fill) {
     const Problem& problem = request.problem;
     CapturePlan plan(problem, request.selection, request.sink_bytes,
                      request.count_conflicts ? SinkMode::checked : SinkMode::tiles);
-    const GuardedArray q(inputs.q), k(inputs.k), v(inputs.v);
+    HostArrays arrays(problem, inputs, fill.output_byte);
     Provenance provenance = provenance_of(request);
-    provenance.device = "CPU (" + std::to_string(omp_get_max_threads()) + " threads)";
+    provenance.device = cpu_name();
     RecordedCall call(problem, request.kernel->units, std::move(provenance), std::move(inputs));
 
     std::optional<SinkFile> file;
@@ -50,26 +48,13 @@ KernelRun run_on_cpu(const RunRequest& request, InputArrays inputs, const Memory
     MemoryBlock memory = file ? file->memory() : unwritten_memory(plan);
     const Sink sink = plan.sink(memory.data());
 
-    std::vector<std::byte> o(output_bytes(problem, Stage::o, problem.dtype_o), fill.output_byte);
-    std::vector<std::byte> lse(output_bytes(problem, Stage::lse, Dtype::f32), fill.output_byte);
-    AttentionArgs args = sizes_of(problem);
-    args.q = q.data();
-    args.k = k.data();
-    args.v = v.data();
-    args.o = o.data();
-    args.lse = reinterpret_cast<float*>(lse.data());
-
-    const CpuEntry& cpu = request.kernel->cpu;
-    const std::uint32_t shared_word = fill.shared_word.value_or(shared_nan);
-    const Launch launch = request.fault == Fault::none ? cpu.healthy(args, request.config, shared_word, sink)
-                                                       : cpu.faulty(args, request.fault, shared_word, sink);
-
+    const Launch launch = launch_on_cpu(request, arrays.args, fill, sink);
     call.set_launch(to_string(launch));
     CapturedRun run(std::move(plan), std::move(memory), std::move(call));
-    run.merge_output(Stage::o, problem.dtype_o, o);
-    run.merge_output(Stage::lse, Dtype::f32, lse);
+    run.merge_output(Stage::o, problem.dtype_o, arrays.o);
+    run.merge_output(Stage::lse, Dtype::f32, arrays.lse);
     if (file) file->set_ended(run.capture().ended);
-    return {std::move(run), std::move(o), std::move(lse)};
+    return {std::move(run), std::move(arrays.o), std::move(arrays.lse)};
 }
 
 }  // namespace tilescope

@@ -6,6 +6,7 @@
 #include "dump/capture.h"
 #include "kernels/device_arrays.cuh"
 #include "kernels/poison.h"
+#include "kernels/watch_runs.h"
 
 namespace tilescope {
 
@@ -16,7 +17,9 @@ std::string why_no_gpu() {
     return devices == 0 ? "no CUDA device" : "";
 }
 
-Capture make_capture(const RunRequest& request) {
+namespace {
+
+Capture::Options options_of(const RunRequest& request) {
     Capture::Options options;
     options.selection = request.selection;
     options.max_bytes = request.sink_bytes;
@@ -28,13 +31,32 @@ Capture make_capture(const RunRequest& request) {
     options.time_limit = request.time_limit;
     options.units = request.kernel->units;
     options.provenance = provenance_of(request);
-    return Capture(request.problem, std::move(options));
+    return options;
+}
+
+}  // namespace
+
+Capture make_capture(const RunRequest& request) {
+    return Capture(request.problem, options_of(request));
 }
 
 Launch launch_hooked(const RunRequest& request, const AttentionArgs& args, const Sink& sink) {
     const CudaEntry& cuda = request.kernel->cuda;
     return request.fault == Fault::none ? cuda.healthy(args, request.config, sink)
                                         : cuda.faulty(args, request.fault, sink);
+}
+
+StatisticsRun keep_statistics_on_cuda(const RunRequest& request, const InputArrays& inputs) {
+    auto arrays = std::make_unique<DeviceArrays>(request, inputs, MemoryFill().output_byte);
+    Capture::Options options = options_of(request);
+    options.statistics = true;
+    Capture capture(request.problem, std::move(options));
+    capture.inputs(arrays->q.data(), arrays->k.data(), arrays->v.data());
+    const Launch launch = launch_hooked(request, arrays->args, capture.sink());
+    StatisticsRun run = capture.finish_statistics();
+    run.set_launch(to_string(launch));
+    if (capture.still_running()) static_cast<void>(arrays.release());
+    return run;
 }
 
 KernelRun run_on_cuda(const RunRequest& request, InputArrays inputs, const MemoryFill& fill) {

@@ -52,10 +52,11 @@ void declare_sink(CLI::App& app, RunOptions& options) {
 void declare_options(CLI::App& app, RunOptions& options) {
     app.description(
         "Runs a bundled attention kernel, healthy or with a planted fault, and records its tiles.\n"
-        "Exit code: 0 recorded (or nothing found by --prove-inert, --poison and --repeat), 1 these found a\n"
-        "difference, 2 it could not be done.");
+        "Exit code: 0 recorded (or nothing found by --prove-inert, --poison, --repeat and --watch), 1 these\n"
+        "found something, 2 it could not be done.");
     app.add_flag("--list", options.list, "list kernels, configurations, inputs and faults");
-    app.add_flag("--json", options.json, "with --list, --prove-inert, --poison or --repeat: as JSON");
+    app.add_flag("--json", options.json,
+                 "with --list, --prove-inert, --poison, --repeat or --watch: as JSON");
     app.add_option("--kernel", options.kernel, "the kernel, see --list")->type_name("NAME");
     app.add_option("--config", options.config, "block_m x block_n x stages, for example 32x64x2")
         ->type_name("MxNxS");
@@ -92,11 +93,19 @@ void declare_options(CLI::App& app, RunOptions& options) {
     app.add_option("--repeat", options.repeat, "run N times and compare tiles and outputs bit by bit")
         ->type_name("N")
         ->check(CLI::Range(2, 1000000));
+    app.add_flag(
+        "--watch", options.watch,
+        "keep statistics of each tile and look for what no healthy kernel has; with -o the query blocks "
+        "that look wrong are recorded");
+    app.add_option("--budget", options.budget, "with --watch: room for what is recorded, 512M by default")
+        ->type_name("SIZE")
+        ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Range(1.0, 0x1p62));
     app.add_option("--recover", options.recover,
                    "write what a killed run left in its sink file to -o, and run nothing")
         ->type_name("FILE")
         ->excludes("--list", "--json", "--kernel", "--config", "--fault", "--shape", "--engine",
-                   "--sink-memory", "--sink-file", "--prove-inert", "--poison", "--repeat");
+                   "--sink-memory", "--sink-file", "--prove-inert", "--poison", "--repeat", "--watch");
 }
 
 }  // namespace
@@ -131,6 +140,8 @@ std::string command_line(const RunOptions& options, const std::string& engine) {
     if (options.prove_inert) line += " --prove-inert";
     if (options.poison) line += " --poison";
     if (options.repeat > 0) line += fmt::format(" --repeat {}", options.repeat);
+    if (options.watch)
+        line += fmt::format(" --watch --budget {}", options.budget.value_or(default_watch_budget));
     return options.output.empty() ? line : line + " -o " + shell_word(options.output);
 }
 

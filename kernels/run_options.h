@@ -33,7 +33,11 @@ struct RunOptions {
     bool prove_inert = false;
     bool poison = false;
     int repeat = 0;  ///< runs to compare; 0: --repeat was not given
+    bool watch = false;
+    std::optional<std::uint64_t> budget;  ///< bytes of the dump of --watch
 };
+
+inline constexpr std::uint64_t default_watch_budget = std::uint64_t(512) << 20;
 
 /// `arguments` are those after the program's name.
 /// Errors: Error for an option that is unknown, incomplete or malformed.

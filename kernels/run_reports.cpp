@@ -7,6 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "kernels/report_json.h"
+
 namespace tilescope {
 
 namespace {
@@ -64,21 +66,6 @@ ordered_json change_json(Stage stage, const std::optional<ElementDifference>& el
             {"kv_tile", element->tile.kv_tile},
             {"first_run", value_json(element->first_run)},
             {"this_run", value_json(element->second_run)}};
-}
-
-ordered_json request_json(const RunRequest& request, std::string_view verdict) {
-    ordered_json json;
-    json["verdict"] = verdict;
-    json["kernel"] = request.kernel->name;
-    json["config"] = config_name(request.config);
-    json["fault"] = nullptr;
-    if (request.fault != Fault::none) json["fault"] = fault_info(request.fault).name;
-    json["command"] = request.command;
-    return json;
-}
-
-std::string lines_of(const ordered_json& json) {
-    return json.dump(2) + "\n";
 }
 
 // ---- hooks that change nothing
@@ -186,6 +173,21 @@ ordered_json to_json(const UnwrittenOutput& output) {
 }
 
 }  // namespace
+
+ordered_json request_json(const RunRequest& request, std::string_view verdict) {
+    ordered_json json;
+    json["verdict"] = verdict;
+    json["kernel"] = request.kernel->name;
+    json["config"] = config_name(request.config);
+    json["fault"] = nullptr;
+    if (request.fault != Fault::none) json["fault"] = fault_info(request.fault).name;
+    json["command"] = request.command;
+    return json;
+}
+
+std::string lines_of(const ordered_json& json) {
+    return json.dump(2) + "\n";
+}
 
 std::string describe(const RunRequest& request) {
     std::string text = fmt::format("{} {} head_dim {}", request.kernel->name, config_name(request.config),

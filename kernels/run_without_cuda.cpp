@@ -2,6 +2,7 @@
 
 #include "dump/error.h"
 #include "kernels/run_kernel.h"
+#include "kernels/watch_runs.h"
 
 namespace tilescope {
 
@@ -20,6 +21,10 @@ std::string why_no_gpu() {
 }
 
 KernelRun run_on_cuda(const RunRequest&, InputArrays, const MemoryFill&) {
+    refuse();
+}
+
+StatisticsRun keep_statistics_on_cuda(const RunRequest&, const InputArrays&) {
     refuse();
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/run_kernel.h"
 #include "kernels/run_options.h"
 #include "kernels/run_reports.h"
+#include "kernels/watch_runs.h"
 
 namespace tilescope {
 namespace {
@@ -50,6 +51,15 @@ int poison(const RunRequest& request, const RunOptions& options) {
     }
     print(request, result.report, options.json);
     return verdict_of(result.report) == PoisonVerdict::independent ? exit_done : exit_difference;
+}
+
+int watch(const RunRequest& request, const RunOptions& options) {
+    const WatchResult result = run_watched(request, options.budget.value_or(default_watch_budget));
+    const std::string path = result.dump ? options.output : "";
+    if (!path.empty()) write_recording(path, *result.dump);
+    print_notice(request);
+    fmt::print("{}", options.json ? to_json(request, result, path) : to_text(request, result, path));
+    return result.report.findings.empty() ? exit_done : exit_difference;
 }
 
 /// Stages whose tiles had no room, or "".
@@ -101,13 +111,17 @@ int recover(const std::string& sink_file, const std::string& path) {
 
 /// What a run is for beside a recording: one thing at most.
 void require_one_purpose(const RunOptions& options) {
-    const int purposes = options.prove_inert + options.poison + (options.repeat > 0);
+    const int purposes = options.prove_inert + options.poison + (options.repeat > 0) + options.watch;
     if (purposes > 1) {
-        throw Error("each is a check of its own", "--prove-inert, --poison, --repeat", "choose one of them");
+        throw Error("each is a check of its own", "--prove-inert, --poison, --repeat, --watch",
+                    "choose one of them");
     }
     if (options.json && purposes == 0) {
-        throw Error("it belongs to --list, --prove-inert, --poison and --repeat", "--json",
+        throw Error("it belongs to --list, --prove-inert, --poison, --repeat and --watch", "--json",
                     "add one of them or leave it out");
+    }
+    if (options.budget && !options.watch) {
+        throw Error("it belongs to --watch", "--budget", "add that or leave it out");
     }
     if ((options.prove_inert || options.repeat > 0) && !options.output.empty()) {
         throw Error(
@@ -134,6 +148,7 @@ int run(const RunOptions& options) {
     if (options.prove_inert) return prove(request, options);
     if (options.poison) return poison(request, options);
     if (options.repeat > 0) return repeat(request, options);
+    if (options.watch) return watch(request, options);
     return record(request, options.output);
 }
 

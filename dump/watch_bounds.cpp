@@ -1,0 +1,107 @@
+#include "dump/watch_bounds.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace tilescope {
+
+namespace {
+
+constexpr double u_f32 = 0x1p-24;
+
+/// What exp(s - m) of a score near its maximum may be off by, as a logarithm: conversions of s and m to the
+/// units of the exponential, at most 5 roundings each, their difference and its product with log2(e), and the
+/// logarithm of p_scale where that is added to m.
+double argument_error(const Units& units, double m_magnitude) {
+    return 16 * u_f32 * (m_magnitude + units.m_stale_threshold + std::abs(std::log(units.p_scale)) + 1);
+}
+
+/// Of the exponential itself near 0: at most 2 ulp for those of CUDA, a product with p_scale, and a cast.
+double function_error(const Units& units, Dtype cast) {
+    return 8 * 0x1p-23 + units.p_exp_error + unit_roundoff(cast);
+}
+
+/// What adding one product may be off by, relative to the sum of the magnitudes.
+double term_error(Accumulation accumulation) {
+    switch (accumulation) {
+        case Accumulation::fma_f32:
+            return u_f32;
+        case Accumulation::tensor_core_f32:
+        case Accumulation::tensor_core_tf32:
+            return 4 * u_f32;
+        case Accumulation::fma_f16:
+        case Accumulation::tensor_core_f16:
+            return 0x1p-10;
+        case Accumulation::tensor_core_fp8:
+            break;
+    }
+    return 0x1p-12;
+}
+
+std::optional<double> natural_m_magnitude(const WatchedTile& tile) {
+    const std::optional<double> unit =
+        score_unit(tile.call, tile.call.units.m_scaled, tile.call.units.m_log_base);
+    if (!unit || tile.state == nullptr || !tile.state->of(Stage::m)) return std::nullopt;
+    return tile.state->m_magnitude * *unit;
+}
+
+}  // namespace
+
+std::optional<double> score_unit(const WatchedCall& call, bool scaled, LogBase base) {
+    const double natural = base == LogBase::two ? std::numbers::ln2 : 1.0;
+    if (scaled) return natural;
+    const SideInputs& side = call.run.side_inputs();
+    if (!side.descale_q.empty() || !side.descale_k.empty()) return std::nullopt;
+    const double cap = call.problem.logits_soft_cap;
+    return natural * (cap > 0 ? cap : call.problem.sm_scale);
+}
+
+std::optional<ProbabilityBound> probability_bound(const WatchedTile& tile) {
+    const Units& units = tile.call.units;
+    const std::optional<double> magnitude = natural_m_magnitude(tile);
+    if (!magnitude || tile.call.problem.direction == Direction::backward) return std::nullopt;
+    const double argument = argument_error(units, *magnitude);
+    const double function = function_error(units, units.p_cast);
+    return ProbabilityBound{units.p_scale * std::exp(units.m_stale_threshold + argument) * (1 + function),
+                            units.p_scale * std::exp(-argument) * (1 - function)};
+}
+
+std::optional<RowSumBound> row_sum_bound(const WatchedTile& tile) {
+    const Units& units = tile.call.units;
+    const std::optional<double> magnitude = natural_m_magnitude(tile);
+    if (!magnitude) return std::nullopt;
+    const double tiles = double(tile.state->tiles);
+    const bool first_sink = tile.call.problem.sink == AttentionSink::first;
+    const double terms = double(tile.cells().most_keys) + (first_sink ? 1.0 : 0.0);
+    // Rescaled once a tile, by an exponential of its own.
+    const double argument = argument_error(units, *magnitude) * (tiles + 1);
+    const double function =
+        function_error(units, units.l_sums_cast_p ? tile.call.problem.dtype_p : Dtype::f32) +
+        tiles * function_error(units, Dtype::f32) + (terms + 2 * tiles) * u_f32;
+    return RowSumBound{units.l_scale * terms * std::exp(units.m_stale_threshold + argument + function),
+                       units.l_scale * std::exp(-argument - 2 * function)};
+}
+
+std::optional<double> tile_sum_error(const WatchedTile& tile) {
+    const Units& units = tile.call.units;
+    const std::optional<double> magnitude = natural_m_magnitude(tile);
+    if (!magnitude) return std::nullopt;
+    const Dtype summed = units.l_sums_cast_p ? tile.call.problem.dtype_p : Dtype::f32;
+    // The statistics add up in float32, a thread's part at a time, and the kernel does.
+    const double elements = double(tile.extent.rows * tile.call.problem.block_n);
+    return argument_error(units, *magnitude) + function_error(units, Dtype::f32) + unit_roundoff(summed) +
+           unit_roundoff(units.p_cast) + 4 * elements * u_f32;
+}
+
+double mean_error(const WatchedCall& call, double keys, double tiles) {
+    const Units& units = call.units;
+    const Dtype dtype_p = call.problem.dtype_p;
+    const double kept = call.problem.dtype_acc == Dtype::f32 ? u_f32 : unit_roundoff(call.problem.dtype_acc);
+    const double tf32 = units.acc_accumulation == Accumulation::tensor_core_tf32 ? 0x1p-9 : 0.0;
+    // A row's sum is at least 1: the absolute error of casting small P counts in full.
+    const double underflow = keys * half_quantum(dtype_p) / units.p_scale;
+    return 2 * unit_roundoff(dtype_p) + tf32 + underflow +
+           keys * (term_error(units.acc_accumulation) + u_f32) + tiles * (kept + 4 * u_f32) + 16 * u_f32;
+}
+
+}  // namespace tilescope
