@@ -49,14 +49,47 @@ void declare_sink(CLI::App& app, RunOptions& options) {
         ->check(CLI::Range(0.001, 1e6));
 }
 
+/// Statistics, and runs of many launches.
+void declare_watch(CLI::App& app, RunOptions& options) {
+    app.add_flag(
+        "--watch", options.watch,
+        "keep statistics of each tile and look for what no healthy kernel has; with -o the query blocks "
+        "that look wrong are recorded");
+    app.add_option("--budget", options.budget, "with --watch: room for what is recorded, 512M by default")
+        ->type_name("SIZE")
+        ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Range(1.0, 0x1p62));
+    app.add_option(
+           "--flight-recorder", options.flight_recorder,
+           "launch many times with other inputs, keep the last N launches, and stop at the first that "
+           "writes a NaN or exceeds a --limit; with -o that one is recorded, or the last one")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1000000));
+    app.add_option("--launches", options.launches, "with --flight-recorder: how many, 100 by default")
+        ->type_name("M")
+        ->check(CLI::Range(1, 1000000000));
+    app.add_option("--plant-nan", options.plant_nan,
+                   "with --flight-recorder: the launch, counted from 0, whose k gets a NaN")
+        ->type_name("LAUNCH")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option(
+           "--limit", options.limits,
+           "with --flight-recorder: the largest magnitude that a stage may have, for example acc=1000")
+        ->type_name("STAGE=NUMBER");
+    app.add_flag(
+        "--all-launches", options.all_launches,
+        "with --flight-recorder: record every launch that is kept, as FILE.0 (the oldest), FILE.1 and "
+        "so on");
+}
+
 void declare_options(CLI::App& app, RunOptions& options) {
     app.description(
         "Runs a bundled attention kernel, healthy or with a planted fault, and records its tiles.\n"
-        "Exit code: 0 recorded (or nothing found by --prove-inert, --poison, --repeat and --watch), 1 these\n"
-        "found something, 2 it could not be done.");
+        "Exit code: 0 recorded (or nothing found by --prove-inert, --poison, --repeat, --watch and\n"
+        "--flight-recorder), 1 these found something, 2 it could not be done.");
     app.add_flag("--list", options.list, "list kernels, configurations, inputs and faults");
     app.add_flag("--json", options.json,
-                 "with --list, --prove-inert, --poison, --repeat or --watch: as JSON");
+                 "with --list, --prove-inert, --poison, --repeat, --watch or --flight-recorder: as JSON");
     app.add_option("--kernel", options.kernel, "the kernel, see --list")->type_name("NAME");
     app.add_option("--config", options.config, "block_m x block_n x stages, for example 32x64x2")
         ->type_name("MxNxS");
@@ -93,19 +126,13 @@ void declare_options(CLI::App& app, RunOptions& options) {
     app.add_option("--repeat", options.repeat, "run N times and compare tiles and outputs bit by bit")
         ->type_name("N")
         ->check(CLI::Range(2, 1000000));
-    app.add_flag(
-        "--watch", options.watch,
-        "keep statistics of each tile and look for what no healthy kernel has; with -o the query blocks "
-        "that look wrong are recorded");
-    app.add_option("--budget", options.budget, "with --watch: room for what is recorded, 512M by default")
-        ->type_name("SIZE")
-        ->transform(CLI::AsSizeValue(false))
-        ->check(CLI::Range(1.0, 0x1p62));
+    declare_watch(app, options);
     app.add_option("--recover", options.recover,
                    "write what a killed run left in its sink file to -o, and run nothing")
         ->type_name("FILE")
         ->excludes("--list", "--json", "--kernel", "--config", "--fault", "--shape", "--engine",
-                   "--sink-memory", "--sink-file", "--prove-inert", "--poison", "--repeat", "--watch");
+                   "--sink-memory", "--sink-file", "--prove-inert", "--poison", "--repeat", "--watch",
+                   "--flight-recorder");
 }
 
 }  // namespace
@@ -142,6 +169,13 @@ std::string command_line(const RunOptions& options, const std::string& engine) {
     if (options.repeat > 0) line += fmt::format(" --repeat {}", options.repeat);
     if (options.watch)
         line += fmt::format(" --watch --budget {}", options.budget.value_or(default_watch_budget));
+    if (options.flight_recorder > 0) {
+        line += fmt::format(" --flight-recorder {} --launches {}", options.flight_recorder,
+                            options.launches.value_or(default_flight_launches));
+        if (options.plant_nan) line += fmt::format(" --plant-nan {}", *options.plant_nan);
+        for (const std::string& limit : options.limits) line += " --limit " + shell_word(limit);
+        if (options.all_launches) line += " --all-launches";
+    }
     return options.output.empty() ? line : line + " -o " + shell_word(options.output);
 }
 

@@ -35,8 +35,14 @@ struct RunOptions {
     int repeat = 0;  ///< runs to compare; 0: --repeat was not given
     bool watch = false;
     std::optional<std::uint64_t> budget;  ///< bytes of the dump of --watch
+    int flight_recorder = 0;              ///< launches to keep; 0: --flight-recorder was not given
+    std::optional<int> launches;          ///< of the flight
+    std::optional<int> plant_nan;         ///< the launch whose k gets a NaN
+    std::vector<std::string> limits;      ///< of magnitudes, as STAGE=NUMBER
+    bool all_launches = false;            ///< write every launch that is kept
 };
 
+inline constexpr int default_flight_launches = 100;
 inline constexpr std::uint64_t default_watch_budget = std::uint64_t(512) << 20;
 
 /// `arguments` are those after the program's name.

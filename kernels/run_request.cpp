@@ -127,7 +127,8 @@ std::string requested_sink_file(const RunOptions& options) {
         if (options.sink_file.empty()) return "";
         throw Error("it belongs to --sink-memory file", "--sink-file", "add that or leave it out");
     }
-    if (options.prove_inert || options.poison || options.repeat > 0 || options.watch) {
+    if (options.prove_inert || options.poison || options.repeat > 0 || options.watch ||
+        options.flight_recorder > 0) {
         throw Error("it is for a run that is recorded", "--sink-memory file", "leave it out");
     }
     return options.sink_file.empty() ? fmt::format("/dev/shm/tilescope-{}.sink", getpid())

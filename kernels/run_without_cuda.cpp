@@ -1,6 +1,7 @@
 // What stands in for run_cuda.cpp in a build without CUDA.
 
 #include "dump/error.h"
+#include "kernels/flight_runs.h"
 #include "kernels/run_kernel.h"
 #include "kernels/watch_runs.h"
 
@@ -25,6 +26,10 @@ KernelRun run_on_cuda(const RunRequest&, InputArrays, const MemoryFill&) {
 }
 
 StatisticsRun keep_statistics_on_cuda(const RunRequest&, const InputArrays&) {
+    refuse();
+}
+
+FlightResult record_flight_on_cuda(const RunRequest&, const FlightRequest&) {
     refuse();
 }
 

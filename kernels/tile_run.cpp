@@ -10,6 +10,7 @@
 #include "dump/error.h"
 #include "dump/file_reader.h"
 #include "dump/file_writer.h"
+#include "kernels/flight_runs.h"
 #include "kernels/kernel_list.h"
 #include "kernels/run_kernel.h"
 #include "kernels/run_options.h"
@@ -62,6 +63,20 @@ int watch(const RunRequest& request, const RunOptions& options) {
     return result.report.findings.empty() ? exit_done : exit_difference;
 }
 
+int fly(const RunRequest& request, const RunOptions& options) {
+    const FlightResult result = record_flight(request, make_flight_request(options));
+    std::vector<std::string> paths;
+    for (std::size_t i = 0; i < result.kept.size() && !options.output.empty(); ++i) {
+        const bool last = i + 1 == result.kept.size();
+        if (!options.all_launches && !last) continue;
+        paths.push_back(options.all_launches ? fmt::format("{}.{}", options.output, i) : options.output);
+        write_recording(paths.back(), result.kept[i]);
+    }
+    print_notice(request);
+    fmt::print("{}", options.json ? to_json(request, result, paths) : to_text(request, result, paths));
+    return result.freeze ? exit_difference : exit_done;
+}
+
 /// Stages whose tiles had no room, or "".
 std::string stages_without_room(const CapturedRun& run) {
     std::vector<std::string_view> names;
@@ -111,14 +126,24 @@ int recover(const std::string& sink_file, const std::string& path) {
 
 /// What a run is for beside a recording: one thing at most.
 void require_one_purpose(const RunOptions& options) {
-    const int purposes = options.prove_inert + options.poison + (options.repeat > 0) + options.watch;
+    const int purposes = options.prove_inert + options.poison + (options.repeat > 0) + options.watch +
+                         (options.flight_recorder > 0);
     if (purposes > 1) {
         throw Error("each is a check of its own", "--prove-inert, --poison, --repeat, --watch",
                     "choose one of them");
     }
     if (options.json && purposes == 0) {
-        throw Error("it belongs to --list, --prove-inert, --poison, --repeat and --watch", "--json",
-                    "add one of them or leave it out");
+        throw Error("it belongs to --list, --prove-inert, --poison, --repeat, --watch and --flight-recorder",
+                    "--json", "add one of them or leave it out");
+    }
+    const bool of_flight =
+        options.launches || options.plant_nan || !options.limits.empty() || options.all_launches;
+    if (of_flight && options.flight_recorder == 0) {
+        throw Error("they belong to --flight-recorder", "--launches, --plant-nan, --limit, --all-launches",
+                    "add that or leave them out");
+    }
+    if (options.all_launches && options.output.empty()) {
+        throw Error("no output file is named", "--all-launches", "add -o");
     }
     if (options.budget && !options.watch) {
         throw Error("it belongs to --watch", "--budget", "add that or leave it out");
@@ -149,6 +174,7 @@ int run(const RunOptions& options) {
     if (options.poison) return poison(request, options);
     if (options.repeat > 0) return repeat(request, options);
     if (options.watch) return watch(request, options);
+    if (options.flight_recorder > 0) return fly(request, options);
     return record(request, options.output);
 }
 
