@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Takes the kernel out of HOOKS.md.
+"""Takes code out of HOOKS.md: the program, or the block that begins with "// NAME".
 
-usage: hooks_example.py HOOKS.md DESTINATION
+usage: hooks_example.py HOOKS.md DESTINATION [NAME]
 """
 
 import pathlib
 import re
 import sys
 
-if len(sys.argv) != 3:
+if len(sys.argv) not in (3, 4):
     sys.exit(__doc__)
 blocks = re.findall(r"^```cuda\n(.*?)^```$", pathlib.Path(sys.argv[1]).read_text(), re.MULTILINE | re.DOTALL)
-whole = [block for block in blocks if "int main(" in block]
-if len(whole) != 1:
-    sys.exit(f"{sys.argv[1]}: {len(whole)} programs are in it; there is one")
-pathlib.Path(sys.argv[2]).write_text(whole[0])
+if len(sys.argv) == 4:
+    found = [block for block in blocks if block.startswith(f"// {sys.argv[3]}\n")]
+else:
+    found = [block for block in blocks if "int main(" in block]
+if len(found) != 1:
+    sys.exit(f"{sys.argv[1]}: {len(found)} such blocks are in it; there is one")
+pathlib.Path(sys.argv[2]).write_text(found[0])

@@ -1,0 +1,266 @@
+// The rules of the watch: no honest kernel breaks one, each of them is broken by what it names, and what a
+// rule found is in the selection of the second launch.
+
+#include "dump/watch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+#include <string>
+
+#include "tests/oracle/honest_backward.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
+#include "tests/oracle/watched_run.h"
+#include "tests/support/error_of.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 5;
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+std::string text_of(const WatchReport& report) {
+    std::string text;
+    for (const WatchFinding& finding : report.findings)
+        text += std::string(finding.rule->name) + " " + to_string(finding) + "\n";
+    return text;
+}
+
+const WatchFinding* find(const WatchReport& report, std::string_view rule, Stage stage) {
+    const auto is = [&](const WatchFinding& found) {
+        return found.rule->name == rule && found.stage == stage;
+    };
+    const auto found = std::ranges::find_if(report.findings, is);
+    return found == report.findings.end() ? nullptr : &*found;
+}
+
+class Healthy : public ::testing::TestWithParam<int> {};
+
+TEST_P(Healthy, KernelsBreakNoRule) {
+    std::int64_t tiles = 0;
+    for (std::uint64_t call_seed = 0; call_seed < 120; ++call_seed) {
+        const Call call = random_call(InputKind(GetParam()), call_seed);
+        SCOPED_TRACE(std::to_string(call_seed) + ": " + describe(call));
+        const KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs);
+        const WatchReport report = watch(statistics_of(run.recording));
+        EXPECT_EQ(report.findings.size(), 0u) << text_of(report);
+        tiles += report.tiles;
+    }
+    EXPECT_GT(tiles, 1000);
+}
+
+TEST_P(Healthy, BackwardKernelsBreakNoRule) {
+    for (std::uint64_t call_seed = 0; call_seed < 20; ++call_seed) {
+        const GradientCall call = random_gradient_call(call_seed * input_kinds + std::uint64_t(GetParam()));
+        SCOPED_TRACE(std::to_string(call_seed) + ": " + describe(call));
+        const WatchReport report = watch(statistics_of(run_backward(call)));
+        EXPECT_EQ(report.findings.size(), 0u) << text_of(report);
+        EXPECT_GT(report.tiles, 0);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Inputs, Healthy, ::testing::Range(0, input_kinds),
+                         [](const auto& each) { return std::string(to_string(InputKind(each.param))); });
+
+/// Three KV tiles a row, no mask: what is spoiled is nothing that a mask allows.
+Problem plain_problem() {
+    Problem problem = small_problem(Mask::none);
+    problem.batch = 1;
+    problem.heads = 2;
+    return problem;
+}
+
+KernelRun plain_run(InputKind kind = InputKind::normal) {
+    return run_kernel(plain_problem(), Arithmetic(), make_inputs(plain_problem(), kind, seed));
+}
+
+/// Changes an element of a healthy run, and breaks a rule there.
+struct Spoiled {
+    const char* rule;
+    Stage stage;
+    std::int64_t kv_tile;
+    float value;
+};
+
+class SpoiledTile : public ::testing::TestWithParam<Spoiled> {};
+
+TEST_P(SpoiledTile, BreaksTheRule) {
+    const Spoiled& spoiled = GetParam();
+    KernelRun run = plain_run();
+    ASSERT_EQ(text_of(watch(statistics_of(run.recording))), "");
+    const TileId tile = {0, 1, 1, spoiled.kv_tile};
+    poke(run.recording, spoiled.stage, tile, 1, 0, spoiled.value);
+    const WatchReport report = watch(statistics_of(run.recording));
+    const WatchFinding* const finding = find(report, spoiled.rule, spoiled.stage);
+    ASSERT_NE(finding, nullptr) << text_of(report);
+    EXPECT_EQ(finding->tile, tile);
+    for (const WatchFinding& other : report.findings) {
+        EXPECT_EQ(std::tuple(other.tile.head, other.tile.q_block), std::tuple(1, 1)) << to_string(other);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, SpoiledTile,
+    ::testing::Values(Spoiled{"nan", Stage::s, 1, nan}, Spoiled{"nan", Stage::o, 0, nan},
+                      Spoiled{"infinity", Stage::s, 1, -infinity},
+                      Spoiled{"infinity", Stage::m, 0, -infinity},
+                      Spoiled{"infinity", Stage::lse, 0, infinity}, Spoiled{"operand", Stage::q, 0, 100},
+                      Spoiled{"operand", Stage::k, 2, -100}, Spoiled{"operand", Stage::v, 1, 100},
+                      Spoiled{"m_above_scores", Stage::m, 0, 1000}, Spoiled{"p_negative", Stage::p, 1, -0.5f},
+                      Spoiled{"p_above_one", Stage::p, 1, 1.001f}, Spoiled{"l_negative", Stage::l, 1, -1},
+                      Spoiled{"l_above_keys", Stage::l, 1, 1e4f}, Spoiled{"l_below_one", Stage::l, 0, 0.9f},
+                      Spoiled{"l_sum", Stage::l, 0, 1e4f}, Spoiled{"acc_outside_v", Stage::acc, 1, -1e5f},
+                      Spoiled{"o_outside_v", Stage::o, 0, 50}, Spoiled{"o_not_acc_over_l", Stage::o, 0, 50},
+                      Spoiled{"lse_outside", Stage::lse, 0, 1000},
+                      Spoiled{"unwritten", Stage::acc, 2, std::bit_cast<float>(unwritten_bits)}),
+    [](const auto& each) {
+        return std::string(each.param.rule) + "_" + std::string(stage_info(each.param.stage).name);
+    });
+
+/// Scales every row of a tile.
+void scale(MemoryRecording& recording, Stage stage, const TileId& tile, float factor, float shift) {
+    std::vector<float> values(std::size_t(tile_shape(recording.problem(), stage).elements()));
+    ASSERT_TRUE(recording.read_tile(stage, tile, values));
+    for (float& value : values) {
+        if (!is_unwritten(value)) value = value * factor + shift;
+    }
+    recording.set_tile(stage, tile, std::move(values));
+}
+
+TEST(WatchRules, WholeTilesBreak) {
+    const TileId tile = {0, 0, 0, 1};
+    KernelRun falls = plain_run();
+    scale(falls.recording, Stage::m, tile, 1, -100);
+    EXPECT_NE(find(watch(statistics_of(falls.recording)), "m_falls", Stage::m), nullptr);
+    EXPECT_NE(find(watch(statistics_of(falls.recording)), "m_below_scores", Stage::m), nullptr);
+
+    KernelRun no_maximum = plain_run();
+    scale(no_maximum.recording, Stage::p, {0, 0, 0, 0}, 0.5f, 0);
+    EXPECT_NE(find(watch(statistics_of(no_maximum.recording)), "p_without_maximum", Stage::p), nullptr);
+
+    KernelRun missing = plain_run();
+    missing.recording.remove_tile(Stage::p, tile);
+    const WatchReport report = watch(statistics_of(missing.recording));
+    ASSERT_NE(find(report, "missing", Stage::p), nullptr) << text_of(report);
+    EXPECT_EQ(find(report, "missing", Stage::p)->tile, tile);
+}
+
+TEST(WatchRules, FindMistakes) {
+    const struct {
+        Mistake mistake;
+        const char* rule;
+        Stage stage;
+    } expected[] = {{Mistake::q_row_zeroed, "operand", Stage::q},
+                    {Mistake::stale_k_tile, "operand", Stage::k},
+                    {Mistake::swapped_v_tile, "operand", Stage::v},
+                    {Mistake::max_of_half_tile, "m_below_scores", Stage::m},
+                    {Mistake::o_not_normalised, "o_not_acc_over_l", Stage::o},
+                    {Mistake::o_normalised_twice, "o_not_acc_over_l", Stage::o}};
+    const Problem problem = plain_problem();
+    for (const auto& [mistake, rule, stage] : expected) {
+        const KernelRun run = run_kernel(problem, Arithmetic(), make_inputs(problem, InputKind::normal, seed),
+                                         {.mistake = mistake});
+        const WatchReport report = watch(statistics_of(run.recording));
+        EXPECT_NE(find(report, rule, stage), nullptr) << to_string(mistake) << "\n" << text_of(report);
+    }
+}
+
+TEST(WatchRules, AreRankedBySeverityThenOrder) {
+    KernelRun run = plain_run();
+    poke(run.recording, Stage::p, {0, 0, 0, 0}, 0, 0, -1);
+    poke(run.recording, Stage::acc, {0, 1, 1, 2}, 0, 0, nan);
+    poke(run.recording, Stage::s, {0, 1, 2, 1}, 0, 0, nan);
+    const WatchReport report = watch(statistics_of(run.recording));
+    ASSERT_GE(report.findings.size(), 3u);
+    EXPECT_EQ(report.findings[0].stage, Stage::s);
+    EXPECT_EQ(report.findings[1].stage, Stage::acc);
+    EXPECT_GT(report.findings[2].rule->severity, 0);
+}
+
+TEST(WatchRules, LaunchesThatDifferAreFound) {
+    KernelRun run = plain_run();
+    const StatisticsRun first = statistics_of(run.recording);
+    WatchReport report = watch(first);
+    watch_repeat(first, statistics_of(run.recording), report);
+    EXPECT_EQ(report.findings.size(), 0u);
+    const float before = peek(run.recording, Stage::p, {0, 1, 0, 2}, 1, 1);
+    poke(run.recording, Stage::p, {0, 1, 0, 2}, 1, 1, std::nextafter(before, 1.0f));
+    watch_repeat(first, statistics_of(run.recording), report);
+    ASSERT_EQ(report.findings.size(), 1u) << text_of(report);
+    EXPECT_EQ(report.findings[0].tile, (TileId{0, 1, 0, 2}));
+    EXPECT_EQ(report.findings[0].rule->name, "not_repeatable");
+}
+
+TEST(WatchRules, NothingWrittenIsAnError) {
+    EXPECT_NE(error_of([] { watch(statistics_of(MemoryRecording(plain_problem()))); }).find("no hook wrote"),
+              std::string::npos);
+}
+
+/// A finding at each of three blocks.
+WatchReport three_findings(KernelRun& run) {
+    poke(run.recording, Stage::s, {0, 1, 1, 1}, 0, 0, nan);
+    poke(run.recording, Stage::p, {0, 0, 0, 0}, 0, 0, -1);
+    poke(run.recording, Stage::o, {0, 0, 2, 0}, 0, 0, nan);
+    return watch(statistics_of(run.recording));
+}
+
+TEST(WatchSelection, HoldsTheBlocksUpToWhatBroke) {
+    KernelRun run = plain_run();
+    const WatchReport report = three_findings(run);
+    const Problem problem = plain_problem();
+    const SuspectSelection all = select_suspects(problem, Units(), report, std::size_t(1) << 30);
+    EXPECT_EQ(all.dumped, std::ssize(report.findings));
+    EXPECT_EQ(all.left_out, 0);
+    for (const WatchFinding& finding : report.findings) {
+        for (const StageInfo& info : stages_of(Direction::forward)) {
+            EXPECT_TRUE(all.selection.selects(problem, info.stage, finding.tile)) << to_string(finding);
+        }
+    }
+    EXPECT_TRUE(all.selection.selects(problem, Stage::acc, {0, 0, 2, problem.kv_tiles() - 1}))
+        << "o needs it";
+    EXPECT_FALSE(all.selection.selects(problem, Stage::s, {0, 0, 1, 0}));
+    EXPECT_EQ(count_selected(problem, Stage::q, all.selection), 3);
+    EXPECT_EQ(parse_selection(to_string(all.selection), "test"), all.selection);
+}
+
+TEST(WatchSelection, FitsIntoTheBudget) {
+    KernelRun run = plain_run();
+    const WatchReport report = three_findings(run);
+    const Problem problem = plain_problem();
+    std::set<std::int64_t> dumped;
+    for (std::size_t budget = 1000; budget < 200000; budget += 500) {
+        const SuspectSelection chosen = select_suspects(problem, Units(), report, budget);
+        EXPECT_EQ(chosen.dumped + chosen.left_out, std::ssize(report.findings));
+        EXPECT_EQ(chosen.left_out > 0, chosen.least_bytes > 0);
+        dumped.insert(chosen.dumped);
+        if (chosen.dumped == 0) continue;
+        EXPECT_LE(chosen.bytes, budget);
+        const CapturePlan plan(problem, chosen.selection, budget);
+        for (const StageInfo& info : stages_of(Direction::forward)) {
+            EXPECT_EQ(plan.capacity(info.stage), plan.selected_tiles(info.stage)) << budget;
+        }
+    }
+    EXPECT_GE(dumped.size(), 3u) << "none, some and all";
+}
+
+TEST(WatchSelection, TakesAllBlocksOfAGradient) {
+    Problem problem = plain_problem();
+    problem.direction = Direction::backward;
+    WatchReport report;
+    report.findings.push_back({&watch_rule("nan"), Stage::dk, {0, 0, 0, 1}, {}});
+    const SuspectSelection chosen = select_suspects(problem, Units(), report, std::size_t(1) << 30);
+    EXPECT_EQ(chosen.dumped, 1);
+    EXPECT_TRUE(chosen.selection.selects(problem, Stage::dk, {0, 0, 0, 1}));
+    EXPECT_FALSE(chosen.selection.selects(problem, Stage::dk, {0, 0, 0, 0}));
+    EXPECT_EQ(count_selected(problem, Stage::ds, chosen.selection), problem.q_blocks() * problem.dkv_group());
+}
+
+}  // namespace
+}  // namespace tilescope::test
