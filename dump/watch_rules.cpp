@@ -39,23 +39,27 @@ Found more_than(const WatchedTile& tile, std::string_view what, std::int64_t got
     return above(what, double(got), double(*writes));
 }
 
-/// Rows of an output that see no key, times its columns, where such a row may hold one of `values`.
-std::int64_t empty_elements(const WatchedTile& tile, std::initializer_list<EmptyRow> values) {
-    if (tile.stage != Stage::o && tile.stage != Stage::lse) return 0;
-    const Units& units = tile.call.units;
-    const EmptyRow held = tile.stage == Stage::o ? units.o_empty_row : units.lse_empty_row;
-    return std::ranges::find(values, held) == values.end() ? 0 : tile.block->keyless_rows * tile.extent.cols;
-}
-
 /// A bias may hide keys, and with them rows, from what the mask alone says.
 bool has_unknown_mask(const WatchedTile& tile) {
     return tile.call.run.has_bias();
 }
 
+/// Rows of an output that see no key, times its columns, where such a row may hold one of `values`.
+std::int64_t empty_elements(const WatchedTile& tile, std::initializer_list<EmptyRow> values) {
+    if (tile.stage != Stage::o && tile.stage != Stage::lse && tile.stage != Stage::delta) return 0;
+    const Units& units = tile.call.units;
+    // delta is made of the o that the forward pass stored.
+    const EmptyRow held = tile.stage == Stage::lse ? units.lse_empty_row : units.o_empty_row;
+    if (std::ranges::find(values, held) == values.end()) return 0;
+    return tile.extent.cols * (has_unknown_mask(tile) ? tile.extent.rows : tile.block->keyless_rows);
+}
+
 Found nan(const WatchedTile& tile) {
-    const std::int64_t legal = has_unknown_mask(tile) && empty_elements(tile, {EmptyRow::nan}) > 0
-                                   ? tile.extent.elements()
-                                   : empty_elements(tile, {EmptyRow::nan});
+    // Sums of infinities of both signs are NaN.
+    const std::int64_t legal =
+        tile.stage == Stage::delta
+            ? empty_elements(tile, {EmptyRow::nan, EmptyRow::minus_infinity, EmptyRow::plus_infinity})
+            : empty_elements(tile, {EmptyRow::nan});
     return more_than(tile, "NaN", tile.got.nan, legal);
 }
 
@@ -67,6 +71,7 @@ std::int64_t legal_infinities(const WatchedTile& tile) {
             return tile.cells().keyless_rows;
         case Stage::o:
         case Stage::lse:
+        case Stage::delta:
             return empty_elements(tile, {EmptyRow::minus_infinity, EmptyRow::plus_infinity});
         default:
             return 0;
@@ -74,8 +79,8 @@ std::int64_t legal_infinities(const WatchedTile& tile) {
 }
 
 Found infinite(const WatchedTile& tile) {
-    const bool of_rows = tile.stage == Stage::s || tile.stage == Stage::m || is_output(tile.stage);
-    if (of_rows && has_unknown_mask(tile)) return std::nullopt;
+    const bool of_scores = tile.stage == Stage::s || tile.stage == Stage::m;
+    if (of_scores && has_unknown_mask(tile)) return std::nullopt;
     return more_than(tile, "infinities", tile.got.infinite, legal_infinities(tile));
 }
 
@@ -148,10 +153,14 @@ Found m_falls(const WatchedTile& tile) {
     return below("least", tile.got.least, before->least);
 }
 
-/// m and s in the same units, and what converting one to the other may be off by.
+/// m is the maximum of what s holds, in the same units: what converting one to the other may be off by.
 std::optional<double> score_error(const WatchedTile& tile) {
     const Units& units = tile.call.units;
-    if (units.s_scaled != units.m_scaled || units.s_log_base != units.m_log_base) return std::nullopt;
+    const Problem& problem = tile.call.problem;
+    const bool biased = problem.alibi != Alibi::none || tile.call.run.has_bias();
+    const bool whole = (units.s_capped || problem.logits_soft_cap == 0) && (units.s_biased || !biased);
+    if (!whole || units.s_scaled != units.m_scaled || units.s_log_base != units.m_log_base)
+        return std::nullopt;
     return 0x1p-21 * std::max(tile.state->s.magnitude(), tile.state->m_magnitude);
 }
 
@@ -176,9 +185,7 @@ Found m_below_scores(const WatchedTile& tile) {
     const std::optional<double> error = score_error(tile), threshold = stale_threshold(tile);
     const std::optional<TileSummary>& s = tile.state->of(Stage::s);
     const bool hides = !tile.call.units.s_masked && tile.cells().hidden > 0;
-    const bool biased = has_unknown_mask(tile) && !tile.call.units.s_biased;
-    if (!error || !std::isfinite(*error) || !threshold || !s || hides || biased || s->finite() == 0 ||
-        tile.got.nan > 0)
+    if (!error || !std::isfinite(*error) || !threshold || !s || hides || s->finite() == 0 || tile.got.nan > 0)
         return std::nullopt;
     const double got = tile.got.finite() == 0 ? -infinity : double(tile.got.greatest);
     return below("greatest", got, s->greatest - *error - *threshold);
@@ -193,8 +200,8 @@ Found acc_outside(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const ValueRange& v = tile.state->v;
     const std::optional<TileSummary>& l = tile.state->of(Stage::l);
-    if (!v.known || !l || l->finite() < l->written || tile.got.finite() == 0 ||
-        !v_is_comparable(tile, units.acc_dequantised))
+    if (!v.known || !std::isfinite(v.magnitude()) || !l || l->finite() < l->written ||
+        tile.got.finite() == 0 || !v_is_comparable(tile, units.acc_dequantised))
         return std::nullopt;
     const double lanes = double(tile.call.problem.l_lanes);
     const double keys = double(tile.cells().most_keys);
