@@ -4,8 +4,11 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <hooks_flight.cuh>
+#include <hooks_watch.cuh>
 #include <string>
 #include <vector>
 
@@ -15,8 +18,6 @@
 #include "dump/flight_recorder.h"
 #include "dump/hook.h"
 #include "dump/watch.h"
-#include "hooks_flight.cuh"
-#include "hooks_watch.cuh"
 #include "tests/dump/played_kernel.cuh"
 
 namespace tilescope {

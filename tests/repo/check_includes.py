@@ -17,7 +17,8 @@ import sys
 #           module    files                                        modules                    libraries
 MODULES = [
     ("hook", ["dump/hook*.h", "dump/sink.h", "dump/stage.h"], set(), {"CUDA"}),
-    ("capture", ["dump/capture.*", "dump/capture_device.*", "dump/capture_memory.*"], {"hook", "dump", "file"}, {"CUDA"}),
+    ("capture", ["dump/capture.*", "dump/capture_device.*", "dump/capture_memory.*", "dump/flight_device.*",
+                 "dump/flight_recorder.*"], {"hook", "dump", "file"}, {"CUDA"}),
     ("file", ["dump/file_*"], {"hook", "dump"}, {"HDF5"}),
     ("dump", ["dump/*"], {"hook"}, set()),
     ("oracle", ["oracle/*"], {"hook", "dump", "file"}, {"Eigen"}),
