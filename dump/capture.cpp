@@ -67,8 +67,8 @@ void describe_device(Provenance& provenance) {
     fill_if_empty(provenance.time, utc_now());
 }
 
-Selection selection_of(const CaptureOptions& options) {
-    return options.selection ? *options.selection : selection_from_environment();
+Selection selection_of(const Problem& problem, const CaptureOptions& options) {
+    return options.selection ? *options.selection : selection_from_environment(problem.named_tiles);
 }
 
 /// The symbols that captures have armed: each has one sink on each device.
@@ -154,7 +154,7 @@ struct Capture::Impl {
 
 Capture::Impl::Impl(const Problem& problem, Options capture_options)
     : options(std::move(capture_options)),
-      plan(problem, selection_of(options), options.max_bytes,
+      plan(problem, selection_of(problem, options), options.max_bytes,
            options.statistics        ? SinkMode::statistics
            : options.count_conflicts ? SinkMode::checked
                                      : SinkMode::tiles) {

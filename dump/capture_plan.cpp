@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <span>
 
@@ -61,7 +62,7 @@ CapturePlan::CapturePlan(const Problem& problem, const Selection& selection, std
     place_stages(tables_end, max_bytes);
     const auto selects_nothing = [](const StagePlan& stage) { return stage.selected == 0; };
     if (std::ranges::all_of(stages_, selects_nothing)) {
-        throw Error("the selection " + to_string(selection) + " selects no tile of " +
+        throw Error("the selection " + to_string(selection, problem.named_tiles) + " selects no tile of " +
                         std::to_string(problem.batch) + " batches, " + std::to_string(problem.heads) +
                         " heads, " + std::to_string(problem.q_blocks()) + " query blocks and " +
                         std::to_string(problem.kv_tiles()) + " KV tiles of the " +
@@ -75,8 +76,9 @@ CapturePlan::CapturePlan(const Problem& problem, const Selection& selection, std
 std::size_t CapturePlan::place_tables(std::size_t max_bytes) {
     // validate() keeps the product below 2^40.
     const std::int64_t q_blocks = problem_.batch * problem_.heads * problem_.q_blocks();
-    const bool backward = problem_.direction == Direction::backward;
-    const std::int64_t dkv_heads = backward ? problem_.batch * problem_.dkv_heads() : 0;
+    const bool by_head =
+        std::ranges::any_of(stages_of(problem_), std::logical_not(), &StageInfo::per_q_block);
+    const std::int64_t dkv_heads = by_head ? problem_.batch * problem_.dkv_heads() : 0;
     const auto end_of = [](std::size_t offset, std::int64_t entries) {
         return offset + std::size_t(entries) * sizeof(std::int32_t);
     };
@@ -125,9 +127,10 @@ std::size_t CapturePlan::tile_bytes(Stage stage) const {
 
 void CapturePlan::place_stages(std::size_t offset, std::size_t max_bytes) {
     std::size_t free_bytes = max_bytes - (offset + alignment);
-    for (const StageInfo& info : all_stages()) {
+    const std::vector<StageInfo> stages = stages_of(problem_);
+    for (const StageInfo& info : stages) {
         StagePlan& stage = stages_[std::size_t(info.stage)];
-        if (!has_stage(problem_.direction, info.stage) || !selection_.selects(info.stage)) continue;
+        if (!selection_.selects(info.stage)) continue;
         const std::size_t slots =
             outer_of_slot(info.stage).size() * (info.per_kv_tile ? kv_tile_of_slot_.size() : 1);
         // A tile comes with a word for its conflict counter.
@@ -140,7 +143,7 @@ void CapturePlan::place_stages(std::size_t offset, std::size_t max_bytes) {
     }
     offset = aligned(offset);
     head_.resize(offset);
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages) {
         StagePlan& stage = stages_[std::size_t(info.stage)];
         stage.tiles_offset = offset;
         offset += std::size_t(stage.capacity) * tile_bytes(info.stage);
@@ -176,7 +179,7 @@ Sink CapturePlan::sink(std::byte* base) const {
     Sink sink;
     sink.mode = mode_;
     sink.every_kv_tile = std::ssize(kv_tile_of_slot_) == problem_.kv_tiles();
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(problem_)) {
         const StagePlan& plan = stage_plan(info.stage);
         if (plan.selected == 0) continue;
         (info.per_q_block ? sink.q_block_stages : sink.head_stages) |= 1u << unsigned(info.stage);
@@ -210,7 +213,7 @@ Sink CapturePlan::sink(std::byte* base) const {
 
 std::int64_t CapturePlan::tile_slot(Stage stage, const TileId& tile) const {
     const auto in = [](std::int64_t value, std::int64_t count) { return value >= 0 && value < count; };
-    const StageInfo& info = stage_info(stage);
+    const StageInfo info = stage_info(problem_, stage);
     const std::int64_t heads = stage_heads(problem_, stage);
     if (selected_tiles(stage) == 0 || !in(tile.batch, problem_.batch) || !in(tile.head, heads) ||
         (info.per_q_block && !in(tile.q_block, problem_.q_blocks())) ||
@@ -227,7 +230,7 @@ std::int64_t CapturePlan::tile_slot(Stage stage, const TileId& tile) const {
 }
 
 TileId CapturePlan::tile_of_slot(Stage stage, std::int64_t slot) const {
-    const StageInfo& info = stage_info(stage);
+    const StageInfo info = stage_info(problem_, stage);
     TileId tile;
     if (info.per_kv_tile) {
         const std::int64_t kv_slots = std::int64_t(kv_tile_of_slot_.size());

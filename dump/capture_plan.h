@@ -61,9 +61,9 @@ class CapturePlan {
         std::size_t tiles_offset = 0;  ///< of their words or statistics
     };
     const StagePlan& stage_plan(Stage stage) const { return stages_[static_cast<std::size_t>(stage)]; }
-    /// What the stage's slots are of, KV tiles aside: query blocks, or heads of dk and dv.
+    /// What the stage's slots are of, KV tiles aside: query blocks, or dkv_heads().
     const std::vector<std::int32_t>& outer_of_slot(Stage stage) const {
-        return stage_info(stage).per_q_block ? q_block_of_slot_ : dkv_head_of_slot_;
+        return stage_info(problem_, stage).per_q_block ? q_block_of_slot_ : dkv_head_of_slot_;
     }
     void number_slots();
     std::size_t place_tables(std::size_t max_bytes);
@@ -76,7 +76,7 @@ class CapturePlan {
     SinkMode mode_;
     std::vector<std::int32_t> q_block_slots_;  ///< [batch][head][q_block], -1 where not selected
     std::vector<std::int32_t> kv_tile_slots_;  ///< [kv_tile], -1 where not selected
-    /// [batch][dkv_head], -1 where not selected; empty in the forward pass.
+    /// [batch][dkv_head], -1 where not selected; empty where every stage has query blocks.
     std::vector<std::int32_t> dkv_head_slots_;
     std::vector<std::int32_t> q_block_of_slot_;   ///< index into q_block_slots_
     std::vector<std::int32_t> kv_tile_of_slot_;   ///< index into kv_tile_slots_

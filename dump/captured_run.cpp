@@ -46,7 +46,7 @@ CapturedRun::CapturedRun(CapturePlan plan, std::unique_ptr<SinkContents> content
     }
     sink_ = plan_.sink(contents_->hold(0, plan_.head_bytes()));
     capture_.selection = plan_.selection();
-    for (const StageInfo& info : all_stages()) summarise(info.stage);
+    for (const StageInfo& info : stages_of(problem())) summarise(info.stage);
 }
 
 CapturedRun::CapturedRun(CapturePlan plan, MemoryBlock memory, RecordedCall call)
@@ -73,9 +73,9 @@ void CapturedRun::summarise(Stage stage) {
 }
 
 void CapturedRun::merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits) {
-    if (!is_output(stage) || !tilescope::has_stage(problem().direction, stage)) {
+    if (!is_output(stage) || !tilescope::has_stage(problem(), stage)) {
         const bool forward = problem().direction == Direction::forward;
-        throw Error("stage " + std::string(stage_info(stage).name) + " is not an output", where,
+        throw Error("stage " + std::string(stage_info(problem(), stage).name) + " is not an output", where,
                     forward ? "merge o or lse" : "merge dq, dk or dv");
     }
     require_bytes("output " + std::string(stage_info(stage).name), bits.size(),

@@ -143,6 +143,7 @@ std::optional<Enum> read_name(hid_t object, const char* name, const std::string&
 }
 
 template std::optional<Direction> read_name(hid_t, const char*, const std::string&);
+template std::optional<Axis> read_name(hid_t, const char*, const std::string&);
 template std::optional<Mask> read_name(hid_t, const char*, const std::string&);
 template std::optional<CausalAlignment> read_name(hid_t, const char*, const std::string&);
 template std::optional<WindowBounds> read_name(hid_t, const char*, const std::string&);

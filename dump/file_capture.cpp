@@ -15,8 +15,8 @@ constexpr std::int64_t tile_columns = 4;      // batch, head, q_block, kv_tile
 constexpr std::int64_t conflict_columns = 5;  // and elements
 constexpr std::int64_t place_columns = 6;     // a tile, and row and column in it
 
-std::string stage_path(Stage stage) {
-    return std::string(layout::path::capture) + "/" + std::string(stage_info(stage).name);
+std::string stage_path(const Problem& problem, Stage stage) {
+    return std::string(layout::path::capture) + "/" + std::string(stage_info(problem, stage).name);
 }
 
 std::vector<std::int64_t> read_table(const InputFile& file, const std::string& path, std::int64_t cols) {
@@ -33,7 +33,7 @@ std::vector<std::int64_t> read_table(const InputFile& file, const std::string& p
 TileId checked_tile(std::span<const std::int64_t> row, const Problem& problem, Stage stage,
                     const std::string& where) {
     const TileId tile{row[0], row[1], row[2], row[3]};
-    const StageInfo& info = stage_info(stage);
+    const StageInfo info = stage_info(problem, stage);
     const std::int64_t q_blocks = info.per_q_block ? problem.q_blocks() : 1;
     const std::int64_t kv_tiles = info.per_kv_tile ? problem.kv_tiles() : 1;
     const auto inside = [](std::int64_t value, std::int64_t count) { return value >= 0 && value < count; };
@@ -68,7 +68,8 @@ std::int64_t elements_conflicting(const StageCapture& capture) {
         [](std::int64_t sum, const StageCapture::Conflict& conflict) { return sum + conflict.elements; });
 }
 
-std::optional<Selection> read_selection(hid_t group, const std::string& where) {
+std::optional<Selection> read_selection(hid_t group, const std::string& where,
+                                        std::span<const NamedTile> named) {
     const std::optional<std::string> text = read_text(group, "selection", where);
     if (!text) return std::nullopt;
     // Its parser quotes what it does not understand.
@@ -76,13 +77,13 @@ std::optional<Selection> read_selection(hid_t group, const std::string& where) {
     if (text->size() > longest || readable(*text) != *text || text->find('\n') != std::string::npos) {
         throw Error("attribute selection is not one line of text", where, damaged_advice);
     }
-    return parse_selection(*text, where + " attribute selection");
+    return parse_selection(*text, where + " attribute selection", named);
 }
 
 StageCapture read_stage(const InputFile& file, const Problem& problem, Stage stage,
                         std::int64_t tiles_stored) {
     StageCapture capture;
-    const std::string path = stage_path(stage);
+    const std::string path = stage_path(problem, stage);
     const std::string where = file.where(path);
     const std::optional<Id> group = open_group(file, path);
     if (!group) return capture;
@@ -130,8 +131,9 @@ void append(std::vector<std::int64_t>& values, const TileId& tile) {
     values.insert(values.end(), {tile.batch, tile.head, tile.q_block, tile.kv_tile});
 }
 
-void write_stage(hid_t file, Stage stage, const StageCapture& capture, const StageCounts& counts) {
-    const Id group = create_group(file, stage_path(stage));
+void write_stage(hid_t file, const std::string& path, const StageCapture& capture,
+                 const StageCounts& counts) {
+    const Id group = create_group(file, path);
     write_integer(group.get(), "tiles_selected", counts.tiles_selected);
     write_integer(group.get(), "tiles_written", counts.tiles_written);
     write_integer(group.get(), "tiles_dropped", std::ssize(capture.dropped));
@@ -163,25 +165,24 @@ CaptureSummary read_capture(const InputFile& file, const Problem& problem,
     const std::string where = file.where(layout::path::capture);
     const std::optional<Id> group = open_group(file, layout::path::capture);
     if (!group) return capture;
-    capture.selection = read_selection(group->get(), where);
+    capture.selection = read_selection(group->get(), where, problem.named_tiles);
     capture.ended = readable(read_text(group->get(), "ended", where).value_or(capture.ended));
-    for (const StageInfo& info : all_stages()) {
-        if (!has_stage(problem.direction, info.stage)) continue;
+    for (const StageInfo& info : stages_of(problem)) {
         const auto index = static_cast<std::size_t>(info.stage);
         capture.stages[index] = read_stage(file, problem, info.stage, tiles_stored[index]);
     }
     return capture;
 }
 
-void write_capture(hid_t file, Direction direction, const CaptureSummary& capture,
+void write_capture(hid_t file, const Problem& problem, const CaptureSummary& capture,
                    const CaptureCounts& counts) {
     const Id group = create_group(file, layout::path::capture);
-    if (capture.selection) write_text(group.get(), "selection", to_string(*capture.selection));
+    if (capture.selection)
+        write_text(group.get(), "selection", to_string(*capture.selection, problem.named_tiles));
     write_text(group.get(), "ended", capture.ended);
-    for (const StageInfo& info : all_stages()) {
-        if (!has_stage(direction, info.stage)) continue;
+    for (const StageInfo& info : stages_of(problem)) {
         const auto index = static_cast<std::size_t>(info.stage);
-        write_stage(file, info.stage, capture.stages[index], counts[index]);
+        write_stage(file, stage_path(problem, info.stage), capture.stages[index], counts[index]);
     }
 }
 

@@ -24,7 +24,7 @@ CaptureSummary read_capture(const InputFile& file, const Problem& problem,
                             const std::array<std::int64_t, stage_count>& tiles_stored);
 
 /// Writes the stages that the direction has. Errors: Failure.
-void write_capture(hid_t file, Direction direction, const CaptureSummary& capture,
+void write_capture(hid_t file, const Problem& problem, const CaptureSummary& capture,
                    const CaptureCounts& counts);
 
 }  // namespace tilescope::hdf5

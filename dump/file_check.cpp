@@ -280,6 +280,13 @@ bool has_object(const InputFile& file, const std::string& path) {
     return static_cast<bool>(open_object(file, path));
 }
 
+std::optional<Id> open_header(const InputFile& file, const std::string& path) {
+    Id dataset = open_object(file, path);
+    if (!dataset) return std::nullopt;
+    if (H5Iget_type(dataset.get()) != H5I_DATASET) refuse("is not a dataset", file.where(path));
+    return dataset;
+}
+
 std::optional<StoredDataset> open_dataset(const InputFile& file, const std::string& path, Dtype dtype,
                                           std::span<const std::int64_t> dims) {
     std::optional<Declared> declared = open_declared(file, path);

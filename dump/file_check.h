@@ -68,6 +68,10 @@ std::optional<Id> open_group(const InputFile& file, const std::string& path);
 /// Whether there is anything at an absolute path. Errors: as open_group.
 bool has_object(const InputFile& file, const std::string& path);
 
+/// Opens the dataset at an absolute path for its attributes alone; nullopt when there is none. Errors: as
+/// open_group.
+std::optional<Id> open_header(const InputFile& file, const std::string& path);
+
 /// In the dimensions that a dataset must have: any size.
 inline constexpr std::int64_t any_size = -1;
 

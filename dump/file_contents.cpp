@@ -8,6 +8,7 @@
 #include "dump/file_capture.h"
 #include "dump/file_layout.h"
 #include "dump/file_metadata.h"
+#include "dump/file_named_tiles.h"
 
 namespace tilescope::hdf5 {
 
@@ -43,25 +44,20 @@ std::int64_t stored_tiles(const StoredDataset& dataset, std::int64_t tile_count)
 
 // What is stored there would be judged by nobody.
 void require_absent(const Contents& contents, const StageInfo& info) {
-    if (!has_object(contents.file, std::string(info.dataset))) return;
+    if (!has_object(contents.file, dataset_of(info))) return;
     const Direction direction = contents.problem.direction;
     throw Error("belongs to a stage that the " + std::string(layout::name_of(direction)) +
                     " pass does not have, and attribute direction of /problem says " +
                     (direction == Direction::forward ? "forward, or nothing" : "backward"),
-                contents.file.where(std::string(info.dataset)),
+                contents.file.where(dataset_of(info)),
                 "leave it out, or write the direction that it belongs to");
 }
 
 // Returns how many tiles the dataset holds.
 std::int64_t open_stage(Contents& contents, const StageInfo& info) {
-    if (!has_stage(contents.problem.direction, info.stage)) {
-        require_absent(contents, info);
-        return 0;
-    }
     const Dtype dtype = stage_dtype(contents.problem, info.stage);
     const DatasetShape shape = dataset_shape(contents.problem, info.stage);
-    std::optional<StoredDataset> dataset =
-        open_dataset(contents.file, std::string(info.dataset), dtype, shape.dims);
+    std::optional<StoredDataset> dataset = open_dataset(contents.file, dataset_of(info), dtype, shape.dims);
     if (!dataset) return 0;
     check_chunk(*dataset, shape);
     const std::int64_t tiles = stored_tiles(*dataset, tile_count(contents.problem, info.stage));
@@ -86,9 +82,13 @@ Contents open_contents(const std::string& path) {
     check_format(contents.file);
     contents.provenance = read_provenance(contents.file);
     contents.problem = read_problem(contents.file);
+    read_named_tiles(contents.file, contents.problem);
     contents.units = read_common_units(contents.file);
     std::array<std::int64_t, stage_count> tiles_stored = {};
     for (const StageInfo& info : all_stages()) {
+        if (!has_stage(contents.problem, info.stage)) require_absent(contents, info);
+    }
+    for (const StageInfo& info : stages_of(contents.problem)) {
         tiles_stored[static_cast<std::size_t>(info.stage)] = open_stage(contents, info);
     }
     contents.inputs = open_inputs(contents.file, contents.problem);

@@ -6,6 +6,8 @@ namespace {
 
 constexpr Named<Direction> direction_names[] = {{Direction::forward, "forward"},
                                                 {Direction::backward, "backward"}};
+constexpr Named<Axis> axis_names[] = {
+    {Axis::query, "query"}, {Axis::key, "key"}, {Axis::feature, "feature"}, {Axis::unit, "unit"}};
 constexpr Named<Mask> mask_names[] = {{Mask::none, "none"}, {Mask::causal, "causal"}};
 constexpr Named<CausalAlignment> alignment_names[] = {{CausalAlignment::top_left, "top_left"},
                                                       {CausalAlignment::bottom_right, "bottom_right"}};
@@ -137,6 +139,9 @@ constexpr DescaleInfo descales[] = {
 
 std::span<const Named<Direction>> names(Direction) {
     return direction_names;
+}
+std::span<const Named<Axis>> names(Axis) {
+    return axis_names;
 }
 std::span<const Named<Mask>> names(Mask) {
     return mask_names;

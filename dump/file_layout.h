@@ -40,6 +40,7 @@ struct Named {
 };
 
 std::span<const Named<Direction>> names(Direction);
+std::span<const Named<Axis>> names(Axis);
 std::span<const Named<Mask>> names(Mask);
 std::span<const Named<CausalAlignment>> names(CausalAlignment);
 std::span<const Named<WindowBounds>> names(WindowBounds);

@@ -7,6 +7,7 @@
 #include "dump/error.h"
 #include "dump/file_attributes.h"
 #include "dump/file_layout.h"
+#include "dump/file_named_tiles.h"
 
 namespace tilescope::hdf5 {
 
@@ -148,6 +149,7 @@ void write_problem(hid_t group, const Problem& problem, const Units& units) {
     write_number(group, "logits_soft_cap", problem.logits_soft_cap);
     write_text(group, "kv_order", layout::name_of(units.kv_order));
     write_flag(group, "dkv_per_head", problem.dkv_per_head);
+    write_named_tiles(group, problem);
     for (const layout::NameAttribute& attribute : layout::name_attributes()) {
         const auto write = [&](auto Problem::*member) {
             write_text(group, attribute.name, layout::name_of(problem.*member));

@@ -82,7 +82,7 @@ FileRecording::~FileRecording() {
 
 void FileRecording::try_some_tiles() const {
     constexpr std::int64_t tries = 16;
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(problem())) {
         const std::int64_t tiles = tile_count(problem(), info.stage);
         const std::int64_t step = std::max<std::int64_t>(tiles / tries, 1);
         for (std::int64_t i = 0; has_stage(info.stage) && i < tiles; i += step) {
@@ -93,7 +93,7 @@ void FileRecording::try_some_tiles() const {
 
 void FileRecording::look_for_stages() {
     if (!contents_->sink) return;
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(problem())) {
         bool& found = in_sink_[static_cast<std::size_t>(info.stage)];
         const std::int64_t tiles = tile_count(problem(), info.stage);
         for (std::int64_t i = 0; !found && i < tiles; ++i) {
@@ -106,7 +106,7 @@ void FileRecording::look_for_stages() {
 const StoredDataset* FileRecording::recorded(Stage stage, const TileId& tile) const {
     const std::optional<StoredDataset>& dataset = contents_->stages[static_cast<std::size_t>(stage)];
     if (!dataset || dataset->stored_bytes == 0) return nullptr;
-    const StageInfo& info = stage_info(stage);
+    const StageInfo info = stage_info(problem(), stage);
     const auto in = [](std::int64_t value, std::int64_t count) { return value >= 0 && value < count; };
     const bool inside = in(tile.batch, problem().batch) && in(tile.head, stage_heads(problem(), stage)) &&
                         (!info.per_q_block || in(tile.q_block, problem().q_blocks())) &&
@@ -161,7 +161,8 @@ std::optional<StoredTile> FileRecording::locate(Stage stage, const TileId& tile)
     if (dataset == nullptr) return std::nullopt;
     const std::vector<std::int64_t> start = start_of(problem(), stage, tile);
     const std::int64_t element_bytes = dtype_info(dataset->dtype).bytes;
-    const bool is_column = stage_info(stage).col_axis == Axis::unit && tile_shape(problem(), stage).cols == 1;
+    const bool is_column =
+        stage_info(problem(), stage).col_axis == Axis::unit && tile_shape(problem(), stage).cols == 1;
     StoredTile stored;
     if (dataset->chunk.empty()) {
         stored.shape = tile_extent(problem(), stage, tile);

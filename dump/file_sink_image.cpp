@@ -83,7 +83,7 @@ SinkImage::SinkImage(CapturePlan plan, const StoredArray& image, const InputFile
     read(file, 0, head);
     const Sink sink = plan_.sink(head.data());
     check_tables(head, sink);
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(plan_.problem())) {
         const auto index = std::size_t(info.stage);
         capture.stages[index] = summarise_stage(plan_, sink, info.stage);
         if (plan_.selected_tiles(info.stage) == 0) continue;

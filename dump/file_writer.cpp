@@ -11,6 +11,7 @@
 #include "dump/file_hdf5.h"
 #include "dump/file_layout.h"
 #include "dump/file_metadata.h"
+#include "dump/file_named_tiles.h"
 #include "dump/file_output.h"
 #include "dump/file_sink_image.h"
 #include "dump/file_temporary.h"
@@ -53,7 +54,7 @@ Id create_tiles(hid_t file, const Problem& problem, const StageInfo& info) {
     const Id properties = hdf5::creation_properties(H5P_DATASET_CREATE);
     check(H5Pset_chunk(properties.get(), rank, chunk.data()));
     check(H5Pset_fill_value(properties.get(), type.get(), &unwritten_bits));
-    return checked(H5Dcreate2(file, std::string(info.dataset).c_str(), type.get(), space.get(), H5P_DEFAULT,
+    return checked(H5Dcreate2(file, dataset_of(info).c_str(), type.get(), space.get(), H5P_DEFAULT,
                               properties.get(), H5P_DEFAULT));
 }
 
@@ -80,7 +81,7 @@ std::int64_t count_unwritten(std::span<const float> values, const Recording& rec
 template <class Visit>
 void for_each_selected(const Problem& problem, Stage stage, const Selection& selection, Visit visit) {
     if (!selection.selects(stage)) return;
-    const StageInfo& info = stage_info(stage);
+    const StageInfo info = stage_info(problem, stage);
     const std::int64_t q_blocks = info.per_q_block ? problem.q_blocks() : 1;
     const std::int64_t kv_tiles = info.per_kv_tile ? problem.kv_tiles() : 1;
     TileId tile;
@@ -124,6 +125,7 @@ hdf5::StageCounts write_stage(OutputFile& file, const Recording& recording, cons
     const Problem& problem = recording.problem();
     const Id dataset = create_tiles(file.id.get(), problem, info);
     hdf5::write_stage_units(dataset.get(), info.stage, recording.units());
+    hdf5::write_named_axes(dataset.get(), problem, info.stage);
     if (is_output(info.stage)) hdf5::write_dtype(dataset.get(), stage_dtype(problem, info.stage));
     hdf5::StageCounts counts;
     if (recording.has_stage(info.stage)) {
@@ -147,12 +149,10 @@ void write_contents(OutputFile& file, const Recording& recording, const CaptureS
     }
     hdf5::write_inputs(file, recording);
     hdf5::CaptureCounts counts;
-    const Direction direction = recording.problem().direction;
-    for (const StageInfo& info : all_stages()) {
-        if (!has_stage(direction, info.stage)) continue;
+    for (const StageInfo& info : stages_of(recording.problem())) {
         counts[static_cast<std::size_t>(info.stage)] = write_stage(file, recording, info, capture);
     }
-    hdf5::write_capture(file.id.get(), direction, capture, counts);
+    hdf5::write_capture(file.id.get(), recording.problem(), capture, counts);
     if (sink != nullptr) hdf5::create_sink_image(file.id.get(), *sink);
     check(H5Fflush(file.id.get(), H5F_SCOPE_LOCAL));
     hdf5::write_complete(file.id.get());

@@ -16,6 +16,9 @@
 // TILESCOPE_SINK_SYMBOL(name) at namespace scope declares it, name stands where sink stands above, and
 // capture.arm(name) sets it.
 //
+// A tile that is none of the stages gets a name: TILESCOPE_NAMED_TILE(rescale, 0), outside of any namespace,
+// lets hooks name the first of the problem's named_tiles `rescale`.
+//
 // Rows and columns count from the tile's corner. Row statistics (m, l, lse, delta) take column 0. Stages
 // without a KV tile (q, o, lse, dout, delta, dq) take any kv_tile. What lies outside the tensor (tails) is
 // left out, so whole tiles may be given. A value is a __half, a __nv_bfloat16, a float, or of any type that
@@ -33,10 +36,22 @@
 #include "dump/hook_fragment.h"
 #include "dump/hook_write.h"
 
+/// What hooks may name: the stages, and what TILESCOPE_NAMED_TILE adds.
+namespace tilescope::hook_stages {
+using enum Stage;
+}
+
 #define TILESCOPE_SINK_PARAM(sink) , TILESCOPE_GRID_CONSTANT const ::tilescope::Sink sink
 #define TILESCOPE_HOST_SINK_PARAM(sink) , const ::tilescope::Sink& sink
 #define TILESCOPE_SINK_ARG(sink) , sink
 #define TILESCOPE_SINK_SYMBOL(name) __constant__ ::tilescope::Sink name
+#define TILESCOPE_NAMED_TILE(name, index)                                 \
+    static_assert((index) >= 0 && (index) < ::tilescope::max_named_tiles, \
+                  "a problem has at most 4 named tiles, counted from 0"); \
+    namespace tilescope::hook_stages {                                    \
+    inline constexpr Stage name = named_tile(index);                      \
+    }                                                                     \
+    static_assert(true)
 #define TILESCOPE_ARM(capture, name)                                         \
     (capture).arm(&name, [](const ::tilescope::Sink& tilescope_sink) {       \
         return int(cudaMemcpyToSymbol(name, &tilescope_sink, sizeof(name))); \
@@ -46,24 +61,24 @@
         ::tilescope::hook_block(sink, int(batch), int(head), int(q_block))
 #define TILESCOPE_BLOCK_PARAM , const ::tilescope::HookBlock& tilescope_block
 #define TILESCOPE_BLOCK_ARG , tilescope_block
-#define TILESCOPE_VALUE(stage, kv_tile, row, col, value)                                                  \
-    ::tilescope::hook_value(tilescope_block, ::tilescope::Stage::stage, int(kv_tile), int(row), int(col), \
-                            value)
-#define TILESCOPE_REPLICATED(stage, kv_tile, row, col, value)                                        \
-    ::tilescope::hook_replicated(tilescope_block, ::tilescope::Stage::stage, int(kv_tile), int(row), \
+#define TILESCOPE_VALUE(stage, kv_tile, row, col, value)                                              \
+    ::tilescope::hook_value(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), int(row), \
+                            int(col), value)
+#define TILESCOPE_REPLICATED(stage, kv_tile, row, col, value)                                              \
+    ::tilescope::hook_replicated(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), int(row), \
                                  int(col), value)
-#define TILESCOPE_TILE(stage, kv_tile, data, ld, thread, threads)                                   \
-    ::tilescope::hook_tile(tilescope_block, ::tilescope::Stage::stage, int(kv_tile), data, int(ld), \
+#define TILESCOPE_TILE(stage, kv_tile, data, ld, thread, threads)                                         \
+    ::tilescope::hook_tile(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), data, int(ld), \
                            int(thread), int(threads))
-#define TILESCOPE_ROWS(stage, kv_tile, first_row, rows, data, ld, thread, threads)                   \
-    ::tilescope::hook_rows(tilescope_block, ::tilescope::Stage::stage, int(kv_tile), int(first_row), \
+#define TILESCOPE_ROWS(stage, kv_tile, first_row, rows, data, ld, thread, threads)                         \
+    ::tilescope::hook_rows(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), int(first_row), \
                            int(rows), data, int(ld), int(thread), int(threads))
 // The places come last: their commas need no parentheses.
-#define TILESCOPE_FRAGMENT(stage, kv_tile, values, ...)                                              \
-    do {                                                                                             \
-        using namespace ::tilescope::fragments;                                                      \
-        ::tilescope::hook_fragment(tilescope_block, ::tilescope::Stage::stage, int(kv_tile), values, \
-                                   __VA_ARGS__);                                                     \
+#define TILESCOPE_FRAGMENT(stage, kv_tile, values, ...)                                                    \
+    do {                                                                                                   \
+        using namespace ::tilescope::fragments;                                                            \
+        ::tilescope::hook_fragment(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), values, \
+                                   __VA_ARGS__);                                                           \
     } while (false)
 
 #else
@@ -72,6 +87,7 @@
 #define TILESCOPE_HOST_SINK_PARAM(sink)
 #define TILESCOPE_SINK_ARG(sink)
 #define TILESCOPE_SINK_SYMBOL(name) static_assert(true)
+#define TILESCOPE_NAMED_TILE(name, index) static_assert(true)
 #define TILESCOPE_ARM(capture, name) ((void)0)
 #define TILESCOPE_BLOCK(sink, batch, head, q_block) ((void)0)
 #define TILESCOPE_BLOCK_PARAM

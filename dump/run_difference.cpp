@@ -28,6 +28,7 @@ class StageComparison {
     StageComparison(const Recording& first_run, const Recording& second_run, Stage stage)
         : first_run_(first_run),
           second_run_(second_run),
+          info_(stage_info(first_run.problem(), stage)),
           shape_(tile_shape(first_run.problem(), stage)),
           first_tile_(std::size_t(shape_.elements())),
           second_tile_(std::size_t(shape_.elements())) {
@@ -70,18 +71,18 @@ class StageComparison {
     }
 
     void keep_first(const TileId& tile, std::int64_t row) {
-        const StageInfo& info = stage_info(result_.stage);
         std::size_t i = std::size_t(row * shape_.cols);
         while (std::bit_cast<std::uint32_t>(first_tile_[i]) == std::bit_cast<std::uint32_t>(second_tile_[i]))
             ++i;
         const std::int64_t col = std::int64_t(i) - row * shape_.cols;
-        result_.first = ElementDifference{tile, origin(info.row_axis, tile, shape_.rows) + row,
-                                          origin(info.col_axis, tile, shape_.cols) + col, first_tile_[i],
+        result_.first = ElementDifference{tile, origin(info_.row_axis, tile, shape_.rows) + row,
+                                          origin(info_.col_axis, tile, shape_.cols) + col, first_tile_[i],
                                           second_tile_[i]};
     }
 
     const Recording& first_run_;
     const Recording& second_run_;
+    StageInfo info_;
     TileShape shape_;
     std::vector<float> first_tile_;
     std::vector<float> second_tile_;
@@ -110,7 +111,7 @@ std::vector<StageDifference> compare_runs(const Recording& first_run, const Reco
     require_same_call(first_run, second_run);
     const Problem& problem = first_run.problem();
     std::vector<StageDifference> stages;
-    for (const StageInfo& info : stages_of(problem.direction)) {
+    for (const StageInfo& info : stages_of(problem)) {
         if (!first_run.has_stage(info.stage) && !second_run.has_stage(info.stage)) continue;
         StageComparison comparison(first_run, second_run, info.stage);
         for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {

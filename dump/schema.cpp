@@ -13,56 +13,84 @@ namespace tilescope {
 
 namespace {
 
-constexpr std::array<StageInfo, stage_count> stages = {{
-    {Stage::q, "q", "/tiles/q", true, true, true, false, Axis::query, Axis::feature},
-    {Stage::k, "k", "/tiles/k", true, true, true, true, Axis::key, Axis::feature},
-    {Stage::v, "v", "/tiles/v", true, true, true, true, Axis::key, Axis::feature},
-    {Stage::s, "s", "/tiles/s", true, true, true, true, Axis::query, Axis::key},
-    {Stage::m, "m", "/tiles/m", true, false, true, true, Axis::query, Axis::unit},
-    {Stage::p, "p", "/tiles/p", true, true, true, true, Axis::query, Axis::key},
-    {Stage::l, "l", "/tiles/l", true, false, true, true, Axis::query, Axis::unit},
-    {Stage::acc, "acc", "/tiles/acc", true, false, true, true, Axis::query, Axis::feature},
-    {Stage::o, "o", "/outputs/o", true, false, true, false, Axis::query, Axis::feature},
-    {Stage::lse, "lse", "/outputs/lse", true, false, true, false, Axis::query, Axis::unit},
-    {Stage::dout, "dout", "/tiles/dout", false, true, true, false, Axis::query, Axis::feature},
-    {Stage::delta, "delta", "/tiles/delta", false, true, true, false, Axis::query, Axis::unit},
-    {Stage::dp, "dp", "/tiles/dp", false, true, true, true, Axis::query, Axis::key},
-    {Stage::ds, "ds", "/tiles/ds", false, true, true, true, Axis::query, Axis::key},
-    {Stage::dq, "dq", "/outputs/dq", false, true, true, false, Axis::query, Axis::feature},
-    {Stage::dk, "dk", "/outputs/dk", false, true, false, true, Axis::key, Axis::feature},
-    {Stage::dv, "dv", "/outputs/dv", false, true, false, true, Axis::key, Axis::feature},
+constexpr std::array<StageInfo, built_in_stages> stages = {{
+    {Stage::q, "q", "/tiles", true, true, true, false, Axis::query, Axis::feature},
+    {Stage::k, "k", "/tiles", true, true, true, true, Axis::key, Axis::feature},
+    {Stage::v, "v", "/tiles", true, true, true, true, Axis::key, Axis::feature},
+    {Stage::s, "s", "/tiles", true, true, true, true, Axis::query, Axis::key},
+    {Stage::m, "m", "/tiles", true, false, true, true, Axis::query, Axis::unit},
+    {Stage::p, "p", "/tiles", true, true, true, true, Axis::query, Axis::key},
+    {Stage::l, "l", "/tiles", true, false, true, true, Axis::query, Axis::unit},
+    {Stage::acc, "acc", "/tiles", true, false, true, true, Axis::query, Axis::feature},
+    {Stage::o, "o", "/outputs", true, false, true, false, Axis::query, Axis::feature},
+    {Stage::lse, "lse", "/outputs", true, false, true, false, Axis::query, Axis::unit},
+    {Stage::dout, "dout", "/tiles", false, true, true, false, Axis::query, Axis::feature},
+    {Stage::delta, "delta", "/tiles", false, true, true, false, Axis::query, Axis::unit},
+    {Stage::dp, "dp", "/tiles", false, true, true, true, Axis::query, Axis::key},
+    {Stage::ds, "ds", "/tiles", false, true, true, true, Axis::query, Axis::key},
+    {Stage::dq, "dq", "/outputs", false, true, true, false, Axis::query, Axis::feature},
+    {Stage::dk, "dk", "/outputs", false, true, false, true, Axis::key, Axis::feature},
+    {Stage::dv, "dv", "/outputs", false, true, false, true, Axis::key, Axis::feature},
 }};
+
+const NamedTile* named_tile_of(const Problem& problem, Stage stage) {
+    const std::int64_t index = std::int64_t(stage) - built_in_stages;
+    return index < 0 || index >= std::ssize(problem.named_tiles) ? nullptr
+                                                                 : &problem.named_tiles[std::size_t(index)];
+}
 
 std::int64_t features(const Problem& problem, Stage stage) {
     const bool of_qk = stage == Stage::q || stage == Stage::k || stage == Stage::dq || stage == Stage::dk;
     return of_qk ? problem.head_dim : problem.head_dim_v;
 }
 
-std::int64_t block_of(const Problem& problem, Stage stage, Axis axis) {
-    switch (axis) {
-        case Axis::query:
-            return problem.block_m;
-        case Axis::key:
-            return problem.block_n;
-        case Axis::feature:
-            return features(problem, stage);
-        case Axis::unit:
-            return stage == Stage::l ? problem.l_lanes : 1;
-    }
-    return 0;
+/// Rows and columns where they are features or units.
+TileShape free_shape(const Problem& problem, Stage stage) {
+    if (const NamedTile* tile = named_tile_of(problem, stage)) return {tile->row_size, tile->col_size};
+    if (is_named(stage)) return {0, 0};
+    const bool of_features = stage_info(stage).col_axis == Axis::feature;
+    return {1, of_features ? features(problem, stage) : stage == Stage::l ? problem.l_lanes : 1};
 }
 
-std::int64_t extent_of(const Problem& problem, Stage stage, Axis axis, const TileId& tile) {
-    switch (axis) {
-        case Axis::query:
-            return std::min(problem.block_m, problem.seqlen_q - tile.q_block * problem.block_m);
-        case Axis::key:
-            return std::min(problem.block_n, problem.seqlen_kv - tile.kv_tile * problem.block_n);
-        case Axis::feature:
-        case Axis::unit:
-            return block_of(problem, stage, axis);
-    }
-    return 0;
+std::int64_t block_of(const Problem& problem, Axis axis, std::int64_t free_size) {
+    if (axis == Axis::query) return problem.block_m;
+    return axis == Axis::key ? problem.block_n : free_size;
+}
+
+std::int64_t extent_of(const Problem& problem, Axis axis, std::int64_t block, const TileId& tile) {
+    if (axis == Axis::query) return std::min(block, problem.seqlen_q - tile.q_block * block);
+    return axis == Axis::key ? std::min(block, problem.seqlen_kv - tile.kv_tile * block) : block;
+}
+
+/// A dimension of a stage's dataset.
+struct Dimension {
+    std::int64_t length = 0;
+    std::int64_t chunk = 1;
+    std::int64_t TileId::*index = nullptr;  ///< of the tile's chunk; null: it has only one
+};
+
+Dimension dimension_of(const Problem& problem, Axis axis, std::int64_t block) {
+    if (axis == Axis::query) return {problem.seqlen_q, block, &TileId::q_block};
+    if (axis == Axis::key) return {problem.seqlen_kv, block, &TileId::kv_tile};
+    return {block, block, nullptr};
+}
+
+/// Batch, head, the blocks that neither axis walks along, rows, columns; without columns where each row has
+/// one value.
+std::vector<Dimension> dimensions_of(const Problem& problem, Stage stage) {
+    const StageInfo info = stage_info(problem, stage);
+    const TileShape shape = tile_shape(problem, stage);
+    const auto walks = [&](Axis axis) { return info.row_axis == axis || info.col_axis == axis; };
+    std::vector<Dimension> dimensions = {{problem.batch, 1, &TileId::batch},
+                                         {stage_heads(problem, stage), 1, &TileId::head}};
+    if (info.per_q_block && !walks(Axis::query))
+        dimensions.push_back({problem.q_blocks(), 1, &TileId::q_block});
+    if (info.per_kv_tile && !walks(Axis::key))
+        dimensions.push_back({problem.kv_tiles(), 1, &TileId::kv_tile});
+    dimensions.push_back(dimension_of(problem, info.row_axis, shape.rows));
+    if (info.col_axis != Axis::unit || shape.cols != 1)
+        dimensions.push_back(dimension_of(problem, info.col_axis, shape.cols));
+    return dimensions;
 }
 
 std::string text_of(double value) {
@@ -76,7 +104,7 @@ bool is_unwritten(float value) {
     return std::bit_cast<std::uint32_t>(value) == unwritten_bits;
 }
 
-const std::array<StageInfo, stage_count>& all_stages() {
+const std::array<StageInfo, built_in_stages>& all_stages() {
     return stages;
 }
 
@@ -92,27 +120,53 @@ const std::vector<StageInfo>& stages_of(Direction direction) {
     return of_direction[static_cast<std::size_t>(direction)];
 }
 
-const StageInfo& stage_info(Stage stage) {
-    return stages[static_cast<std::size_t>(stage)];
+std::vector<StageInfo> stages_of(const Problem& problem) {
+    std::vector<StageInfo> selected = stages_of(problem.direction);
+    for (int i = 0; i < std::ssize(problem.named_tiles); ++i)
+        selected.push_back(stage_info(problem, named_tile(i)));
+    return selected;
 }
 
-std::optional<Stage> stage_from_name(std::string_view name) {
+const StageInfo& stage_info(Stage stage) {
+    return stages.at(static_cast<std::size_t>(stage));
+}
+
+StageInfo stage_info(const Problem& problem, Stage stage) {
+    if (!is_named(stage)) return stage_info(stage);
+    const NamedTile* const tile = named_tile_of(problem, stage);
+    if (tile == nullptr) return {stage, "", "/tiles", false, false, true, true, Axis::unit, Axis::unit};
+    return {stage,      tile->name, "/tiles", true, true, tile->per_q_block, tile->per_kv_tile,
+            tile->rows, tile->cols};
+}
+
+std::optional<Stage> stage_from_name(std::string_view name, std::span<const NamedTile> named) {
     for (const StageInfo& info : stages) {
         if (info.name == name) return info.stage;
     }
+    for (std::size_t i = 0; i < named.size(); ++i) {
+        if (named[i].name == name) return named_tile(int(i));
+    }
     return std::nullopt;
+}
+
+std::string dataset_of(const StageInfo& info) {
+    return std::string(info.group) + "/" + std::string(info.name);
 }
 
 bool has_stage(Direction direction, Stage stage) {
     return direction == Direction::forward ? stage_info(stage).forward : stage_info(stage).backward;
 }
 
+bool has_stage(const Problem& problem, Stage stage) {
+    return is_named(stage) ? named_tile_of(problem, stage) != nullptr : has_stage(problem.direction, stage);
+}
+
 bool is_output(Stage stage) {
-    return stage_info(stage).dataset.starts_with("/outputs/");
+    return !is_named(stage) && stage_info(stage).group == "/outputs";
 }
 
 std::int64_t stage_heads(const Problem& problem, Stage stage) {
-    return stage_info(stage).per_q_block ? problem.heads : problem.dkv_heads();
+    return stage_info(problem, stage).per_q_block ? problem.heads : problem.dkv_heads();
 }
 
 HeadRange query_heads(const Problem& problem, Stage stage, std::int64_t head) {
@@ -136,96 +190,43 @@ Dtype stage_dtype(const Problem& problem, Stage stage) {
 }
 
 TileShape tile_shape(const Problem& problem, Stage stage) {
-    const StageInfo& info = stage_info(stage);
-    return {block_of(problem, stage, info.row_axis), block_of(problem, stage, info.col_axis)};
+    const StageInfo info = stage_info(problem, stage);
+    const TileShape free = free_shape(problem, stage);
+    return {block_of(problem, info.row_axis, free.rows), block_of(problem, info.col_axis, free.cols)};
 }
 
 TileShape tile_extent(const Problem& problem, Stage stage, const TileId& tile) {
-    const StageInfo& info = stage_info(stage);
-    return {extent_of(problem, stage, info.row_axis, tile), extent_of(problem, stage, info.col_axis, tile)};
+    const StageInfo info = stage_info(problem, stage);
+    const TileShape shape = tile_shape(problem, stage);
+    return {extent_of(problem, info.row_axis, shape.rows, tile),
+            extent_of(problem, info.col_axis, shape.cols, tile)};
 }
 
 DatasetShape dataset_shape(const Problem& problem, Stage stage) {
-    const std::int64_t b = problem.batch;
-    const std::int64_t h = problem.heads;
-    const std::int64_t bm = problem.block_m;
-    const std::int64_t bn = problem.block_n;
-    const std::int64_t feature = features(problem, stage);
-    switch (stage) {
-        case Stage::q:
-        case Stage::o:
-        case Stage::dout:
-        case Stage::dq:
-            return {{b, h, problem.seqlen_q, feature}, {1, 1, bm, feature}};
-        case Stage::k:
-        case Stage::v:
-            return {{b, h, problem.q_blocks(), problem.seqlen_kv, feature}, {1, 1, 1, bn, feature}};
-        case Stage::s:
-        case Stage::p:
-        case Stage::dp:
-        case Stage::ds:
-            return {{b, h, problem.seqlen_q, problem.seqlen_kv}, {1, 1, bm, bn}};
-        case Stage::l:
-            if (problem.l_lanes > 1) {
-                return {{b, h, problem.kv_tiles(), problem.seqlen_q, problem.l_lanes},
-                        {1, 1, 1, bm, problem.l_lanes}};
-            }
-            [[fallthrough]];
-        case Stage::m:
-            return {{b, h, problem.kv_tiles(), problem.seqlen_q}, {1, 1, 1, bm}};
-        case Stage::acc:
-            return {{b, h, problem.kv_tiles(), problem.seqlen_q, feature}, {1, 1, 1, bm, feature}};
-        case Stage::lse:
-        case Stage::delta:
-            return {{b, h, problem.seqlen_q}, {1, 1, bm}};
-        case Stage::dk:
-        case Stage::dv:
-            return {{b, problem.dkv_heads(), problem.seqlen_kv, feature}, {1, 1, bn, feature}};
+    DatasetShape shape;
+    for (const Dimension& dimension : dimensions_of(problem, stage)) {
+        shape.dims.push_back(dimension.length);
+        shape.chunk.push_back(dimension.chunk);
     }
-    return {};
+    return shape;
 }
 
 std::vector<std::int64_t> chunk_index(const Problem& problem, Stage stage, const TileId& tile) {
-    switch (stage) {
-        case Stage::q:
-        case Stage::o:
-        case Stage::dout:
-        case Stage::dq:
-            return {tile.batch, tile.head, tile.q_block, 0};
-        case Stage::k:
-        case Stage::v:
-            return {tile.batch, tile.head, tile.q_block, tile.kv_tile, 0};
-        case Stage::s:
-        case Stage::p:
-        case Stage::dp:
-        case Stage::ds:
-            return {tile.batch, tile.head, tile.q_block, tile.kv_tile};
-        case Stage::l:
-            if (problem.l_lanes > 1) return {tile.batch, tile.head, tile.kv_tile, tile.q_block, 0};
-            [[fallthrough]];
-        case Stage::m:
-            return {tile.batch, tile.head, tile.kv_tile, tile.q_block};
-        case Stage::acc:
-            return {tile.batch, tile.head, tile.kv_tile, tile.q_block, 0};
-        case Stage::lse:
-        case Stage::delta:
-            return {tile.batch, tile.head, tile.q_block};
-        case Stage::dk:
-        case Stage::dv:
-            return {tile.batch, tile.head, tile.kv_tile, 0};
-    }
-    return {};
+    std::vector<std::int64_t> index;
+    for (const Dimension& dimension : dimensions_of(problem, stage))
+        index.push_back(dimension.index == nullptr ? 0 : tile.*dimension.index);
+    return index;
 }
 
 std::int64_t tile_count(const Problem& problem, Stage stage) {
-    const StageInfo& info = stage_info(stage);
-    if (!has_stage(problem.direction, stage)) return 0;
+    const StageInfo info = stage_info(problem, stage);
+    if (!has_stage(problem, stage)) return 0;
     return problem.batch * stage_heads(problem, stage) * (info.per_q_block ? problem.q_blocks() : 1) *
            (info.per_kv_tile ? problem.kv_tiles() : 1);
 }
 
 TileId tile_at(const Problem& problem, Stage stage, std::int64_t index) {
-    const StageInfo& info = stage_info(stage);
+    const StageInfo info = stage_info(problem, stage);
     TileId tile;
     if (info.per_kv_tile) {
         tile.kv_tile = index % problem.kv_tiles();
@@ -298,11 +299,16 @@ void validate(const Problem& problem, const std::string& where) {
                         ", neither 0 nor a finite positive number",
                     where, what_to_do);
     }
+    validate(problem.named_tiles, where);
     // The product of the counts must stay countable: nothing below multiplies more than these.
     const double tiles = double(problem.batch) * double(problem.heads) * double(problem.q_blocks()) *
                          double(problem.kv_tiles());
-    const double tile_elements = double(std::max(problem.block_m, problem.block_n)) *
-                                 double(std::max({problem.block_n, problem.head_dim, problem.head_dim_v}));
+    double tile_elements = double(std::max(problem.block_m, problem.block_n)) *
+                           double(std::max({problem.block_n, problem.head_dim, problem.head_dim_v}));
+    for (int i = 0; i < std::ssize(problem.named_tiles); ++i) {
+        const TileShape shape = tile_shape(problem, named_tile(i));
+        tile_elements = std::max(tile_elements, double(shape.rows) * double(shape.cols));
+    }
     if (tiles > 1e12 || tile_elements > 1e9 || tiles * tile_elements > 1e17) {
         throw Error(
             "the sizes ask for " + text_of(tiles) + " tiles of up to " + text_of(tile_elements) + " elements",

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,19 @@ enum class AttentionSink : std::uint8_t {
 
 /// Which of the two kernels of a training step was recorded.
 enum class Direction : std::uint8_t { forward, backward };
+
+/// A tile that is none of the stages of attention: recorded, shown and compared between runs, never judged.
+struct NamedTile {
+    std::string name;  ///< [a-z][a-z0-9_]*, at most 32 characters, not the name of a stage
+    Axis rows = Axis::query;
+    Axis cols = Axis::unit;
+    std::int64_t row_size = 1;  ///< where `rows` is feature or unit; 1 otherwise
+    std::int64_t col_size = 1;  ///< where `cols` is feature or unit; 1 otherwise
+    bool per_q_block = true;    ///< one tile for each query block; without them `head` counts dkv_heads()
+    bool per_kv_tile = true;    ///< one tile for each KV tile
+
+    bool operator==(const NamedTile&) const = default;
+};
 
 /// One attention call: shapes, mask and dtypes. Sizes are in elements.
 struct Problem {
@@ -75,6 +89,7 @@ struct Problem {
     Dtype dtype_dk = Dtype::f16;
     Dtype dtype_dv = Dtype::f16;
     bool dkv_per_head = false;  ///< dk and dv are of a query head; otherwise of a KV head, over its group
+    std::vector<NamedTile> named_tiles;  ///< Stage::named0 and so on; at most max_named_tiles
 
     std::int64_t q_blocks() const { return (seqlen_q + block_m - 1) / block_m; }
     std::int64_t kv_tiles() const { return (seqlen_kv + block_n - 1) / block_n; }
@@ -162,7 +177,7 @@ struct Units {
 };
 
 /// A tile of any stage. Stages without a KV tile (q, o, lse) or a query block (dk, dv) ignore it; it is 0
-/// there. `head` counts dkv_heads() for dk and dv.
+/// there. `head` counts dkv_heads() for stages without a query block.
 struct TileId {
     std::int64_t batch = 0;
     std::int64_t head = 0;
@@ -176,8 +191,8 @@ struct TileId {
 struct StageInfo {
     Stage stage;
     std::string_view name;
-    std::string_view dataset;  ///< path in the file
-    bool forward;              ///< the forward pass has it
+    std::string_view group;  ///< of its dataset in the file
+    bool forward;            ///< the forward pass has it
     bool backward;
     bool per_q_block;  ///< one tile for each query block
     bool per_kv_tile;  ///< one tile for each KV tile
@@ -185,16 +200,28 @@ struct StageInfo {
     Axis col_axis;
 };
 
-const std::array<StageInfo, stage_count>& all_stages();
+/// The stages of attention, without named tiles.
+const std::array<StageInfo, built_in_stages>& all_stages();
 /// Those that the pass has, in order of computation.
 const std::vector<StageInfo>& stages_of(Direction direction);
+/// The same, and the problem's named tiles behind them. The names are the problem's.
+std::vector<StageInfo> stages_of(const Problem& problem);
+/// Errors: std::out_of_range for a named tile: only the problem knows it.
 const StageInfo& stage_info(Stage stage);
-std::optional<Stage> stage_from_name(std::string_view name);
-/// Whether the pass has the stage.
+/// Of any stage. The name of a named tile is the problem's; one that the problem does not have has no name
+/// and no tiles.
+StageInfo stage_info(const Problem& problem, Stage stage);
+/// A stage of attention, or the one of `named` that has the name.
+std::optional<Stage> stage_from_name(std::string_view name, std::span<const NamedTile> named = {});
+/// Path of the stage's dataset in the file.
+std::string dataset_of(const StageInfo& info);
+/// Whether the pass has the stage of attention.
 bool has_stage(Direction direction, Stage stage);
+/// Whether the problem has the stage: its pass does, or it names the tile.
+bool has_stage(const Problem& problem, Stage stage);
 /// Whether the kernel stores the stage in global memory.
 bool is_output(Stage stage);
-/// Heads that the stage has tiles of: dkv_heads() for dk and dv.
+/// Heads that the stage has tiles of: dkv_heads() for stages without a query block.
 std::int64_t stage_heads(const Problem& problem, Stage stage);
 /// The query heads [first, last) that a tile of `stage` at `head` is computed from.
 struct HeadRange {
@@ -236,8 +263,13 @@ TileId tile_at(const Problem& problem, Stage stage, std::int64_t index);
 
 /// Throws Error(where) unless every size is positive, heads is a multiple of heads_kv, sm_scale is finite and
 /// positive, logits_soft_cap is finite and not negative, no window is below -1, kv_tiles_per_split is not
-/// negative, and no size exceeds 2^31 - 1.
+/// negative, no size exceeds 2^31 - 1, and the named tiles are valid.
 void validate(const Problem& problem, const std::string& where);
+
+/// Throws Error(where) unless there are at most max_named_tiles with names of their own, and each walks along
+/// query rows only once and with query blocks, along keys only once and with KV tiles, and has sizes from 1
+/// on for axes of features and units, and none for the others.
+void validate(std::span<const NamedTile> tiles, const std::string& where);
 
 /// Throws Error(where) unless every number is finite, no threshold or error is negative and every scale is
 /// positive.

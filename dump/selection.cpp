@@ -86,15 +86,17 @@ QBlocks parse_blocks(std::string_view text, std::string_view clause, const std::
             parse_range(parts[2], clause, where)};
 }
 
-Stage parse_stage(std::string_view name, const std::string& where) {
-    const std::optional<Stage> stage = stage_from_name(name);
+Stage parse_stage(std::string_view name, const std::string& where, std::span<const NamedTile> named) {
+    const std::optional<Stage> stage = stage_from_name(name, named);
     if (stage) return *stage;
     std::string known;
     for (const StageInfo& info : all_stages()) append(known, ", ", info.name);
+    for (const NamedTile& tile : named) append(known, ", ", tile.name);
     throw Error("there is no stage " + quoted(name), where, "choose from " + known);
 }
 
-void parse_clause(std::string_view clause, Selection& selection, const std::string& where) {
+void parse_clause(std::string_view clause, Selection& selection, const std::string& where,
+                  std::span<const NamedTile> named) {
     const std::size_t equals = clause.find('=');
     if (equals == std::string_view::npos) {
         throw Error("clause " + quoted(clause) + " has no '='", where, grammar);
@@ -109,7 +111,7 @@ void parse_clause(std::string_view clause, Selection& selection, const std::stri
     if (key == "stage") {
         require_first(selection.stages.empty());
         for (const std::string_view name : split(values, ',')) {
-            selection.stages.push_back(parse_stage(name, where));
+            selection.stages.push_back(parse_stage(name, where, named));
         }
         return;
     }
@@ -181,17 +183,17 @@ bool Selection::lists_block(std::int64_t in_batch, std::int64_t in_head, std::in
 }
 
 bool Selection::selects(const Problem& problem, Stage stage, const TileId& tile) const {
-    const StageInfo& info = stage_info(stage);
+    const StageInfo info = stage_info(problem, stage);
     const bool listed = info.per_q_block ? lists_block(tile.batch, tile.head, tile.q_block)
                                          : lists_head(tile.batch, query_heads(problem, stage, tile.head));
-    return has_stage(problem.direction, stage) && selects(stage) && batch.contains(tile.batch) &&
+    return has_stage(problem, stage) && selects(stage) && batch.contains(tile.batch) &&
            selects_head(problem, stage, tile.head) && (!info.per_q_block || q_block.contains(tile.q_block)) &&
            listed && (!info.per_kv_tile || kv_tile.contains(tile.kv_tile));
 }
 
 std::int64_t count_selected(const Problem& problem, Stage stage, const Selection& selection) {
-    if (!has_stage(problem.direction, stage) || !selection.selects(stage)) return 0;
-    const StageInfo& info = stage_info(stage);
+    if (!has_stage(problem, stage) || !selection.selects(stage)) return 0;
+    const StageInfo info = stage_info(problem, stage);
     const auto count = [](std::int64_t size, const auto& has) {
         std::int64_t values = 0;
         for (std::int64_t value = 0; value < size; ++value) values += has(value);
@@ -218,14 +220,14 @@ std::int64_t count_selected(const Problem& problem, Stage stage, const Selection
            count(problem.kv_tiles(), [&](std::int64_t tile) { return selection.kv_tile.contains(tile); });
 }
 
-Selection parse_selection(std::string_view text, const std::string& where) {
+Selection parse_selection(std::string_view text, const std::string& where, std::span<const NamedTile> named) {
     Selection selection;
     if (text.empty()) return selection;
-    for (const std::string_view clause : split(text, ':')) parse_clause(clause, selection, where);
+    for (const std::string_view clause : split(text, ':')) parse_clause(clause, selection, where, named);
     return selection;
 }
 
-std::string to_string(const Selection& selection) {
+std::string to_string(const Selection& selection, std::span<const NamedTile> named) {
     std::string text;
     for (const Coordinate& coordinate : coordinates) {
         std::string values;
@@ -241,14 +243,18 @@ std::string to_string(const Selection& selection) {
     }
     append_clause(text, "block", listed);
     std::string names;
-    for (const Stage stage : selection.stages) append(names, ",", stage_info(stage).name);
+    for (const Stage stage : selection.stages)
+        append(
+            names, ",",
+            is_named(stage) ? named[std::size_t(int(stage) - built_in_stages)].name : stage_info(stage).name);
     append_clause(text, "stage", names);
     return text;
 }
 
-Selection selection_from_environment() {
+Selection selection_from_environment(std::span<const NamedTile> named) {
     const char* text = std::getenv("TILESCOPE_SELECT");
-    return text == nullptr ? Selection() : parse_selection(text, "environment variable TILESCOPE_SELECT");
+    return text == nullptr ? Selection()
+                           : parse_selection(text, "environment variable TILESCOPE_SELECT", named);
 }
 
 }  // namespace tilescope

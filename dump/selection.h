@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,7 +46,7 @@ struct Selection {
     std::vector<QBlocks> blocks;  ///< empty means every query block that the ranges have
     std::vector<Stage> stages;    ///< empty means every stage
 
-    /// Whether the stage is asked for, in whichever direction has it.
+    /// Whether the stage is asked for, in whichever problem has it.
     bool selects(Stage stage) const;
     /// Whether head `stage_head` of the stage is: where a tile is computed from several query heads, any of
     /// them.
@@ -55,21 +56,23 @@ struct Selection {
     bool lists_head(std::int64_t in_batch, const HeadRange& heads) const;
     /// The same for one query block.
     bool lists_block(std::int64_t in_batch, std::int64_t in_head, std::int64_t in_q_block) const;
-    /// False for a stage that the problem's direction does not have.
+    /// False for a stage that the problem does not have.
     bool selects(const Problem& problem, Stage stage, const TileId& tile) const;
     bool operator==(const Selection&) const = default;
 };
 
-/// Tiles of the stage that are selected; the problem's direction has it.
+/// Tiles of the stage that are selected; the problem has it.
 std::int64_t count_selected(const Problem& problem, Stage stage, const Selection& selection);
 
+/// `named` are the named tiles that it may name beside the stages.
 /// Errors: Error naming `where` for an unknown coordinate or stage, a malformed or descending range.
-Selection parse_selection(std::string_view text, const std::string& where);
+Selection parse_selection(std::string_view text, const std::string& where,
+                          std::span<const NamedTile> named = {});
 
 /// The text parse_selection reads back; "" for everything.
-std::string to_string(const Selection& selection);
+std::string to_string(const Selection& selection, std::span<const NamedTile> named = {});
 
 /// The selection in the environment variable TILESCOPE_SELECT; everything when it is not set.
-Selection selection_from_environment();
+Selection selection_from_environment(std::span<const NamedTile> named = {});
 
 }  // namespace tilescope

@@ -76,7 +76,7 @@ inline constexpr int wmma_values = 8;
 /// kernel that runs on the CPU. batch * heads * q_blocks, and the elements of any tile, fit into an int.
 struct Sink {
     std::uint32_t q_block_stages = 0;  ///< bit set of the captured stages that have a query block
-    std::uint32_t head_stages = 0;  ///< and of those that have none: dk and dv. Both 0: nothing is captured
+    std::uint32_t head_stages = 0;     ///< and of those that have none. Both 0: nothing is captured
     SinkMode mode = SinkMode::tiles;
     bool every_kv_tile = false;  ///< all KV tiles are selected
     SinkStage stages[stage_count];

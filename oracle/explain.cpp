@@ -226,6 +226,10 @@ Explanation explain_tolerance(const Recording& recording, const ElementPlace& pl
     if (!recording.has_inputs())
         throw Error("/inputs is missing or not whole", recording.name(),
                     "record q, k and v as well, and dout and lse of a backward pass");
+    if (is_named(place.stage))
+        throw Error(std::string(stage_info(recording.problem(), place.stage).name) +
+                        " is a named tile and has no reference",
+                    recording.name(), "compare it with another recording of the same call");
     require_known_semantics(recording);
     const HeadRange heads = query_heads(recording.problem(), place.stage, place.tile.head);
     const HeadCall call =
@@ -242,7 +246,7 @@ Explanation explain_tolerance(const Recording& recording, const ElementPlace& pl
                                            : std::nullopt;
     if (!got) {
         throw Error("the tile of " + std::string(stage_info(place.stage).name) + " at " +
-                        tensor_place_of(place.stage, element) + " was not captured",
+                        tensor_place_of(call.problem, place.stage, element) + " was not captured",
                     recording.name(), "name an element of a tile that was, or record this one");
     }
     ExplainedElement explained = explain_element(recording, call, place);

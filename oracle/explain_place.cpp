@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -36,47 +38,36 @@ std::optional<std::int64_t> number_of(std::string_view field) {
     return value;
 }
 
-/// What may follow COL.
-const char* sixth_field(Stage stage) {
-    switch (stage) {
-        case Stage::k:
-        case Stage::v:
-            return "Q_BLOCK";
-        case Stage::m:
-        case Stage::l:
-        case Stage::acc:
-            return "KV_TILE";
-        default:
-            return nullptr;
-    }
+bool walks(const StageInfo& info, Axis axis) {
+    return info.row_axis == axis || info.col_axis == axis;
 }
 
-std::int64_t columns_of(const Problem& problem, Stage stage) {
-    switch (stage) {
-        case Stage::q:
-        case Stage::k:
-        case Stage::dq:
-        case Stage::dk:
-            return problem.head_dim;
-        case Stage::v:
-        case Stage::acc:
-        case Stage::o:
-        case Stage::dout:
-        case Stage::dv:
-            return problem.head_dim_v;
-        case Stage::s:
-        case Stage::p:
-        case Stage::dp:
-        case Stage::ds:
-            return problem.seqlen_kv;
-        case Stage::l:
-            return problem.l_lanes;
-        case Stage::m:
-        case Stage::lse:
-        case Stage::delta:
-            return 1;
-    }
-    return 0;
+/// What may follow COL.
+std::vector<const char*> further_fields(const Problem& problem, Stage stage) {
+    const StageInfo info = stage_info(problem, stage);
+    std::vector<const char*> fields;
+    if (info.per_kv_tile && !walks(info, Axis::key)) fields.push_back("KV_TILE");
+    if (info.per_q_block && !walks(info, Axis::query)) fields.push_back("Q_BLOCK");
+    return fields;
+}
+
+/// STAGE,BATCH,HEAD,ROW,COL and what may follow.
+std::string form_of(std::string_view stage, std::span<const char* const> further) {
+    std::string form = fmt::format("give {},BATCH,HEAD,ROW,COL", stage);
+    for (const char* field : further) form += fmt::format("[,{}", field);
+    return form + std::string(further.size(), ']');
+}
+
+/// What an axis counts, and how far.
+struct Coordinate {
+    const char* name;
+    std::int64_t size;
+};
+
+Coordinate coordinate_of(const Problem& problem, Axis axis, const char* free_name, std::int64_t free_size) {
+    if (axis == Axis::query) return {"row", problem.seqlen_q};
+    if (axis == Axis::key) return {"key", problem.seqlen_kv};
+    return {free_name, free_size};
 }
 
 std::optional<std::int64_t> last_visible_tile(const Problem& problem, KvOrder order, std::int64_t q_block) {
@@ -87,25 +78,58 @@ std::optional<std::int64_t> last_visible_tile(const Problem& problem, KvOrder or
     return std::nullopt;
 }
 
+using Require = std::function<void(const char* what, std::int64_t value, std::int64_t size)>;
+
+/// Sets the blocks of the tile that holds the place's row and column; `further` are those that the text
+/// names.
+void find_tile(const Problem& problem, KvOrder order, const StageInfo& info,
+               std::span<const std::int64_t> further, const std::string& text, const Require& require,
+               ElementPlace& place) {
+    TileId& tile = place.tile;
+    for (const auto& [axis, element] :
+         {std::pair(info.row_axis, place.row), std::pair(info.col_axis, place.col)}) {
+        if (axis == Axis::query) tile.q_block = element / problem.block_m;
+        if (axis == Axis::key) tile.kv_tile = element / problem.block_n;
+    }
+    const auto take = [&] {
+        if (further.empty()) return std::optional<std::int64_t>();
+        const std::int64_t value = further.front();
+        further = further.subspan(1);
+        return std::optional(value);
+    };
+    if (info.per_kv_tile && !walks(info, Axis::key)) {
+        std::optional<std::int64_t> kv_tile = take();
+        if (!kv_tile) kv_tile = last_visible_tile(problem, order, tile.q_block);
+        if (!kv_tile)
+            refuse(text, "the block of this row sees no KV tile", "give a KV_TILE that was captured");
+        require("KV tile", *kv_tile, problem.kv_tiles());
+        tile.kv_tile = *kv_tile;
+    }
+    if (info.per_q_block && !walks(info, Axis::query)) {
+        tile.q_block = take().value_or(0);
+        require("q block", tile.q_block, problem.q_blocks());
+    }
+}
+
 }  // namespace
 
 ElementPlace element_place(const Recording& recording, const std::string& text) {
     const std::vector<std::string_view> fields = fields_of(text);
-    const std::optional<Stage> stage = stage_from_name(fields.front());
+    const std::vector<NamedTile>& named = recording.problem().named_tiles;
+    const std::optional<Stage> stage = stage_from_name(fields.front(), named);
     if (!stage) {
         std::string names;
         for (const StageInfo& info : all_stages())
             names += (names.empty() ? "" : ", ") + std::string(info.name);
+        for (const NamedTile& tile : named) names += ", " + tile.name;
         refuse(text, fmt::format("there is no stage \"{}\"", fields.front()), "name one of " + names);
     }
-    if (!has_stage(recording.problem().direction, *stage))
-        refuse(text, fmt::format("this recording's pass has no stage {}", stage_info(*stage).name),
-               "name one that it has");
-    const char* sixth = sixth_field(*stage);
-    const std::string form = fmt::format("give {},BATCH,HEAD,ROW,COL{}", fields.front(),
-                                         sixth != nullptr ? fmt::format("[,{}]", sixth) : "");
-    const std::size_t most = sixth != nullptr ? 6 : 5;
-    if (fields.size() < 5 || fields.size() > most)
+    const StageInfo info = stage_info(recording.problem(), *stage);
+    if (!has_stage(recording.problem(), *stage))
+        refuse(text, fmt::format("this recording's pass has no stage {}", info.name), "name one that it has");
+    const std::vector<const char*> further = further_fields(recording.problem(), *stage);
+    const std::string form = form_of(fields.front(), further);
+    if (fields.size() < 5 || fields.size() > 5 + further.size())
         refuse(text, fmt::format("has {} fields", fields.size()), form);
     std::vector<std::int64_t> numbers;
     for (std::size_t i = 1; i < fields.size(); ++i) {
@@ -120,30 +144,17 @@ ElementPlace element_place(const Recording& recording, const std::string& text) 
         refuse(text, fmt::format("{} {} is outside the problem", what, value),
                fmt::format("give one from 0 to {}", size - 1));
     };
-    const bool of_keys = stage_info(*stage).row_axis == Axis::key;
-    const bool by_key = stage_info(*stage).col_axis == Axis::key;
     require("batch", numbers[0], recording.problem().batch);
     require("head", numbers[1], stage_heads(recording.problem(), *stage));
     const Problem problem = problem_of(recording.problem(), recording.side_inputs(), numbers[0]);
-    require(of_keys ? "key" : "row", numbers[2], of_keys ? problem.seqlen_kv : problem.seqlen_q);
-    require(by_key ? "key" : "column", numbers[3], columns_of(problem, *stage));
+    const TileShape shape = tile_shape(problem, *stage);
+    const Coordinate row = coordinate_of(problem, info.row_axis, "row", shape.rows);
+    const Coordinate col = coordinate_of(problem, info.col_axis, "column", shape.cols);
+    require(row.name, numbers[2], row.size);
+    require(col.name, numbers[3], col.size);
 
     ElementPlace place{*stage, {numbers[0], numbers[1], 0, 0}, numbers[2], numbers[3]};
-    const std::optional<std::int64_t> given = numbers.size() > 4 ? std::optional(numbers[4]) : std::nullopt;
-    if (of_keys) {
-        place.tile.q_block = given.value_or(0);
-        require("q block", place.tile.q_block, problem.q_blocks());
-        place.tile.kv_tile = place.row / problem.block_n;
-        return place;
-    }
-    place.tile.q_block = place.row / problem.block_m;
-    if (by_key) place.tile.kv_tile = place.col / problem.block_n;
-    if (sixth == nullptr) return place;
-    const std::optional<std::int64_t> kv_tile =
-        given ? given : last_visible_tile(problem, recording.units().kv_order, place.tile.q_block);
-    if (!kv_tile) refuse(text, "the block of this row sees no KV tile", "give a KV_TILE that was captured");
-    require("KV tile", *kv_tile, problem.kv_tiles());
-    place.tile.kv_tile = *kv_tile;
+    find_tile(problem, recording.units().kv_order, info, std::span(numbers).subspan(4), text, require, place);
     return place;
 }
 

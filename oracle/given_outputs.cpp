@@ -74,7 +74,8 @@ std::vector<std::string> warnings_of_given_outputs(const Recording& recording, d
             fmt::format("the {} that the kernel was given is not that of its q, k and v: {} of {} elements, "
                         "first at {}: {}",
                         stage_info(stage).name, output.tally.outside, output.tally.compared,
-                        tensor_place_of(stage, *output.tally.first), values_of(*output.tally.first)));
+                        tensor_place_of(recording.problem(), stage, *output.tally.first),
+                        values_of(*output.tally.first)));
     }
     return warnings;
 }

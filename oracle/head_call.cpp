@@ -147,6 +147,11 @@ DumpFactor dump_factor(const HeadCall& call, Stage stage, std::int64_t first_row
         case Stage::dk:
         case Stage::dv:
             break;
+        case Stage::named0:
+        case Stage::named1:
+        case Stage::named2:
+        case Stage::named3:
+            break;
         case Stage::ds:
             factor.scalar = u.ds_scale;
             break;

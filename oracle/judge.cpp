@@ -12,6 +12,7 @@
 #include "oracle/given_outputs.h"
 #include "oracle/gradient_judge.h"
 #include "oracle/head_call.h"
+#include "oracle/named_judge.h"
 #include "oracle/options.h"
 #include "oracle/q_block.h"
 #include "oracle/references.h"
@@ -25,25 +26,32 @@ namespace {
     throw Error(what, recording.name(), what_to_do);
 }
 
-void require_judgeable(const Recording& recording) {
+/// What a capture lost, in words; "" for nothing.
+std::string dropped_of(const Recording& recording, const StageInfo& info) {
+    const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
+    if (capture.dropped.empty() && capture.elements_dropped == 0) return "";
+    return std::to_string(capture.dropped.size()) + " tiles of " + std::string(info.name) +
+           " were dropped for lack of room";
+}
+
+/// `pair`: named tiles are compared, too.
+void require_judgeable(const Recording& recording, bool pair) {
     if (!recording.has_inputs())
         cannot_judge(recording, "/inputs is missing or not whole",
                      "record q, k and v as well, and dout and lse of a backward pass");
     require_known_semantics(recording);
-    for (const StageInfo& info : all_stages()) {
-        const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
-        if (capture.dropped.empty() && capture.elements_dropped == 0) continue;
-        cannot_judge(recording,
-                     std::to_string(capture.dropped.size()) + " tiles of " + std::string(info.name) +
-                         " were dropped for lack of room",
-                     "record again with more room or a narrower selection");
+    for (const StageInfo& info : stages_of(recording.problem())) {
+        if (is_named(info.stage) && !pair) continue;
+        const std::string dropped = dropped_of(recording, info);
+        if (!dropped.empty())
+            cannot_judge(recording, dropped, "record again with more room or a narrower selection");
     }
 }
 
 /// What depends on the KV tiles before it only compares between runs that take them in the same order.
 bool comparable(const Problem& problem, Stage stage, const Units& a, const Units& b) {
-    return a.kv_order == b.kv_order || problem.direction == Direction::backward || stage < Stage::m ||
-           stage > Stage::acc;
+    return is_named(stage) || a.kv_order == b.kv_order || problem.direction == Direction::backward ||
+           stage < Stage::m || stage > Stage::acc;
 }
 
 Plan make_plan(const Recording& recording, const Recording* other, const JudgeOptions& options,
@@ -55,17 +63,20 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
               .observe = options.observe,
               .rounding = {}};
     int stages = 0;
-    for (const StageInfo& info : all_stages()) {
+    bool named = false;
+    for (const StageInfo& info : stages_of(recording.problem())) {
         const bool captured = recording.has_stage(info.stage) &&
                               (other == nullptr || (other->has_stage(info.stage) &&
                                                     comparable(recording.problem(), info.stage,
                                                                recording.units(), other->units())));
         plan.captured[static_cast<std::size_t>(info.stage)] = captured;
         if (!captured) continue;
+        named = named || is_named(info.stage);
+        if (is_named(info.stage)) continue;
         plan.last = std::min(info.stage, Stage::acc);
         ++stages;
     }
-    if (stages == 0) {
+    if (stages == 0 && !named) {
         const std::string& ended = recording.capture().ended;
         cannot_judge(recording,
                      "no tile was captured" + (ended == "completed" ? "" : ", and " + how_it_ended(ended)),
@@ -86,9 +97,11 @@ std::int64_t divergences_in(const Partial& partial) {
     return count;
 }
 
-/// What is judged at once: a query block, or a KV tile with its gradients.
+/// What is judged at once: a query block, a KV tile with its gradients, or what a query block or a head has
+/// of a named tile.
 struct Work {
     void (*judge)(const Plan& plan, const TileId& tile, Pass pass, Partial& partial);
+    Stage stage;  ///< whose tiles it counts
     TileId tile;
     std::int64_t head_kv;  ///< whose K and V it needs
 };
@@ -107,25 +120,36 @@ class WorkList {
             all_stages(), [&](const StageInfo& info) { return info.per_q_block && plan.has(info.stage); });
         rows_ = rows ? tile_count(problem_, Stage::q) : 0;
         keys_ = plan.has(Stage::dk) || plan.has(Stage::dv) ? tile_count(problem_, Stage::dk) : 0;
+        parts_ = {{Stage::q, rows_, 1}, {Stage::dk, keys_, 1}};
+        for (int i = 0; i < max_named_tiles; ++i) {
+            const Stage stage = named_tile(i);
+            if (!plan.has(stage) || (plan.other == nullptr && !plan.observe)) continue;
+            const std::int64_t step = stage_info(problem_, stage).per_kv_tile ? problem_.kv_tiles() : 1;
+            parts_.push_back({stage, tile_count(problem_, stage) / step, step});
+        }
+        for (const Part& part : parts_) size_ += part.count;
     }
 
-    std::int64_t size() const { return rows_ + keys_; }
+    std::int64_t size() const { return size_; }
     /// Query blocks come first. KV tiles are computed from what they hold.
     std::int64_t rows() const { return rows_; }
 
     /// nullopt where the batch entry is too short to have it, or where `options` ask for something else.
     std::optional<Work> at(std::int64_t i, const JudgeOptions& options) const {
-        const bool is_row = i < rows_;
-        const Stage stage = is_row ? Stage::q : Stage::dk;
-        const TileId tile = tile_at(problem_, stage, is_row ? i : i - rows_);
+        auto part = parts_.begin();
+        for (; i >= part->count; ++part) i -= part->count;
+        const Stage stage = part->stage;
+        const TileId tile = tile_at(problem_, stage, i * part->step);
         const HeadRange heads = query_heads(problem_, stage, tile.head);
-        const Work work{is_row ? of_rows_ : judge_gradient_keys, tile, problem_.head_kv(heads.first)};
+        const Work work{stage == Stage::q ? of_rows_ : judge_gradient_keys, stage, tile,
+                        problem_.head_kv(heads.first)};
         const auto& head = options.only_head;
         if (head && (head->first != tile.batch || head->second < heads.first || head->second >= heads.last))
             return std::nullopt;
-        if (options.only_q_block && (!is_row || *options.only_q_block != tile.q_block)) return std::nullopt;
+        const bool of_rows = stage_info(problem_, stage).per_q_block;
+        if (options.only_q_block && (!of_rows || *options.only_q_block != tile.q_block)) return std::nullopt;
         const Problem entry = problem_of(problem_, plan_.recording.side_inputs(), work.tile.batch);
-        if (tile_extent(entry, stage, work.tile).rows <= 0) return std::nullopt;
+        if (!is_named(stage) && tile_extent(entry, stage, work.tile).rows <= 0) return std::nullopt;
         return work;
     }
 
@@ -133,12 +157,21 @@ class WorkList {
     const Plan& plan_;
     const Problem& problem_;
     decltype(Work::judge) of_rows_ = nullptr;
+    /// Every `step`-th tile of a stage.
+    struct Part {
+        Stage stage;
+        std::int64_t count;
+        std::int64_t step;
+    };
+    std::vector<Part> parts_;
     std::int64_t rows_ = 0;
     std::int64_t keys_ = 0;
+    std::int64_t size_ = 0;
 };
 
 /// `inherits`: something that it is computed from diverged.
 void judge_work(const Plan& plan, const Work& work, bool inherits, Partial& partial) {
+    if (is_named(work.stage)) return judge_named(plan, work.stage, work.tile, partial);
     const std::int64_t before = divergences_in(partial);
     work.judge(plan, work.tile, Pass::divergences, partial);
     if (!plan.end_to_end || (divergences_in(partial) == before && !inherits)) return;
@@ -180,7 +213,7 @@ void judge_share(const Plan& plan, const WorkList& list, std::int64_t first, std
         if (shared.failed) continue;
         try {
             if (const std::optional<Work> work = list.at(i, options)) {
-                inputs_in_use = plan.inputs.get(work->tile.batch, work->head_kv);
+                if (!is_named(work->stage)) inputs_in_use = plan.inputs.get(work->tile.batch, work->head_kv);
                 judge_work(plan, *work, inherits, mine);
                 for (StageTally& tally : mine.stages) compact_bad_rows(tally);
             }
@@ -244,7 +277,7 @@ void count_conflicts(const Recording& recording, Report& report) {
 }
 
 void reach_verdict(Report& report) {
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(report.problem)) {
         const StageReport& stage = report.stage(info.stage);
         if (!stage.tally.diverges()) continue;
         report.verdict = Verdict::diverged;
@@ -272,8 +305,23 @@ std::string describe_out_of_range(const Problem& problem, const StageInfo& info,
     return text + ": check the coordinates that the hook is given, and block_m and block_n of the problem";
 }
 
+/// What was lost of tiles that change no verdict.
+void add_warnings_of_named(const Recording& recording, Report& report) {
+    for (const StageInfo& info : stages_of(recording.problem())) {
+        if (!is_named(info.stage)) continue;
+        const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
+        const std::string dropped = dropped_of(recording, info);
+        if (!dropped.empty()) report.warnings.push_back(dropped);
+        std::int64_t conflicting = 0;
+        for (const StageCapture::Conflict& conflict : capture.conflicts) conflicting += conflict.elements;
+        if (conflicting > 0)
+            report.warnings.push_back(std::to_string(conflicting) + " writes of " + std::string(info.name) +
+                                      " changed an element already written");
+    }
+}
+
 void add_warnings(const Recording& recording, Report& report) {
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(recording.problem())) {
         const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
         if (capture.elements_out_of_range == 0) continue;
         report.warnings.push_back(describe_out_of_range(recording.problem(), info, capture));
@@ -311,7 +359,7 @@ Report begin_report(const Recording& recording, const Recording* other, const Ju
 }
 
 Report run(const Recording& recording, const Recording* other, const JudgeOptions& options) {
-    require_judgeable(recording);
+    require_judgeable(recording, other != nullptr);
     HeadInputCache inputs(recording);
     const Plan plan = make_plan(recording, other, options, inputs);
 
@@ -326,12 +374,16 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     const auto step = [&] { steps.step(); };
     Partial found = judge_all(plan, list, options, steps);
     for (std::size_t i = 0; i < report.stages.size(); ++i) {
-        report.stages[i] = {plan.captured[i], std::move(found.stages[i])};
+        const bool compared = other != nullptr || !is_named(Stage(i));
+        report.stages[i] = {plan.captured[i] && compared, std::move(found.stages[i])};
+        if (plan.captured[i] && !compared)
+            report.without_reference.emplace_back(stage_info(report.problem, Stage(i)).name);
     }
     if (plan.drift) report.drift = std::move(found.drift);
     if (alone && forward)
         report.references = judge_references(recording, options.confidence, options.threads, step);
     if (other == nullptr) count_conflicts(recording, report);
+    if (other == nullptr) add_warnings_of_named(recording, report);
     if (alone)
         report.warnings = warnings_of_given_outputs(recording, options.confidence, options.threads, step);
     add_warnings(recording, report);
@@ -343,6 +395,11 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     }
     reach_verdict(report);
 
+    const auto judged = [](const StageReport& stage) { return stage.captured; };
+    if (!report.without_reference.empty() && std::ranges::none_of(report.stages, judged)) {
+        throw NoVerdict("only named tiles were captured, and they have no reference", recording.name(),
+                        "compare it with another recording, or record stages as well", std::move(report));
+    }
     if (report.compared() == 0 && report.verdict == Verdict::match) {
         cannot_judge(recording, "no element could be compared",
                      "check the selection and that the kernel has hooks");
@@ -354,6 +411,16 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
                             "find out why it ended", std::move(report));
     }
     return report;
+}
+
+/// One may have recorded more than the other.
+void require_same_named_tiles(const Recording& a, const Recording& b) {
+    const std::vector<NamedTile>& mine = a.problem().named_tiles;
+    const std::vector<NamedTile>& theirs = b.problem().named_tiles;
+    const std::size_t common = std::min(mine.size(), theirs.size());
+    if (std::equal(mine.begin(), mine.begin() + std::ptrdiff_t(common), theirs.begin())) return;
+    cannot_judge(b, "/problem declares other named tiles than " + a.name(),
+                 "declare the same ones in the same order, or leave out the last ones");
 }
 
 void require_same_inputs(const Recording& a, const Recording& b) {
@@ -396,12 +463,14 @@ Report judge_pair(const Recording& recording, const Recording& other, const Judg
     comparable.dtype_p = recording.problem().dtype_p;
     comparable.dtype_acc = recording.problem().dtype_acc;
     comparable.dtype_ds = recording.problem().dtype_ds;
+    require_same_named_tiles(recording, other);
+    comparable.named_tiles = recording.problem().named_tiles;
     if (comparable != recording.problem()) {
         cannot_judge(other, "/problem differs from " + recording.name(),
                      "compare recordings of the same shapes, tiles, mask and sm_scale");
     }
-    require_judgeable(recording);
-    require_judgeable(other);
+    require_judgeable(recording, true);
+    require_judgeable(other, true);
     require_same_inputs(recording, other);
     return run(recording, &other, options);
 }

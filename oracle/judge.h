@@ -27,11 +27,10 @@ struct JudgeOptions {
     std::optional<std::int64_t> only_q_block;                        ///< nullopt: all of them
 };
 
-/// What a run left that did not complete matches, as far as it came: no verdict.
-class UnfinishedRun : public Error {
+/// There is a report, and no verdict.
+class NoVerdict : public Error {
  public:
-    UnfinishedRun(const std::string& what, const std::string& where, const std::string& what_to_do,
-                  Report report)
+    NoVerdict(const std::string& what, const std::string& where, const std::string& what_to_do, Report report)
         : Error(what, where, what_to_do) {
         report.unjudged = Error::what();
         report_ = std::make_shared<const Report>(std::move(report));
@@ -43,15 +42,21 @@ class UnfinishedRun : public Error {
     std::shared_ptr<const Report> report_;
 };
 
+/// What a run left that did not complete matches, as far as it came.
+class UnfinishedRun : public NoVerdict {
+    using NoVerdict::NoVerdict;
+};
+
 /// Judges every captured tile against the float64 oracle, stage-local and end to end.
 /// Memory does not grow with the recording: one query block a thread, and the K and V of its head.
 /// Errors: Error when the recording cannot be judged: nothing captured, tiles dropped, no inputs, semantics
-/// that the oracle does not know, or an unreadable tile. UnfinishedRun.
+/// that the oracle does not know, or an unreadable tile. NoVerdict when nothing but named tiles was captured.
+/// UnfinishedRun.
 Report judge(const Recording& recording, const JudgeOptions& options);
 
 /// Compares the tiles that both recordings hold. Tolerance of an element: the sum of what rounding may have
-/// done to either, end to end. Errors: Error when the problems or the inputs differ, or nothing was captured
-/// by both. UnfinishedRun.
+/// done to either, end to end; none of a named tile, of which nobody knows how it is computed. Errors: Error
+/// when the problems or the inputs differ, or nothing was captured by both. UnfinishedRun.
 Report judge_pair(const Recording& recording, const Recording& other, const JudgeOptions& options);
 
 }  // namespace tilescope

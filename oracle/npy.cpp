@@ -78,7 +78,8 @@ Placement place_tile(const Problem& problem, Stage stage, const TileId& tile) {
     for (std::size_t axis = 2; axis < shape.dims.size(); ++axis) {
         place.first = place.first * shape.dims[axis] + index[axis] * shape.chunk[axis];
     }
-    const bool is_column = stage_info(stage).col_axis == Axis::unit && tile_shape(problem, stage).cols == 1;
+    const bool is_column =
+        stage_info(problem, stage).col_axis == Axis::unit && tile_shape(problem, stage).cols == 1;
     place.row_stride = is_column ? 1 : shape.dims.back();
     return place;
 }

@@ -13,22 +13,25 @@ std::int64_t Report::compared() const {
     return elements;
 }
 
-std::string tensor_place_of(Stage stage, const Element& element) {
-    const StageInfo& info = stage_info(stage);
+std::string tensor_place_of(const Problem& problem, Stage stage, const Element& element) {
+    const StageInfo info = stage_info(problem, stage);
     std::string place = fmt::format("batch {}, head {}", element.tile.batch, element.tile.head);
     const bool keys = info.row_axis == Axis::key;
-    if (keys && info.per_q_block) place += fmt::format(", q block {}", element.tile.q_block);
+    const bool by_query = info.row_axis == Axis::query || info.col_axis == Axis::query;
+    if (info.per_q_block && !by_query) place += fmt::format(", q block {}", element.tile.q_block);
     place += fmt::format(", {} {}", keys ? "key" : "row", element.row);
     if (info.col_axis == Axis::key) place += fmt::format(", key {}", element.col);
-    if (info.col_axis == Axis::feature) place += fmt::format(", column {}", element.col);
+    if (info.col_axis == Axis::query) place += fmt::format(", row {}", element.col);
+    const bool columns =
+        is_named(stage) && info.col_axis == Axis::unit && tile_shape(problem, stage).cols > 1;
+    if (info.col_axis == Axis::feature || columns) place += fmt::format(", column {}", element.col);
     if (info.per_kv_tile) place += fmt::format(", KV tile {}", element.tile.kv_tile);
     return place;
 }
 
 std::string place_of(const Problem& problem, Stage stage, const Element& element) {
-    const bool keys = stage_info(stage).row_axis == Axis::key;
-    const std::int64_t block = keys ? problem.block_n : problem.block_m;
-    return fmt::format("{} (row {} of its tile)", tensor_place_of(stage, element), element.row % block);
+    return fmt::format("{} (row {} of its tile)", tensor_place_of(problem, stage, element),
+                       element.row % tile_shape(problem, stage).rows);
 }
 
 std::string digits_of(double value) {
@@ -72,7 +75,8 @@ std::string verdict_line(const Report& report) {
                            against);
     }
     const Element& first = *report.first_divergence;
-    return fmt::format("diverged: {} is the first wrong stage, at {}: {}", stage_info(*report.guilty).name,
+    return fmt::format("diverged: {} is the first wrong stage, at {}: {}",
+                       stage_info(report.problem, *report.guilty).name,
                        place_of(report.problem, *report.guilty, first), values_of(first));
 }
 

@@ -44,6 +44,8 @@ struct Report {
     std::optional<Stage> guilty;              ///< first stage, in order of computation, that diverges
     std::optional<Element> first_divergence;  ///< of the guilty stage, first in order of KV tiles
     std::array<StageReport, stage_count> stages;
+    /// Names of the named tiles that were captured and that nothing was compared with.
+    std::vector<std::string> without_reference;
     std::vector<Drift> drift;  ///< for each KV tile; empty where none of m, l, acc was captured
     /// Judged beside the kernel: they change no verdict. Empty where another recording is compared with.
     std::vector<ReferenceReport> references;
@@ -57,7 +59,7 @@ struct Report {
 };
 
 /// The element's coordinates in the tensor as a kernel author says them.
-std::string tensor_place_of(Stage stage, const Element& element);
+std::string tensor_place_of(const Problem& problem, Stage stage, const Element& element);
 
 /// The same, and the row in its tile.
 std::string place_of(const Problem& problem, Stage stage, const Element& element);
@@ -83,7 +85,7 @@ std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow d
 std::string_view name_of(EmptyRow empty);
 
 /// The report for a terminal: at most 40 lines with 5 worst elements, 6 of references and 10 of what a run
-/// reached that did not complete, of 110 columns but for the verdict and the references.
+/// reached that did not complete, of 110 columns but for the verdict, the references and long names of tiles.
 std::string to_text(const Report& report);
 
 /// The report as JSON: verdict, first_divergence, stages, drift, references and what was recorded. Non-finite

@@ -16,9 +16,9 @@ ordered_json number(double value) {
     return value;
 }
 
-ordered_json to_json(const Stage stage, const Element& element) {
+ordered_json to_json(std::string_view stage, const Element& element) {
     ordered_json json;
-    json["stage"] = stage_info(stage).name;
+    json["stage"] = stage;
     json["finding"] = to_string(element.finding);
     json["batch"] = element.tile.batch;
     json["head"] = element.tile.head;
@@ -32,7 +32,7 @@ ordered_json to_json(const Stage stage, const Element& element) {
     return json;
 }
 
-ordered_json optional_json(Stage stage, const std::optional<Element>& element) {
+ordered_json optional_json(std::string_view stage, const std::optional<Element>& element) {
     return element ? to_json(stage, *element) : ordered_json();
 }
 
@@ -52,12 +52,12 @@ ordered_json to_json(const StageInfo& info, const StageReport& stage) {
     json["max_abs"] = number(t.max_abs);
     json["max_ulp"] = t.max_ulp;
     json["inherited"] = t.inherited;
-    json["first"] = optional_json(info.stage, t.first);
-    json["first_nan"] = optional_json(info.stage, t.first_nan);
-    json["first_inf"] = optional_json(info.stage, t.first_infinite);
-    json["first_unwritten"] = optional_json(info.stage, t.first_unwritten);
+    json["first"] = optional_json(info.name, t.first);
+    json["first_nan"] = optional_json(info.name, t.first_nan);
+    json["first_inf"] = optional_json(info.name, t.first_infinite);
+    json["first_unwritten"] = optional_json(info.name, t.first_unwritten);
     json["worst"] = ordered_json::array();
-    for (const Element& element : t.worst) json["worst"].push_back(to_json(info.stage, element));
+    for (const Element& element : t.worst) json["worst"].push_back(to_json(info.name, element));
     json["bad_rows"] = t.bad_rows.size();
     return json;
 }
@@ -125,7 +125,7 @@ ordered_json to_json(const ReferenceReport& reference, Stage stage, EmptyRow dec
     json["compared"] = output.tally.compared;
     json["outside"] = output.tally.outside;
     json["nonfinite"] = output.nonfinite();
-    json["first"] = optional_json(stage, output.tally.first);
+    json["first"] = optional_json(stage_info(stage).name, output.tally.first);
     json["max_abs"] = number(output.to_oracle.largest);
     json["rms"] = number(output.to_oracle.rms());
     json["other_empty_rows"] = ordered_json::array();
@@ -193,10 +193,14 @@ std::string to_json(const Report& report) {
     json["problem"] = to_json(report.problem);
     json["options"] = report.options;
     json["first_divergence"] =
-        report.guilty ? to_json(*report.guilty, *report.first_divergence) : ordered_json();
+        report.guilty ? to_json(stage_info(report.problem, *report.guilty).name, *report.first_divergence)
+                      : ordered_json();
     json["stages"] = ordered_json::array();
-    for (const StageInfo& info : stages_of(report.problem.direction))
-        json["stages"].push_back(to_json(info, report.stage(info.stage)));
+    for (const StageInfo& info : stages_of(report.problem)) {
+        if (!is_named(info.stage) || report.stage(info.stage).captured)
+            json["stages"].push_back(to_json(info, report.stage(info.stage)));
+    }
+    json["without_reference"] = report.without_reference;
     if (report.guilty) json["bad_rows"] = bad_rows_json(report.stage(*report.guilty).tally);
     json["drift"] = to_json(report.drift);
     add_references(report, json);

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -69,21 +70,29 @@ std::string_view state_of(const Report& report, const StageInfo& info) {
 }
 
 std::string stage_table(const Report& report) {
-    std::string text = fmt::format("\n{:<5} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10} {:>10}  {}\n",
-                                   "stage", "compared", "outside", "nan", "inf", "unwritten", "conflicts",
-                                   "inherited", "max |diff|", "max ulp", "state");
+    std::size_t width = 5;
+    for (const StageInfo& info : stages_of(report.problem)) {
+        if (report.stage(info.stage).captured) width = std::max(width, info.name.size());
+    }
+    std::string text = fmt::format("\n{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10} {:>10}  {}\n",
+                                   "stage", width, "compared", "outside", "nan", "inf", "unwritten",
+                                   "conflicts", "inherited", "max |diff|", "max ulp", "state");
     std::string not_captured;
-    for (const StageInfo& info : stages_of(report.problem.direction)) {
+    for (const StageInfo& info : stages_of(report.problem)) {
+        if (is_named(info.stage) && !report.stage(info.stage).captured) continue;
         if (!report.stage(info.stage).captured) {
             not_captured += fmt::format(" {}", info.name);
             continue;
         }
         const StageTally& t = report.stage(info.stage).tally;
-        text += fmt::format("{:<5} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10.3g} {:>10}  {}\n",
-                            info.name, t.compared, t.outside, t.nan, t.infinite, t.unwritten, t.conflicting,
-                            t.inherited, t.max_abs, t.max_ulp, state_of(report, info));
+        text += fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10.3g} {:>10}  {}\n",
+                            info.name, width, t.compared, t.outside, t.nan, t.infinite, t.unwritten,
+                            t.conflicting, t.inherited, t.max_abs, t.max_ulp, state_of(report, info));
     }
-    return not_captured.empty() ? text : text + "not captured:" + not_captured + "\n";
+    if (!not_captured.empty()) text += "not captured:" + not_captured + "\n";
+    if (!report.without_reference.empty())
+        text += fmt::format("not judged, no reference: {}\n", fmt::join(report.without_reference, " "));
+    return text;
 }
 
 /// "0-63, 80" for rows in ascending order; at most `most` ranges.
@@ -104,9 +113,10 @@ std::string row_ranges(const std::vector<std::int64_t>& rows, std::size_t most) 
 std::string bad_rows(const Report& report) {
     const StageTally& tally = report.stage(*report.guilty).tally;
     if (tally.bad_rows.empty()) return "";
-    const bool keys = stage_info(*report.guilty).row_axis == Axis::key;
-    std::string text = fmt::format("bad {} of {}: {}", keys ? "keys" : "rows",
-                                   stage_info(*report.guilty).name, tally.bad_rows.size());
+    const StageInfo info = stage_info(report.problem, *report.guilty);
+    const bool keys = info.row_axis == Axis::key;
+    std::string text =
+        fmt::format("bad {} of {}: {}", keys ? "keys" : "rows", info.name, tally.bad_rows.size());
     constexpr int most_heads = 3;
     int heads = 0;
     for (std::size_t i = 0; i < tally.bad_rows.size();) {
@@ -131,14 +141,16 @@ std::string got_cell(const Element& element) {
 }
 
 std::string worst_elements(const Report& report) {
-    const StageInfo& info = stage_info(*report.guilty);
+    const StageInfo info = stage_info(report.problem, *report.guilty);
     const StageTally& tally = report.stage(*report.guilty).tally;
     if (tally.worst.empty()) return "";
     const bool keys = info.row_axis == Axis::key;
-    const char* col_name = info.col_axis == Axis::key       ? "key"
-                           : info.col_axis == Axis::feature ? "column"
-                                                            : "";
-    const std::int64_t block = keys ? report.problem.block_n : report.problem.block_m;
+    const bool columns = info.col_axis == Axis::feature || is_named(info.stage);
+    const char* col_name = info.col_axis == Axis::key     ? "key"
+                           : info.col_axis == Axis::query ? "row"
+                           : columns                      ? "column"
+                                                          : "";
+    const std::int64_t block = tile_shape(report.problem, info.stage).rows;
     constexpr auto row_format = "{:<12} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>11} {:>15} {:>15} {:>9}\n";
     std::string text = fmt::format(row_format, fmt::format("worst of {}", info.name), "batch", "head",
                                    info.per_q_block ? "q block" : "", keys ? "key" : "row", col_name,
@@ -163,12 +175,12 @@ std::string nonfinite_places(const Report& report) {
     for (const auto& [what, first] : kinds) {
         std::string line;
         std::string others;
-        for (const StageInfo& info : all_stages()) {
+        for (const StageInfo& info : stages_of(report.problem)) {
             const std::optional<Element>& element = report.stage(info.stage).tally.*first;
             if (!element) continue;
             if (line.empty()) {
-                line =
-                    fmt::format("first {}: {} at {}", what, info.name, tensor_place_of(info.stage, *element));
+                line = fmt::format("first {}: {} at {}", what, info.name,
+                                   tensor_place_of(report.problem, info.stage, *element));
             } else {
                 others += fmt::format(" {}", info.name);
             }
@@ -227,7 +239,7 @@ std::string wrong_references(const Report& report) {
             if (lines.size() == most_lines) continue;
             lines.push_back(fmt::format("reference {}: wrong in {} of {} elements of {}, first at {}: {}\n",
                                         name, output.tally.outside, output.tally.compared, what,
-                                        tensor_place_of(stage, *output.tally.first),
+                                        tensor_place_of(report.problem, stage, *output.tally.first),
                                         values_of(*output.tally.first)));
         }
     }

@@ -139,10 +139,10 @@ int run(const Arguments& arguments) {
             text = explain_element(arguments);
             code = exit_match;
         }
-    } catch (const UnfinishedRun& unfinished) {
-        cannot_judge(unfinished.what());
-        text = to_text(unfinished.report());
-        json = to_json(unfinished.report());
+    } catch (const NoVerdict& unjudged) {
+        cannot_judge(unjudged.what());
+        text = to_text(unjudged.report());
+        json = to_json(unjudged.report());
     } catch (const std::bad_alloc&) {
         cannot_judge(arguments.recording + ": not enough memory; use fewer --threads or a larger machine");
     } catch (const std::exception& error) {

@@ -34,6 +34,12 @@ bool completed(const Recording& recording) {
     return recording.capture().ended == "completed";
 }
 
+/// Whether the tile was asked for and the run got to its end.
+bool was_asked_for(const Recording& recording, const Problem& entry, Stage stage, const TileId& id) {
+    const std::optional<Selection>& selection = recording.capture().selection;
+    return completed(recording) && selection && selection->selects(entry, stage, id);
+}
+
 }  // namespace
 
 bool is_operand(Stage stage) {
@@ -41,9 +47,7 @@ bool is_operand(Stage stage) {
 }
 
 bool must_hold(const Recording& recording, const Problem& entry, Stage stage, const TileId& id) {
-    const CaptureSummary& capture = recording.capture();
-    if (!completed(recording) || !capture.selection || !capture.selection->selects(entry, stage, id))
-        return false;
+    if (is_named(stage) || !was_asked_for(recording, entry, stage, id)) return false;
     const StageInfo& info = stage_info(stage);
     if (is_output(stage)) return true;
     if (info.per_kv_tile) return tile_is_visible(entry, id.q_block, id.kv_tile);
@@ -51,6 +55,16 @@ bool must_hold(const Recording& recording, const Problem& entry, Stage stage, co
         if (tile_is_visible(entry, id.q_block, kv_tile)) return true;
     }
     return false;
+}
+
+bool is_missing_in_pair(const Recording& recording, const Recording& other, const Problem& entry, Stage stage,
+                        const TileId& id) {
+    const bool mine = recording.has_tile(stage, id);
+    const bool theirs = other.has_tile(stage, id);
+    if (is_named(stage))
+        return mine != theirs && was_asked_for(recording, entry, stage, id) &&
+               was_asked_for(other, entry, stage, id);
+    return !(mine && theirs) && must_hold(recording, entry, stage, id) && must_hold(other, entry, stage, id);
 }
 
 TileJudge::TileJudge(const Plan& plan, std::int64_t batch, std::int64_t head, Pass pass, Partial& partial)
@@ -120,9 +134,7 @@ void TileJudge::compare_pair(Stage stage, const TileId& id, const std::optional<
                              const Estimate& mine, const Estimate& theirs) {
     const std::optional<MatrixF> other = load_tile(*plan_.other, problem(), stage, id);
     if (!got || !other) {
-        const bool both_must =
-            must_hold(plan_.recording, problem(), stage, id) && must_hold(*plan_.other, problem(), stage, id);
-        if (both_must) count_missing(stage, id);
+        if (is_missing_in_pair(plan_.recording, *plan_.other, problem(), stage, id)) count_missing(stage, id);
         return;
     }
     const DumpFactor factor = factor_of(*other_call_, stage, id);

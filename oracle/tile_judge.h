@@ -15,6 +15,11 @@ bool is_operand(Stage stage);
 /// the problem with the batch entry's own lengths.
 bool must_hold(const Recording& recording, const Problem& entry, Stage stage, const TileId& id);
 
+/// Whether the tile must be in both recordings and is not. Which tiles of a named tile a kernel writes is not
+/// known: one that only one of the runs wrote is missing in the other.
+bool is_missing_in_pair(const Recording& recording, const Recording& other, const Problem& entry, Stage stage,
+                        const TileId& id);
+
 /// Compares tiles of one head with what they should hold, and adds what it finds to a Partial.
 class TileJudge {
  public:

@@ -95,13 +95,17 @@ Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, co
 }
 
 TileContext tile_context(const Problem& problem, Stage stage, const TileId& tile) {
-    const StageInfo& info = stage_info(stage);
+    const StageInfo info = stage_info(problem, stage);
+    const auto begin = [&](Axis axis) {
+        return axis == Axis::query ? tile.q_block * problem.block_m
+               : axis == Axis::key ? tile.kv_tile * problem.block_n
+                                   : 0;
+    };
     TileContext context;
     context.stage = stage;
     context.tile = tile;
-    context.first_row =
-        info.row_axis == Axis::query ? tile.q_block * problem.block_m : tile.kv_tile * problem.block_n;
-    context.first_col = info.col_axis == Axis::key ? tile.kv_tile * problem.block_n : 0;
+    context.first_row = begin(info.row_axis);
+    context.first_col = begin(info.col_axis);
     context.dtype = stage_dtype(problem, stage);
     return context;
 }

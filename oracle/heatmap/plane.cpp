@@ -1,63 +1,97 @@
 #include "oracle/heatmap/plane.h"
 
+#include <utility>
+
 #include "oracle/tiles.h"
 
 namespace tilescope {
 
 namespace {
 
-/// Where a stage's tiles lie in its planes.
+/// What the tiles of a plane lie along, one after the other.
+enum class Walk : std::uint8_t { none, q_blocks, kv_tiles };
+
+/// Where a stage's tiles lie in its planes: those of a slice by `down` and `across`.
 struct Layout {
-    bool slice_is_kv_tile;
-    bool slice_is_q_block;
-    bool rows_are_keys;
-    bool cols_are_kv_tiles;  ///< tiles lie side by side by KV tile
+    Walk down = Walk::none;
+    Walk across = Walk::none;
+    bool slice_is_q_block = false;
+    bool slice_is_kv_tile = false;
 };
 
-Layout layout_of(Stage stage) {
-    const StageInfo& info = stage_info(stage);
-    const bool keys = info.row_axis == Axis::key;
-    const bool features = info.col_axis == Axis::feature;
-    return {.slice_is_kv_tile = info.per_kv_tile && !keys && features,
-            .slice_is_q_block = info.per_q_block && keys,
-            .rows_are_keys = keys,
-            .cols_are_kv_tiles = info.per_kv_tile && !keys && !features};
+Walk walk_of(Axis axis) {
+    return axis == Axis::query ? Walk::q_blocks : axis == Axis::key ? Walk::kv_tiles : Walk::none;
+}
+
+Layout layout_of(const Problem& problem, Stage stage) {
+    const StageInfo info = stage_info(problem, stage);
+    Layout layout{walk_of(info.row_axis), walk_of(info.col_axis), false, false};
+    // Blocks that no axis walks along lie side by side along units, and are slices otherwise.
+    for (const auto& [has, walk] :
+         {std::pair(info.per_q_block, Walk::q_blocks), std::pair(info.per_kv_tile, Walk::kv_tiles)}) {
+        if (!has || layout.down == walk || layout.across == walk) continue;
+        const bool units_down = info.row_axis == Axis::unit && layout.down == Walk::none;
+        const bool units_across = info.col_axis == Axis::unit && layout.across == Walk::none;
+        const bool prefers_down = walk == Walk::q_blocks;
+        if (units_down && (prefers_down || !units_across)) {
+            layout.down = walk;
+        } else if (units_across) {
+            layout.across = walk;
+        } else {
+            (walk == Walk::q_blocks ? layout.slice_is_q_block : layout.slice_is_kv_tile) = true;
+        }
+    }
+    return layout;
+}
+
+/// Elements of the plane along an axis of tiles.
+std::int64_t length_of(const Problem& problem, Axis axis, Walk walk, std::int64_t tile) {
+    if (axis == Axis::query) return problem.seqlen_q;
+    if (axis == Axis::key) return problem.seqlen_kv;
+    return tile * (walk == Walk::q_blocks   ? problem.q_blocks()
+                   : walk == Walk::kv_tiles ? problem.kv_tiles()
+                                            : 1);
+}
+
+std::int64_t slice_of(const Problem& problem, const Layout& layout, const TileId& tile) {
+    const std::int64_t kv_tiles = layout.slice_is_kv_tile ? problem.kv_tiles() : 1;
+    return (layout.slice_is_q_block ? tile.q_block * kv_tiles : 0) +
+           (layout.slice_is_kv_tile ? tile.kv_tile : 0);
+}
+
+std::int64_t index_along(Walk walk, const TileId& tile) {
+    return walk == Walk::q_blocks ? tile.q_block : walk == Walk::kv_tiles ? tile.kv_tile : 0;
 }
 
 }  // namespace
 
 PlaneShape plane_shape(const Problem& problem, Stage stage) {
     const TileShape tile = tile_shape(problem, stage);
-    const Layout layout = layout_of(stage);
-    PlaneShape shape{layout.rows_are_keys ? problem.seqlen_kv : problem.seqlen_q, tile.cols, tile.rows,
-                     tile.cols};
-    if (stage_info(stage).col_axis == Axis::key) {
-        shape.cols = problem.seqlen_kv;
-    } else if (layout.cols_are_kv_tiles) {
-        shape.cols = problem.kv_tiles() * tile.cols;
-    }
-    return shape;
+    const StageInfo info = stage_info(problem, stage);
+    const Layout layout = layout_of(problem, stage);
+    return {length_of(problem, info.row_axis, layout.down, tile.rows),
+            length_of(problem, info.col_axis, layout.across, tile.cols), tile.rows, tile.cols};
 }
 
 std::int64_t slice_count(const Problem& problem, Stage stage) {
-    const Layout layout = layout_of(stage);
-    return layout.slice_is_kv_tile ? problem.kv_tiles() : layout.slice_is_q_block ? problem.q_blocks() : 1;
+    const Layout layout = layout_of(problem, stage);
+    return (layout.slice_is_q_block ? problem.q_blocks() : 1) *
+           (layout.slice_is_kv_tile ? problem.kv_tiles() : 1);
 }
 
 PlaceInTile place_in_tile(const Problem& problem, const Plane& plane, std::int64_t row, std::int64_t col) {
     const PlaneShape shape = plane_shape(problem, plane.stage);
-    const Layout layout = layout_of(plane.stage);
+    const Layout layout = layout_of(problem, plane.stage);
     const std::int64_t down = row / shape.tile_rows;
     const std::int64_t across = col / shape.tile_cols;
+    const std::int64_t kv_slices = layout.slice_is_kv_tile ? problem.kv_tiles() : 1;
+    const auto index = [&](Walk walk, bool slice, std::int64_t in_slice) {
+        return slice ? in_slice : layout.down == walk ? down : layout.across == walk ? across : 0;
+    };
     PlaceInTile place;
     place.tile = {plane.batch, plane.head,
-                  layout.slice_is_q_block ? plane.slice
-                  : layout.rows_are_keys  ? 0
-                                          : down,
-                  layout.slice_is_kv_tile    ? plane.slice
-                  : layout.rows_are_keys     ? down
-                  : layout.cols_are_kv_tiles ? across
-                                             : 0};
+                  index(Walk::q_blocks, layout.slice_is_q_block, plane.slice / kv_slices),
+                  index(Walk::kv_tiles, layout.slice_is_kv_tile, plane.slice % kv_slices)};
     place.row = row - down * shape.tile_rows;
     place.col = col - across * shape.tile_cols;
     return place;
@@ -65,13 +99,10 @@ PlaceInTile place_in_tile(const Problem& problem, const Plane& plane, std::int64
 
 PlaceInPlane corner_of(const Problem& problem, Stage stage, const TileId& tile) {
     const PlaneShape shape = plane_shape(problem, stage);
-    const Layout layout = layout_of(stage);
-    const std::int64_t slice = layout.slice_is_kv_tile   ? tile.kv_tile
-                               : layout.slice_is_q_block ? tile.q_block
-                                                         : 0;
-    return {{stage, tile.batch, tile.head, slice},
-            (layout.rows_are_keys ? tile.kv_tile : tile.q_block) * shape.tile_rows,
-            layout.cols_are_kv_tiles ? tile.kv_tile * shape.tile_cols : 0};
+    const Layout layout = layout_of(problem, stage);
+    return {{stage, tile.batch, tile.head, slice_of(problem, layout, tile)},
+            index_along(layout.down, tile) * shape.tile_rows,
+            index_along(layout.across, tile) * shape.tile_cols};
 }
 
 PlaceInPlane place_in_plane(const Problem& problem, const ElementPlace& place) {

@@ -11,7 +11,8 @@
 namespace tilescope {
 
 /// What a heatmap shows: a matrix of one stage in one head. `slice` is the KV tile of acc and the query block
-/// of k and v; 0 for the other stages.
+/// of k and v; 0 for the other stages. Of a named tile it counts the query blocks and KV tiles that neither
+/// lie along its axes nor side by side along an axis of units.
 struct Plane {
     Stage stage = Stage::s;
     std::int64_t batch = 0;
@@ -22,7 +23,7 @@ struct Plane {
 };
 
 /// Sizes in elements. Rows are q rows (k, v: keys). Columns are keys (s, p), features, or KV tiles (m; l: KV
-/// tiles times lanes).
+/// tiles times lanes). Those of a named tile may be either.
 struct PlaneShape {
     std::int64_t rows = 0;
     std::int64_t cols = 0;

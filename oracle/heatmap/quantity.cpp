@@ -221,6 +221,8 @@ Pyramid::Sign sign_of(Quantity quantity) {
 TileContext observed_context(const Problem& entry, Stage stage, const TileId& tile, bool against_other) {
     TileContext context = tile_context(entry, stage, tile);
     context.expects_nan = is_operand(stage) || against_other;
+    // Nobody knows which elements of a named tile the kernel writes.
+    context.may_be_unwritten = is_named(stage) && !against_other;
     return context;
 }
 

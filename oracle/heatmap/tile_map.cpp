@@ -56,10 +56,9 @@ TileFinding finding_of(const ObservedTile& tile, const QuantityValues& over_budg
 bool is_missing(const Recording& recording, const Recording* other, Stage stage, const TileId& tile) {
     const Problem entry = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
     const TileShape extent = tile_extent(entry, stage, tile);
-    if (extent.rows <= 0 || extent.cols <= 0 || !must_hold(recording, entry, stage, tile)) return false;
-    if (other == nullptr) return !recording.has_tile(stage, tile);
-    return must_hold(*other, entry, stage, tile) &&
-           !(recording.has_tile(stage, tile) && other->has_tile(stage, tile));
+    if (extent.rows <= 0 || extent.cols <= 0) return false;
+    if (other != nullptr) return is_missing_in_pair(recording, *other, entry, stage, tile);
+    return must_hold(recording, entry, stage, tile) && !recording.has_tile(stage, tile);
 }
 
 void set_missing_tiles(const Recording& recording, const Recording* other, const Plane& plane,
@@ -83,17 +82,18 @@ void set_missing_tiles(const Recording& recording, const Recording* other, const
 }
 
 std::int64_t TileMap::columns(Stage stage) const {
-    return stage_info(stage).per_kv_tile ? problem_.kv_tiles() : 1;
+    return stage_info(problem_, stage).per_kv_tile ? problem_.kv_tiles() : 1;
 }
 
 std::size_t TileMap::index(Stage stage, const TileId& tile) const {
-    return std::size_t(tile.q_block * columns(stage) + (stage_info(stage).per_kv_tile ? tile.kv_tile : 0));
+    return std::size_t(tile.q_block * columns(stage) +
+                       (stage_info(problem_, stage).per_kv_tile ? tile.kv_tile : 0));
 }
 
 TileMap::Head& TileMap::head_of(Stage stage, const TileId& tile) {
     Head& head = heads_[{stage, tile.batch, tile.head}];
     if (head.tiles.empty()) {
-        const std::int64_t rows = stage_info(stage).per_q_block ? problem_.q_blocks() : 1;
+        const std::int64_t rows = stage_info(problem_, stage).per_q_block ? problem_.q_blocks() : 1;
         head.tiles.resize(std::size_t(rows * columns(stage)));
         head.picture = std::make_shared<Pyramid>(rows, columns(stage), 1, sign_of(Quantity::over_budget));
     }
@@ -104,7 +104,7 @@ void TileMap::set(Stage stage, const TileId& tile, const TileFinding& finding) {
     const std::scoped_lock lock(mutex_);
     Head& head = head_of(stage, tile);
     head.tiles[index(stage, tile)] = finding;
-    show(finding, tile.q_block, stage_info(stage).per_kv_tile ? tile.kv_tile : 0, *head.picture);
+    show(finding, tile.q_block, stage_info(problem_, stage).per_kv_tile ? tile.kv_tile : 0, *head.picture);
     ++version_;
 }
 
@@ -138,7 +138,7 @@ std::shared_ptr<const Pyramid> TileMap::picture(Stage stage, std::int64_t batch,
 }
 
 void TileMap::finish(const Recording& recording, const Recording* other) {
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(problem_)) {
         const bool judged =
             recording.has_stage(info.stage) && (other == nullptr || other->has_stage(info.stage));
         for (std::int64_t i = 0; judged && i < tile_count(problem_, info.stage); ++i) {

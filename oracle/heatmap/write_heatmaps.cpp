@@ -65,8 +65,8 @@ std::string name_of(const Problem& problem, const Plane& plane) {
         slice_count(problem, plane.stage) == 1
             ? ""
             : fmt::format(", {} {}", plane.stage == Stage::acc ? "KV tile" : "q block", plane.slice);
-    return fmt::format("{} of batch {} head {}{}", stage_info(plane.stage).name, plane.batch, plane.head,
-                       slice);
+    return fmt::format("{} of batch {} head {}{}", stage_info(problem, plane.stage).name, plane.batch,
+                       plane.head, slice);
 }
 
 }  // namespace

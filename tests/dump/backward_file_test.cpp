@@ -314,7 +314,7 @@ TEST_F(BackwardFile, AForwardFileIgnoresInputsOfTheBackwardPass) {
 
 TEST_F(BackwardFile, StagesOfTheOtherDirection) {
     for (const StageInfo& info : all_stages()) {
-        const std::string dataset(info.dataset);
+        const std::string dataset = dataset_of(info);
         if (!info.forward) {
             expect_spoiled(
                 [&](hid_t file) {

@@ -169,7 +169,7 @@ TEST(Quantities, WholeTilesHoldWhatTheirElementsDo) {
     std::mt19937_64 random(seed);
     for (int round = 0; round < 400; ++round) {
         OneTile tile;
-        tile.stage = all_stages()[random() % stage_count].stage;
+        tile.stage = all_stages()[random() % built_in_stages].stage;
         tile.problem.seqlen_q = tile.problem.seqlen_kv = 24;
         tile.problem.block_m = tile.problem.block_n = 8;
         tile.problem.mask = random() % 2 == 0 ? Mask::causal : Mask::none;

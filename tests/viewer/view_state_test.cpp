@@ -45,7 +45,7 @@ TEST(Cursor, ComesBackFromEveryElementOfEveryStage) {
         return std::uniform_int_distribution<std::int64_t>(0, count - 1)(draw);
     };
     for (int i = 0; i < 2000; ++i) {
-        const auto stage = Stage(below(stage_count));
+        const auto stage = Stage(below(built_in_stages));
         const Plane plane{stage, below(problem.batch), below(stage_heads(problem, stage)),
                           below(slice_count(problem, stage))};
         const PlaneShape shape = plane_shape(problem, stage);
