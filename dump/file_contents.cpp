@@ -55,6 +55,10 @@ void require_absent(const Contents& contents, const StageInfo& info) {
 
 // Returns how many tiles the dataset holds.
 std::int64_t open_stage(Contents& contents, const StageInfo& info) {
+    if (!has_stage(contents.problem, info.stage)) {
+        require_absent(contents, info);
+        return 0;
+    }
     const Dtype dtype = stage_dtype(contents.problem, info.stage);
     const DatasetShape shape = dataset_shape(contents.problem, info.stage);
     std::optional<StoredDataset> dataset = open_dataset(contents.file, dataset_of(info), dtype, shape.dims);
@@ -85,11 +89,9 @@ Contents open_contents(const std::string& path) {
     read_named_tiles(contents.file, contents.problem);
     contents.units = read_common_units(contents.file);
     std::array<std::int64_t, stage_count> tiles_stored = {};
-    for (const StageInfo& info : all_stages()) {
-        if (!has_stage(contents.problem, info.stage)) require_absent(contents, info);
-    }
-    for (const StageInfo& info : stages_of(contents.problem)) {
-        tiles_stored[static_cast<std::size_t>(info.stage)] = open_stage(contents, info);
+    for (int i = 0; i < stage_count; ++i) {
+        const StageInfo info = stage_info(contents.problem, Stage(i));
+        if (!info.name.empty()) tiles_stored[static_cast<std::size_t>(i)] = open_stage(contents, info);
     }
     contents.inputs = open_inputs(contents.file, contents.problem);
     read_lse_units(contents);

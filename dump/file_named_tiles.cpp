@@ -13,10 +13,11 @@ constexpr const char* list_attribute = "named_tiles";
 /// Names between commas; a stranger may have written very many.
 std::vector<NamedTile> named_in(std::string_view list) {
     std::vector<NamedTile> tiles;
-    while (!list.empty() && std::ssize(tiles) <= max_named_tiles) {
+    for (bool more = !list.empty(); more && std::ssize(tiles) <= max_named_tiles;) {
         const std::size_t comma = list.find(',');
         tiles.emplace_back().name = list.substr(0, comma);
-        list = comma == std::string_view::npos ? "" : list.substr(comma + 1);
+        more = comma != std::string_view::npos;
+        list.remove_prefix(more ? comma + 1 : list.size());
     }
     return tiles;
 }

@@ -107,6 +107,10 @@ bool comes_before(const ElementDifference& a, const ElementDifference& b) {
     return std::tuple(a.row, a.col) < std::tuple(b.row, b.col);
 }
 
+bool comes_before(Stage a, Stage b) {
+    return std::pair(is_output(a), a) < std::pair(is_output(b), b);
+}
+
 std::vector<StageDifference> compare_runs(const Recording& first_run, const Recording& second_run) {
     require_same_call(first_run, second_run);
     const Problem& problem = first_run.problem();
@@ -119,6 +123,9 @@ std::vector<StageDifference> compare_runs(const Recording& first_run, const Reco
         }
         stages.push_back(comparison.result());
     }
+    std::ranges::sort(stages, [](const StageDifference& a, const StageDifference& b) {
+        return comes_before(a.stage, b.stage);
+    });
     return stages;
 }
 

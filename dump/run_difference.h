@@ -25,6 +25,9 @@ struct ElementDifference {
 /// Order of KV tile, batch, head, q block, row, column.
 bool comes_before(const ElementDifference& a, const ElementDifference& b);
 
+/// Order of computation, named tiles between the others and the outputs.
+bool comes_before(Stage a, Stage b);
+
 /// How one stage of two runs compares.
 struct StageDifference {
     Stage stage = Stage::q;
@@ -33,8 +36,8 @@ struct StageDifference {
     std::optional<ElementDifference> first;  ///< by comes_before()
 };
 
-/// A row for each stage that either run holds elements of, in order of computation. Tiles and elements that
-/// only one of them recorded count as changed; what lies beyond the tensor or a batch entry's lengths is
+/// A row for each stage that either run holds elements of, in the order of comes_before(). Tiles and elements
+/// that only one of them recorded count as changed; what lies beyond the tensor or a batch entry's lengths is
 /// left out. Zeros of different sign and NaNs of different payload differ.
 /// Errors: Error when the runs are not of the same problem and lengths.
 std::vector<StageDifference> compare_runs(const Recording& first_run, const Recording& second_run);

@@ -45,7 +45,7 @@ UnwrittenOutput take_unwritten(const Problem& problem, Stage stage, std::span<co
 }
 
 bool comes_before(const StageDifference& a, const StageDifference& b) {
-    return a.stage != b.stage ? a.stage < b.stage : comes_before(*a.first, *b.first);
+    return a.stage != b.stage ? comes_before(a.stage, b.stage) : comes_before(*a.first, *b.first);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@ RepeatedStage& row_of(RepeatReport& report, Stage stage) {
     const auto row = std::ranges::find(report.stages, stage, &RepeatedStage::stage);
     if (row != report.stages.end()) return *row;
     // A later run may be the first one to record anything of a stage.
-    const auto next =
-        std::ranges::find_if(report.stages, [&](const RepeatedStage& other) { return other.stage > stage; });
+    const auto next = std::ranges::find_if(
+        report.stages, [&](const RepeatedStage& other) { return comes_before(stage, other.stage); });
     RepeatedStage added;
     added.stage = stage;
     return *report.stages.insert(next, added);

@@ -14,7 +14,7 @@ namespace tilescope {
 namespace {
 
 void require_every_tile(const CapturedRun& run) {
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(run.problem())) {
         if (run.capture().stages[std::size_t(info.stage)].elements_dropped == 0) continue;
         throw Error(
             fmt::format("there is no room for all tiles of {}, so they cannot be compared", info.name),

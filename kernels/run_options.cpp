@@ -109,10 +109,10 @@ void declare_options(CLI::App& app, RunOptions& options) {
     app.add_option("--seed", options.seed, "seed of the input")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
-    app.add_option(
-           "--select", options.select,
-           "tiles to record, for example head=1:q_block=0-3:stage=s,p; block=0/1/3 is one query block of "
-           "a batch and a head; all by default")
+    app.add_option("--select", options.select,
+                   "tiles to record, for example head=1:q_block=0-3:stage=s,p; every stage by default.\n"
+                   "block=0/1/3 is one query block of a batch and a head;\n"
+                   "stage=rescale: what l and acc are multiplied with at a KV tile, a named tile")
         ->type_name("TEXT");
     declare_sink(app, options);
     app.add_option("--engine", options.engine, "where to run; cuda where there is a GPU")

@@ -26,20 +26,24 @@ std::string value_text(float value) {
     return fmt::format("{:.9g}", value);
 }
 
-std::string place_text(Stage stage, const ElementDifference& element) {
-    const StageInfo& info = stage_info(stage);
+std::string place_text(const Problem& problem, Stage stage, const ElementDifference& element) {
+    const StageInfo info = stage_info(problem, stage);
     std::string place = fmt::format("batch {}, head {}", element.tile.batch, element.tile.head);
     if (info.per_q_block) place += fmt::format(", q block {}", element.tile.q_block);
     place += fmt::format(", {} {}", info.row_axis == Axis::key ? "key" : "row", element.row);
     if (info.col_axis == Axis::key) place += fmt::format(", key {}", element.col);
-    if (info.col_axis == Axis::feature) place += fmt::format(", column {}", element.col);
+    if (info.col_axis == Axis::query) place += fmt::format(", row {}", element.col);
+    const bool columns =
+        is_named(stage) && info.col_axis == Axis::unit && tile_shape(problem, stage).cols > 1;
+    if (info.col_axis == Axis::feature || columns) place += fmt::format(", column {}", element.col);
     if (info.per_kv_tile) place += fmt::format(", KV tile {}", element.tile.kv_tile);
     return place;
 }
 
-std::string change_text(Stage stage, const ElementDifference& element) {
-    return fmt::format("{} at {}: {}, then {}", stage_info(stage).name, place_text(stage, element),
-                       value_text(element.first_run), value_text(element.second_run));
+std::string change_text(const Problem& problem, Stage stage, const ElementDifference& element) {
+    return fmt::format("{} at {}: {}, then {}", stage_info(problem, stage).name,
+                       place_text(problem, stage, element), value_text(element.first_run),
+                       value_text(element.second_run));
 }
 
 /// As text where JSON has no number for it.
@@ -55,9 +59,10 @@ ordered_json value_json(float value) {
 }
 
 /// Null where nothing changed.
-ordered_json change_json(Stage stage, const std::optional<ElementDifference>& element) {
+ordered_json change_json(const Problem& problem, Stage stage,
+                         const std::optional<ElementDifference>& element) {
     if (!element) return {};
-    return {{"stage", stage_info(stage).name},
+    return {{"stage", stage_info(problem, stage).name},
             {"batch", element->tile.batch},
             {"head", element->tile.head},
             {"q_block", element->tile.q_block},
@@ -121,7 +126,7 @@ std::string unwritten_text(const UnwrittenOutput& output) {
         output.first->col);
 }
 
-std::string verdict_line(const PoisonReport& report) {
+std::string verdict_line(const Problem& problem, const PoisonReport& report) {
     const PoisonedRun* run = report.first_changed_run();
     const StageDifference* change = run == nullptr ? nullptr : first_changed(run->stages);
     switch (verdict_of(report)) {
@@ -132,16 +137,17 @@ std::string verdict_line(const PoisonReport& report) {
             return fmt::format(
                 "not repeatable: runs with the same contents differ, so a dependence cannot be told from a "
                 "race; {} changes first; see --repeat",
-                stage_info(change->stage).name);
+                stage_info(problem, change->stage).name);
         case PoisonVerdict::dependent:
             break;
     }
     if (change == nullptr) return "dependent: elements of an output keep what memory held before the launch";
     return fmt::format("dependent: {} is the first stage that changes with what memory held, at {}",
-                       stage_info(change->stage).name, place_text(change->stage, *change->first));
+                       stage_info(problem, change->stage).name,
+                       place_text(problem, change->stage, *change->first));
 }
 
-ordered_json to_json(const PoisonedRun& run) {
+ordered_json to_json(const Problem& problem, const PoisonedRun& run) {
     ordered_json json;
     json["shared_memory"] = run.poison->name;
     json["shared_word"] = fmt::format("{:#010x}", run.poison->fill.shared_word.value_or(0));
@@ -150,10 +156,10 @@ ordered_json to_json(const PoisonedRun& run) {
     json["changed"] = count_changed(run.stages);
     json["stages"] = ordered_json::array();
     for (const StageDifference& stage : run.stages) {
-        json["stages"].push_back({{"name", stage_info(stage.stage).name},
+        json["stages"].push_back({{"name", stage_info(problem, stage.stage).name},
                                   {"compared", stage.compared},
                                   {"changed", stage.changed},
-                                  {"first", change_json(stage.stage, stage.first)}});
+                                  {"first", change_json(problem, stage.stage, stage.first)}});
     }
     return json;
 }
@@ -239,20 +245,24 @@ std::string to_text(const RunRequest& request, const RepeatReport& report) {
         return text + fmt::format("repeatable: {} elements of {} stages have the same bits in every run\n",
                                   compared, report.stages.size());
     }
-    text += "stage   compared  runs that differ  most changed  first change\n";
+    std::size_t width = 5;
+    for (const RepeatedStage& stage : report.stages)
+        width = std::max(width, stage_info(request.problem, stage.stage).name.size());
+    text += fmt::format("{:<{}}   compared  runs that differ  most changed  first change\n", "stage", width);
     for (const RepeatedStage& stage : report.stages) {
-        text += fmt::format("{:<5} {:>10} {:>17} {:>13}", stage_info(stage.stage).name, stage.compared,
-                            stage.changed_runs, stage.most_changed);
+        text += fmt::format("{:<{}} {:>10} {:>17} {:>13}", stage_info(request.problem, stage.stage).name,
+                            width, stage.compared, stage.changed_runs, stage.most_changed);
         if (stage.first) {
-            text += fmt::format("  run {}, {}", stage.first_run, change_text(stage.stage, *stage.first));
+            text += fmt::format("  run {}, {}", stage.first_run,
+                                change_text(request.problem, stage.stage, *stage.first));
         }
         text += "\n";
     }
     return text + fmt::format(
                       "not repeatable: {} of {} runs differ from the first; {} is the first stage "
                       "that changes, in run {} at {}\n",
-                      report.changed_runs, report.runs - 1, stage_info(change->stage).name, change->first_run,
-                      place_text(change->stage, *change->first));
+                      report.changed_runs, report.runs - 1, stage_info(request.problem, change->stage).name,
+                      change->first_run, place_text(request.problem, change->stage, *change->first));
 }
 
 std::string to_json(const RunRequest& request, const RepeatReport& report) {
@@ -261,15 +271,16 @@ std::string to_json(const RunRequest& request, const RepeatReport& report) {
     json["device"] = report.device;
     json["runs"] = report.runs;
     json["changed_runs"] = report.changed_runs;
-    json["first_change"] = change == nullptr ? ordered_json() : change_json(change->stage, change->first);
+    json["first_change"] =
+        change == nullptr ? ordered_json() : change_json(request.problem, change->stage, change->first);
     if (change != nullptr) json["first_change"]["run"] = change->first_run;
     json["stages"] = ordered_json::array();
     for (const RepeatedStage& stage : report.stages) {
-        json["stages"].push_back({{"name", stage_info(stage.stage).name},
+        json["stages"].push_back({{"name", stage_info(request.problem, stage.stage).name},
                                   {"compared", stage.compared},
                                   {"changed_runs", stage.changed_runs},
                                   {"most_changed", stage.most_changed},
-                                  {"first", change_json(stage.stage, stage.first)}});
+                                  {"first", change_json(request.problem, stage.stage, stage.first)}});
     }
     return lines_of(json);
 }
@@ -280,13 +291,14 @@ std::string to_text(const RunRequest& request, const PoisonReport& report) {
     text += "shared memory  outputs   compared    changed  first change\n";
     for (const PoisonedRun& run : report.runs) {
         const StageDifference* change = first_changed(run.stages);
-        text += fmt::format("{:<14} {:>7} {:>10} {:>10}  {}\n", run.poison->name,
-                            fmt::format("{:#04x}", std::to_integer<int>(run.poison->fill.output_byte)),
-                            count_compared(run.stages), count_changed(run.stages),
-                            change == nullptr ? "none" : change_text(change->stage, *change->first));
+        text += fmt::format(
+            "{:<14} {:>7} {:>10} {:>10}  {}\n", run.poison->name,
+            fmt::format("{:#04x}", std::to_integer<int>(run.poison->fill.output_byte)),
+            count_compared(run.stages), count_changed(run.stages),
+            change == nullptr ? "none" : change_text(request.problem, change->stage, *change->first));
     }
     for (const UnwrittenOutput& output : report.outputs) text += unwritten_text(output);
-    return text + verdict_line(report) + "\n";
+    return text + verdict_line(request.problem, report) + "\n";
 }
 
 std::string to_json(const RunRequest& request, const PoisonReport& report) {
@@ -294,10 +306,11 @@ std::string to_json(const RunRequest& request, const PoisonReport& report) {
     json["device"] = report.device;
     const PoisonedRun* run = report.first_changed_run();
     const StageDifference* change = run == nullptr ? nullptr : first_changed(run->stages);
-    json["first_change"] = change == nullptr ? ordered_json() : change_json(change->stage, change->first);
+    json["first_change"] =
+        change == nullptr ? ordered_json() : change_json(request.problem, change->stage, change->first);
     if (run != nullptr) json["first_change"]["shared_memory"] = run->poison->name;
     json["runs"] = ordered_json::array();
-    for (const PoisonedRun& each : report.runs) json["runs"].push_back(to_json(each));
+    for (const PoisonedRun& each : report.runs) json["runs"].push_back(to_json(request.problem, each));
     json["outputs"] = ordered_json::array();
     for (const UnwrittenOutput& output : report.outputs) json["outputs"].push_back(to_json(output));
     return lines_of(json);

@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "dump/error.h"
+#include "kernels/named_tiles.h"
 #include "kernels/run_kernel.h"
 
 namespace tilescope {
@@ -148,8 +150,10 @@ RunRequest make_request(const RunOptions& options) {
     request.problem = requested_problem(options, *request.kernel, request.config);
     request.input = &requested_input(options);
     request.seed = options.seed;
-    request.selection =
-        options.select ? parse_selection(*options.select, "--select") : selection_from_environment();
+    request.selection = options.select ? parse_selection(*options.select, "--select", bundled_tiles())
+                                       : selection_from_environment(bundled_tiles());
+    if (std::ranges::any_of(request.selection.stages, is_named))
+        request.problem.named_tiles = bundled_tiles();
     request.sink_bytes = options.sink_bytes;
     request.mapped_sink = options.sink_memory == "mapped";
     choose_engine(options, request);
@@ -159,7 +163,7 @@ RunRequest make_request(const RunOptions& options) {
 
     RunOptions complete = options;
     complete.config = config_name(request.config);
-    complete.select = to_string(request.selection);
+    complete.select = to_string(request.selection, bundled_tiles());
     request.command = command_line(complete, request.engine == Engine::cuda ? "cuda" : "cpu");
     return request;
 }

@@ -7,6 +7,9 @@
 #include "kernels/stage_rows.h"
 #include "kernels/steps.h"
 
+// Numbers as in kernels/named_tiles.cpp.
+TILESCOPE_NAMED_TILE(rescale, 0);
+
 namespace tilescope {
 
 template <int block_m_, int block_n_, int stages_, int head_dim_>
@@ -122,6 +125,7 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
         tile.rescale[thread] = expf(m_before - finite_max(m));
         if (lane == 0) {
             TILESCOPE_VALUE(m, kv_tile, row, 0, m);
+            TILESCOPE_VALUE(rescale, kv_tile, row, 0, tile.rescale[thread]);
         }
 
         tile.sum[thread] = 0.0f;

@@ -80,7 +80,7 @@ int fly(const RunRequest& request, const RunOptions& options) {
 /// Stages whose tiles had no room, or "".
 std::string stages_without_room(const CapturedRun& run) {
     std::vector<std::string_view> names;
-    for (const StageInfo& stage : all_stages()) {
+    for (const StageInfo& stage : stages_of(run.problem())) {
         if (run.capture().stages[std::size_t(stage.stage)].elements_dropped > 0) names.push_back(stage.name);
     }
     return fmt::format("{}", fmt::join(names, ", "));

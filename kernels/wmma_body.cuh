@@ -11,6 +11,9 @@
 #include "kernels/stage_rows.h"
 #include "kernels/steps.h"
 
+// Numbers as in kernels/named_tiles.cpp.
+TILESCOPE_NAMED_TILE(rescale, 0);
+
 namespace tilescope {
 
 template <int block_m_, int block_n_, int head_dim_>
@@ -120,6 +123,7 @@ KERNEL_FUNCTION void softmax_tile(const CudaBlock& block, WmmaShared<Config>& sh
     state.rescale = expf(m_before - finite_max(state.m));
     if (lane == 0) {
         TILESCOPE_VALUE(m, kv_tile, row, 0, state.m);
+        TILESCOPE_VALUE(rescale, kv_tile, row, 0, state.rescale);
     }
 
     CudaBlock::PerThread<float> tile_sum = {0.0f};

@@ -153,6 +153,10 @@ RowTrace trace_row(const Recording& recording, const Recording* other, const Jud
     RowTrace trace{batch, head, row, {}};
     for (const Stage stage : traced)
         trace.stages[static_cast<std::size_t>(stage)].resize(std::size_t(problem.kv_tiles()));
+    for (const StageInfo& info : stages_of(problem)) {
+        if (is_named(info.stage) && info.row_axis == Axis::query && info.per_kv_tile)
+            trace.stages[static_cast<std::size_t>(info.stage)].resize(std::size_t(problem.kv_tiles()));
+    }
     const std::int64_t q_block = row / problem.block_m;
     observe_tiles(recording, other, options, batch, head, q_block, [&](const ObservedTile& tile) {
         auto& points = trace.stages[static_cast<std::size_t>(tile.context.stage)];

@@ -28,7 +28,8 @@ struct RowTrace {
     std::int64_t batch = 0;
     std::int64_t head = 0;
     std::int64_t row = 0;
-    /// By stage and KV tile: s, m, p, l, acc, dp and ds; the others are empty.
+    /// By stage and KV tile: s, m, p, l, acc, dp, ds, and named tiles whose rows are q rows and that have KV
+    /// tiles; the others are empty.
     std::array<std::vector<TracePoint>, stage_count> stages;
 
     const std::vector<TracePoint>& stage(Stage which) const {

@@ -52,14 +52,14 @@ std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t> order_of(cons
 BadPlace place_of_cursor(const App& app, Stage stage, bool tiles) {
     const Problem& problem = app.problem();
     const Cursor& cursor = app.view.cursor;
-    const bool keys = row_axis_of(stage) == ViewAxis::key;
+    const bool keys = row_axis_of(problem, stage) == ViewAxis::key;
     const std::int64_t block = keys ? problem.block_n : problem.block_m;
     const std::int64_t row = keys ? cursor.key : cursor.row;
     return {.batch = cursor.batch,
             .head = head_in(problem, stage, cursor.head),
             .row = tiles ? row / block * block : row,
-            .kv_tile = stage_info(stage).per_kv_tile ? cursor.key / problem.block_n : 0,
-            .q_block = stage_info(stage).per_q_block ? cursor.row / problem.block_m : 0,
+            .kv_tile = stage_info(problem, stage).per_kv_tile ? cursor.key / problem.block_n : 0,
+            .q_block = stage_info(problem, stage).per_q_block ? cursor.row / problem.block_m : 0,
             .elements = 0,
             .tile = {}};
 }
@@ -76,7 +76,7 @@ std::pair<BadList, std::vector<BadPlace>> places_to_walk(const App& app, bool ti
     } else {
         places = find_bad_places(*app.document, list);
     }
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(app.problem())) {
         if (!places.empty()) break;
         list.stage = info.stage;
         places = find_bad_places(*app.document, list);
@@ -136,11 +136,10 @@ void place_new_document(App& app) {
     if (same_call && app.shown_files == files) return;
     app.shown_files = files;
     app.view.cursor = {};
-    for (const Stage stage : first_choice) {
-        if (!app.has(stage)) continue;
-        app.view.stage = app.bad.list.stage = stage;
-        break;
-    }
+    std::vector<Stage> choice(first_choice.begin(), first_choice.end());
+    for (int i = 0; i < max_named_tiles; ++i) choice.push_back(named_tile(i));
+    const auto stage = std::ranges::find_if(choice, [&](Stage captured) { return app.has(captured); });
+    if (stage != choice.end()) app.view.stage = app.bad.list.stage = *stage;
     app.view.ranges.fit(app.problem());
     // The next run may begin in another folder.
     std::string entry = absolute_path(document.path);
@@ -204,7 +203,7 @@ void go_to_text(App& app, const std::string& text) {
 
 void select_stage(App& app, Stage stage) {
     if (!app.has(stage)) {
-        app.notice = fmt::format("{} was not captured", stage_info(stage).name);
+        app.notice = fmt::format("{} was not captured", stage_info(app.problem(), stage).name);
         return;
     }
     app.placed_by_report = true;
@@ -239,7 +238,7 @@ void go_to_bad(App& app, const BadList& list, const BadPlace& place) {
     Cursor cursor = app.view.cursor;
     cursor.batch = place.batch;
     cursor.head = query_head_in(app.problem(), list.stage, place.head, cursor.head);
-    const bool keys = row_axis_of(list.stage) == ViewAxis::key;
+    const bool keys = row_axis_of(app.problem(), list.stage) == ViewAxis::key;
     (keys ? cursor.key : cursor.row) = place.row;
     if (list.tiles) {
         cursor.key = place.kv_tile * app.problem().block_n;
@@ -267,7 +266,7 @@ void walk_bad(App& app, bool tiles, int step) {
     }
     go_to_bad(app, list, places[index]);
     app.notice = fmt::format("bad {} {} of {} in {}", tiles ? "tile" : "row", index + 1, places.size(),
-                             stage_info(list.stage).name);
+                             stage_info(app.problem(), list.stage).name);
 }
 
 void walk_bad_heads(App& app, int step) {
@@ -307,31 +306,25 @@ Rect selected_rect(const App& app) {
             std::min(col + shape.tile_cols, shape.cols)};
 }
 
-std::string coordinates_of(const ElementPlace& place) {
-    std::string text = fmt::format("{},{},{},{},{}", stage_info(place.stage).name, place.tile.batch,
-                                   place.tile.head, place.row, place.col);
-    switch (place.stage) {
-        case Stage::m:
-        case Stage::l:
-        case Stage::acc:
-            return text + fmt::format(",{}", place.tile.kv_tile);
-        case Stage::k:
-        case Stage::v:
-            return text + fmt::format(",{}", place.tile.q_block);
-        default:
-            return text;
-    }
+std::string coordinates_of(const Problem& problem, const ElementPlace& place) {
+    const StageInfo info = stage_info(problem, place.stage);
+    const auto walks = [&](Axis axis) { return info.row_axis == axis || info.col_axis == axis; };
+    std::string text =
+        fmt::format("{},{},{},{},{}", info.name, place.tile.batch, place.tile.head, place.row, place.col);
+    if (info.per_kv_tile && !walks(Axis::key)) text += fmt::format(",{}", place.tile.kv_tile);
+    if (info.per_q_block && !walks(Axis::query)) text += fmt::format(",{}", place.tile.q_block);
+    return text;
 }
 
 std::string tile_diff_command(const App& app) {
     if (app.document->pair())
         return fmt::format("tile-diff {} {}", quoted(app.document->path), quoted(app.document->other));
     return fmt::format("tile-diff {} --explain-tolerance {}", quoted(app.document->path),
-                       coordinates_of(selected_element(app)));
+                       coordinates_of(app.problem(), selected_element(app)));
 }
 
 std::string tile_view_command(const App& app) {
-    std::string place = coordinates_of(selected_element(app));
+    std::string place = coordinates_of(app.problem(), selected_element(app));
     place[place.find(',')] = ':';
     std::string files = quoted(app.document->path);
     if (app.document->pair()) files += " " + quoted(app.document->other);

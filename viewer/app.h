@@ -154,7 +154,7 @@ ElementPlace selected_element(const App& app);
 /// The region, or else the cursor's tile.
 Rect selected_rect(const App& app);
 /// STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]
-std::string coordinates_of(const ElementPlace& place);
+std::string coordinates_of(const Problem& problem, const ElementPlace& place);
 /// The command that explains the element; of two recordings, the one that compares them.
 std::string tile_diff_command(const App& app);
 /// The command that opens tile-view at the element.

@@ -30,7 +30,7 @@ using Band = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 
 /// The bands of rows (batch, head, number of the tile's rows) in which a bad tile passes.
 std::map<Band, bool> bands_that_pass(const Document& document, const BadList& list) {
-    const bool keys = row_axis_of(list.stage) == ViewAxis::key;
+    const bool keys = row_axis_of(document.problem(), list.stage) == ViewAxis::key;
     std::map<Band, bool> bands;
     for (const TileId& tile : document.map->bad_tiles(list.stage)) {
         if (passes(document.map->at(list.stage, tile), list.filter))
@@ -43,7 +43,7 @@ std::vector<BadPlace> bad_rows(const Document& document, const BadList& list) {
     std::vector<BadPlace> places;
     if (document.report == nullptr) return places;
     const Problem& problem = document.problem();
-    const bool keys = row_axis_of(list.stage) == ViewAxis::key;
+    const bool keys = row_axis_of(document.problem(), list.stage) == ViewAxis::key;
     const std::int64_t rows_of_tile = keys ? problem.block_n : problem.block_m;
     const std::map<Band, bool> bands =
         list.filter == BadFilter::any ? std::map<Band, bool>() : bands_that_pass(document, list);
@@ -64,7 +64,7 @@ std::vector<BadPlace> bad_rows(const Document& document, const BadList& list) {
 std::vector<BadPlace> bad_tiles(const Document& document, const BadList& list) {
     std::vector<BadPlace> places;
     const Problem& problem = document.problem();
-    const bool keys = row_axis_of(list.stage) == ViewAxis::key;
+    const bool keys = row_axis_of(document.problem(), list.stage) == ViewAxis::key;
     for (const TileId& tile : document.map->bad_tiles(list.stage)) {
         const TileFinding finding = document.map->at(list.stage, tile);
         if (!passes(finding, list.filter)) continue;
@@ -120,7 +120,10 @@ std::string_view to_string(BadFilter filter) {
 }
 
 std::vector<BadPlace> find_bad_places(const Document& document, const BadList& list) {
-    return list.tiles ? bad_tiles(document, list) : bad_rows(document, list);
+    // Rows that are neither q rows nor keys are those of any tile.
+    const ViewAxis rows = row_axis_of(document.problem(), list.stage);
+    const bool by_tile = list.tiles || (rows != ViewAxis::query && rows != ViewAxis::key);
+    return by_tile ? bad_tiles(document, list) : bad_rows(document, list);
 }
 
 void sort_bad_places(std::vector<BadPlace>& places, BadColumn column, bool descending) {

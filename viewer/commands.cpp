@@ -110,7 +110,7 @@ void next_colours(App& app) {
 }
 
 void copy(App& app) {
-    const std::string place = coordinates_of(selected_element(app));
+    const std::string place = coordinates_of(app.problem(), selected_element(app));
     ImGui::SetClipboardText((place + "\n" + tile_diff_command(app)).c_str());
     app.notice = fmt::format("copied {} and its tile-diff command", place);
 }
@@ -143,7 +143,7 @@ void next_lane_columns(App& app) {
 }
 
 void next_table_stage(App& app) {
-    const auto stages = stages_of(app.problem().direction);
+    const auto stages = stages_of(app.problem());
     const auto now = std::ranges::find(stages, app.bad.list.stage, &StageInfo::stage);
     const bool last = now == stages.end() || now + 1 == stages.end();
     app.bad.list.stage = (last ? stages.begin() : now + 1)->stage;
@@ -152,7 +152,7 @@ void next_table_stage(App& app) {
 /// Begins with the place that is looked at, to be changed.
 void open_goto(App& app) {
     app.show_goto = true;
-    const std::string place = coordinates_of(selected_element(app));
+    const std::string place = coordinates_of(app.problem(), selected_element(app));
     const std::size_t length = std::min(place.size(), app.goto_input.size() - 1);
     app.goto_input.fill(0);
     std::ranges::copy_n(place.begin(), std::ptrdiff_t(length), app.goto_input.begin());

@@ -43,7 +43,7 @@ DetailTiles DetailStore::ask(const Problem& problem, const Plane& plane, Quantit
     details.down = tiles.last_row - tiles.first_row;
     details.across = tiles.last_col - tiles.first_col;
     ++clock_;
-    Asked asked{plane, tiles, {}, clock_};
+    Asked asked{plane, tiles, {}, clock_, stage_info(problem, plane.stage).per_q_block};
     for (std::int64_t down = tiles.first_row; down < tiles.last_row; ++down) {
         for (std::int64_t across = tiles.first_col; across < tiles.last_col; ++across) {
             const Key key{plane.stage, tile_at_place(problem, plane, down, across)};
@@ -81,7 +81,7 @@ std::optional<DetailStore::Band> DetailStore::next() const {
     for (const Asked& asked : asked_) {
         for (const auto& [key, place] : asked.missing) {
             const TileId& tile = key.second;
-            const bool same_pass = stage_info(key.first).per_q_block == band.per_q_block;
+            const bool same_pass = asked.per_q_block == band.per_q_block;
             if (same_pass && tile.batch == band.batch && tile.head == band.head &&
                 tile.q_block == band.q_block)
                 band.tiles.insert(key);
@@ -98,7 +98,7 @@ DetailStore::Band DetailStore::middle_of(const Asked& asked) {
                std::abs(2 * across + 1 - tiles.first_col - tiles.last_col);
     };
     const auto& [key, place] = *std::ranges::min_element(asked.missing, {}, distance);
-    return {key.second.batch, key.second.head, key.second.q_block, stage_info(key.first).per_q_block, {}};
+    return {key.second.batch, key.second.head, key.second.q_block, asked.per_q_block, {}};
 }
 
 void DetailStore::put(const Key& key, std::shared_ptr<const DetailTile> tile) {

@@ -22,7 +22,7 @@ class DetailStore {
         std::int64_t batch = 0;
         std::int64_t head = 0;
         std::int64_t q_block = 0;
-        bool per_q_block = true;  ///< false: dk and dv of a head
+        bool per_q_block = true;  ///< false: stages without query blocks, of a head
         std::set<Key> tiles;
     };
 
@@ -54,6 +54,7 @@ class DetailStore {
         Rect tiles;  ///< tile rows and tile columns of the plane
         std::map<Key, Place> missing;
         std::uint64_t used = 0;
+        bool per_q_block = true;
     };
     /// Several panels may ask for parts of one plane; what was not asked for again in a while is forgotten.
     void keep_asking(Asked asked);

@@ -79,7 +79,7 @@ void Session::Work::compute_band(const Document& of, const DetailStore::Band& ba
     };
     std::set<DetailStore::Key> left = band.tiles;
     try {
-        // dk and dv are of a KV head, and of all query blocks.
+        // Stages without query blocks may be of a KV head.
         const Stage stage = band.tiles.begin()->first;
         const std::int64_t head = query_heads(of.problem(), stage, band.head).first;
         const std::optional<std::int64_t> q_block =
@@ -129,7 +129,8 @@ Histogram Session::Work::compute_histogram(const Document& of, const HistogramQu
     constexpr std::int64_t few = 16;
     const JudgeOptions judge_with = judge_options(detailing, ticket, 1);
     const std::int64_t head = query_heads(problem, plane.stage, plane.head).first;
-    if (last - first >= few || !stage_info(plane.stage).per_q_block) {
+    const StageInfo info = stage_info(problem, plane.stage);
+    if (last - first >= few || !info.per_q_block || info.col_axis == Axis::query) {
         observe_tiles(*of.recording, of.other_recording.get(), judge_with, plane.batch, head, std::nullopt,
                       observe);
         return whole;

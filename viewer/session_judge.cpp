@@ -14,12 +14,22 @@ namespace {
 /// Over budget of the first plane of every stage: that much is filled on the way.
 std::vector<std::pair<Plane, Quantity>> first_pictures(const Document& opened) {
     std::vector<std::pair<Plane, Quantity>> keys;
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(opened.problem())) {
         const bool captured = opened.recording->has_stage(info.stage) &&
                               (!opened.pair() || opened.other_recording->has_stage(info.stage));
         if (captured) keys.emplace_back(Plane{info.stage, 0, 0, 0}, Quantity::over_budget);
     }
     return keys;
+}
+
+/// Also where there is no verdict.
+Report report_of(const Document& opened, const JudgeOptions& options) {
+    try {
+        return opened.pair() ? judge_pair(*opened.recording, *opened.other_recording, options)
+                             : judge(*opened.recording, options);
+    } catch (const NoVerdict& unjudged) {
+        return unjudged.report();
+    }
 }
 
 }  // namespace
@@ -124,8 +134,7 @@ Report Session::Work::judge_whole(const std::shared_ptr<Document>& opened, TileM
     JudgeOptions judge_with = judge_options(judging, ticket, options.threads);
     judge_with.observe = observer_of(recording, opened->pair(), options.compare, observe);
     try {
-        const Report report = opened->pair() ? judge_pair(recording, *opened->other_recording, judge_with)
-                                             : judge(recording, judge_with);
+        const Report report = report_of(*opened, judge_with);
         show();
         map.finish(recording, opened->other_recording.get());
         for (const PictureKey& key : filled) {

@@ -12,10 +12,10 @@ namespace tilescope::viewer {
 
 namespace {
 
-std::string message_of(const std::vector<std::pair<Plane, Quantity>>& keys) {
+std::string message_of(const Problem& problem, const std::vector<std::pair<Plane, Quantity>>& keys) {
     const auto& [plane, quantity] = keys.front();
     return "computing " + std::string(quantity_info(quantity).name) + " of " +
-           std::string(stage_info(plane.stage).name);
+           std::string(stage_info(problem, plane.stage).name);
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ bool Session::Work::step_picturing(std::unique_lock<std::mutex>& lock) {
         pictures.at(key).state = Picture::State::running;
         pyramids.push_back(pictures.at(key).pyramid);
     }
-    activities[picturing] = {true, message_of(keys), 0};
+    activities[picturing] = {true, message_of(document->problem(), keys), 0};
     lock.unlock();
     try {
         if (quantity_info(keys.front().second).needs_oracle) {

@@ -21,14 +21,14 @@ std::int64_t clamped(std::int64_t value, std::int64_t count) {
 
 /// Columns of the stage's plane for one step of its axis: lanes, where a KV tile has several.
 double columns_of_unit(const Problem& problem, Stage stage) {
-    return col_axis_of(stage) == ViewAxis::tile ? double(plane_shape(problem, stage).tile_cols) : 1;
+    return col_axis_of(problem, stage) == ViewAxis::tile ? double(plane_shape(problem, stage).tile_cols) : 1;
 }
 
 struct AxisName {
     ViewAxis axis;
     std::string_view label;
 };
-constexpr std::array<AxisName, view_axis_count> axis_names = {{
+constexpr std::array<AxisName, shared_axis_count> axis_names = {{
     {ViewAxis::query, "q row"},
     {ViewAxis::key, "key"},
     {ViewAxis::feature, "column"},
@@ -37,38 +37,65 @@ constexpr std::array<AxisName, view_axis_count> axis_names = {{
     {ViewAxis::unit, ""},
 }};
 
-}  // namespace
-
-ViewAxis row_axis_of(Stage stage) {
-    return stage_info(stage).row_axis == Axis::key ? ViewAxis::key : ViewAxis::query;
+ViewAxis named_rows_of(Stage stage) {
+    return ViewAxis(shared_axis_count + int(stage) - built_in_stages);
+}
+ViewAxis named_cols_of(Stage stage) {
+    return ViewAxis(int(named_rows_of(stage)) + max_named_tiles);
+}
+bool is_shared(ViewAxis axis) {
+    return int(axis) < shared_axis_count;
+}
+int named_index(ViewAxis axis) {
+    return int(axis) - shared_axis_count;
 }
 
-ViewAxis col_axis_of(Stage stage) {
-    switch (stage) {
-        case Stage::q:
-        case Stage::k:
-        case Stage::dq:
-        case Stage::dk:
-            return ViewAxis::feature;
-        case Stage::v:
-        case Stage::acc:
-        case Stage::o:
-        case Stage::dout:
-        case Stage::dv:
-            return ViewAxis::value;
-        case Stage::m:
-        case Stage::l:
-            return ViewAxis::tile;
-        case Stage::lse:
-        case Stage::delta:
-            return ViewAxis::unit;
-        default:
+bool walks_queries(const StageInfo& info) {
+    return info.row_axis == Axis::query || info.col_axis == Axis::query;
+}
+bool walks_keys(const StageInfo& info) {
+    return info.row_axis == Axis::key || info.col_axis == Axis::key;
+}
+
+/// Of the tile that the cursor is in.
+PlaceInPlane corner_at(const Problem& problem, const Cursor& cursor, Stage stage) {
+    return corner_of(problem, stage,
+                     {cursor.batch, head_in(problem, stage, cursor.head), cursor.row / problem.block_m,
+                      cursor.key / problem.block_n});
+}
+
+}  // namespace
+
+ViewAxis row_axis_of(const Problem& problem, Stage stage) {
+    const Axis axis = stage_info(problem, stage).row_axis;
+    if (axis == Axis::query) return ViewAxis::query;
+    return axis == Axis::key ? ViewAxis::key : named_rows_of(stage);
+}
+
+ViewAxis col_axis_of(const Problem& problem, Stage stage) {
+    const StageInfo info = stage_info(problem, stage);
+    const bool of_qk = stage == Stage::q || stage == Stage::k || stage == Stage::dq || stage == Stage::dk;
+    const PlaneShape shape = plane_shape(problem, stage);
+    switch (info.col_axis) {
+        case Axis::query:
+            return ViewAxis::query;
+        case Axis::key:
             return ViewAxis::key;
+        case Axis::feature:
+            return is_named(stage) ? named_cols_of(stage) : of_qk ? ViewAxis::feature : ViewAxis::value;
+        case Axis::unit:
+            break;
     }
+    // Side by side by KV tile, or one column for everything.
+    if (shape.cols == problem.kv_tiles() * shape.tile_cols && info.per_kv_tile && !walks_keys(info))
+        return ViewAxis::tile;
+    return shape.cols == 1 ? ViewAxis::unit : named_cols_of(stage);
 }
 
 std::string_view label_of(ViewAxis axis) {
-    return axis_names[std::size_t(axis)].label;
+    return is_shared(axis)                       ? axis_names[std::size_t(axis)].label
+           : named_index(axis) < max_named_tiles ? "row"
+                                                 : "column";
 }
 
 std::int64_t length_of(const Problem& problem, ViewAxis axis) {
@@ -83,9 +110,15 @@ std::int64_t length_of(const Problem& problem, ViewAxis axis) {
             return problem.head_dim_v;
         case ViewAxis::tile:
             return problem.kv_tiles();
-        default:
+        case ViewAxis::unit:
             return 1;
+        default:
+            break;
     }
+    const Stage stage = named_tile(named_index(axis) % max_named_tiles);
+    if (!has_stage(problem, stage)) return 1;
+    const PlaneShape shape = plane_shape(problem, stage);
+    return named_index(axis) < max_named_tiles ? shape.rows : shape.cols;
 }
 
 std::int64_t tile_length_of(const Problem& problem, ViewAxis axis) {
@@ -104,63 +137,48 @@ std::int64_t query_head_in(const Problem& problem, Stage stage, std::int64_t hea
 }
 
 Plane plane_at(const Problem& problem, const Cursor& cursor, Stage stage) {
-    Plane plane{stage, cursor.batch, head_in(problem, stage, cursor.head), 0};
-    if (stage == Stage::acc) plane.slice = cursor.key / problem.block_n;
-    if (stage == Stage::k || stage == Stage::v) plane.slice = cursor.row / problem.block_m;
-    return plane;
+    return corner_at(problem, cursor, stage).plane;
 }
 
 PlanePoint point_at(const Problem& problem, const Cursor& cursor, Stage stage) {
     const PlaneShape shape = plane_shape(problem, stage);
-    PlanePoint point;
-    point.row = row_axis_of(stage) == ViewAxis::key ? cursor.key : cursor.row;
-    switch (col_axis_of(stage)) {
-        case ViewAxis::key:
-            point.col = cursor.key;
-            break;
-        case ViewAxis::tile:
-            point.col =
-                cursor.key / problem.block_n * shape.tile_cols + std::min(cursor.lane, shape.tile_cols - 1);
-            break;
-        case ViewAxis::unit:
-            break;
-        default:
-            point.col = std::min(cursor.feature, shape.cols - 1);
-    }
-    return point;
+    const PlaceInPlane corner = corner_at(problem, cursor, stage);
+    const auto along = [&](ViewAxis axis, std::int64_t begin, std::int64_t in_tile, std::int64_t length) {
+        if (axis == ViewAxis::query) return cursor.row;
+        if (axis == ViewAxis::key) return cursor.key;
+        return begin + std::min(in_tile, length - 1);
+    };
+    const ViewAxis across = col_axis_of(problem, stage);
+    const std::int64_t in_tile =
+        stage_info(problem, stage).col_axis == Axis::unit ? cursor.lane : cursor.feature;
+    return {along(row_axis_of(problem, stage), corner.row, cursor.unit, shape.tile_rows),
+            along(across, corner.col, in_tile, shape.tile_cols)};
 }
 
 Cursor cursor_at(const Problem& problem, const Cursor& before, const Plane& plane, PlanePoint point) {
     const PlaneShape shape = plane_shape(problem, plane.stage);
+    const StageInfo info = stage_info(problem, plane.stage);
     point.row = clamped(point.row, shape.rows);
     point.col = clamped(point.col, shape.cols);
+    const PlaceInTile place = place_in_tile(problem, plane, point.row, point.col);
     Cursor cursor = before;
     cursor.batch = plane.batch;
     cursor.head = query_head_in(problem, plane.stage, plane.head, before.head);
-    if (row_axis_of(plane.stage) == ViewAxis::key) {
-        cursor.key = point.row;
-        const bool sliced = stage_info(plane.stage).per_q_block;
-        if (sliced && before.row / problem.block_m != plane.slice) cursor.row = plane.slice * problem.block_m;
-    } else {
-        cursor.row = point.row;
-    }
-    // The KV tile, where that is all a stage knows of the key.
-    std::int64_t kv_tile = cursor.key / problem.block_n;
-    switch (col_axis_of(plane.stage)) {
-        case ViewAxis::key:
-            cursor.key = point.col;
-            return cursor;
-        case ViewAxis::tile:
-            kv_tile = point.col / shape.tile_cols;
-            cursor.lane = point.col % shape.tile_cols;
-            break;
-        case ViewAxis::unit:
-            break;
-        default:
-            cursor.feature = point.col;
-            if (plane.stage == Stage::acc) kv_tile = plane.slice;
-    }
-    if (cursor.key / problem.block_n != kv_tile) cursor.key = kv_tile * problem.block_n;
+    const auto set = [&](Axis axis, std::int64_t in_plane, std::int64_t in_tile,
+                         std::int64_t Cursor::*other) {
+        (axis == Axis::query ? cursor.row
+         : axis == Axis::key ? cursor.key
+                             : cursor.*other) = axis == Axis::query || axis == Axis::key ? in_plane : in_tile;
+    };
+    set(info.row_axis, point.row, place.row, &Cursor::unit);
+    if (col_axis_of(problem, plane.stage) != ViewAxis::unit)
+        set(info.col_axis, point.col, place.col,
+            info.col_axis == Axis::feature ? &Cursor::feature : &Cursor::lane);
+    // The blocks, where that is all a stage knows of the row and the key.
+    if (info.per_q_block && !walks_queries(info) && cursor.row / problem.block_m != place.tile.q_block)
+        cursor.row = place.tile.q_block * problem.block_m;
+    if (info.per_kv_tile && !walks_keys(info) && cursor.key / problem.block_n != place.tile.kv_tile)
+        cursor.key = place.tile.kv_tile * problem.block_n;
     return cursor;
 }
 
@@ -216,8 +234,8 @@ void ViewRanges::show(const Problem& problem, const Cursor& cursor, Stage stage)
         if (range.size >= double(length_of(problem, axis))) range.first = std::max(range.first, 0.0);
         limit(problem, axis);
     };
-    reveal(row_axis_of(stage), double(point.row));
-    reveal(col_axis_of(stage), double(point.col) / columns_of_unit(problem, stage));
+    reveal(row_axis_of(problem, stage), double(point.row));
+    reveal(col_axis_of(problem, stage), double(point.col) / columns_of_unit(problem, stage));
 }
 
 void ViewRanges::zoom(const Problem& problem, Stage stage, double factor, double row, double col) {
@@ -231,23 +249,23 @@ void ViewRanges::zoom(const Problem& problem, Stage stage, double factor, double
         if (range.size != size) range.first = place - share * range.size;
         limit(problem, axis);
     };
-    about(row_axis_of(stage), row);
-    about(col_axis_of(stage), col / lanes);
+    about(row_axis_of(problem, stage), row);
+    about(col_axis_of(problem, stage), col / lanes);
 }
 
 PlaneView ViewRanges::view(const Problem& problem, Stage stage) const {
-    const AxisRange& rows = of(row_axis_of(stage));
-    const AxisRange& cols = of(col_axis_of(stage));
+    const AxisRange& rows = of(row_axis_of(problem, stage));
+    const AxisRange& cols = of(col_axis_of(problem, stage));
     const double lanes = columns_of_unit(problem, stage);
     return {rows.first, cols.first * lanes, rows.size, cols.size * lanes};
 }
 
 void ViewRanges::pan(const Problem& problem, Stage stage, double rows, double cols) {
     const double lanes = columns_of_unit(problem, stage);
-    at(row_axis_of(stage)).first += rows;
-    at(col_axis_of(stage)).first += cols / lanes;
-    limit(problem, row_axis_of(stage));
-    limit(problem, col_axis_of(stage));
+    at(row_axis_of(problem, stage)).first += rows;
+    at(col_axis_of(problem, stage)).first += cols / lanes;
+    limit(problem, row_axis_of(problem, stage));
+    limit(problem, col_axis_of(problem, stage));
 }
 
 }  // namespace tilescope::viewer

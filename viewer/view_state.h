@@ -16,8 +16,9 @@ struct Cursor {
     std::int64_t head = 0;
     std::int64_t row = 0;  ///< q row
     std::int64_t key = 0;
-    std::int64_t feature = 0;  ///< column of q, k, v, acc and o
-    std::int64_t lane = 0;     ///< of l
+    std::int64_t feature = 0;  ///< column of q, k, v, acc and o, and of named tiles that walk along features
+    std::int64_t lane = 0;     ///< of l, and of named tiles with several columns for each KV tile
+    std::int64_t unit = 0;     ///< row in the tile, of named tiles whose rows are neither q rows nor keys
 
     bool operator==(const Cursor&) const = default;
 };
@@ -49,10 +50,13 @@ struct Target {
 Target target_from(const Recording& recording, const std::string& text);
 
 /// What a plane's rows or columns count. Planes with the same axis are zoomed and moved together.
+/// Axes that the problem has no name for follow `unit`: one for the rows of each named tile, then one for the
+/// columns of each.
 enum class ViewAxis : std::uint8_t { query, key, feature, value, tile, unit };
-inline constexpr int view_axis_count = 6;
-ViewAxis row_axis_of(Stage stage);
-ViewAxis col_axis_of(Stage stage);
+inline constexpr int shared_axis_count = 6;
+inline constexpr int view_axis_count = shared_axis_count + 2 * max_named_tiles;
+ViewAxis row_axis_of(const Problem& problem, Stage stage);
+ViewAxis col_axis_of(const Problem& problem, Stage stage);
 std::string_view label_of(ViewAxis axis);
 
 /// The part of an axis that is shown, in elements.

@@ -29,6 +29,8 @@ class DetailTile {
     /// Computed when first asked for. Thread-safe.
     const QuantityValues& values(Quantity quantity) const;
     Dtype dtype() const { return context_.dtype; }
+    /// False for a named tile that is compared with no other recording.
+    bool has_reference() const { return !is_named(context_.stage) || context_.expects_nan; }
     std::int64_t bytes() const { return rows() * cols() * detail_bytes_of_element; }
 
  private:

@@ -79,6 +79,11 @@ std::int64_t slice_count(const Problem& problem, Stage stage) {
            (layout.slice_is_kv_tile ? problem.kv_tiles() : 1);
 }
 
+SliceKinds slice_kinds(const Problem& problem, Stage stage) {
+    const Layout layout = layout_of(problem, stage);
+    return {layout.slice_is_q_block, layout.slice_is_kv_tile};
+}
+
 PlaceInTile place_in_tile(const Problem& problem, const Plane& plane, std::int64_t row, std::int64_t col) {
     const PlaneShape shape = plane_shape(problem, plane.stage);
     const Layout layout = layout_of(problem, plane.stage);

@@ -39,6 +39,13 @@ PlaneShape plane_shape(const Problem& problem, Stage stage);
 /// Planes that a head of the stage has.
 std::int64_t slice_count(const Problem& problem, Stage stage);
 
+/// What the slices of a stage count; the first element of a plane names the block.
+struct SliceKinds {
+    bool q_blocks = false;
+    bool kv_tiles = false;
+};
+SliceKinds slice_kinds(const Problem& problem, Stage stage);
+
 struct PlaceInTile {
     TileId tile;
     std::int64_t row = 0;

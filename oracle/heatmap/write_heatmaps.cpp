@@ -61,10 +61,11 @@ Image image_for(const PlaneShape& shape) {
 }
 
 std::string name_of(const Problem& problem, const Plane& plane) {
-    const std::string slice =
-        slice_count(problem, plane.stage) == 1
-            ? ""
-            : fmt::format(", {} {}", plane.stage == Stage::acc ? "KV tile" : "q block", plane.slice);
+    const SliceKinds slices = slice_kinds(problem, plane.stage);
+    const TileId first = place_in_tile(problem, plane, 0, 0).tile;
+    std::string slice;
+    if (slices.kv_tiles && problem.kv_tiles() > 1) slice += fmt::format(", KV tile {}", first.kv_tile);
+    if (slices.q_blocks && problem.q_blocks() > 1) slice += fmt::format(", q block {}", first.q_block);
     return fmt::format("{} of batch {} head {}{}", stage_info(problem, plane.stage).name, plane.batch,
                        plane.head, slice);
 }

@@ -128,7 +128,10 @@ void describe_inputs(const Recording& recording) {
 void describe(const Recording& recording) {
     const Problem& problem = recording.problem();
     nlohmann::json tiles;
-    for (const StageInfo& info : all_stages()) {
+    std::vector<StageInfo> stages(all_stages().begin(), all_stages().end());
+    for (int i = 0; i < std::ssize(problem.named_tiles); ++i)
+        stages.push_back(stage_info(problem, named_tile(i)));
+    for (const StageInfo& info : stages) {
         std::int64_t count = 0;
         for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
             count += recording.has_tile(info.stage, tile_at(problem, info.stage, i));
@@ -158,7 +161,7 @@ void put(const std::vector<float>& values) {
 }
 
 int put_tile(const Recording& recording, char** arguments) {
-    const Stage stage = stage_from_name(arguments[0]).value();
+    const Stage stage = stage_from_name(arguments[0], recording.problem().named_tiles).value();
     const TileId tile{std::atoll(arguments[1]), std::atoll(arguments[2]), std::atoll(arguments[3]),
                       std::atoll(arguments[4])};
     std::vector<float> values(static_cast<std::size_t>(tile_shape(recording.problem(), stage).elements()));

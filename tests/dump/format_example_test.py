@@ -13,7 +13,7 @@ import tempfile
 # In the order of the page. Both have 1 batch, 24 and 40 rows in blocks of 16: 2 query blocks, 3 KV tiles.
 EXPECTED = [
     # 2 heads
-    dict(kernel="numpy", direction="forward", tiles=dict(s=12, m=12, p=12, l=12, acc=12, o=4, lse=4)),
+    dict(kernel="numpy", direction="forward", tiles=dict(s=12, m=12, p=12, l=12, acc=12, rescale=12, o=4, lse=4)),
     # 4 heads, 2 of dk and dv
     dict(kernel="numpy backward", direction="backward",
          tiles=dict(s=24, p=24, delta=8, dp=24, ds=24, dq=8, dk=6, dv=6)),

@@ -12,7 +12,7 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"dump/hook\.h"[ \t]*\n', re.MULTILINE)
-HOOK = re.compile(r"[ \t]*\bTILESCOPE_(?:(?:HOST_)?SINK_PARAM|SINK_ARG|SINK_SYMBOL|BLOCK|VALUE|REPLICATED|TILE|ROWS|FRAGMENT)\s*\(")
+HOOK = re.compile(r"[ \t]*\bTILESCOPE_(?:(?:HOST_)?SINK_PARAM|SINK_ARG|SINK_SYMBOL|NAMED_TILE|BLOCK|VALUE|REPLICATED|TILE|ROWS|FRAGMENT)\s*\(")
 BLOCK = re.compile(r"[ \t]*\bTILESCOPE_BLOCK_(?:PARAM|ARG)\b")
 
 

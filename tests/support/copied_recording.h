@@ -40,7 +40,7 @@ inline MemoryRecording copy_of(const Recording& from, const TileFilter& keep) {
     copy.set_capture(from.capture());
     copy.set_side_inputs(from.side_inputs());
     if (from.has_bias()) copy.set_bias(whole_bias(from));
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(from.problem())) {
         for (std::int64_t i = 0; i < tile_count(from.problem(), info.stage); ++i) {
             const TileId tile = tile_at(from.problem(), info.stage, i);
             std::vector<float> values(std::size_t(tile_shape(from.problem(), info.stage).elements()));

@@ -110,9 +110,10 @@ class MemoryRecording final : public Recording {
     static void require(bool condition, const char* what) {
         if (!condition) throw std::invalid_argument(std::string("MemoryRecording: ") + what);
     }
-    static Key key(Stage stage, TileId tile) {
-        if (!stage_info(stage).per_q_block) tile.q_block = 0;
-        if (!stage_info(stage).per_kv_tile) tile.kv_tile = 0;
+    Key key(Stage stage, TileId tile) const {
+        const StageInfo info = stage_info(problem_, stage);
+        if (!info.per_q_block) tile.q_block = 0;
+        if (!info.per_kv_tile) tile.kv_tile = 0;
         return {stage, tile};
     }
 

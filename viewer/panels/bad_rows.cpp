@@ -23,15 +23,17 @@ constexpr std::array columns = {
     Column{BadColumn::worst, false, true},
 };
 
-bool has_keys(const BadList& list) {
-    return row_axis_of(list.stage) == ViewAxis::key;
+bool has_keys(const App& app) {
+    return row_axis_of(app.problem(), app.bad.list.stage) == ViewAxis::key;
 }
 
-bool is_shown(const Column& column, const BadList& list) {
+bool is_shown(const Column& column, const App& app) {
+    const BadList& list = app.bad.list;
+    const StageInfo info = stage_info(app.problem(), list.stage);
     if (!(list.tiles ? column.of_tiles : column.of_rows)) return false;
-    if (column.column == BadColumn::kv_tile) return stage_info(list.stage).per_kv_tile;
+    if (column.column == BadColumn::kv_tile) return info.per_kv_tile;
     // Of other stages the row says it.
-    if (column.column == BadColumn::q_block) return has_keys(list) && stage_info(list.stage).per_q_block;
+    if (column.column == BadColumn::q_block) return has_keys(app) && info.per_q_block;
     return true;
 }
 
@@ -43,7 +45,7 @@ std::string name_of(BadColumn column, const App& app) {
         case BadColumn::head:
             return stage_heads(app.problem(), list.stage) < app.problem().heads ? "kv head" : "head";
         case BadColumn::row:
-            return has_keys(list) ? "key" : "row";
+            return has_keys(app) ? "key" : "row";
         case BadColumn::kv_tile:
             return "tile";
         case BadColumn::q_block:
@@ -76,14 +78,14 @@ std::string cell_of(const BadPlace& place, BadColumn column) {
 
 void draw_filters(App& app) {
     BadList& list = app.bad.list;
-    if (choice(has_keys(list) ? "keys" : "rows", !list.tiles)) list.tiles = false;
+    if (choice(has_keys(app) ? "keys" : "rows", !list.tiles)) list.tiles = false;
     ImGui::SameLine(0, 3);
     if (choice("tiles", list.tiles)) list.tiles = true;
     ImGui::SameLine();
     const float em = ImGui::GetFontSize();
     ImGui::SetNextItemWidth(4.2F * em);
-    if (ImGui::BeginCombo("##stage", std::string(stage_info(list.stage).name).c_str())) {
-        for (const StageInfo& info : stages_of(app.problem().direction)) {
+    if (ImGui::BeginCombo("##stage", std::string(stage_info(app.problem(), list.stage).name).c_str())) {
+        for (const StageInfo& info : stages_of(app.problem())) {
             if (ImGui::Selectable(std::string(info.name).c_str(), info.stage == list.stage))
                 list.stage = info.stage;
         }
@@ -105,7 +107,7 @@ void sort_by_next(App& app) {
     if (!std::exchange(app.bad.sort_next, false)) return;
     std::vector<BadColumn> shown;
     for (const Column& column : columns) {
-        if (is_shown(column, app.bad.list)) shown.push_back(column.column);
+        if (is_shown(column, app)) shown.push_back(column.column);
     }
     const auto now = std::ranges::find(shown, app.bad.column);
     const bool last = now == shown.end() || now + 1 == shown.end();
@@ -129,13 +131,13 @@ void sort_as_asked(App& app) {
 bool is_at_cursor(const App& app, const BadPlace& place) {
     const Cursor& cursor = app.view.cursor;
     const Problem& problem = app.problem();
-    const bool keys = row_axis_of(app.bad.list.stage) == ViewAxis::key;
+    const bool keys = row_axis_of(problem, app.bad.list.stage) == ViewAxis::key;
     const Stage stage = app.bad.list.stage;
     if (place.batch != cursor.batch || place.head != head_in(problem, stage, cursor.head)) return false;
     const std::int64_t row = keys ? cursor.key : cursor.row;
     if (!app.bad.list.tiles) return place.row == row;
-    const bool per_tile = stage_info(stage).per_kv_tile;
-    const bool per_block = stage_info(stage).per_q_block;
+    const bool per_tile = stage_info(problem, stage).per_kv_tile;
+    const bool per_block = stage_info(problem, stage).per_q_block;
     return (!per_block || place.q_block == cursor.row / problem.block_m) &&
            (!per_tile || place.kv_tile == cursor.key / problem.block_n);
 }
@@ -151,7 +153,7 @@ void draw_places(App& app) {
             ImGui::PushID(i);
             std::string line;
             for (const Column& column : columns) {
-                if (!is_shown(column, list)) continue;
+                if (!is_shown(column, app)) continue;
                 ImGui::TableNextColumn();
                 const std::string cell = cell_of(place, column.column);
                 line += cell + " ";
@@ -171,10 +173,11 @@ void draw_places(App& app) {
 std::string title_of(const App& app) {
     const BadList& list = app.bad.list;
     if (app.document->report == nullptr) return "Bad rows: not judged yet";
-    const std::string_view what = list.tiles ? "tiles" : has_keys(list) ? "keys" : "rows";
-    if (!app.bad.complete) return fmt::format("Bad {} of {}: looking", what, stage_info(list.stage).name);
-    const std::string line =
-        fmt::format("Bad {} of {}: {}", what, stage_info(list.stage).name, app.bad.places.size());
+    const std::string_view what = list.tiles ? "tiles" : has_keys(app) ? "keys" : "rows";
+    if (!app.bad.complete)
+        return fmt::format("Bad {} of {}: looking", what, stage_info(app.problem(), list.stage).name);
+    const std::string line = fmt::format("Bad {} of {}: {}", what, stage_info(app.problem(), list.stage).name,
+                                         app.bad.places.size());
     return app.bad.by_tile ? fmt::format("{}, of {} tiles", line, to_string(list.filter)) : line;
 }
 
@@ -190,16 +193,16 @@ void bad_rows_contents(App& app) {
     title(app, title_of(app));
     draw_filters(app);
     int count = 0;
-    for (const Column& column : columns) count += is_shown(column, list);
+    for (const Column& column : columns) count += is_shown(column, app);
     const ImGuiTableFlags flags = ImGuiTableFlags_ScrollY | ImGuiTableFlags_Sortable | ImGuiTableFlags_RowBg |
                                   ImGuiTableFlags_SizingStretchProp | ImGuiTableFlags_BordersInnerH;
     const std::string id =
-        fmt::format("{}{}{}", list.tiles ? "tiles" : "rows", count, has_keys(list) ? "keys" : "");
+        fmt::format("{}{}{}", list.tiles ? "tiles" : "rows", count, has_keys(app) ? "keys" : "");
     if (!ImGui::BeginTable(id.c_str(), count, flags)) return;
     ImGui::TableSetupScrollFreeze(0, 1);
     std::string headings;
     for (const Column& column : columns) {
-        if (!is_shown(column, list)) continue;
+        if (!is_shown(column, app)) continue;
         const bool is_default = column.column == BadColumn::batch;
         ImGui::TableSetupColumn(name_of(column.column, app).c_str(),
                                 is_default ? ImGuiTableColumnFlags_DefaultSort : 0, 0,

@@ -71,6 +71,10 @@ void describe(App& app, const DetailTile& tile, std::int64_t row, std::int64_t c
     line(app, "finding", std::string(to_string(element.finding)), colour_of(element.finding));
     line(app, "dumped",
          std::bit_cast<std::uint32_t>(dumped) == unwritten_bits ? "no thread wrote it" : digits_of(dumped));
+    if (!tile.has_reference()) {
+        line(app, "expected", "no reference", colours::dim);
+        return line(app, "bits", bits_of(tile.dtype(), dumped));
+    }
     line(app, app.document->pair() ? "other file" : "expected",
          fmt::format("{} +- {:.3g}", digits_of(element.expected), element.tolerance));
     line(app, "difference", value_text(tile, Quantity::difference, row, col));
@@ -92,7 +96,7 @@ void draw_element(App& app, const Box& box) {
     const ElementPlace place = element_at(problem, shown.plane, shown.point.row, shown.point.col);
     title(app, shown.pointed ? "Element under the pointer" : "Element");
     std::string where =
-        fmt::format("{} of {}", coordinates_of(place),
+        fmt::format("{} of {}", coordinates_of(problem, place),
                     place_of(problem, place.stage, {.tile = place.tile, .row = place.row, .col = place.col}));
     ImGui::PushTextWrapPos(0);
     text(app, where);

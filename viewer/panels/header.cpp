@@ -47,7 +47,7 @@ ImU32 colour_of_stage(const App& app, Stage stage) {
 }
 
 void draw_stages(App& app) {
-    for (const StageInfo& info : stages_of(app.problem().direction)) {
+    for (const StageInfo& info : stages_of(app.problem())) {
         if (choice(std::string(info.name).c_str(), app.view.stage == info.stage,
                    colour_of_stage(app, info.stage)))
             select_stage(app, info.stage);

@@ -39,12 +39,14 @@ std::vector<PaneChoice> panes_of(const App& app) {
 }
 
 /// `alone`: no other pane says the same of its head.
-std::string title_of(const PaneFrame& pane, bool alone) {
-    std::string line(stage_info(pane.plane.stage).name);
+std::string title_of(const Problem& problem, const PaneFrame& pane, bool alone) {
+    const StageInfo info = stage_info(problem, pane.plane.stage);
+    std::string line(info.name);
     if (alone) line += fmt::format("  batch {}  head {}", pane.plane.batch, pane.plane.head);
-    if (pane.plane.stage == Stage::acc) line += fmt::format("  KV tile {}", pane.plane.slice);
-    if (row_axis_of(pane.plane.stage) == ViewAxis::key && stage_info(pane.plane.stage).per_q_block)
-        line += fmt::format("  q block {}", pane.plane.slice);
+    const TileId first = place_in_tile(problem, pane.plane, 0, 0).tile;
+    const SliceKinds slices = slice_kinds(problem, pane.plane.stage);
+    if (slices.kv_tiles) line += fmt::format("  KV tile {}", first.kv_tile);
+    if (slices.q_blocks) line += fmt::format("  q block {}", first.q_block);
     return line + fmt::format("   {}", quantity_info(pane.quantity).name);
 }
 
@@ -190,8 +192,8 @@ void write_png_of(App& app, std::size_t count) {
 
 /// What rows and columns count, at the right end of the title.
 void name_axes(App& app, ImDrawList& draw, const PaneFrame& pane, const std::string& title) {
-    const std::string across(label_of(col_axis_of(pane.plane.stage)));
-    std::string line = fmt::format("{}s down", label_of(row_axis_of(pane.plane.stage)));
+    const std::string across(label_of(col_axis_of(app.problem(), pane.plane.stage)));
+    std::string line = fmt::format("{}s down", label_of(row_axis_of(app.problem(), pane.plane.stage)));
     if (!across.empty()) line += fmt::format(", {}s across", across);
     const float em = ImGui::GetFontSize();
     const float x = pane.end().x - ImGui::CalcTextSize(line.c_str()).x;
@@ -250,7 +252,7 @@ void draw_heatmaps(App& app, const Box& box) {
         ImGui::InvisibleButton(fmt::format("pane {}", i).c_str(), pane.size,
                                ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
         handle_mouse(app, pane);
-        const std::string title = title_of(pane, choices.size() == 1);
+        const std::string title = title_of(app.problem(), pane, choices.size() == 1);
         text_at(app, draw, {pane.at.x, pane.at.y - 2.6F * em}, title);
         if (choices.size() == 1) name_axes(app, draw, pane, title);
         draw_axes(draw, pane);

@@ -112,11 +112,13 @@ void draw_histogram(App& app) {
     const Plane plane = plane_at(app.problem(), app.view.cursor, app.view.stage);
     const Rect rect = selected_rect(app);
     const auto histogram = app.session.request_histogram(plane, rect);
-    const std::string_view rows = label_of(row_axis_of(plane.stage)) == "key" ? "keys" : "rows";
+    const std::string_view rows =
+        label_of(row_axis_of(app.problem(), plane.stage)) == "key" ? "keys" : "rows";
     text(app,
          fmt::format("{} of {}: {} {}-{}, columns {}-{}: {} x {}", app.view.region ? "region" : "tile",
-                     stage_info(plane.stage).name, rows, rect.first_row, rect.last_row - 1, rect.first_col,
-                     rect.last_col - 1, rect.last_row - rect.first_row, rect.last_col - rect.first_col),
+                     stage_info(app.problem(), plane.stage).name, rows, rect.first_row, rect.last_row - 1,
+                     rect.first_col, rect.last_col - 1, rect.last_row - rect.first_row,
+                     rect.last_col - rect.first_col),
          colours::dim);
     text(app,
          app.view.region ? "Escape: the cursor's tile again" : "right button: choose a region in the heatmap",

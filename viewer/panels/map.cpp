@@ -22,17 +22,17 @@ struct MapSize {
 };
 
 MapSize size_of_head(const Problem& problem, Stage stage) {
-    return {stage_info(stage).per_q_block ? problem.q_blocks() : 1,
-            stage_info(stage).per_kv_tile ? problem.kv_tiles() : 1};
+    return {stage_info(problem, stage).per_q_block ? problem.q_blocks() : 1,
+            stage_info(problem, stage).per_kv_tile ? problem.kv_tiles() : 1};
 }
 
 MapPlace place_of_cursor(const App& app) {
     const Problem& problem = app.problem();
     const Cursor& cursor = app.view.cursor;
-    const bool tiles = stage_info(app.view.stage).per_kv_tile;
+    const bool tiles = stage_info(app.problem(), app.view.stage).per_kv_tile;
     const Stage stage = app.view.stage;
     return {cursor.batch, head_in(problem, stage, cursor.head),
-            stage_info(stage).per_q_block ? cursor.row / problem.block_m : 0,
+            stage_info(problem, stage).per_q_block ? cursor.row / problem.block_m : 0,
             tiles ? cursor.key / problem.block_n : 0};
 }
 
@@ -56,9 +56,9 @@ void go_to_place(App& app, const MapPlace& place) {
     Cursor cursor = app.view.cursor;
     cursor.batch = place.batch;
     cursor.head = query_head_in(problem, app.view.stage, place.head, cursor.head);
-    if (stage_info(app.view.stage).per_q_block && cursor.row / problem.block_m != place.down)
+    if (stage_info(app.problem(), app.view.stage).per_q_block && cursor.row / problem.block_m != place.down)
         cursor.row = place.down * problem.block_m;
-    if (stage_info(app.view.stage).per_kv_tile && cursor.key / problem.block_n != place.across)
+    if (stage_info(app.problem(), app.view.stage).per_kv_tile && cursor.key / problem.block_n != place.across)
         cursor.key = place.across * problem.block_n;
     go_to(app, app.view.stage, cursor, true);
 }
@@ -67,7 +67,8 @@ void draw_finding(App& app, const MapPlace& place) {
     const TileId tile{place.batch, place.head, place.down, place.across};
     const TileFinding finding = app.document->map->at(app.view.stage, tile);
     std::string where = fmt::format("batch {} head {} q block {}", place.batch, place.head, place.down);
-    if (stage_info(app.view.stage).per_kv_tile) where += fmt::format(" KV tile {}", place.across);
+    if (stage_info(app.problem(), app.view.stage).per_kv_tile)
+        where += fmt::format(" KV tile {}", place.across);
     text(app, where);
     switch (finding.state) {
         case TileFinding::State::not_captured:
@@ -163,7 +164,7 @@ void map_contents(App& app) {
     const float em = ImGui::GetFontSize();
     const Problem& problem = app.problem();
     const MapSize size = size_of_head(problem, app.view.stage);
-    title(app, fmt::format("Map of {}{}{}", stage_info(app.view.stage).name,
+    title(app, fmt::format("Map of {}{}{}", stage_info(app.problem(), app.view.stage).name,
                            size.rows > 1 ? ": q blocks down" : "", size.cols > 1 ? ", KV tiles across" : ""));
     const int width = int(ImGui::GetContentRegionAvail().x - ImGui::GetStyle().ScrollbarSize);
     const int height = int(ImGui::GetContentRegionAvail().y - 4.1F * em);

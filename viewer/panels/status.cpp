@@ -20,7 +20,8 @@ void draw_progress(App& app, float width) {
 std::string place_under_pointer(const App& app) {
     if (!app.hovered || app.document == nullptr) return "";
     const Plane plane = plane_at(app.problem(), app.view.cursor, app.hovered_stage);
-    return coordinates_of(element_at(app.problem(), plane, app.hovered->first, app.hovered->second));
+    return coordinates_of(app.problem(),
+                          element_at(app.problem(), plane, app.hovered->first, app.hovered->second));
 }
 
 void draw_message(App& app) {

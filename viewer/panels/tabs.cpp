@@ -1,6 +1,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "viewer/panels/plot.h"
 
@@ -60,7 +62,8 @@ Plot over_budget_plot(const RowTrace& trace, const App& app) {
                         : app.problem().direction == Direction::backward ? Stage::ds
                                                                          : Stage::acc;
     Plot plot;
-    plot.label = fmt::format("{}: difference / budget, largest of the row", stage_info(stage).name);
+    plot.label =
+        fmt::format("{}: difference / budget, largest of the row", stage_info(app.problem(), stage).name);
     plot.logarithmic = true;
     plot.reference = 1;
     Curve curve{{}, {}, colours::accent, 1.5F};
@@ -93,16 +96,22 @@ void draw_row(App& app) {
     if (trace == nullptr) return text_waiting(app, "being judged");
     struct Line {
         Stage stage;
-        const char* label;
+        std::string label;
         Drawn drawn;
     };
-    constexpr std::array<Line, 7> lines = {{{Stage::s, "s, smallest to largest", Drawn::band},
-                                            {Stage::p, "p, smallest to largest", Drawn::band},
-                                            {Stage::m, "m", Drawn::line},
-                                            {Stage::l, "l", Drawn::line},
-                                            {Stage::acc, "|acc|, largest", Drawn::magnitude},
-                                            {Stage::dp, "dp, smallest to largest", Drawn::band},
-                                            {Stage::ds, "ds, smallest to largest", Drawn::band}}};
+    std::vector<Line> lines = {{Stage::s, "s, smallest to largest", Drawn::band},
+                               {Stage::p, "p, smallest to largest", Drawn::band},
+                               {Stage::m, "m", Drawn::line},
+                               {Stage::l, "l", Drawn::line},
+                               {Stage::acc, "|acc|, largest", Drawn::magnitude},
+                               {Stage::dp, "dp, smallest to largest", Drawn::band},
+                               {Stage::ds, "ds, smallest to largest", Drawn::band}};
+    for (const StageInfo& info : stages_of(app.problem())) {
+        if (!is_named(info.stage) || trace->stage(info.stage).empty()) continue;
+        const bool one = tile_shape(app.problem(), info.stage).cols == 1;
+        lines.push_back({info.stage, std::string(info.name) + (one ? "" : ", smallest to largest"),
+                         one ? Drawn::line : Drawn::band});
+    }
     const float em = ImGui::GetFontSize();
     const float height =
         std::max(2.4F * em, (ImGui::GetContentRegionAvail().y - 12.6F * em) / float(lines.size() + 1));

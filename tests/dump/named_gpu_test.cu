@@ -1,0 +1,59 @@
+// Named tiles from a kernel on a GPU: recorded, selected, kept in a file.
+
+#define DEBUG_DUMP
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include "dump/capture.h"
+#include "dump/file_reader.h"
+#include "tests/dump/named_run.h"
+#include "tests/dump/played_kernel.cuh"
+
+namespace tilescope {
+namespace {
+
+using namespace test;
+
+using NamedGpu = CapturesOnGpu;
+INSTANTIATE_TEST_SUITE_P(Memory, NamedGpu,
+                         testing::Values(SinkMemory::device, SinkMemory::mapped, SinkMemory::file), name_of);
+
+/// A thread block for each query block; those of query block 0 and the first heads write what is of a KV
+/// head.
+__global__ void play_named(TILESCOPE_GRID_CONSTANT const Sink sink) {
+    const TileId id = {blockIdx.z, blockIdx.y, blockIdx.x, 0};
+    play_named_block(id, int(threadIdx.x), int(blockDim.x) TILESCOPE_SINK_ARG(sink));
+    if (id.q_block == 0 && id.head < 3)
+        play_named_head(id, int(threadIdx.x), int(blockDim.x) TILESCOPE_SINK_ARG(sink));
+}
+
+CaptureOptions named_options(SinkMemory memory, const char* selection) {
+    CaptureOptions options = options_of(memory);
+    options.selection = parse_selection(selection, "test", named_problem().named_tiles);
+    return options;
+}
+
+TEST_P(NamedGpu, RecordsEveryNamedTile) {
+    const CaptureOptions options = named_options(GetParam(), "");
+    Capture capture(named_problem(), options);
+    play_named<<<all_blocks, 64>>>(capture.sink());
+    const CapturedRun run = capture.finish();
+    EXPECT_EQ(run.capture().ended, "completed");
+    EXPECT_EQ(expect_named(run, *options.selection), named_elements);
+}
+
+TEST_P(NamedGpu, SavesWhatIsSelected) {
+    const CaptureOptions options = named_options(GetParam(), "head=4:stage=keep,mean_k");
+    Capture capture(named_problem(), options);
+    play_named<<<all_blocks, 64>>>(capture.sink());
+    const std::string path = sink_file() + ".h5";
+    capture.save(path);
+    const auto opened = open_recording(path);
+    std::filesystem::remove(path);
+    EXPECT_EQ(opened->problem().named_tiles, named_problem().named_tiles);
+    // Of 2 batches: 10 rows by 13 keys of head 4, and 13 keys of 6 features of the KV head that it reads.
+    EXPECT_EQ(expect_named(*opened, *options.selection), 2 * (10 * 13 + 13 * 6));
+}
+
+}  // namespace
+}  // namespace tilescope
