@@ -383,10 +383,10 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     if (alone && forward)
         report.references = judge_references(recording, options.confidence, options.threads, step);
     if (other == nullptr) count_conflicts(recording, report);
-    if (other == nullptr) add_warnings_of_named(recording, report);
     if (alone)
         report.warnings = warnings_of_given_outputs(recording, options.confidence, options.threads, step);
     add_warnings(recording, report);
+    if (other == nullptr) add_warnings_of_named(recording, report);
     if (!options.only_head && !options.only_q_block && report.ended != "completed")
         report.reached = reached_blocks(recording);
     if (other != nullptr && recording.units().kv_order != other->units().kv_order) {

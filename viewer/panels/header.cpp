@@ -57,9 +57,11 @@ void draw_stages(App& app) {
             ImGui::GetWindowDrawList()->AddRectFilled(low - ImVec2(0, 2), ImGui::GetItemRectMax(),
                                                       colours::bad);
         }
-        app.readout.place("stage " + std::string(info.name),
-                          {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectSize().x,
-                           ImGui::GetItemRectSize().y});
+        // Scripts write a blank as an underscore.
+        std::string place = "stage " + std::string(info.name);
+        std::ranges::replace(place, '_', ' ');
+        app.readout.place(place, {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y,
+                                  ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y});
         ImGui::SameLine(0, 3);
     }
 }

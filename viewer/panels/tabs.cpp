@@ -64,6 +64,8 @@ Plot over_budget_plot(const RowTrace& trace, const App& app) {
     Plot plot;
     plot.label =
         fmt::format("{}: difference / budget, largest of the row", stage_info(app.problem(), stage).name);
+    if (is_named(stage) && !app.document->pair())
+        plot.label = fmt::format("{}: no reference", stage_info(app.problem(), stage).name);
     plot.logarithmic = true;
     plot.reference = 1;
     Curve curve{{}, {}, colours::accent, 1.5F};
