@@ -23,7 +23,10 @@ SMALL = ["--shape", "1,2,40,70,64"]
 SHOWN = {
     "q_row_zeroed": ("operand", "q"),
     "stale_k_tile": ("operand", "k"),
+    "head_modulo": ("operand", "k"),
     "v_next_tile": ("operand", "v"),
+    "causal_top_left": ("infinity", "s"),
+    "half_scores": ("nan", "p"),
     "m_starts_at_zero": ("m_above_scores", "m"),
     "max_own_lane": ("m_below_scores", "m"),
     "p_lane_stride": ("nan", "acc"),
