@@ -50,8 +50,10 @@ std::string to_string(const FlightFreeze& freeze) {
 
 FlightPlan::FlightPlan(const Problem& problem, FlightOptions options)
     : options_(std::move(options)), plan_(plan_of(problem, options_)) {
-    const Sink sink = plan_.sink(nullptr);
-    const auto head = std::uint64_t(plan_.head_bytes());
+    // Only offsets are taken.
+    std::byte base = {};
+    const Sink sink = plan_.sink(&base);
+    const auto head = reinterpret_cast<std::uintptr_t>(&base) + plan_.head_bytes();
     for (const StageInfo& info : all_stages()) {
         const std::size_t index = std::size_t(info.stage);
         if (plan_.capacity(info.stage) == 0) continue;

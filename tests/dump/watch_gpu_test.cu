@@ -141,7 +141,8 @@ TEST_F(FlightGpu, KeepsTheLastLaunches) {
     FlightRecorder recorder(small_problem(), flight_options(3));
     const DeviceArray<int> counter(std::vector<int>{0});
     for (int i = 0; i < 7; ++i) {
-        count_up<<<1, 1>>>(counter.data, 1000 TILESCOPE_SINK_ARG(recorder.next()));
+        const Sink sink = recorder.next();
+        count_up<<<1, 1>>>(counter.data, 1000 TILESCOPE_SINK_ARG(sink));
         recorder.check();
     }
     const std::vector<CapturedRun> runs = recorder.recordings();
@@ -156,7 +157,8 @@ TEST_F(FlightGpu, StopsAtTheFirstNan) {
     cudaStream_t stream;
     ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
     for (int i = 0; i < 20; ++i) {
-        count_up<<<1, 1, 0, stream>>>(counter.data, 4 TILESCOPE_SINK_ARG(recorder.next(stream)));
+        const Sink sink = recorder.next(stream);
+        count_up<<<1, 1, 0, stream>>>(counter.data, 4 TILESCOPE_SINK_ARG(sink));
         recorder.check(stream);
     }
     ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
@@ -173,7 +175,8 @@ TEST_F(FlightGpu, StopsInsideAGraph) {
     ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
     ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
     for (int i = 0; i < 2; ++i) {
-        count_up<<<1, 1, 0, stream>>>(counter.data, 4 TILESCOPE_SINK_ARG(recorder.next(stream)));
+        const Sink sink = recorder.next(stream);
+        count_up<<<1, 1, 0, stream>>>(counter.data, 4 TILESCOPE_SINK_ARG(sink));
         recorder.check(stream);
     }
     ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
@@ -192,7 +195,8 @@ TEST_F(FlightGpu, StopsAtALimit) {
     FlightRecorder recorder(small_problem(), options);
     const DeviceArray<int> counter(std::vector<int>{0});
     for (int i = 0; i < 8; ++i) {
-        count_up<<<1, 1>>>(counter.data, 1000 TILESCOPE_SINK_ARG(recorder.next()));
+        const Sink sink = recorder.next();
+        count_up<<<1, 1>>>(counter.data, 1000 TILESCOPE_SINK_ARG(sink));
         recorder.check();
     }
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
