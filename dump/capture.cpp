@@ -243,9 +243,10 @@ void Capture::Impl::disarm() {
 
 std::unique_ptr<SinkContents> Capture::Impl::contents(Tiles tiles) {
     wait_for_outputs();
-    // A launch that never ran is reported here only; an older error is not this kernel's.
+    // A launch that never ran is reported here only; an older error is not this kernel's, and asking whether
+    // a stream is idle leaves one that is none.
     const cudaError_t last = cudaPeekAtLastError();
-    if (last != error_before) note(last, "");
+    if (last != error_before && last != cudaErrorNotReady) note(last, "");
     if (memory()->host().size() > 0) return host_contents(memory()->host());
     const cudaError_t status = hangs ? cudaErrorNotReady : cudaStreamSynchronize(memory()->copies());
     note(status, "");

@@ -128,6 +128,14 @@ TEST(CaptureFile, IsGoneWhenTheRecordingIsSaved) {
     std::filesystem::remove(path);
 }
 
+TEST_P(CaptureEnds, SaysThatNoHookWroteAndLeavesNoFile) {
+    const std::string path = testing::TempDir() + "no_hook." + std::to_string(getpid()) + ".h5";
+    Capture capture(test::small_problem(), options_of(GetParam()));
+    play<<<all_blocks, 64>>>(Ending::returns, nullptr TILESCOPE_SINK_ARG(Sink()));
+    EXPECT_THROW(capture.save(path), Error);
+    EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST_P(CaptureEnds, RefusesMoreMemoryThanThereIs) {
     Problem problem = test::small_problem();
     problem.seqlen_q = problem.seqlen_kv = 1 << 20;
