@@ -42,11 +42,11 @@ TILESCOPE_TEST_THREAD inline void play_named_block(TileId id, int thread,
     TILESCOPE_BLOCK(sink, id.batch, id.head, id.q_block);
     for (id.kv_tile = 0; id.kv_tile < 3; ++id.kv_tile) {
         for (int row = thread; row < 4; row += threads)
-            TILESCOPE_VALUE(rescale, id.kv_tile, row, 0, value_of(named_tile(0), id, row, 0));
+            TILESCOPE_VALUE(rescale, id.kv_tile, row, 0, value_of(Stage::named0, id, row, 0));
         float tile[4 * 5];
-        for (int i = 0; i < 4 * 5; ++i) tile[i] = value_of(named_tile(1), id, i / 5, i % 5);
+        for (int i = 0; i < 4 * 5; ++i) tile[i] = value_of(Stage::named1, id, i / 5, i % 5);
         TILESCOPE_TILE(keep, id.kv_tile, tile, 5, thread, threads);
-        TILESCOPE_REPLICATED(block_max, id.kv_tile, 0, 0, value_of(named_tile(2), id, 0, 0));
+        TILESCOPE_REPLICATED(block_max, id.kv_tile, 0, 0, value_of(Stage::named2, id, 0, 0));
     }
 }
 
@@ -56,7 +56,7 @@ TILESCOPE_TEST_THREAD inline void play_named_head(TileId id, int thread,
     TILESCOPE_BLOCK(sink, id.batch, id.head, 0);
     for (id.kv_tile = 0; id.kv_tile < 3; ++id.kv_tile) {
         for (int i = thread; i < 5 * 6; i += threads)
-            TILESCOPE_VALUE(mean_k, id.kv_tile, i / 6, i % 6, value_of(named_tile(3), id, i / 6, i % 6));
+            TILESCOPE_VALUE(mean_k, id.kv_tile, i / 6, i % 6, value_of(Stage::named3, id, i / 6, i % 6));
     }
 }
 

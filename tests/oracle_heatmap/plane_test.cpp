@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/oracle/attention_inputs.h"
+#include "tests/support/every_named_tile.h"
 
 namespace tilescope::test {
 namespace {
@@ -45,34 +46,47 @@ TEST(Plane, ShapesFollowTheProblem) {
     EXPECT_EQ(slice_count(p, Stage::s), 1);
 }
 
+void expect_places_of_their_own(const Problem& p, Stage stage) {
+    const PlaneShape shape = plane_shape(p, stage);
+    std::set<std::tuple<Plane, std::int64_t, std::int64_t>> places;
+    for (std::int64_t i = 0; i < tile_count(p, stage); ++i) {
+        const TileId tile = tile_at(p, stage, i);
+        const TileShape extent = tile_extent(p, stage, tile);
+        const PlaceInPlane corner = corner_of(p, stage, tile);
+        for (std::int64_t row = 0; row < extent.rows; ++row) {
+            for (std::int64_t col = 0; col < extent.cols; ++col) {
+                ASSERT_LT(corner.row + row, shape.rows);
+                ASSERT_LT(corner.col + col, shape.cols);
+                places.emplace(corner.plane, corner.row + row, corner.col + col);
+                const PlaceInTile back = place_in_tile(p, corner.plane, corner.row + row, corner.col + col);
+                ASSERT_EQ(back, (PlaceInTile{tile, row, col}));
+                const ElementPlace named = element_at(p, corner.plane, corner.row + row, corner.col + col);
+                ASSERT_EQ(place_in_plane(p, named),
+                          (PlaceInPlane{corner.plane, corner.row + row, corner.col + col}));
+            }
+        }
+    }
+    const std::int64_t planes = p.batch * stage_heads(p, stage) * slice_count(p, stage);
+    EXPECT_EQ(std::ssize(places), planes * shape.rows * shape.cols);
+}
+
 TEST(Plane, EveryElementOfEveryTileHasOnePlaceOfItsOwn) {
     Problem p = uneven_problem();
     for (const StageInfo& info : all_stages()) {
         SCOPED_TRACE(info.name);
         p.direction = info.forward ? Direction::forward : Direction::backward;
-        const PlaneShape shape = plane_shape(p, info.stage);
-        std::set<std::tuple<Plane, std::int64_t, std::int64_t>> places;
-        for (std::int64_t i = 0; i < tile_count(p, info.stage); ++i) {
-            const TileId tile = tile_at(p, info.stage, i);
-            const TileShape extent = tile_extent(p, info.stage, tile);
-            const PlaceInPlane corner = corner_of(p, info.stage, tile);
-            for (std::int64_t row = 0; row < extent.rows; ++row) {
-                for (std::int64_t col = 0; col < extent.cols; ++col) {
-                    ASSERT_LT(corner.row + row, shape.rows);
-                    ASSERT_LT(corner.col + col, shape.cols);
-                    places.emplace(corner.plane, corner.row + row, corner.col + col);
-                    const PlaceInTile back =
-                        place_in_tile(p, corner.plane, corner.row + row, corner.col + col);
-                    ASSERT_EQ(back, (PlaceInTile{tile, row, col}));
-                    const ElementPlace named =
-                        element_at(p, corner.plane, corner.row + row, corner.col + col);
-                    ASSERT_EQ(place_in_plane(p, named),
-                              (PlaceInPlane{corner.plane, corner.row + row, corner.col + col}));
-                }
-            }
-        }
-        const std::int64_t planes = p.batch * stage_heads(p, info.stage) * slice_count(p, info.stage);
-        EXPECT_EQ(std::ssize(places), planes * shape.rows * shape.cols);
+        expect_places_of_their_own(p, info.stage);
+    }
+}
+
+TEST(Plane, NamedTilesOfEveryKindHavePlacesOfTheirOwn) {
+    ASSERT_EQ(every_named_tile().size(), 34u);
+    for (const NamedTile& tile : every_named_tile()) {
+        SCOPED_TRACE(tile.name);
+        Problem p = uneven_problem();
+        p.named_tiles = {tile};
+        ASSERT_NO_THROW(validate(p, "test"));
+        expect_places_of_their_own(p, Stage::named0);
     }
 }
 

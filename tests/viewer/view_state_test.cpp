@@ -1,4 +1,5 @@
 #include "viewer/view_state.h"
+#include "tests/support/every_named_tile.h"
 
 #include <gtest/gtest.h>
 
@@ -45,15 +46,17 @@ TEST(Cursor, ComesBackFromEveryElementOfEveryStage) {
         return std::uniform_int_distribution<std::int64_t>(0, count - 1)(draw);
     };
     for (int i = 0; i < 2000; ++i) {
-        const auto stage = Stage(below(built_in_stages));
+        problem.named_tiles = {test::every_named_tile()[std::size_t(below(34))]};
+        const auto stage = Stage(below(built_in_stages + 1));
         const Plane plane{stage, below(problem.batch), below(stage_heads(problem, stage)),
                           below(slice_count(problem, stage))};
         const PlaneShape shape = plane_shape(problem, stage);
         const PlanePoint point{below(shape.rows), below(shape.cols)};
-        const Cursor before{0, 0, below(problem.seqlen_q), below(problem.seqlen_kv), below(32), below(4)};
+        const Cursor before{0,        0,       below(problem.seqlen_q), below(problem.seqlen_kv), below(32),
+                            below(4), below(3)};
         const Cursor cursor = cursor_at(problem, before, plane, point);
-        EXPECT_EQ(plane_at(problem, cursor, stage), plane) << stage_info(stage).name;
-        EXPECT_EQ(point_at(problem, cursor, stage), point) << stage_info(stage).name;
+        EXPECT_EQ(plane_at(problem, cursor, stage), plane) << stage_info(problem, stage).name;
+        EXPECT_EQ(point_at(problem, cursor, stage), point) << stage_info(problem, stage).name;
     }
 }
 
