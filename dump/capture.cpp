@@ -264,7 +264,7 @@ std::unique_ptr<SinkContents> Capture::Impl::contents(Tiles tiles) {
 }
 
 void Capture::Impl::merge_outputs(CapturedRun& run) const {
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(plan.problem())) {
         const std::vector<std::byte>& output = outputs[static_cast<std::size_t>(info.stage)];
         if (!output.empty()) run.merge_output(info.stage, stage_dtype(run.problem(), info.stage), output);
     }
@@ -277,7 +277,7 @@ CapturedRun Capture::Impl::finish(Tiles tiles) {
     CapturedRun run(plan, std::move(left), call());
     merge_outputs(run);
     if (!error.empty()) run.set_ended(error);
-    const bool recorded = std::ranges::any_of(all_stages(), [&](const StageInfo& info) {
+    const bool recorded = std::ranges::any_of(stages_of(plan.problem()), [&](const StageInfo& info) {
         const StageCapture& capture = run.capture().stages[static_cast<std::size_t>(info.stage)];
         return capture.elements_dropped > 0 || capture.elements_out_of_range > 0 || run.has_stage(info.stage);
     });

@@ -19,7 +19,7 @@ CapturePlan plan_of(const Problem& problem, const FlightOptions& options) {
         throw Error("a limit is not a magnitude", "flight recorder", "give a number that is not negative");
     }
     CapturePlan plan(problem, options.selection, options.max_bytes / std::size_t(options.launches));
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(problem)) {
         if (plan.capacity(info.stage) == plan.selected_tiles(info.stage)) continue;
         throw Error("there is no room for all tiles of " + std::string(info.name) + " of " +
                         std::to_string(options.launches) + " launches",
@@ -36,8 +36,8 @@ FlightLimits no_flight_limits() {
     return limits;
 }
 
-std::string to_string(const FlightFreeze& freeze) {
-    const StageInfo& info = stage_info(freeze.stage);
+std::string to_string(const Problem& problem, const FlightFreeze& freeze) {
+    const StageInfo info = stage_info(problem, freeze.stage);
     std::string text = "launch " + std::to_string(freeze.launch) + ": " +
                        (std::isnan(freeze.value) ? "nan" : std::to_string(freeze.value)) + " in " +
                        std::string(info.name) + " of batch " + std::to_string(freeze.tile.batch) + ", head " +
@@ -54,7 +54,7 @@ FlightPlan::FlightPlan(const Problem& problem, FlightOptions options)
     std::byte base = {};
     const Sink sink = plan_.sink(&base);
     const auto head = reinterpret_cast<std::uintptr_t>(&base) + plan_.head_bytes();
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(problem)) {
         const std::size_t index = std::size_t(info.stage);
         if (plan_.capacity(info.stage) == 0) continue;
         const auto offset = reinterpret_cast<std::uintptr_t>(sink.stages[index].words);
@@ -72,7 +72,7 @@ FlightFreeze FlightPlan::freeze_of(const FlightState& state) const {
     FlightFreeze freeze;
     freeze.launch = std::int64_t(state.frozen_launch);
     freeze.value = std::bit_cast<float>(state.value_bits);
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(plan_.problem())) {
         const FlightStage& stage = stages_.stages[std::size_t(info.stage)];
         if (state.place < stage.first || state.place >= stage.last) continue;
         const TileShape shape = tile_shape(plan_.problem(), info.stage);

@@ -52,7 +52,7 @@ struct FlightFreeze {
 };
 
 /// "launch 17: nan in acc of batch 0, head 1, q block 2, KV tile 3, row 4 and column 5 of the tile".
-std::string to_string(const FlightFreeze& freeze);
+std::string to_string(const Problem& problem, const FlightFreeze& freeze);
 
 /// What a recorder notes where the kernels run, in device memory or on the host. A place is the number of a
 /// word behind the plan's head.

@@ -30,7 +30,7 @@ double TileSummary::rms() const {
 
 TileSummary summary_of(const TileStatistics& statistics) {
     TileSummary summary;
-    summary.hash = std::uint64_t(statistics.hash_high) << 32 | statistics.hash_low;
+    summary.hash = statistics.hash;
     summary.written = statistics.written;
     summary.nan = statistics.nan;
     summary.infinite = statistics.infinite;
@@ -51,7 +51,7 @@ StatisticsRun::StatisticsRun(CapturePlan plan, MemoryBlock memory, RecordedCall 
     }
     sink_ = plan_.sink(memory_.data());
     capture_.selection = plan_.selection();
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(plan_.problem())) {
         const std::size_t index = std::size_t(info.stage);
         capture_.stages[index] = summarise_stage(plan_, sink_, info.stage);
         const TileStatistics* const tiles = sink_.stages[index].statistics;

@@ -11,7 +11,7 @@ namespace tilescope {
 
 /// What hooks kept of one tile in SinkMode::statistics, in float32 and counts.
 struct TileSummary {
-    std::uint64_t hash = 0;    ///< over bits and places: the same for the same writes in any order
+    std::uint32_t hash = 0;    ///< over bits and places: the same for the same writes in any order
     std::int64_t written = 0;  ///< writes: an element that several threads write counts for each of them
     std::int64_t nan = 0;
     std::int64_t infinite = 0;

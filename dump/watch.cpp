@@ -218,7 +218,7 @@ WatchReport watch(const StatisticsRun& run) {
     WatchReport report;
     Watcher watcher(run, report);
     for (std::int64_t batch = 0; batch < run.problem().batch; ++batch) watcher.watch_entry(batch);
-    for (const StageInfo& info : all_stages()) {
+    for (const StageInfo& info : stages_of(run.problem())) {
         report.without_room += run.plan().selected_tiles(info.stage) - run.plan().capacity(info.stage);
     }
     if (report.tiles == 0 && report.findings.empty()) {

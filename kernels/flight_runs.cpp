@@ -61,7 +61,7 @@ std::string to_text(const RunRequest& request, const FlightResult& result,
                                    result.device, result.launches, result.kept.size());
     if (!paths.empty()) text += fmt::format("next: tile-diff {}\n", paths.back());
     if (!result.freeze) return text + "not stopped: no launch has a NaN or exceeds a limit\n";
-    return text + fmt::format("stopped by {}\n", to_string(*result.freeze));
+    return text + fmt::format("stopped by {}\n", to_string(request.problem, *result.freeze));
 }
 
 std::string to_json(const RunRequest& request, const FlightResult& result,
@@ -75,7 +75,7 @@ std::string to_json(const RunRequest& request, const FlightResult& result,
     if (result.freeze) {
         const FlightFreeze& freeze = *result.freeze;
         json["freeze"] = {{"launch", freeze.launch},
-                          {"stage", stage_info(freeze.stage).name},
+                          {"stage", stage_info(request.problem, freeze.stage).name},
                           {"batch", freeze.tile.batch},
                           {"head", freeze.tile.head},
                           {"q_block", freeze.tile.q_block},

@@ -66,7 +66,7 @@ TEST(Flight, StopsAtTheFirstNan) {
     EXPECT_EQ(freeze->row, 1);
     EXPECT_EQ(freeze->col, 2);
     EXPECT_TRUE(std::isnan(freeze->value));
-    EXPECT_EQ(to_string(*freeze),
+    EXPECT_EQ(to_string(test::small_problem(), *freeze),
               "launch 4: nan in p of batch 1, head 4, q block 2, KV tile 1, row 1 and column 2 of the tile");
     const std::vector<CapturedRun> runs = recorder.recordings();
     ASSERT_EQ(runs.size(), 2u);
