@@ -95,6 +95,18 @@ TILESCOPE_HOOK Strided<size, T> strided(const T* data, int step) {
     return {data, step};
 }
 
+/// Values that are recorded in a loop; those in registers are copied to local memory for it, where something
+/// is kept of them. That takes less code and fewer registers than recording them from where they are, and
+/// longer.
+template <class Values>
+struct Rolled {
+    const Values& values;
+};
+template <class Values>
+TILESCOPE_HOOK Rolled<Values> rolled(const Values& values) {
+    return {values};
+}
+
 }  // namespace fragments
 
 /// Elements that a thread holds, and the i-th of them.
@@ -180,6 +192,44 @@ TILESCOPE_HOOK HookPlace hook_place(const Sink&, const Places& places, int i) {
 TILESCOPE_HOOK HookPlace hook_place(const Sink& sink, const WmmaPlaces& places, int i) {
     const int at = sink.wmma_places[(unsigned(places.table) * 32 + places.lane) * wmma_values + unsigned(i)];
     return {places.corner.row + at / 256, places.corner.col + at % 256};
+}
+
+/// Elements of values in registers, whose type says how many there are; 0 for values in memory.
+template <class Values>
+TILESCOPE_HOOK constexpr int hook_registers() {
+    if constexpr (std::is_array_v<Values>) {
+        return int(sizeof(Values) / sizeof(std::remove_all_extents_t<Values>));
+    } else if constexpr (requires { std::integral_constant<int, Values::size>(); }) {
+        return Values::size;
+    } else {
+        return 0;
+    }
+}
+
+/// Records the calling thread's part of a tile in a loop.
+template <class Values, class Places>
+TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_tile,
+                                  const fragments::Rolled<Values>& rolled, const Places& places) {
+    if (!block.keeps(stage)) return;
+    const HookTile tile = hook_find(block, stage, kv_tile);
+    if (tile.rows == 0 || tile.cols == 0) return;
+    const auto record = [&](const auto& values, int size) {
+        hook_share(*block.sink, stage, tile, [&](const auto& visit) {
+            TILESCOPE_HOOK_ROLLED
+            for (int i = 0; i < size; ++i) {
+                const HookPlace place = places(i);
+                visit(place.row, place.col, values[i]);
+            }
+        });
+    };
+    if constexpr (constexpr int size = hook_registers<Values>(); size > 0) {
+        std::remove_cvref_t<decltype(hook_element_of(rolled.values, 0))> copy[size];
+        TILESCOPE_HOOK_UNROLL
+        for (int i = 0; i < size; ++i) copy[i] = hook_element_of(rolled.values, i);
+        record(copy, size);
+    } else {
+        record(rolled.values, rolled.values.size());
+    }
 }
 
 /// Records the calling thread's part of a tile in registers.

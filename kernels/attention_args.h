@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstdint>
+
+#include "dump/dtype.h"
+
 namespace tilescope {
 
-/// The arguments of one attention call, as a kernel takes them. The arrays are float16 (lse: float32),
-/// contiguous, [batch][heads or heads_kv][seqlen][head_dim], and void here because host and device compilers
-/// name float16 differently.
+/// The arguments of one attention call, as a kernel takes them. The arrays are of the dtype that the kernel
+/// is built for (lse: float32), contiguous, [batch][heads or heads_kv][seqlen][head_dim], and void here
+/// because host and device compilers name float16 differently.
 struct AttentionArgs {
     const void* q = nullptr;
     const void* k = nullptr;
@@ -21,12 +25,15 @@ struct AttentionArgs {
     int causal_offset = 0;  ///< query i sees key j when j <= i + causal_offset
 };
 
-/// The tile sizes that a build of a kernel is compiled for.
+/// What a build of a kernel is compiled for.
 struct KernelConfig {
     int block_m = 0;
     int block_n = 0;
     int stages = 0;  ///< KV tiles in flight
     int head_dim = 0;
+    Dtype dtype = Dtype::f16;    ///< of q, k, v and o
+    int splits = 1;              ///< parts of the KV tiles that are attended to side by side, and merged
+    std::int64_t most_rows = 0;  ///< query rows of all heads up to which this is the fast one; 0: any number
 
     bool operator==(const KernelConfig&) const = default;
 };

@@ -31,7 +31,7 @@ FlightOptions flight_options(const RunRequest& request, const FlightRequest& fli
     options.max_bytes = request.sink_bytes;
     options.selection = request.selection;
     options.limits = flight.limits;
-    options.units = request.kernel->units;
+    options.units = units_of(*request.kernel, request.config);
     options.provenance = provenance_of(request);
     return options;
 }

@@ -72,6 +72,9 @@ std::vector<std::byte> make_input(const Problem& problem, const InputKind& kind,
     const std::int64_t period = input == Input::k && kind.key_period > 0 ? kind.key_period : seqlen;
     std::mt19937_64 random(seed * 3 + std::uint64_t(input));
 
+    const Dtype dtype = input == Input::q   ? problem.dtype_q
+                        : input == Input::k ? problem.dtype_k
+                                            : problem.dtype_v;
     std::vector<std::byte> bytes(input_bytes(problem, input));
     std::byte* next = bytes.data();
     const std::size_t row_bytes = std::size_t(problem.head_dim) * sizeof(std::uint16_t);
@@ -84,7 +87,7 @@ std::vector<std::byte> make_input(const Problem& problem, const InputKind& kind,
             for (std::int64_t feature = 0; feature < problem.head_dim; ++feature) {
                 const double value =
                     kind.element(problem, input, matrix % heads, row, feature, next_noise(random));
-                const auto bits = std::uint16_t(encode(Dtype::f16, value));
+                const auto bits = std::uint16_t(encode(dtype, value));
                 std::memcpy(next + std::size_t(feature) * sizeof(bits), &bits, sizeof(bits));
             }
         }

@@ -23,7 +23,7 @@ std::span<const InputKind> all_input_kinds();
 /// Null when there is no such kind.
 const InputKind* find_input_kind(std::string_view name);
 
-/// q, k and v as float16, contiguous [batch][heads or heads_kv][seqlen][head_dim].
+/// q, k and v in their types, which have 16 bits, contiguous [batch][heads or heads_kv][seqlen][head_dim].
 InputArrays make_inputs(const Problem& problem, const InputKind& kind, std::uint64_t seed);
 
 }  // namespace tilescope

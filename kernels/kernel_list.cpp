@@ -19,10 +19,10 @@ std::vector<std::string> engines_of(const KernelInfo& kernel) {
     return engines;
 }
 
-std::vector<std::string> configs_of(const KernelInfo& kernel, int head_dim) {
+std::vector<std::string> configs_of(const KernelInfo& kernel, int head_dim, Dtype dtype) {
     std::vector<std::string> names;
     for (const KernelConfig& config : kernel.configs) {
-        if (config.head_dim == head_dim) names.push_back(config_name(config));
+        if (config.head_dim == head_dim && config.dtype == dtype) names.push_back(config_name(config));
     }
     return names;
 }
@@ -36,6 +36,7 @@ std::vector<std::string_view> kernels_with(const FaultInfo& fault) {
 }
 
 constexpr int head_dims[] = {64, 128};
+constexpr Dtype dtypes[] = {Dtype::f16, Dtype::bf16};
 
 }  // namespace
 
@@ -44,9 +45,13 @@ std::string list_as_text() {
     for (const KernelInfo& kernel : all_kernels()) {
         text += fmt::format("  {:<8} {} (engines: {})\n", kernel.name, kernel.description,
                             fmt::join(engines_of(kernel), ", "));
-        for (int head_dim : head_dims) {
-            text += fmt::format("           head_dim {:>3}: {}\n", head_dim,
-                                fmt::join(configs_of(kernel, head_dim), " "));
+        for (Dtype dtype : dtypes) {
+            for (int head_dim : head_dims) {
+                const std::vector<std::string> names = configs_of(kernel, head_dim, dtype);
+                if (names.empty()) continue;
+                text += fmt::format("           {:<4} head_dim {:>3}: {}\n", dtype_info(dtype).name, head_dim,
+                                    fmt::join(names, " "));
+            }
         }
     }
     text += "\ninputs\n";
@@ -68,7 +73,9 @@ std::string list_as_json() {
     for (const KernelInfo& kernel : all_kernels()) {
         nlohmann::ordered_json configs = nlohmann::json::array();
         for (const KernelConfig& config : kernel.configs) {
-            configs.push_back({{"config", config_name(config)}, {"head_dim", config.head_dim}});
+            configs.push_back({{"config", config_name(config)},
+                               {"head_dim", config.head_dim},
+                               {"dtype", dtype_info(config.dtype).name}});
         }
         list["kernels"].push_back({{"name", kernel.name},
                                    {"description", kernel.description},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/fast.h"
 #include "kernels/scalar.h"
 #include "kernels/wmma.h"
 
@@ -15,7 +16,10 @@ constexpr CudaEntry scalar_on_gpu = {hooked::scalar_cuda, hooked::scalar_cuda_fa
                                      hooked::scalar_cuda_kernel, plain::scalar_cuda_kernel};
 constexpr CudaEntry wmma_on_gpu = {hooked::wmma_cuda, hooked::wmma_cuda_fault, plain::wmma_cuda,
                                    hooked::wmma_cuda_kernel, plain::wmma_cuda_kernel};
+constexpr CudaEntry fast_on_gpu = {hooked::fast_cuda, hooked::fast_cuda_fault, plain::fast_cuda,
+                                   hooked::fast_cuda_kernel, plain::fast_cuda_kernel};
 #else
+constexpr CudaEntry fast_on_gpu;
 constexpr CudaEntry scalar_on_gpu;
 constexpr CudaEntry wmma_on_gpu;
 #endif
@@ -25,8 +29,15 @@ constexpr Units scalar_units;
 constexpr Units wmma_units = [] {
     Units units;
     units.s_accumulation = Accumulation::tensor_core_f32;
-    units.p_cast = Dtype::f16;
     units.acc_accumulation = Accumulation::tensor_core_f32;
+    return units;
+}();
+
+constexpr Units fast_units = [] {
+    Units units = wmma_units;
+    units.s_scaled = false;
+    units.m_scaled = false;
+    units.p_exp = ExpFunction::ex2_approx;
     return units;
 }();
 
@@ -36,7 +47,9 @@ constexpr std::array kernels = {
                scalar_configs,
                scalar_fault_config,
                FaultyKernel::scalar,
-               Dtype::f32,
+               false,
+               1,
+               1,
                scalar_units,
                {hooked::scalar_cpu, hooked::scalar_cpu_fault},
                scalar_on_gpu},
@@ -45,10 +58,24 @@ constexpr std::array kernels = {
                wmma_configs,
                wmma_fault_config,
                FaultyKernel::wmma,
-               Dtype::f16,
+               true,
+               1,
+               1,
                wmma_units,
                {},
                wmma_on_gpu},
+    KernelInfo{
+        "fast",
+        "mma.sync, everything but Q, K and V in registers, cp.async, swizzled shared memory; f16 and bf16",
+        fast_configs,
+        fast_fault_config,
+        FaultyKernel::fast,
+        true,
+        4,
+        2,
+        fast_units,
+        {},
+        fast_on_gpu},
 };
 
 }  // namespace
@@ -67,11 +94,21 @@ std::string config_name(const KernelConfig& config) {
            std::to_string(config.stages);
 }
 
-const KernelConfig* find_config(const KernelInfo& kernel, std::string_view name, std::int64_t head_dim) {
+const KernelConfig* find_config(const KernelInfo& kernel, std::string_view name, std::int64_t head_dim,
+                                Dtype dtype, std::int64_t query_rows) {
     for (const KernelConfig& config : kernel.configs) {
-        if (config.head_dim == head_dim && (name.empty() || name == config_name(config))) return &config;
+        if (config.head_dim != head_dim || config.dtype != dtype) continue;
+        const bool is_meant = name.empty() ? config.most_rows == 0 || query_rows <= config.most_rows
+                                           : name == config_name(config);
+        if (is_meant) return &config;
     }
     return nullptr;
+}
+
+Units units_of(const KernelInfo& kernel, const KernelConfig& config) {
+    Units units = kernel.units;
+    if (kernel.casts_p) units.p_cast = config.dtype;
+    return units;
 }
 
 }  // namespace tilescope

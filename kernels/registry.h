@@ -35,11 +35,13 @@ struct CpuEntry {
 struct KernelInfo {
     std::string_view name;
     std::string_view description;
-    std::span<const KernelConfig> configs;  ///< the first one of a head_dim is its default
+    std::span<const KernelConfig> configs;  ///< in the order in which a default is looked for
     KernelConfig fault_config;              ///< the one build that has faults
     FaultyKernel faulty_kernel;             ///< its bit in the table of faults
-    Dtype dtype_p;
-    Units units;
+    bool casts_p;                           ///< P is rounded to the type of the operands, and recorded so
+    int l_lanes;                            ///< partial row sums that l holds, as in Problem
+    int l_lane_columns;
+    Units units;  ///< but for what follows from the configuration, see units_of
     CpuEntry cpu;
     CudaEntry cuda;  ///< empty in a build without CUDA
 };
@@ -51,7 +53,12 @@ const KernelInfo* find_kernel(std::string_view name);
 /// "32x64x2": block_m, block_n and stages.
 std::string config_name(const KernelConfig& config);
 
-/// Null when the kernel has no such build; an empty name means the default of the head_dim.
-const KernelConfig* find_config(const KernelInfo& kernel, std::string_view name, std::int64_t head_dim);
+/// Null when the kernel has no such build; an empty name means the default for a call with `query_rows` rows
+/// over all heads and batch entries.
+const KernelConfig* find_config(const KernelInfo& kernel, std::string_view name, std::int64_t head_dim,
+                                Dtype dtype = Dtype::f16, std::int64_t query_rows = 1);
+
+/// What the stages contain that a build of the kernel records.
+Units units_of(const KernelInfo& kernel, const KernelConfig& config);
 
 }  // namespace tilescope

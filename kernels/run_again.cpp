@@ -29,8 +29,8 @@ CapturedRun record_outputs(const RunRequest& request, const KernelRun& run) {
     CapturePlan plan(problem, outputs, std::numeric_limits<std::size_t>::max());
     std::vector<std::byte> memory(plan.bytes());
     plan.fill_unwritten(memory.data());
-    CapturedRun recording(std::move(plan), std::move(memory), request.kernel->units, Provenance(),
-                          InputArrays());
+    CapturedRun recording(std::move(plan), std::move(memory), units_of(*request.kernel, request.config),
+                          Provenance(), InputArrays());
     recording.merge_output(Stage::o, problem.dtype_o, run.o);
     recording.merge_output(Stage::lse, Dtype::f32, run.lse);
     return recording;

@@ -41,7 +41,8 @@ KernelRun run_on_cpu(const RunRequest& request, InputArrays inputs, const Memory
     HostArrays arrays(problem, inputs, fill.output_byte);
     Provenance provenance = provenance_of(request);
     provenance.device = cpu_name();
-    RecordedCall call(problem, request.kernel->units, std::move(provenance), std::move(inputs));
+    RecordedCall call(problem, units_of(*request.kernel, request.config), std::move(provenance),
+                      std::move(inputs));
 
     std::optional<SinkFile> file;
     if (!request.sink_file.empty()) file.emplace(request.sink_file, plan, request.sink_bytes, call);

@@ -29,7 +29,7 @@ Capture::Options options_of(const RunRequest& request) {
     options.sink_file = request.sink_file;
     options.count_conflicts = request.count_conflicts;
     options.time_limit = request.time_limit;
-    options.units = request.kernel->units;
+    options.units = units_of(*request.kernel, request.config);
     options.provenance = provenance_of(request);
     return options;
 }

@@ -93,6 +93,9 @@ void declare_options(CLI::App& app, RunOptions& options) {
     app.add_option("--kernel", options.kernel, "the kernel, see --list")->type_name("NAME");
     app.add_option("--config", options.config, "block_m x block_n x stages, for example 32x64x2")
         ->type_name("MxNxS");
+    app.add_option("--dtype", options.dtype, "type of q, k, v and o, where the kernel is built for it")
+        ->check(CLI::IsMember({"f16", "bf16"}))
+        ->capture_default_str();
     app.add_option("--fault", options.fault, "a planted fault, see --list")->type_name("NAME");
     app.add_option("--shape", options.shape, "batch, heads, seqlen_q, seqlen_kv and head_dim")
         ->type_name("B,H,Sq,Skv,D")
@@ -154,6 +157,7 @@ RunOptions parse_options(std::vector<std::string> arguments) {
 
 std::string command_line(const RunOptions& options, const std::string& engine) {
     std::string line = fmt::format("tile-run --kernel {} --config {}", options.kernel, options.config);
+    if (options.dtype != "f16") line += " --dtype " + options.dtype;
     if (!options.fault.empty()) line += " --fault " + options.fault;
     line += fmt::format(" --shape {}", fmt::join(options.shape, ","));
     if (options.heads_kv) line += fmt::format(" --heads-kv {}", *options.heads_kv);

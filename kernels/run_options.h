@@ -14,6 +14,7 @@ struct RunOptions {
     bool json = false;
     std::string kernel;
     std::string config;
+    std::string dtype = "f16";
     std::string fault;
     std::vector<std::int64_t> shape;  ///< batch, heads, seqlen_q, seqlen_kv, head_dim
     std::optional<std::int64_t> heads_kv;

@@ -185,6 +185,7 @@ ordered_json request_json(const RunRequest& request, std::string_view verdict) {
     json["verdict"] = verdict;
     json["kernel"] = request.kernel->name;
     json["config"] = config_name(request.config);
+    json["dtype"] = dtype_info(request.config.dtype).name;
     json["fault"] = nullptr;
     if (request.fault != Fault::none) json["fault"] = fault_info(request.fault).name;
     json["command"] = request.command;
@@ -198,6 +199,8 @@ std::string lines_of(const ordered_json& json) {
 std::string describe(const RunRequest& request) {
     std::string text = fmt::format("{} {} head_dim {}", request.kernel->name, config_name(request.config),
                                    request.config.head_dim);
+    if (request.config.dtype != Dtype::f16)
+        text += fmt::format(", {}", dtype_info(request.config.dtype).name);
     if (request.fault != Fault::none) {
         const FaultInfo& fault = fault_info(request.fault);
         text += fmt::format(", fault {} planted in {}", fault.name, stage_info(fault.stage).name);

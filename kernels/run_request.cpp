@@ -29,12 +29,31 @@ const KernelInfo& requested_kernel(const RunOptions& options) {
                 "--kernel", fmt::format("choose one of {}", fmt::join(names, ", ")));
 }
 
+void require_dtype(const KernelInfo& kernel, Dtype dtype) {
+    std::vector<std::string_view> kernels;
+    for (const KernelInfo& known : all_kernels()) {
+        if (std::ranges::find(known.configs, dtype, &KernelConfig::dtype) == known.configs.end()) continue;
+        if (&known == &kernel) return;
+        kernels.push_back(known.name);
+    }
+    const std::string_view name = dtype_info(dtype).name;
+    throw Error(fmt::format("{} is not built for {}", kernel.name, name), "--dtype",
+                fmt::format("kernels that are: {}", fmt::join(kernels, ", ")));
+}
+
 KernelConfig requested_config(const RunOptions& options, const KernelInfo& kernel, std::int64_t head_dim) {
-    const KernelConfig* config = find_config(kernel, options.config, head_dim);
+    const Dtype dtype = dtype_from_name(options.dtype).value();
+    require_dtype(kernel, dtype);
+    const double query_rows = double(options.shape[0]) * double(options.shape[1]) * double(options.shape[2]);
+    const KernelConfig& faulty = kernel.fault_config;
+    const bool faulty_by_default = !options.fault.empty() && options.config.empty();
+    if (faulty_by_default && faulty.head_dim == head_dim && faulty.dtype == dtype) return faulty;
+    const KernelConfig* config =
+        find_config(kernel, options.config, head_dim, dtype, std::int64_t(std::min(query_rows, 0x1p62)));
     if (config != nullptr) return *config;
     std::vector<std::string> names;
     for (const KernelConfig& known : kernel.configs) {
-        if (known.head_dim == head_dim) names.push_back(config_name(known));
+        if (known.head_dim == head_dim && known.dtype == dtype) names.push_back(config_name(known));
     }
     if (names.empty()) {
         throw Error(fmt::format("{} has no head_dim {}", kernel.name, head_dim), "--shape",
@@ -53,11 +72,12 @@ Fault requested_fault(const RunOptions& options, const KernelInfo& kernel, const
                     "choose one that tile-run --list shows for this kernel");
     }
     if (config != kernel.fault_config) {
-        throw Error(
-            fmt::format("faults are not built for {} with head_dim {}", config_name(config), config.head_dim),
-            "--fault",
-            fmt::format("use --config {} with head_dim {}", config_name(kernel.fault_config),
-                        kernel.fault_config.head_dim));
+        const KernelConfig& built = kernel.fault_config;
+        throw Error(fmt::format("faults are not built for {} with head_dim {} and {}", config_name(config),
+                                config.head_dim, dtype_info(config.dtype).name),
+                    "--fault",
+                    fmt::format("use --config {} with head_dim {} and {}", config_name(built), built.head_dim,
+                                dtype_info(built.dtype).name));
     }
     return fault->fault;
 }
@@ -76,7 +96,12 @@ Problem requested_problem(const RunOptions& options, const KernelInfo& kernel, c
     problem.mask = options.causal ? Mask::causal : Mask::none;
     problem.causal_alignment =
         options.causal_alignment == "top_left" ? CausalAlignment::top_left : CausalAlignment::bottom_right;
-    problem.dtype_p = kernel.dtype_p;
+    problem.dtype_q = problem.dtype_k = problem.dtype_v = problem.dtype_o = config.dtype;
+    if (kernel.casts_p) problem.dtype_p = config.dtype;
+    problem.l_lanes = kernel.l_lanes;
+    problem.l_lane_columns = kernel.l_lane_columns;
+    if (config.splits > 1)
+        problem.kv_tiles_per_split = (problem.kv_tiles() + config.splits - 1) / config.splits;
 
     validate(problem, options.heads_kv ? "--shape, --heads-kv" : "--shape");
     if (problem.seqlen_q > largest_seqlen || problem.seqlen_kv > largest_seqlen ||

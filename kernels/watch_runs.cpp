@@ -17,7 +17,7 @@ StatisticsRun keep_statistics_on_cpu(const RunRequest& request, const InputArray
     HostArrays arrays(problem, inputs, MemoryFill().output_byte);
     Provenance provenance = provenance_of(request);
     provenance.device = cpu_name();
-    RecordedCall call(problem, request.kernel->units, std::move(provenance), inputs);
+    RecordedCall call(problem, units_of(*request.kernel, request.config), std::move(provenance), inputs);
     MemoryBlock memory = unwritten_memory(plan);
     call.set_launch(to_string(launch_on_cpu(request, arrays.args, MemoryFill(), plan.sink(memory.data()))));
     return {std::move(plan), std::move(memory), std::move(call)};
@@ -33,7 +33,7 @@ WatchResult run_watched(const RunRequest& request, std::size_t budget) {
         result.report = watch(first);
         watch_repeat(first, keep_statistics(request, inputs), result.report);
     }
-    result.suspects = select_suspects(request.problem, request.kernel->units, result.report, budget);
+    result.suspects = select_suspects(request.problem, units_of(*request.kernel, request.config), result.report, budget);
     if (result.suspects.dumped == 0) return result;
     RunRequest again = request;
     again.selection = result.suspects.selection;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -59,6 +60,8 @@ struct Case {
 std::vector<Case> healthy_cases() {
     const std::vector<std::string> scalar_configs = {"16x64x1", "16x64x2", "32x32x1", "32x32x2",
                                                      "32x64x1", "32x64x2", "48x64x1", "48x64x2"};
+    const std::map<std::string, std::vector<std::string>> fast_configs = {
+        {"64", {"32x64x2", "64x64x2", "128x128x2"}}, {"128", {"32x32x2", "64x64x2", "128x64x2"}}};
     // Tails, sequences shorter than a tile, more queries than keys and fewer, groups of 5 and 7, each input.
     const std::vector<std::string> problems = {
         "--shape 2,3,130,200,{D}",
@@ -78,6 +81,12 @@ std::vector<Case> healthy_cases() {
                 cases.push_back({"scalar", "--config " + config + " " + options, "", ""});
             }
             cases.push_back({"wmma", options, "", ""});
+            for (const std::string config : fast_configs.at(head_dim)) {
+                for (const std::string dtype : {"f16", "bf16"}) {
+                    cases.push_back(
+                        {"fast", "--config " + config + " --dtype " + dtype + " " + options, "", ""});
+                }
+            }
         }
     }
     return cases;
@@ -86,8 +95,9 @@ std::vector<Case> healthy_cases() {
 std::vector<Case> faulty_cases() {
     std::vector<Case> cases;
     for (const FaultInfo& fault : all_faults) {
-        for (const auto& [name, kernel] :
-             {std::pair{"scalar", FaultyKernel::scalar}, {"wmma", FaultyKernel::wmma}}) {
+        for (const auto& [name, kernel] : {std::pair{"scalar", FaultyKernel::scalar},
+                                           {"wmma", FaultyKernel::wmma},
+                                           {"fast", FaultyKernel::fast}}) {
             if (!applies_to(fault, kernel)) continue;
             cases.push_back({name, std::string(fault.shown_by), std::string(fault.name),
                              std::string(stage_info(fault.stage).name)});

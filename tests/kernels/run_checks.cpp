@@ -106,8 +106,8 @@ std::vector<std::string> healthy_runs(const KernelInfo& kernel, const KernelConf
         "--shape 1,1,1,1,{}",
     };
     for (std::string& run : runs) {
-        run = fmt::format("--kernel {} --config {} {}", kernel.name, config_name(config),
-                          fmt::format(fmt::runtime(run), config.head_dim));
+        run = fmt::format("--kernel {} --config {} --dtype {} {}", kernel.name, config_name(config),
+                          dtype_info(config.dtype).name, fmt::format(fmt::runtime(run), config.head_dim));
     }
     return runs;
 }
@@ -120,13 +120,16 @@ void expect_healthy(const std::string& command_line) {
     for (const StageInfo& stage : stages_of(Direction::forward)) expect_whole(run, stage.stage);
 
     const InputArrays inputs = make_inputs(request.problem, *request.input, request.seed);
-    const TextbookAttention textbook = textbook_attention(request.problem, request.kernel->units, inputs);
+    const TextbookAttention textbook =
+        textbook_attention(request.problem, units_of(*request.kernel, request.config), inputs);
     expect_output(run, Stage::o, textbook.o, textbook.o_tolerance);
     expect_output(run, Stage::lse, textbook.lse, textbook.lse_tolerance);
 }
 
 void expect_planted(const FaultInfo& fault, const std::string& kernel, const std::string& engine) {
-    const std::string options = fmt::format("--kernel {} --engine {} {}", kernel, engine, fault.shown_by);
+    const std::string options =
+        fmt::format("--kernel {} --config {} --engine {} {}", kernel,
+                    config_name(find_kernel(kernel)->fault_config), engine, fault.shown_by);
     SCOPED_TRACE(fmt::format("tile-run {} --fault {}", options, fault.name));
     const CapturedRun healthy = run_kernel(request_of(options));
     const CapturedRun faulty = run_kernel(request_of(fmt::format("{} --fault {}", options, fault.name)));
@@ -152,7 +155,8 @@ void expect_planted(const FaultInfo& fault, const std::string& kernel, const std
 }
 
 std::string test_name(const KernelConfig& config) {
-    return fmt::format("{}_head_dim_{}", config_name(config), config.head_dim);
+    return fmt::format("{}_head_dim_{}_{}", config_name(config), config.head_dim,
+                       dtype_info(config.dtype).name);
 }
 
 }  // namespace tilescope::testing

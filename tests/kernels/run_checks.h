@@ -23,7 +23,7 @@ void expect_healthy(const std::string& command_line);
 /// it is planted in to have the same bits, and that one to differ.
 void expect_planted(const FaultInfo& fault, const std::string& kernel, const std::string& engine);
 
-/// "32x64x2_head_dim_64", a name that GoogleTest accepts.
+/// "32x64x2_head_dim_64_f16", a name that GoogleTest accepts.
 std::string test_name(const KernelConfig& config);
 
 }  // namespace tilescope::testing

@@ -41,7 +41,7 @@ TEST(Faults, AreFoundByNameAndListedByStage) {
 }
 
 TEST(Kernels, HaveADefaultConfigurationForEachHeadDim) {
-    EXPECT_EQ(all_kernels().size(), 2u);
+    EXPECT_EQ(all_kernels().size(), 3u);
     for (const KernelInfo& kernel : all_kernels()) {
         EXPECT_EQ(find_kernel(kernel.name), &kernel);
         for (int head_dim : {64, 128}) {
@@ -53,6 +53,25 @@ TEST(Kernels, HaveADefaultConfigurationForEachHeadDim) {
         EXPECT_EQ(*find_config(kernel, config_name(kernel.fault_config), kernel.fault_config.head_dim),
                   kernel.fault_config);
     }
+}
+
+TEST(Kernels, FastTakesLargeTilesWhereTheyFillTheGpu) {
+    const KernelInfo& fast = *find_kernel("fast");
+    for (Dtype dtype : {Dtype::f16, Dtype::bf16}) {
+        EXPECT_EQ(find_config(fast, "", 64, dtype, 8 * 512)->block_m, 32);
+        EXPECT_EQ(find_config(fast, "", 64, dtype, 64 * 2048)->block_m, 128);
+        EXPECT_EQ(find_config(fast, "", 128, dtype, 64 * 4096)->block_m, 128);
+        EXPECT_EQ(find_config(fast, "", 64, dtype)->dtype, dtype);
+    }
+    EXPECT_EQ(find_config(*find_kernel("wmma"), "", 64, Dtype::bf16), nullptr);
+}
+
+TEST(RunRequest, TakesTypesAndSplitsFromTheConfiguration) {
+    const KernelInfo& fast = *find_kernel("fast");
+    EXPECT_EQ(units_of(fast, *find_config(fast, "", 64, Dtype::bf16)).p_cast, Dtype::bf16);
+    EXPECT_EQ(units_of(fast, *find_config(fast, "", 64)).p_cast, Dtype::f16);
+    const KernelInfo& scalar = *find_kernel("scalar");
+    EXPECT_EQ(units_of(scalar, scalar.configs[0]).p_cast, Dtype::f32);
 }
 
 TEST(Kernels, ScalarHasEveryTileWithOneAndTwoStages) {
@@ -78,7 +97,9 @@ TEST(RunOptions, CommandLineAsksForTheSameRun) {
         "--sink-bytes 536870912 --engine cpu -o 'a file.h5'");
 
     options.output = "run.h5";
+    options.dtype = "bf16";
     const std::string plain = command_line(options, "cpu");
+    EXPECT_NE(plain.find(" --dtype bf16 "), std::string::npos);
     EXPECT_EQ(command_line(options_of(plain.substr(plain.find(' ') + 1)), "cpu"), plain);
 }
 

@@ -11,12 +11,12 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-std::vector<double> to_double(const std::vector<std::byte>& bytes) {
+std::vector<double> to_double(Dtype dtype, const std::vector<std::byte>& bytes) {
     std::vector<double> values(bytes.size() / sizeof(std::uint16_t));
     for (std::size_t i = 0; i < values.size(); ++i) {
         std::uint16_t bits = 0;
         std::memcpy(&bits, bytes.data() + i * sizeof(bits), sizeof(bits));
-        values[i] = decode(Dtype::f16, bits);
+        values[i] = decode(dtype, bits);
     }
     return values;
 }
@@ -64,11 +64,12 @@ TextbookAttention textbook_attention(const Problem& problem, const Units& units,
     const bool tensor_cores = units.s_accumulation == Accumulation::tensor_core_f32;
     const double float32 = std::ldexp(1.0, -24);
     const double sum_unit = tensor_cores ? std::ldexp(1.0, -22) : float32;  // truncation, few guard bits
-    const double p_unit = problem.dtype_p == Dtype::f16 ? std::ldexp(1.0, -11) : 0.0;
-    const double p_quantum = problem.dtype_p == Dtype::f16 ? std::ldexp(1.0, -25) : 0.0;
-    const std::vector<double> q = to_double(inputs.q);
-    const std::vector<double> k = to_double(inputs.k);
-    const std::vector<double> v = to_double(inputs.v);
+    const bool casts_p = problem.dtype_p != Dtype::f32;
+    const double p_unit = casts_p ? unit_roundoff(problem.dtype_p) : 0.0;
+    const double p_quantum = casts_p ? half_quantum(problem.dtype_p) : 0.0;
+    const std::vector<double> q = to_double(problem.dtype_q, inputs.q);
+    const std::vector<double> k = to_double(problem.dtype_k, inputs.k);
+    const std::vector<double> v = to_double(problem.dtype_v, inputs.v);
     const std::int64_t dim = problem.head_dim;
 
     TextbookAttention result;
@@ -83,8 +84,12 @@ TextbookAttention textbook_attention(const Problem& problem, const Units& units,
 
             // exp(score - max), the running sums and their rescaling, each to first order.
             const double range = empty ? 0.0 : scores.max - scores.min;
-            const double p_error = 2 * scores.score_error + (range + 6) * float32;
-            const double rescaling = double(problem.kv_tiles()) * 6 * float32 + range * float32;
+            // To base two the argument has the roundings of a scale with log2(e) and, where the maximum is
+            // not scaled, that of the maximum times this scale.
+            const double scalings = units.m_scaled ? 1 : 3;
+            const double own_max = units.m_scaled || empty ? 0.0 : std::abs(scores.max);
+            const double p_error = 2 * scores.score_error + (scalings * range + own_max + 6) * float32;
+            const double rescaling = double(problem.kv_tiles()) * 6 * float32 + scalings * range * float32;
             const double l_error = p_error + rescaling + double(problem.seqlen_kv + 8) * float32;
             const double acc_error = p_error + rescaling + double(problem.seqlen_kv + 8) * sum_unit + p_unit;
 
@@ -108,7 +113,8 @@ TextbookAttention textbook_attention(const Problem& problem, const Units& units,
                 }
                 result.o.push_back(o);
                 result.o_tolerance.push_back((acc_error + l_error) * magnitude + p_quantum * v_sum +
-                                             std::ldexp(std::abs(o), -11) + std::ldexp(1.0, -25));
+                                             unit_roundoff(problem.dtype_o) * std::abs(o) +
+                                             half_quantum(problem.dtype_o));
             }
         }
     }

@@ -16,7 +16,7 @@ struct TextbookAttention {
     std::vector<double> lse_tolerance;
 };
 
-/// `inputs` are float16. The tolerances follow from float32 (from tensor cores and float16 P, where the units
+/// The tolerances follow from float32 (from tensor cores and P in 16 bits, where the units
 /// say so), first order, with the usual n u for a sum of n terms (Higham, Accuracy and Stability, 2002, 3.1).
 TextbookAttention textbook_attention(const Problem& problem, const Units& units, const InputArrays& inputs);
 
