@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(Config::threads, 2)
         wait_for_copies<groups>();
         __syncthreads();
     }
-    wait_for_copies<fault == Fault::wait_one_short ? groups : groups - 1>();
+    wait_for_copies<fault == Fault::wait_missing ? groups + 1 : groups - 1>();
     split_barrier<Config>(thread.split);
     TILESCOPE_FRAGMENT(q, 0,
                        rolled(swizzled<Config>(fast_shared, Config::block_m, threadIdx.x, Config::threads)),

@@ -110,25 +110,21 @@ RunOptions random_options(const KernelInfo& kernel, std::uint64_t seed) {
     const std::int64_t heads_kv = pick(1, 1, 2);
     const std::int64_t heads = heads_kv * pick(1, 1, 2, 5, 7);
     const auto kinds = all_input_kinds();
-    std::vector<std::string> configs;
+    std::vector<KernelConfig> configs;
     for (const KernelConfig& config : kernel.configs) {
-        if (config.head_dim == head_dim) configs.push_back(config_name(config));
+        if (config.head_dim == head_dim) configs.push_back(config);
     }
-    std::vector<std::string> arguments = {
-        "--kernel",
-        std::string(kernel.name),
-        "--shape",
-        fmt::format("{},{},{},{},{}", pick(1, 1, 2), heads, between(1, 150), between(1, 400), head_dim),
-        "--heads-kv",
-        fmt::format("{}", heads_kv),
-        "--config",
-        configs[random() % configs.size()],
-        "--input",
-        std::string(kinds[random() % kinds.size()].name),
-        "--seed",
-        fmt::format("{}", seed),
-        "-o",
-        "unused.h5"};
+    const auto shape =
+        fmt::format("{},{},{},{},{}", pick(1, 1, 2), heads, between(1, 150), between(1, 400), head_dim);
+    const KernelConfig& config = configs[random() % configs.size()];
+    std::vector<std::string> arguments = {"--kernel",   std::string(kernel.name),
+                                          "--shape",    shape,
+                                          "--heads-kv", fmt::format("{}", heads_kv),
+                                          "--config",   config_name(config),
+                                          "--dtype",    std::string(dtype_info(config.dtype).name),
+                                          "--input",    std::string(kinds[random() % kinds.size()].name),
+                                          "--seed",     fmt::format("{}", seed),
+                                          "-o",         "unused.h5"};
     if (pick(0, 1, 1) == 1) {
         arguments.insert(arguments.end(),
                          {"--causal", "--causal-alignment", pick(0, 1) == 1 ? "top_left" : "bottom_right"});

@@ -14,6 +14,7 @@
 #include "dump/capture_plan.h"
 #include "kernels/device_arrays.cuh"
 #include "kernels/registry.h"
+#include "kernels/run_options.h"
 #include "kernels/run_request.h"
 
 namespace tilescope {
@@ -96,17 +97,9 @@ double write_bandwidth(const Stopwatch& stopwatch) {
 }
 
 void bench(const KernelInfo& kernel, const Stopwatch& stopwatch, double bytes_per_ms) {
-    RunRequest request;
-    request.kernel = &kernel;
-    request.config = *find_config(kernel, "", 64);
-    Problem& problem = request.problem;
-    problem.batch = 4;
-    problem.heads = problem.heads_kv = 16;
-    problem.seqlen_q = problem.seqlen_kv = 2048;
-    problem.head_dim = problem.head_dim_v = 64;
-    problem.block_m = request.config.block_m;
-    problem.block_n = request.config.block_n;
-    problem.sm_scale = 0.125;
+    const RunRequest request = make_request(parse_options(
+        {"--kernel", std::string(kernel.name), "--engine", "cuda", "--shape", "4,16,2048,2048,64"}));
+    const Problem& problem = request.problem;
     const DeviceArrays arrays(request, make_inputs(problem, all_input_kinds()[0], 1), std::byte(0xff));
 
     const auto percent = [](double more) {

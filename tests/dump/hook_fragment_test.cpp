@@ -132,6 +132,55 @@ TEST(Fragment, ReadsArraysOfArraysStridedMemoryAndTensors) {
     EXPECT_EQ(acc[3 * 7 + 4], 10.0f);
 }
 
+/// Six values whose number their type says, and as many in memory.
+struct SixValues {
+    static constexpr int size = 6;
+    float operator[](int i) const { return float(i + 1); }
+};
+struct InMemory {
+    std::vector<float> values;
+    int size() const { return int(values.size()); }
+    float operator[](int i) const { return values[std::size_t(i)]; }
+};
+
+TEST(Fragment, RolledRecordsTheSame) {
+    const float registers[2][3] = {{1, 2, 3}, {4, 5, 6}};
+    const InMemory memory = {{1, 2, 3, 4, 5, 6}};
+    // The last KV tile has 3 keys: two of the values are outside the tensor, and one outside the tile.
+    const auto recorded = [](SinkMode mode, const auto& record) {
+        const Host host("stage=s", mode);
+        record(host.sink);
+        if (mode != SinkMode::statistics) {
+            const std::vector<float> s = host.tile(Stage::s, {0, 0, 0, 2});
+            EXPECT_EQ(std::vector<float>(s.begin() + 5, s.begin() + 8), (std::vector<float>{1, 2, 3}));
+            EXPECT_EQ(std::ranges::count_if(s, [](float value) { return !is_unwritten(value); }), 3);
+            EXPECT_EQ(host.out_of_range(Stage::s), 1);
+        }
+        return host.memory;
+    };
+    for (SinkMode mode : {SinkMode::tiles, SinkMode::checked, SinkMode::statistics}) {
+        const auto unrolled = recorded(mode, [&](const Sink& sink) {
+            TILESCOPE_BLOCK(sink, 0, 0, 0);
+            TILESCOPE_FRAGMENT(s, 2, registers, Columns{1, 0});
+        });
+        const auto rolled_array = recorded(mode, [&](const Sink& sink) {
+            TILESCOPE_BLOCK(sink, 0, 0, 0);
+            TILESCOPE_FRAGMENT(s, 2, rolled(registers), Columns{1, 0});
+        });
+        const auto rolled_values = recorded(mode, [&](const Sink& sink) {
+            TILESCOPE_BLOCK(sink, 0, 0, 0);
+            TILESCOPE_FRAGMENT(s, 2, rolled(SixValues()), Columns{1, 0});
+        });
+        const auto rolled_memory = recorded(mode, [&](const Sink& sink) {
+            TILESCOPE_BLOCK(sink, 0, 0, 0);
+            TILESCOPE_FRAGMENT(s, 2, rolled(memory), Columns{1, 0});
+        });
+        EXPECT_EQ(unrolled, rolled_array);
+        EXPECT_EQ(unrolled, rolled_values);
+        EXPECT_EQ(unrolled, rolled_memory);
+    }
+}
+
 /// Every element of an accumulator lies somewhere, once.
 void expect_cover(int rows, int cols, const auto& write_all) {
     const Host host("stage=s", SinkMode::checked, one_tile(rows, cols));
