@@ -168,10 +168,10 @@ KERNEL_FUNCTION void attend(FastRows<Config>& rows, const FastStream<Config, fau
     const int warp_query = first_query + thread.first_row;
     FastQ<Config> q;
     take_q<Config>(q, shared_address(q_tile), thread);
-    int stage = 0;
     KERNEL_ROLLED
     for (int tile = tiles.first; tile < tiles.end; ++tile) {
         const bool is_first = tile == tiles.first;
+        const int stage = (tile - tiles.first) % Config::stages;
         if (!is_first) {
             wait_for_copies<2 * (Config::stages - 2)>();
             split_barrier<Config>(thread.split);
@@ -201,7 +201,6 @@ KERNEL_FUNCTION void attend(FastRows<Config>& rows, const FastStream<Config, fau
         multiply_p_v<Config, fault>(rows, s, scale, shared_address(stream.v_tile(stage)), thread,
                                     tile TILESCOPE_BLOCK_ARG);
         end_tile<Config, fault>(rows, thread, tile TILESCOPE_BLOCK_ARG);
-        stage = (stage + 1) % Config::stages;
     }
 }
 
