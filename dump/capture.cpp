@@ -362,9 +362,10 @@ CapturedRun Capture::finish() {
 
 StatisticsRun Capture::finish_statistics() {
     const OnDevice on(impl_->device);
-    MemoryBlock memory = impl_->drain();
+    const std::shared_ptr<SinkContents> left = impl_->contents(Impl::Tiles::in_host_memory);
     if (!impl_->hangs) impl_->disarm();
-    StatisticsRun run(impl_->plan, std::move(memory), impl_->call());
+    const std::span<std::byte> bytes(left->hold(0, impl_->plan.bytes()), impl_->plan.bytes());
+    StatisticsRun run(impl_->plan, MemoryBlock(left, bytes), impl_->call());
     if (!impl_->error.empty()) run.set_ended(impl_->error);
     return run;
 }

@@ -214,7 +214,7 @@ TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_ti
     const HookTile tile = hook_find(block, stage, kv_tile);
     if (tile.rows == 0 || tile.cols == 0) return;
     const auto record = [&](const auto& values, int size) {
-        hook_share(*block.sink, stage, tile, [&](const auto& visit) {
+        hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
             TILESCOPE_HOOK_ROLLED
             for (int i = 0; i < size; ++i) {
                 const HookPlace place = places(i);
