@@ -156,6 +156,7 @@ Capture::Impl::Impl(const Problem& problem, Options capture_options)
     : options(std::move(capture_options)),
       plan(problem, selection_of(problem, options), options.max_bytes,
            options.statistics        ? SinkMode::statistics
+           : options.record_writers  ? SinkMode::writers
            : options.count_conflicts ? SinkMode::checked
                                      : SinkMode::tiles) {
     describe_device(options.provenance);

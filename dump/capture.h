@@ -35,6 +35,9 @@ struct CaptureOptions {
     std::string sink_file;
     /// Counts writes that change an element already written: costs an atomic for each element.
     bool count_conflicts = false;
+    /// The same, and keeps for each element which thread wrote it first and how many writes came: costs two
+    /// atomics and twice the memory. Not with SinkMemory::file.
+    bool record_writers = false;
     /// Keeps a TileStatistics for each tile in place of its values: see dump/watch.h. finish_statistics()
     /// takes them.
     bool statistics = false;

@@ -128,13 +128,14 @@ std::size_t CapturePlan::tile_bytes(Stage stage) const {
 void CapturePlan::place_stages(std::size_t offset, std::size_t max_bytes) {
     std::size_t free_bytes = max_bytes - (offset + alignment);
     const std::vector<StageInfo> stages = stages_of(problem_);
+    const bool keeps_writers = mode_ == SinkMode::writers;
     for (const StageInfo& info : stages) {
         StagePlan& stage = stages_[std::size_t(info.stage)];
         if (!selection_.selects(info.stage)) continue;
         const std::size_t slots =
             outer_of_slot(info.stage).size() * (info.per_kv_tile ? kv_tile_of_slot_.size() : 1);
         // A tile comes with a word for its conflict counter.
-        const std::size_t bytes = tile_bytes(info.stage) + sizeof(std::uint32_t);
+        const std::size_t bytes = tile_bytes(info.stage) * (keeps_writers ? 2 : 1) + sizeof(std::uint32_t);
         const std::size_t capacity =
             std::min({slots, free_bytes / bytes, std::size_t(std::numeric_limits<std::uint32_t>::max())});
         stage = {std::int64_t(slots), std::int64_t(capacity), offset, 0};
@@ -148,7 +149,8 @@ void CapturePlan::place_stages(std::size_t offset, std::size_t max_bytes) {
         stage.tiles_offset = offset;
         offset += std::size_t(stage.capacity) * tile_bytes(info.stage);
     }
-    bytes_ = offset;
+    if (keeps_writers) writers_distance_ = offset - head_.size();
+    bytes_ = offset + writers_distance_;
     if (mode_ == SinkMode::statistics) head_.resize(bytes_);
 }
 
@@ -199,6 +201,7 @@ Sink CapturePlan::sink(std::byte* base) const {
         stage.per_q_block = info.per_q_block;
         stage.per_kv_tile = info.per_kv_tile;
     }
+    sink.writers = writers_distance_ / sizeof(std::uint32_t);
     at(sink.counters, 0);
     at(sink.q_block_slots, q_block_slots_offset_);
     at(sink.kv_tile_slots, kv_tile_slots_offset_);

@@ -13,7 +13,7 @@ namespace tilescope {
 
 /// Where each selected tile goes in one block of memory: the plan of a capture, the same for device and host
 /// memory. Regions in order: counters, slot tables, conflict counters of each captured stage, then the tiles
-/// of each.
+/// of each, and in SinkMode::writers the words of their writers in the same order.
 class CapturePlan {
  public:
     /// Tiles that do not fit into `max_bytes` get no room: stages in order of computation, tiles in order
@@ -46,6 +46,10 @@ class CapturePlan {
     /// Where the tile of a slot below capacity(stage) begins, in bytes from the memory's beginning.
     std::size_t tile_offset(Stage stage, std::int64_t slot) const {
         return stage_plan(stage).tiles_offset + std::size_t(slot) * tile_bytes(stage);
+    }
+    /// Where the words of its writers begin, in SinkMode::writers.
+    std::size_t writers_offset(Stage stage, std::int64_t slot) const {
+        return tile_offset(stage, slot) + writers_distance_;
     }
     /// The tile of a slot below selected_tiles(stage).
     TileId tile_of_slot(Stage stage, std::int64_t slot) const;
@@ -87,6 +91,7 @@ class CapturePlan {
     std::array<StagePlan, stage_count> stages_;
     std::vector<std::byte> head_;
     std::size_t bytes_ = 0;
+    std::size_t writers_distance_ = 0;  ///< bytes from an element to its writers; 0: none are kept
 };
 
 }  // namespace tilescope

@@ -62,6 +62,12 @@ SinkTile CapturedRun::tile_at(Stage stage, std::int64_t slot) const {
             tile_extent(problem(), stage, plan_.tile_of_slot(stage, slot))};
 }
 
+SinkTile CapturedRun::writers_at(Stage stage, std::int64_t slot) const {
+    SinkTile writers = tile_at(stage, slot);
+    writers.offset = plan_.writers_offset(stage, slot);
+    return writers;
+}
+
 std::optional<SinkTile> CapturedRun::find_tile(Stage stage, const TileId& tile) const {
     const std::int64_t slot = plan_.tile_slot(stage, tile);
     if (slot < 0 || slot >= plan_.capacity(stage)) return std::nullopt;
@@ -141,6 +147,23 @@ bool CapturedRun::has_tile(Stage stage, const TileId& tile) const {
 bool CapturedRun::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
     const std::optional<SinkTile> place = find_tile(stage, tile);
     return place && contents_->read_tile(*place, out);
+}
+
+bool CapturedRun::has_writers(Stage stage) const {
+    if (plan_.mode() != SinkMode::writers) return false;
+    for (std::int64_t slot = 0; slot < plan_.capacity(stage); ++slot) {
+        if (contents_->has_tile(writers_at(stage, slot))) return true;
+    }
+    return false;
+}
+
+bool CapturedRun::read_writers(Stage stage, const TileId& tile, std::span<ElementWriter> out) const {
+    if (plan_.mode() != SinkMode::writers || !find_tile(stage, tile)) return false;
+    std::vector<float> words(out.size());
+    if (!contents_->read_tile(writers_at(stage, plan_.tile_slot(stage, tile)), words)) return false;
+    std::ranges::transform(words, out.begin(),
+                           [](float word) { return element_writer(std::bit_cast<std::uint32_t>(word)); });
+    return true;
 }
 
 }  // namespace tilescope

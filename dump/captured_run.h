@@ -43,9 +43,13 @@ class CapturedRun final : public RecordedCall {
     /// Whether the tile is selected, has room and holds at least one written element.
     bool has_tile(Stage stage, const TileId& tile) const override;
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
+    bool has_writers(Stage stage) const override;
+    bool read_writers(Stage stage, const TileId& tile, std::span<ElementWriter> out) const override;
 
  private:
     SinkTile tile_at(Stage stage, std::int64_t slot) const;
+    /// The words of its writers.
+    SinkTile writers_at(Stage stage, std::int64_t slot) const;
     /// Nothing when the tile is not selected or has no room.
     std::optional<SinkTile> find_tile(Stage stage, const TileId& tile) const;
     void summarise(Stage stage);

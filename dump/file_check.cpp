@@ -237,6 +237,33 @@ Storage checked_storage(const InputFile& file, const Declared& declared, std::in
     return {static_cast<std::int64_t>(stored), static_cast<std::int64_t>(offset)};
 }
 
+/// Errors: Error for other dimensions than `dims`.
+std::optional<Declared> open_shaped(const InputFile& file, const std::string& path,
+                                    std::span<const std::int64_t> dims) {
+    std::optional<Declared> declared = open_declared(file, path);
+    if (declared && !fits(declared->dims, dims)) {
+        refuse("has shape " + text_of(declared->dims) + " where /problem asks for " + text_of(dims),
+               declared->where);
+    }
+    return declared;
+}
+
+StoredDataset stored_dataset(const InputFile& file, Declared declared, Dtype stored) {
+    StoredDataset dataset;
+    const std::int64_t element_bytes = dtype_info(stored).bytes;
+    const Storage storage = checked_storage(file, declared, element_bytes);
+    dataset.declared_bytes = product(declared.dims, element_bytes);
+    dataset.stored_bytes = storage.bytes;
+    dataset.offset = storage.offset;
+    if (!declared.chunk.empty()) dataset.chunk_bytes = product(declared.chunk, element_bytes);
+    dataset.id = std::move(declared.dataset);
+    dataset.where = std::move(declared.where);
+    dataset.dtype = stored;
+    dataset.dims = std::move(declared.dims);
+    dataset.chunk = std::move(declared.chunk);
+    return dataset;
+}
+
 template <class Element>
 std::vector<Element> read_elements(const InputFile& file, const StoredArray& array) {
     std::vector<Element> values(static_cast<std::size_t>(array.elements));
@@ -289,12 +316,8 @@ std::optional<Id> open_header(const InputFile& file, const std::string& path) {
 
 std::optional<StoredDataset> open_dataset(const InputFile& file, const std::string& path, Dtype dtype,
                                           std::span<const std::int64_t> dims) {
-    std::optional<Declared> declared = open_declared(file, path);
+    std::optional<Declared> declared = open_shaped(file, path, dims);
     if (!declared) return std::nullopt;
-    if (!fits(declared->dims, dims)) {
-        refuse("has shape " + text_of(declared->dims) + " where /problem asks for " + text_of(dims),
-               declared->where);
-    }
     const std::optional<Dtype> stored = stored_dtype(declared->type.get(), dtype);
     if (!stored) {
         const std::string wanted(dtype_info(dtype).name);
@@ -302,19 +325,18 @@ std::optional<StoredDataset> open_dataset(const InputFile& file, const std::stri
                    (dtype == Dtype::f32 ? "" : " or " + wanted),
                declared->where);
     }
-    StoredDataset dataset;
-    const std::int64_t element_bytes = dtype_info(*stored).bytes;
-    const Storage storage = checked_storage(file, *declared, element_bytes);
-    dataset.declared_bytes = product(declared->dims, element_bytes);
-    dataset.stored_bytes = storage.bytes;
-    dataset.offset = storage.offset;
-    if (!declared->chunk.empty()) dataset.chunk_bytes = product(declared->chunk, element_bytes);
-    dataset.id = std::move(declared->dataset);
-    dataset.where = std::move(declared->where);
-    dataset.dtype = *stored;
-    dataset.dims = std::move(declared->dims);
-    dataset.chunk = std::move(declared->chunk);
-    return dataset;
+    return stored_dataset(file, std::move(*declared), *stored);
+}
+
+std::optional<StoredDataset> open_words(const InputFile& file, const std::string& path,
+                                        std::span<const std::int64_t> dims) {
+    std::optional<Declared> declared = open_shaped(file, path, dims);
+    if (!declared) return std::nullopt;
+    if (H5Tequal(declared->type.get(), H5T_STD_U32LE) <= 0) {
+        refuse("holds " + describe_type(declared->type.get()) + "s, not little-endian uint32",
+               declared->where);
+    }
+    return stored_dataset(file, std::move(*declared), Dtype::f32);
 }
 
 void require_whole(const StoredDataset& dataset) {

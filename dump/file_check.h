@@ -52,7 +52,7 @@ InputFile open_file(const std::string& path);
 struct StoredDataset {
     Id id;
     std::string where;
-    Dtype dtype = Dtype::f32;         ///< how its elements are stored
+    Dtype dtype = Dtype::f32;         ///< how its elements are stored; f32, too, where they are words
     std::vector<std::int64_t> dims;   ///< as expected
     std::vector<std::int64_t> chunk;  ///< empty when contiguous
     std::int64_t chunk_bytes = 0;     ///< 0 when contiguous
@@ -81,6 +81,10 @@ inline constexpr std::int64_t any_size = -1;
 /// element type, other dimensions, or when it declares more than the file holds.
 std::optional<StoredDataset> open_dataset(const InputFile& file, const std::string& path, Dtype dtype,
                                           std::span<const std::int64_t> dims);
+
+/// The same of a dataset of uint32.
+std::optional<StoredDataset> open_words(const InputFile& file, const std::string& path,
+                                        std::span<const std::int64_t> dims);
 
 /// Errors: Error unless the dataset is contiguous and everything it declares is stored.
 void require_whole(const StoredDataset& dataset);

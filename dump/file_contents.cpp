@@ -71,6 +71,16 @@ std::int64_t open_stage(Contents& contents, const StageInfo& info) {
     return tiles;
 }
 
+// Who wrote the elements of a stage that the direction has.
+void open_writers(Contents& contents, const StageInfo& info) {
+    const DatasetShape shape = dataset_shape(contents.problem, info.stage);
+    std::optional<StoredDataset> dataset = open_words(contents.file, layout::writers_of(info), shape.dims);
+    if (!dataset) return;
+    check_chunk(*dataset, shape);
+    stored_tiles(*dataset, tile_count(contents.problem, info.stage));
+    contents.writers[static_cast<std::size_t>(info.stage)] = std::move(dataset);
+}
+
 // The backward pass reads lse instead of computing it: its units stand at the input.
 void read_lse_units(Contents& contents) {
     const std::optional<StoredDataset>& lse = contents.inputs.tensors[static_cast<std::size_t>(Input::lse)];
@@ -97,6 +107,7 @@ Contents open_contents(const std::string& path) {
     read_lse_units(contents);
     contents.references = open_references(contents.file, contents.problem);
     contents.capture = read_capture(contents.file, contents.problem, tiles_stored);
+    for (const StageInfo& info : stages_of(contents.problem)) open_writers(contents, info);
     contents.sink = open_sink_image(contents.file, contents.problem, tiles_stored, contents.capture);
     return contents;
 }

@@ -22,6 +22,7 @@ struct Contents {
     Provenance provenance;
     CaptureSummary capture;
     std::array<std::optional<StoredDataset>, stage_count> stages;
+    std::array<std::optional<StoredDataset>, stage_count> writers;
     std::unique_ptr<SinkImage> sink;  ///< has the tiles, where there is one
     StoredInputs inputs;
     StoredReferences references;

@@ -186,6 +186,10 @@ std::span<const Named<Dtype>> names(Dtype) {
     return dtype_names;
 }
 
+std::string writers_of(const StageInfo& info) {
+    return std::string(path::writers) + "/" + std::string(info.name);
+}
+
 std::span<const ProvenanceAttribute> provenance_attributes() {
     return provenance;
 }

@@ -21,6 +21,7 @@ inline constexpr const char* inputs = "/inputs";
 inline constexpr const char* tiles = "/tiles";
 inline constexpr const char* outputs = "/outputs";
 inline constexpr const char* capture = "/capture";
+inline constexpr const char* writers = "/capture/writers";
 inline constexpr const char* sink_image = "/capture/sink";
 inline constexpr const char* seqlens_q = "/inputs/seqlens_q";
 inline constexpr const char* seqlens_kv = "/inputs/seqlens_kv";
@@ -86,6 +87,9 @@ struct SizeAttribute {
     std::int64_t Problem::*otherwise;
 };
 std::span<const SizeAttribute> size_attributes();
+
+/// Who wrote the elements of a stage: "/capture/writers/s".
+std::string writers_of(const StageInfo& info);
 
 /// Names of enumerators in /problem.
 using NameMember =

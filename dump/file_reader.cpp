@@ -42,6 +42,8 @@ class FileRecording final : public Recording {
     bool has_stage(Stage stage) const override;
     bool has_tile(Stage stage, const TileId& tile) const override;
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
+    bool has_writers(Stage stage) const override;
+    bool read_writers(Stage stage, const TileId& tile, std::span<ElementWriter> out) const override;
     bool has_input(Input input) const override { return tensor_of(input).has_value(); }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
                     std::span<float> out) const override;
@@ -61,8 +63,10 @@ class FileRecording final : public Recording {
     const std::optional<StoredDataset>& tensor_of(Input input) const {
         return contents_->inputs.tensors[static_cast<std::size_t>(input)];
     }
-    const StoredDataset* recorded(Stage stage, const TileId& tile) const;
-    std::optional<StoredTile> locate(Stage stage, const TileId& tile) const;
+    using Datasets = std::array<std::optional<StoredDataset>, stage_count>;
+    const StoredDataset* recorded(const Datasets& datasets, Stage stage, const TileId& tile) const;
+    std::optional<StoredTile> locate(const Datasets& datasets, Stage stage, const TileId& tile) const;
+    std::vector<std::byte> bits_of(const StoredDataset& dataset, const StoredTile& stored) const;
     std::optional<std::int64_t> chunk_address(const StoredDataset& dataset,
                                               std::span<const std::int64_t> start) const;
     void read(const std::string& where, std::int64_t address, std::int64_t bytes, void* out) const;
@@ -85,8 +89,10 @@ void FileRecording::try_some_tiles() const {
     for (const StageInfo& info : stages_of(problem())) {
         const std::int64_t tiles = tile_count(problem(), info.stage);
         const std::int64_t step = std::max<std::int64_t>(tiles / tries, 1);
-        for (std::int64_t i = 0; has_stage(info.stage) && i < tiles; i += step) {
-            locate(info.stage, tile_at(problem(), info.stage, i));
+        for (std::int64_t i = 0; i < tiles; i += step) {
+            const TileId tile = tile_at(problem(), info.stage, i);
+            locate(contents_->stages, info.stage, tile);
+            locate(contents_->writers, info.stage, tile);
         }
     }
 }
@@ -103,8 +109,9 @@ void FileRecording::look_for_stages() {
 }
 
 // The dataset that can hold the tile; null when there is none, or the problem has no such tile.
-const StoredDataset* FileRecording::recorded(Stage stage, const TileId& tile) const {
-    const std::optional<StoredDataset>& dataset = contents_->stages[static_cast<std::size_t>(stage)];
+const StoredDataset* FileRecording::recorded(const Datasets& datasets, Stage stage,
+                                             const TileId& tile) const {
+    const std::optional<StoredDataset>& dataset = datasets[static_cast<std::size_t>(stage)];
     if (!dataset || dataset->stored_bytes == 0) return nullptr;
     const StageInfo info = stage_info(problem(), stage);
     const auto in = [](std::int64_t value, std::int64_t count) { return value >= 0 && value < count; };
@@ -156,8 +163,9 @@ std::optional<std::int64_t> FileRecording::chunk_address(const StoredDataset& da
 }
 
 // Nothing when the tile was not recorded.
-std::optional<StoredTile> FileRecording::locate(Stage stage, const TileId& tile) const {
-    const StoredDataset* dataset = recorded(stage, tile);
+std::optional<StoredTile> FileRecording::locate(const Datasets& datasets, Stage stage,
+                                                const TileId& tile) const {
+    const StoredDataset* dataset = recorded(datasets, stage, tile);
     if (dataset == nullptr) return std::nullopt;
     const std::vector<std::int64_t> start = start_of(problem(), stage, tile);
     const std::int64_t element_bytes = dtype_info(dataset->dtype).bytes;
@@ -199,15 +207,29 @@ bool FileRecording::has_tile(Stage stage, const TileId& tile) const {
         std::vector<float> unused(static_cast<std::size_t>(tile_shape(problem(), stage).elements()));
         return read_from_sink(stage, tile, unused);
     }
-    return locate(stage, tile).has_value();
+    return locate(contents_->stages, stage, tile).has_value();
+}
+
+// The elements that are stored, row after row.
+std::vector<std::byte> FileRecording::bits_of(const StoredDataset& dataset, const StoredTile& stored) const {
+    const std::int64_t row_bytes = stored.shape.cols * dtype_info(dataset.dtype).bytes;
+    std::vector<std::byte> bits(static_cast<std::size_t>(stored.shape.rows * row_bytes));
+    if (stored.row_stride == row_bytes) {
+        read(dataset.where, stored.address, std::ssize(bits), bits.data());
+        return bits;
+    }
+    for (std::int64_t row = 0; row < stored.shape.rows; ++row) {
+        read(dataset.where, stored.address + row * stored.row_stride, row_bytes, &bits[row * row_bytes]);
+    }
+    return bits;
 }
 
 bool FileRecording::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
     if (contents_->sink) return read_from_sink(stage, tile, out);
-    const std::optional<StoredTile> located = locate(stage, tile);
+    const std::optional<StoredTile> located = locate(contents_->stages, stage, tile);
     if (!located) return false;
     const StoredTile& stored = *located;
-    const StoredDataset& dataset = *recorded(stage, tile);
+    const StoredDataset& dataset = *recorded(contents_->stages, stage, tile);
     const TileShape shape = tile_shape(problem(), stage);
     const std::int64_t row_bytes = stored.shape.cols * dtype_info(dataset.dtype).bytes;
     const bool gapless = stored.row_stride == row_bytes;
@@ -215,18 +237,31 @@ bool FileRecording::read_tile(Stage stage, const TileId& tile, std::span<float> 
         read(dataset.where, stored.address, stored.shape.rows * row_bytes, out.data());
         return true;
     }
-    std::vector<std::byte> bits(static_cast<std::size_t>(stored.shape.rows * row_bytes));
-    if (gapless) {
-        read(dataset.where, stored.address, stored.shape.rows * row_bytes, bits.data());
-    } else {
-        for (std::int64_t row = 0; row < stored.shape.rows; ++row) {
-            read(dataset.where, stored.address + row * stored.row_stride, row_bytes, &bits[row * row_bytes]);
-        }
-    }
+    const std::vector<std::byte> bits = bits_of(dataset, stored);
     std::ranges::fill(out, std::bit_cast<float>(unwritten_bits));
     for (std::int64_t row = 0; row < stored.shape.rows; ++row) {
         decode_array(dataset.dtype, std::span(bits).subspan(row * row_bytes, row_bytes),
                      out.subspan(row * shape.cols, stored.shape.cols));
+    }
+    return true;
+}
+
+bool FileRecording::has_writers(Stage stage) const {
+    const std::optional<StoredDataset>& dataset = contents_->writers[static_cast<std::size_t>(stage)];
+    return dataset && dataset->stored_bytes > 0;
+}
+
+bool FileRecording::read_writers(Stage stage, const TileId& tile, std::span<ElementWriter> out) const {
+    const std::optional<StoredTile> stored = locate(contents_->writers, stage, tile);
+    if (!stored) return false;
+    const std::vector<std::byte> bits = bits_of(*recorded(contents_->writers, stage, tile), *stored);
+    std::vector<std::uint32_t> words(bits.size() / sizeof(std::uint32_t));
+    std::memcpy(words.data(), bits.data(), bits.size());
+    std::ranges::fill(out, ElementWriter());
+    const TileShape& shape = stored->shape;
+    for (std::int64_t row = 0; row < shape.rows; ++row) {
+        std::ranges::transform(std::span(words).subspan(row * shape.cols, shape.cols),
+                               out.begin() + row * tile_shape(problem(), stage).cols, element_writer);
     }
     return true;
 }

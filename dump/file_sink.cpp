@@ -45,6 +45,10 @@ MemoryBlock map_shared(int descriptor, const hdf5::SinkRoom& room, const std::st
 
 SinkFile::SinkFile(const std::string& path, const CapturePlan& plan, std::size_t max_bytes,
                    const Recording& call) {
+    if (plan.mode() == SinkMode::writers) {
+        throw Error("a sink's file does not hold who wrote its elements", path,
+                    "record writers in device memory or in mapped memory, or leave them out");
+    }
     CaptureSummary capture;
     capture.selection = plan.selection();
     capture.ended = ended_running;

@@ -17,7 +17,8 @@ class SinkFile {
     /// Creates the file with room for the plan's memory, filled as CapturePlan::fill_unwritten() does. It
     /// appears under its name, in place of what stood there, when it can be read. `max_bytes` is what the
     /// plan was given; `call` has everything that a recording has but for its tiles.
-    /// Errors: Error when there is no room for it, and those of write_recording().
+    /// Errors: Error when there is no room for it, those of write_recording(), and Error for a plan that
+    /// keeps writers.
     SinkFile(const std::string& path, const CapturePlan& plan, std::size_t max_bytes, const Recording& call);
 
     /// The plan's memory; it lives on after the SinkFile, whose file is neither changed nor removed at its

@@ -41,8 +41,9 @@ std::vector<hsize_t> sizes_of(std::span<const std::int64_t> values) {
     return {values.begin(), values.end()};
 }
 
-Id create_tiles(hid_t file, const Problem& problem, const StageInfo& info) {
-    const DatasetShape shape = dataset_shape(problem, info.stage);
+// A dataset with a chunk for each tile; `fill` stands for elements of 4 bytes that are not stored.
+Id create_tiles(hid_t file, const std::string& path, const DatasetShape& shape, hid_t type,
+                std::uint32_t fill) {
     const std::vector<hsize_t> dims = sizes_of(shape.dims);
     const std::vector<hsize_t> chunk = sizes_of(shape.chunk);
     // HDF5 allows a chunk that is longer than its dataset only where the dataset could grow. It also picks
@@ -50,12 +51,11 @@ Id create_tiles(hid_t file, const Problem& problem, const StageInfo& info) {
     const std::vector<hsize_t> growing(dims.size(), H5S_UNLIMITED);
     const int rank = static_cast<int>(dims.size());
     const Id space = checked(H5Screate_simple(rank, dims.data(), growing.data()));
-    const Id type = hdf5::element_type(Dtype::f32);
     const Id properties = hdf5::creation_properties(H5P_DATASET_CREATE);
     check(H5Pset_chunk(properties.get(), rank, chunk.data()));
-    check(H5Pset_fill_value(properties.get(), type.get(), &unwritten_bits));
-    return checked(H5Dcreate2(file, dataset_of(info).c_str(), type.get(), space.get(), H5P_DEFAULT,
-                              properties.get(), H5P_DEFAULT));
+    check(H5Pset_fill_value(properties.get(), type, &fill));
+    return checked(
+        H5Dcreate2(file, path.c_str(), type, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
 }
 
 // Of the elements that the tile's batch entry has.
@@ -99,11 +99,19 @@ void for_each_selected(const Problem& problem, Stage stage, const Selection& sel
     }
 }
 
+void write_tile(OutputFile& file, hid_t dataset, const Problem& problem, Stage stage, const TileId& tile,
+                std::span<const std::byte> bytes) {
+    const std::vector<std::int64_t> chunk = dataset_shape(problem, stage).chunk;
+    std::vector<hsize_t> offset = sizes_of(chunk_index(problem, stage, tile));
+    for (std::size_t i = 0; i < offset.size(); ++i) offset[i] *= static_cast<hsize_t>(chunk[i]);
+    check(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, offset.data(), bytes.size(), bytes.data()));
+    file.check_written();
+}
+
 void write_stored_tiles(OutputFile& file, hid_t dataset, const Recording& recording, Stage stage,
                         const CaptureSummary& capture, hdf5::StageCounts& counts) {
     const Problem& problem = recording.problem();
     const TileShape shape = tile_shape(problem, stage);
-    const std::vector<std::int64_t> chunk = dataset_shape(problem, stage).chunk;
     const Selection selection = capture.selection.value_or(Selection());
     const auto elements = static_cast<std::size_t>(shape.elements());
     for_each_selected(problem, stage, selection, [&](const TileId& tile) {
@@ -112,18 +120,37 @@ void write_stored_tiles(OutputFile& file, hid_t dataset, const Recording& record
         if (!recording.read_tile(stage, tile, values)) return;
         ++counts.tiles_written;
         counts.elements_unwritten += count_unwritten(values, recording, stage, tile);
-        std::vector<hsize_t> offset = sizes_of(chunk_index(problem, stage, tile));
-        for (std::size_t i = 0; i < offset.size(); ++i) offset[i] *= static_cast<hsize_t>(chunk[i]);
-        check(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, offset.data(), values.size() * sizeof(float),
-                             values.data()));
-        file.check_written();
+        write_tile(file, dataset, problem, stage, tile, std::as_bytes(values));
     });
+}
+
+// Behind the tiles of all stages: they lie behind them in the memory that they are copied from, too.
+void write_writers(OutputFile& file, const Recording& recording, const CaptureSummary& capture) {
+    const Problem& problem = recording.problem();
+    Id group;
+    for (const StageInfo& info : stages_of(problem)) {
+        if (!recording.has_writers(info.stage)) continue;
+        if (!group) group = hdf5::create_group(file.id.get(), layout::path::writers);
+        const Id dataset = create_tiles(file.id.get(), layout::writers_of(info),
+                                        dataset_shape(problem, info.stage), H5T_STD_U32LE, 0);
+        std::vector<ElementWriter> writers(std::size_t(tile_shape(problem, info.stage).elements()));
+        const Selection selection = capture.selection.value_or(Selection());
+        for_each_selected(problem, info.stage, selection, [&](const TileId& tile) {
+            if (!recording.read_writers(info.stage, tile, writers)) return;
+            void* const room = file.behind.room(writers.size() * sizeof(std::uint32_t));
+            const std::span<std::uint32_t> words(static_cast<std::uint32_t*>(room), writers.size());
+            std::ranges::transform(writers, words.begin(), writer_word);
+            write_tile(file, dataset.get(), problem, info.stage, tile, std::as_bytes(words));
+        });
+    }
 }
 
 hdf5::StageCounts write_stage(OutputFile& file, const Recording& recording, const StageInfo& info,
                               const CaptureSummary& capture) {
     const Problem& problem = recording.problem();
-    const Id dataset = create_tiles(file.id.get(), problem, info);
+    const Id type = hdf5::element_type(Dtype::f32);
+    const Id dataset = create_tiles(file.id.get(), dataset_of(info), dataset_shape(problem, info.stage),
+                                    type.get(), unwritten_bits);
     hdf5::write_stage_units(dataset.get(), info.stage, recording.units());
     hdf5::write_named_axes(dataset.get(), problem, info.stage);
     if (is_output(info.stage)) hdf5::write_dtype(dataset.get(), stage_dtype(problem, info.stage));
@@ -153,6 +180,7 @@ void write_contents(OutputFile& file, const Recording& recording, const CaptureS
         counts[static_cast<std::size_t>(info.stage)] = write_stage(file, recording, info, capture);
     }
     hdf5::write_capture(file.id.get(), recording.problem(), capture, counts);
+    write_writers(file, recording, capture);
     if (sink != nullptr) hdf5::create_sink_image(file.id.get(), *sink);
     check(H5Fflush(file.id.get(), H5F_SCOPE_LOCAL));
     hdf5::write_complete(file.id.get());

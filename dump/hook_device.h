@@ -67,6 +67,31 @@ TILESCOPE_HOOK std::uint32_t hook_exchange(std::uint32_t* word, std::uint32_t bi
 #endif
 }
 
+/// Stores `bits` where `expected` is, and returns what was there.
+TILESCOPE_HOOK std::uint32_t hook_compare_exchange(std::uint32_t* word, std::uint32_t expected,
+                                                   std::uint32_t bits) {
+#ifdef __CUDA_ARCH__
+    return atomicCAS(word, expected, bits);
+#else
+    __atomic_compare_exchange_n(word, &expected, bits, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+#endif
+}
+
+#ifndef __CUDA_ARCH__
+/// Index in its thread block of the thread that the calling host thread plays, below 1024.
+inline thread_local int hook_cpu_thread = 0;
+#endif
+
+/// Linear index of the calling thread in its thread block.
+TILESCOPE_HOOK std::uint32_t hook_thread() {
+#ifdef __CUDA_ARCH__
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+#else
+    return std::uint32_t(hook_cpu_thread);
+#endif
+}
+
 /// The smaller and the larger of two numbers, or the one that is no NaN.
 TILESCOPE_HOOK float hook_smaller(float a, float b) {
 #ifdef __CUDA_ARCH__

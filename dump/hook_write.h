@@ -135,9 +135,25 @@ TILESCOPE_HOOK std::uint32_t hook_kept_bits(float value) {
     return bits == unwritten_bits ? 0x7fffffffu : bits;
 }
 
+/// Notes that the calling thread wrote the element of a word of writers.
+TILESCOPE_HOOK void hook_note_writer(std::uint32_t* writer) {
+    const std::uint32_t thread = hook_thread();
+    std::uint32_t known = unwritten_bits;
+    std::uint32_t noted = writer_once | thread;
+    while (known != noted) {
+        const std::uint32_t found = hook_compare_exchange(writer, known, noted);
+        if (found == known) return;
+        known = found;
+        noted = (known & writer_thread) == thread ? known : known | writer_several;
+        if (known < writer_most * writer_once) noted += writer_once;
+    }
+}
+
 /// Whichever of two writers comes second sees the first one's bits, so two that differ are counted however
 /// they race.
-TILESCOPE_HOOK void hook_store_checked(std::uint32_t* word, std::uint32_t* conflicts, std::uint32_t bits) {
+TILESCOPE_HOOK void hook_store_checked(const Sink& sink, std::uint32_t* word, std::uint32_t* conflicts,
+                                       std::uint32_t bits) {
+    if (sink.writers != 0) hook_note_writer(word + sink.writers);
     const std::uint32_t before = hook_exchange(word, bits);
     if (before != unwritten_bits && before != bits) hook_count(conflicts, std::uint32_t(1));
 }
@@ -271,7 +287,7 @@ TILESCOPE_HOOK void hook_share(const HookBlock& block, Stage stage, int kv_tile,
     } else if (tile.words != nullptr) {
         each([&](int row, int col, const auto& value) {
             if (!inside(row, col)) return;
-            hook_store_checked(&tile.words[unsigned(row) * tile.ld + unsigned(col)], tile.conflicts,
+            hook_store_checked(sink, &tile.words[unsigned(row) * tile.ld + unsigned(col)], tile.conflicts,
                                hook_kept_bits(hook_float(value)));
         });
     } else if (tile.lost != nullptr) {
@@ -322,7 +338,7 @@ TILESCOPE_HOOK void hook_replicated(const HookBlock& block, Stage stage, int kv_
     if (!block.keeps(stage)) return;
     const HookTile tile = hook_find(block, stage, kv_tile);
     if (tile.words != nullptr && unsigned(row) < tile.rows && unsigned(col) < tile.cols) {
-        hook_store_checked(&tile.words[unsigned(row) * tile.ld + unsigned(col)], tile.conflicts,
+        hook_store_checked(*block.sink, &tile.words[unsigned(row) * tile.ld + unsigned(col)], tile.conflicts,
                            hook_kept_bits(hook_float(value)));
     } else {
         hook_value(block, stage, kv_tile, row, col, value);
@@ -360,7 +376,7 @@ TILESCOPE_HOOK bool hook_goes_in_fours(const Sink& sink, const HookTile& tile, c
     // The tiles of a stage begin where those of the one before it end.
     const bool aligned = reinterpret_cast<std::uintptr_t>(tile.words) % 16 == 0 &&
                          reinterpret_cast<std::uintptr_t>(data) % sizeof(HookFour<T>) == 0;
-    return sink.mode != SinkMode::checked && aligned && ((tile.cols | tile.ld | unsigned(ld)) & 3u) == 0;
+    return sink.mode < SinkMode::checked && aligned && ((tile.cols | tile.ld | unsigned(ld)) & 3u) == 0;
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dump/element_writer.h"
 #include "dump/error.h"
 #include "dump/schema.h"
 #include "dump/selection.h"
@@ -112,6 +113,14 @@ class Recording {
     /// Returns false, and leaves `out` alone, when the tile was not recorded. Errors: Error for a damaged
     /// file.
     virtual bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const = 0;
+
+    /// Whether it is known who wrote the elements of `stage`.
+    virtual bool has_writers(Stage /*stage*/) const { return false; }
+    /// As read_tile(), who wrote each element by a hook; padding has no writer.
+    virtual bool read_writers(Stage /*stage*/, const TileId& /*tile*/,
+                              std::span<ElementWriter> /*out*/) const {
+        return false;
+    }
 
     virtual bool has_input(Input input) const = 0;
     /// Whether it has every input that its direction requires.

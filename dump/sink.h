@@ -8,10 +8,21 @@ namespace tilescope {
 
 /// What hooks keep of the elements they are given.
 enum class SinkMode : std::uint8_t {
-    tiles,    ///< their values
-    checked,  ///< their values, and how many writes changed an element already written: costs an atomic each
-    statistics  ///< a TileStatistics for each tile, no values
+    tiles,       ///< their values
+    statistics,  ///< a TileStatistics for each tile, no values
+    // Those that cost atomics for each element come last.
+    checked,  ///< their values, and how many writes changed an element already written
+    writers   ///< what `checked` does, and for each element which thread wrote first and how many writes came
 };
+
+/// Who wrote an element: a word with the index in its thread block of the thread that wrote first, whether
+/// another one wrote it, too, and how often it was written, writer_most times or more. unwritten_bits, which
+/// is no such word, where nobody did.
+inline constexpr std::uint32_t writer_thread = 0x3ffu;
+inline constexpr std::uint32_t writer_several = 1u << 15;
+inline constexpr std::uint32_t writer_once = 1u << 16;
+inline constexpr std::uint32_t writer_most = 0xffffu;
+static_assert((unwritten_bits & ~(writer_thread | writer_several | writer_most * writer_once)) != 0);
 
 /// What is kept of a tile in place of its values.
 struct TileStatistics {
@@ -86,6 +97,8 @@ struct Sink {
     SinkCounters* counters = nullptr;
     /// [shape and type][lane][value], row * 256 + column: see WmmaAccumulator. Null where there is no GPU.
     const std::uint16_t* wmma_places = nullptr;
+    /// Words from an element's to the one of its writers; 0: none are kept.
+    std::uint64_t writers = 0;
     std::int32_t batch = 0;
     std::int32_t heads = 0;
     std::int32_t dkv_heads = 0;

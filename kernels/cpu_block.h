@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "dump/hook_device.h"
 #include "kernels/platform.h"
 
 namespace tilescope {
@@ -22,7 +23,10 @@ class CpuBlock {
 
     template <class Function>
     void each_thread(Function&& function) const {
-        for (int thread = 0; thread < threads; ++thread) function(thread);
+        for (int thread = 0; thread < threads; ++thread) {
+            hook_cpu_thread = thread;
+            function(thread);
+        }
     }
 
     void sync() const {}

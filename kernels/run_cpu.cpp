@@ -36,8 +36,7 @@ Launch launch_on_cpu(const RunRequest& request, const AttentionArgs& args, const
 
 KernelRun run_on_cpu(const RunRequest& request, InputArrays inputs, const MemoryFill& fill) {
     const Problem& problem = request.problem;
-    CapturePlan plan(problem, request.selection, request.sink_bytes,
-                     request.count_conflicts ? SinkMode::checked : SinkMode::tiles);
+    CapturePlan plan(problem, request.selection, request.sink_bytes, request.sink_mode);
     HostArrays arrays(problem, inputs, fill.output_byte);
     Provenance provenance = provenance_of(request);
     provenance.device = cpu_name();

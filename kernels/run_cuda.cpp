@@ -27,7 +27,8 @@ Capture::Options options_of(const RunRequest& request) {
                      : request.mapped_sink      ? SinkMemory::mapped
                                                 : SinkMemory::device;
     options.sink_file = request.sink_file;
-    options.count_conflicts = request.count_conflicts;
+    options.count_conflicts = request.sink_mode == SinkMode::checked;
+    options.record_writers = request.sink_mode == SinkMode::writers;
     options.time_limit = request.time_limit;
     options.units = units_of(*request.kernel, request.config);
     options.provenance = provenance_of(request);

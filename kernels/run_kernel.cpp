@@ -24,7 +24,8 @@ CapturedRun run_kernel(const RunRequest& request) {
 void require_memory(const RunRequest& request, int kept) {
     const Problem& problem = request.problem;
     const double mebibyte = double(1 << 20);
-    const double captured = double(CapturePlan(problem, request.selection, request.sink_bytes).bytes());
+    const double captured =
+        double(CapturePlan(problem, request.selection, request.sink_bytes, request.sink_mode).bytes());
     const double o = double(output_bytes(problem, Stage::o, problem.dtype_o));
     double inputs = 0;
     for (Input input : {Input::q, Input::k, Input::v}) inputs += double(input_bytes(problem, input));

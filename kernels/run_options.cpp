@@ -43,6 +43,9 @@ void declare_sink(CLI::App& app, RunOptions& options) {
         ->type_name("FILE");
     app.add_flag("--count-conflicts", options.count_conflicts,
                  "count writes that change an element already written; slower");
+    app.add_flag("--writers", options.writers,
+                 "the same, and record which thread wrote each element first, and how often it was written; "
+                 "takes twice the room");
     app.add_option("--time-limit", options.time_limit,
                    "on the GPU: seconds after which what a kernel that hangs has written is recorded")
         ->type_name("SECONDS")
@@ -167,6 +170,7 @@ std::string command_line(const RunOptions& options, const std::string& engine) {
     line += fmt::format(" --sink-bytes {}", options.sink_bytes);
     if (engine == "cuda" || options.sink_memory == "file") line += " --sink-memory " + options.sink_memory;
     if (options.count_conflicts) line += " --count-conflicts";
+    if (options.writers) line += " --writers";
     line += " --engine " + engine;
     if (options.prove_inert) line += " --prove-inert";
     if (options.poison) line += " --poison";

@@ -27,6 +27,7 @@ struct RunOptions {
     std::string sink_memory = "device";
     std::string sink_file;
     bool count_conflicts = false;
+    bool writers = false;
     double time_limit = 0;  ///< seconds; 0: none
     std::string engine;
     std::string output;

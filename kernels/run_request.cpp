@@ -182,7 +182,9 @@ RunRequest make_request(const RunOptions& options) {
     request.sink_bytes = options.sink_bytes;
     request.mapped_sink = options.sink_memory == "mapped";
     choose_engine(options, request);
-    request.count_conflicts = options.count_conflicts;
+    request.sink_mode = options.writers           ? SinkMode::writers
+                        : options.count_conflicts ? SinkMode::checked
+                                                  : SinkMode::tiles;
     request.time_limit = std::chrono::milliseconds(std::int64_t(options.time_limit * 1000.0));
     request.sink_file = requested_sink_file(options);
 

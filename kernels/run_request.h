@@ -6,6 +6,7 @@
 
 #include "dump/schema.h"
 #include "dump/selection.h"
+#include "dump/sink.h"
 #include "kernels/inputs.h"
 #include "kernels/registry.h"
 #include "kernels/run_options.h"
@@ -25,7 +26,7 @@ struct RunRequest {
     Selection selection;
     std::size_t sink_bytes = 0;
     bool mapped_sink = false;
-    bool count_conflicts = false;
+    SinkMode sink_mode = SinkMode::tiles;
     std::chrono::milliseconds time_limit{0};  ///< of a run on the GPU; zero: none
     std::string sink_file;  ///< where the sink's memory lies; empty: in memory of the process
     Engine engine = Engine::cpu;
