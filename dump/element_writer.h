@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "dump/sink.h"
 
@@ -27,5 +28,8 @@ constexpr std::uint32_t writer_word(const ElementWriter& writer) {
     if (writer.writes == 0) return 0;
     return writer.writes * writer_once | (writer.several_threads ? writer_several : 0) | writer.first_thread;
 }
+
+/// "written 3 times, first by thread 37 (warp 1, lane 5), by others, too".
+std::string to_string(const ElementWriter& writer);
 
 }  // namespace tilescope

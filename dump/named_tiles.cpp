@@ -34,6 +34,10 @@ void validate_name(const NamedTile& tile, std::span<const NamedTile> before, con
     if (stage_from_name(tile.name)) {
         throw Error(shown(tile.name) + " has the name of a stage", where, "give it a name of its own");
     }
+    if (tile.name == "sink" || tile.name == "writers") {
+        throw Error(shown(tile.name) + " has the name of something else under /capture", where,
+                    "give it a name of its own");
+    }
     if (std::ranges::find(before, tile.name, &NamedTile::name) != before.end()) {
         throw Error(shown(tile.name) + " is declared twice", where, "give each a name of its own");
     }

@@ -158,6 +158,10 @@ std::string requested_sink_file(const RunOptions& options) {
         options.flight_recorder > 0) {
         throw Error("it is for a run that is recorded", "--sink-memory file", "leave it out");
     }
+    if (options.writers) {
+        throw Error("a sink's file does not hold who wrote its elements", "--writers",
+                    "use --sink-memory device or mapped, or leave it out");
+    }
     return options.sink_file.empty() ? fmt::format("/dev/shm/tilescope-{}.sink", getpid())
                                      : options.sink_file;
 }

@@ -257,11 +257,15 @@ Partial judge_all(const Plan& plan, const WorkList& list, const JudgeOptions& op
     return whole;
 }
 
-/// The corner of the first conflicting tile stands for the elements in it, which the capture does not name.
-Element conflicting_element(const Problem& problem, Stage stage, const TileId& tile) {
-    const TileContext context = tile_context(problem, stage, tile);
+/// What stands for the conflicting elements of a tile, which the capture does not name: the first element
+/// that was written more than once, or else the tile's corner.
+WrittenAgain conflicting_element(const Recording& recording, Stage stage, const TileId& tile) {
+    const TileContext context = tile_context(recording.problem(), stage, tile);
+    const RepeatedElement place = first_repeated(recording, stage, tile).value_or(RepeatedElement());
     const double unknown = std::numeric_limits<double>::quiet_NaN();
-    return {Finding::conflicting, tile, context.first_row, context.first_col, unknown, unknown, 0};
+    return {{Finding::conflicting, tile, context.first_row + place.row, context.first_col + place.col,
+             unknown, unknown, 0},
+            place.writer};
 }
 
 void count_conflicts(const Recording& recording, Report& report) {
@@ -270,9 +274,19 @@ void count_conflicts(const Recording& recording, Report& report) {
         for (const StageCapture::Conflict& conflict :
              recording.capture().stages[static_cast<std::size_t>(info.stage)].conflicts) {
             stage.tally.conflicting += conflict.elements;
-            const Element element = conflicting_element(recording.problem(), info.stage, conflict.tile);
-            if (!stage.tally.first || comes_before(element, *stage.tally.first)) stage.tally.first = element;
+            const WrittenAgain again = conflicting_element(recording, info.stage, conflict.tile);
+            if (!stage.tally.first || comes_before(again.element, *stage.tally.first))
+                stage.tally.first = again.element;
+            const bool first =
+                !stage.first_repeated || comes_before(again.element, stage.first_repeated->element);
+            if (again.writer.writes > 0 && first) stage.first_repeated = again;
         }
+    }
+}
+
+void count_writers(const Recording& recording, Report& report) {
+    for (const StageInfo& info : stages_of(recording.problem())) {
+        report.stages[static_cast<std::size_t>(info.stage)].writers = count_writers(recording, info.stage);
     }
 }
 
@@ -375,14 +389,18 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     Partial found = judge_all(plan, list, options, steps);
     for (std::size_t i = 0; i < report.stages.size(); ++i) {
         const bool compared = other != nullptr || !is_named(Stage(i));
-        report.stages[i] = {plan.captured[i] && compared, std::move(found.stages[i])};
+        report.stages[i].captured = plan.captured[i] && compared;
+        report.stages[i].tally = std::move(found.stages[i]);
         if (plan.captured[i] && !compared)
             report.without_reference.emplace_back(stage_info(report.problem, Stage(i)).name);
     }
     if (plan.drift) report.drift = std::move(found.drift);
     if (alone && forward)
         report.references = judge_references(recording, options.confidence, options.threads, step);
-    if (other == nullptr) count_conflicts(recording, report);
+    if (other == nullptr) {
+        count_conflicts(recording, report);
+        count_writers(recording, report);
+    }
     if (alone)
         report.warnings = warnings_of_given_outputs(recording, options.confidence, options.threads, step);
     add_warnings(recording, report);

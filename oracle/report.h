@@ -11,6 +11,7 @@
 #include "oracle/reached.h"
 #include "oracle/references.h"
 #include "oracle/tally.h"
+#include "oracle/writers.h"
 
 namespace tilescope {
 
@@ -24,9 +25,17 @@ struct Drift {
     double acc = 0;  ///< relative to the largest exact |acc| of the row
 };
 
+/// An element of the first tile with conflicts that was written more than once.
+struct WrittenAgain {
+    Element element;
+    ElementWriter writer;
+};
+
 struct StageReport {
     bool captured = false;
     StageTally tally;
+    std::optional<WriterCounts> writers;         ///< nullopt where the recording does not say
+    std::optional<WrittenAgain> first_repeated;  ///< the same, and where nothing conflicts
 };
 
 /// What tile-diff has to say about a recording, or about two.

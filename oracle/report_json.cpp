@@ -36,6 +36,20 @@ ordered_json optional_json(std::string_view stage, const std::optional<Element>&
     return element ? to_json(stage, *element) : ordered_json();
 }
 
+ordered_json to_json(const std::optional<WriterCounts>& counts) {
+    if (!counts) return {};
+    return {{"repeated", counts->repeated}, {"by_several", counts->by_several}};
+}
+
+ordered_json to_json(std::string_view stage, const std::optional<WrittenAgain>& again) {
+    if (!again) return {};
+    ordered_json json = to_json(stage, again->element);
+    json["writes"] = again->writer.writes;
+    json["first_thread"] = again->writer.first_thread;
+    json["several_threads"] = again->writer.several_threads;
+    return json;
+}
+
 ordered_json to_json(const StageInfo& info, const StageReport& stage) {
     const StageTally& t = stage.tally;
     ordered_json json;
@@ -56,6 +70,8 @@ ordered_json to_json(const StageInfo& info, const StageReport& stage) {
     json["first_nan"] = optional_json(info.name, t.first_nan);
     json["first_inf"] = optional_json(info.name, t.first_infinite);
     json["first_unwritten"] = optional_json(info.name, t.first_unwritten);
+    json["writers"] = to_json(stage.writers);
+    json["first_repeated"] = to_json(info.name, stage.first_repeated);
     json["worst"] = ordered_json::array();
     for (const Element& element : t.worst) json["worst"].push_back(to_json(info.name, element));
     json["bad_rows"] = t.bad_rows.size();

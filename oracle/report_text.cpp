@@ -191,6 +191,18 @@ std::string nonfinite_places(const Report& report) {
     return text;
 }
 
+/// One line for the first stage with conflicts of which it is known who wrote.
+std::string writers_of_conflicts(const Report& report) {
+    for (const StageInfo& info : stages_of(report.problem)) {
+        const std::optional<WrittenAgain>& again = report.stage(info.stage).first_repeated;
+        if (!again) continue;
+        return fmt::format("first written again: {} at {}: {}\n", info.name,
+                           tensor_place_of(report.problem, info.stage, again->element),
+                           to_string(again->writer));
+    }
+    return "";
+}
+
 /// The KV tiles worth a line: evenly spread, first and last included.
 std::string drift_table(const Report& report) {
     if (report.drift.empty()) return "";
@@ -322,7 +334,7 @@ std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow d
 std::string to_text(const Report& report) {
     std::string text = heading(report) + stage_table(report) + "\n";
     if (report.guilty) text += worst_elements(report) + bad_rows(report);
-    text += nonfinite_places(report);
+    text += nonfinite_places(report) + writers_of_conflicts(report);
     if (report.guilty) text += drift_table(report);
     text += references(report);
     if (report.reached) text += to_text(*report.reached);

@@ -89,6 +89,8 @@ TEST(NamedTiles, WrongDeclarationsAreRefused) {
         {{{.name = "a\nb"}}, "'a?b' has no valid name"},
         {{{.name = std::string(33, 'a')}}, "has no valid name"},
         {{{.name = "acc"}}, "has the name of a stage"},
+        {{{.name = "sink"}}, "has the name of something else under /capture"},
+        {{{.name = "writers"}}, "has the name of something else under /capture"},
         {{fine, fine}, "is declared twice"},
         {{{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"}, {.name = "e"}}, "5 named tiles"},
         {{{.name = "a", .row_size = 2}}, "row_size of 2 for an axis that the problem sizes"},
