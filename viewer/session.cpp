@@ -43,6 +43,7 @@ void Session::cancel() {
     work_->histograms.give_up();
     work_->rows.give_up();
     work_->explanations.give_up();
+    work_->writers.give_up();
     work_->wake();
 }
 
@@ -123,6 +124,16 @@ std::shared_ptr<const std::string> Session::request_explanation(const ElementPla
     work_->notice(question);
     auto answer = work_->explanations.ask(question);
     if (work_->explanations.waiting()) work_->changed.notify_all();
+    return answer;
+}
+
+std::shared_ptr<const std::vector<ElementWriter>> Session::request_writers(Stage stage, const TileId& tile) {
+    const Lock lock(work_->mutex);
+    if (work_->document == nullptr || !work_->document->recording->has_writers(stage)) return nullptr;
+    const WritersQuestion question{stage, tile};
+    work_->notice(question);
+    auto answer = work_->writers.ask(question);
+    if (work_->writers.waiting()) work_->changed.notify_all();
     return answer;
 }
 

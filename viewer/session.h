@@ -86,6 +86,8 @@ class Session {
     std::shared_ptr<const DriftRows> request_drift(std::int64_t batch, std::int64_t head);
     /// The text of tile-diff --explain-tolerance, or why there is none.
     std::shared_ptr<const std::string> request_explanation(const ElementPlace& place);
+    /// Who wrote the elements of a tile of which the recording says so, padding included.
+    std::shared_ptr<const std::vector<ElementWriter>> request_writers(Stage stage, const TileId& tile);
     std::shared_ptr<const Histogram> request_histogram(const Plane& plane, const Rect& elements);
 
     /// Changes whenever something new can be shown: a frame that saw this number need not be drawn again.

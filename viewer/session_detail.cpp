@@ -45,6 +45,13 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
         }
     };
     if (answer(lock, explanations, "", explain)) return true;
+    const auto read = [](const Document& of, const WritersQuestion& q, std::uint64_t) {
+        std::vector<ElementWriter> found(
+            static_cast<std::size_t>(tile_shape(of.problem(), q.first).elements()));
+        of.recording->read_writers(q.first, q.second, found);
+        return found;
+    };
+    if (answer(lock, writers, "", read)) return true;
     const auto trace = [this](const Document& of, const RowQuestion& q, std::uint64_t ticket) {
         return trace_row(*of.recording, of.other_recording.get(), judge_options(detailing, ticket, 1),
                          q.batch, q.head, q.row);

@@ -130,6 +130,7 @@ void Session::Work::notice(const Question& question) {
         details.allow_asking();
         rows.ask_again();
         explanations.ask_again();
+        writers.ask_again();
         drifts.ask_again();
         histograms.ask_again();
         wake();
@@ -169,6 +170,7 @@ void Session::Work::forget_everything() {
     details.clear();
     rows.clear();
     explanations.clear();
+    writers.clear();
     drifts.clear();
     histograms.clear();
     asked.clear();
@@ -179,8 +181,8 @@ bool Session::Work::idle() const {
     const auto busy = [](const Activity& activity) { return activity.busy; };
     const auto waits = [](const auto& entry) { return entry.second.state == Picture::State::waiting; };
     return !opening && std::ranges::none_of(activities, busy) && std::ranges::none_of(pictures, waits) &&
-           !details.waiting() && !rows.waiting() && !explanations.waiting() && !drifts.waiting() &&
-           !histograms.waiting();
+           !details.waiting() && !rows.waiting() && !explanations.waiting() && !writers.waiting() &&
+           !drifts.waiting() && !histograms.waiting();
 }
 
 }  // namespace tilescope::viewer

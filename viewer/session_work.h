@@ -47,6 +47,8 @@ struct ExplanationQuestion {
     bool operator==(const ExplanationQuestion&) const = default;
 };
 
+using WritersQuestion = std::pair<Stage, TileId>;
+
 /// What the threads of a session share. Everything but the atomics is read and written under `mutex`, which
 /// nobody holds while reading a file or computing.
 class Session::Work {
@@ -67,7 +69,7 @@ class Session::Work {
     using DriftQuestion = std::pair<std::int64_t, std::int64_t>;
     using DetailQuestion = std::pair<PictureKey, Rect>;
     using Question = std::variant<PictureKey, DetailQuestion, RowQuestion, DriftQuestion, ExplanationQuestion,
-                                  HistogramQuestion>;
+                                  HistogramQuestion, WritersQuestion>;
     struct Opening {
         std::string path;
         std::string other;
@@ -101,6 +103,7 @@ class Session::Work {
     DetailStore details;
     Answers<RowQuestion, RowTrace> rows{64};
     Answers<ExplanationQuestion, std::string> explanations{64};
+    Answers<WritersQuestion, std::vector<ElementWriter>> writers{16};
     Answers<DriftQuestion, DriftRows> drifts{4};
     Answers<HistogramQuestion, Histogram> histograms{8};
     std::deque<Question> asked;  ///< by the last frames, the newest last

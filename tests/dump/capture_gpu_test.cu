@@ -52,6 +52,15 @@ __global__ void write_one_element(const __grid_constant__ Sink sink) {
     TILESCOPE_VALUE(m, 0, 0, 0, float(threadIdx.x));
 }
 
+/// Thread (col, row, 1) writes its element of s, twice where the column is odd.
+__global__ void write_by_place(const __grid_constant__ Sink sink) {
+    TILESCOPE_BLOCK(sink, 0, 0, 0);
+    const int row = int(threadIdx.y);
+    const int col = int(threadIdx.x);
+    if (threadIdx.z != 1 || col >= 5) return;
+    for (int write = 0; write <= col % 2; ++write) TILESCOPE_VALUE(s, 0, row, col, 1.0f);
+}
+
 __global__ void write_types(const __half* halves, const __nv_bfloat16* bfloats TILESCOPE_SINK_PARAM(sink)) {
     TILESCOPE_BLOCK(sink, 0, 0, 0);
     TILESCOPE_TILE(p, 0, halves, 5, int(threadIdx.x), int(blockDim.x));
@@ -91,6 +100,68 @@ TEST_P(CaptureGpu, CountsRacesThatDiffer) {
     const CapturedRun run = capture.finish();
     ASSERT_EQ(run.capture().stages[int(Stage::m)].conflicts.size(), 1u);
     EXPECT_EQ(run.capture().stages[int(Stage::m)].conflicts[0].elements, 255);
+}
+
+TEST_P(CaptureGpu, SavesWhoWroteEachElement) {
+    CaptureOptions options = options_of(GetParam(), "stage=s,m");
+    options.record_writers = true;
+    Capture capture(test::small_problem(), options);
+    if (GetParam() == SinkMemory::file) {
+        EXPECT_THROW(capture.sink(), Error);
+        return;
+    }
+    write_by_place<<<1, dim3(8, 4, 2)>>>(capture.sink());
+    write_one_element<<<1, 256>>>(capture.sink());
+    const std::string path = testing::TempDir() + "writers_gpu_" + std::to_string(int(GetParam())) + ".h5";
+    capture.save(path);
+    const std::unique_ptr<Recording> run = open_recording(path);
+
+    std::vector<ElementWriter> s(4 * 5);
+    ASSERT_TRUE(run->read_writers(Stage::s, {}, s));
+    for (int i = 0; i < 4 * 5; ++i) {
+        const int row = i / 5, col = i % 5;
+        const ElementWriter expected = {std::uint16_t(1 + col % 2), std::uint16_t(32 + 8 * row + col), false};
+        EXPECT_EQ(s[std::size_t(i)], expected) << i;
+    }
+    std::vector<ElementWriter> m(4);
+    ASSERT_TRUE(run->read_writers(Stage::m, {}, m));
+    EXPECT_EQ(m[0].writes, 256);
+    EXPECT_LT(m[0].first_thread, 256);
+    EXPECT_TRUE(m[0].several_threads);
+    EXPECT_EQ(m[1], ElementWriter());
+    ASSERT_EQ(run->capture().stages[int(Stage::m)].conflicts.size(), 1u);
+    EXPECT_EQ(run->capture().stages[int(Stage::m)].conflicts[0].elements, 255) << "they are counted, too";
+    EXPECT_FALSE(run->read_writers(Stage::s, {0, 0, 0, 1}, s));
+}
+
+TEST_P(CaptureGpu, KnowsTheThreadOfEveryElement) {
+    CaptureOptions options = options_of(GetParam());
+    options.record_writers = true;
+    if (GetParam() == SinkMemory::file) return;
+    Capture capture(test::small_problem(), options);
+    launch(capture, all_blocks);
+    const CapturedRun run = capture.finish();
+    EXPECT_EQ(test::expect_played(run, plan_of(options)), test::all_elements);
+    int elements = 0;
+    for (const StageInfo& info : stages_of(run.problem())) {
+        const TileShape shape = tile_shape(run.problem(), info.stage);
+        for (std::int64_t n = 0; n < tile_count(run.problem(), info.stage); ++n) {
+            const TileId tile = tile_at(run.problem(), info.stage, n);
+            const TileShape extent = tile_extent(run.problem(), info.stage, tile);
+            std::vector<ElementWriter> writers(std::size_t(shape.elements()));
+            ASSERT_TRUE(run.read_writers(info.stage, tile, writers)) << info.name;
+            for (std::int64_t i = 0; i < shape.elements(); ++i) {
+                const bool inside = i / shape.cols < extent.rows && i % shape.cols < extent.cols;
+                // As play() shares them out: no tile has more elements than the block has threads.
+                const bool by_warp = info.stage == Stage::m || info.stage == Stage::l;
+                const auto thread = std::uint16_t(by_warp ? 16 * i + 3 : i);
+                const ElementWriter expected = inside ? ElementWriter{1, thread, false} : ElementWriter();
+                ASSERT_EQ(writers[std::size_t(i)], expected) << info.name << " " << n << " " << i;
+                elements += inside;
+            }
+        }
+    }
+    EXPECT_EQ(elements, test::all_elements);
 }
 
 TEST_P(CaptureGpu, WidensNarrowTypesExactly) {

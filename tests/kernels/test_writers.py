@@ -87,7 +87,7 @@ class Writers(unittest.TestCase):
         self.assertFalse(self.file.exists())
 
     def judge(self):
-        done = subprocess.run([TILE_DIFF, self.file, "--json"], capture_output=True, text=True)
+        done = subprocess.run([TILE_DIFF, self.file, "--json", "-"], capture_output=True, text=True)
         return done, {stage["name"]: stage for stage in json.loads(done.stdout)["stages"]}
 
     def test_tile_diff_counts_them(self):

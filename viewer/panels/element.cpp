@@ -87,6 +87,17 @@ void describe(App& app, const DetailTile& tile, std::int64_t row, std::int64_t c
     line(app, "bits", bits_of(tile.dtype(), dumped));
 }
 
+void describe_writer(App& app, const Shown& shown) {
+    const Problem& problem = app.problem();
+    const PlaceInTile place = place_in_tile(problem, shown.plane, shown.point.row, shown.point.col);
+    const auto writers = app.session.request_writers(shown.plane.stage, place.tile);
+    if (writers == nullptr) return;
+    const std::int64_t cols = tile_shape(problem, shown.plane.stage).cols;
+    ImGui::PushTextWrapPos(0);
+    text(app, to_string((*writers)[static_cast<std::size_t>(place.row * cols + place.col)]));
+    ImGui::PopTextWrapPos();
+}
+
 }  // namespace
 
 void draw_element(App& app, const Box& box) {
@@ -115,6 +126,7 @@ void draw_element(App& app, const Box& box) {
     if (row >= tile->rows() || col >= tile->cols())
         return text(app, "beyond the lengths of this batch entry", colours::dim);
     describe(app, *tile, row, col);
+    describe_writer(app, shown);
 }
 
 }  // namespace tilescope::viewer
