@@ -74,8 +74,10 @@ std::vector<std::byte> played_memory(const CapturePlan& plan, std::mt19937& rand
             if (random() % 3 != 0) continue;
             stage.conflicts[slot] = random() % 2;
             for (std::int64_t i = 0; i < elements; ++i) {
-                if (random() % 4 != 0)
-                    stage.words[slot * elements + i] = std::uint32_t(random()) & 0x7effffffu;
+                if (random() % 4 == 0) continue;
+                std::uint32_t* const word = &stage.words[slot * elements + i];
+                *word = std::uint32_t(random()) & 0x7effffffu;
+                if (sink.writers != 0) word[sink.writers] = writer_once | (random() & writer_thread);
             }
         }
     }
@@ -129,6 +131,30 @@ TEST_P(Pieces, AreWrittenAsTheMemoryIs) {
             whole.capture().stages[std::size_t(Stage::s)].conflicts,
             [](const auto& a, const auto& b) { return a.tile == b.tile && a.elements == b.elements; }));
     }
+}
+
+TEST_P(Pieces, AreWrittenWithTheirWriters) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const CapturePlan plan(small_problem(), Selection(), 1 << 22, SinkMode::writers);
+    const std::vector<std::byte> memory = played_memory(plan, random);
+    const TemporaryFolder folder;
+    write_recording(folder.file("pieced.h5"), run_of(plan, pieces_of(plan, memory)));
+    const CapturedRun whole = run_of(plan, host_contents(MemoryBlock(memory)));
+    const auto opened = open_recording(folder.file("pieced.h5"));
+    int recorded = 0;
+    for (const StageInfo& info : stages_of(Direction::forward)) {
+        EXPECT_TRUE(opened->has_writers(info.stage)) << info.name;
+        for (std::int64_t i = 0; i < tile_count(plan.problem(), info.stage); ++i) {
+            const TileId tile = tile_at(plan.problem(), info.stage, i);
+            std::vector<ElementWriter> a(std::size_t(tile_shape(plan.problem(), info.stage).elements())),
+                b(a);
+            const bool has = whole.read_writers(info.stage, tile, a);
+            ASSERT_EQ(opened->read_writers(info.stage, tile, b), has);
+            EXPECT_EQ(a, b) << info.name << " " << i;
+            recorded += has;
+        }
+    }
+    EXPECT_GT(recorded, 100);
 }
 
 TEST_P(Pieces, AreReadInAnyOrder) {

@@ -25,7 +25,7 @@ class Writers(TileViewCase):
                   "expect written 1 time, first by thread 37 (warp 1, lane 5)\n", "key Right", "wait", "expect s,0,2,17,33",
                   "expect written 3 times, first by thread 5 (warp 0, lane 5), by others, too\n", "key Right", "wait",
                   "expect s,0,2,17,34", "expect written by no hook\n", options=["--goto", "s:0,2,17,32"])
-        self.play([path], "wait", "expect p,0,2,17,32", "expect_not written", options=["--goto", "p:0,2,17,32"])
+        self.play([path], "wait", "expect p,0,2,17,32", "expect_not first by thread", options=["--goto", "p:0,2,17,32"])
 
 
 if __name__ == "__main__":
