@@ -15,8 +15,9 @@ struct Room {
     Box window;
     float header = 0;  ///< heights
     float status = 0;
-    float em = 1;       ///< size of the font
-    bool wide = false;  ///< the column on the right holds lines of 110 letters
+    float em = 1;          ///< size of the font
+    bool wide = false;     ///< the column on the right holds lines of 110 letters
+    bool writers = false;  ///< two more lines for the element
 };
 
 /// Where a panel is.
@@ -46,6 +47,12 @@ float body_height(const Room& room) {
     return room.window.height - room.header - room.status - 2 * gap;
 }
 
+/// Whether it is known of any stage who wrote it.
+bool has_writers(const Recording& recording) {
+    return std::ranges::any_of(stages_of(recording.problem()),
+                               [&](const StageInfo& info) { return recording.has_writers(info.stage); });
+}
+
 Box header_box(const Room& room) {
     return {0, 0, room.window.width, room.header};
 }
@@ -67,7 +74,7 @@ Box heatmap_box(const Room& room) {
 
 Box element_box(const Room& room) {
     const float right = right_width(room);
-    return {room.window.width - right, room.header + gap, right, 17 * room.em};
+    return {room.window.width - right, room.header + gap, right, (room.writers ? 20 : 17) * room.em};
 }
 
 Box tabs_box(const Room& room) {
@@ -168,7 +175,8 @@ void draw_panels(App& app) {
                     header_height(size.x),
                     status_height(app, size.x),
                     ImGui::GetFontSize(),
-                    wide};
+                    wide,
+                    app.document != nullptr && has_writers(*app.document->recording)};
     app.narrow = left_width(room) <= 0;
     if (int(app.view.tab) >= shown_tabs(app)) app.view.tab = Tab::row;
     for (const PanelPlace& panel : panels) {
