@@ -149,10 +149,16 @@ std::string mask_name(const Problem& problem) {
     return problem.seqlen_q == problem.seqlen_kv ? "causal" : "causal_bottom_right";
 }
 
-std::string rows_of(const RunRequest& request, const Samples& samples) {
+/// The kernel, and its configuration where one was asked for: otherwise it chooses one for each shape.
+std::string implementation_of(const RunRequest& request, const MeasureOptions& options) {
+    const std::string kernel(request.kernel->name);
+    return options.config.empty() ? kernel : kernel + "_" + config_name(request.config);
+}
+
+std::string rows_of(const RunRequest& request, const MeasureOptions& options, const Samples& samples) {
     const Problem& problem = request.problem;
     const std::string key =
-        fmt::format("{}_{},{},{},{},{},{},{},{},{}", request.kernel->name, config_name(request.config),
+        fmt::format("{},{},{},{},{},{},{},{},{}", implementation_of(request, options),
                     dtype_info(problem.dtype_q).name, problem.batch, problem.heads, problem.heads_kv,
                     problem.seqlen_q, problem.seqlen_kv, problem.head_dim, mask_name(problem));
     std::string rows;
@@ -191,7 +197,7 @@ std::string measure_latencies(const MeasureOptions& options) {
         for (const std::string& mask : options.masks) requests.push_back(request_of(options, shape, mask));
     }
     std::string text = head(requests.front());
-    for (const RunRequest& request : requests) text += rows_of(request, measure(request, options));
+    for (const RunRequest& request : requests) text += rows_of(request, options, measure(request, options));
     return text;
 }
 
