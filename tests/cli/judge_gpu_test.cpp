@@ -81,7 +81,7 @@ std::vector<Case> healthy_cases() {
                 cases.push_back({"scalar", "--config " + config + " " + options, "", ""});
             }
             cases.push_back({"wmma", options, "", ""});
-            for (const std::string config : fast_configs.at(head_dim)) {
+            for (const std::string& config : fast_configs.at(head_dim)) {
                 for (const std::string dtype : {"f16", "bf16"}) {
                     cases.push_back(
                         {"fast", "--config " + config + " --dtype " + dtype + " " + options, "", ""});
