@@ -49,7 +49,7 @@ CapturedRun::CapturedRun(CapturePlan plan, std::unique_ptr<SinkContents> content
     for (const StageInfo& info : stages_of(problem())) summarise(info.stage);
 }
 
-CapturedRun::CapturedRun(CapturePlan plan, MemoryBlock memory, RecordedCall call)
+CapturedRun::CapturedRun(const CapturePlan& plan, MemoryBlock memory, RecordedCall call)
     : CapturedRun(plan, whole(plan, std::move(memory)), std::move(call)) {}
 
 CapturedRun::CapturedRun(const CapturePlan& plan, MemoryBlock memory, const Units& units,

@@ -20,7 +20,7 @@ class CapturedRun final : public RecordedCall {
  public:
     /// `memory` is the plan's block as the kernel left it. Errors: Error when it has another size than the
     /// plan needs.
-    CapturedRun(CapturePlan plan, MemoryBlock memory, RecordedCall call);
+    CapturedRun(const CapturePlan& plan, MemoryBlock memory, RecordedCall call);
     /// `contents` are of the plan's memory. Errors: those of SinkContents, here and wherever tiles are read.
     CapturedRun(CapturePlan plan, std::unique_ptr<SinkContents> contents, RecordedCall call);
     /// Errors: the same, and those of RecordedCall.

@@ -16,8 +16,7 @@ StageCapture summarise_stage(const CapturePlan& plan, const Sink& sink, Stage st
     summary.elements_out_of_range = std::int64_t(outside.elements);
     if (outside.elements != 0) {
         const std::int32_t(&first)[6] = outside.first;
-        summary.first_out_of_range =
-            OutOfRange{{first[0], first[1], first[2], first[3]}, first[4], first[5]};
+        summary.first_out_of_range = OutOfRange{{first[0], first[1], first[2], first[3]}, first[4], first[5]};
     }
     summary.elements_dropped = std::int64_t(sink.counters->dropped[index].elements);
     if (summary.elements_dropped == 0) return summary;

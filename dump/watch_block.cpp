@@ -92,7 +92,8 @@ std::optional<TileSummary> WatchedCall::tile(const Problem& entry, Stage stage, 
 
 std::optional<double> WatchedTile::sum_of(const TileSummary& tile, std::int64_t elements) {
     if (tile.finite() != tile.written || tile.written % elements != 0) return std::nullopt;
-    return tile.sum / double(tile.written / elements);
+    const std::int64_t writes_of_each = tile.written / elements;
+    return tile.sum / double(writes_of_each);
 }
 
 std::optional<std::int64_t> WatchedTile::writes_of(std::int64_t elements) const {

@@ -98,9 +98,10 @@ Found p_too_large(const WatchedTile& tile) {
 /// Where the running maximum rose, some row has it in this tile.
 Found p_without_maximum(const WatchedTile& tile) {
     const std::optional<ProbabilityBound> bound = probability_bound(tile);
-    const bool first = tile.state != nullptr && tile.block->first == tile.id.kv_tile;
-    if (!bound || tile.got.finite() == 0 || tile.call.problem.sink == AttentionSink::first)
+    if (!bound || tile.state == nullptr || tile.got.finite() == 0 ||
+        tile.call.problem.sink == AttentionSink::first)
         return std::nullopt;
+    const bool first = tile.block->first == tile.id.kv_tile;
     const TileSummary& m = *tile.state->of(Stage::m);
     const bool rose = m.finite() > 0 && m.nan == 0 && m.greatest > tile.state->m_rises_above;
     const bool lags = tile.call.units.m_stale_threshold > 0;

@@ -33,7 +33,8 @@ WatchResult run_watched(const RunRequest& request, std::size_t budget) {
         result.report = watch(first);
         watch_repeat(first, keep_statistics(request, inputs), result.report);
     }
-    result.suspects = select_suspects(request.problem, units_of(*request.kernel, request.config), result.report, budget);
+    result.suspects =
+        select_suspects(request.problem, units_of(*request.kernel, request.config), result.report, budget);
     if (result.suspects.dumped == 0) return result;
     RunRequest again = request;
     again.selection = result.suspects.selection;
