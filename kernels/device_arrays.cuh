@@ -52,12 +52,18 @@ class DeviceArray {
     std::unique_ptr<std::byte, Free> memory_;
 };
 
-/// Inputs and outputs of one call.
+/// An operand on the GPU: a copy, or NaN where it will be quantised there.
+DeviceArray operand_on_device(const RunInputs& inputs, std::vector<std::byte> InputArrays::*operand);
+
+/// Inputs and outputs of one call. fp8 operands are quantised on the GPU.
 struct DeviceArrays {
-    DeviceArrays(const RunRequest& request, const InputArrays& inputs, std::byte output_byte)
-        : q(inputs.q),
-          k(inputs.k),
-          v(inputs.v),
+    DeviceArrays(const RunRequest& request, const RunInputs& inputs, std::byte output_byte)
+        : q(operand_on_device(inputs, &InputArrays::q)),
+          k(operand_on_device(inputs, &InputArrays::k)),
+          v(operand_on_device(inputs, &InputArrays::v)),
+          descale_q(inputs.side.descale_q.values.size() * sizeof(float), std::byte(0xff)),
+          descale_k(inputs.side.descale_k.values.size() * sizeof(float), std::byte(0xff)),
+          descale_v(inputs.side.descale_v.values.size() * sizeof(float), std::byte(0xff)),
           o(output_bytes(request.problem, Stage::o, request.problem.dtype_o), output_byte),
           lse(output_bytes(request.problem, Stage::lse, Dtype::f32), output_byte) {
         args = sizes_of(request.problem);
@@ -66,14 +72,18 @@ struct DeviceArrays {
         args.v = v.data();
         args.o = o.data();
         args.lse = static_cast<float*>(lse.data());
+        if (!inputs.originals.q.empty()) quantise(request, inputs);
     }
 
-    DeviceArray q, k, v, o, lse;
+    DeviceArray q, k, v, descale_q, descale_k, descale_v, o, lse;
     AttentionArgs args;
+
+ private:
+    void quantise(const RunRequest& request, const RunInputs& inputs);
 };
 
 /// A capture of what the request selects. Errors: Error when there is no memory for it.
-Capture make_capture(const RunRequest& request);
+Capture make_capture(const RunRequest& request, const RunInputs& inputs);
 
 /// Launches the build with hooks, healthy or with the request's fault.
 Launch launch_hooked(const RunRequest& request, const AttentionArgs& args, const Sink& sink);

@@ -15,8 +15,8 @@
 
 namespace tilescope {
 
-InputArrays flight_inputs(const RunRequest& request, const FlightRequest& flight, int launch) {
-    InputArrays inputs = make_inputs(request.problem, *request.input, request.seed + std::uint64_t(launch));
+RunInputs flight_inputs(const RunRequest& request, const FlightRequest& flight, int launch) {
+    RunInputs inputs = make_inputs(request.problem, *request.input, request.seed + std::uint64_t(launch));
     if (flight.nan_launch != launch) return inputs;
     const Problem& problem = request.problem;
     const auto nan = std::uint16_t(encode(problem.dtype_k, std::nan("")));
@@ -46,7 +46,7 @@ FlightResult record_flight_on_cpu(const RunRequest& request, const FlightRequest
     options.provenance.device = cpu_name();
     HostFlightRecorder recorder(request.problem, std::move(options));
     for (int launch = 0; launch < flight.launches; ++launch) {
-        const InputArrays inputs = flight_inputs(request, flight, launch);
+        const RunInputs inputs = flight_inputs(request, flight, launch);
         HostArrays arrays(request.problem, inputs, MemoryFill().output_byte);
         launch_on_cpu(request, arrays.args, MemoryFill(), recorder.next());
         recorder.inputs(inputs.q, inputs.k, inputs.v);

@@ -28,7 +28,7 @@ struct FlightResult {
 };
 
 /// The inputs of one launch: those of the request's seed + launch, with the NaN where it is planted.
-InputArrays flight_inputs(const RunRequest& request, const FlightRequest& flight, int launch);
+RunInputs flight_inputs(const RunRequest& request, const FlightRequest& flight, int launch);
 
 FlightOptions flight_options(const RunRequest& request, const FlightRequest& flight);
 

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <utility>
+
+#include "kernels/quantise_inputs.h"
 
 namespace tilescope {
 
@@ -56,6 +59,14 @@ double large_element(const Problem&, Input input, std::int64_t, std::int64_t, st
     return input == Input::v ? noise : 80.0 * noise;
 }
 
+/// A zero tensor has no largest element to take a scale from.
+double zero_head_element(const Problem& problem, Input input, std::int64_t head, std::int64_t, std::int64_t,
+                         double noise) {
+    const bool is_zero =
+        (input == Input::k && head == 0) || (input == Input::v && head == problem.heads_kv - 1);
+    return is_zero ? 0 : noise;
+}
+
 constexpr InputKind kinds[] = {
     {"random", "q, k and v are standard normal", random_element},
     {"ramped", "the row maximum rises in every KV tile", ramped_element},
@@ -63,6 +74,7 @@ constexpr InputKind kinds[] = {
     {"negative", "all scores are well below zero", negative_element},
     {"large", "scores reach about +-30000", large_element},
     {"ties", "keys repeat every 16 rows, so the row maximum is reached more than once", random_element, 16},
+    {"zero_head", "k of the first KV head and v of the last one are zero", zero_head_element},
 };
 
 std::vector<std::byte> make_input(const Problem& problem, const InputKind& kind, Input input,
@@ -106,9 +118,14 @@ const InputKind* find_input_kind(std::string_view name) {
     return kind == std::end(kinds) ? nullptr : kind;
 }
 
-InputArrays make_inputs(const Problem& problem, const InputKind& kind, std::uint64_t seed) {
-    return {make_input(problem, kind, Input::q, seed), make_input(problem, kind, Input::k, seed),
-            make_input(problem, kind, Input::v, seed)};
+RunInputs make_inputs(const Problem& problem, const InputKind& kind, std::uint64_t seed) {
+    const bool quantised = problem.dtype_q == Dtype::e4m3;
+    Problem made = problem;
+    if (quantised) made.dtype_q = made.dtype_k = made.dtype_v = Dtype::f16;
+    InputArrays arrays = {make_input(made, kind, Input::q, seed), make_input(made, kind, Input::k, seed),
+                          make_input(made, kind, Input::v, seed)};
+    if (!quantised) return {std::move(arrays), {}, {}};
+    return quantise_inputs(problem, std::move(arrays));
 }
 
 }  // namespace tilescope

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "dump/captured_run.h"
+#include "dump/side_inputs.h"
 
 namespace tilescope {
 
@@ -23,7 +24,13 @@ std::span<const InputKind> all_input_kinds();
 /// Null when there is no such kind.
 const InputKind* find_input_kind(std::string_view name);
 
-/// q, k and v in their types, which have 16 bits, contiguous [batch][heads or heads_kv][seqlen][head_dim].
-InputArrays make_inputs(const Problem& problem, const InputKind& kind, std::uint64_t seed);
+/// What a call reads. fp8 operands are made of float16 ones, with a scale for each head.
+struct RunInputs : InputArrays {
+    SideInputs side;        ///< the descales of fp8 operands
+    InputArrays originals;  ///< float16; empty where nothing is quantised
+};
+
+/// q, k and v in the types of the problem, contiguous [batch][heads or heads_kv][seqlen][head_dim].
+RunInputs make_inputs(const Problem& problem, const InputKind& kind, std::uint64_t seed);
 
 }  // namespace tilescope

@@ -75,7 +75,7 @@ PoisonVerdict verdict_of(const PoisonReport& report) {
 
 PoisonResult run_poisoned(const RunRequest& request) {
     require_memory(request, 1);
-    const InputArrays inputs = make_inputs(request.problem, *request.input, request.seed);
+    const RunInputs inputs = make_inputs(request.problem, *request.input, request.seed);
     KernelRun zeros = run_to_compare(request, inputs, poisons[first_run].fill);
     const std::vector<std::byte> o = zeros.o;
     const std::vector<std::byte> lse = zeros.lse;

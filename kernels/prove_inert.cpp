@@ -74,10 +74,10 @@ InertProof prove_inert(const RunRequest& request) {
     require_memory(request);
     const CudaEntry& cuda = request.kernel->cuda;
     const KernelConfig& config = request.config;
-    const InputArrays inputs = make_inputs(request.problem, *request.input, request.seed);
+    const RunInputs inputs = make_inputs(request.problem, *request.input, request.seed);
     const DeviceArrays hooked(request, inputs, std::byte(0xff));
     const DeviceArrays plain(request, inputs, std::byte(0xff));
-    const Capture capture = make_capture(request);
+    const Capture capture = make_capture(request, inputs);
     const Sink sink = capture.sink();
     const Launch with = cuda.healthy(hooked.args, config, sink);
     check_cuda(cudaDeviceSynchronize(), "running the kernel with hooks");

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "kernels/fast.h"
+#include "kernels/fp8.h"
 #include "kernels/scalar.h"
 #include "kernels/wmma.h"
 
@@ -18,8 +19,11 @@ constexpr CudaEntry wmma_on_gpu = {hooked::wmma_cuda, hooked::wmma_cuda_fault, p
                                    hooked::wmma_cuda_kernel, plain::wmma_cuda_kernel};
 constexpr CudaEntry fast_on_gpu = {hooked::fast_cuda, hooked::fast_cuda_fault, plain::fast_cuda,
                                    hooked::fast_cuda_kernel, plain::fast_cuda_kernel};
+constexpr CudaEntry fp8_on_gpu = {hooked::fp8_cuda, hooked::fp8_cuda_fault, plain::fp8_cuda,
+                                  hooked::fp8_cuda_kernel, plain::fp8_cuda_kernel};
 #else
 constexpr CudaEntry fast_on_gpu;
+constexpr CudaEntry fp8_on_gpu;
 constexpr CudaEntry scalar_on_gpu;
 constexpr CudaEntry wmma_on_gpu;
 #endif
@@ -38,6 +42,14 @@ constexpr Units fast_units = [] {
     units.s_scaled = false;
     units.m_scaled = false;
     units.p_exp = ExpFunction::ex2_approx;
+    return units;
+}();
+
+constexpr Units fp8_units = [] {
+    Units units = wmma_units;
+    units.q_dequantised = units.k_dequantised = units.v_dequantised = false;
+    units.s_accumulation = Accumulation::tensor_core_fp8;
+    units.acc_dequantised = false;
     return units;
 }();
 
@@ -76,6 +88,18 @@ constexpr std::array kernels = {
         fast_units,
         {},
         fast_on_gpu},
+    KernelInfo{"fp8",
+               "Q, K and V in e4m3 with a scale a head, P in e4m3 or float16; mma.sync, registers",
+               fp8_configs,
+               fp8_fault_config,
+               FaultyKernel::fp8,
+               true,
+               1,
+               1,
+               fp8_units,
+               {},
+               fp8_on_gpu,
+               true},
 };
 
 }  // namespace
@@ -91,7 +115,7 @@ const KernelInfo* find_kernel(std::string_view name) {
 
 std::string config_name(const KernelConfig& config) {
     return std::to_string(config.block_m) + "x" + std::to_string(config.block_n) + "x" +
-           std::to_string(config.stages);
+           std::to_string(config.stages) + (config.p_in_fp8 ? "xe4m3" : "");
 }
 
 const KernelConfig* find_config(const KernelInfo& kernel, std::string_view name, std::int64_t head_dim,
@@ -105,9 +129,17 @@ const KernelConfig* find_config(const KernelInfo& kernel, std::string_view name,
     return nullptr;
 }
 
+Dtype dtype_p_of(const KernelInfo& kernel, const KernelConfig& config) {
+    if (config.p_in_fp8) return Dtype::e4m3;
+    return kernel.casts_p ? config.dtype : Dtype::f32;
+}
+
 Units units_of(const KernelInfo& kernel, const KernelConfig& config) {
     Units units = kernel.units;
-    if (kernel.casts_p) units.p_cast = config.dtype;
+    if (kernel.casts_p) units.p_cast = dtype_p_of(kernel, config);
+    if (!config.p_in_fp8) return units;
+    units.p_scale = units.acc_scale = fp8_p_scale;
+    units.acc_accumulation = Accumulation::tensor_core_fp8;
     return units;
 }
 

@@ -38,19 +38,20 @@ struct KernelInfo {
     std::span<const KernelConfig> configs;  ///< in the order in which a default is looked for
     KernelConfig fault_config;              ///< the one build that has faults
     FaultyKernel faulty_kernel;             ///< its bit in the table of faults
-    bool casts_p;                           ///< P is rounded to the type of the operands, and recorded so
-    int l_lanes;                            ///< partial row sums that l holds, as in Problem
+    bool casts_p;  ///< P is rounded to the type that the PV product takes, and recorded so
+    int l_lanes;   ///< partial row sums that l holds, as in Problem
     int l_lane_columns;
     Units units;  ///< but for what follows from the configuration, see units_of
     CpuEntry cpu;
-    CudaEntry cuda;  ///< empty in a build without CUDA
+    CudaEntry cuda;          ///< empty in a build without CUDA
+    bool quantises = false;  ///< q, k and v are rounded to e4m3, with a scale for each head
 };
 
 std::span<const KernelInfo> all_kernels();
 /// Null when there is no such kernel.
 const KernelInfo* find_kernel(std::string_view name);
 
-/// "32x64x2": block_m, block_n and stages.
+/// "32x64x2": block_m, block_n and stages; "64x64x1xe4m3" where P is in fp8.
 std::string config_name(const KernelConfig& config);
 
 /// Null when the kernel has no such build; an empty name means the default for a call with `query_rows` rows
@@ -58,7 +59,8 @@ std::string config_name(const KernelConfig& config);
 const KernelConfig* find_config(const KernelInfo& kernel, std::string_view name, std::int64_t head_dim,
                                 Dtype dtype = Dtype::f16, std::int64_t query_rows = 1);
 
-/// What the stages contain that a build of the kernel records.
+/// The type of P as it is recorded, and what the stages contain that a build of the kernel records.
+Dtype dtype_p_of(const KernelInfo& kernel, const KernelConfig& config);
 Units units_of(const KernelInfo& kernel, const KernelConfig& config);
 
 }  // namespace tilescope

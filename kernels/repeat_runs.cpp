@@ -36,7 +36,7 @@ void add(const std::vector<StageDifference>& stages, int run, RepeatReport& repo
 
 RepeatReport repeat_runs(const RunRequest& request, int runs) {
     require_memory(request, 1);
-    const InputArrays inputs = make_inputs(request.problem, *request.input, request.seed);
+    const RunInputs inputs = make_inputs(request.problem, *request.input, request.seed);
     const RunBits first = bits_of(request, run_to_compare(request, inputs, MemoryFill()));
     RepeatReport report;
     report.device = first.recording.provenance().device;

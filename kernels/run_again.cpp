@@ -38,7 +38,7 @@ CapturedRun record_outputs(const RunRequest& request, const KernelRun& run) {
 
 }  // namespace
 
-KernelRun run_to_compare(const RunRequest& request, const InputArrays& inputs, const MemoryFill& fill) {
+KernelRun run_to_compare(const RunRequest& request, const RunInputs& inputs, const MemoryFill& fill) {
     KernelRun run = run_kernel(request, inputs, fill);
     const std::string& ended = run.recording.capture().ended;
     if (ended != "completed") {

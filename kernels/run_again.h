@@ -18,7 +18,7 @@ struct RunBits {
 
 /// Errors: those of run_kernel; Error when the kernel fails, and when a selected tile has no room: what was
 /// not captured cannot be compared.
-KernelRun run_to_compare(const RunRequest& request, const InputArrays& inputs, const MemoryFill& fill);
+KernelRun run_to_compare(const RunRequest& request, const RunInputs& inputs, const MemoryFill& fill);
 
 /// The run's outputs were filled with 0xff, or changed to look so.
 RunBits bits_of(const RunRequest& request, KernelRun run);

@@ -34,7 +34,7 @@ Launch launch_on_cpu(const RunRequest& request, const AttentionArgs& args, const
                                         : cpu.faulty(args, request.fault, word, sink);
 }
 
-KernelRun run_on_cpu(const RunRequest& request, InputArrays inputs, const MemoryFill& fill) {
+KernelRun run_on_cpu(const RunRequest& request, RunInputs inputs, const MemoryFill& fill) {
     const Problem& problem = request.problem;
     CapturePlan plan(problem, request.selection, request.sink_bytes, request.sink_mode);
     HostArrays arrays(problem, inputs, fill.output_byte);

@@ -10,7 +10,7 @@
 
 namespace tilescope {
 
-KernelRun run_kernel(const RunRequest& request, InputArrays inputs, const MemoryFill& fill) {
+KernelRun run_kernel(const RunRequest& request, RunInputs inputs, const MemoryFill& fill) {
     return request.engine == Engine::cuda ? run_on_cuda(request, std::move(inputs), fill)
                                           : run_on_cpu(request, std::move(inputs), fill);
 }

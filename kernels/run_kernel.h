@@ -36,9 +36,9 @@ struct KernelRun {
 /// Runs the kernel on the request's engine and captures what is selected. `inputs` are those of the request.
 /// An error of the kernel ends up in the recording. Errors: Error when it cannot be launched or there is no
 /// memory.
-KernelRun run_kernel(const RunRequest& request, InputArrays inputs, const MemoryFill& fill);
-KernelRun run_on_cpu(const RunRequest& request, InputArrays inputs, const MemoryFill& fill);
-KernelRun run_on_cuda(const RunRequest& request, InputArrays inputs, const MemoryFill& fill);
+KernelRun run_kernel(const RunRequest& request, RunInputs inputs, const MemoryFill& fill);
+KernelRun run_on_cpu(const RunRequest& request, RunInputs inputs, const MemoryFill& fill);
+KernelRun run_on_cuda(const RunRequest& request, RunInputs inputs, const MemoryFill& fill);
 
 /// One run with the request's inputs.
 CapturedRun run_kernel(const RunRequest& request);

@@ -319,4 +319,13 @@ std::string to_json(const RunRequest& request, const PoisonReport& report) {
     return lines_of(json);
 }
 
+std::string to_text(const std::array<QuantisationError, 3>& errors) {
+    std::string text = "quantised to e4m3, a scale a head:";
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+        text += fmt::format("{} {} {:.3g} rms, {:.3g} of the largest", i == 0 ? "" : ";",
+                            quantised_operands()[i].name, errors[i].rms, errors[i].largest);
+    }
+    return text + "; tile-diff judges the kernel by the quantised operands\n";
+}
+
 }  // namespace tilescope

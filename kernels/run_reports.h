@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "kernels/poison_runs.h"
+#include "kernels/quantise_inputs.h"
 #include "kernels/repeat_runs.h"
 #include "kernels/run_kernel.h"
 
@@ -18,5 +20,8 @@ std::string to_text(const RunRequest& request, const RepeatReport& report);
 std::string to_json(const RunRequest& request, const RepeatReport& report);
 std::string to_text(const RunRequest& request, const PoisonReport& report);
 std::string to_json(const RunRequest& request, const PoisonReport& report);
+
+/// What quantisation took from each operand, which tile-diff leaves out of the kernel's error.
+std::string to_text(const std::array<QuantisationError, 3>& errors);
 
 }  // namespace tilescope

@@ -96,8 +96,9 @@ Problem requested_problem(const RunOptions& options, const KernelInfo& kernel, c
     problem.mask = options.causal ? Mask::causal : Mask::none;
     problem.causal_alignment =
         options.causal_alignment == "top_left" ? CausalAlignment::top_left : CausalAlignment::bottom_right;
-    problem.dtype_q = problem.dtype_k = problem.dtype_v = problem.dtype_o = config.dtype;
-    if (kernel.casts_p) problem.dtype_p = config.dtype;
+    problem.dtype_q = problem.dtype_k = problem.dtype_v = kernel.quantises ? Dtype::e4m3 : config.dtype;
+    problem.dtype_o = config.dtype;
+    problem.dtype_p = dtype_p_of(kernel, config);
     problem.l_lanes = kernel.l_lanes;
     problem.l_lane_columns = kernel.l_lane_columns;
     if (config.splits > 1)
@@ -120,6 +121,13 @@ const InputKind& requested_input(const RunOptions& options) {
     for (const InputKind& known : all_input_kinds()) names.push_back(known.name);
     throw Error("there is no input " + options.input, "--input",
                 fmt::format("choose one of {}", fmt::join(names, ", ")));
+}
+
+/// A recorder has one set of descales, and inputs of another seed have others.
+void require_same_descales(const RunOptions& options, const KernelInfo& kernel) {
+    if (options.flight_recorder == 0 || !kernel.quantises) return;
+    throw Error(fmt::format("{} quantises the inputs of each launch with scales of their own", kernel.name),
+                "--flight-recorder", "use another kernel, or record single launches with -o and --seed");
 }
 
 /// Sets engine and notice.
@@ -171,6 +179,7 @@ std::string requested_sink_file(const RunOptions& options) {
 RunRequest make_request(const RunOptions& options) {
     RunRequest request;
     request.kernel = &requested_kernel(options);
+    require_same_descales(options, *request.kernel);
     if (options.shape.empty()) {
         throw Error("no shape is given", "--shape", "give batch,heads,seqlen_q,seqlen_kv,head_dim");
     }

@@ -21,11 +21,11 @@ std::string why_no_gpu() {
     return reason;
 }
 
-KernelRun run_on_cuda(const RunRequest&, InputArrays, const MemoryFill&) {
+KernelRun run_on_cuda(const RunRequest&, RunInputs, const MemoryFill&) {
     refuse();
 }
 
-StatisticsRun keep_statistics_on_cuda(const RunRequest&, const InputArrays&) {
+StatisticsRun keep_statistics_on_cuda(const RunRequest&, const RunInputs&) {
     refuse();
 }
 

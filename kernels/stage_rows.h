@@ -7,9 +7,10 @@ namespace tilescope::KERNEL_BUILD {
 
 /// Starts the copy of rows [rows.first, rows.first + count) of a contiguous [seqlen][head_dim] matrix to a
 /// shared tile with leading dimension Config::ld. Rows from rows.end on become zero.
-template <class Config, class Block>
-KERNEL_FUNCTION void stage_rows(Block& block, Half* tile, const Half* matrix, RowRange rows, int count) {
-    constexpr int chunk = 16 / int(sizeof(Half));
+template <class Config, class Block, class Element>
+KERNEL_FUNCTION void stage_rows(Block& block, Element* tile, const Element* matrix, RowRange rows,
+                                int count) {
+    constexpr int chunk = 16 / int(sizeof(Element));
     constexpr int chunks = Config::head_dim / chunk;
     block.each_thread([&](int thread) {
         KERNEL_ROLLED

@@ -112,6 +112,11 @@ int record(const RunRequest& request, const std::string& path) {
                         ? "judge it with tile-diff"
                         : "run it again with --sink-memory mapped to keep its tiles");
     }
+    if (request.kernel->quantises) {
+        const Problem& problem = request.problem;
+        const RunInputs inputs = make_inputs(problem, *request.input, request.seed);
+        fmt::print("{}", to_text(quantisation_errors(problem, inputs)));
+    }
     fmt::print("next: tile-diff {}\n", path);
     return exit_done;
 }

@@ -6,12 +6,12 @@
 
 namespace tilescope {
 
-StatisticsRun keep_statistics(const RunRequest& request, const InputArrays& inputs) {
+StatisticsRun keep_statistics(const RunRequest& request, const RunInputs& inputs) {
     return request.engine == Engine::cuda ? keep_statistics_on_cuda(request, inputs)
                                           : keep_statistics_on_cpu(request, inputs);
 }
 
-StatisticsRun keep_statistics_on_cpu(const RunRequest& request, const InputArrays& inputs) {
+StatisticsRun keep_statistics_on_cpu(const RunRequest& request, const RunInputs& inputs) {
     const Problem& problem = request.problem;
     CapturePlan plan(problem, request.selection, request.sink_bytes, SinkMode::statistics);
     HostArrays arrays(problem, inputs, MemoryFill().output_byte);
@@ -24,17 +24,18 @@ StatisticsRun keep_statistics_on_cpu(const RunRequest& request, const InputArray
 }
 
 WatchResult run_watched(const RunRequest& request, std::size_t budget) {
-    const InputArrays inputs = make_inputs(request.problem, *request.input, request.seed);
+    const RunInputs inputs = make_inputs(request.problem, *request.input, request.seed);
     WatchResult result;
     result.budget = budget;
+    Units units;
     {
         const StatisticsRun first = keep_statistics(request, inputs);
         result.device = first.provenance().device;
+        units = first.units();
         result.report = watch(first);
         watch_repeat(first, keep_statistics(request, inputs), result.report);
     }
-    result.suspects =
-        select_suspects(request.problem, units_of(*request.kernel, request.config), result.report, budget);
+    result.suspects = select_suspects(request.problem, units, result.report, budget);
     if (result.suspects.dumped == 0) return result;
     RunRequest again = request;
     again.selection = result.suspects.selection;

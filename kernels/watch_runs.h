@@ -10,9 +10,9 @@
 namespace tilescope {
 
 /// Runs the kernel on the request's engine and keeps statistics of what is selected. Errors: as run_kernel().
-StatisticsRun keep_statistics(const RunRequest& request, const InputArrays& inputs);
-StatisticsRun keep_statistics_on_cpu(const RunRequest& request, const InputArrays& inputs);
-StatisticsRun keep_statistics_on_cuda(const RunRequest& request, const InputArrays& inputs);
+StatisticsRun keep_statistics(const RunRequest& request, const RunInputs& inputs);
+StatisticsRun keep_statistics_on_cpu(const RunRequest& request, const RunInputs& inputs);
+StatisticsRun keep_statistics_on_cuda(const RunRequest& request, const RunInputs& inputs);
 
 /// What a watched request showed.
 struct WatchResult {

@@ -64,7 +64,7 @@ int device_attribute(cudaDeviceAttr attribute) {
 
 /// Inputs and outputs, as many times as it takes to keep the L2 from holding a copy until it is read again.
 std::vector<std::unique_ptr<DeviceArrays>> make_copies(const RunRequest& request) {
-    const InputArrays inputs = make_inputs(request.problem, *request.input, request.seed);
+    const RunInputs inputs = make_inputs(request.problem, *request.input, request.seed);
     const std::size_t bytes = inputs.q.size() + inputs.k.size() + inputs.v.size();
     const double l2 = device_attribute(cudaDevAttrL2CacheSize);
     const auto wanted = std::size_t(times_l2 * l2 / double(bytes)) + 1;

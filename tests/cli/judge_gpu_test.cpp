@@ -71,6 +71,7 @@ std::vector<Case> healthy_cases() {
         "--shape 1,2,33,129,{D} --causal --causal-alignment top_left --input distinct_v",
         "--shape 1,2,17,7,{D} --input negative",
         "--shape 1,1,1,193,{D} --input large",
+        "--shape 2,4,70,90,{D} --heads-kv 2 --input zero_head",
     };
     std::vector<Case> cases;
     for (const std::string head_dim : {"64", "128"}) {
@@ -87,6 +88,9 @@ std::vector<Case> healthy_cases() {
                         {"fast", "--config " + config + " --dtype " + dtype + " " + options, "", ""});
                 }
             }
+            for (const std::string config : {"64x64x1", "64x64x1xe4m3"}) {
+                cases.push_back({"fp8", "--config " + config + " " + options, "", ""});
+            }
         }
     }
     return cases;
@@ -97,7 +101,8 @@ std::vector<Case> faulty_cases() {
     for (const FaultInfo& fault : all_faults) {
         for (const auto& [name, kernel] : {std::pair{"scalar", FaultyKernel::scalar},
                                            {"wmma", FaultyKernel::wmma},
-                                           {"fast", FaultyKernel::fast}}) {
+                                           {"fast", FaultyKernel::fast},
+                                           {"fp8", FaultyKernel::fp8}}) {
             if (!applies_to(fault, kernel)) continue;
             cases.push_back({name, std::string(fault.shown_by), std::string(fault.name),
                              std::string(stage_info(fault.stage).name)});

@@ -36,7 +36,7 @@ MeasureOptions small(const std::string& kernel) {
 }
 
 TEST_F(MeasureOnGpu, WritesWhatTheGateReads) {
-    for (const char* kernel : {"scalar", "wmma"}) {
+    for (const char* kernel : {"scalar", "wmma", "fp8"}) {
         const LatencyFile file = read_back(measure_latencies(small(kernel)));
         EXPECT_EQ(file.unit, "us");
         EXPECT_EQ(file.implementation, kernel) << "whatever configurations it chose for the shapes";

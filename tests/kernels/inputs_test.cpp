@@ -67,6 +67,7 @@ TEST(Inputs, HaveTheSameBitsOnEveryMachine) {
         {"random", 0xc3646c7fb56abc54ull},     {"ramped", 0xd1b3412cae1fb244ull},
         {"distinct_v", 0x6cd4ef8e35d15534ull}, {"negative", 0xd68662ac12796eb8ull},
         {"large", 0x69965ff78ee0c1a6ull},      {"ties", 0x547576a2f97eee70ull},
+        {"zero_head", 0x57ccc1bf08eac611ull},
     };
     EXPECT_EQ(std::size(golden), all_input_kinds().size());
     for (const auto& [kind, hash] : golden)

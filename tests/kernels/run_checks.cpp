@@ -103,6 +103,7 @@ std::vector<std::string> healthy_runs(const KernelInfo& kernel, const KernelConf
         "--shape 1,1,70,130,{} --causal --causal-alignment top_left --input negative",
         "--shape 1,1,130,70,{} --causal --causal-alignment top_left",
         "--shape 1,2,1,200,{} --input large",
+        "--shape 1,4,40,70,{} --heads-kv 2 --input zero_head",
         "--shape 1,1,1,1,{}",
     };
     for (std::string& run : runs) {
@@ -119,9 +120,8 @@ void expect_healthy(const std::string& command_line) {
     EXPECT_EQ(run.capture().ended, "completed");
     for (const StageInfo& stage : stages_of(Direction::forward)) expect_whole(run, stage.stage);
 
-    const InputArrays inputs = make_inputs(request.problem, *request.input, request.seed);
-    const TextbookAttention textbook =
-        textbook_attention(request.problem, units_of(*request.kernel, request.config), inputs);
+    const RunInputs inputs = make_inputs(request.problem, *request.input, request.seed);
+    const TextbookAttention textbook = textbook_attention(request.problem, run.units(), inputs);
     expect_output(run, Stage::o, textbook.o, textbook.o_tolerance);
     expect_output(run, Stage::lse, textbook.lse, textbook.lse_tolerance);
 }

@@ -11,14 +11,32 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-std::vector<double> to_double(Dtype dtype, const std::vector<std::byte>& bytes) {
-    std::vector<double> values(bytes.size() / sizeof(std::uint16_t));
+/// The elements of an operand, [batch][heads][seqlen][head_dim], each times its descale.
+std::vector<double> to_double(Dtype dtype, const std::vector<std::byte>& bytes, const Descale& descale,
+                              std::int64_t heads, std::int64_t seqlen, std::int64_t head_dim) {
+    const std::size_t size = std::size_t(dtype_info(dtype).bytes);
+    std::vector<double> values(bytes.size() / size);
     for (std::size_t i = 0; i < values.size(); ++i) {
-        std::uint16_t bits = 0;
-        std::memcpy(&bits, bytes.data() + i * sizeof(bits), sizeof(bits));
-        values[i] = decode(dtype, bits);
+        std::uint32_t bits = 0;
+        std::memcpy(&bits, bytes.data() + i * size, size);
+        const std::int64_t row = std::int64_t(i) / head_dim;
+        const std::int64_t matrix = row / seqlen;
+        values[i] =
+            double(decode(dtype, bits)) * double(descale.at(matrix / heads, matrix % heads, row % seqlen));
     }
     return values;
+}
+
+/// Of a term of a sum: truncation and few guard bits in tensor cores.
+double sum_unit_of(Accumulation accumulation) {
+    switch (accumulation) {
+        case Accumulation::tensor_core_fp8:
+            return std::ldexp(1.0, -12);
+        case Accumulation::tensor_core_f32:
+            return std::ldexp(1.0, -22);
+        default:
+            return std::ldexp(1.0, -24);
+    }
 }
 
 /// One query against all keys of its head.
@@ -60,17 +78,21 @@ bool is_visible(const Problem& problem, std::int64_t row, std::int64_t key) {
     return key <= row + shift;
 }
 
-TextbookAttention textbook_attention(const Problem& problem, const Units& units, const InputArrays& inputs) {
-    const bool tensor_cores = units.s_accumulation == Accumulation::tensor_core_f32;
+TextbookAttention textbook_attention(const Problem& problem, const Units& units, const RunInputs& inputs) {
     const double float32 = std::ldexp(1.0, -24);
-    const double sum_unit = tensor_cores ? std::ldexp(1.0, -22) : float32;  // truncation, few guard bits
+    const double s_unit = sum_unit_of(units.s_accumulation);
+    const double acc_unit = sum_unit_of(units.acc_accumulation);
     const bool casts_p = problem.dtype_p != Dtype::f32;
     const double p_unit = casts_p ? unit_roundoff(problem.dtype_p) : 0.0;
-    const double p_quantum = casts_p ? half_quantum(problem.dtype_p) : 0.0;
-    const std::vector<double> q = to_double(problem.dtype_q, inputs.q);
-    const std::vector<double> k = to_double(problem.dtype_k, inputs.k);
-    const std::vector<double> v = to_double(problem.dtype_v, inputs.v);
+    const double p_quantum = casts_p ? half_quantum(problem.dtype_p) / units.p_scale : 0.0;
     const std::int64_t dim = problem.head_dim;
+    const SideInputs& side = inputs.side;
+    const std::vector<double> q =
+        to_double(problem.dtype_q, inputs.q, side.descale_q, problem.heads, problem.seqlen_q, dim);
+    const std::vector<double> k =
+        to_double(problem.dtype_k, inputs.k, side.descale_k, problem.heads_kv, problem.seqlen_kv, dim);
+    const std::vector<double> v =
+        to_double(problem.dtype_v, inputs.v, side.descale_v, problem.heads_kv, problem.seqlen_kv, dim);
 
     TextbookAttention result;
     for (std::int64_t matrix = 0; matrix < problem.batch * problem.heads; ++matrix) {
@@ -79,7 +101,7 @@ TextbookAttention textbook_attention(const Problem& problem, const Units& units,
             (matrix / problem.heads * problem.heads_kv + head_kv) * problem.seqlen_kv * dim;
         for (std::int64_t row = 0; row < problem.seqlen_q; ++row) {
             const Row scores = scores_of(problem, &q[std::size_t((matrix * problem.seqlen_q + row) * dim)],
-                                         &k[std::size_t(kv)], row, sum_unit);
+                                         &k[std::size_t(kv)], row, s_unit);
             const bool empty = scores.max == -infinity;
 
             // exp(score - max), the running sums and their rescaling, each to first order.
@@ -91,7 +113,7 @@ TextbookAttention textbook_attention(const Problem& problem, const Units& units,
             const double p_error = 2 * scores.score_error + (scalings * range + own_max + 6) * float32;
             const double rescaling = double(problem.kv_tiles()) * 6 * float32 + scalings * range * float32;
             const double l_error = p_error + rescaling + double(problem.seqlen_kv + 8) * float32;
-            const double acc_error = p_error + rescaling + double(problem.seqlen_kv + 8) * sum_unit + p_unit;
+            const double acc_error = p_error + rescaling + double(problem.seqlen_kv + 8) * acc_unit + p_unit;
 
             double l = 0;
             for (double score : scores.scores) l += empty ? 0.0 : std::exp(score - scores.max);

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "dump/captured_run.h"
 #include "dump/schema.h"
+#include "kernels/inputs.h"
 
 namespace tilescope::testing {
 
@@ -16,9 +16,9 @@ struct TextbookAttention {
     std::vector<double> lse_tolerance;
 };
 
-/// The tolerances follow from float32 (from tensor cores and P in 16 bits, where the units
-/// say so), first order, with the usual n u for a sum of n terms (Higham, Accuracy and Stability, 2002, 3.1).
-TextbookAttention textbook_attention(const Problem& problem, const Units& units, const InputArrays& inputs);
+/// The tolerances follow from float32 (from tensor cores and the type of P, where the units say so), first
+/// order, with the usual n u for a sum of n terms (Higham, Accuracy and Stability, 2002, 3.1).
+TextbookAttention textbook_attention(const Problem& problem, const Units& units, const RunInputs& inputs);
 
 /// Whether query `row` sees key `key`.
 bool is_visible(const Problem& problem, std::int64_t row, std::int64_t key);
