@@ -67,14 +67,34 @@ double zero_head_element(const Problem& problem, Input input, std::int64_t head,
     return is_zero ? 0 : noise;
 }
 
+// The first row that each of these spoils; those before it are random.
+constexpr std::int64_t needle_row = 8, nan_row = 5, infinite_row = 9;
+
+/// From row 8 on, key 3 has a score of about 160 and the others none beyond 6.
+double needle_element(const Problem& problem, Input input, std::int64_t, std::int64_t row,
+                      std::int64_t feature, double noise) {
+    if (input == Input::v || feature > 0) return noise;
+    if (input == Input::q) return row < needle_row ? 0.0 : std::sqrt(double(problem.head_dim));
+    return row == 3 ? 160.0 : 0.0;
+}
+
+double non_finite_element(const Problem&, Input input, std::int64_t, std::int64_t row, std::int64_t feature,
+                          double noise) {
+    if (input != Input::q || feature > 0) return noise;
+    if (row == nan_row) return NAN;
+    return row == infinite_row ? INFINITY : noise;
+}
+
 constexpr InputKind kinds[] = {
     {"random", "q, k and v are standard normal", random_element},
     {"ramped", "the row maximum rises in every KV tile", ramped_element},
     {"distinct_v", "v differs by head and column and has a mean that is not zero", distinct_v_element},
     {"negative", "all scores are well below zero", negative_element},
-    {"large", "scores reach about +-30000", large_element},
+    {"large", "scores reach about +-30000", large_element, 0, true},
     {"ties", "keys repeat every 16 rows, so the row maximum is reached more than once", random_element, 16},
     {"zero_head", "k of the first KV head and v of the last one are zero", zero_head_element},
+    {"needle", "from row 8 on, the score of key 3 is about 150 above all others", needle_element, 0, true},
+    {"non_finite", "q holds NaN in row 5 and Inf in row 9", non_finite_element, 0, true},
 };
 
 std::vector<std::byte> make_input(const Problem& problem, const InputKind& kind, Input input,

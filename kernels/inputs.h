@@ -18,6 +18,7 @@ struct InputKind {
     double (*element)(const Problem& problem, Input input, std::int64_t head, std::int64_t row,
                       std::int64_t feature, double noise);
     std::int64_t key_period = 0;  ///< rows of k repeat after this many; 0: they do not
+    bool extreme = false;         ///< scores far apart or not finite: guards of a softmax bite
 };
 
 std::span<const InputKind> all_input_kinds();

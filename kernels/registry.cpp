@@ -6,6 +6,7 @@
 #include "kernels/fast.h"
 #include "kernels/fp8.h"
 #include "kernels/scalar.h"
+#include "kernels/stable.h"
 #include "kernels/wmma.h"
 
 namespace tilescope {
@@ -17,6 +18,8 @@ constexpr CudaEntry scalar_on_gpu = {hooked::scalar_cuda, hooked::scalar_cuda_fa
                                      hooked::scalar_cuda_kernel, plain::scalar_cuda_kernel};
 constexpr CudaEntry wmma_on_gpu = {hooked::wmma_cuda, hooked::wmma_cuda_fault, plain::wmma_cuda,
                                    hooked::wmma_cuda_kernel, plain::wmma_cuda_kernel};
+constexpr CudaEntry stable_on_gpu = {hooked::stable_cuda, hooked::stable_cuda_fault, plain::stable_cuda,
+                                     hooked::stable_cuda_kernel, plain::stable_cuda_kernel};
 constexpr CudaEntry fast_on_gpu = {hooked::fast_cuda, hooked::fast_cuda_fault, plain::fast_cuda,
                                    hooked::fast_cuda_kernel, plain::fast_cuda_kernel};
 constexpr CudaEntry fp8_on_gpu = {hooked::fp8_cuda, hooked::fp8_cuda_fault, plain::fp8_cuda,
@@ -25,6 +28,7 @@ constexpr CudaEntry fp8_on_gpu = {hooked::fp8_cuda, hooked::fp8_cuda_fault, plai
 constexpr CudaEntry fast_on_gpu;
 constexpr CudaEntry fp8_on_gpu;
 constexpr CudaEntry scalar_on_gpu;
+constexpr CudaEntry stable_on_gpu;
 constexpr CudaEntry wmma_on_gpu;
 #endif
 
@@ -76,6 +80,19 @@ constexpr std::array kernels = {
                wmma_units,
                {},
                wmma_on_gpu},
+    KernelInfo{"stable",
+               "scalar with guards: exp arguments from -80 on, NaN and Inf masked, an epsilon beside the sum",
+               stable_configs,
+               stable_fault_config,
+               FaultyKernel::stable,
+               false,
+               1,
+               1,
+               scalar_units,
+               {hooked::stable_cpu, hooked::stable_cpu_fault},
+               stable_on_gpu,
+               false,
+               true},
     KernelInfo{
         "fast",
         "mma.sync, everything but Q, K and V in registers, cp.async, swizzled shared memory; f16 and bf16",

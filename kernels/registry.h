@@ -45,6 +45,7 @@ struct KernelInfo {
     CpuEntry cpu;
     CudaEntry cuda;          ///< empty in a build without CUDA
     bool quantises = false;  ///< q, k and v are rounded to e4m3, with a scale for each head
+    bool guarded = false;    ///< differs from attention where its guards bite: on inputs that are extreme
 };
 
 std::span<const KernelInfo> all_kernels();

@@ -4,6 +4,7 @@
 // (CudaBlock) and for a host thread that plays one (CpuBlock).
 
 #include "dump/hook.h"
+#include "kernels/guards.h"
 #include "kernels/stage_rows.h"
 #include "kernels/steps.h"
 
@@ -14,6 +15,8 @@ namespace tilescope {
 
 template <int block_m_, int block_n_, int stages_, int head_dim_>
 struct ScalarConfig {
+    using Guards = NoGuards;
+    static constexpr const char* kernel = "scalar";
     static constexpr int block_m = block_m_;
     static constexpr int block_n = block_n_;
     static constexpr int stages = stages_;
@@ -107,7 +110,7 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
         for (int j = 0; j < Config::columns; ++j) {
             const int column = lane + j * Config::lanes;
             const int key = kv_tile * Config::block_n + column;
-            s[j] = masked_score<fault>(args, s[j], query, key);
+            s[j] = masked_score<fault, typename Config::Guards>(args, s[j], query, key);
             tile.max[thread] = max_with<fault>(args, tile.max[thread], s[j], key);
         }
         TILESCOPE_FRAGMENT(s, kv_tile, s.values, Columns{row, lane, Config::lanes});
@@ -131,7 +134,7 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
         tile.sum[thread] = 0.0f;
         KERNEL_UNROLL
         for (int j = 0; j < Config::columns; ++j) {
-            const float p = probability<fault>(tile.s[thread][j], m);
+            const float p = probability<fault, typename Config::Guards>(tile.s[thread][j], m);
             tile.sum[thread] += p;
             if (p_is_filled<fault>(j)) {
                 tile.s[thread][j] = staged_p<fault>(p);
@@ -196,7 +199,8 @@ KERNEL_FUNCTION void write_outputs(Block& block, ScalarState<Config, Block>& sta
         for (int j = 0; j < Config::features; ++j) {
             const int feature = lane + j * Config::lanes;
             if (feature >= covered_features<Config, fault>) continue;
-            const Half value = normalised<fault>(state.acc[thread][j], state.l[thread]);
+            const Half value =
+                normalised<fault, typename Config::Guards>(state.acc[thread][j], state.l[thread]);
             o[feature] = value;
         }
         TILESCOPE_FRAGMENT(o, 0, strided<Config::features>(o + lane, Config::lanes), [=](int j) {

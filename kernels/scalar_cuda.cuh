@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(Config::threads, resident_blocks<Config>)
 
 template <class Config, Fault fault>
 Launch scalar_on_cuda(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-    return launch_attention<Config>(scalar_kernel<Config, fault>, "scalar", sizeof(ScalarShared<Config>),
-                                    args TILESCOPE_SINK_ARG(sink));
+    return launch_attention<Config>(scalar_kernel<Config, fault>, Config::kernel,
+                                    sizeof(ScalarShared<Config>), args TILESCOPE_SINK_ARG(sink));
 }
 
 }  // namespace tilescope::KERNEL_BUILD

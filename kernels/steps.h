@@ -6,6 +6,7 @@
 
 #include "kernels/attention_args.h"
 #include "kernels/faults.h"
+#include "kernels/guards.h"
 #include "kernels/platform.h"
 
 namespace tilescope {
@@ -77,11 +78,14 @@ template <class Config, Fault fault>
 constexpr int score_depth = fault == Fault::k_slice_missing ? Config::head_dim - 16 : Config::head_dim;
 
 /// The score as the softmax sees it: scaled, -inf where masked.
-template <Fault fault>
+template <Fault fault, class Guards = NoGuards>
 KERNEL_FUNCTION float masked_score(const AttentionArgs& args, float product, int query, int key) {
     if constexpr (fault == Fault::half_scores) product = to_float(to_half(product));
     float score = product * args.sm_scale;
     if constexpr (fault == Fault::scale_twice) score *= args.sm_scale;
+    if constexpr (Guards::replaces_non_finite) {
+        if (!(fabsf(score) < INFINITY)) score = -INFINITY;
+    }
 
     const int offset = fault == Fault::causal_top_left ? 0 : args.causal_offset;
     const bool in_sequence = fault == Fault::tail_counted || key < args.seqlen_kv;
@@ -105,11 +109,14 @@ KERNEL_FUNCTION float finite_max(float row_max) {
 }
 
 /// exp(score - row_max).
-template <Fault fault>
+template <Fault fault, class Guards = NoGuards>
 KERNEL_FUNCTION float probability(float score, float row_max) {
     const float argument = score - finite_max(row_max);
-    if constexpr (fault == Fault::exp_clamped) {
-        return expf(fmaxf(argument, -5.0f));
+    constexpr float least = fault == Fault::exp_clamped ? -5.0f : Guards::least_exponent;
+    if constexpr (Guards::least_exponent > -INFINITY) {
+        return score == -INFINITY ? 0.0f : expf(fmaxf(argument, least));
+    } else if constexpr (fault == Fault::exp_clamped) {
+        return expf(fmaxf(argument, least));
     } else {
         return expf(argument);
     }
@@ -177,8 +184,11 @@ template <class Config, Fault fault>
 constexpr int covered_features = fault == Fault::columns_uncovered ? Config::head_dim - 16 : Config::head_dim;
 
 /// An element of the output; 0 in a row that saw no key.
-template <Fault fault>
+template <Fault fault, class Guards = NoGuards>
 KERNEL_FUNCTION Half normalised(float acc, float row_sum) {
+    if constexpr (Guards::epsilon > 0.0f) {
+        row_sum += fault == Fault::epsilon_too_large ? 1e-3f : Guards::epsilon;
+    }
     float o = row_sum == 0.0f ? 0.0f : acc / row_sum;
     if constexpr (fault == Fault::double_normalised) o = row_sum == 0.0f ? 0.0f : o / row_sum;
     return to_half(o);

@@ -61,13 +61,15 @@ InputArrays inputs_of(const Problem& problem, const char* kind) {
     return make_inputs(problem, *find_input_kind(kind), 7);
 }
 
-// The hashes come from a Python implementation of mt19937_64, of the sum of twelve and of NumPy's float16.
+// The hashes come from a Python implementation of mt19937_64, of the sum of twelve and of
+// float16, whose NaN is 0x7fff, as casts of CUDA give it.
 TEST(Inputs, HaveTheSameBitsOnEveryMachine) {
     const std::pair<const char*, std::uint64_t> golden[] = {
         {"random", 0xc3646c7fb56abc54ull},     {"ramped", 0xd1b3412cae1fb244ull},
         {"distinct_v", 0x6cd4ef8e35d15534ull}, {"negative", 0xd68662ac12796eb8ull},
         {"large", 0x69965ff78ee0c1a6ull},      {"ties", 0x547576a2f97eee70ull},
-        {"zero_head", 0x57ccc1bf08eac611ull},
+        {"zero_head", 0x57ccc1bf08eac611ull},  {"needle", 0x7ccbe22e8925c8c8ull},
+        {"non_finite", 0x556a772c5578dbacull},
     };
     EXPECT_EQ(std::size(golden), all_input_kinds().size());
     for (const auto& [kind, hash] : golden)
@@ -144,6 +146,36 @@ TEST(Inputs, LargeReachesThirtyThousandAndStaysFiniteInHalf) {
     }
     EXPECT_GT(largest, 25000);
     EXPECT_LT(largest, 65504);
+}
+
+TEST(Inputs, NeedleRaisesOneKeyFarAboveTheOthersFromRowEight) {
+    const Problem problem = small_problem();
+    const std::vector<double> scores = scores_of(problem, inputs_of(problem, "needle"));
+    for (std::int64_t row = 0; row < problem.seqlen_q; ++row) {
+        for (std::int64_t key = 0; key < problem.seqlen_kv; ++key) {
+            if (key == 3) continue;
+            const double gap = scores[std::size_t(row * problem.seqlen_kv + 3)] -
+                               scores[std::size_t(row * problem.seqlen_kv + key)];
+            if (row < 8) {
+                EXPECT_LT(std::abs(gap), 20) << row << " " << key;
+            } else {
+                EXPECT_GT(gap, 120) << row << " " << key;
+            }
+        }
+    }
+}
+
+TEST(Inputs, NonFiniteSpoilsTwoRowsOfQ) {
+    const Problem problem = small_problem();
+    const InputArrays inputs = inputs_of(problem, "non_finite");
+    const std::vector<float> q = values_of(inputs.q);
+    for (std::int64_t row = 0; row < std::int64_t(q.size()) / problem.head_dim; ++row) {
+        const float first = q[std::size_t(row * problem.head_dim)];
+        const std::int64_t in_head = row % problem.seqlen_q;
+        EXPECT_EQ(std::isnan(first), in_head == 5) << row;
+        EXPECT_EQ(std::isinf(first), in_head == 9) << row;
+    }
+    for (float value : values_of(inputs.k)) ASSERT_TRUE(std::isfinite(value));
 }
 
 TEST(Inputs, TiesRepeatKeys) {

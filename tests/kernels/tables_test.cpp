@@ -41,7 +41,7 @@ TEST(Faults, AreFoundByNameAndListedByStage) {
 }
 
 TEST(Kernels, HaveADefaultConfigurationForEachHeadDim) {
-    EXPECT_EQ(all_kernels().size(), 4u);
+    EXPECT_EQ(all_kernels().size(), 5u);
     for (const KernelInfo& kernel : all_kernels()) {
         EXPECT_EQ(find_kernel(kernel.name), &kernel);
         for (int head_dim : {64, 128}) {

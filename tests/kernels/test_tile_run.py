@@ -51,11 +51,11 @@ class TileRun(unittest.TestCase):
         text = self.run_it("--list")
         self.assertEqual((text.returncode, text.stderr), (0, ""))
         listed = json.loads(self.run_it("--list", "--json").stdout)
-        self.assertEqual([kernel["name"] for kernel in listed["kernels"]], ["scalar", "wmma", "fast", "fp8"])
+        self.assertEqual([kernel["name"] for kernel in listed["kernels"]], ["scalar", "wmma", "stable", "fast", "fp8"])
         self.assertEqual(listed["kernels"][0]["engines"], ["cuda", "cpu"])
         for name in [entry["name"] for entry in listed["inputs"] + listed["faults"]]:
             self.assertIn(f"  {name} ", text.stdout)
-        for kernel in ("scalar", "wmma", "fast", "fp8"):
+        for kernel in ("scalar", "wmma", "stable", "fast", "fp8"):
             self.assertGreaterEqual(sum(kernel in fault["kernels"] for fault in listed["faults"]), 10)
 
     def test_help_is_a_success(self):
@@ -121,9 +121,9 @@ class TileRun(unittest.TestCase):
         for arguments, *words in [
             ([], "-o"),
             (["--bogus"], "--bogus", "--help"),
-            (output, "--kernel", "scalar, wmma, fast, fp8"),
+            (output, "--kernel", "scalar, wmma, stable, fast, fp8"),
             (["--json"], "--list"),
-            (["--kernel", "flash", *SMALL, *output], "flash", "scalar, wmma, fast, fp8"),
+            (["--kernel", "flash", *SMALL, *output], "flash", "scalar, wmma, stable, fast, fp8"),
             ([*SCALAR, *output], "--shape"),
             ([*SCALAR, "--shape", "1,2,40", *output], "--shape"),
             ([*SCALAR, "--shape", "1,2,x,70,64", *output], "--shape"),
