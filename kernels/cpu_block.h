@@ -42,15 +42,28 @@ class CpuBlock {
     template <int pending>
     void wait() const {}
 
-    template <int lanes, class Combine>
+    template <int lanes, int stride = 1, class Combine>
     void reduce_rows(PerThread<float>& values, Combine combine) const {
-        for (int distance = lanes / 2; distance > 0; distance /= 2) {
+        for (int distance = lanes / 2 * stride; distance >= stride; distance /= 2) {
             const PerThread<float> before = values;
             for (int thread = 0; thread < threads; ++thread) {
                 values[thread] = combine(before[thread], before[thread ^ distance]);
             }
         }
     }
+
+    template <int lanes, class Combine>
+    void reduce_to_first(PerThread<float>& values, Combine combine) const {
+        for (int distance = lanes / 2; distance > 0; distance /= 2) {
+            const PerThread<float> before = values;
+            for (int thread = 0; thread < threads; ++thread) {
+                const int other = thread % lanes + distance < lanes ? thread + distance : thread;
+                values[thread] = combine(before[thread], before[other]);
+            }
+        }
+    }
+
+    void delay_last_warp() const {}
 
  private:
     int q_block_;

@@ -38,13 +38,28 @@ struct CudaBlock {
         __pipeline_wait_prior(pending);
     }
 
-    /// Combines `values` over each group of `lanes` neighbouring threads; every thread gets the result.
-    template <int lanes, class Combine>
+    /// Combines `values` over each group of `lanes` threads that are `stride` apart; each gets the result.
+    template <int lanes, int stride = 1, class Combine>
     KERNEL_FUNCTION void reduce_rows(PerThread<float>& values, Combine combine) const {
         KERNEL_UNROLL
-        for (int distance = lanes / 2; distance > 0; distance /= 2) {
+        for (int distance = lanes / 2 * stride; distance >= stride; distance /= 2) {
             values.value = combine(values.value, __shfl_xor_sync(0xffffffffu, values.value, distance));
         }
+    }
+
+    /// Combines `values` over each group of `lanes` neighbouring threads; the first one gets the result.
+    template <int lanes, class Combine>
+    KERNEL_FUNCTION void reduce_to_first(PerThread<float>& values, Combine combine) const {
+        KERNEL_UNROLL
+        for (int distance = lanes / 2; distance > 0; distance /= 2) {
+            values.value =
+                combine(values.value, __shfl_down_sync(0xffffffffu, values.value, distance, lanes));
+        }
+    }
+
+    /// Lets the other warps run ahead, so that a race is lost every time.
+    KERNEL_FUNCTION void delay_last_warp() const {
+        if (threadIdx.x / 32 + 1 == blockDim.x / 32) __nanosleep(1000000);
     }
 };
 

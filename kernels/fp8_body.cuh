@@ -158,7 +158,7 @@ KERNEL_FUNCTION void softmax_row(const CudaBlock& block, Fp8State<Config>& state
         const int element = which * 2 + i % 2;
         const float probable = probability<fault>(s[i / 2][element], running.m);
         tile_sum.value += probable;
-        if (p_is_filled<fault>(i / 2))
+        if (p_is_filled<fault>(i / 2, s[i / 2][element]))
             state.p[i / 2][element] = cast_p<Config, fault>(staged_p<fault>(probable));
     }
     block.reduce_rows<Config::lanes>(tile_sum, Plus());

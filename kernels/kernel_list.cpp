@@ -91,7 +91,8 @@ std::string list_as_json() {
                                   {"family", fault.family},
                                   {"kernels", kernels_with(fault)},
                                   {"description", fault.description},
-                                  {"shown_by", fault.shown_by}});
+                                  {"shown_by", fault.shown_by},
+                                  {"gpu_only", fault.gpu_only}});
     }
     return list.dump(2) + "\n";
 }

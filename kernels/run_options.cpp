@@ -85,14 +85,38 @@ void declare_watch(CLI::App& app, RunOptions& options) {
         "so on");
 }
 
+void declare_sweep(CLI::App& app, RunOptions& options) {
+    CLI::Option* sweep =
+        app.add_flag("--sweep", options.sweep,
+                     "run many shapes, masks, types, inputs and seeds and judge each with the tile-diff "
+                     "beside this "
+                     "program; of all kernels that run here, or of --kernel, --config, --fault, --shape")
+            ->excludes("--list", "--output", "--causal", "--causal-alignment", "--input", "--select",
+                       "--sink-memory", "--dtype", "--prove-inert", "--poison", "--repeat", "--watch",
+                       "--budget", "--flight-recorder", "--launches", "--plant-nan", "--limit",
+                       "--all-launches");
+    app.add_option("--csv", options.csv, "with --sweep: a row for each case")
+        ->type_name("FILE")
+        ->needs(sweep);
+    app.add_option("--jobs", options.jobs, "with --sweep: recordings judged at a time")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024))
+        ->needs(sweep);
+    app.add_option("--time-budget", options.time_budget, "with --sweep: begin no case after so many seconds")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.001, 1e6))
+        ->needs(sweep);
+}
+
 void declare_options(CLI::App& app, RunOptions& options) {
     app.description(
         "Runs a bundled attention kernel, healthy or with a planted fault, and records its tiles.\n"
-        "Exit code: 0 recorded (or nothing found by --prove-inert, --poison, --repeat, --watch and\n"
-        "--flight-recorder), 1 these found something, 2 it could not be done.");
+        "Exit code: 0 recorded (or nothing found by --prove-inert, --poison, --repeat, --watch,\n"
+        "--flight-recorder and --sweep), 1 these found something, 2 it could not be done.");
     app.add_flag("--list", options.list, "list kernels, configurations, inputs and faults");
-    app.add_flag("--json", options.json,
-                 "with --list, --prove-inert, --poison, --repeat, --watch or --flight-recorder: as JSON");
+    app.add_flag(
+        "--json", options.json,
+        "with --list, --prove-inert, --poison, --repeat, --watch, --flight-recorder or --sweep: as JSON");
     app.add_option("--kernel", options.kernel, "the kernel, see --list")->type_name("NAME");
     app.add_option("--config", options.config, "block_m x block_n x stages, for example 32x64x2")
         ->type_name("MxNxS");
@@ -133,12 +157,13 @@ void declare_options(CLI::App& app, RunOptions& options) {
         ->type_name("N")
         ->check(CLI::Range(2, 1000000));
     declare_watch(app, options);
+    declare_sweep(app, options);
     app.add_option("--recover", options.recover,
                    "write what a killed run left in its sink file to -o, and run nothing")
         ->type_name("FILE")
         ->excludes("--list", "--json", "--kernel", "--config", "--fault", "--shape", "--engine",
                    "--sink-memory", "--sink-file", "--prove-inert", "--poison", "--repeat", "--watch",
-                   "--flight-recorder");
+                   "--flight-recorder", "--sweep");
 }
 
 }  // namespace

@@ -35,6 +35,10 @@ struct RunOptions {
     bool prove_inert = false;
     bool poison = false;
     int repeat = 0;  ///< runs to compare; 0: --repeat was not given
+    bool sweep = false;
+    std::string csv;         ///< of --sweep; empty: none is written
+    int jobs = 0;            ///< judges of --sweep at a time; 0: one for two cores
+    double time_budget = 0;  ///< seconds after which --sweep begins no case; 0: none
     bool watch = false;
     std::optional<std::uint64_t> budget;  ///< bytes of the dump of --watch
     int flight_recorder = 0;              ///< launches to keep; 0: --flight-recorder was not given

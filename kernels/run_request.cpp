@@ -156,6 +156,15 @@ void choose_engine(const RunOptions& options, RunRequest& request) {
     }
 }
 
+/// Errors: Error for a fault that the CPU engine would not show.
+void require_playable(const RunRequest& request) {
+    if (request.engine == Engine::cuda || request.fault == Fault::none) return;
+    const FaultInfo& fault = fault_info(request.fault);
+    if (!fault.gpu_only) return;
+    throw Error(fmt::format("{} is a race, which the CPU engine does not play", fault.name), "--fault",
+                "run it with --engine cuda on a machine with an NVIDIA GPU");
+}
+
 /// Empty where none is asked for.
 std::string requested_sink_file(const RunOptions& options) {
     if (options.sink_memory != "file") {
@@ -195,6 +204,7 @@ RunRequest make_request(const RunOptions& options) {
     request.sink_bytes = options.sink_bytes;
     request.mapped_sink = options.sink_memory == "mapped";
     choose_engine(options, request);
+    require_playable(request);
     request.sink_mode = options.writers           ? SinkMode::writers
                         : options.count_conflicts ? SinkMode::checked
                                                   : SinkMode::tiles;

@@ -80,12 +80,24 @@ KERNEL_FUNCTION void stage_kv(Block& block, ScalarShared<Config>& shared, const 
     block.commit();
 }
 
+/// Where P of a KV tile lies.
+template <class Config, Fault fault>
+KERNEL_FUNCTION float* place_of_p(ScalarShared<Config>& shared, int kv_tile) {
+    if constexpr (fault == Fault::p_over_v) {
+        static_assert(sizeof(shared.v[0]) >= sizeof(shared.p));
+        return reinterpret_cast<float*>(shared.v[kv_tile % Config::stages]);
+    } else {
+        return shared.p;
+    }
+}
+
 /// Scores, running maximum and P of a KV tile that has arrived in shared memory.
 template <class Config, Fault fault, class Block>
 KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
                                   ScalarState<Config, Block>& state, ScalarTile<Config, Block>& tile,
                                   const AttentionArgs& args, int kv_tile TILESCOPE_BLOCK_PARAM) {
     const Half* const k = shared.k[kv_tile % Config::stages];
+    float* const p_tile = place_of_p<Config, fault>(shared, kv_tile);
 
     block.each_thread([&](int thread) {
         TILESCOPE_TILE(k, kv_tile, k, Config::ld, thread, Config::threads);
@@ -97,11 +109,11 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
         KERNEL_UNROLL
         for (int j = 0; j < Config::columns; ++j) s[j] = 0.0f;
         KERNEL_ROLLED
-        for (int d = 0; d < score_depth<Config, fault>; ++d) {
+        for (int d = first_depth<Config, fault>(lane); d < score_depth<Config, fault>; ++d) {
             const float q = to_float(shared.q[row * Config::ld + d]);
             KERNEL_UNROLL
             for (int j = 0; j < Config::columns; ++j) {
-                s[j] = fmaf(q, to_float(k[(lane + j * Config::lanes) * Config::ld + d]), s[j]);
+                s[j] = fmaf(q, to_float(k[place_in_k<Config, fault>(lane + j * Config::lanes, d)]), s[j]);
             }
         }
 
@@ -109,15 +121,13 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
         KERNEL_UNROLL
         for (int j = 0; j < Config::columns; ++j) {
             const int column = lane + j * Config::lanes;
-            const int key = kv_tile * Config::block_n + column;
+            const int key = masked_key<Config, fault>(kv_tile, column);
             s[j] = masked_score<fault, typename Config::Guards>(args, s[j], query, key);
             tile.max[thread] = max_with<fault>(args, tile.max[thread], s[j], key);
         }
         TILESCOPE_FRAGMENT(s, kv_tile, s.values, Columns{row, lane, Config::lanes});
     });
-    if constexpr (fault != Fault::max_own_lane) {
-        block.template reduce_rows<Config::lanes>(tile.max, Larger());
-    }
+    reduce_max<Config, fault>(block, tile.max);
 
     block.each_thread([&](int thread) {
         const int row = thread / Config::lanes;
@@ -136,13 +146,14 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
         for (int j = 0; j < Config::columns; ++j) {
             const float p = probability<fault, typename Config::Guards>(tile.s[thread][j], m);
             tile.sum[thread] += p;
-            if (p_is_filled<fault>(j)) {
+            if (p_is_filled<fault>(j, tile.s[thread][j])) {
                 tile.s[thread][j] = staged_p<fault>(p);
-                shared.p[row * Config::ld_p + lane + j * Config::lanes] = tile.s[thread][j];
+                p_tile[row * Config::ld_p + lane + j * Config::lanes] = tile.s[thread][j];
             }
         }
-        TILESCOPE_FRAGMENT(p, kv_tile, tile.s[thread].values, [=](int j) {
-            return p_is_filled<fault>(j) ? Columns{row, lane, Config::lanes}(j) : nowhere();
+        TILESCOPE_FRAGMENT(p, kv_tile, tile.s[thread].values, [&](int j) {
+            return p_is_filled<fault>(j, tile.s[thread][j]) ? Columns{row, lane, Config::lanes}(j)
+                                                            : nowhere();
         });
     });
     block.template reduce_rows<Config::lanes>(tile.sum, Plus());
@@ -150,10 +161,12 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
 
 /// Adds P and P V of a KV tile to the running sum and the accumulator.
 template <class Config, Fault fault, class Block>
-KERNEL_FUNCTION void accumulate_tile(Block& block, const ScalarShared<Config>& shared,
+KERNEL_FUNCTION void accumulate_tile(Block& block, ScalarShared<Config>& shared,
                                      ScalarState<Config, Block>& state, ScalarTile<Config, Block>& tile,
                                      int kv_tile TILESCOPE_BLOCK_PARAM) {
     const Half* const v = shared.v[kv_tile % Config::stages];
+    const float* const p_tile = place_of_p<Config, fault>(shared, kv_tile);
+    if constexpr (fault == Fault::load_before_barrier) block.delay_last_warp();
 
     block.each_thread([&](int thread) {
         TILESCOPE_TILE(v, kv_tile, v, Config::ld, thread, Config::threads);
@@ -171,7 +184,7 @@ KERNEL_FUNCTION void accumulate_tile(Block& block, const ScalarShared<Config>& s
         for (int j = 0; j < Config::features; ++j) acc[j] = rescaled<fault>(acc[j], rescale);
         KERNEL_ROLLED
         for (int column = 0; column < Config::block_n; ++column) {
-            const float p = shared.p[row * Config::ld_p + column];
+            const float p = p_tile[row * Config::ld_p + column];
             KERNEL_UNROLL
             for (int j = 0; j < Config::features; ++j) {
                 acc[j] = fmaf(p, to_float(v[column * Config::ld + lane + j * Config::lanes]), acc[j]);
@@ -190,7 +203,7 @@ KERNEL_FUNCTION void write_outputs(Block& block, ScalarState<Config, Block>& sta
         const int row = thread / Config::lanes;
         const int lane = thread % Config::lanes;
         const int query = block.q_block() * Config::block_m + row;
-        if (query >= args.seqlen_q) return;
+        if (query >= args.seqlen_q || !row_is_covered<Config, fault>(row)) return;
 
         const std::int64_t output =
             (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q + query;
@@ -220,10 +233,9 @@ template <class Config, Fault fault, class Block>
 KERNEL_FUNCTION void scalar_attention(Block& block, ScalarShared<Config>& shared,
                                       const AttentionArgs& args TILESCOPE_BLOCK_PARAM) {
     static_assert(sizeof(ScalarShared<Config>) <= shared_memory_budget);
-    const std::int64_t q_matrix =
-        (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q * Config::head_dim;
-    stage_rows<Config>(block, shared.q, static_cast<const Half*>(args.q) + q_matrix,
-                       q_rows<Config, fault>(args, block.q_block()), Config::block_m);
+    const RowLayout q = q_layout<Config, fault>(args, block.batch(), block.head());
+    stage_rows<Config>(block, shared.q, static_cast<const Half*>(args.q) + q.first,
+                       q_rows<Config, fault>(args, block.q_block()), Config::block_m, q.stride);
     block.commit();
     block.template wait<0>();
     block.sync();
@@ -253,7 +265,7 @@ KERNEL_FUNCTION void scalar_attention(Block& block, ScalarShared<Config>& shared
         softmax_tile<Config, fault>(block, shared, state, tile, args, kv_tile TILESCOPE_BLOCK_ARG);
         block.sync();
         accumulate_tile<Config, fault>(block, shared, state, tile, kv_tile TILESCOPE_BLOCK_ARG);
-        block.sync();
+        if constexpr (fault != Fault::load_before_barrier) block.sync();
     }
     write_outputs<Config, fault>(block, state, args TILESCOPE_BLOCK_ARG);
 }

@@ -5,11 +5,12 @@
 
 namespace tilescope::KERNEL_BUILD {
 
-/// Starts the copy of rows [rows.first, rows.first + count) of a contiguous [seqlen][head_dim] matrix to a
-/// shared tile with leading dimension Config::ld. Rows from rows.end on become zero.
+/// Starts the copy of rows [rows.first, rows.first + count) of a [seqlen][head_dim] matrix, whose rows are
+/// `stride` elements apart, to a shared tile with leading dimension Config::ld. Rows from rows.end on become
+/// zero.
 template <class Config, class Block, class Element>
-KERNEL_FUNCTION void stage_rows(Block& block, Element* tile, const Element* matrix, RowRange rows,
-                                int count) {
+KERNEL_FUNCTION void stage_rows(Block& block, Element* tile, const Element* matrix, RowRange rows, int count,
+                                std::int64_t stride = Config::head_dim) {
     constexpr int chunk = 16 / int(sizeof(Element));
     constexpr int chunks = Config::head_dim / chunk;
     block.each_thread([&](int thread) {
@@ -18,8 +19,7 @@ KERNEL_FUNCTION void stage_rows(Block& block, Element* tile, const Element* matr
             const int row = i / chunks;
             const int column = i % chunks * chunk;
             const bool inside = rows.first + row < rows.end;
-            const std::int64_t source =
-                inside ? std::int64_t(rows.first + row) * Config::head_dim + column : 0;
+            const std::int64_t source = inside ? std::int64_t(rows.first + row) * stride + column : 0;
             block.copy_async(tile + row * Config::ld + column, matrix + source, inside);
         }
     });

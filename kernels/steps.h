@@ -61,6 +61,23 @@ KERNEL_FUNCTION RowRange q_rows(const AttentionArgs& args, int q_block) {
     return {first, fault == Fault::q_row_zeroed ? end - 1 : end};
 }
 
+/// Where the rows of one head of Q begin, and how many elements lie between two of them.
+struct RowLayout {
+    std::int64_t first;
+    std::int64_t stride;
+};
+
+template <class Config, Fault fault>
+KERNEL_FUNCTION RowLayout q_layout(const AttentionArgs& args, int batch, int head) {
+    if constexpr (fault == Fault::bshd_as_bhsd) {
+        return {(std::int64_t(batch) * args.seqlen_q * args.heads + head) * Config::head_dim,
+                std::int64_t(args.heads) * Config::head_dim};
+    } else {
+        return {(std::int64_t(batch) * args.heads + head) * args.seqlen_q * Config::head_dim,
+                Config::head_dim};
+    }
+}
+
 template <class Config, Fault fault>
 KERNEL_FUNCTION RowRange k_rows(const AttentionArgs& args, int kv_tile) {
     const int tile = fault == Fault::stale_k_tile && kv_tile >= 2 ? kv_tile - 1 : kv_tile;
@@ -76,6 +93,24 @@ KERNEL_FUNCTION RowRange v_rows(const AttentionArgs& args, int kv_tile) {
 /// Elements of head_dim that a score sums over.
 template <class Config, Fault fault>
 constexpr int score_depth = fault == Fault::k_slice_missing ? Config::head_dim - 16 : Config::head_dim;
+
+/// The element of head_dim that the calling lane's dot products begin with.
+template <class Config, Fault fault>
+KERNEL_FUNCTION int first_depth(int lane) {
+    return fault == Fault::score_in_lane_0 ? lane * (Config::head_dim / Config::lanes) : 0;
+}
+
+/// Place of element `depth` of a key in its tile.
+template <class Config, Fault fault>
+KERNEL_FUNCTION int place_in_k(int column, int depth) {
+    return fault == Fault::k_row_major ? depth * Config::ld + column : column * Config::ld + depth;
+}
+
+/// The key of a column of a tile, as the mask sees it.
+template <class Config, Fault fault>
+KERNEL_FUNCTION int masked_key(int kv_tile, int column) {
+    return fault == Fault::mask_tile_local ? column : kv_tile * Config::block_n + column;
+}
 
 /// The score as the softmax sees it: scaled, -inf where masked.
 template <Fault fault, class Guards = NoGuards>
@@ -108,13 +143,28 @@ KERNEL_FUNCTION float finite_max(float row_max) {
     return row_max == -INFINITY ? 0.0f : row_max;
 }
 
+/// Gives the lanes of a row the largest of their scores.
+template <class Config, Fault fault, class Block, class Values>
+KERNEL_FUNCTION void reduce_max(Block& block, Values& values) {
+    if constexpr (fault == Fault::wrong_lanes) {
+        block.template reduce_rows<32 / Config::lanes, Config::lanes>(values, Larger());
+    } else if constexpr (fault == Fault::row_state_shared) {
+        block.template reduce_rows<32>(values, Larger());
+    } else if constexpr (fault == Fault::max_in_lane_0) {
+        block.template reduce_to_first<Config::lanes>(values, Larger());
+    } else if constexpr (fault != Fault::max_own_lane) {
+        block.template reduce_rows<Config::lanes>(values, Larger());
+    }
+}
+
 /// exp(score - row_max).
 template <Fault fault, class Guards = NoGuards>
 KERNEL_FUNCTION float probability(float score, float row_max) {
-    const float argument = score - finite_max(row_max);
+    const float argument = score - (fault == Fault::inf_minus_inf ? row_max : finite_max(row_max));
     constexpr float least = fault == Fault::exp_clamped ? -5.0f : Guards::least_exponent;
     if constexpr (Guards::least_exponent > -INFINITY) {
-        return score == -INFINITY ? 0.0f : expf(fmaxf(argument, least));
+        const bool masked = fault != Fault::inf_minus_inf && score == -INFINITY;
+        return masked ? 0.0f : expf(fmaxf(argument, least));
     } else if constexpr (fault == Fault::exp_clamped) {
         return expf(fmaxf(argument, least));
     } else {
@@ -143,9 +193,10 @@ KERNEL_FUNCTION float staged_p(float p) {
     }
 }
 
-/// Whether the `step`-th column of a lane is stored to P.
+/// Whether the `step`-th column of a lane, which has this score, is stored to P.
 template <Fault fault>
-KERNEL_FUNCTION bool p_is_filled(int step) {
+KERNEL_FUNCTION bool p_is_filled(int step, float score) {
+    if constexpr (fault == Fault::p_tail_kept) return score != -INFINITY;
     return fault != Fault::p_lane_stride || step % 2 == 0;
 }
 
@@ -183,6 +234,13 @@ KERNEL_FUNCTION float kept(float acc) {
 template <class Config, Fault fault>
 constexpr int covered_features = fault == Fault::columns_uncovered ? Config::head_dim - 16 : Config::head_dim;
 
+/// Whether the output of a row of the block is written.
+template <class Config, Fault fault>
+KERNEL_FUNCTION bool row_is_covered(int row) {
+    if constexpr (fault == Fault::rows_uncovered) return row < Config::block_m / 3 * 3;
+    return true;
+}
+
 /// An element of the output; 0 in a row that saw no key.
 template <Fault fault, class Guards = NoGuards>
 KERNEL_FUNCTION Half normalised(float acc, float row_sum) {
@@ -190,6 +248,7 @@ KERNEL_FUNCTION Half normalised(float acc, float row_sum) {
         row_sum += fault == Fault::epsilon_too_large ? 1e-3f : Guards::epsilon;
     }
     float o = row_sum == 0.0f ? 0.0f : acc / row_sum;
+    if constexpr (fault == Fault::not_normalised) o = acc;
     if constexpr (fault == Fault::double_normalised) o = row_sum == 0.0f ? 0.0f : o / row_sum;
     return to_half(o);
 }

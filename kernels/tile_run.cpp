@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <new>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "kernels/run_kernel.h"
 #include "kernels/run_options.h"
 #include "kernels/run_reports.h"
+#include "kernels/sweep.h"
 #include "kernels/watch_runs.h"
 
 namespace tilescope {
@@ -129,6 +131,23 @@ int recover(const std::string& sink_file, const std::string& path) {
     return exit_done;
 }
 
+int sweep(const RunOptions& options) {
+    const SweepReport report = run_sweep(options, [&](const SweepReport& so_far) {
+        if (!options.json) {
+            fmt::print("{}/{} {}", so_far.cases.size(), so_far.planned, line_of(so_far.cases.back()));
+            std::fflush(stdout);
+        }
+        // With each case, so that an interrupted sweep leaves what it found.
+        if (!options.csv.empty() && !(std::ofstream(options.csv) << to_csv(so_far))) {
+            throw Error("it cannot be written", options.csv, "name a file in a folder with room");
+        }
+    });
+    fmt::print("{}", options.json ? to_json(report) : to_text(report));
+    const std::size_t diverged = report.cases.size() - report.passed() - report.unjudged();
+    if (diverged > 0) return exit_difference;
+    return report.unjudged() > 0 || report.cases.empty() ? exit_failed : exit_done;
+}
+
 /// What a run is for beside a recording: one thing at most.
 void require_one_purpose(const RunOptions& options) {
     const int purposes = options.prove_inert + options.poison + (options.repeat > 0) + options.watch +
@@ -138,8 +157,9 @@ void require_one_purpose(const RunOptions& options) {
                     "choose one of them");
     }
     if (options.json && purposes == 0) {
-        throw Error("it belongs to --list, --prove-inert, --poison, --repeat, --watch and --flight-recorder",
-                    "--json", "add one of them or leave it out");
+        throw Error(
+            "it belongs to --list, --prove-inert, --poison, --repeat, --watch, --flight-recorder and --sweep",
+            "--json", "add one of them or leave it out");
     }
     const bool of_flight =
         options.launches || options.plant_nan || !options.limits.empty() || options.all_launches;
@@ -173,6 +193,7 @@ int run(const RunOptions& options) {
         return exit_done;
     }
     if (!options.recover.empty()) return recover(options.recover, options.output);
+    if (options.sweep) return sweep(options);
     require_one_purpose(options);
     const RunRequest request = make_request(options);
     if (options.prove_inert) return prove(request, options);

@@ -5,6 +5,8 @@
 
 #include <mma.h>
 
+#include <type_traits>
+
 #include "dump/hook.h"
 #include "kernels/cuda_block.cuh"
 #include "kernels/launch.cuh"
@@ -58,9 +60,25 @@ template <class Layout>
 using FragmentB = nvcuda::wmma::fragment<nvcuda::wmma::matrix_b, 16, 16, 16, __half, Layout>;
 using FragmentC = nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float>;
 
+/// A 16 x 16 corner of Q.
+template <class Config, Fault fault>
+KERNEL_FUNCTION void load_q(FragmentA& fragment, const Half* corner) {
+    if constexpr (fault == Fault::fragment_per_thread) {
+        alignas(32) Half own[Config::fragment * Config::fragment] = {};
+        for (int i = int(threadIdx.x) % 32; i < Config::fragment * Config::fragment; i += 32) {
+            own[i] = corner[i / Config::fragment * Config::ld + i % Config::fragment];
+        }
+        nvcuda::wmma::load_matrix_sync(fragment, own, Config::fragment);
+    } else {
+        nvcuda::wmma::load_matrix_sync(fragment, corner, Config::ld);
+    }
+}
+
 /// The warp's 16 rows of s = Q K^T, not scaled.
 template <class Config, Fault fault>
 KERNEL_FUNCTION void multiply_qk(WmmaShared<Config>& shared, int first_row) {
+    using LayoutK =
+        std::conditional_t<fault == Fault::k_row_major, nvcuda::wmma::row_major, nvcuda::wmma::col_major>;
     constexpr int ld_k = fault == Fault::wrong_ldm ? Config::head_dim : Config::ld;
     for (int column = 0; column < Config::block_n; column += Config::fragment) {
         FragmentC s;
@@ -68,8 +86,8 @@ KERNEL_FUNCTION void multiply_qk(WmmaShared<Config>& shared, int first_row) {
         if (fault != Fault::first_fragment_only || column == 0) {
             for (int d = 0; d < score_depth<Config, fault>; d += Config::fragment) {
                 FragmentA q;
-                FragmentB<nvcuda::wmma::col_major> k;
-                nvcuda::wmma::load_matrix_sync(q, shared.q + first_row * Config::ld + d, Config::ld);
+                FragmentB<LayoutK> k;
+                load_q<Config, fault>(q, shared.q + first_row * Config::ld + d);
                 nvcuda::wmma::load_matrix_sync(k, shared.k + column * ld_k + d, ld_k);
                 nvcuda::wmma::mma_sync(s, q, k, s);
             }
@@ -111,12 +129,12 @@ KERNEL_FUNCTION void softmax_tile(const CudaBlock& block, WmmaShared<Config>& sh
     CudaBlock::PerThread<float> tile_max = {-INFINITY};
     KERNEL_ROLLED
     for (int column = lane; column < Config::block_n; column += Config::lanes) {
-        const int key = kv_tile * Config::block_n + column;
+        const int key = masked_key<Config, fault>(kv_tile, column);
         const float score = masked_score<fault>(args, s[column], query, key);
         s[column] = score;
         tile_max.value = max_with<fault>(args, tile_max.value, score, key);
     }
-    if constexpr (fault != Fault::max_own_lane) block.reduce_rows<Config::lanes>(tile_max, Larger());
+    reduce_max<Config, fault>(block, tile_max);
 
     const float m_before = state.m;
     state.m = fmaxf(m_before, tile_max.value);
@@ -132,7 +150,7 @@ KERNEL_FUNCTION void softmax_tile(const CudaBlock& block, WmmaShared<Config>& sh
         const int column = lane + step * Config::lanes;
         const float probable = probability<fault>(s[column], state.m);
         tile_sum.value += probable;
-        if (p_is_filled<fault>(step)) p[column] = to_half(staged_p<fault>(probable));
+        if (p_is_filled<fault>(step, s[column])) p[column] = to_half(staged_p<fault>(probable));
     }
     block.reduce_rows<Config::lanes>(tile_sum, Plus());
     state.l = next_row_sum<fault>(state.l, state.rescale, tile_sum.value);
@@ -179,7 +197,7 @@ KERNEL_FUNCTION void wmma_outputs(const CudaBlock& block, const WmmaShared<Confi
     const int row = int(threadIdx.x) / Config::lanes;
     const int lane = int(threadIdx.x) % Config::lanes;
     const int query = block.q_block() * Config::block_m + row;
-    if (query >= args.seqlen_q) return;
+    if (query >= args.seqlen_q || !row_is_covered<Config, fault>(row)) return;
 
     const std::int64_t output =
         (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q + query;
@@ -209,13 +227,12 @@ __global__ void __launch_bounds__(Config::threads)
     CudaBlock block;
     TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
 
-    const std::int64_t q_matrix =
-        (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q * Config::head_dim;
+    const RowLayout q = q_layout<Config, fault>(args, block.batch(), block.head());
     const std::int64_t kv_matrix =
         (std::int64_t(block.batch()) * args.heads_kv + head_kv<fault>(args, block.head())) * args.seqlen_kv *
         Config::head_dim;
-    stage_rows<Config>(block, shared.q, static_cast<const Half*>(args.q) + q_matrix,
-                       q_rows<Config, fault>(args, block.q_block()), Config::block_m);
+    stage_rows<Config>(block, shared.q, static_cast<const Half*>(args.q) + q.first,
+                       q_rows<Config, fault>(args, block.q_block()), Config::block_m, q.stride);
     block.commit();
     for (int i = int(threadIdx.x); i < Config::block_m * Config::ld_acc; i += Config::threads) {
         shared.acc[i] = 0.0f;

@@ -4,7 +4,7 @@
 usage: evidence.py DIR [--bin build/bin]
 
 DIR gets summary.md (one page), evidence.json (the same for programs), logs/ (each command with its output), and the
-files of the gates: machine.txt, latency/, resources/, sanitizers/, profile/. A gate whose tool is not here is a line
+files of the gates: machine.txt, correctness.csv, latency/, resources/, sanitizers/, profile/. A gate whose tool is not here is a line
 of the summary. Exit codes: 0 no gate failed, 1 some did, 2 nothing could be run.
 """
 
@@ -135,8 +135,10 @@ def sweep(evidence, _):
     if "--sweep" not in help_text:
         evidence.add("correctness", MISSING, "this tile-run has no --sweep")
         return
-    code, output, log = evidence.run("sweep", evidence.program("tile-run"), "--sweep")
-    evidence.add("correctness", PASSED if code == 0 else FAILED, last_line(output), [log])
+    cases = evidence.folder / "correctness.csv"
+    code, output, log = evidence.run("sweep", evidence.program("tile-run"), "--sweep", "--csv", cases)
+    files = [evidence.relative(cases)] if cases.exists() else []
+    evidence.add("correctness", PASSED if code == 0 else FAILED, last_line(output), [*files, log])
 
 
 def shape_options(group):

@@ -24,7 +24,7 @@ TILE_RUN = """\
 case "$*" in
     "--list --json") echo '{"kernels": [{"name": "scalar"}, {"name": "fast"}]}' ;;
     --help) echo "usage: tile-run $SWEEP" ;;
-    --sweep) echo "119 of 120 cases passed"; exit 1 ;;
+    "--sweep --csv "*) echo verdict > "$3"; echo "sweep: 119 passed of 120"; exit 1 ;;
 esac
 """
 # Writes what measure and latency write; fails where FAIL matches the command line.
@@ -168,7 +168,7 @@ class EvidenceTest(unittest.TestCase):
     def test_each_failure_is_one(self):
         self.add_tools()
         for environment, gate, word in [
-            ({"SWEEP": "--sweep"}, "correctness", "119 of 120"),
+            ({"SWEEP": "--sweep"}, "correctness", "119 passed of 120"),
             ({"FAIL": "--require-ratio 1.25"}, "latency of fast, long, beside flash", "it broke"),
             ({"FAIL": "measure --kernel scalar"}, "latency of scalar, short", "it broke"),
             ({"SPILLS": "1"}, "resources", "BEYOND: k: spills 4, limit 0; 1 finding"),

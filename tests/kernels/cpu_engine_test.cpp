@@ -37,7 +37,8 @@ std::vector<FaultCase> fault_cases() {
     for (const KernelInfo& kernel : all_kernels()) {
         if (kernel.cpu.healthy == nullptr) continue;
         for (const FaultInfo& fault : all_faults) {
-            if (applies_to(fault, kernel.faulty_kernel)) cases.push_back({&kernel, &fault});
+            if (applies_to(fault, kernel.faulty_kernel) && !fault.gpu_only)
+                cases.push_back({&kernel, &fault});
         }
     }
     return cases;

@@ -59,13 +59,13 @@ INSTANTIATE_TEST_SUITE_P(Scalar, HealthyPoisoned,
                          ::testing::Values(scalar_fault_config, KernelConfig{48, 64, 1, 128}),
                          [](const auto& test) { return test_name(test.param); });
 
-// P is the only array of shared memory that a fault leaves unwritten; it is read by acc. A fault that leaves
-// out columns of o leaves them as they were.
+// P is the only array of shared memory that faults leave unwritten; it is read by acc. A fault that leaves
+// out columns or rows of o leaves them as they were.
 TEST(Poison, FaultsThatReadOrLeaveOldMemoryAreTheOnesThatDepend) {
-    const std::map<std::string_view, Stage> dependent = {{"p_lane_stride", Stage::acc},
-                                                         {"columns_uncovered", Stage::o}};
+    const std::map<std::string_view, Stage> dependent = {
+        {"p_lane_stride", Stage::acc}, {"columns_uncovered", Stage::o}, {"rows_uncovered", Stage::o}};
     for (const FaultInfo& fault : all_faults) {
-        if (!applies_to(fault, FaultyKernel::scalar)) continue;
+        if (!applies_to(fault, FaultyKernel::scalar) || fault.gpu_only) continue;
         SCOPED_TRACE(fault.name);
         const PoisonReport report =
             run_poisoned(request_of("--kernel scalar --engine cpu --fault " + std::string(fault.name) + " " +
