@@ -139,7 +139,7 @@ inline constexpr FaultInfo all_faults[] = {
     {Fault::first_fragment_only, "first_fragment_only", Stage::s, "layout", wmma | fast,
      "only the first 16 columns of each S tile are multiplied, the rest stays zero", "--shape 1,2,64,128,64"},
     {Fault::fragment_per_thread, "fragment_per_thread", Stage::s, "unwritten / stale", wmma,
-     "the Q fragments are loaded from arrays of the threads, of which each lane filled its own elements",
+     "each lane fills its Q fragment from eight elements of its own, in an order that the hardware has not",
      "--shape 1,2,64,128,64"},
     {Fault::k_row_major, "k_row_major", Stage::s, "layout", scalar | wmma | stable,
      "K is read row-major where the product takes it column-major: 16 x 16 corners, or the tile, transposed",

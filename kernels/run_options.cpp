@@ -117,7 +117,8 @@ void declare_options(CLI::App& app, RunOptions& options) {
     app.add_flag(
         "--json", options.json,
         "with --list, --prove-inert, --poison, --repeat, --watch, --flight-recorder or --sweep: as JSON");
-    app.add_option("--kernel", options.kernel, "the kernel, see --list")->type_name("NAME");
+    app.add_option("--kernel", options.kernel, "the kernel, see --list; wmma or scalar by default")
+        ->type_name("NAME");
     app.add_option("--config", options.config, "block_m x block_n x stages, for example 32x64x2")
         ->type_name("MxNxS");
     app.add_option("--dtype", options.dtype, "type of q, k, v and o, where the kernel is built for it")

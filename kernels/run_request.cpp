@@ -20,13 +20,21 @@ namespace {
 constexpr std::int64_t largest_seqlen = std::int64_t(1) << 30;
 constexpr std::int64_t largest_grid = 65535;
 
+/// What is run where no kernel is named: the build says whether tensor cores are wanted.
+std::string default_kernel(const RunOptions& options) {
+#ifdef TILESCOPE_TENSOR_CORES
+    if (options.engine != "cpu" && why_no_gpu().empty()) return "wmma";
+#endif
+    return "scalar";
+}
+
 const KernelInfo& requested_kernel(const RunOptions& options) {
     const KernelInfo* kernel = find_kernel(options.kernel);
     if (kernel != nullptr) return *kernel;
     std::vector<std::string_view> names;
     for (const KernelInfo& known : all_kernels()) names.push_back(known.name);
-    throw Error(options.kernel.empty() ? "no kernel is named" : "there is no kernel " + options.kernel,
-                "--kernel", fmt::format("choose one of {}", fmt::join(names, ", ")));
+    throw Error("there is no kernel " + options.kernel, "--kernel",
+                fmt::format("choose one of {}", fmt::join(names, ", ")));
 }
 
 void require_dtype(const KernelInfo& kernel, Dtype dtype) {
@@ -185,7 +193,9 @@ std::string requested_sink_file(const RunOptions& options) {
 
 }  // namespace
 
-RunRequest make_request(const RunOptions& options) {
+RunRequest make_request(const RunOptions& given) {
+    RunOptions options = given;
+    if (options.kernel.empty()) options.kernel = default_kernel(options);
     RunRequest request;
     request.kernel = &requested_kernel(options);
     require_same_descales(options, *request.kernel);

@@ -64,11 +64,11 @@ using FragmentC = nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, 
 template <class Config, Fault fault>
 KERNEL_FUNCTION void load_q(FragmentA& fragment, const Half* corner) {
     if constexpr (fault == Fault::fragment_per_thread) {
-        alignas(32) Half own[Config::fragment * Config::fragment] = {};
-        for (int i = int(threadIdx.x) % 32; i < Config::fragment * Config::fragment; i += 32) {
-            own[i] = corner[i / Config::fragment * Config::ld + i % Config::fragment];
+        const int first = int(threadIdx.x) % 32 * 8;
+        for (int i = 0; i < fragment.num_elements; ++i) {
+            const int place = first + i % 8;
+            fragment.x[i] = corner[place / Config::fragment * Config::ld + place % Config::fragment];
         }
-        nvcuda::wmma::load_matrix_sync(fragment, own, Config::fragment);
     } else {
         nvcuda::wmma::load_matrix_sync(fragment, corner, Config::ld);
     }

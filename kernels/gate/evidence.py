@@ -4,8 +4,8 @@
 usage: evidence.py DIR [--bin build/bin]
 
 DIR gets summary.md (one page), evidence.json (the same for programs), logs/ (each command with its output), and the
-files of the gates: machine.txt, correctness.csv, latency/, resources/, sanitizers/, profile/. A gate whose tool is not here is a line
-of the summary. Exit codes: 0 no gate failed, 1 some did, 2 nothing could be run.
+files of the gates: machine.txt, correctness.csv, latency/, resources/, sanitizers/, profile/. A gate whose tool is not
+here is a line of the summary. Exit codes: 0 no gate failed, 1 some did, 2 nothing could be run.
 """
 
 import argparse

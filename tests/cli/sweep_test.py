@@ -40,7 +40,8 @@ class Sweep(unittest.TestCase):
     def test_healthy_kernels_pass_every_case(self):
         run = self.sweep(*SMALL, "--csv", "cases.csv", "--jobs", "2")
         self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
-        rows = list(csv.DictReader(open(self.folder / "cases.csv")))
+        with open(self.folder / "cases.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
         # Two kernels run on the CPU; three masks, three seeds.
         self.assertEqual(run.stdout.splitlines()[-1], "sweep: 18 passed of 18")
         self.assertIn("left out: wmma: it runs on a GPU only", run.stdout)

@@ -85,6 +85,17 @@ INSTANTIATE_TEST_SUITE_P(Planted, FaultOnGpu, ::testing::ValuesIn(fault_cases())
     return std::string(test.param.kernel->name) + "_" + std::string(test.param.fault->name);
 });
 
+class DefaultKernel : public OnGpu {};
+
+TEST_F(DefaultKernel, IsTheOneThatTheBuildNames) {
+    const RunRequest request = request_of("--engine cuda --shape 1,1,64,64,64");
+#ifdef TILESCOPE_TENSOR_CORES
+    EXPECT_EQ(request.kernel->name, "wmma");
+#else
+    EXPECT_EQ(request.kernel->name, "scalar");
+#endif
+}
+
 class SinkOnGpu : public OnGpu {};
 using SinkOnGpuDeathTest = SinkOnGpu;
 

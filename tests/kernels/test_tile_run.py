@@ -109,6 +109,16 @@ class TileRun(unittest.TestCase):
         self.assertEqual(run.stderr.count("\n"), 1)
         self.assertIn("so it ran on the CPU", run.stderr)
 
+    def test_without_a_kernel_the_scalar_one_runs_on_the_cpu(self):
+        self.record(*SMALL, "--engine", "cpu")
+        with h5py.File(self.file) as file:
+            self.assertEqual(file.attrs["kernel"], "scalar")
+            self.assertIn("--kernel scalar", file.attrs["command"])
+
+    def test_a_race_is_not_played_on_the_cpu(self):
+        self.assert_refused([*SCALAR, *SMALL, "--fault", "load_before_barrier", "-o", "run.h5"], "load_before_barrier",
+                            "--engine cuda")
+
     def test_without_a_gpu_wmma_cannot_run(self):
         self.assert_refused(["--kernel", "wmma", *SMALL, "-o", "run.h5"], "wmma", "GPU", "--kernel scalar", **NO_GPU)
         self.assert_refused(["--kernel", "scalar", "--engine", "cuda", *SMALL, "-o", "run.h5"], "--engine cpu",
@@ -121,7 +131,7 @@ class TileRun(unittest.TestCase):
         for arguments, *words in [
             ([], "-o"),
             (["--bogus"], "--bogus", "--help"),
-            (output, "--kernel", "scalar, wmma, stable, fast, fp8"),
+            (output, "--shape"),
             (["--json"], "--list"),
             (["--kernel", "flash", *SMALL, *output], "flash", "scalar, wmma, stable, fast, fp8"),
             ([*SCALAR, *output], "--shape"),

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""Holds the tables of kernels/README.md against what tile-run lists.
+
+usage: test_kernels_readme.py ROOT TILE_RUN
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT, TILE_RUN = (pathlib.Path(sys.argv.pop(1)).resolve() for _ in range(2))
+LISTED = json.loads(subprocess.run([TILE_RUN, "--list", "--json"], capture_output=True, check=True).stdout)
+ROWS = [[cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in (ROOT / "kernels/README.md").read_text().splitlines() if re.match(r"\| `\w+` \|", line)]
+
+
+class KernelsReadme(unittest.TestCase):
+    def test_it_has_every_kernel(self):
+        names = {row[0].strip("`") for row in ROWS if len(row) == 3}
+        self.assertEqual(names, {kernel["name"] for kernel in LISTED["kernels"]})
+
+    def test_it_has_every_fault_with_its_stage_and_kernels(self):
+        rows = {tuple(cell.strip("`") for cell in row[:3]) + (row[4].strip("`"),) for row in ROWS if len(row) == 5}
+        self.assertEqual(rows, {(fault["name"], fault["stage"], " ".join(fault["kernels"]), fault["shown_by"])
+                                for fault in LISTED["faults"]})
+
+
+if __name__ == "__main__":
+    unittest.main()
