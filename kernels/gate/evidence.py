@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Runs every gate of the bundled kernels on a GPU and leaves what they found in one folder.
 
-usage: evidence.py DIR [--bin build/bin]
+usage: evidence.py DIR [--bin build/bin] [--most-seconds 5]
 
 DIR gets summary.md (one page), evidence.json (the same for programs), logs/ (each command with its output), and the
-files of the gates: machine.txt, correctness.csv, latency/, resources/, sanitizers/, profile/. A gate whose tool is not
+files of the gates: machine.txt, correctness.csv, faults/, latency/, resources/, sanitizers/, profile/. A gate whose tool is not
 here is a line of the summary. Exit codes: 0 no gate failed, 1 some did, 2 nothing could be run.
 """
 
 import argparse
+import concurrent.futures
 import dataclasses
 import itertools
 import json
@@ -18,6 +19,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -25,12 +27,13 @@ BACKENDS = ("flash", "cudnn", "math")
 MASKS = ("none", "causal")
 # The shapes that are timed: B,H,Sq,Skv,D.
 SHAPES = {"short": ("1,8,512,512,64", "2,8,512,512,64", "4,16,2048,2048,64"), "long": ("4,16,4096,4096,128",)}
-# Of each configuration; slow kernels are sampled less often.
-MOST_SECONDS = 5
 # What is asked of a kernel beside a backend: the ratio's interval ends at most here.
 REQUIRED_RATIOS = {("fast", "flash", "short"): 1.0, ("fast", "flash", "long"): 1.25}
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SANITIZED_SHAPE = "1,2,70,130,64"
+# Compared with PyTorch's own outputs: B,H,Sq,Skv,D and the mask.
+REFERENCE_CALLS = (("1,8,512,512,64", ()), ("1,8,512,512,64", ("--causal",)), ("1,4,200,333,128", ("--causal",)))
+REFERENCES = {"flash", "math"}
 PROFILED_SHAPE = "4,16,2048,2048,64"
 COUNTERS = {"tensor pipe %": "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
             "DRAM throughput %": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -55,9 +58,10 @@ class Result:
 class Evidence:
     """The folder, the programs, and what was found so far."""
 
-    def __init__(self, folder, programs):
+    def __init__(self, folder, programs, most_seconds):
         self.folder, self.programs, self.results, self.commands = folder, programs, [], 0
-        for name in ("logs", "latency", "sanitizers", "profile"):
+        self.most_seconds, self.numbering = most_seconds, threading.Lock()
+        for name in ("logs", "latency", "references", "sanitizers", "profile"):
             (folder / name).mkdir(parents=True)
         bundled = programs / "lib"
         path = os.environ.get("LD_LIBRARY_PATH", "")
@@ -66,9 +70,10 @@ class Evidence:
     def run(self, name, *command):
         """Exit code, output and log of a command."""
         command = [str(word) for word in command]
-        print(f"==> {shlex.join(command)}", flush=True)
-        self.commands += 1
-        log = self.folder / "logs" / f"{self.commands:03}_{name}.log"
+        with self.numbering:
+            print(f"==> {shlex.join(command)}", flush=True)
+            self.commands += 1
+            log = self.folder / "logs" / f"{self.commands:03}_{name}.log"
         start = time.monotonic()
         done = subprocess.run(command, cwd=ROOT, env=self.environment, text=True, errors="replace",
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -85,6 +90,11 @@ class Evidence:
 
     def program(self, name):
         return self.programs / name
+
+    def run_together(self, commands):
+        """What run() returns for each (name, *command), in order; for what is not timed."""
+        with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
+            return list(pool.map(lambda command: self.run(*command), commands))
 
     def kernels(self):
         code, output, log = self.run("list", self.program("tile-run"), "--list", "--json")
@@ -117,9 +127,6 @@ def sources(evidence):
 
 
 def describe_machine(evidence, _):
-    if not tool("nvidia-smi"):
-        evidence.add("machine", MISSING, "nvidia-smi is not here")
-        return
     code, output, log = evidence.run("nvidia_smi", "nvidia-smi", "-q")
     if code != 0:
         evidence.add("machine", FAILED, last_line(output), [log])
@@ -131,19 +138,43 @@ def describe_machine(evidence, _):
 
 
 def sweep(evidence, _):
-    _, help_text, _ = evidence.run("tile_run_help", evidence.program("tile-run"), "--help")
-    if "--sweep" not in help_text:
-        evidence.add("correctness", MISSING, "this tile-run has no --sweep")
-        return
     cases = evidence.folder / "correctness.csv"
     code, output, log = evidence.run("sweep", evidence.program("tile-run"), "--sweep", "--csv", cases)
     files = [evidence.relative(cases)] if cases.exists() else []
     evidence.add("correctness", PASSED if code == 0 else FAILED, last_line(output), [*files, log])
 
 
-def shape_options(group):
+def compare_references(evidence, kernels):
+    """Which of PyTorch's backends each kernel agrees with."""
+    script = ROOT / "samples/references.py"
+    for kernel, (shape, mask) in itertools.product(kernels, REFERENCE_CALLS):
+        gate = f"references of {kernel}, {shape}{' causal' if mask else ''}"
+        file = evidence.folder / "references" / "run.h5"
+        code, output, log = evidence.run(f"record_{kernel}", evidence.program("tile-run"), "--kernel", kernel, "--engine",
+                                         "cuda", "--shape", shape, *mask, "--select", "stage=o,lse", "-o", file)
+        if code == 0:
+            code, output, log = evidence.run(f"references_{kernel}", sys.executable, script, file)
+            if code != 0:
+                evidence.add(gate, MISSING, last_line(output), [log])
+                continue
+            code, output, log = evidence.run(f"judge_{kernel}", evidence.program("tile-diff"), file)
+            file.unlink()
+        said = [line for line in output.splitlines() if line.startswith(("right references: ", "closest reference: "))]
+        right = set(said[0].partition(": ")[2].split(", ")) if code == 0 and said else set()
+        evidence.add(gate, PASSED if right == REFERENCES else FAILED, "; ".join(said) or last_line(output), [log])
+
+
+def plant_faults(evidence, _):
+    folder = evidence.folder / "faults"
+    code, output, log = evidence.run("faults", sys.executable, ROOT / "kernels/gate/faults.py", folder, "--bin",
+                                     evidence.programs)
+    files = [evidence.relative(path) for path in sorted(folder.glob("faults.*"))]
+    evidence.add("faults", FAILED if code else PASSED, last_line(output), [*files, log])
+
+
+def shape_options(group, most_seconds):
     return [word for shape in SHAPES[group] for word in ("--shape", shape)] + [
-        word for mask in MASKS for word in ("--mask", mask)] + ["--most-seconds", MOST_SECONDS]
+        word for mask in MASKS for word in ("--mask", mask)] + ["--most-seconds", most_seconds]
 
 
 def measure_latencies(evidence, kernels):
@@ -152,7 +183,7 @@ def measure_latencies(evidence, kernels):
     for group, kernel in itertools.product(SHAPES, kernels):
         file = evidence.folder / "latency" / f"{group}_{kernel}.csv"
         code, output, log = evidence.run(f"measure_{group}_{kernel}", evidence.program("tile-gate"), "measure",
-                                         "--kernel", kernel, *shape_options(group), "-o", file)
+                                         "--kernel", kernel, *shape_options(group, evidence.most_seconds), "-o", file)
         if code == 0:
             files[group, kernel] = file
         else:
@@ -160,7 +191,7 @@ def measure_latencies(evidence, kernels):
     script = ROOT / "tests/bench/measure_sdpa.py"
     for group in SHAPES:
         file = evidence.folder / "latency" / f"{group}_sdpa.csv"
-        code, output, log = evidence.run(f"measure_{group}_sdpa", sys.executable, script, *shape_options(group), "-o", file)
+        code, output, log = evidence.run(f"measure_{group}_sdpa", sys.executable, script, *shape_options(group, evidence.most_seconds), "-o", file)
         if code == 0:
             files[group, "sdpa"] = file
         else:
@@ -210,15 +241,16 @@ def sanitize(evidence, kernels):
     if not sanitizer:
         evidence.add("sanitizers", MISSING, "compute-sanitizer is not here")
         return
-    for kernel, check in itertools.product(kernels, SANITIZERS):
-        report = evidence.folder / "sanitizers" / f"{kernel}_{check}.txt"
-        code, output, log = evidence.run(
-            f"{check}_{kernel}", sanitizer, "--tool", check, "--error-exitcode", 9, "--log-file", report,
-            evidence.program("tile-run"), "--kernel", kernel, "--engine", "cuda", "--shape", SANITIZED_SHAPE,
-            "--causal", "-o", evidence.folder / "sanitizers" / "run.h5")
+    checks = list(itertools.product(kernels, SANITIZERS))
+    reports = [evidence.folder / "sanitizers" / f"{kernel}_{check}.txt" for kernel, check in checks]
+    runs = evidence.run_together(
+        (f"{check}_{kernel}", sanitizer, "--tool", check, "--error-exitcode", 9, "--log-file", report,
+         evidence.program("tile-run"), "--kernel", kernel, "--engine", "cuda", "--shape", SANITIZED_SHAPE, "--causal",
+         "-o", report.with_suffix(".h5")) for (kernel, check), report in zip(checks, reports))
+    for (kernel, check), report, (code, output, log) in zip(checks, reports, runs):
         said = last_line(report.read_text(errors="replace")) if report.exists() else last_line(output)
         evidence.add(f"{check} of {kernel}", PASSED if code == 0 else FAILED, said, [log])
-    (evidence.folder / "sanitizers" / "run.h5").unlink(missing_ok=True)
+        report.with_suffix(".h5").unlink(missing_ok=True)
 
 
 def counters_in(text):
@@ -255,7 +287,8 @@ def profile(evidence, kernels):
             evidence.add(f"profile of {kernel}", MEASURED, figures, [f"profile/{kernel}.json"])
 
 
-GATES = (describe_machine, sweep, compare_latencies, hold_resources, sanitize, profile)
+# What is timed comes last, alone.
+GATES = (describe_machine, sweep, compare_references, plant_faults, sanitize, hold_resources, compare_latencies, profile)
 
 
 # ---- the summary
@@ -304,6 +337,8 @@ def write_summary(evidence):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, metavar="DIR", help="a folder that is empty or not there yet")
+    parser.add_argument("--most-seconds", type=float, default=5, metavar="SECONDS",
+                        help="for the latency of a configuration; slow kernels are sampled less often (default %(default)s)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/bin", metavar="DIR")
     return parser.parse_args()
 
@@ -316,16 +351,15 @@ def main():
     for name in ("tile-run", "tile-gate"):
         if not (options.bin / name).is_file():
             raise Unrunnable(f"{options.bin / name}: not found; run ./dev build first")
-    evidence = Evidence(folder, options.bin.resolve())
+    if not tool("nvidia-smi"):
+        raise Unrunnable("nvidia-smi: not found; run this on a machine with an NVIDIA GPU")
+    evidence = Evidence(folder, options.bin.resolve(), options.most_seconds)
     kernels = evidence.kernels()
     for gate in GATES:
         gate(evidence, kernels)
         write_summary(evidence)  # what was found so far stays when the next gate is interrupted
     print(f"{options.folder}/summary.md")
-    statuses = {result.status for result in evidence.results}
-    if statuses == {MISSING}:
-        raise Unrunnable(f"no gate could be run; see {options.folder}/summary.md")
-    return 1 if FAILED in statuses else 0
+    return 1 if any(result.status == FAILED for result in evidence.results) else 0
 
 
 if __name__ == "__main__":

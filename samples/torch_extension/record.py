@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 
-import numpy as np
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
@@ -25,7 +24,8 @@ from torch.utils.cpp_extension import load
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+sys.path.append(str(ROOT / "samples"))
+from references import DTYPES, append_references, for_each_query_head, references, scale_of  # noqa: E402
 FAULTS = ["delta_missing", "delta_next_row", "mask_missing", "scale_missing", "group_overwritten", "dv_uses_ds"]
 
 
@@ -100,55 +100,6 @@ def make_inputs(shape, dtype, seed):
     return [torch.randn(size, device="cuda", dtype=torch.float32).to(dtype) for size in sizes]
 
 
-def scale_of(q):
-    return float(np.float32(1) / np.sqrt(np.float32(q.shape[3])))
-
-
-def for_each_query_head(q, *tensors):
-    """k and v with a head of their own for each query head."""
-    return [tensor.repeat_interleave(q.shape[1] // tensor.shape[1], dim=1) for tensor in tensors]
-
-
-def references(q, k, v, causal, broken):
-    """{name: (o, lse or None)} of PyTorch's backends."""
-    k, v = for_each_query_head(q, k, v)
-    seqlen_q, seqlen_kv = q.shape[2], k.shape[2]
-    scale = scale_of(q)
-    found = {}
-    with sdpa_kernel(SDPBackend.MATH):
-        found["math"] = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale), None
-        if broken:
-            # The last row sees the last key; where that is no difference, every row sees one key too many.
-            seen = torch.ones(seqlen_q, seqlen_kv, dtype=torch.bool, device=q.device)
-            seen = seen.tril(diagonal=seqlen_kv - seqlen_q or 1)
-            found["broken"] = scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale), None
-    if causal and seqlen_q != seqlen_kv:
-        print("no reference flash: that backend aligns its causal mask to the other corner")
-        return found
-    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        o = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
-    lse = None
-    operator = getattr(torch.ops.aten, "_scaled_dot_product_flash_attention", None)
-    if operator is not None:
-        # Some versions pad the rows.
-        lse = operator(q, k, v, 0.0, causal, scale=scale)[1][:, :, :seqlen_q]
-    found["flash"] = o, lse
-    return found
-
-
-def append_references(path, found, dtype):
-    import h5py  # after the extension has written the file with the HDF5 of its own
-
-    with h5py.File(path, "r+") as f:
-        for name, (o, lse) in found.items():
-            # NumPy has no bfloat16: its bits.
-            bits = o.contiguous().view(torch.int16).cpu().numpy().view(np.uint16)
-            f[f"references/{name}/o"] = bits.view(np.float16) if dtype == "f16" else bits
-            f[f"references/{name}/o"].attrs["dtype"] = dtype
-            if lse is not None:
-                f[f"references/{name}/lse"] = lse.float().contiguous().cpu().numpy()
-
-
 def fused_forward(q, k, v, causal):
     """o and lse of PyTorch's flash attention, or of its efficient attention where the first would align the causal
     mask to the other corner."""
@@ -173,7 +124,7 @@ def math_gradients(q, k, v, dout, causal):
 
 def record_forward(extension, arguments, q, k, v, path):
     o, _ = extension.forward(q, k, v, arguments.causal, path)
-    found = references(q, k, v, arguments.causal, arguments.broken_reference)
+    found = references(q, k, v, arguments.causal, broken=arguments.broken_reference)
     append_references(path, found, arguments.dtype)
     for name, (other, _) in found.items():
         print(f"largest difference to {name}: {(o.float() - other.float()).abs().max().item():.3g}")
