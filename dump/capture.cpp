@@ -361,6 +361,10 @@ CapturedRun Capture::finish() {
     return impl_->finish(Impl::Tiles::in_host_memory);
 }
 
+CapturedRun Capture::finish_in_place() {
+    return impl_->finish(Impl::Tiles::in_place);
+}
+
 StatisticsRun Capture::finish_statistics() {
     const OnDevice on(impl_->device);
     const std::shared_ptr<SinkContents> left = impl_->contents(Impl::Tiles::in_host_memory);

@@ -107,7 +107,7 @@ StatisticsRun keep_statistics_on_cuda(const RunRequest& request, const RunInputs
     return run;
 }
 
-KernelRun run_on_cuda(const RunRequest& request, RunInputs inputs, const MemoryFill& fill) {
+KernelRun run_on_cuda(const RunRequest& request, RunInputs inputs, const MemoryFill& fill, TilesLie tiles) {
     auto arrays = std::make_unique<DeviceArrays>(request, inputs, fill.output_byte);
     Capture capture = make_capture(request, inputs);
     // Those of the host: what a quantiser on the GPU makes of them is judged.
@@ -117,7 +117,7 @@ KernelRun run_on_cuda(const RunRequest& request, RunInputs inputs, const MemoryF
     if (fill.shared_word) poison_shared_memory(*fill.shared_word);
     const Launch launch = launch_hooked(request, arrays->args, capture.sink());
     capture.outputs(arrays->o.data(), static_cast<const float*>(arrays->lse.data()));
-    CapturedRun run = capture.finish();
+    CapturedRun run = tiles == TilesLie::in_place ? capture.finish_in_place() : capture.finish();
     run.set_launch(to_string(launch));
     // Freeing memory waits for a kernel that never ends.
     if (capture.still_running()) static_cast<void>(arrays.release());

@@ -10,18 +10,18 @@
 
 namespace tilescope {
 
-KernelRun run_kernel(const RunRequest& request, RunInputs inputs, const MemoryFill& fill) {
-    return request.engine == Engine::cuda ? run_on_cuda(request, std::move(inputs), fill)
+KernelRun run_kernel(const RunRequest& request, RunInputs inputs, const MemoryFill& fill, TilesLie tiles) {
+    return request.engine == Engine::cuda ? run_on_cuda(request, std::move(inputs), fill, tiles)
                                           : run_on_cpu(request, std::move(inputs), fill);
 }
 
 CapturedRun run_kernel(const RunRequest& request) {
-    require_memory(request);
-    return run_kernel(request, make_inputs(request.problem, *request.input, request.seed), MemoryFill())
-        .recording;
+    require_memory(request, 0, TilesLie::in_place);
+    RunInputs inputs = make_inputs(request.problem, *request.input, request.seed);
+    return run_kernel(request, std::move(inputs), MemoryFill(), TilesLie::in_place).recording;
 }
 
-void require_memory(const RunRequest& request, int kept) {
+void require_memory(const RunRequest& request, int kept, TilesLie tiles) {
     const Problem& problem = request.problem;
     const double mebibyte = double(1 << 20);
     const double captured =
@@ -30,7 +30,9 @@ void require_memory(const RunRequest& request, int kept) {
     double inputs = 0;
     for (Input input : {Input::q, Input::k, Input::v}) inputs += double(input_bytes(problem, input));
     // Who runs again keeps the inputs, and compares outputs as float32.
-    const double needed = (1 + kept) * captured + (2 + 2 * kept) * inputs + (1 + 5 * kept) * o;
+    const bool on_gpu = request.engine == Engine::cuda && !request.mapped_sink && request.sink_file.empty();
+    const int held = tiles == TilesLie::in_place && on_gpu ? 0 : 1 + kept;
+    const double needed = held * captured + (2 + 2 * kept) * inputs + (1 + 5 * kept) * o;
     const double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));
     if (needed > 0.9 * memory) {
         throw Error(fmt::format("the run needs {:.0f} MiB of memory and this machine has {:.0f}",

@@ -25,6 +25,12 @@ struct MemoryFill {
     bool operator==(const MemoryFill&) const = default;
 };
 
+/// Where the tiles of a run on the GPU are until they are read.
+enum class TilesLie : std::uint8_t {
+    in_host_memory,
+    in_place  ///< in the memory that the kernel wrote: see Capture::finish_in_place()
+};
+
 /// One run of a kernel, and its outputs as they lie in global memory: [batch][heads][seqlen_q](, [head_dim])
 /// of dtype_o and float32. They are empty when the kernel failed.
 struct KernelRun {
@@ -36,16 +42,17 @@ struct KernelRun {
 /// Runs the kernel on the request's engine and captures what is selected. `inputs` are those of the request.
 /// An error of the kernel ends up in the recording. Errors: Error when it cannot be launched or there is no
 /// memory.
-KernelRun run_kernel(const RunRequest& request, RunInputs inputs, const MemoryFill& fill);
+KernelRun run_kernel(const RunRequest& request, RunInputs inputs, const MemoryFill& fill,
+                     TilesLie tiles = TilesLie::in_host_memory);
 KernelRun run_on_cpu(const RunRequest& request, RunInputs inputs, const MemoryFill& fill);
-KernelRun run_on_cuda(const RunRequest& request, RunInputs inputs, const MemoryFill& fill);
+KernelRun run_on_cuda(const RunRequest& request, RunInputs inputs, const MemoryFill& fill, TilesLie tiles);
 
-/// One run with the request's inputs.
+/// One run with the request's inputs; its tiles lie in place.
 CapturedRun run_kernel(const RunRequest& request);
 
 /// Errors: Error when the arrays and the tiles of a run, and those of `kept` runs before it, do not fit into
 /// this machine's memory.
-void require_memory(const RunRequest& request, int kept = 0);
+void require_memory(const RunRequest& request, int kept = 0, TilesLie tiles = TilesLie::in_host_memory);
 
 /// What is known of the recording before the run.
 Provenance provenance_of(const RunRequest& request);

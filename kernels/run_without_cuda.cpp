@@ -21,7 +21,7 @@ std::string why_no_gpu() {
     return reason;
 }
 
-KernelRun run_on_cuda(const RunRequest&, RunInputs, const MemoryFill&) {
+KernelRun run_on_cuda(const RunRequest&, RunInputs, const MemoryFill&, TilesLie) {
     refuse();
 }
 

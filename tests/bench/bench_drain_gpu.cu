@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -201,6 +202,37 @@ void bench_save(const Problem& problem, const std::string& directory) {
                 directory.c_str(), gigabytes, gigabytes / plain, gigabytes / saved, plain / saved);
 }
 
+/// Largest resident memory of this process so far, after a reset, in bytes.
+std::size_t peak_memory() {
+    std::ifstream status("/proc/self/status");
+    std::string line;
+    while (std::getline(status, line)) {
+        if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
+    }
+    throw std::runtime_error("/proc/self/status has no VmHWM");
+}
+
+void reset_peak_memory() {
+    std::ofstream("/proc/self/clear_refs") << "5";
+}
+
+void bench_memory(const Problem& problem, const std::string& directory) {
+    const std::string path = directory + "/bench_drain_gpu." + std::to_string(getpid());
+    Capture capture(problem, options_of(SinkMemory::device));
+    launch(problem, capture.sink(), nullptr);
+    synchronize();
+    reset_peak_memory();
+    const std::size_t before = peak_memory();
+    capture.save(path);
+    const double mebibyte = double(1 << 20);
+    std::printf(
+        "save() of %.2f GiB takes %.0f MiB of host memory, %.0f MiB with what the process had (asked: "
+        "1024)\n",
+        double(std::filesystem::file_size(path)) / mebibyte / 1024, double(peak_memory() - before) / mebibyte,
+        double(peak_memory()) / mebibyte);
+    std::filesystem::remove(path);
+}
+
 void bench_mapped(const Problem& problem) {
     Capture capture(problem, options_of(SinkMemory::mapped));
     const CapturePlan plan(problem, *options_of(SinkMemory::mapped).selection, most_bytes);
@@ -235,6 +267,7 @@ int main(int argc, char** argv) {
         bench_drain(test::large_problem(102));
         bench_mapped(test::large_problem(26));
         bench_save(test::large_problem(26), directory);
+        bench_memory(test::large_problem(102), directory);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "bench_drain_gpu: %s\n", error.what());
         return 2;
