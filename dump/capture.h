@@ -105,8 +105,8 @@ class Capture {
     /// more inputs than were given, and when a kernel completed without any hook writing and no output is
     /// given.
     CapturedRun finish();
-    /// The same, but tiles in device memory stay there, as long as the run: they are copied as they are read, a
-    /// piece at a time, fastest in order. What writes to the sink afterwards changes them. Errors: those of
+    /// The same, but tiles in device memory stay there, as long as the run: they are copied as they are read,
+    /// a piece at a time, fastest in order. What writes to the sink afterwards changes them. Errors: those of
     /// finish(), here and where tiles are read.
     CapturedRun finish_in_place();
     /// The same of a capture that keeps statistics. What no hook wrote is what watch() reports.

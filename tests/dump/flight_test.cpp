@@ -8,11 +8,15 @@
 
 #include "dump/hook.h"
 #include "dump/host_flight_recorder.h"
+#include "tests/dump/flight_checks.h"
 #include "tests/dump/small_problem.h"
 #include "tests/support/error_of.h"
 
 namespace tilescope {
 namespace {
+
+using test::expect_frozen_at_four;
+using test::m_of;
 
 FlightOptions options_for(const char* selection, int launches) {
     FlightOptions options;
@@ -34,12 +38,6 @@ void fly(HostFlightRecorder& recorder, int number, float value) {
     recorder.check();
 }
 
-float m_of(const CapturedRun& run) {
-    std::vector<float> values(4);
-    EXPECT_TRUE(run.read_tile(Stage::m, {1, 4, 2, 1}, values));
-    return values[0];
-}
-
 TEST(Flight, KeepsTheLastLaunches) {
     HostFlightRecorder recorder(test::small_problem(), options_for("stage=m,p", 3));
     EXPECT_EQ(recorder.recordings().size(), 0u);
@@ -58,20 +56,9 @@ TEST(Flight, KeepsTheLastLaunches) {
 TEST(Flight, StopsAtTheFirstNan) {
     HostFlightRecorder recorder(test::small_problem(), options_for("stage=m,p", 2));
     for (int number = 0; number < 9; ++number) fly(recorder, number, number >= 4 ? std::nanf("") : 0.5f);
-    const std::optional<FlightFreeze> freeze = recorder.frozen();
-    ASSERT_TRUE(freeze);
-    EXPECT_EQ(freeze->launch, 4);
-    EXPECT_EQ(freeze->stage, Stage::p);
-    EXPECT_EQ(freeze->tile, (TileId{1, 4, 2, 1}));
-    EXPECT_EQ(freeze->row, 1);
-    EXPECT_EQ(freeze->col, 2);
-    EXPECT_TRUE(std::isnan(freeze->value));
-    EXPECT_EQ(to_string(test::small_problem(), *freeze),
+    expect_frozen_at_four(recorder, 2);
+    EXPECT_EQ(to_string(test::small_problem(), *recorder.frozen()),
               "launch 4: nan in p of batch 1, head 4, q block 2, KV tile 1, row 1 and column 2 of the tile");
-    const std::vector<CapturedRun> runs = recorder.recordings();
-    ASSERT_EQ(runs.size(), 2u);
-    EXPECT_EQ(m_of(runs[0]), 3);
-    EXPECT_EQ(m_of(runs[1]), 4) << "later launches keep nothing";
 }
 
 /// What stops a recording, and what does not.

@@ -18,6 +18,7 @@
 #include "dump/flight_recorder.h"
 #include "dump/hook.h"
 #include "dump/watch.h"
+#include "tests/dump/flight_checks.h"
 #include "tests/dump/played_kernel.cuh"
 
 namespace tilescope {
@@ -115,26 +116,6 @@ FlightOptions flight_options(int launches) {
     options.launches = launches;
     options.max_bytes = std::size_t(1) << 22;
     return options;
-}
-
-float m_of(const CapturedRun& run) {
-    std::vector<float> values(4);
-    EXPECT_TRUE(run.read_tile(Stage::m, {1, 4, 2, 1}, values));
-    return values[0];
-}
-
-void expect_frozen_at_four(const FlightRecorder& recorder, std::size_t kept) {
-    const std::optional<FlightFreeze> freeze = recorder.frozen();
-    ASSERT_TRUE(freeze);
-    EXPECT_EQ(freeze->launch, 4);
-    EXPECT_EQ(freeze->stage, Stage::p);
-    EXPECT_EQ(freeze->tile, (TileId{1, 4, 2, 1}));
-    EXPECT_EQ(freeze->row, 1);
-    EXPECT_EQ(freeze->col, 2);
-    EXPECT_TRUE(std::isnan(freeze->value));
-    const std::vector<CapturedRun> runs = recorder.recordings();
-    ASSERT_EQ(runs.size(), kept);
-    for (std::size_t i = 0; i < kept; ++i) EXPECT_EQ(m_of(runs[i]), float(5 - kept + i));
 }
 
 TEST_F(FlightGpu, KeepsTheLastLaunches) {
