@@ -4,8 +4,8 @@
 usage: evidence.py DIR [--bin build/bin] [--most-seconds 5]
 
 DIR gets summary.md (one page), evidence.json (the same for programs), logs/ (each command with its output), and the
-files of the gates: machine.txt, correctness.csv, faults/, latency/, resources/, sanitizers/, profile/. A gate whose tool is not
-here is a line of the summary. Exit codes: 0 no gate failed, 1 some did, 2 nothing could be run.
+files of the gates: machine.txt, correctness.csv, faults/, latency/, resources/, sanitizers/, profile/. A gate whose
+tool is not here is a line of the summary. Exit codes: 0 no gate failed, 1 some did, 2 nothing could be run.
 """
 
 import argparse
@@ -40,6 +40,11 @@ COUNTERS = {"tensor pipe %": "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sust
             "warps active %": "sm__warps_active.avg.pct_of_peak_sustained_active"}
 
 PASSED, FAILED, MEASURED, MISSING = "passed", "FAILED", "measured", "missing"
+
+
+def worst(statuses):
+    """Of several: what failed, or else what is missing."""
+    return min(statuses, key=(FAILED, MISSING, MEASURED, PASSED).index)
 
 
 class Unrunnable(Exception):
@@ -84,17 +89,26 @@ class Evidence:
     def relative(self, path):
         return str(path.relative_to(self.folder))
 
-    def add(self, *result):
-        self.results.append(Result(*result))
-        print(f"    {self.results[-1].status}: {self.results[-1].what}", flush=True)
-
     def program(self, name):
         return self.programs / name
 
-    def run_together(self, commands):
-        """What run() returns for each (name, *command), in order; for what is not timed."""
+    def map(self, function, items):
+        """The function of each item, in order, several at a time: for what is not timed."""
         with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
-            return list(pool.map(lambda command: self.run(*command), commands))
+            return list(pool.map(function, items))
+
+    def run_gates(self, gates, kernels):
+        """Side by side; their results are in the order of the gates."""
+        def run_gate(gate):
+            found = []
+            for result in gate(self, kernels):
+                found.append(result)
+                print(f"    {result.gate}: {result.status}: {result.what}", flush=True)
+            return found
+
+        with concurrent.futures.ThreadPoolExecutor(len(gates)) as pool:
+            for found in pool.map(run_gate, gates):
+                self.results += found
 
     def kernels(self):
         code, output, log = self.run("list", self.program("tile-run"), "--list", "--json")
@@ -129,39 +143,48 @@ def sources(evidence):
 def describe_machine(evidence, _):
     code, output, log = evidence.run("nvidia_smi", "nvidia-smi", "-q")
     if code != 0:
-        evidence.add("machine", FAILED, last_line(output), [log])
+        yield Result("machine", FAILED, last_line(output), [log])
         return
     (evidence.folder / "machine.txt").write_text(output)
     fields = "name,driver_version,clocks.sm,clocks.max.sm,power.draw,temperature.gpu"
     _, line, _ = evidence.run("nvidia_smi", "nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader")
-    evidence.add("machine", MEASURED, f"{first_line(line)} ({fields}); {sources(evidence)}", ["machine.txt"])
+    yield Result("machine", MEASURED, f"{first_line(line)} ({fields}); {sources(evidence)}", ["machine.txt"])
 
 
 def sweep(evidence, _):
     cases = evidence.folder / "correctness.csv"
     code, output, log = evidence.run("sweep", evidence.program("tile-run"), "--sweep", "--csv", cases)
     files = [evidence.relative(cases)] if cases.exists() else []
-    evidence.add("correctness", PASSED if code == 0 else FAILED, last_line(output), [*files, log])
+    yield Result("correctness", PASSED if code == 0 else FAILED, last_line(output), [*files, log])
 
 
 def compare_references(evidence, kernels):
     """Which of PyTorch's backends each kernel agrees with."""
-    script = ROOT / "samples/references.py"
-    for kernel, (shape, mask) in itertools.product(kernels, REFERENCE_CALLS):
-        gate = f"references of {kernel}, {shape}{' causal' if mask else ''}"
-        file = evidence.folder / "references" / "run.h5"
-        code, output, log = evidence.run(f"record_{kernel}", evidence.program("tile-run"), "--kernel", kernel, "--engine",
-                                         "cuda", "--shape", shape, *mask, "--select", "stage=o,lse", "-o", file)
-        if code == 0:
-            code, output, log = evidence.run(f"references_{kernel}", sys.executable, script, file)
-            if code != 0:
-                evidence.add(gate, MISSING, last_line(output), [log])
-                continue
-            code, output, log = evidence.run(f"judge_{kernel}", evidence.program("tile-diff"), file)
-            file.unlink()
-        said = [line for line in output.splitlines() if line.startswith(("right references: ", "closest reference: "))]
-        right = set(said[0].partition(": ")[2].split(", ")) if code == 0 and said else set()
-        evidence.add(gate, PASSED if right == REFERENCES else FAILED, "; ".join(said) or last_line(output), [log])
+    calls = list(enumerate(itertools.product(kernels, REFERENCE_CALLS)))
+    compared = evidence.map(lambda numbered: compare_call(evidence, numbered[0], *numbered[1]), calls)
+    for kernel, found in itertools.groupby(compared, lambda one: one[0]):
+        found = list(found)
+        yield Result(f"references of {kernel}", worst(status for _, status, _, _ in found),
+                     ". ".join(what for _, _, what, _ in found), [log for *_, log in found])
+
+
+def compare_call(evidence, number, kernel, call):
+    """The kernel, a status, what was found, and the log."""
+    shape, mask = call
+    name = f"{shape}{' causal' if mask else ''}: "
+    file = evidence.folder / "references" / f"{number}.h5"
+    code, output, log = evidence.run(f"record_{kernel}", evidence.program("tile-run"), "--kernel", kernel, "--engine",
+                                     "cuda", "--shape", shape, *mask, "--select", "stage=o,lse", "-o", file)
+    if code == 0:
+        code, output, log = evidence.run(f"references_{kernel}", sys.executable, ROOT / "samples/references.py", file)
+        if code != 0:
+            return kernel, MISSING, name + last_line(output), log
+        code, output, log = evidence.run(f"judge_{kernel}", evidence.program("tile-diff"), file)
+        file.unlink()
+    said = [line for line in output.splitlines() if line.startswith(("right references: ", "closest reference: "))]
+    right = set(said[0].partition(": ")[2].split(", ")) if code == 0 and said else set()
+    status = PASSED if right == REFERENCES else FAILED
+    return kernel, status, name + ("; ".join(said) or last_line(output)), log
 
 
 def plant_faults(evidence, _):
@@ -169,7 +192,7 @@ def plant_faults(evidence, _):
     code, output, log = evidence.run("faults", sys.executable, ROOT / "kernels/gate/faults.py", folder, "--bin",
                                      evidence.programs)
     files = [evidence.relative(path) for path in sorted(folder.glob("faults.*"))]
-    evidence.add("faults", FAILED if code else PASSED, last_line(output), [*files, log])
+    yield Result("faults", FAILED if code else PASSED, last_line(output), [*files, log])
 
 
 def shape_options(group, most_seconds):
@@ -178,7 +201,7 @@ def shape_options(group, most_seconds):
 
 
 def measure_latencies(evidence, kernels):
-    """{(group, name): file}: name is that of a kernel, or "sdpa"."""
+    """Returns {(group, name): file}: name is that of a kernel, or "sdpa"."""
     files = {}
     for group, kernel in itertools.product(SHAPES, kernels):
         file = evidence.folder / "latency" / f"{group}_{kernel}.csv"
@@ -187,15 +210,16 @@ def measure_latencies(evidence, kernels):
         if code == 0:
             files[group, kernel] = file
         else:
-            evidence.add(f"latency of {kernel}, {group}", FAILED, last_line(output), [log])
+            yield Result(f"latency of {kernel}, {group}", FAILED, last_line(output), [log])
     script = ROOT / "tests/bench/measure_sdpa.py"
     for group in SHAPES:
         file = evidence.folder / "latency" / f"{group}_sdpa.csv"
-        code, output, log = evidence.run(f"measure_{group}_sdpa", sys.executable, script, *shape_options(group, evidence.most_seconds), "-o", file)
+        code, output, log = evidence.run(f"measure_{group}_sdpa", sys.executable, script,
+                                         *shape_options(group, evidence.most_seconds), "-o", file)
         if code == 0:
             files[group, "sdpa"] = file
         else:
-            evidence.add(f"latency of SDPA, {group}", MISSING, last_line(output), [log])
+            yield Result(f"latency of SDPA, {group}", MISSING, last_line(output), [log])
     return files
 
 
@@ -205,52 +229,67 @@ def implementations_in(file):
 
 
 def compare_latencies(evidence, kernels):
-    files = measure_latencies(evidence, kernels)
+    files = yield from measure_latencies(evidence, kernels)
     for (group, kernel), file in files.items():
         if kernel == "sdpa" or (group, "sdpa") not in files:
             continue
-        baseline = files[group, "sdpa"]
-        for backend in BACKENDS:
-            gate = f"latency of {kernel}, {group}, beside {backend}"
-            if f"sdpa_{backend}" not in implementations_in(baseline):
-                evidence.add(gate, MISSING, f"PyTorch has no {backend} kernel for these shapes")
-                continue
-            ratio = REQUIRED_RATIOS.get((kernel, backend, group))
-            report = evidence.folder / "latency" / f"{group}_{kernel}_{backend}.json"
-            code, output, log = evidence.run(
-                f"latency_{group}_{kernel}_{backend}", evidence.program("tile-gate"), "latency", file, baseline,
-                "--baseline", f"sdpa_{backend}", "--json", report, *(["--require-ratio", ratio] if ratio else []))
-            # Where nothing is asked, figures that cannot be had (a backend that lacks one of the shapes) are missing.
-            status = (FAILED if code else PASSED) if ratio else (MISSING if code else MEASURED)
-            evidence.add(gate, status, last_line(output), [evidence.relative(report), log])
+        compared = [compare_latency(evidence, group, kernel, backend, file, files[group, "sdpa"])
+                    for backend in BACKENDS]
+        statuses = [status for status, _, _ in compared]
+        # A backend that lacks one of the shapes is no fault of the kernel.
+        status = next(status for status in (FAILED, PASSED, MEASURED, MISSING) if status in statuses)
+        yield Result(f"latency of {kernel}, {group}", status, "; ".join(said for _, said, _ in compared),
+                     [path for *_, paths in compared for path in paths])
+
+
+def compare_latency(evidence, group, kernel, backend, file, baseline):
+    """A status, what the gate said last, and its files."""
+    if f"sdpa_{backend}" not in implementations_in(baseline):
+        return MISSING, f"{backend}: PyTorch has no such kernel for these shapes", []
+    ratio = REQUIRED_RATIOS.get((kernel, backend, group))
+    report = evidence.folder / "latency" / f"{group}_{kernel}_{backend}.json"
+    code, output, log = evidence.run(
+        f"latency_{group}_{kernel}_{backend}", evidence.program("tile-gate"), "latency", file, baseline, "--baseline",
+        f"sdpa_{backend}", "--json", report, *(["--require-ratio", ratio] if ratio else []))
+    status = (FAILED if code else PASSED) if ratio else (MISSING if code else MEASURED)
+    return status, f"{backend}: {last_line(output)}", [evidence.relative(report), log]
 
 
 def hold_resources(evidence, _):
     if not tool("nvcc"):
-        evidence.add("resources", MISSING, "nvcc is not here")
+        yield Result("resources", MISSING, "nvcc is not here")
         return
     folder = evidence.folder / "resources"
     code, output, log = evidence.run("resources", sys.executable, ROOT / "kernels/gate/resources.py", "--nvcc",
                                      tool("nvcc"), "--output", folder)
     beyond = [line for line in output.splitlines() if line.startswith("BEYOND: ")]
-    evidence.add("resources", FAILED if code else PASSED, "; ".join([*beyond[:1], last_line(output)]), [log])
+    yield Result("resources", FAILED if code else PASSED, "; ".join([*beyond[:1], last_line(output)]), [log])
 
 
 def sanitize(evidence, kernels):
     sanitizer = tool("compute-sanitizer")
     if not sanitizer:
-        evidence.add("sanitizers", MISSING, "compute-sanitizer is not here")
+        yield Result("sanitizers", MISSING, "compute-sanitizer is not here")
         return
-    checks = list(itertools.product(kernels, SANITIZERS))
-    reports = [evidence.folder / "sanitizers" / f"{kernel}_{check}.txt" for kernel, check in checks]
-    runs = evidence.run_together(
-        (f"{check}_{kernel}", sanitizer, "--tool", check, "--error-exitcode", 9, "--log-file", report,
-         evidence.program("tile-run"), "--kernel", kernel, "--engine", "cuda", "--shape", SANITIZED_SHAPE, "--causal",
-         "-o", report.with_suffix(".h5")) for (kernel, check), report in zip(checks, reports))
-    for (kernel, check), report, (code, output, log) in zip(checks, reports, runs):
-        said = last_line(report.read_text(errors="replace")) if report.exists() else last_line(output)
-        evidence.add(f"{check} of {kernel}", PASSED if code == 0 else FAILED, said, [log])
-        report.with_suffix(".h5").unlink(missing_ok=True)
+    cases = list(itertools.product(kernels, SANITIZERS))
+    checked = evidence.map(lambda case: check_kernel(evidence, sanitizer, *case), cases)
+    for kernel, found in itertools.groupby(zip(cases, checked), lambda one: one[0][0]):
+        found = [checked for _, checked in found]
+        yield Result(f"sanitizers of {kernel}", worst(status for status, _, _ in found),
+                     "; ".join(said for _, said, _ in found), [log for *_, log in found])
+
+
+def check_kernel(evidence, sanitizer, kernel, check):
+    """A status, what the tool said last, and the log."""
+    report = evidence.folder / "sanitizers" / f"{kernel}_{check}.txt"
+    run = report.with_suffix(".h5")
+    code, output, log = evidence.run(
+        f"{check}_{kernel}", sanitizer, "--tool", check, "--error-exitcode", 9, "--log-file", report,
+        evidence.program("tile-run"), "--kernel", kernel, "--engine", "cuda", "--shape", SANITIZED_SHAPE, "--causal",
+        "-o", run)
+    run.unlink(missing_ok=True)
+    said = last_line(report.read_text(errors="replace")) if report.exists() else last_line(output)
+    return PASSED if code == 0 else FAILED, f"{check}: {said.lstrip('= ')}", log
 
 
 def counters_in(text):
@@ -266,7 +305,7 @@ def counters_in(text):
 def profile(evidence, kernels):
     profiler = tool("ncu")
     if not profiler:
-        evidence.add("profile", MISSING, "ncu is not here")
+        yield Result("profile", MISSING, "ncu is not here")
         return
     for kernel in kernels:
         # The first launch is the kernel's own, outside of the graph.
@@ -279,16 +318,17 @@ def profile(evidence, kernels):
         # Timed under the profiler: of no use.
         (evidence.folder / "profile" / f"{kernel}.csv").unlink(missing_ok=True)
         if "ERR_NVGPUCTRPERM" in output:
-            evidence.add(f"profile of {kernel}", MISSING, "this user may not read the GPU's counters", [log])
+            yield Result(f"profile of {kernel}", MISSING, "this user may not read the GPU's counters", [log])
         elif code != 0 or len(counters) < len(COUNTERS):
-            evidence.add(f"profile of {kernel}", FAILED, last_line(output), [log])
+            yield Result(f"profile of {kernel}", FAILED, last_line(output), [log])
         else:
             figures = ", ".join(f"{name} {value}" for name, value in counters.items())
-            evidence.add(f"profile of {kernel}", MEASURED, figures, [f"profile/{kernel}.json"])
+            yield Result(f"profile of {kernel}", MEASURED, figures, [f"profile/{kernel}.json"])
 
 
-# What is timed comes last, alone.
-GATES = (describe_machine, sweep, compare_references, plant_faults, sanitize, hold_resources, compare_latencies, profile)
+# Side by side; what is timed comes afterwards, each alone.
+UNTIMED = (describe_machine, sweep, compare_references, plant_faults, sanitize, hold_resources)
+TIMED = (compare_latencies, profile)
 
 
 # ---- the summary
@@ -355,8 +395,8 @@ def main():
         raise Unrunnable("nvidia-smi: not found; run this on a machine with an NVIDIA GPU")
     evidence = Evidence(folder, options.bin.resolve(), options.most_seconds)
     kernels = evidence.kernels()
-    for gate in GATES:
-        gate(evidence, kernels)
+    for gates in (UNTIMED, *((gate,) for gate in TIMED)):
+        evidence.run_gates(gates, kernels)
         write_summary(evidence)  # what was found so far stays when the next gate is interrupted
     print(f"{options.folder}/summary.md")
     return 1 if any(result.status == FAILED for result in evidence.results) else 0
