@@ -4,7 +4,7 @@
 usage: evidence.py DIR [--bin build/bin] [--most-seconds 5]
 
 DIR gets summary.md (one page), evidence.json (the same for programs), logs/ (each command with its output), and the
-files of the gates: machine.txt, correctness.csv, faults/, latency/, resources/, sanitizers/, profile/. A gate whose
+files of the gates: machine.csv, correctness.csv, faults/, latency/, resources/, sanitizers/, profile/. A gate whose
 tool is not here is a line of the summary. Exit codes: 0 no gate failed, 1 some did, 2 nothing could be run.
 """
 
@@ -29,6 +29,7 @@ MASKS = ("none", "causal")
 SHAPES = {"short": ("1,8,512,512,64", "2,8,512,512,64", "4,16,2048,2048,64"), "long": ("4,16,4096,4096,128",)}
 # What is asked of a kernel beside a backend: the ratio's interval ends at most here.
 REQUIRED_RATIOS = {("fast", "flash", "short"): 1.0, ("fast", "flash", "long"): 1.25}
+MACHINE = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit,temperature.gpu"
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SANITIZED_SHAPE = "1,2,70,130,64"
 # Compared with PyTorch's own outputs: B,H,Sq,Skv,D and the mask.
@@ -141,14 +142,13 @@ def sources(evidence):
 
 
 def describe_machine(evidence, _):
-    code, output, log = evidence.run("nvidia_smi", "nvidia-smi", "-q")
+    # Not all that nvidia-smi knows: serial numbers are nobody's business.
+    code, output, log = evidence.run("nvidia_smi", "nvidia-smi", f"--query-gpu={MACHINE}", "--format=csv")
     if code != 0:
         yield Result("machine", FAILED, last_line(output), [log])
         return
-    (evidence.folder / "machine.txt").write_text(output)
-    fields = "name,driver_version,clocks.sm,clocks.max.sm,power.draw,temperature.gpu"
-    _, line, _ = evidence.run("nvidia_smi", "nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader")
-    yield Result("machine", MEASURED, f"{first_line(line)} ({fields}); {sources(evidence)}", ["machine.txt"])
+    (evidence.folder / "machine.csv").write_text(output)
+    yield Result("machine", MEASURED, f"{last_line(output)} ({MACHINE}); {sources(evidence)}", ["machine.csv"])
 
 
 def sweep(evidence, _):

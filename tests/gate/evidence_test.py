@@ -112,7 +112,7 @@ class EvidenceTest(unittest.TestCase):
         path.chmod(0o755)
 
     def add_gpu(self):
-        self.script(self.tools / "nvidia-smi", 'if [[ $1 == -q ]]; then echo "all of it"; else echo "NVIDIA X, 1"; fi\n')
+        self.script(self.tools / "nvidia-smi", 'echo "name, driver_version"\necho "NVIDIA X, 1"\n')
 
     def add_tools(self):
         self.add_gpu()
