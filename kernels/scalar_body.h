@@ -5,6 +5,7 @@
 
 #include "dump/hook.h"
 #include "kernels/guards.h"
+#include "kernels/scalar_products.h"
 #include "kernels/stage_rows.h"
 #include "kernels/steps.h"
 
@@ -16,6 +17,7 @@ namespace tilescope {
 template <int block_m_, int block_n_, int stages_, int head_dim_>
 struct ScalarConfig {
     using Guards = NoGuards;
+    using Products = TileProducts;
     static constexpr const char* kernel = "scalar";
     static constexpr int block_m = block_m_;
     static constexpr int block_n = block_n_;
@@ -27,20 +29,6 @@ struct ScalarConfig {
     static constexpr int features = head_dim / lanes;  ///< features of a thread: lane, lane + 8, ...
     static constexpr int ld = head_dim + 8;  ///< the padding puts neighbouring rows into different banks
     static constexpr int ld_p = block_n + 8;
-};
-
-template <class Config>
-struct ScalarShared {
-    alignas(16) Half q[Config::block_m * Config::ld];
-    Half k[Config::stages][Config::block_n * Config::ld];
-    Half v[Config::stages][Config::block_n * Config::ld];
-    float p[Config::block_m * Config::ld_p];
-};
-
-template <int size>
-struct Registers {
-    float values[size];
-    KERNEL_FUNCTION float& operator[](int i) { return values[i]; }
 };
 
 }  // namespace tilescope
@@ -71,11 +59,10 @@ KERNEL_FUNCTION void stage_kv(Block& block, ScalarShared<Config>& shared, const 
         const int head_of_kv = head_kv<fault>(args, block.head());
         const std::int64_t matrix =
             (std::int64_t(block.batch()) * args.heads_kv + head_of_kv) * args.seqlen_kv * Config::head_dim;
-        const int buffer = kv_tile % Config::stages;
-        stage_rows<Config>(block, shared.k[buffer], static_cast<const Half*>(args.k) + matrix,
-                           k_rows<Config, fault>(args, kv_tile), Config::block_n);
-        stage_rows<Config>(block, shared.v[buffer], static_cast<const Half*>(args.v) + matrix,
-                           v_rows<Config, fault>(args, kv_tile), Config::block_n);
+        stage_k<Config, fault>(typename Config::Products(), block, shared, args, matrix, kv_tile);
+        stage_rows<Config>(block, shared.v[kv_tile % Config::stages],
+                           static_cast<const Half*>(args.v) + matrix, v_rows<Config, fault>(args, kv_tile),
+                           Config::block_n);
     }
     block.commit();
 }
@@ -96,26 +83,15 @@ template <class Config, Fault fault, class Block>
 KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
                                   ScalarState<Config, Block>& state, ScalarTile<Config, Block>& tile,
                                   const AttentionArgs& args, int kv_tile TILESCOPE_BLOCK_PARAM) {
-    const Half* const k = shared.k[kv_tile % Config::stages];
     float* const p_tile = place_of_p<Config, fault>(shared, kv_tile);
 
     block.each_thread([&](int thread) {
-        TILESCOPE_TILE(k, kv_tile, k, Config::ld, thread, Config::threads);
         const int row = thread / Config::lanes;
         const int lane = thread % Config::lanes;
         const int query = block.q_block() * Config::block_m + row;
         auto& s = tile.s[thread];
-
-        KERNEL_UNROLL
-        for (int j = 0; j < Config::columns; ++j) s[j] = 0.0f;
-        KERNEL_ROLLED
-        for (int d = first_depth<Config, fault>(lane); d < score_depth<Config, fault>; ++d) {
-            const float q = to_float(shared.q[row * Config::ld + d]);
-            KERNEL_UNROLL
-            for (int j = 0; j < Config::columns; ++j) {
-                s[j] = fmaf(q, to_float(k[place_in_k<Config, fault>(lane + j * Config::lanes, d)]), s[j]);
-            }
-        }
+        products_of<Config, fault>(typename Config::Products(), block, shared, args, kv_tile, thread,
+                                   s TILESCOPE_BLOCK_ARG);
 
         tile.max[thread] = -INFINITY;
         KERNEL_UNROLL
@@ -233,16 +209,7 @@ template <class Config, Fault fault, class Block>
 KERNEL_FUNCTION void scalar_attention(Block& block, ScalarShared<Config>& shared,
                                       const AttentionArgs& args TILESCOPE_BLOCK_PARAM) {
     static_assert(sizeof(ScalarShared<Config>) <= shared_memory_budget);
-    const RowLayout q = q_layout<Config, fault>(args, block.batch(), block.head());
-    stage_rows<Config>(block, shared.q, static_cast<const Half*>(args.q) + q.first,
-                       q_rows<Config, fault>(args, block.q_block()), Config::block_m, q.stride);
-    block.commit();
-    block.template wait<0>();
-    block.sync();
-    block.each_thread([&](int thread) {
-        // Once: the Q tile stays for all KV tiles.
-        TILESCOPE_TILE(q, 0, shared.q, Config::ld, thread, Config::threads);
-    });
+    stage_q<Config, fault>(typename Config::Products(), block, shared, args TILESCOPE_BLOCK_ARG);
 
     const int tiles = kv_tile_count<Config>(args, block.q_block());
     for (int kv_tile = 0; kv_tile < Config::stages - 1; ++kv_tile) {
