@@ -27,8 +27,9 @@ struct AttentionArgs {
     const float* descale_q = nullptr;  ///< [batch][heads]: what the elements of a head are multiplied with
     const float* descale_k = nullptr;  ///< [batch][heads_kv]
     const float* descale_v = nullptr;
-    /// Scratch of kernels that store q k^T: float32, [batch][heads][seqlen_q][products_pitch(seqlen_kv)].
+    /// Scratch of kernels that store q k^T: [batch][heads][seqlen_q][products_pitch], float32.
     void* products = nullptr;
+    std::int64_t products_pitch = 0;
 };
 
 /// What a build of a kernel is compiled for.

@@ -55,6 +55,9 @@ class DeviceArray {
 /// An operand on the GPU: a copy, or NaN where it will be quantised there.
 DeviceArray operand_on_device(const RunInputs& inputs, std::vector<std::byte> InputArrays::*operand);
 
+/// Memory for the products that a kernel stores; none for others. Errors: Error when the GPU has not enough.
+DeviceArray products_on_device(const RunRequest& request, std::byte fill);
+
 /// Inputs and outputs of one call. fp8 operands are quantised on the GPU.
 struct DeviceArrays {
     DeviceArrays(const RunRequest& request, const RunInputs& inputs, std::byte output_byte)
@@ -65,8 +68,10 @@ struct DeviceArrays {
           descale_k(inputs.side.descale_k.values.size() * sizeof(float), std::byte(0xff)),
           descale_v(inputs.side.descale_v.values.size() * sizeof(float), std::byte(0xff)),
           o(output_bytes(request.problem, Stage::o, request.problem.dtype_o), output_byte),
-          lse(output_bytes(request.problem, Stage::lse, Dtype::f32), output_byte) {
+          lse(output_bytes(request.problem, Stage::lse, Dtype::f32), output_byte),
+          products(products_on_device(request, output_byte)) {
         args = sizes_of(request.problem);
+        args.products = products.data();
         args.q = q.data();
         args.k = k.data();
         args.v = v.data();
@@ -75,7 +80,7 @@ struct DeviceArrays {
         if (!inputs.originals.q.empty()) quantise(request, inputs);
     }
 
-    DeviceArray q, k, v, descale_q, descale_k, descale_v, o, lse;
+    DeviceArray q, k, v, descale_q, descale_k, descale_v, o, lse, products;
     AttentionArgs args;
 
  private:

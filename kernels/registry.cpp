@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/cublas.h"
+#include "kernels/cublas_library.h"
 #include "kernels/fast.h"
 #include "kernels/fp8.h"
 #include "kernels/scalar.h"
@@ -24,7 +26,11 @@ constexpr CudaEntry fast_on_gpu = {hooked::fast_cuda, hooked::fast_cuda_fault, p
                                    hooked::fast_cuda_kernel, plain::fast_cuda_kernel};
 constexpr CudaEntry fp8_on_gpu = {hooked::fp8_cuda, hooked::fp8_cuda_fault, plain::fp8_cuda,
                                   hooked::fp8_cuda_kernel, plain::fp8_cuda_kernel};
+constexpr CudaEntry cublas_on_gpu = {hooked::cublas_cuda,       hooked::cublas_cuda_fault,
+                                     plain::cublas_cuda,        hooked::cublas_cuda_kernel,
+                                     plain::cublas_cuda_kernel, why_no_cublas};
 #else
+constexpr CudaEntry cublas_on_gpu;
 constexpr CudaEntry fast_on_gpu;
 constexpr CudaEntry fp8_on_gpu;
 constexpr CudaEntry scalar_on_gpu;
@@ -33,6 +39,12 @@ constexpr CudaEntry wmma_on_gpu;
 #endif
 
 constexpr Units scalar_units;
+
+constexpr Units cublas_units = [] {
+    Units units;
+    units.s_accumulation = Accumulation::tensor_core_f32;
+    return units;
+}();
 
 constexpr Units wmma_units = [] {
     Units units;
@@ -117,6 +129,20 @@ constexpr std::array kernels = {
                {},
                fp8_on_gpu,
                true},
+    KernelInfo{"cublas",
+               "QK^T of all heads by cuBLAS, on tensor cores, stored in float32; softmax and PV as in scalar",
+               cublas_configs,
+               cublas_fault_config,
+               FaultyKernel::cublas,
+               false,
+               1,
+               1,
+               cublas_units,
+               {},
+               cublas_on_gpu,
+               false,
+               false,
+               true},
 };
 
 }  // namespace
@@ -128,6 +154,10 @@ std::span<const KernelInfo> all_kernels() {
 const KernelInfo* find_kernel(std::string_view name) {
     const auto* row = std::ranges::find(kernels, name, &KernelInfo::name);
     return row == kernels.end() ? nullptr : row;
+}
+
+bool records(const KernelInfo& kernel, Stage stage) {
+    return !kernel.stores_products || (stage != Stage::q && stage != Stage::k);
 }
 
 std::string config_name(const KernelConfig& config) {

@@ -21,6 +21,9 @@ struct CudaEntry {
     /// What `healthy` and `without_hooks` launch, as cudaFuncGetAttributes takes it.
     const void* (*healthy_kernel)(const KernelConfig& config) = nullptr;
     const void* (*kernel_without_hooks)(const KernelConfig& config) = nullptr;
+    /// Why the machine cannot run it although it has a GPU, as one line; empty when it can. Null: it always
+    /// can.
+    std::string (*why_not_here)() = nullptr;
 };
 
 /// How the CPU does. `shared_word` is what every word of a block's shared memory holds before it begins.
@@ -46,11 +49,15 @@ struct KernelInfo {
     CudaEntry cuda;          ///< empty in a build without CUDA
     bool quantises = false;  ///< q, k and v are rounded to e4m3, with a scale for each head
     bool guarded = false;    ///< differs from attention where its guards bite: on inputs that are extreme
+    bool stores_products = false;  ///< takes AttentionArgs::products, and holds no tiles of Q and K
 };
 
 std::span<const KernelInfo> all_kernels();
 /// Null when there is no such kernel.
 const KernelInfo* find_kernel(std::string_view name);
+
+/// Whether the kernel holds tiles of the stage, and so records it.
+bool records(const KernelInfo& kernel, Stage stage);
 
 /// "32x64x2": block_m, block_n and stages; "64x64x1xe4m3" where P is in fp8.
 std::string config_name(const KernelConfig& config);

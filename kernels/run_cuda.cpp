@@ -1,4 +1,5 @@
 #include <cuda_runtime.h>
+#include <fmt/format.h>
 
 #include <memory>
 #include <utility>
@@ -68,6 +69,23 @@ DeviceArray operand_on_device(const RunInputs& inputs, std::vector<std::byte> In
     const std::vector<std::byte>& content = inputs.*operand;
     if (inputs.originals.q.empty()) return DeviceArray(content);
     return DeviceArray(content.size(), std::byte(0xff));
+}
+
+DeviceArray products_on_device(const RunRequest& request, std::byte fill) {
+    if (!request.kernel->stores_products) return DeviceArray(0, fill);
+    const Problem& problem = request.problem;
+    const double rows = double(problem.batch) * double(problem.heads) * double(problem.seqlen_q);
+    const double bytes = rows * double(products_pitch(problem.seqlen_kv)) * sizeof(float);
+    std::size_t free = 0;
+    std::size_t total = 0;
+    check_cuda(cudaMemGetInfo(&free, &total), "asking for free memory");
+    if (bytes > double(free)) {
+        throw Error(fmt::format("its scores take {:.0f} MiB, and the GPU has {:.0f} MiB free", bytes / 0x1p20,
+                                double(free) / 0x1p20),
+                    fmt::format("--kernel {}", request.kernel->name),
+                    "choose a smaller shape, or a kernel that stores no scores, such as wmma");
+    }
+    return DeviceArray(std::size_t(bytes), fill);
 }
 
 void DeviceArrays::quantise(const RunRequest& request, const RunInputs& inputs) {

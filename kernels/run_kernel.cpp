@@ -21,6 +21,11 @@ CapturedRun run_kernel(const RunRequest& request) {
     return run_kernel(request, std::move(inputs), MemoryFill(), TilesLie::in_place).recording;
 }
 
+std::string why_no_gpu(const KernelInfo& kernel) {
+    const std::string reason = why_no_gpu();
+    return reason.empty() && kernel.cuda.why_not_here != nullptr ? kernel.cuda.why_not_here() : reason;
+}
+
 void require_memory(const RunRequest& request, int kept, TilesLie tiles) {
     const Problem& problem = request.problem;
     const double mebibyte = double(1 << 20);
@@ -41,6 +46,15 @@ void require_memory(const RunRequest& request, int kept, TilesLie tiles) {
     }
 }
 
+std::string time_now() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts = {};
+    gmtime_r(&now, &parts);
+    char text[sizeof "2000-01-01T00:00:00Z"];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text;
+}
+
 Provenance provenance_of(const RunRequest& request) {
     Provenance provenance;
     provenance.producer = "tile-run " TILESCOPE_VERSION;
@@ -49,13 +63,7 @@ Provenance provenance_of(const RunRequest& request) {
         provenance.kernel += " with fault " + std::string(fault_info(request.fault).name);
     }
     provenance.command = request.command;
-
-    const std::time_t now = std::time(nullptr);
-    std::tm parts = {};
-    gmtime_r(&now, &parts);
-    char text[sizeof "2000-01-01T00:00:00Z"];
-    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    provenance.time = text;
+    provenance.time = time_now();
     return provenance;
 }
 

@@ -19,7 +19,8 @@ inline constexpr std::size_t guard_bytes = std::size_t(1) << 16;
 struct MemoryFill {
     /// Every word of shared memory; nullopt: NaN on the CPU, and on the GPU what was left there.
     std::optional<std::uint32_t> shared_word;
-    /// Every byte of o and lse. The recording knows what the kernel left unwritten by 0xff only.
+    /// Every byte of o and lse, and of stored products. The recording knows what the kernel left unwritten by
+    /// 0xff only.
     std::byte output_byte = std::byte(0xff);
 
     bool operator==(const MemoryFill&) const = default;
@@ -54,11 +55,16 @@ CapturedRun run_kernel(const RunRequest& request);
 /// this machine's memory.
 void require_memory(const RunRequest& request, int kept = 0, TilesLie tiles = TilesLie::in_host_memory);
 
+/// ISO 8601, UTC.
+std::string time_now();
+
 /// What is known of the recording before the run.
 Provenance provenance_of(const RunRequest& request);
 
 /// Why kernels cannot run on a GPU here; empty when they can.
 std::string why_no_gpu();
+/// Why this one cannot, although others may.
+std::string why_no_gpu(const KernelInfo& kernel);
 
 /// What a build of a kernel needs of a multiprocessor, as its compiler says.
 struct KernelFigures {

@@ -152,6 +152,8 @@ void choose_engine(const RunOptions& options, RunRequest& request) {
     }
     const std::string reason = why_no_gpu();
     if (reason.empty()) {
+        const std::string lacking = why_no_gpu(kernel);
+        if (!lacking.empty()) throw Error(lacking);
         request.engine = Engine::cuda;
     } else if (options.engine == "cuda" || !runs_on_cpu) {
         throw Error(
@@ -235,6 +237,7 @@ AttentionArgs sizes_of(const Problem& problem) {
     args.heads_kv = int(problem.heads_kv);
     args.seqlen_q = int(problem.seqlen_q);
     args.seqlen_kv = int(problem.seqlen_kv);
+    args.products_pitch = products_pitch(problem.seqlen_kv);
     args.sm_scale = float(problem.sm_scale);
     args.causal = problem.mask == Mask::causal;
     args.causal_offset = problem.causal_alignment == CausalAlignment::bottom_right

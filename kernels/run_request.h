@@ -37,6 +37,11 @@ struct RunRequest {
 /// Errors: Error naming the option that is missing, unknown or out of range, or the engine that is not here.
 RunRequest make_request(const RunOptions& options);
 
+/// AttentionArgs::products_pitch: a multiple of 64, so that each row begins where tensor cores may store it.
+constexpr std::int64_t products_pitch(std::int64_t seqlen_kv) {
+    return (seqlen_kv + 63) / 64 * 64;
+}
+
 /// The arguments of the kernel but for its arrays.
 AttentionArgs sizes_of(const Problem& problem);
 

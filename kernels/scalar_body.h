@@ -73,6 +73,9 @@ KERNEL_FUNCTION float* place_of_p(ScalarShared<Config>& shared, int kv_tile) {
     if constexpr (fault == Fault::p_over_v) {
         static_assert(sizeof(shared.v[0]) >= sizeof(shared.p));
         return reinterpret_cast<float*>(shared.v[kv_tile % Config::stages]);
+    } else if constexpr (fault == Fault::qk_barrier_missing) {
+        static_assert(sizeof(shared.k[0]) >= sizeof(shared.p));
+        return reinterpret_cast<float*>(shared.k[kv_tile % Config::stages]);
     } else {
         return shared.p;
     }
@@ -84,6 +87,7 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
                                   ScalarState<Config, Block>& state, ScalarTile<Config, Block>& tile,
                                   const AttentionArgs& args, int kv_tile TILESCOPE_BLOCK_PARAM) {
     float* const p_tile = place_of_p<Config, fault>(shared, kv_tile);
+    if constexpr (fault == Fault::qk_barrier_missing) block.delay_last_warp();
 
     block.each_thread([&](int thread) {
         const int row = thread / Config::lanes;

@@ -5,7 +5,6 @@
 #include <type_traits>
 
 #include "dump/hook.h"
-#include "kernels/products_pitch.h"
 #include "kernels/stage_rows.h"
 #include "kernels/steps.h"
 
@@ -103,13 +102,16 @@ KERNEL_FUNCTION void products_of(StoredProducts, const Block& block, const Scala
                                  Registers<Config::columns>& s TILESCOPE_BLOCK_PARAM) {
     using Product = std::conditional_t<fault == Fault::half_scores, Half, float>;
     const int query = block.q_block() * Config::block_m + thread / Config::lanes;
-    const std::int64_t head = std::int64_t(block.batch()) * args.heads + block.head();
-    const Product* const row = static_cast<const Product*>(args.products) +
-                               (head * args.seqlen_q + query) * products_pitch(args.seqlen_kv);
+    const int lane = thread % Config::lanes;
+    const int first_key = kv_tile * Config::block_n;
+    const int keys = query < args.seqlen_q ? args.seqlen_kv - first_key : 0;
+    const std::int64_t row =
+        (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q + query;
+    const Product* const products =
+        static_cast<const Product*>(args.products) + row * args.products_pitch + first_key + lane;
     KERNEL_UNROLL
     for (int j = 0; j < Config::columns; ++j) {
-        const int key = kv_tile * Config::block_n + thread % Config::lanes + j * Config::lanes;
-        s[j] = query < args.seqlen_q && key < args.seqlen_kv ? float(row[key]) : 0.0f;
+        s[j] = lane + j * Config::lanes < keys ? float(products[j * Config::lanes]) : 0.0f;
     }
 }
 

@@ -68,9 +68,8 @@ class Scratch {
 
 /// Empty when the kernel's cases can be run as the options ask.
 std::string why_not_here(const RunOptions& options, const KernelInfo& kernel) {
-    const std::string no_gpu = why_no_gpu();
-    const bool on_cpu = options.engine == "cpu" || (options.engine.empty() && !no_gpu.empty());
-    if (!on_cpu) return no_gpu;
+    const bool on_cpu = options.engine == "cpu" || (options.engine.empty() && !why_no_gpu().empty());
+    if (!on_cpu) return why_no_gpu(kernel);
     return kernel.cpu.healthy == nullptr ? "it runs on a GPU only" : "";
 }
 

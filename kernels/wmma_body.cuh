@@ -60,6 +60,17 @@ template <class Layout>
 using FragmentB = nvcuda::wmma::fragment<nvcuda::wmma::matrix_b, 16, 16, 16, __half, Layout>;
 using FragmentC = nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float>;
 
+/// Where P lies.
+template <class Config, Fault fault>
+KERNEL_FUNCTION Half* place_of_p(WmmaShared<Config>& shared) {
+    if constexpr (fault == Fault::qk_barrier_missing) {
+        static_assert(sizeof(shared.k) >= sizeof(shared.p));
+        return shared.k;
+    } else {
+        return shared.p;
+    }
+}
+
 /// A 16 x 16 corner of Q.
 template <class Config, Fault fault>
 KERNEL_FUNCTION void load_q(FragmentA& fragment, const Half* corner) {
@@ -97,9 +108,10 @@ KERNEL_FUNCTION void multiply_qk(WmmaShared<Config>& shared, int first_row) {
     }
 }
 
-/// The warp's 16 rows of acc += P V.
-template <class Config>
+/// 16 rows of acc += P V.
+template <class Config, Fault fault>
 KERNEL_FUNCTION void multiply_pv(WmmaShared<Config>& shared, int first_row) {
+    const Half* const p_rows = place_of_p<Config, fault>(shared) + first_row * Config::ld_p;
     KERNEL_ROLLED
     for (int feature = 0; feature < Config::head_dim; feature += Config::fragment) {
         float* const corner = shared.acc + first_row * Config::ld_acc + feature;
@@ -108,11 +120,21 @@ KERNEL_FUNCTION void multiply_pv(WmmaShared<Config>& shared, int first_row) {
         for (int column = 0; column < Config::block_n; column += Config::fragment) {
             FragmentA p;
             FragmentB<nvcuda::wmma::row_major> v;
-            nvcuda::wmma::load_matrix_sync(p, shared.p + first_row * Config::ld_p + column, Config::ld_p);
+            nvcuda::wmma::load_matrix_sync(p, p_rows + column, Config::ld_p);
             nvcuda::wmma::load_matrix_sync(v, shared.v + column * Config::ld + feature, Config::ld);
             nvcuda::wmma::mma_sync(acc, p, v, acc);
         }
         nvcuda::wmma::store_matrix_sync(corner, acc, Config::ld_acc, nvcuda::wmma::mem_row_major);
+    }
+}
+
+/// The first of the 16 rows whose P V a warp adds up; `first_row` is that of its softmax.
+template <class Config, Fault fault>
+KERNEL_FUNCTION int rows_to_accumulate(int first_row) {
+    if constexpr (fault == Fault::softmax_barrier_missing) {
+        return (first_row + Config::fragment) % Config::block_m;
+    } else {
+        return first_row;
     }
 }
 
@@ -124,7 +146,7 @@ KERNEL_FUNCTION void softmax_tile(const CudaBlock& block, WmmaShared<Config>& sh
     const int lane = int(threadIdx.x) % Config::lanes;
     const int query = block.q_block() * Config::block_m + row;
     float* const s = shared.s + row * Config::ld_s;
-    Half* const p = shared.p + row * Config::ld_p;
+    Half* const p = place_of_p<Config, fault>(shared) + row * Config::ld_p;
 
     CudaBlock::PerThread<float> tile_max = {-INFINITY};
     KERNEL_ROLLED
@@ -168,11 +190,13 @@ KERNEL_FUNCTION void wmma_tile(const CudaBlock& block, WmmaShared<Config>& share
     const int lane = thread % Config::lanes;
     const int first_row = row / Config::fragment * Config::fragment;
     float* const acc = shared.acc + row * Config::ld_acc;
+    if constexpr (fault == Fault::qk_barrier_missing) block.delay_last_warp();
     TILESCOPE_TILE(k, kv_tile, shared.k, Config::ld, thread, Config::threads);
     TILESCOPE_TILE(v, kv_tile, shared.v, Config::ld, thread, Config::threads);
 
     multiply_qk<Config, fault>(shared, first_row);
     __syncwarp();
+    if constexpr (fault == Fault::softmax_barrier_missing) block.delay_last_warp();
     softmax_tile<Config, fault>(block, shared, state, args, kv_tile TILESCOPE_BLOCK_ARG);
     KERNEL_ROLLED
     for (int feature = lane; feature < Config::head_dim; feature += Config::lanes) {
@@ -181,9 +205,10 @@ KERNEL_FUNCTION void wmma_tile(const CudaBlock& block, WmmaShared<Config>& share
     __syncwarp();
     TILESCOPE_ROWS(s, kv_tile, first_row, Config::fragment, shared.s + first_row * Config::ld_s, Config::ld_s,
                    thread % 32, 32);
-    TILESCOPE_ROWS(p, kv_tile, first_row, Config::fragment, shared.p + first_row * Config::ld_p, Config::ld_p,
-                   thread % 32, 32);
-    multiply_pv<Config>(shared, first_row);
+    TILESCOPE_ROWS(p, kv_tile, first_row, Config::fragment,
+                   (place_of_p<Config, fault>(shared) + first_row * Config::ld_p), Config::ld_p, thread % 32,
+                   32);
+    multiply_pv<Config, fault>(shared, rows_to_accumulate<Config, fault>(first_row));
     __syncwarp();
     KERNEL_ROLLED
     for (int feature = lane; feature < Config::head_dim; feature += Config::lanes) {

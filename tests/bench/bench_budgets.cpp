@@ -236,8 +236,9 @@ int run(int problems, std::uint64_t first_seed, int nulls) {
     int diverged = 0;
     for (const KernelInfo& kernel : all_kernels()) {
         const bool gpu = why_no_gpu().empty();
-        if (gpu ? kernel.cuda.healthy == nullptr : kernel.cpu.healthy == nullptr) {
-            fmt::print("\n{}: not run, it needs a GPU\n", kernel.name);
+        const std::string reason = why_no_gpu(kernel);
+        if (gpu ? !reason.empty() : kernel.cpu.healthy == nullptr) {
+            fmt::print("\n{}: not run ({})\n", kernel.name, reason);
             continue;
         }
         KernelFigures figures;

@@ -152,7 +152,14 @@ void run() {
     const double bytes_per_ms = write_bandwidth(stopwatch);
     fmt::print("(4,16,2048,64), medians of {}; memory is written at {:.0f} GB/s\n", rounds,
                bytes_per_ms / 1e6);
-    for (const KernelInfo& kernel : all_kernels()) bench(kernel, stopwatch, bytes_per_ms);
+    for (const KernelInfo& kernel : all_kernels()) {
+        const std::string reason = why_no_gpu(kernel);
+        if (reason.empty()) {
+            bench(kernel, stopwatch, bytes_per_ms);
+        } else {
+            fmt::print("{}: not run ({})\n", kernel.name, reason);
+        }
+    }
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ std::string name_of(const ::testing::TestParamInfo<KernelCase>& test) {
     return std::string(test.param.kernel->name) + "_" + test_name(test.param.config);
 }
 
-class KernelOnGpu : public OnGpu, public ::testing::WithParamInterface<KernelCase> {};
+using KernelOnGpu = KernelCaseOnGpu<KernelCase>;
 
 TEST_P(KernelOnGpu, ComputesTextbookAttentionAndRecordsEveryTile) {
     for (const std::string& run : healthy_runs(*GetParam().kernel, GetParam().config)) {
@@ -75,7 +75,7 @@ std::vector<FaultCase> fault_cases() {
     return cases;
 }
 
-class FaultOnGpu : public OnGpu, public ::testing::WithParamInterface<FaultCase> {};
+using FaultOnGpu = KernelCaseOnGpu<FaultCase>;
 
 TEST_P(FaultOnGpu, ChangesItsStageAndNoneBefore) {
     expect_planted(*GetParam().fault, std::string(GetParam().kernel->name), "cuda");

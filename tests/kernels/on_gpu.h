@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "kernels/run_kernel.h"
 
@@ -18,6 +19,27 @@ class OnGpu : public ::testing::Test {
         const char* required = std::getenv("REQUIRE_GPU");
         if (required != nullptr && std::string(required) == "1") FAIL() << "no GPU: " << reason;
         GTEST_SKIP() << "no GPU: " << reason;
+    }
+};
+
+/// Those that this machine's GPU can run.
+inline std::vector<const KernelInfo*> kernels_here() {
+    std::vector<const KernelInfo*> kernels;
+    for (const KernelInfo& kernel : all_kernels()) {
+        if (why_no_gpu(kernel).empty()) kernels.push_back(&kernel);
+    }
+    return kernels;
+}
+
+/// A test of one kernel: skips where the machine lacks what that one needs.
+template <class Case>
+class KernelCaseOnGpu : public OnGpu, public ::testing::WithParamInterface<Case> {
+ protected:
+    void SetUp() override {
+        OnGpu::SetUp();
+        if (IsSkipped() || HasFatalFailure()) return;
+        const std::string reason = why_no_gpu(*this->GetParam().kernel);
+        if (!reason.empty()) GTEST_SKIP() << reason;
     }
 };
 

@@ -22,7 +22,10 @@ TEST(Faults, EachKernelHasTenOfDifferentFamiliesInEveryStage) {
             stages.insert(fault.stage);
         }
         EXPECT_GE(families.size(), 10u) << kernel.name;
-        EXPECT_EQ(stages.size(), stages_of(Direction::forward).size()) << kernel.name;
+        for (const StageInfo& stage : stages_of(Direction::forward)) {
+            EXPECT_EQ(stages.contains(stage.stage), records(kernel, stage.stage))
+                << kernel.name << " " << stage.name;
+        }
     }
 }
 
@@ -41,7 +44,7 @@ TEST(Faults, AreFoundByNameAndListedByStage) {
 }
 
 TEST(Kernels, HaveADefaultConfigurationForEachHeadDim) {
-    EXPECT_EQ(all_kernels().size(), 5u);
+    EXPECT_EQ(all_kernels().size(), 6u);
     for (const KernelInfo& kernel : all_kernels()) {
         EXPECT_EQ(find_kernel(kernel.name), &kernel);
         for (int head_dim : {64, 128}) {
@@ -72,6 +75,20 @@ TEST(RunRequest, TakesTypesAndSplitsFromTheConfiguration) {
     EXPECT_EQ(units_of(fast, *find_config(fast, "", 64)).p_cast, Dtype::f16);
     const KernelInfo& scalar = *find_kernel("scalar");
     EXPECT_EQ(units_of(scalar, scalar.configs[0]).p_cast, Dtype::f32);
+}
+
+TEST(Kernels, CublasStoresItsProductsAndHoldsNoTilesOfQAndK) {
+    const KernelInfo& cublas = *find_kernel("cublas");
+    EXPECT_FALSE(records(cublas, Stage::q));
+    EXPECT_FALSE(records(cublas, Stage::k));
+    EXPECT_TRUE(records(cublas, Stage::v));
+    EXPECT_TRUE(records(*find_kernel("scalar"), Stage::q));
+    const Units units = units_of(cublas, cublas.configs[0]);
+    EXPECT_EQ(units.s_accumulation, Accumulation::tensor_core_f32);
+    EXPECT_EQ(units.acc_accumulation, Accumulation::fma_f32);
+    EXPECT_EQ(products_pitch(1), 64);
+    EXPECT_EQ(products_pitch(64), 64);
+    EXPECT_EQ(products_pitch(65), 128);
 }
 
 TEST(Kernels, ScalarHasEveryTileWithOneAndTwoStages) {

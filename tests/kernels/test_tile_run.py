@@ -51,11 +51,11 @@ class TileRun(unittest.TestCase):
         text = self.run_it("--list")
         self.assertEqual((text.returncode, text.stderr), (0, ""))
         listed = json.loads(self.run_it("--list", "--json").stdout)
-        self.assertEqual([kernel["name"] for kernel in listed["kernels"]], ["scalar", "wmma", "stable", "fast", "fp8"])
+        self.assertEqual([kernel["name"] for kernel in listed["kernels"]], ["scalar", "wmma", "stable", "fast", "fp8", "cublas"])
         self.assertEqual(listed["kernels"][0]["engines"], ["cuda", "cpu"])
         for name in [entry["name"] for entry in listed["inputs"] + listed["faults"]]:
             self.assertIn(f"  {name} ", text.stdout)
-        for kernel in ("scalar", "wmma", "stable", "fast", "fp8"):
+        for kernel in ("scalar", "wmma", "stable", "fast", "fp8", "cublas"):
             self.assertGreaterEqual(sum(kernel in fault["kernels"] for fault in listed["faults"]), 10)
 
     def test_help_is_a_success(self):
@@ -116,8 +116,8 @@ class TileRun(unittest.TestCase):
             self.assertIn("--kernel scalar", file.attrs["command"])
 
     def test_a_race_is_not_played_on_the_cpu(self):
-        self.assert_refused([*SCALAR, *SMALL, "--fault", "load_before_barrier", "-o", "run.h5"], "load_before_barrier",
-                            "--engine cuda")
+        for fault in ("load_before_barrier", "qk_barrier_missing"):
+            self.assert_refused([*SCALAR, *SMALL, "--fault", fault, "-o", "run.h5"], fault, "--engine cuda")
 
     def test_without_a_gpu_wmma_cannot_run(self):
         self.assert_refused(["--kernel", "wmma", *SMALL, "-o", "run.h5"], "wmma", "GPU", "--kernel scalar", **NO_GPU)
@@ -126,6 +126,15 @@ class TileRun(unittest.TestCase):
         self.assert_refused(["--kernel", "wmma", "--engine", "cpu", *SMALL, "-o", "run.h5"], "--engine cpu", "wmma")
         self.assert_refused(["--kernel", "scalar", *SMALL, "--prove-inert"], "GPU", **NO_GPU)
 
+    def test_without_a_gpu_cublas_cannot_run(self):
+        self.assert_refused(["--kernel", "cublas", *SMALL, "-o", "run.h5"], "cublas", "GPU", **NO_GPU)
+        self.assert_refused(["--kernel", "cublas", "--engine", "cpu", *SMALL, "-o", "run.h5"], "--engine cpu", "cublas")
+
+    def test_it_starts_without_cublas(self):
+        needed = subprocess.run(["ldd", TILE_RUN], capture_output=True, text=True, check=True).stdout
+        self.assertIn("libc.so", needed)
+        self.assertNotIn("cublas", needed)
+
     def test_bad_usage_is_one_line(self):
         output = ["-o", "run.h5"]
         for arguments, *words in [
@@ -133,7 +142,7 @@ class TileRun(unittest.TestCase):
             (["--bogus"], "--bogus", "--help"),
             (output, "--shape"),
             (["--json"], "--list"),
-            (["--kernel", "flash", *SMALL, *output], "flash", "scalar, wmma, stable, fast, fp8"),
+            (["--kernel", "flash", *SMALL, *output], "flash", "scalar, wmma, stable, fast, fp8, cublas"),
             ([*SCALAR, *output], "--shape"),
             ([*SCALAR, "--shape", "1,2,40", *output], "--shape"),
             ([*SCALAR, "--shape", "1,2,x,70,64", *output], "--shape"),

@@ -13,9 +13,9 @@ using WatchOnGpu = OnGpu;
 constexpr std::size_t budget = std::size_t(64) << 20;
 
 TEST_F(WatchOnGpu, HealthyKernelsBreakNoRule) {
-    for (const KernelInfo& kernel : all_kernels()) {
-        for (const KernelConfig& config : kernel.configs) {
-            for (const std::string& run : healthy_runs(kernel, config)) {
+    for (const KernelInfo* kernel : kernels_here()) {
+        for (const KernelConfig& config : kernel->configs) {
+            for (const std::string& run : healthy_runs(*kernel, config)) {
                 SCOPED_TRACE(run);
                 const WatchResult result = run_watched(request_of(run + " --engine cuda"), budget);
                 for (const WatchFinding& finding : result.report.findings) {
@@ -29,21 +29,24 @@ TEST_F(WatchOnGpu, HealthyKernelsBreakNoRule) {
 
 TEST_F(WatchOnGpu, FaultsAreFound) {
     const struct {
-        const char* options;
+        const char* name;
         const char* rule;
-    } faults[] = {{"--shape 1,2,64,256,64 --fault stale_k_tile", "operand"},
-                  {"--shape 1,2,64,128,64 --input negative --fault m_starts_at_zero", "m_above_scores"},
-                  {"--shape 1,2,64,200,64 --fault nan_times_zero", "nan"},
-                  {"--shape 1,2,64,128,64 --fault columns_uncovered", "unwritten"},
-                  {"--shape 1,2,64,128,64 --fault double_normalised", "o_not_acc_over_l"}};
-    for (const KernelInfo& kernel : all_kernels()) {
-        for (const auto& [options, rule] : faults) {
+    } faults[] = {{"stale_k_tile", "operand"},
+                  {"m_starts_at_zero", "m_above_scores"},
+                  {"nan_times_zero", "nan"},
+                  {"columns_uncovered", "unwritten"},
+                  {"double_normalised", "o_not_acc_over_l"}};
+    for (const KernelInfo* kernel : kernels_here()) {
+        for (const auto& [name, rule] : faults) {
+            const FaultInfo& fault = *find_fault(name);
+            if (!applies_to(fault, kernel->faulty_kernel)) continue;
             // The statistics of a lane's part of l say nothing of o.
-            if (kernel.l_lanes != 1 && std::string_view(rule) == "o_not_acc_over_l") continue;
-            SCOPED_TRACE(std::string(kernel.name) + " " + options);
-            const WatchResult result = run_watched(
-                request_of("--engine cuda " + std::string(options) + " --kernel " + std::string(kernel.name)),
-                budget);
+            if (kernel->l_lanes != 1 && std::string_view(rule) == "o_not_acc_over_l") continue;
+            SCOPED_TRACE(std::string(kernel->name) + " " + name);
+            const WatchResult result =
+                run_watched(request_of("--engine cuda " + std::string(fault.shown_by) + " --fault " + name +
+                                       " --kernel " + std::string(kernel->name)),
+                            budget);
             ASSERT_FALSE(result.report.findings.empty());
             EXPECT_EQ(result.report.findings[0].rule->name, rule) << to_string(result.report.findings[0]);
             ASSERT_TRUE(result.dump);
@@ -54,10 +57,10 @@ TEST_F(WatchOnGpu, FaultsAreFound) {
 }
 
 TEST_F(WatchOnGpu, TheFlightRecorderStopsAtThePlantedNan) {
-    for (const KernelInfo& kernel : all_kernels()) {
-        SCOPED_TRACE(kernel.name);
+    for (const KernelInfo* kernel : kernels_here()) {
+        SCOPED_TRACE(kernel->name);
         const RunRequest request =
-            request_of("--engine cuda --shape 1,2,64,128,64 --kernel " + std::string(kernel.name));
+            request_of("--engine cuda --shape 1,2,64,128,64 --kernel " + std::string(kernel->name));
         FlightRequest flight;
         flight.kept = 3;
         flight.launches = 12;
@@ -65,8 +68,11 @@ TEST_F(WatchOnGpu, TheFlightRecorderStopsAtThePlantedNan) {
         const FlightResult result = record_flight(request, flight);
         ASSERT_TRUE(result.freeze);
         EXPECT_EQ(result.freeze->launch, 7);
-        EXPECT_EQ(result.freeze->stage, Stage::k);
-        EXPECT_EQ(result.freeze->row, (request.problem.seqlen_kv - 1) % request.config.block_n);
+        // The NaN is in the last row of K, and so in the last column of S.
+        const bool holds_k = records(*kernel, Stage::k);
+        EXPECT_EQ(result.freeze->stage, holds_k ? Stage::k : Stage::s);
+        EXPECT_EQ(holds_k ? result.freeze->row : result.freeze->col,
+                  (request.problem.seqlen_kv - 1) % request.config.block_n);
         ASSERT_EQ(result.kept.size(), 3u);
         EXPECT_EQ(result.kept.back().provenance().launch, "launch 7");
         ASSERT_TRUE(result.kept.back().has_inputs());
