@@ -126,6 +126,11 @@ def last_line(text):
     return first_line("\n".join(reversed(text.splitlines())))
 
 
+def why_it_failed(output):
+    """A kernel that needs a library which is not here says nothing about the kernel."""
+    return MISSING if "cuBLAS: it cannot be loaded" in output else FAILED
+
+
 def tool(name):
     """Where a tool lies, on PATH or where CUDA puts it, or None."""
     cuda = os.environ.get("CUDA_HOME", "/usr/local/cuda")
@@ -183,7 +188,7 @@ def compare_call(evidence, number, kernel, call):
         file.unlink()
     said = [line for line in output.splitlines() if line.startswith(("right references: ", "closest reference: "))]
     right = set(said[0].partition(": ")[2].split(", ")) if code == 0 and said else set()
-    status = PASSED if right == REFERENCES else FAILED
+    status = PASSED if right == REFERENCES else why_it_failed(output)
     return kernel, status, name + ("; ".join(said) or last_line(output)), log
 
 
@@ -210,7 +215,7 @@ def measure_latencies(evidence, kernels):
         if code == 0:
             files[group, kernel] = file
         else:
-            yield Result(f"latency of {kernel}, {group}", FAILED, last_line(output), [log])
+            yield Result(f"latency of {kernel}, {group}", why_it_failed(output), last_line(output), [log])
     script = ROOT / "tests/bench/measure_sdpa.py"
     for group in SHAPES:
         file = evidence.folder / "latency" / f"{group}_sdpa.csv"
@@ -255,6 +260,21 @@ def compare_latency(evidence, group, kernel, backend, file, baseline):
     return status, f"{backend}: {last_line(output)}", [evidence.relative(report), log]
 
 
+def measure_tiles(evidence, _):
+    """One tile of QK^T by wmma and scalar code, beside cuBLAS."""
+    file = evidence.folder / "latency" / "tile.csv"
+    code, output, log = evidence.run("measure_tile", evidence.program("tile-gate"), "tile", "-o", file)
+    if code != 0:
+        yield Result("latency of one tile of QK^T", why_it_failed(output), last_line(output), [log])
+        return
+    for candidate in ("wmma", "scalar"):
+        report = evidence.folder / "latency" / f"tile_{candidate}.json"
+        code, output, log = evidence.run(f"latency_tile_{candidate}", evidence.program("tile-gate"), "latency", file, file,
+                                         "--candidate", candidate, "--baseline", "cublas", "--json", report)
+        yield Result(f"latency of one tile of QK^T by {candidate}, beside cuBLAS", FAILED if code else MEASURED,
+                     last_line(output), [evidence.relative(report), log])
+
+
 def hold_resources(evidence, _):
     if not tool("nvcc"):
         yield Result("resources", MISSING, "nvcc is not here")
@@ -289,7 +309,7 @@ def check_kernel(evidence, sanitizer, kernel, check):
         "-o", run)
     run.unlink(missing_ok=True)
     said = last_line(report.read_text(errors="replace")) if report.exists() else last_line(output)
-    return PASSED if code == 0 else FAILED, f"{check}: {said.lstrip('= ')}", log
+    return PASSED if code == 0 else why_it_failed(output), f"{check}: {said.lstrip('= ')}", log
 
 
 def counters_in(text):
@@ -308,7 +328,7 @@ def profile(evidence, kernels):
         yield Result("profile", MISSING, "ncu is not here")
         return
     for kernel in kernels:
-        # The first launch is the kernel's own, outside of the graph.
+        # The first launch is the kernel's own, outside of the graph; that of cublas is cuBLAS'.
         code, output, log = evidence.run(
             f"ncu_{kernel}", profiler, "--csv", "--launch-count", 1, "--metrics", ",".join(COUNTERS.values()),
             evidence.program("tile-gate"), "measure", "--kernel", kernel, "--shape", PROFILED_SHAPE, "--warmup-ms", 0,
@@ -320,7 +340,7 @@ def profile(evidence, kernels):
         if "ERR_NVGPUCTRPERM" in output:
             yield Result(f"profile of {kernel}", MISSING, "this user may not read the GPU's counters", [log])
         elif code != 0 or len(counters) < len(COUNTERS):
-            yield Result(f"profile of {kernel}", FAILED, last_line(output), [log])
+            yield Result(f"profile of {kernel}", why_it_failed(output), last_line(output), [log])
         else:
             figures = ", ".join(f"{name} {value}" for name, value in counters.items())
             yield Result(f"profile of {kernel}", MEASURED, figures, [f"profile/{kernel}.json"])
@@ -328,7 +348,7 @@ def profile(evidence, kernels):
 
 # Side by side; what is timed comes afterwards, each alone.
 UNTIMED = (describe_machine, sweep, compare_references, plant_faults, sanitize, hold_resources)
-TIMED = (compare_latencies, profile)
+TIMED = (compare_latencies, measure_tiles, profile)
 
 
 # ---- the summary

@@ -41,6 +41,28 @@ void declare_latency(CLI::App& app, GateOptions& options) {
     latency->add_option("--json", options.json, "write the report as JSON; - is stdout")->type_name("FILE");
 }
 
+void declare_sampling(CLI::App* measure, GateOptions& options) {
+    Sampling& sampling = options.measuring;
+    measure->add_option("--samples", sampling.samples, "samples of each configuration")
+        ->check(CLI::Range(least_measured, 100000))
+        ->capture_default_str();
+    measure
+        ->add_option("--warmup-ms", sampling.warmup_ms,
+                     "time that each configuration runs before it is timed")
+        ->check(CLI::Range(0.0, 60000.0))
+        ->capture_default_str();
+    measure
+        ->add_option("--most-seconds", sampling.most_seconds, "of a configuration, but 20 samples are taken")
+        ->check(CLI::Range(0.0, 36000.0))
+        ->capture_default_str();
+    measure->add_option("--seed", sampling.seed, "of the inputs")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    measure->add_option("-o,--output", options.output, "the CSV file to write")
+        ->type_name("FILE")
+        ->required();
+}
+
 CLI::App* declare_measure(CLI::App& app, GateOptions& options) {
     MeasureOptions& measuring = options.measuring;
     CLI::App* measure = app.add_subcommand("measure", "time a bundled kernel without hooks on the GPU");
@@ -62,25 +84,18 @@ CLI::App* declare_measure(CLI::App& app, GateOptions& options) {
         ->check(CLI::IsMember({"none", "causal"}))
         ->default_str("none")
         ->allow_extra_args(false);
-    measure->add_option("--samples", measuring.samples, "samples of each configuration")
-        ->check(CLI::Range(least_measured, 100000))
-        ->capture_default_str();
-    measure
-        ->add_option("--warmup-ms", measuring.warmup_ms,
-                     "time that each configuration runs before it is timed")
-        ->check(CLI::Range(0.0, 60000.0))
-        ->capture_default_str();
-    measure
-        ->add_option("--most-seconds", measuring.most_seconds, "of a configuration, but 20 samples are taken")
-        ->check(CLI::Range(0.0, 36000.0))
-        ->capture_default_str();
-    measure->add_option("--seed", measuring.seed, "of the inputs")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
-    measure->add_option("-o,--output", options.output, "the CSV file to write")
-        ->type_name("FILE")
-        ->required();
+    declare_sampling(measure, options);
     return measure;
+}
+
+CLI::App* declare_tile(CLI::App& app, GateOptions& options) {
+    CLI::App* tile = app.add_subcommand("tile", "time one tile of q k^T by cuBLAS, wmma and scalar code");
+    tile->description(
+        "Times one tile of q k^T on the GPU, by cuBLAS and by the code of wmma and scalar, and writes a CSV\n"
+        "file for tile-gate latency.\n"
+        "Exit code: 0 measured, 2 it could not be done.");
+    declare_sampling(tile, options);
+    return tile;
 }
 
 }  // namespace
@@ -90,7 +105,8 @@ GateOptions parse_gate_options(std::vector<std::string> arguments) {
     GateOptions options;
     app.require_subcommand(1);
     declare_latency(app, options);
-    CLI::App* measure = declare_measure(app, options);
+    const CLI::App* measure = declare_measure(app, options);
+    const CLI::App* tile = declare_tile(app, options);
     std::ranges::reverse(arguments);
     try {
         app.parse(std::move(arguments));
@@ -99,7 +115,8 @@ GateOptions parse_gate_options(std::vector<std::string> arguments) {
     } catch (const CLI::ParseError& error) {
         throw Error(error.what(), "command line", "see tile-gate --help");
     }
-    options.measure = measure->parsed();
+    if (measure->parsed()) options.measure = measure_latencies;
+    if (tile->parsed()) options.measure = [](const MeasureOptions& how) { return measure_tiles(how); };
     return options;
 }
 

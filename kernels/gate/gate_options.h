@@ -11,7 +11,7 @@ namespace tilescope {
 /// The command line of tile-gate, as given.
 struct GateOptions {
     std::string help;  ///< the text of --help when that was asked for
-    bool measure = false;
+    std::string (*measure)(const MeasureOptions& options) = nullptr;  ///< null: tile-gate latency
 
     // tile-gate latency
     std::string candidate_file;
@@ -22,7 +22,7 @@ struct GateOptions {
     Resampling resampling;
     std::string json;  ///< "-" is stdout; empty: none
 
-    MeasureOptions measuring;
+    MeasureOptions measuring;  ///< of tile-gate tile: how often it is measured
     std::string output;
 };
 

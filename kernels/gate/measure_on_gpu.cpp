@@ -7,7 +7,7 @@
 
 #include "dump/dtype.h"
 #include "kernels/gate/measure.h"
-#include "kernels/gate/sm_clock.h"
+#include "kernels/gate/sampling.h"
 #include "kernels/gate/timing.cuh"
 
 namespace tilescope {
@@ -54,14 +54,6 @@ RunRequest request_of(const MeasureOptions& options, const std::string& shape, c
     return request;
 }
 
-int device_attribute(cudaDeviceAttr attribute) {
-    int device = 0;
-    int value = 0;
-    check_cuda(cudaGetDevice(&device), "choosing the GPU");
-    check_cuda(cudaDeviceGetAttribute(&value, attribute, device), "asking for a figure of the GPU");
-    return value;
-}
-
 /// Inputs and outputs, as many times as it takes to keep the L2 from holding a copy until it is read again.
 std::vector<std::unique_ptr<DeviceArrays>> make_copies(const RunRequest& request) {
     const RunInputs inputs = make_inputs(request.problem, *request.input, request.seed);
@@ -81,47 +73,6 @@ void require_outputs(const RunRequest& request, const std::vector<std::unique_pt
         throw Error("a launch of the graph wrote no output", "--kernel " + std::string(request.kernel->name),
                     "run it with tile-run and judge it with tile-diff");
     }
-}
-
-struct Samples {
-    std::vector<double> microseconds;  ///< of one launch
-    double sm_clock_mhz = 0;           ///< right after them
-    std::size_t launches = 0;          ///< of a sample
-};
-
-/// Replays the graph for the warm-up, once at least; microseconds of a replay.
-double warm_up(const Graph& graph, double warmup_ms) {
-    const Event begin;
-    begin.record();
-    double passed = 0;
-    int replays = 0;
-    do {
-        graph.replay();
-        const Event now;
-        now.record();
-        passed = microseconds_between(begin, now);
-        ++replays;
-    } while (passed < warmup_ms * 1000);
-    return passed / replays;
-}
-
-Samples time_graph(const Graph& graph, std::size_t launches, const MeasureOptions& options) {
-    const double affordable = options.most_seconds * 1e6 / warm_up(graph, options.warmup_ms);
-    const auto count = std::size_t(std::clamp(affordable, double(least_measured), double(options.samples)));
-    // All are enqueued before the first is waited for, so that the GPU is never idle between two; the first
-    // replay gives the host time to enqueue the next.
-    std::vector<Event> events(count + 1);
-    for (const Event& event : events) {
-        graph.replay();
-        event.record();
-    }
-    Samples samples;
-    samples.launches = launches;
-    for (std::size_t i = 1; i < events.size(); ++i) {
-        samples.microseconds.push_back(microseconds_between(events[i - 1], events[i]) / double(launches));
-    }
-    samples.sm_clock_mhz = measure_sm_clock_mhz();
-    return samples;
 }
 
 Samples measure(const RunRequest& request, const MeasureOptions& options) {
@@ -161,26 +112,14 @@ std::string rows_of(const RunRequest& request, const MeasureOptions& options, co
         fmt::format("{},{},{},{},{},{},{},{},{}", implementation_of(request, options),
                     dtype_info(problem.dtype_q).name, problem.batch, problem.heads, problem.heads_kv,
                     problem.seqlen_q, problem.seqlen_kv, problem.head_dim, mask_name(problem));
-    std::string rows;
-    for (std::size_t i = 0; i < samples.microseconds.size(); ++i) {
-        rows += fmt::format("{},{},{},{:.1f},{:.4f}\n", key, i, samples.launches, samples.sm_clock_mhz,
-                            samples.microseconds[i]);
-    }
-    return rows;
+    return sample_rows(key, samples);
 }
 
-std::string head(const RunRequest& request) {
-    cudaDeviceProp device = {};
-    int runtime = 0;
-    check_cuda(cudaGetDeviceProperties(&device, 0), "asking for the GPU's name");
-    check_cuda(cudaRuntimeGetVersion(&runtime), "asking for CUDA's version");
-    return fmt::format(
-        "# device: {}\n# cuda_runtime: {}\n# l2_bytes: {}\n# max_sm_clock_mhz: {}\n# time: {}\n"
-        "# method: events around replays of a CUDA graph, inputs rotated, {:g} x L2\n"
-        "implementation,dtype,batch,heads,heads_kv,seqlen_q,seqlen_kv,head_dim,mask,sample,launches,"
-        "sm_clock_mhz,latency_us\n",
-        device.name, runtime, device.l2CacheSize, device_attribute(cudaDevAttrClockRate) / 1000,
-        provenance_of(request).time, times_l2);
+std::string head() {
+    return metadata_lines(
+               fmt::format("events around replays of a CUDA graph, inputs rotated, {:g} x L2", times_l2)) +
+           "implementation,dtype,batch,heads,heads_kv,seqlen_q,seqlen_kv,head_dim,mask,sample,launches,"
+           "sm_clock_mhz,latency_us\n";
 }
 
 }  // namespace
@@ -196,7 +135,7 @@ std::string measure_latencies(const MeasureOptions& options) {
     for (const std::string& shape : options.shapes) {
         for (const std::string& mask : options.masks) requests.push_back(request_of(options, shape, mask));
     }
-    std::string text = head(requests.front());
+    std::string text = head();
     for (const RunRequest& request : requests) text += rows_of(request, options, measure(request, options));
     return text;
 }

@@ -8,6 +8,8 @@ import json
 import os
 import pathlib
 import random
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -256,6 +258,8 @@ class TileGate(unittest.TestCase):
             (["latency", *files, "--seed", "-1"], "--seed"),
             (["latency", *files, "--json", "no/such/folder.json"], "folder.json"),
             (["measure", "--kernel", "scalar"], "--shape"),
+            (["tile"], "--output"),
+            (["tile", "-o", "out.csv", "--samples", "5"], "--samples"),
         ]:
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, *words)
@@ -268,9 +272,25 @@ class TileGate(unittest.TestCase):
         self.assertEqual(run.stderr.count("\n"), 1)
         self.assertFalse((self.folder / "out.csv").exists())
 
+    def test_tile_needs_a_gpu_and_cublas(self):
+        run = self.run_it("tile", "-o", "out.csv", CUDA_VISIBLE_DEVICES="")
+        self.assertEqual((run.returncode, run.stderr.count("\n")), (UNJUDGED, 1))
+        self.assertRegex(run.stderr, "GPU|cuBLAS")
+        self.assertFalse((self.folder / "out.csv").exists())
+
+    def test_a_library_that_is_not_cublas_is_refused(self):
+        if "built without CUDA" in self.run_it("tile", "-o", "out.csv", CUDA_VISIBLE_DEVICES="").stderr:
+            self.skipTest("tile-gate was built without CUDA")
+        libraries = subprocess.run(["ldd", TILE_GATE], capture_output=True, text=True, check=True).stdout
+        shutil.copy(re.search(r"libm\.so\.6 => (\S+)", libraries)[1], self.folder / "libcublas.so.13")
+        run = self.run_it("tile", "-o", "out.csv", LD_LIBRARY_PATH=str(self.folder))
+        self.assertEqual((run.returncode, run.stderr.count("\n")), (UNJUDGED, 1))
+        self.assertIn("tile-gate: cuBLAS: the library has no function cublasCreate_v2", run.stderr)
+        self.assertIn("LD_LIBRARY_PATH", run.stderr)
+
     def test_help_is_a_success(self):
         for arguments, word in [(["--help"], "measure"), (["latency", "--help"], "tile-gate latency"),
-                                (["measure", "--help"], "--warmup-ms")]:
+                                (["measure", "--help"], "--warmup-ms"), (["tile", "--help"], "--samples")]:
             run = self.run_it(*arguments)
             self.assertEqual((run.returncode, run.stderr), (MET, ""))
             self.assertIn(word, run.stdout)

@@ -33,13 +33,17 @@ printf 'right references: %s\\nclosest reference: math\\nmatch\\n' "${RIGHT:-fla
 # Writes what measure and latency write; fails where FAIL matches the command line.
 TILE_GATE = """\
 if [[ -n ${FAIL:-} && "$*" == *$FAIL* ]]; then echo "tile-gate: it broke; mend it"; exit 1; fi
+if [[ $1 == tile && -n ${NO_CUBLAS:-} ]]; then
+    echo "tile-gate: cuBLAS: it cannot be loaded (libcublas.so.13: not there); install it"
+    exit 2
+fi
 command=$1 report=''
 while (($#)); do
     [[ $1 == -o || $1 == --json ]] && report=$2
     shift
 done
 case $command in
-    measure) printf 'implementation,latency_us\\nours,1\\n' > "$report" ;;
+    measure | tile) printf 'implementation,latency_us\\nours,1\\n' > "$report" ;;
     latency)
         cat > "$report" <<'JSON'
 {"candidate": {"implementation": "ours_64x64x1"}, "configurations": [
@@ -142,12 +146,13 @@ class EvidenceTest(unittest.TestCase):
 
     def test_every_missing_tool_is_a_line(self):
         self.add_gpu()
-        run = self.run_it()
+        run = self.run_it(NO_CUBLAS="1")
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         missing = {gate: what for gate, (status, what) in self.results().items() if status == "missing"}
         self.assertEqual(set(missing), {*self.gates_of_references(), "latency of SDPA, short", "latency of SDPA, long",
-                                        "resources", "sanitizers", "profile"})
+                                        "latency of one tile of QK^T", "resources", "sanitizers", "profile"})
         for gate, word in [(self.gates_of_references()[0], "PyTorch"), ("latency of SDPA, short", "PyTorch"),
+                           ("latency of one tile of QK^T", "cuBLAS"),
                            ("resources", "nvcc"), ("sanitizers", "compute-sanitizer"), ("profile", "ncu")]:
             self.assertIn(word, missing[gate])
 
@@ -172,6 +177,7 @@ class EvidenceTest(unittest.TestCase):
         self.assertEqual(results["profile of fast"],
                          ("measured", "tensor pipe % 12.50, DRAM throughput % 3.25, warps active % 50.00"))
         self.assertIn("NVIDIA X", results["machine"][1])
+        self.assertEqual(results["latency of one tile of QK^T by wmma, beside cuBLAS"], ("measured", "met: everything"))
         # Something is asked of fast beside flash only; PyTorch has no cudnn here.
         without = "cudnn: PyTorch has no such kernel for these shapes"
         self.assertEqual(results["latency of fast, short"],
@@ -201,6 +207,7 @@ class EvidenceTest(unittest.TestCase):
             ({"MISSED": "1"}, "faults", "161 of 162"),
             ({"FAIL": "--require-ratio 1.25"}, "latency of fast, long", "flash: tile-gate: it broke"),
             ({"FAIL": "measure --kernel scalar"}, "latency of scalar, short", "it broke"),
+            ({"FAIL": "tile -o"}, "latency of one tile of QK^T", "it broke"),
             ({"SPILLS": "1"}, "resources", "BEYOND: k: spills 4, limit 0; 1 finding"),
             ({"BROKEN": "racecheck"}, "sanitizers of fast", "racecheck: ERROR SUMMARY"),
             ({"SHORT": "1"}, "profile of scalar", ""),
