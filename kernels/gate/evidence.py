@@ -4,7 +4,7 @@
 usage: evidence.py DIR [--bin build/bin] [--most-seconds 5]
 
 DIR gets summary.md (one page), evidence.json (the same for programs), logs/ (each command with its output), and the
-files of the gates: machine.csv, correctness.csv, faults/, latency/, resources/, sanitizers/, profile/. A gate whose
+files of the gates: machine.csv, correctness/, faults/, latency/, resources/, sanitizers/, profile/. A gate whose
 tool is not here is a line of the summary. Exit codes: 0 no gate failed, 1 some did, 2 nothing could be run.
 """
 
@@ -67,7 +67,7 @@ class Evidence:
     def __init__(self, folder, programs, most_seconds):
         self.folder, self.programs, self.results, self.commands = folder, programs, [], 0
         self.most_seconds, self.numbering = most_seconds, threading.Lock()
-        for name in ("logs", "latency", "references", "sanitizers", "profile"):
+        for name in ("logs", "correctness", "latency", "references", "sanitizers", "profile"):
             (folder / name).mkdir(parents=True)
         bundled = programs / "lib"
         path = os.environ.get("LD_LIBRARY_PATH", "")
@@ -156,11 +156,18 @@ def describe_machine(evidence, _):
     yield Result("machine", MEASURED, f"{last_line(output)} ({MACHINE}); {sources(evidence)}", ["machine.csv"])
 
 
-def sweep(evidence, _):
-    cases = evidence.folder / "correctness.csv"
-    code, output, log = evidence.run("sweep", evidence.program("tile-run"), "--sweep", "--csv", cases)
+def sweep(evidence, kernels):
+    """Each kernel by itself: a sweep records one case after the other."""
+    yield from evidence.map(lambda kernel: sweep_kernel(evidence, kernel), kernels)
+
+
+def sweep_kernel(evidence, kernel):
+    cases = evidence.folder / "correctness" / f"{kernel}.csv"
+    code, output, log = evidence.run(f"sweep_{kernel}", evidence.program("tile-run"), "--sweep", "--kernel", kernel,
+                                     "--engine", "cuda", "--jobs", 2, "--csv", cases)
     files = [evidence.relative(cases)] if cases.exists() else []
-    yield Result("correctness", PASSED if code == 0 else FAILED, last_line(output), [*files, log])
+    return Result(f"correctness of {kernel}", PASSED if code == 0 else why_it_failed(output), last_line(output),
+                  [*files, log])
 
 
 def compare_references(evidence, kernels):

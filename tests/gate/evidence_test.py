@@ -23,7 +23,7 @@ SCRIPT = ROOT / "kernels/gate/evidence.py"
 TILE_RUN = """\
 case "$*" in
     "--list --json") echo '{"kernels": [{"name": "scalar"}, {"name": "fast"}]}' ;;
-    "--sweep --csv "*) echo verdict > "$3"; echo "sweep: $((120 - ${LOST:-0})) passed of 120"; exit $((${LOST:-0} > 0)) ;;
+    "--sweep --kernel "*) echo verdict > "${*: -1}"; echo "sweep: $((120 - ${LOST:-0})) passed of 120"; exit $((${LOST:-0} > 0)) ;;
     *) [[ -n ${UNRECORDED:-} ]] && { echo "tile-run: no room"; exit 2; }; echo run > "${*: -1}" ;;
 esac
 """
@@ -164,7 +164,9 @@ class EvidenceTest(unittest.TestCase):
         run = self.run_it()
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         results = self.results()
-        self.assertEqual(results["correctness"], ("passed", "sweep: 120 passed of 120"))
+        for kernel in ("scalar", "fast"):
+            self.assertEqual(results[f"correctness of {kernel}"], ("passed", "sweep: 120 passed of 120"))
+            self.assertEqual((self.folder / f"correctness/{kernel}.csv").read_text(), "verdict\n")
         for gate in self.gates_of_references():
             self.assertEqual(results[gate], ("passed", ". ".join(
                 call + ": right references: flash, math; closest reference: math"
@@ -201,7 +203,7 @@ class EvidenceTest(unittest.TestCase):
     def test_each_failure_is_one(self):
         self.add_tools()
         for environment, gate, word in [
-            ({"LOST": "1"}, "correctness", "119 passed of 120"),
+            ({"LOST": "1"}, "correctness of fast", "119 passed of 120"),
             ({"RIGHT": "math"}, "references of fast", "1,8,512,512,64 causal: right references: math;"),
             ({"UNRECORDED": "1"}, "references of scalar", "no room"),
             ({"MISSED": "1"}, "faults", "161 of 162"),
