@@ -13,7 +13,7 @@ using namespace KERNEL_BUILD;
 
 template <class Config>
 __global__ void __launch_bounds__(Config::threads) scalar_tile(const AttentionArgs args, float* s) {
-    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    extern __shared__ __align__(32) unsigned char shared_bytes[];
     auto& shared = *reinterpret_cast<ScalarShared<Config>*>(shared_bytes);
     CudaBlock block;
     stage_k<Config, Fault::none>(TileProducts(), block, shared, args, 0, 0);
