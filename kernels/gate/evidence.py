@@ -242,16 +242,17 @@ def implementations_in(file):
 
 def compare_latencies(evidence, kernels):
     files = yield from measure_latencies(evidence, kernels)
-    for (group, kernel), file in files.items():
-        if kernel == "sdpa" or (group, "sdpa") not in files:
-            continue
-        compared = [compare_latency(evidence, group, kernel, backend, file, files[group, "sdpa"])
-                    for backend in BACKENDS]
-        statuses = [status for status, _, _ in compared]
+    measured = [key for key in files if key[1] != "sdpa" and (key[0], "sdpa") in files]
+    compared = evidence.map(
+        lambda pair: compare_latency(evidence, *pair[0], pair[1], files[pair[0]], files[pair[0][0], "sdpa"]),
+        itertools.product(measured, BACKENDS))
+    for number, (group, kernel) in enumerate(measured):
+        found = compared[number * len(BACKENDS):(number + 1) * len(BACKENDS)]
+        statuses = [status for status, _, _ in found]
         # A backend that lacks one of the shapes is no fault of the kernel.
         status = next(status for status in (FAILED, PASSED, MEASURED, MISSING) if status in statuses)
-        yield Result(f"latency of {kernel}, {group}", status, "; ".join(said for _, said, _ in compared),
-                     [path for *_, paths in compared for path in paths])
+        yield Result(f"latency of {kernel}, {group}", status, "; ".join(said for _, said, _ in found),
+                     [path for *_, paths in found for path in paths])
 
 
 def compare_latency(evidence, group, kernel, backend, file, baseline):
