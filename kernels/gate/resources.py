@@ -94,7 +94,10 @@ def describe_function(demangled):
 
 
 def short(configuration):
-    return re.sub(r"\b\w+::", "", configuration)
+    """Without namespaces, and without the casts that cu++filt writes and c++filt does not."""
+    configuration = re.sub(r"\b\w+::", "", configuration)
+    configuration = re.sub(r"\(bool\)([01])", lambda found: ("false", "true")[int(found[1])], configuration)
+    return re.sub(r"\((?:unsigned )?(?:int|long)\)(?=-?\d)", "", configuration)
 
 
 def run_compiler(command):

@@ -77,6 +77,8 @@ class Report(unittest.TestCase):
         ]:
             self.assertEqual(resources.describe_function(demangled), expected)
         self.assertEqual(resources.short("a::Config<32, a::b::C>, __half"), "Config<32, C>, __half")
+        self.assertEqual(resources.short("a::Config<(int)64, (bool)1, (bool)0, (unsigned int)8>"),
+                         "Config<64, true, false, 8>")
 
 
 class Limits(unittest.TestCase):
