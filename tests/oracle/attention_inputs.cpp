@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -50,6 +51,12 @@ double q_value(InputKind kind, Random& random) {
             return double(between(random, -1, 1));
         case InputKind::tiny:
             return 1e-3 * normal(random);
+        case InputKind::falling_k:
+            return std::abs(normal(random));
+        case InputKind::huge:
+            return 120 + normal(random);
+        case InputKind::repeated_keys:
+            return normal(random);
     }
     return 0;
 }
@@ -60,6 +67,10 @@ double k_value(const Problem& problem, InputKind kind, std::int64_t key, Random&
             return ramp(problem, key) * (1 + 0.05 * normal(random));
         case InputKind::negative:
             return -(600 + normal(random));
+        case InputKind::falling_k:
+            return (2.5 - ramp(problem, key)) * (1 + 0.05 * normal(random));
+        case InputKind::huge:
+            return 600 + normal(random);
         default:
             return q_value(kind, random);
     }
@@ -76,11 +87,19 @@ double v_value(InputKind kind, std::int64_t head, std::int64_t column, Random& r
     }
 }
 
+/// Every row of a KV head three times in a row.
+void repeat_rows(const Problem& problem, std::int64_t cols, std::vector<float>& values) {
+    for (std::int64_t row = 0; row < problem.batch * problem.heads_kv * problem.seqlen_kv; ++row) {
+        const std::int64_t key = row % problem.seqlen_kv;
+        std::copy_n(values.begin() + (row - key % 3) * cols, cols, values.begin() + row * cols);
+    }
+}
+
 }  // namespace
 
 std::string_view to_string(InputKind kind) {
-    constexpr std::array<std::string_view, input_kinds> names = {"normal",   "ramped_k", "large",
-                                                                 "negative", "ties",     "tiny"};
+    constexpr std::array<std::string_view, input_kinds> names = {
+        "normal", "ramped_k", "large", "negative", "ties", "tiny", "falling_k", "huge", "repeated_keys"};
     return names[static_cast<std::size_t>(kind)];
 }
 
@@ -96,6 +115,10 @@ Inputs make_inputs(const Problem& problem, InputKind kind, std::uint64_t seed) {
             inputs.k.push_back(rounded(problem.dtype_k, k_value(problem, kind, key, random)));
         for (std::int64_t d = 0; d < problem.head_dim_v; ++d)
             inputs.v.push_back(rounded(problem.dtype_v, v_value(kind, head, d, random)));
+    }
+    if (kind == InputKind::repeated_keys) {
+        repeat_rows(problem, problem.head_dim, inputs.k);
+        repeat_rows(problem, problem.head_dim_v, inputs.v);
     }
     return inputs;
 }

@@ -33,13 +33,16 @@ struct Inputs {
 /// Distributions that expose faults. V has a mean that is not zero everywhere but in `normal`.
 enum class InputKind : std::uint8_t {
     normal,
-    ramped_k,  ///< the row maximum rises in every KV tile
-    large,     ///< scores in the hundreds
-    negative,  ///< every score below -5e4
-    ties,      ///< q, k and v from a few integers: equal scores at the row maximum
-    tiny       ///< scores near zero
+    ramped_k,      ///< the row maximum rises in every KV tile
+    large,         ///< scores in the hundreds
+    negative,      ///< every score below -5e4
+    ties,          ///< q, k and v from a few integers: equal scores at the row maximum
+    tiny,          ///< scores near zero
+    falling_k,     ///< the row maximum is in the first KV tile, and later tiles are far below it
+    huge,          ///< every score above 3e4
+    repeated_keys  ///< every key and its v come three times in a row
 };
-inline constexpr int input_kinds = 6;
+inline constexpr int input_kinds = 9;
 std::string_view to_string(InputKind kind);
 
 Inputs make_inputs(const Problem& problem, InputKind kind, std::uint64_t seed);

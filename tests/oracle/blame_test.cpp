@@ -64,17 +64,17 @@ TEST_P(Blame, FallsOnTheStageOfTheMistakeAndItsFirstElement) {
                      describe(arithmetic));
         const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
         const KernelRun run = run_kernel(problem, arithmetic, inputs, planted.where);
-        ASSERT_TRUE(run.first_changed) << "the mistake changed nothing";
+        ASSERT_TRUE(run.first_changed()) << "the mistake changed nothing";
 
         const Report report = judge(run.recording, one_thread());
         ASSERT_EQ(report.guilty, stage_of(planted.mistake)) << verdict_line(report);
         const Element& first = *report.first_divergence;
-        EXPECT_EQ(first.tile.kv_tile, run.first_changed->tile.kv_tile);
-        EXPECT_EQ(first.tile.batch, run.first_changed->tile.batch);
-        EXPECT_EQ(first.tile.head, run.first_changed->tile.head);
-        EXPECT_EQ(first.tile.q_block, run.first_changed->tile.q_block);
-        EXPECT_EQ(first.row, run.first_changed->row);
-        EXPECT_EQ(first.col, run.first_changed->col);
+        EXPECT_EQ(first.tile.kv_tile, run.first_changed()->tile.kv_tile);
+        EXPECT_EQ(first.tile.batch, run.first_changed()->tile.batch);
+        EXPECT_EQ(first.tile.head, run.first_changed()->tile.head);
+        EXPECT_EQ(first.tile.q_block, run.first_changed()->tile.q_block);
+        EXPECT_EQ(first.row, run.first_changed()->row);
+        EXPECT_EQ(first.col, run.first_changed()->col);
 
         for (const StageInfo& info : stages_of(Direction::forward)) {
             const StageTally& tally = report.stage(info.stage).tally;

@@ -276,7 +276,7 @@ class EntryGradients {
 }  // namespace
 
 MemoryRecording run_backward(const GradientCall& call, const GradientPlant& plant) {
-    KernelRun run{MemoryRecording(call.problem, units_of(call.arithmetic, call.inputs.side)), std::nullopt};
+    KernelRun run{MemoryRecording(call.problem, units_of(call.arithmetic, call.inputs.side))};
     Provenance provenance;
     provenance.compute_capability = call.arithmetic.forward.compute_capability;
     MemoryRecording& recording = run.recording;

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "dump/dtype.h"
@@ -20,6 +23,7 @@ struct Tile {
     std::int64_t cols = 0;
     std::vector<float> values;
 
+    Tile() = default;
     Tile(std::int64_t r, std::int64_t c, float fill = 0)
         : rows(r), cols(c), values(std::size_t(r * c), fill) {}
     float& at(std::int64_t row, std::int64_t col) { return values[std::size_t(row * cols + col)]; }
@@ -36,6 +40,23 @@ struct State {
     Tile acc;
 };
 
+struct Points;
+struct Earlier;
+
+/// An element of a stage, in its tile.
+struct Spot {
+    Stage stage = Stage::q;
+    std::int64_t row = 0;
+    std::int64_t col = 0;
+};
+
+/// What the kernel computes where a mistake makes it compute another call than the one that is declared.
+struct MistakenCall {
+    Problem p;
+    const Arithmetic& a;
+    const Inputs& in;
+};
+
 /// One thread block, a query block of a head: what all of its steps take.
 struct Block {
     const Problem& p;  ///< with the batch entry's own lengths
@@ -45,6 +66,9 @@ struct Block {
     KernelRun& run;
     TileId id;
     std::int64_t rows;
+    const MistakenCall* mistaken_call = nullptr;  ///< null: the declared one
+    const Earlier* earlier = nullptr;             ///< null: nothing is kept of earlier tiles
+    const Points* points = nullptr;               ///< null: nothing is done wrong
 
     std::int64_t first_row() const { return id.q_block * p.block_m; }
     std::int64_t first_key() const { return id.kv_tile * p.block_n; }
@@ -67,17 +91,52 @@ struct Block {
     /// `x / y`, or its product with the reciprocal.
     float quotient(float x, float y) const { return a.reciprocal ? x * (1 / y) : x / y; }
 
-    bool faulty(Mistake mistake) const {
-        return plant.mistake == mistake && plant.applies(id.batch, id.head, id.kv_tile);
+    /// Whether the mistake is made at this tile.
+    bool is_faulty() const { return plant.applies(id.batch, id.head, id.kv_tile); }
+    /// The block as the mistake has it, without regard to rows. Valid as long as this one.
+    Block mistaken() const;
+    /// The point's function, or null where nothing is done wrong there.
+    template <class Function>
+    Function at(Function Points::*point) const {
+        return points != nullptr ? points->*point : nullptr;
     }
-    bool faulty(Mistake mistake, std::int64_t row_in_block) const {
-        return faulty(mistake) && plant.applies_to_row(first_row() + row_in_block);
-    }
-    /// `got` in place of `healthy`, remembered where it differs.
-    float changed(float healthy, float got, std::int64_t row, std::int64_t col);
     /// Records a tile; its padding holds NaN, which nobody may look at.
     void record(Stage stage, const Tile& tile);
+    /// Remembers which elements of a stage's dump the mistake changed.
+    void note_changes(Stage stage, const Tile& right, const Tile& wrong);
+    /// Lets a mistake that changes single elements do so, in what is computed with or in the dump alone.
+    void spoil_used(Stage stage, Tile& tile) const;
+    void spoil_dumped(Stage stage, Tile& tile) const;
+    /// Takes from `right` the query rows that the mistake leaves alone.
+    void keep_right_rows(const Tile& right, Tile& wrong) const;
 };
+
+/// What a step leaves that goes on with what it dumps.
+struct Values {
+    Tile dumped;
+    static constexpr std::array parts = {&Values::dumped};
+};
+
+/// Does a step and records its stage. Where the mistake is made it is done both ways: what comes out right is
+/// what the other is held against, and stays in the rows that the mistake leaves alone. A step returns a
+/// struct with `dumped` and `parts`, the members of all its tiles.
+template <class Step>
+auto take(Block& b, Stage stage, const Step& step) {
+    auto result = step(std::as_const(b));
+    if (b.is_faulty()) {
+        const Block mistaken = b.mistaken();
+        auto wrong = step(mistaken);
+        for (const auto part : wrong.parts) mistaken.spoil_used(stage, wrong.*part);
+        mistaken.spoil_dumped(stage, wrong.dumped);
+        if (stage != Stage::k && stage != Stage::v) {
+            for (const auto part : wrong.parts) b.keep_right_rows(result.*part, wrong.*part);
+        }
+        b.note_changes(stage, result.dumped, wrong.dumped);
+        result = std::move(wrong);
+    }
+    b.record(stage, result.dumped);
+    return result;
+}
 
 /// -1 or 1, from the bits of `value`: errors that do not cancel and do not depend on anything else.
 double sign_from(float value);

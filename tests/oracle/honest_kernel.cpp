@@ -4,9 +4,12 @@
 #include <bit>
 #include <tuple>
 
+#include "dump/array_shape.h"
 #include "tests/oracle/honest_output.h"
+#include "tests/oracle/honest_points.h"
 #include "tests/oracle/honest_scores.h"
 #include "tests/oracle/honest_softmax.h"
+#include "tests/oracle/plants.h"
 
 namespace tilescope::test {
 
@@ -47,99 +50,163 @@ float Block::v_descale() const {
     return a.v.dequantises ? 1.0f : in.side.descale_v.at(id.batch, head_kv(), first_key());
 }
 
-float Block::changed(float healthy, float got, std::int64_t row, std::int64_t col) {
-    if (healthy == got || (std::isnan(healthy) && std::isnan(got))) return got;
+Block Block::mistaken() const {
+    const Points* made = &mistake_info(plant.mistake).points;
+    if (mistaken_call == nullptr) return {p, a, in, plant, run, id, rows, nullptr, earlier, made};
+    return {
+        mistaken_call->p, mistaken_call->a, mistaken_call->in, plant, run, id, rows, nullptr, earlier, made};
+}
+
+void Block::note_changes(Stage stage, const Tile& right, const Tile& wrong) {
     const auto key = [](const Changed& c) {
         return std::tuple(c.tile.kv_tile, c.tile.batch, c.tile.head, c.row, c.col, c.tile.q_block);
     };
-    const Changed here{id, row, col};
-    if (!run.first_changed || key(here) < key(*run.first_changed)) run.first_changed = here;
-    return got;
-}
-
-void Block::record(Stage stage, const Tile& tile) {
-    const TileShape shape = tile_shape(p, stage);
-    std::vector<float> whole(std::size_t(shape.elements()), std::numeric_limits<float>::quiet_NaN());
-    for (std::int64_t i = 0; i < tile.rows; ++i)
-        std::ranges::copy(tile.row(i), whole.begin() + i * shape.cols);
-    run.recording.set_tile(stage, id, std::move(whole));
+    const auto same = [](float x, float y) {
+        return is_unwritten(x) == is_unwritten(y) && (x == y || (std::isnan(x) && std::isnan(y)));
+    };
+    const TileShape extent = tile_extent(p, stage, id);
+    const std::int64_t first_row = stage == Stage::k || stage == Stage::v ? first_key() : Block::first_row();
+    const std::int64_t first_col = stage == Stage::s || stage == Stage::p ? first_key() : 0;
+    std::optional<Changed>& first = run.changed[std::size_t(stage)];
+    for (std::int64_t i = 0; i < extent.rows; ++i) {
+        for (std::int64_t j = 0; j < extent.cols; ++j) {
+            if (same(right.at(i, j), wrong.at(i, j))) continue;
+            const Changed here{id, first_row + i, first_col + j};
+            if (!first || key(here) < key(*first)) first = here;
+        }
+    }
 }
 
 namespace {
 
-/// An element of q, k or v as the kernel holds it.
-float loaded(const Loading& loading, const Descale& descale, float value, std::int64_t batch,
-             std::int64_t head, std::int64_t row) {
-    if (!loading.dequantises || descale.empty()) return value;
-    return decode(loading.cast, encode(loading.cast, value * descale.at(batch, head, row)));
-}
-
-Tile stage_q(Block& b) {
-    Tile tile(b.rows, b.p.head_dim);
-    const std::int64_t seqlen = b.run.recording.problem().seqlen_q;
-    for (std::int64_t i = 0; i < b.rows; ++i) {
-        const std::int64_t row = b.first_row() + i;
-        const float* source =
-            b.in.q.data() + ((b.id.batch * b.p.heads + b.id.head) * seqlen + row) * tile.cols;
-        for (std::int64_t d = 0; d < tile.cols; ++d) {
-            const float value = loaded(b.a.q, b.in.side.descale_q, source[d], b.id.batch, b.id.head, row);
-            tile.at(i, d) = b.faulty(Mistake::q_row_zeroed, i) ? b.changed(value, 0, row, d) : value;
-        }
-    }
-    b.record(Stage::q, tile);
-    return tile;
-}
-
-Tile stage_kv(Block& b, Stage stage) {
-    const bool is_k = stage == Stage::k;
-    Tile tile(tile_extent(b.p, stage, b.id).rows, is_k ? b.p.head_dim : b.p.head_dim_v);
-    const std::int64_t seqlen = b.run.recording.problem().seqlen_kv;
-    const float* head =
-        (is_k ? b.in.k : b.in.v).data() + (b.id.batch * b.p.heads_kv + b.head_kv()) * seqlen * tile.cols;
-    const bool stale = b.faulty(is_k ? Mistake::stale_k_tile : Mistake::swapped_v_tile) && b.id.kv_tile > 0;
-    const auto value_at = [&](std::int64_t key, std::int64_t d) {
-        return loaded(is_k ? b.a.k : b.a.v, is_k ? b.in.side.descale_k : b.in.side.descale_v,
-                      head[key * tile.cols + d], b.id.batch, b.head_kv(), key);
-    };
+void change_elements(const Block& b, Stage stage, float (*change)(const Block&, const Spot&, float),
+                     Tile& tile) {
+    if (change == nullptr) return;
     for (std::int64_t i = 0; i < tile.rows; ++i) {
-        const std::int64_t key = b.first_key() + i;
+        for (std::int64_t j = 0; j < tile.cols; ++j) tile.at(i, j) = change(b, {stage, i, j}, tile.at(i, j));
+    }
+}
+
+}  // namespace
+
+void Block::spoil_used(Stage stage, Tile& tile) const {
+    change_elements(*this, stage, at(&Points::spoilt), tile);
+}
+
+void Block::spoil_dumped(Stage stage, Tile& tile) const {
+    change_elements(*this, stage, at(&Points::dumped), tile);
+}
+
+void Block::keep_right_rows(const Tile& right, Tile& wrong) const {
+    for (std::int64_t i = 0; i < rows; ++i) {
+        if (plant.applies_to_row(first_row() + i)) continue;
+        for (std::int64_t j = 0; j < right.cols; ++j) wrong.at(i, j) = right.at(i, j);
+    }
+}
+
+void Block::record(Stage stage, const Tile& tile) {
+    const TileShape shape = tile_shape(p, stage);
+    const TileShape extent = tile_extent(p, stage, id);
+    std::vector<float> whole(std::size_t(shape.elements()), std::numeric_limits<float>::quiet_NaN());
+    for (std::int64_t i = 0; i < extent.rows; ++i)
+        std::ranges::copy(tile.row(i).first(std::size_t(extent.cols)), whole.begin() + i * shape.cols);
+    TileId to = id;
+    if (const auto head =
+            is_faulty() && stage == Stage::o ? mistake_info(plant.mistake).points.o_head : nullptr)
+        to.head = head(*this);
+    run.recording.set_tile(stage, to, std::move(whole));
+}
+
+namespace {
+
+/// What the kernel reads an operand with.
+struct OperandInfo {
+    const Loading& loading;
+    const Descale& descale;
+    const std::vector<float>& memory;
+    Input input;
+};
+
+OperandInfo operand_info(const Block& b, Stage stage) {
+    const SideInputs& side = b.in.side;
+    if (stage == Stage::q) return {b.a.q, side.descale_q, b.in.q, Input::q};
+    if (stage == Stage::k) return {b.a.k, side.descale_k, b.in.k, Input::k};
+    return {b.a.v, side.descale_v, b.in.v, Input::v};
+}
+
+/// An element as the kernel holds it; beyond the end of memory there is 0.
+float load(const Block& b, const OperandInfo& operand, const Source& from) {
+    if (from.value) return *from.value;
+    const ArrayShape shape = input_shape(b.run.recording.problem(), operand.input);
+    if (from.row < 0 || from.row >= shape.rows) return 0;
+    const float value = operand.memory[std::size_t(
+        ((from.batch * shape.heads + from.head) * shape.rows + from.row) * shape.cols + from.col)];
+    const Loading& loading = operand.loading;
+    if (!loading.dequantises || operand.descale.empty()) return value;
+    return decode(loading.cast,
+                  encode(loading.cast, value * operand.descale.at(from.batch, from.head, from.row)));
+}
+
+Values staged_tile(const Block& b, Stage stage) {
+    const OperandInfo operand = operand_info(b, stage);
+    const bool is_q = stage == Stage::q;
+    const bool whole = !is_q && b.points != nullptr && b.points->tail != Tail::cut;
+    const std::int64_t rows = is_q ? b.rows : whole ? b.p.block_n : tile_extent(b.p, stage, b.id).rows;
+    Tile tile(rows, stage == Stage::v ? b.p.head_dim_v : b.p.head_dim);
+    const std::int64_t first = is_q ? b.first_row() : b.first_key();
+    const auto change_source = b.at(&Points::load);
+    const auto change_value = b.at(&Points::staged);
+    for (std::int64_t i = 0; i < rows; ++i) {
         for (std::int64_t d = 0; d < tile.cols; ++d) {
-            const float value = value_at(key, d);
-            const float got = stale ? value_at(key - b.p.block_n, d) : value;
-            tile.at(i, d) = b.changed(value, got, key, d);
+            Source from{b.id.batch, is_q ? b.id.head : b.head_kv(), first + i, d, std::nullopt};
+            if (change_source != nullptr) change_source(b, stage, from);
+            const float value = load(b, operand, from);
+            tile.at(i, d) = change_value != nullptr ? change_value(b, {stage, i, d}, value) : value;
         }
     }
-    b.record(stage, tile);
-    return tile;
+    return {std::move(tile)};
+}
+
+Tile stage_operand(Block& b, Stage stage) {
+    return take(b, stage, [&](const Block& block) { return staged_tile(block, stage); }).dumped;
 }
 
 bool tile_is_hidden(const Block& b) {
+    const auto visible = b.at(&Points::visible);
     const std::int64_t keys = tile_extent(b.p, Stage::k, b.id).rows;
     for (std::int64_t i = 0; i < b.rows; ++i) {
         for (std::int64_t j = 0; j < keys; ++j) {
-            if (b.is_visible(b.first_row() + i, b.first_key() + j)) return false;
+            const std::int64_t row = b.first_row() + i;
+            const std::int64_t key = b.first_key() + j;
+            if (visible != nullptr ? visible(b, row, key) : b.is_visible(row, key)) return false;
         }
     }
     return true;
 }
 
 void compute(Block& b) {
-    const Tile q = stage_q(b);
+    const Tile q = stage_operand(b, Stage::q);
     const std::int64_t tiles = b.p.kv_tiles();
     const std::int64_t per_split = b.p.kv_tiles_per_split > 0 ? b.p.kv_tiles_per_split : tiles + 1;
-    std::vector<State> splits;
-    for (std::int64_t first = 0; first < std::max<std::int64_t>(1, tiles); first += per_split)
-        splits.push_back(initial_state(b, first == 0));
+    std::vector<std::optional<State>> splits(
+        std::size_t(std::max<std::int64_t>(1, (tiles + per_split - 1) / per_split)));
+    Earlier earlier;
+    b.earlier = &earlier;
     for (std::int64_t i = 0; i < tiles; ++i) {
         b.id.kv_tile = b.a.kv_order == KvOrder::reverse ? tiles - 1 - i : i;
-        if (b.a.skips_hidden_tiles && tile_is_hidden(b)) continue;
-        const Tile k = stage_kv(b, Stage::k);
-        const Tile v = stage_kv(b, Stage::v);
+        if (b.a.skips_hidden_tiles && tile_is_hidden(b.is_faulty() ? b.mistaken() : b)) continue;
+        Tile k = stage_operand(b, Stage::k);
+        Tile v = stage_operand(b, Stage::v);
         const Scores scores = compute_scores(b, q, k);
-        softmax_step(b, scores, v, splits[std::size_t(b.id.kv_tile / per_split)]);
+        const std::int64_t split = b.id.kv_tile / per_split;
+        Probabilities p = softmax_step(b, scores, v, split == 0, splits[std::size_t(split)]);
+        earlier = {std::move(k), std::move(v), std::move(p)};
     }
     b.id.kv_tile = 0;
-    write_outputs(b, splits);
+    std::vector<State> ended;
+    for (std::size_t split = 0; split < splits.size(); ++split)
+        ended.push_back(splits[split] ? *splits[split] : initial_state(b, split == 0));
+    write_outputs(b, ended);
 }
 
 void set_inputs(const Inputs& inputs, MemoryRecording& recording) {
@@ -150,24 +217,41 @@ void set_inputs(const Inputs& inputs, MemoryRecording& recording) {
     recording.set_bias(inputs.bias);
 }
 
+Problem with_lengths(Problem problem, const SideInputs& side, std::int64_t batch) {
+    if (!side.seqlens_q.empty()) problem.seqlen_q = side.seqlens_q[std::size_t(batch)];
+    if (!side.seqlens_kv.empty()) problem.seqlen_kv = side.seqlens_kv[std::size_t(batch)];
+    return problem;
+}
+
 }  // namespace
+
+std::optional<Changed> KernelRun::first_changed() const {
+    for (const auto& first : changed) {
+        if (first) return first;
+    }
+    return std::nullopt;
+}
 
 KernelRun run_kernel(Problem problem, const Arithmetic& arithmetic, const Inputs& inputs,
                      const Plant& plant) {
     problem.dtype_p = arithmetic.p_operand;
-    KernelRun run{MemoryRecording(problem, units_of(arithmetic, inputs.side)), std::nullopt};
+    KernelRun run{MemoryRecording(problem, units_of(arithmetic, inputs.side))};
     Provenance provenance;
     provenance.compute_capability = arithmetic.compute_capability;
     run.recording.set_provenance(provenance);
     set_inputs(inputs, run.recording);
+    Call mistaken{problem, arithmetic, inputs};
+    const auto change_call = mistake_info(plant.mistake).points.call;
+    if (change_call != nullptr) change_call(mistaken);
     for (std::int64_t i = 0; i < tile_count(problem, Stage::o); ++i) {
         const TileId id = tile_at(problem, Stage::o, i);
-        Problem entry = problem;
-        if (!inputs.side.seqlens_q.empty()) entry.seqlen_q = inputs.side.seqlens_q[std::size_t(id.batch)];
-        if (!inputs.side.seqlens_kv.empty()) entry.seqlen_kv = inputs.side.seqlens_kv[std::size_t(id.batch)];
+        const Problem entry = with_lengths(problem, inputs.side, id.batch);
         const std::int64_t rows = std::min(entry.seqlen_q - id.q_block * entry.block_m, entry.block_m);
         if (rows <= 0) continue;
-        Block block{entry, arithmetic, inputs, plant, run, id, rows};
+        const MistakenCall computed{with_lengths(mistaken.problem, inputs.side, id.batch),
+                                    mistaken.arithmetic, mistaken.inputs};
+        Block block{entry, arithmetic, inputs, plant,
+                    run,   id,         rows,   change_call != nullptr ? &computed : nullptr};
         compute(block);
     }
     return run;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -92,30 +93,166 @@ struct Call {
 Call random_call(InputKind kind, std::uint64_t seed);
 std::string describe(const Call& call);
 
-/// One mistake, planted where Plant says.
+/// One mistake, planted where Plant says: a row of the table in plants.h, which says what each does.
 enum class Mistake : std::uint8_t {
     none,
+    // Those that every problem can show.
     q_row_zeroed,
-    stale_k_tile,     ///< K of the tile before
-    swapped_v_tile,   ///< V of the tile before
-    mask_off_by_one,  ///< one key more to the right
+    stale_k_tile,
+    swapped_v_tile,
+    mask_off_by_one,
     scaled_twice,
     max_of_half_tile,
-    p_clamped,  ///< the exponent at -1
+    p_clamped,
     l_not_rescaled,
     acc_not_rescaled,
     o_not_normalised,
     o_normalised_twice,
     lse_base_two,
-    // These take a cap, splits or a scale of P.
+    // The others, by stage.
+    q_tail_rows_zeroed,
+    k_rows_not_loaded,
+    v_rows_not_loaded,
+    kv_tile_late,
+    v_next_tile,
+    q_rows_shifted,
+    k_rows_shifted,
+    kv_head_modulo,
+    kv_head_zero,
+    kv_of_first_batch,
+    q_bshd_as_bhsd,
+    k_bshd_as_bhsd,
+    q_descale_twice,
+    k_descale_missing,
+    v_descale_of_other_head,
+    q_rounded_to_bf16,
+    k_rounded_to_e4m3,
+    k_staged_transposed,
+    v_columns_permuted,
+    q_head_dim_truncated,
+    scale_missing,
+    scale_inverted,
+    scale_of_padded_head_dim,
+    scores_times_log2e,
+    scores_halved,
+    scores_times_sqrt_d,
+    scores_times_odd_number,
+    descale_q_missing_in_s,
+    descale_k_twice_in_s,
+    descale_k_of_other_head_in_s,
+    causal_top_left,
+    causal_bottom_right,
+    causal_ignored,
+    mask_one_less,
+    mask_tile_local,
+    mask_row_of_group,
+    window_ignored,
+    window_exclusive,
+    window_wider,
+    tail_of_zeros,
+    tail_stale,
+    tail_of_next_rows,
+    cap_missing,
     masked_before_cap,
-    split_dropped,  ///< the last one
+    bias_missing,
+    bias_before_scale,
+    alibi_missing,
+    alibi_sign,
+    alibi_of_other_head,
+    alibi_offset,
+    scores_rounded_to_half,
+    scores_rounded_to_bf16,
+    scores_summed_in_half,
+    k_slice_missing,
+    head_dim_truncated_in_s,
+    k_not_transposed,
+    k_wrong_leading_dimension,
+    score_columns_permuted,
+    scores_of_tile_before,
+    first_fragment_only,
+    one_lane_only,
+    masked_scores_finite,
+    m_not_carried,
+    m_starts_at_zero,
+    m_starts_at_sentinel,
+    max_of_own_lane,
+    max_of_four_rows,
+    m_in_other_base,
+    p_of_base_two,
+    p_of_base_e,
+    p_of_old_max,
+    p_rounded_to_bf16,
+    p_rounded_to_e4m3,
+    masked_p_of_one,
+    inf_minus_inf,
+    p_scale_missing,
+    p_not_saturated,
+    p_flushed,
+    p_lane_stride,
+    l_rescaled_inversely,
+    l_rescaled_twice,
+    l_starts_at_one,
+    l_of_half_row,
+    l_of_own_lane,
+    l_counted_per_lane,
+    l_of_cast_p,
+    l_of_uncast_p,
+    l_of_four_rows,
+    l_not_carried,
+    l_floored,
+    sink_missing_at_start,
+    sink_twice_at_start,
+    sink_of_other_head,
+    acc_rescaled_inversely,
+    acc_rescaled_twice,
+    acc_rescaled_by_other_row,
+    acc_not_carried,
+    half_accumulator,
+    acc_kept_in_half,
+    nan_times_zero,
+    v_of_tile_before,
+    v_not_transposed,
+    v_wrong_leading_dimension,
+    pv_slice_missing,
+    p_of_tile_before,
+    acc_columns_uncovered,
+    acc_rows_uncovered,
+    descale_v_missing_in_acc,
+    descale_v_twice_in_acc,
+    descale_v_of_other_head_in_acc,
+    p_scale_left_in_acc,
+    uncast_p_multiplied,
+    epsilon_in_denominator,
+    o_halved,
+    split_dropped,
     splits_averaged,
-    p_scale_left_in_o
+    split_base_mixed,
+    o_of_other_head,
+    o_rounded_to_bf16,
+    empty_row_nan,
+    sink_missing_in_denominator,
+    o_columns_uncovered,
+    o_rows_uncovered,
+    p_scale_left_in_o,
+    lse_without_max,
+    lse_without_log,
+    lse_of_max_alone,
+    lse_sink_missing,
+    lse_sign,
+    s_stripes_unwritten,
+    p_rows_unwritten,
+    s_tile_edge_wrong,
+    acc_columns_periodic,
+    s_rows_periodic,
+    s_of_one_warp_wrong,
+    p_of_one_head_wrong,
+    s_of_one_batch_wrong,
+    acc_of_one_tile_wrong
 };
 /// Of those that every problem can show, and none.
 inline constexpr int mistakes = 13;
 std::string_view to_string(Mistake mistake);
+/// The first stage that shows it.
 Stage stage_of(Mistake mistake);
 
 struct Plant {
@@ -132,7 +269,7 @@ struct Plant {
     bool applies_to_row(std::int64_t in_row) const { return row < 0 || row == in_row; }
 };
 
-/// An element whose value the mistake changed, against the same step done right.
+/// A dumped element that the mistake changed, against the same step done right.
 struct Changed {
     TileId tile;
     std::int64_t row = 0;
@@ -141,7 +278,11 @@ struct Changed {
 
 struct KernelRun {
     MemoryRecording recording;
-    std::optional<Changed> first_changed;  ///< in order of KV tile, batch, head, row, column
+    /// Of each stage the first in order of KV tile, batch, head, row, column.
+    std::array<std::optional<Changed>, built_in_stages> changed = {};
+
+    /// That of the first stage that the mistake changed.
+    std::optional<Changed> first_changed() const;
 };
 
 /// Computes attention in float32 as a kernel does, KV tile by KV tile, and records every stage.

@@ -3,23 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tests/oracle/honest_softmax.h"
+#include "tests/oracle/honest_points.h"
 
 namespace tilescope::test {
 
 namespace {
-
-/// A row at its end: after its last tile, or normalised.
-struct Row {
-    float m = -infinity;
-    float l = 0;
-    std::vector<float> acc;
-};
-
-struct RowOutput {
-    float lse = -infinity;
-    std::vector<float> o;
-};
 
 float empty_value(EmptyRow empty) {
     switch (empty) {
@@ -40,6 +28,7 @@ float l_scale(const Block& b) {
 }
 
 float divided(const Block& b, float value, float by) {
+    if (const auto changed = b.at(&Points::divided)) return changed(b, value, by);
     if (b.a.approximate) return off_by_two_ulp(double(value) / double(by), value);
     return b.quotient(value, by);
 }
@@ -78,13 +67,13 @@ float log_sum_exp(const Block& b, float m, float scaled_l) {
     }
 }
 
-Row row_of(const State& state, std::int64_t i) {
+EndedRow row_of(const State& state, std::int64_t i) {
     const auto acc = state.acc.row(i);
     return {state.m.at(i, 0), sum_of_tree(state.l.row(i)), {acc.begin(), acc.end()}};
 }
 
 /// A sink that comes last: one more term of l, or first the new maximum.
-void join_sink(const Block& b, Row& row) {
+void join_sink(const Block& b, EndedRow& row) {
     const float sink = in_units_of_max(b, b.in.side.sink[std::size_t(b.id.head)]);
     const float term = row.m == -infinity ? 1.0f : rescale_factor(b, sink, row.m);
     if (row.m != -infinity && !b.a.sink_rescales && term < 1e6f) {
@@ -99,38 +88,37 @@ void join_sink(const Block& b, Row& row) {
 }
 
 /// acc / l, with what is left to do of descale_v and the scale of P.
-std::vector<float> normalised(const Block& b, const Row& row, Mistake mistake = Mistake::none) {
+std::vector<float> normalised(const Block& b, const EndedRow& row) {
     const float acc_scale = b.a.acc_scaled ? float(b.a.p_scale) : 1.0f;
-    float scale =
-        l_scale(b) == acc_scale || mistake == Mistake::p_scale_left_in_o ? 1 : l_scale(b) / acc_scale;
+    float scale = l_scale(b) == acc_scale ? 1 : l_scale(b) / acc_scale;
+    if (const auto changed = b.at(&Points::o_scale)) scale = changed(b, scale);
     if (!b.a.acc_dequantised) scale *= b.v_descale();
     std::vector<float> o = row.acc;
     for (float& value : o) {
         if (scale != 1) value *= scale;
-        if (mistake == Mistake::o_not_normalised) continue;
         value = divided(b, value, row.l);
-        if (mistake == Mistake::o_normalised_twice) value = divided(b, value, row.l);
     }
     return o;
 }
 
 /// o and lse of a kernel without splits.
-RowOutput output_of(const Block& b, const Row& own, Mistake mistake) {
-    Row whole = own;
+RowOutput output_of(const Block& b, const EndedRow& own) {
+    EndedRow whole = own;
     if (b.p.sink == AttentionSink::last) join_sink(b, whole);
     RowOutput out;
     if (whole.l == 0) {
         out.o.assign(own.acc.size(), empty_value(b.a.o_empty_row));
     } else {
-        out.o = normalised(b, whole, mistake);
+        out.o = normalised(b, whole);
     }
-    const Row& counted = b.a.lse_includes_sink ? whole : own;
+    const EndedRow& counted = b.a.lse_includes_sink ? whole : own;
     out.lse = counted.l == 0 ? empty_value(b.a.lse_empty_row) : log_sum_exp(b, counted.m, counted.l);
+    if (const auto changed = b.at(&Points::output)) changed(b, whole, out);
     return out;
 }
 
 /// What the first pass of a split KV kernel leaves: normalised o and lse in float32.
-RowOutput partial_of(const Block& b, const Row& row) {
+RowOutput partial_of(const Block& b, const EndedRow& row) {
     if (row.l == 0) return {-infinity, std::vector<float>(row.acc.size(), 0.0f)};
     return {log_sum_exp(b, row.m, row.l), normalised(b, row)};
 }
@@ -146,9 +134,9 @@ float total_of(const Block& b, const std::vector<float>& terms) {
 }
 
 /// The second pass.
-RowOutput combined(const Block& b, std::vector<RowOutput> parts, Mistake mistake) {
+RowOutput combined(const Block& b, std::vector<RowOutput> parts) {
     const bool base_two = b.a.lse_log_base == LogBase::two;
-    if (mistake == Mistake::split_dropped) parts.pop_back();
+    if (const auto changed = b.at(&Points::splits)) changed(b, parts);
     std::vector<float> terms;
     for (const RowOutput& part : parts) terms.push_back(part.lse);
     const float of_keys = total_of(b, terms);
@@ -165,41 +153,40 @@ RowOutput combined(const Block& b, std::vector<RowOutput> parts, Mistake mistake
     }
     for (const RowOutput& part : parts) {
         float weight = base_two ? std::exp2(part.lse - total) : std::exp(part.lse - total);
-        if (mistake == Mistake::splits_averaged) weight = 1 / float(parts.size());
+        if (const auto changed = b.at(&Points::weight)) weight = changed(b, weight, std::ssize(parts));
         for (std::size_t d = 0; d < out.o.size(); ++d) out.o[d] = std::fma(weight, part.o[d], out.o[d]);
     }
     return out;
 }
 
-RowOutput output_of_row(const Block& b, const std::vector<State>& splits, std::int64_t i, Mistake mistake) {
-    if (splits.size() > 1) {
-        std::vector<RowOutput> parts;
-        for (const State& split : splits) parts.push_back(partial_of(b, row_of(split, i)));
-        return combined(b, std::move(parts), mistake);
+RowOutput output_of_row(const Block& b, const std::vector<State>& splits, std::int64_t i) {
+    if (splits.size() == 1) return output_of(b, row_of(splits[0], i));
+    std::vector<RowOutput> parts;
+    for (const State& split : splits) parts.push_back(partial_of(b, row_of(split, i)));
+    return combined(b, std::move(parts));
+}
+
+Values output_tile(const Block& b, const std::vector<State>& splits) {
+    Tile o(b.rows, b.p.head_dim_v);
+    for (std::int64_t i = 0; i < b.rows; ++i) {
+        const RowOutput row = output_of_row(b, splits, i);
+        for (std::int64_t d = 0; d < o.cols; ++d)
+            o.at(i, d) = decode(b.p.dtype_o, encode(b.p.dtype_o, row.o[std::size_t(d)]));
     }
-    RowOutput out = output_of(b, row_of(splits[0], i), mistake);
-    if (mistake == Mistake::lse_base_two) out.lse *= log2e;
-    return out;
+    return {std::move(o)};
+}
+
+Values lse_tile(const Block& b, const std::vector<State>& splits) {
+    Tile lse(b.rows, 1);
+    for (std::int64_t i = 0; i < b.rows; ++i) lse.at(i, 0) = output_of_row(b, splits, i).lse;
+    return {std::move(lse)};
 }
 
 }  // namespace
 
 void write_outputs(Block& b, const std::vector<State>& splits) {
-    Tile o(b.rows, b.p.head_dim_v);
-    Tile lse(b.rows, 1);
-    const auto stored = [&](float value) { return decode(b.p.dtype_o, encode(b.p.dtype_o, value)); };
-    for (std::int64_t i = 0; i < b.rows; ++i) {
-        const Mistake mistake = b.faulty(b.plant.mistake, i) ? b.plant.mistake : Mistake::none;
-        const RowOutput healthy = output_of_row(b, splits, i, Mistake::none);
-        const RowOutput got = output_of_row(b, splits, i, mistake);
-        for (std::int64_t d = 0; d < o.cols; ++d) {
-            o.at(i, d) = b.changed(stored(healthy.o[std::size_t(d)]), stored(got.o[std::size_t(d)]),
-                                   b.first_row() + i, d);
-        }
-        lse.at(i, 0) = b.changed(healthy.lse, got.lse, b.first_row() + i, 0);
-    }
-    b.record(Stage::o, o);
-    b.record(Stage::lse, lse);
+    take(b, Stage::o, [&](const Block& block) { return output_tile(block, splits); });
+    take(b, Stage::lse, [&](const Block& block) { return lse_tile(block, splits); });
 }
 
 }  // namespace tilescope::test

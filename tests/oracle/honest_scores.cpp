@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tests/oracle/honest_points.h"
+
 namespace tilescope::test {
 
 namespace {
@@ -13,16 +15,20 @@ bool holds_base(Softmax softmax) {
 
 /// ALiBi and bias of a cell, in natural units.
 float bias_of(const Block& b, std::int64_t row, std::int64_t key) {
-    float bias = b.in.bias.empty() ? 0 : b.in.bias.at(b.id.batch, b.id.head, row, key);
-    if (b.p.alibi == Alibi::none) return bias;
-    const std::vector<float>& slopes = b.in.side.alibi_slopes;
-    const bool per_batch = std::ssize(slopes) > b.p.heads;
-    const float slope = slopes[std::size_t((per_batch ? b.id.batch * b.p.heads : 0) + b.id.head)];
+    BiasTerms terms;
+    if (!b.in.bias.empty()) terms.bias = b.in.bias.at(b.id.batch, b.id.head, row, key);
+    if (b.p.alibi != Alibi::none) {
+        const std::vector<float>& slopes = b.in.side.alibi_slopes;
+        const bool per_batch = std::ssize(slopes) > b.p.heads;
+        terms.slope = slopes[std::size_t((per_batch ? b.id.batch * b.p.heads : 0) + b.id.head)];
+    }
+    if (const auto change = b.at(&Points::bias)) change(b, row, key, terms);
+    if (b.p.alibi == Alibi::none) return terms.bias;
     const auto diagonal = float(b.diagonal(row));
-    const float distance = float(key) - diagonal;
-    if (b.p.alibi == Alibi::distance) return std::fma(-slope, std::abs(distance), bias);
-    if (b.a.separate_alibi) return bias + std::fma(slope, float(key), -(slope * diagonal));
-    return std::fma(slope, distance, bias);
+    const auto column = float(key + terms.shift);
+    if (b.p.alibi == Alibi::distance) return std::fma(-terms.slope, std::abs(column - diagonal), terms.bias);
+    if (b.a.separate_alibi) return terms.bias + std::fma(terms.slope, column, -(terms.slope * diagonal));
+    return std::fma(terms.slope, column - diagonal, terms.bias);
 }
 
 float tangent(const Block& b, float x) {
@@ -42,8 +48,8 @@ float base_of(const Block& b, float sum, std::int64_t row, std::int64_t key) {
     return tangent(b, sum * b.quotient(scale, cap));
 }
 
-/// The score as the softmax takes it, before the mask.
-float held_score(const Block& b, float base, std::int64_t row, std::int64_t key, bool with_bias) {
+/// The score before the mask, with or without its bias.
+float score_of(const Block& b, float base, std::int64_t row, std::int64_t key, bool with_bias) {
     const bool base_two = b.a.softmax == Softmax::base_two;
     const float factor = base_two ? b.last_factor_log2(row, key) : b.last_factor(row, key);
     const bool adds = with_bias && b.biased();
@@ -60,41 +66,71 @@ float held_score(const Block& b, float base, std::int64_t row, std::int64_t key,
 /// The score as it is dumped, before the mask.
 float dumped_score(const Block& b, float sum, float base, std::int64_t row, std::int64_t key) {
     if (b.capped() && b.a.dumps_uncapped_s) return holds_base(b.a.softmax) ? sum : sum * b.scale(row, key);
-    return held_score(b, base, row, key, !b.a.dumps_unbiased_s);
+    return score_of(b, base, row, key, !b.a.dumps_unbiased_s);
 }
 
-/// A mask that comes before the cap leaves its limit.
-float held_hidden(const Block& b, std::int64_t row, std::int64_t key) {
-    return b.faulty(Mistake::masked_before_cap, row - b.first_row()) ? held_score(b, -1, row, key, true)
-                                                                     : -infinity;
+/// Whether the tile's column is one of the batch entry's keys, or is taken for one.
+bool is_key(const Block& b, std::int64_t key) {
+    return key < b.p.seqlen_kv || (b.points != nullptr && b.points->tail == Tail::unmasked);
 }
 
-}  // namespace
+bool is_shown(const Block& b, std::int64_t row, std::int64_t key) {
+    if (!is_key(b, key)) return false;
+    const auto visible = b.at(&Points::visible);
+    return visible != nullptr ? visible(b, row, key) : b.is_visible(row, key);
+}
 
-Scores compute_scores(Block& b, const Tile& q, const Tile& k) {
-    Scores scores{Tile(b.rows, k.rows), Tile(b.rows, k.rows)};
-    Tile dumped(b.rows, k.rows);
+/// Sums of products, rows x keys.
+Tile products(const Block& b, const Tile& q, const Tile& k) {
+    const auto operand = b.at(&Points::k_operand);
+    const Tile taken = operand != nullptr ? operand(b, k) : k;
+    const auto product = b.at(&Points::product);
+    Tile sums(q.rows, k.rows);
+    for (std::int64_t i = 0; i < q.rows; ++i) {
+        for (std::int64_t j = 0; j < k.rows; ++j) {
+            float& sum = sums.at(i, j);
+            sum = sum_of_products(b.a.score_sum, 0, q.row(i), taken.row(j).data(), 1);
+            if (product != nullptr) sum = product(b, sum, i, j);
+        }
+    }
+    return sums;
+}
+
+Scores scores_of(const Block& b, const Tile& q, const Tile& k) {
+    const Tile sums = products(b, q, k);
+    Scores scores{Tile(b.rows, k.rows), Tile(b.rows, k.rows), Tile(b.rows, k.rows)};
+    const auto hidden = b.at(&Points::hidden);
+    const auto changed = b.at(&Points::score);
     for (std::int64_t i = 0; i < b.rows; ++i) {
         for (std::int64_t j = 0; j < k.rows; ++j) {
             const std::int64_t row = b.first_row() + i;
             const std::int64_t key = b.first_key() + j;
-            const float product = sum_of_products(b.a.score_sum, 0, q.row(i), k.row(j).data(), 1);
-            const bool twice = b.faulty(Mistake::scaled_twice, i);
-            const float sum = twice ? product * float(b.p.sm_scale) : product;
-            const float base = base_of(b, sum, row, key);
-            const bool visible = b.is_visible(row, key);
-            const bool taken = b.faulty(Mistake::mask_off_by_one, i) ? b.is_visible(row + 1, key) : visible;
-            const float healthy =
-                visible ? held_score(b, base_of(b, product, row, key), row, key, true) : -infinity;
-            const float held = taken ? held_score(b, base, row, key, true) : held_hidden(b, row, key);
+            const float base = base_of(b, sums.at(i, j), row, key);
             scores.base.at(i, j) = base;
-            scores.held.at(i, j) = b.changed(healthy, held, row, key);
-            const bool hides = !taken && !b.a.dumps_unmasked_s;
-            dumped.at(i, j) = hides ? held_hidden(b, row, key) : dumped_score(b, sum, base, row, key);
+            const bool shown = is_shown(b, row, key);
+            float held = -infinity;
+            if (shown) {
+                held = held_score(b, base, row, key);
+                if (changed != nullptr) held = changed(b, held);
+            } else if (hidden != nullptr) {
+                held = hidden(b, row, key);
+            }
+            scores.held.at(i, j) = held;
+            const bool as_held = (!shown && !b.a.dumps_unmasked_s) || changed != nullptr;
+            scores.dumped.at(i, j) = as_held ? held : dumped_score(b, sums.at(i, j), base, row, key);
         }
     }
-    b.record(Stage::s, dumped);
     return scores;
+}
+
+}  // namespace
+
+float held_score(const Block& b, float base, std::int64_t row, std::int64_t key) {
+    return score_of(b, base, row, key, true);
+}
+
+Scores compute_scores(Block& b, const Tile& q, const Tile& k) {
+    return take(b, Stage::s, [&](const Block& block) { return scores_of(block, q, k); });
 }
 
 }  // namespace tilescope::test

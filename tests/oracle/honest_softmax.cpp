@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tests/oracle/honest_points.h"
+
 namespace tilescope::test {
 
 namespace {
@@ -28,13 +30,6 @@ float polynomial_exp2(float x) {
     const float f = x - whole;
     const float p = std::fma(std::fma(std::fma(0.077119089f, f, 0.227564394f), f, 0.695146143f), f, 1.0f);
     return std::ldexp(p, int(std::max(whole, -200.0f)));
-}
-
-/// A held score in the units of m.
-float held_max(const Block& b, float score, std::int64_t row, std::int64_t key) {
-    if (b.a.softmax == Softmax::raw_with_base_two_max) return score * b.last_factor_log2(row, key);
-    if (b.a.softmax == Softmax::natural_with_base_two_max) return score * log2e;
-    return score;
 }
 
 /// ln p_scale to the base that exponential() takes, where it is in the exponent.
@@ -75,6 +70,97 @@ float argument(const Block& b, float base, float score, float m, std::int64_t ro
     return 0;
 }
 
+/// A maximum starts at the row's first score rather than at -inf: NaN that comes first is taken.
+float max_of_row(const MaxStep& step) {
+    const Block& b = step.b;
+    const std::int64_t row = b.first_row() + step.row;
+    const float before = step.before.at(step.row, 0);
+    float most = held_max(b, step.scores.at(step.row, 0), row, b.first_key());
+    for (std::int64_t j = 1; j < step.scores.cols; ++j)
+        most = std::max(most, held_max(b, step.scores.at(step.row, j), row, b.first_key() + j));
+    return chosen_max(b, before, std::max(before, most), row);
+}
+
+Values next_max(const Block& b, const Tile& scores, const Tile& before) {
+    Tile m(b.rows, 1);
+    const auto max = b.at(&Points::max);
+    for (std::int64_t i = 0; i < b.rows; ++i) {
+        const MaxStep step{b, scores, before, i};
+        m.at(i, 0) = max != nullptr ? max(step) : max_of_row(step);
+    }
+    return {std::move(m)};
+}
+
+Probabilities probabilities_of(const Block& b, const Scores& scores, const Tile& before, const Tile& m) {
+    const std::int64_t keys = scores.held.cols;
+    Probabilities p{Tile(b.rows, keys), Tile(b.rows, keys), Tile(b.rows, keys), Tile(b.rows, keys)};
+    const auto scale = float(b.a.p_scale);
+    const auto changed = b.at(&Points::probability);
+    const auto cast = b.at(&Points::cast);
+    for (std::int64_t i = 0; i < b.rows; ++i) {
+        for (std::int64_t j = 0; j < keys; ++j) {
+            const ProbabilityStep step{b, scores, before, m, i, j};
+            const float value = changed != nullptr ? changed(step) : probability(step);
+            const float scaled = b.a.p_scale_in_exponent ? value : value * scale;
+            p.value.at(i, j) = value;
+            p.scaled.at(i, j) = scaled;
+            p.operand.at(i, j) =
+                cast != nullptr ? cast(b, scaled)
+                                : decode(b.a.p_operand, encode(b.a.p_operand, scaled, Overflow::saturate));
+        }
+    }
+    p.dumped = b.a.dumps_cast_p ? p.operand : p.scaled;
+    return p;
+}
+
+Values next_sums(const Block& b, const Tile& before_m, const Tile& before, const Probabilities& p,
+                 const std::vector<float>& factors) {
+    Tile l(b.rows, b.p.l_lanes);
+    const auto sum = b.at(&Points::sum);
+    for (std::int64_t i = 0; i < b.rows; ++i) {
+        const std::vector<float> added = summands(b, p, i);
+        for (std::int64_t lane = 0; lane < b.p.l_lanes; ++lane) {
+            const SumStep step{b, before_m, before, p, factors, i, lane};
+            l.at(i, lane) = sum != nullptr ? sum(step) : next_l(step, step.l(), step.factor(), added);
+        }
+    }
+    return {std::move(l)};
+}
+
+Values next_accumulator(const Block& b, const Tile& before, const Probabilities& p, const Tile& v,
+                        const std::vector<float>& factors) {
+    const auto p_operand = b.at(&Points::p_operand);
+    const auto v_operand = b.at(&Points::v_operand);
+    const Tile p_taken = p_operand != nullptr ? p_operand(b, p) : p.operand;
+    const Tile v_taken = v_operand != nullptr ? v_operand(b, v) : v;
+    Tile acc(b.rows, v.cols);
+    const auto changed = b.at(&Points::acc);
+    for (std::int64_t i = 0; i < b.rows; ++i) {
+        for (std::int64_t d = 0; d < v.cols; ++d) {
+            const AccStep step{b, before, p_taken, v_taken, factors, i, d};
+            acc.at(i, d) = changed != nullptr ? changed(step) : next_acc(step, step.acc(), step.factor());
+        }
+    }
+    return {std::move(acc)};
+}
+
+}  // namespace
+
+float held_max(const Block& b, float score, std::int64_t row, std::int64_t key) {
+    if (b.a.softmax == Softmax::raw_with_base_two_max) return score * b.last_factor_log2(row, key);
+    if (b.a.softmax == Softmax::natural_with_base_two_max) return score * log2e;
+    return score;
+}
+
+float chosen_max(const Block& b, float before, float now, std::int64_t row) {
+    if (b.a.stale_threshold == 0 || before == -infinity) return now;
+    auto threshold = float(b.a.stale_threshold);
+    if (max_is_base_two(b.a.softmax)) threshold *= log2e;
+    const float rise = now - before;
+    const float in_units = is_raw(b.a.softmax) ? rise * b.last_factor(row, 0) : rise;
+    return in_units <= threshold ? before : now;
+}
+
 float exponential(const Block& b, float x) {
     const bool natural = takes_natural(b.a.softmax);
     if (b.a.exp_error > 0) return polynomial_exp2(natural ? x * log2e : x);
@@ -85,143 +171,90 @@ float exponential(const Block& b, float x) {
     return off_by_two_ulp(natural && !fast ? std::exp(double(y)) : std::exp2(double(y)), y);
 }
 
-float probability(Block& b, const Scores& scores, float m, std::int64_t i, std::int64_t j) {
-    const float score = scores.held.at(i, j);
-    if (score == -infinity) return 0;
-    const std::int64_t row = b.first_row() + i;
-    const std::int64_t key = b.first_key() + j;
-    const float x = argument(b, scores.base.at(i, j), score, m, row, key);
-    const float p = exponential(b, x);
-    return b.faulty(Mistake::p_clamped, i) ? b.changed(p, exponential(b, std::max(x, -1.0f)), row, key) : p;
+float exponent(const ProbabilityStep& step, float m) {
+    const Block& b = step.b;
+    return argument(b, step.scores.base.at(step.row, step.col), step.score(), m, b.first_row() + step.row,
+                    b.first_key() + step.col);
 }
 
-/// The new maximum, or the old one where that may stay.
-float chosen_max(const Block& b, float before, float now, std::int64_t row) {
-    if (b.a.stale_threshold == 0 || before == -infinity) return now;
-    auto threshold = float(b.a.stale_threshold);
-    if (max_is_base_two(b.a.softmax)) threshold *= log2e;
-    const float rise = now - before;
-    const float in_units = is_raw(b.a.softmax) ? rise * b.last_factor(row, 0) : rise;
-    return in_units <= threshold ? before : now;
+float probability(const ProbabilityStep& step) {
+    if (step.score() == -infinity) return 0;
+    return exponential(step.b, exponent(step, step.m.at(step.row, 0)));
 }
 
-void compute_max(Block& b, const Tile& scores, State& state) {
-    for (std::int64_t i = 0; i < b.rows; ++i) {
-        const std::int64_t row = b.first_row() + i;
-        const float before = state.m.at(i, 0);
-        const auto max_of = [&](std::int64_t cols) {
-            float most = held_max(b, scores.at(i, 0), row, b.first_key());
-            for (std::int64_t j = 1; j < cols; ++j)
-                most = std::max(most, held_max(b, scores.at(i, j), row, b.first_key() + j));
-            return chosen_max(b, before, std::max(before, most), row);
-        };
-        const float healthy = max_of(scores.cols);
-        const float half = max_of(std::max<std::int64_t>(1, scores.cols / 2));
-        state.m.at(i, 0) =
-            b.faulty(Mistake::max_of_half_tile, i) ? b.changed(healthy, half, row, 0) : healthy;
-    }
-    b.record(Stage::m, state.m);
-}
-
-/// P as l adds it up, scaled or not, before its cast; as it is dumped; and as it multiplies V.
-struct Probabilities {
-    Tile summed;
-    Tile scaled;
-    Tile operand;
-};
-
-Probabilities compute_p(Block& b, const Scores& scores, const Tile& m) {
-    const std::int64_t keys = scores.held.cols;
-    Probabilities p{Tile(b.rows, keys), Tile(b.rows, keys), Tile(b.rows, keys)};
+std::vector<float> summands(const Block& b, const Probabilities& p, std::int64_t row) {
     const auto scale = float(b.a.p_scale);
-    for (std::int64_t i = 0; i < b.rows; ++i) {
-        for (std::int64_t j = 0; j < keys; ++j) {
-            const float value = probability(b, scores, m.at(i, 0), i, j);
-            const float scaled = b.a.p_scale_in_exponent ? value : value * scale;
-            const float operand = decode(b.a.p_operand, encode(b.a.p_operand, scaled, Overflow::saturate));
-            p.scaled.at(i, j) = scaled;
-            p.operand.at(i, j) = operand;
-            const float added = b.a.l_sums_cast_p ? operand : scaled;
-            p.summed.at(i, j) = b.a.l_scaled                                   ? added
-                                : b.a.p_scale_in_exponent || b.a.l_sums_cast_p ? added / scale
-                                                                               : value;
-        }
+    std::vector<float> added;
+    for (std::int64_t j = 0; j < p.value.cols; ++j) {
+        const float scaled = b.a.l_sums_cast_p ? p.operand.at(row, j) : p.scaled.at(row, j);
+        const bool contains_scale = b.a.p_scale_in_exponent || b.a.l_sums_cast_p;
+        added.push_back(b.a.l_scaled ? scaled : contains_scale ? scaled / scale : p.value.at(row, j));
     }
-    b.record(Stage::p, b.a.dumps_cast_p ? p.operand : p.scaled);
-    return p;
+    return added;
 }
 
-/// l of one lane: the threads of a row, or its own columns one after the other.
-float next_l(const Block& b, float before, float factor, std::span<const float> p, std::int64_t lane) {
+/// The threads of a row, or one lane's own columns one after the other.
+float next_l(const SumStep& step, float before, float factor, std::span<const float> p) {
+    const Block& b = step.b;
     if (b.p.l_lanes == 1) return std::fma(before, factor, sum_over_lanes(p, b.a.lanes));
     float sum = before * factor;
     for (std::size_t j = 0; j < p.size(); ++j) {
-        if (std::int64_t(j) / b.p.l_lane_columns % b.p.l_lanes == lane) sum += p[j];
+        if (std::int64_t(j) / b.p.l_lane_columns % b.p.l_lanes == step.lane) sum += p[j];
     }
     return sum;
 }
 
-void compute_l(Block& b, const Tile& summed, const std::vector<float>& factors, State& state) {
-    for (std::int64_t i = 0; i < b.rows; ++i) {
-        for (std::int64_t lane = 0; lane < b.p.l_lanes; ++lane) {
-            float& l = state.l.at(i, lane);
-            const float healthy = next_l(b, l, factors[std::size_t(i)], summed.row(i), lane);
-            l = b.faulty(Mistake::l_not_rescaled, i)
-                    ? b.changed(healthy, next_l(b, l, 1, summed.row(i), lane), b.first_row() + i, lane)
-                    : healthy;
-        }
-    }
-    b.record(Stage::l, state.l);
-}
-
-/// acc of one element after the tile.
-float next_acc(const Block& b, float before, float factor, std::span<const float> p, const float* v,
-               std::int64_t stride) {
+float next_acc(const AccStep& step, float before, float factor) {
+    const Block& b = step.b;
+    const std::span<const float> p = step.p.row(step.row);
+    const float* v = step.v.values.data() + step.col;
     const bool half = b.p.dtype_acc == Dtype::f16;
     const auto kept = [&](float value) { return half ? to_half(value) : value; };
     const float unscaled = b.a.acc_scaled ? 1 : float(1 / b.a.p_scale);
-    const float joins_with = b.a.acc_dequantised ? unscaled * b.v_descale() : unscaled;
+    float joins_with = b.a.acc_dequantised ? unscaled * b.v_descale() : unscaled;
+    if (const auto changed = b.at(&Points::joins_with)) joins_with = changed(b, joins_with);
     if (!b.a.separate_pv && joins_with == 1 && (half || !is_half(b.a.pv_sum)))
-        return kept(sum_of_products(b.a.pv_sum, kept(before * factor), p, v, stride));
-    const float sum = sum_of_products(b.a.pv_sum, 0, p, v, stride);
+        return kept(sum_of_products(b.a.pv_sum, kept(before * factor), p, v, step.v.cols));
+    const float sum = sum_of_products(b.a.pv_sum, 0, p, v, step.v.cols);
     return kept(std::fma(before, factor, sum * joins_with));
 }
 
-void compute_acc(Block& b, const Tile& operand, const Tile& v, const std::vector<float>& factors,
-                 State& state) {
-    for (std::int64_t i = 0; i < b.rows; ++i) {
-        for (std::int64_t d = 0; d < v.cols; ++d) {
-            float& acc = state.acc.at(i, d);
-            const auto next = [&](float factor) {
-                return next_acc(b, acc, factor, operand.row(i), v.values.data() + d, v.cols);
-            };
-            const float healthy = next(factors[std::size_t(i)]);
-            acc = b.faulty(Mistake::acc_not_rescaled, i) ? b.changed(healthy, next(1), b.first_row() + i, d)
-                                                         : healthy;
-        }
-    }
-    b.record(Stage::acc, state.acc);
-}
-
-}  // namespace
-
 State initial_state(const Block& b, bool first_split) {
     State state{Tile(b.rows, 1, -infinity), Tile(b.rows, b.p.l_lanes), Tile(b.rows, b.p.head_dim_v)};
-    if (b.p.sink != AttentionSink::first || !first_split) return state;
-    std::ranges::fill(state.m.values, in_units_of_max(b, b.in.side.sink[std::size_t(b.id.head)]));
-    std::ranges::fill(state.l.values, b.a.l_scaled ? float(b.a.p_scale) : 1.0f);
+    if (b.p.sink == AttentionSink::first && first_split) {
+        std::ranges::fill(state.m.values, in_units_of_max(b, b.in.side.sink[std::size_t(b.id.head)]));
+        std::ranges::fill(state.l.values, b.a.l_scaled ? float(b.a.p_scale) : 1.0f);
+    }
+    if (const auto changed = b.at(&Points::initial)) changed(b, state);
     return state;
 }
 
-void softmax_step(Block& b, const Scores& scores, const Tile& v, State& state) {
-    const Tile before = state.m;
-    compute_max(b, scores.held, state);
-    const Probabilities p = compute_p(b, scores, state.m);
-    std::vector<float> factors;
-    for (std::int64_t i = 0; i < b.rows; ++i)
-        factors.push_back(rescale_factor(b, before.at(i, 0), state.m.at(i, 0)));
-    compute_l(b, p.summed, factors, state);
-    compute_acc(b, p.operand, v, factors, state);
+Probabilities softmax_step(Block& b, const Scores& scores, const Tile& v, bool first_split,
+                           std::optional<State>& state) {
+    const auto before = [&](const Block& block) {
+        return state ? *state : initial_state(block, first_split);
+    };
+    const auto factors = [&](const Block& block, const State& old, const Tile& m) {
+        std::vector<float> all;
+        for (std::int64_t i = 0; i < m.rows; ++i)
+            all.push_back(rescale_factor(block, old.m.at(i, 0), m.at(i, 0)));
+        return all;
+    };
+    const Tile m = take(b, Stage::m, [&](const Block& block) {
+                       return next_max(block, scores.held, before(block).m);
+                   }).dumped;
+    Probabilities p = take(
+        b, Stage::p, [&](const Block& block) { return probabilities_of(block, scores, before(block).m, m); });
+    Tile l = take(b, Stage::l, [&](const Block& block) {
+                 const State old = before(block);
+                 return next_sums(block, old.m, old.l, p, factors(block, old, m));
+             }).dumped;
+    Tile acc = take(b, Stage::acc, [&](const Block& block) {
+                   const State old = before(block);
+                   return next_accumulator(block, old.acc, p, v, factors(block, old, m));
+               }).dumped;
+    state = State{m, std::move(l), std::move(acc)};
+    return p;
 }
 
 float rescale_factor(const Block& b, float before, float now) {

@@ -31,31 +31,6 @@ constexpr std::array<SoftmaxUnits, softmaxes> softmax_units = {{
     {"natural_with_base_two_max", true, LogBase::e, true, LogBase::two, ExpFunction::exp2f},
 }};
 
-struct MistakeInfo {
-    std::string_view name;
-    Stage stage;
-};
-
-constexpr std::array<MistakeInfo, 17> mistake_infos = {{
-    {"none", Stage::q},
-    {"q_row_zeroed", Stage::q},
-    {"stale_k_tile", Stage::k},
-    {"swapped_v_tile", Stage::v},
-    {"mask_off_by_one", Stage::s},
-    {"scaled_twice", Stage::s},
-    {"max_of_half_tile", Stage::m},
-    {"p_clamped", Stage::p},
-    {"l_not_rescaled", Stage::l},
-    {"acc_not_rescaled", Stage::acc},
-    {"o_not_normalised", Stage::o},
-    {"o_normalised_twice", Stage::o},
-    {"lse_base_two", Stage::lse},
-    {"masked_before_cap", Stage::s},
-    {"split_dropped", Stage::o},
-    {"splits_averaged", Stage::o},
-    {"p_scale_left_in_o", Stage::o},
-}};
-
 }  // namespace
 
 Arithmetic random_arithmetic(std::uint64_t seed) {
@@ -137,14 +112,6 @@ Units units_of(const Arithmetic& a, const SideInputs& side) {
     units.lse_includes_sink = a.lse_includes_sink;
     units.kv_order = a.kv_order;
     return units;
-}
-
-std::string_view to_string(Mistake mistake) {
-    return mistake_infos[std::size_t(mistake)].name;
-}
-
-Stage stage_of(Mistake mistake) {
-    return mistake_infos[std::size_t(mistake)].stage;
 }
 
 }  // namespace tilescope::test

@@ -1,0 +1,280 @@
+// How often tile-diff names the right cause: faults planted in an honest kernel on the CPU, recordings of
+// faulty kernels, healthy kernels, and the time that it takes. Prints rates and a confusion matrix.
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "dump/file_reader.h"
+#include "oracle/judge.h"
+#include "tests/bench/bundled_faults.h"
+#include "tests/bench/cause_tally.h"
+#include "tests/oracle/planted_calls.h"
+#include "tests/oracle/recording_tools.h"
+#if __has_include("oracle/causes/causes.h")
+#include "oracle/causes/causes.h"
+#define TILESCOPE_HAS_CAUSES
+#endif
+
+namespace tilescope::bench {
+namespace {
+
+using namespace tilescope::test;
+
+#ifdef TILESCOPE_HAS_CAUSES
+constexpr bool names_causes = true;
+#else
+constexpr bool names_causes = false;
+#endif
+
+struct Options {
+    std::uint64_t seed = 7000000;  ///< the tests' seeds are below 1000000
+    int seeds = 1;
+    int healthy = 1000;
+    std::vector<std::string> plants;
+    std::vector<std::string> inputs;
+    std::string recordings;
+    std::string json;
+    int misses = 2;
+    bool time = false;
+};
+
+/// Judges a recording and fills in what was found.
+void answer(const Recording& recording, const JudgeOptions& judging, CauseCase& result) {
+    try {
+        const Report report = judge(recording, judging);
+        result.diverged = report.verdict == Verdict::diverged;
+        if (report.guilty) result.guilty = stage_info(*report.guilty).name;
+#ifdef TILESCOPE_HAS_CAUSES
+        CauseOptions options;
+        options.threads = judging.threads;
+        for (const FoundCause& cause : find_causes(recording, report, options).causes)
+            (cause.rank == 1 ? result.named : result.later).emplace_back(cause.name);
+#endif
+    } catch (const std::exception& error) {
+        result.error = error.what();
+    }
+}
+
+bool is_chosen(const std::vector<std::string>& chosen, std::string_view name) {
+    return chosen.empty() || std::ranges::find(chosen, name) != chosen.end();
+}
+
+/// A fault of the table, on an input, in a shape.
+struct Planting {
+    const MistakeInfo* mistake;
+    const PlantedInput* input;
+    const PlantedShape* shape;
+    std::uint64_t seed;
+};
+
+std::vector<Planting> plantings(const Options& options) {
+    std::vector<Planting> all;
+    for (const auto family : all_mistakes()) {
+        for (const MistakeInfo& mistake : family) {
+            if (!is_chosen(options.plants, mistake.name)) continue;
+            for (const PlantedInput& input : planted_inputs()) {
+                if (!is_chosen(options.inputs, input.name)) continue;
+                for (const PlantedShape& shape : planted_shapes()) {
+                    // Every case has a seed of its own, whatever else is chosen.
+                    const auto number = std::uint64_t(mistake.mistake) * 1000 +
+                                        std::uint64_t(&input - planted_inputs().data()) * 10 +
+                                        std::uint64_t(&shape - planted_shapes().data());
+                    for (int i = 0; i < options.seeds; ++i)
+                        all.push_back(
+                            {&mistake, &input, &shape, options.seed + number * 16 + std::uint64_t(i)});
+                }
+            }
+        }
+    }
+    return all;
+}
+
+struct PlantedResults {
+    CauseCase of_tiles;
+    CauseCase of_outputs;
+};
+
+PlantedResults judge_planting(const Planting& planting) {
+    const MistakeInfo& mistake = *planting.mistake;
+    CauseCase result;
+    result.plant = mistake.name;
+    result.where = fmt::format("{} {} seed {}", planting.input->name, planting.shape->name, planting.seed);
+    for (const std::string_view cause : mistake.causes) {
+        if (!cause.empty()) result.causes.emplace_back(cause);
+    }
+    const Call call = planted_call(mistake, *planting.input, *planting.shape, planting.seed);
+    const KernelRun healthy = run_kernel(call.problem, call.arithmetic, call.inputs);
+    const KernelRun planted = run_kernel(call.problem, call.arithmetic, call.inputs, {mistake.mistake});
+    result.stages = guilty_stages(healthy, planted);
+    result.changed = first_difference(healthy.recording, planted.recording).has_value();
+    PlantedResults results{result, result};
+    const std::vector<Stage> outputs = {Stage::o, Stage::lse};
+    const MemoryRecording healthy_outputs = with_stages(healthy.recording, outputs);
+    const MemoryRecording planted_outputs = with_stages(planted.recording, outputs);
+    if (const auto stage = first_difference(healthy_outputs, planted_outputs)) {
+        results.of_outputs.stages = outputs;
+    } else {
+        results.of_outputs.changed = false;
+    }
+    if (result.changed) answer(planted.recording, one_thread(), results.of_tiles);
+    if (results.of_outputs.changed) answer(planted_outputs, one_thread(), results.of_outputs);
+    return results;
+}
+
+/// Faults planted on the CPU, from all tiles and from the outputs alone.
+nlohmann::json bench_plants(const Options& options) {
+    const std::vector<Planting> all = plantings(options);
+    std::vector<PlantedResults> results(all.size());
+#pragma omp parallel for schedule(dynamic)
+    for (std::size_t i = 0; i < all.size(); ++i) results[i] = judge_planting(all[i]);
+    CauseTally tiles("faults planted in an honest float32 kernel, all tiles recorded");
+    CauseTally outputs("the same, o and lse alone");
+    for (PlantedResults& result : results) {
+        tiles.add(std::move(result.of_tiles));
+        outputs.add(std::move(result.of_outputs));
+    }
+    tiles.print(true, names_causes, options.misses);
+    outputs.print(true, names_causes, 0);
+    return {nlohmann::json::parse(tiles.to_json()), nlohmann::json::parse(outputs.to_json())};
+}
+
+/// Healthy kernels of every arithmetic and option: nothing diverges, and no cause is named.
+nlohmann::json bench_healthy(const Options& options) {
+    std::vector<CauseCase> results(std::size_t(options.healthy));
+#pragma omp parallel for schedule(dynamic)
+    for (int i = 0; i < options.healthy; ++i) {
+        const std::uint64_t seed = options.seed + std::uint64_t(i);
+        const Call call = random_call(InputKind(i % input_kinds), seed);
+        CauseCase& result = results[std::size_t(i)];
+        result.where = fmt::format("{} seed {}", to_string(InputKind(i % input_kinds)), seed);
+        answer(run_kernel(call.problem, call.arithmetic, call.inputs).recording, one_thread(), result);
+    }
+    std::int64_t diverged = 0;
+    std::int64_t named = 0;
+    std::int64_t errors = 0;
+    for (const CauseCase& result : results) {
+        diverged += result.diverged ? 1 : 0;
+        named += result.named.empty() ? 0 : 1;
+        errors += result.error.empty() ? 0 : 1;
+        if (result.diverged || !result.named.empty() || !result.error.empty())
+            fmt::print("healthy, {}: guilty {}, named {} {}\n", result.where, result.guilty, result.answer(),
+                       result.error);
+    }
+    fmt::print("\n{} healthy and legally varied kernels: {} diverge, {} are given a cause, {} not judged\n",
+               results.size(), diverged, named, errors);
+    return {{"healthy", results.size()}, {"diverged", diverged}, {"named", named}, {"errors", errors}};
+}
+
+/// Recordings of faulty kernels: DIR/faults.json lists {"file", "fault", "stage"} and perhaps "causes".
+nlohmann::json bench_recordings(const Options& options) {
+    std::ifstream file(options.recordings + "/faults.json");
+    if (!file) throw std::runtime_error(options.recordings + "/faults.json: cannot be read");
+    const nlohmann::json listed = nlohmann::json::parse(file);
+    CauseTally tally("recordings of faulty kernels in " + options.recordings);
+    for (const nlohmann::json& entry : listed) {
+        CauseCase result;
+        result.plant = entry.at("fault");
+        result.where = entry.at("file");
+        if (const auto stage = stage_from_name(entry.at("stage").get<std::string>()))
+            result.stages.push_back(*stage);
+        if (entry.contains("causes")) result.causes = entry.at("causes").get<std::vector<std::string>>();
+        for (const BundledFault& bundled : bundled_faults) {
+            if (!result.causes.empty() || bundled.fault != result.plant) continue;
+            for (const std::string_view cause : bundled.causes) {
+                if (!cause.empty()) result.causes.emplace_back(cause);
+            }
+        }
+        const auto recording = open_recording(options.recordings + "/" + result.where);
+        answer(*recording, {}, result);
+        tally.add(std::move(result));
+    }
+    tally.print(true, names_causes, 100);
+    return nlohmann::json::parse(tally.to_json());
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// One head of 512 x 512 and of 4096 x 4096.
+nlohmann::json bench_time() {
+    nlohmann::json times = nlohmann::json::array();
+    fmt::print("\n{:<28}{:>14}{:>11}{:>11}\n", "one head, head_dim 64", "seqlen", "judge, s", "cause, s");
+    for (const std::int64_t seqlen : {512, 4096}) {
+        for (const Mistake mistake :
+             {Mistake::acc_not_rescaled, Mistake::k_not_transposed, Mistake::causal_top_left,
+              Mistake::o_normalised_twice, Mistake::s_rows_periodic}) {
+            Call call;
+            Problem& p = call.problem;
+            p.seqlen_q = seqlen == 512 ? 512 : 4096;
+            p.seqlen_kv = seqlen;
+            p.block_m = p.block_n = p.head_dim = p.head_dim_v = 64;
+            p.sm_scale = 0.125;
+            if (mistake == Mistake::causal_top_left) {
+                p.mask = Mask::causal;
+                p.seqlen_q = seqlen - 64;
+            }
+            call.inputs = make_inputs(p, InputKind::ramped_k, 1);
+            const KernelRun run = run_kernel(p, call.arithmetic, call.inputs, {mistake});
+            const auto start = std::chrono::steady_clock::now();
+            const Report report = judge(run.recording, {});
+            const double judging = seconds_since(start);
+            double naming = 0;
+#ifdef TILESCOPE_HAS_CAUSES
+            const auto then = std::chrono::steady_clock::now();
+            const Diagnosis diagnosis = find_causes(run.recording, report, {});
+            naming = seconds_since(then);
+#endif
+            fmt::print("{:<28}{:>14}{:>11.2f}{:>11.2f}\n", to_string(mistake),
+                       fmt::format("{} x {}", p.seqlen_q, p.seqlen_kv), judging, naming);
+            times.push_back(
+                {{"fault", to_string(mistake)}, {"seqlen", seqlen}, {"judge", judging}, {"cause", naming}});
+        }
+    }
+    return times;
+}
+
+int run(const Options& options) {
+    nlohmann::json json;
+    if (!options.recordings.empty()) {
+        json["recordings"] = bench_recordings(options);
+    } else if (options.time) {
+        json["time"] = bench_time();
+    } else {
+        json["planted"] = bench_plants(options);
+        json["healthy"] = bench_healthy(options);
+    }
+    if (!options.json.empty()) std::ofstream(options.json) << json.dump(1) << "\n";
+    return 0;
+}
+
+}  // namespace
+}  // namespace tilescope::bench
+
+int main(int argc, char** argv) {
+    tilescope::bench::Options options;
+    CLI::App app("How often tile-diff names the right cause of a fault.");
+    app.add_option("--seed", options.seed, "first seed; those below 1000000 are the tests'")
+        ->capture_default_str();
+    app.add_option("--seeds", options.seeds, "seeds of each fault, input and shape")->capture_default_str();
+    app.add_option("--healthy", options.healthy, "healthy and legally varied kernels")->capture_default_str();
+    app.add_option("--plant", options.plants, "these faults alone");
+    app.add_option("--input", options.inputs, "these inputs alone");
+    app.add_option("--recordings", options.recordings, "folder with recordings and faults.json");
+    app.add_option("--misses", options.misses, "cases shown that went wrong, of each fault")
+        ->capture_default_str();
+    app.add_option("--json", options.json, "writes the figures to this file");
+    app.add_flag("--time", options.time, "measures the time instead");
+    CLI11_PARSE(app, argc, argv);
+    try {
+        return tilescope::bench::run(options);
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "bench_causes: {}\n", error.what());
+        return 2;
+    }
+}

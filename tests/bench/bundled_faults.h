@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace tilescope::bench {
+
+/// Causes that are right answers to a fault of the bundled kernels.
+struct BundledFault {
+    std::string_view fault;
+    std::array<std::string_view, 4> causes;
+};
+
+/// Races have no cause in a single dump, and are left out.
+inline constexpr BundledFault bundled_faults[] = {
+    {"q_row_zeroed", {"rows_zeroed"}},
+    {"bshd_as_bhsd", {"bshd_as_bhsd"}},
+    {"stale_k_tile", {"other_kv_tile"}},
+    {"zero_scale", {"descale_missing", "non_finite_replaced", "one_head"}},
+    {"head_modulo", {"kv_head_modulo"}},
+    {"rows_not_divided", {"rows_not_loaded", "rows_zeroed", "unwritten_rows", "rows_uncovered"}},
+    {"v_next_tile", {"other_kv_tile"}},
+    {"causal_top_left", {"causal_top_left", "diagonal_shifted"}},
+    {"scale_twice", {"scale_twice", "score_constant"}},
+    {"descale_k_missing", {"descale_missing"}},
+    {"descale_q_twice", {"descale_twice"}},
+    {"descale_of_query_head", {"descale_of_other_head"}},
+    {"k_slice_missing", {"k_slice_missing", "head_dim_truncated"}},
+    {"half_scores", {"half_scores"}},
+    {"wrong_ldm", {"wrong_leading_dimension"}},
+    {"first_fragment_only", {"first_fragment_only"}},
+    {"k_row_major", {"k_not_transposed"}},
+    {"score_in_lane_0", {"one_lane_only"}},
+    {"mask_tile_local", {"mask_tile_local"}},
+    {"m_starts_at_zero", {"m_starts_at"}},
+    {"max_own_lane", {"m_of_part_of_row"}},
+    {"wrong_lanes", {"m_of_several_rows", "m_of_part_of_row"}},
+    {"row_state_shared", {"m_of_several_rows"}},
+    {"exp_clamped", {"exp_clamped"}},
+    {"p_bf16", {"undeclared_cast"}},
+    {"p_lane_stride", {"p_lane_stride", "unwritten_stripes"}},
+    {"p_tail_kept", {"masked_p_not_zero"}},
+    {"inf_minus_inf", {"inf_minus_inf"}},
+    {"log2e_missing", {"exp_base"}},
+    {"p_not_scaled", {"p_scale_missing"}},
+    {"p_not_saturated", {"p_not_saturated"}},
+    {"tail_counted", {"tail_counted"}},
+    {"l_not_rescaled", {"l_not_rescaled"}},
+    {"acc_not_rescaled", {"acc_not_rescaled"}},
+    {"nan_times_zero", {"nan_times_zero"}},
+    {"half_accumulator", {"half_accumulator"}},
+    {"v_not_transposed", {"v_not_transposed"}},
+    {"double_normalised", {"double_normalised"}},
+    {"not_normalised", {"not_normalised"}},
+    {"epsilon_too_large", {"epsilon_in_denominator"}},
+    {"columns_uncovered", {"columns_uncovered"}},
+    {"rows_uncovered", {"rows_uncovered"}},
+    {"descale_v_missing", {"descale_v_missing"}},
+    {"lse_base2", {"lse_in_other_base"}},
+};
+
+}  // namespace tilescope::bench

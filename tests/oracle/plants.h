@@ -1,0 +1,55 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "tests/oracle/honest_points.h"
+
+namespace tilescope::test {
+
+/// Causes of which each is a right answer to a mistake.
+using Causes = std::array<std::string_view, 4>;
+
+/// What a mistake is.
+struct MistakeInfo {
+    Mistake mistake = Mistake::none;
+    std::string_view name;
+    Causes causes;                   ///< as the oracle names them
+    Stage stage = Stage::q;          ///< the first that shows it
+    void (*needs)(Call&) = nullptr;  ///< sets up what the mistake takes, but for the inputs' values
+    Points points;
+};
+
+// The mistakes by the stage that they are made in.
+std::span<const MistakeInfo> operand_mistakes();
+std::span<const MistakeInfo> score_mistakes();
+std::span<const MistakeInfo> mask_mistakes();
+std::span<const MistakeInfo> softmax_mistakes();
+std::span<const MistakeInfo> accumulator_mistakes();
+std::span<const MistakeInfo> output_mistakes();
+/// Wrong elements in a pattern, of which no formula makes the wrong values.
+std::span<const MistakeInfo> pattern_mistakes();
+
+std::span<const std::span<const MistakeInfo>> all_mistakes();
+const MistakeInfo& mistake_info(Mistake mistake);
+
+// What several mistakes need.
+void need_nothing(Call& call);
+/// Scores that are held and dumped scaled.
+void need_scaled_scores(Call& call);
+/// The same, without a cap and without a bias.
+void need_plain_scores(Call& call);
+void need_natural_softmax(Call& call);
+void need_causal(Call& call);
+/// Rows that see nothing, and their tiles computed all the same.
+void need_hidden_rows(Call& call);
+void need_no_mask(Call& call);
+void need_groups(Call& call);
+void need_fp8(Call& call);
+/// fp8 operands that keep their codes: the descales join the scores and acc.
+void need_raw_fp8(Call& call);
+void need_p_scale(Call& call);
+/// Tiles of 32 x 32.
+void need_wide_tiles(Call& call);
+
+}  // namespace tilescope::test
