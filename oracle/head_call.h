@@ -7,6 +7,7 @@
 
 #include "dump/recording.h"
 #include "dump/schema.h"
+#include "dump/semantics.h"
 #include "oracle/budget.h"
 #include "oracle/estimate.h"
 
@@ -25,7 +26,13 @@ struct HeadCall {
     Eigen::VectorXd v_descale;  ///< [seqlen_kv]
     /// Fills a tile of the bias, from its first row and key; empty where the call has no bias.
     std::function<void(std::int64_t row, std::int64_t key, MatrixF& tile)> read_bias;
+    /// Keys that a q row sees, in the tile that begins at a key; empty: those of visible_keys().
+    std::function<KeyRange(std::int64_t row, std::int64_t first_key)> visible;
+    double alibi_shift = 0;  ///< columns to the right that the diagonal of ALiBi is off by
 
+    KeyRange visible_to(std::int64_t row, std::int64_t first_key) const {
+        return visible ? visible(row, first_key) : visible_keys(problem, row);
+    }
     bool capped() const { return problem.logits_soft_cap != 0; }
     bool biased() const { return problem.alibi != Alibi::none || read_bias != nullptr; }
 };

@@ -29,6 +29,21 @@ Estimate settle(const Estimate& estimate, const MatrixF& dumped, const DumpFacto
     return settled;
 }
 
+Estimate in_dump_units(const Estimate& natural, const DumpFactor& factor) {
+    Estimate there = natural;
+    for (Eigen::Index i = 0; i < there.value.rows(); ++i) {
+        for (Eigen::Index j = 0; j < there.value.cols(); ++j) {
+            const double by = factor.at(i, j);
+            double& value = there.value(i, j);
+            double& error = there.error(i, j);
+            value *= by;
+            if (error != 0 || !std::isinf(value)) error *= by;
+            if (std::isfinite(value)) error += std::abs(value) * u_oracle;
+        }
+    }
+    return there;
+}
+
 Replay::Replay(const HeadCall& call, std::int64_t q_block, Stage last, Source source)
     : call_(call),
       q_block_(q_block),

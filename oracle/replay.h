@@ -38,6 +38,9 @@ struct TileOperands {
 /// The dumped values in natural units, with error 0, where they were written, and the estimate elsewhere.
 Estimate settle(const Estimate& estimate, const MatrixF& dumped, const DumpFactor& factor = {});
 
+/// In the dump's units. Error: converting rounds the oracle's own value, too.
+Estimate in_dump_units(const Estimate& natural, const DumpFactor& factor);
+
 /// Recomputes one query block, KV tile by KV tile, the way the kernel does.
 class Replay {
  public:

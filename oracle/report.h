@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dump/recording.h"
+#include "oracle/causes/diagnosis.h"
 #include "oracle/reached.h"
 #include "oracle/references.h"
 #include "oracle/tally.h"
@@ -62,6 +63,7 @@ struct Report {
     std::optional<double> atol;  ///< tolerances given by hand, in place of the derived ones
     std::optional<double> rtol;
     std::vector<std::string> warnings;
+    Diagnosis diagnosis;  ///< of find_causes(), where it was asked
 
     const StageReport& stage(Stage which) const { return stages[static_cast<std::size_t>(which)]; }
     std::int64_t compared() const;
@@ -89,16 +91,20 @@ std::string tolerance_line(const Report& report);
 /// One sentence: what diverges and where, or that nothing does. The last line of every report.
 std::string verdict_line(const Report& report);
 
+/// The causes that were found for the first wrong stage, and further ones; "" where nothing was searched.
+std::string causes_text(const Report& report);
+
 /// Which conventions other than `declared` the rows hold that see no key.
 std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared);
 std::string_view name_of(EmptyRow empty);
 
-/// The report for a terminal: at most 40 lines with 5 worst elements, 6 of references and 10 of what a run
-/// reached that did not complete, of 110 columns but for the verdict, the references and long names of tiles.
+/// The report for a terminal: at most 40 lines with 5 worst elements, 6 of references, 7 of causes and 10 of
+/// what a run reached that did not complete, of 110 columns but for the verdict, the references, the causes
+/// and long names of tiles.
 std::string to_text(const Report& report);
 
-/// The report as JSON: verdict, first_divergence, stages, drift, references and what was recorded. Non-finite
-/// numbers are strings ("nan", "inf", "-inf"), since JSON has none.
+/// The report as JSON: verdict, first_divergence, stages, drift, references, causes and what was recorded.
+/// Non-finite numbers are strings ("nan", "inf", "-inf"), since JSON has none.
 std::string to_json(const Report& report);
 
 /// The same shape for what could not be judged: verdict "unjudged" and the reason.

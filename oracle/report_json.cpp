@@ -172,6 +172,37 @@ void add_references(const Report& report, ordered_json& json) {
     }
 }
 
+ordered_json to_json(const FoundCause& cause) {
+    ordered_json parameters = ordered_json::object();
+    for (const CauseParameter& parameter : cause.parameters) parameters[parameter.name] = parameter.value;
+    return {{"name", cause.name},
+            {"family", cause.family},
+            {"stage", stage_info(cause.stage).name},
+            {"says", cause.says},
+            {"explained_before", cause.explained_before},
+            {"explained_after", cause.explained_after},
+            {"elements", cause.elements},
+            {"parameters", std::move(parameters)},
+            {"where", cause.where},
+            {"look_at", cause.look_at},
+            {"rank", cause.rank},
+            {"legal", cause.legal},
+            {"structural", cause.structural}};
+}
+
+ordered_json to_json(const std::vector<FoundCause>& causes) {
+    ordered_json json = ordered_json::array();
+    for (const FoundCause& cause : causes) json.push_back(to_json(cause));
+    return json;
+}
+
+/// `causes` is null where nothing was searched, and empty where nothing was found.
+void add_causes(const Diagnosis& diagnosis, ordered_json& json) {
+    json["causes"] = diagnosis.searched ? to_json(diagnosis.causes) : ordered_json();
+    json["further_causes"] = to_json(diagnosis.then);
+    json["separate_with"] = diagnosis.separate_with;
+}
+
 ordered_json to_json(const Problem& p) {
     return {{"direction", p.direction == Direction::backward ? "backward" : "forward"},
             {"batch", p.batch},
@@ -220,6 +251,7 @@ std::string to_json(const Report& report) {
     if (report.guilty) json["bad_rows"] = bad_rows_json(report.stage(*report.guilty).tally);
     json["drift"] = to_json(report.drift);
     add_references(report, json);
+    add_causes(report.diagnosis, json);
     if (report.atol || report.rtol) {
         json["tolerances"] = {{"atol", report.atol.value_or(0)}, {"rtol", report.rtol.value_or(0)}};
     } else {
@@ -241,7 +273,8 @@ std::string unjudged_json(const std::string& recording, const std::string& reaso
          {{"m", ordered_json::array()}, {"l", ordered_json::array()}, {"acc", ordered_json::array()}}},
         {"references", ordered_json::array()},
         {"closest_reference", nullptr},
-        {"tied_references", ordered_json::array()}};
+        {"tied_references", ordered_json::array()},
+        {"causes", nullptr}};
     return dump(json);
 }
 

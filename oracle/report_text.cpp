@@ -337,6 +337,7 @@ std::string to_text(const Report& report) {
     text += nonfinite_places(report) + writers_of_conflicts(report);
     if (report.guilty) text += drift_table(report);
     text += references(report);
+    text += causes_text(report);
     if (report.reached) text += to_text(*report.reached);
     text += tolerance_line(report) + "\n";
     for (const std::string& warning : report.warnings)

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "dump/semantics.h"
 #include "oracle/products.h"
 
 namespace tilescope {
@@ -48,7 +47,7 @@ TileBias tile_bias(const HeadCall& call, std::int64_t first_row, std::int64_t fi
     }
     if (call.problem.alibi == Alibi::none) return bias;
     for (Eigen::Index i = 0; i < rows; ++i) {
-        const double diagonal = diagonal_of(call.problem, first_row + i);
+        const double diagonal = diagonal_of(call.problem, first_row + i) + call.alibi_shift;
         for (Eigen::Index j = 0; j < cols; ++j) {
             const double distance = double(first_key + j) - diagonal;
             const double slope = call.alibi_slope;
@@ -115,7 +114,7 @@ Estimate add_bias(const HeadCall& call, std::int64_t first_row, std::int64_t fir
 void apply_mask(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, Estimate& s) {
     const std::int64_t keys = s.value.cols();
     for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
-        const KeyRange visible = visible_keys(call.problem, first_row + i);
+        const KeyRange visible = call.visible_to(first_row + i, first_key);
         const std::int64_t begin = std::clamp<std::int64_t>(visible.first - first_key, 0, keys);
         const std::int64_t end = std::clamp<std::int64_t>(visible.last - first_key, begin, keys);
         for (const auto& [from, to] : {std::pair{std::int64_t(0), begin}, std::pair{end, keys}}) {

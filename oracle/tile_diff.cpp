@@ -13,6 +13,7 @@
 
 #include "dump/error.h"
 #include "dump/file_reader.h"
+#include "oracle/causes/causes.h"
 #include "oracle/explain.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge.h"
@@ -33,6 +34,7 @@ struct Arguments {
     std::string npy;
     std::string png;
     std::string element;  ///< whose tolerance is explained; empty: the recording is judged
+    bool no_causes = false;
     JudgeOptions judge;
 };
 
@@ -76,6 +78,8 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--threads", arguments.judge.threads, "threads, 0 for one a core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
+    app.add_flag("--no-causes", arguments.no_causes,
+                 "do not search for the mistake that explains what diverges");
     app.add_option("--explain-tolerance", arguments.element,
                    "print what the tolerance of one element is made of, and nothing else; exit code 0.\n"
                    "ROW is a q row (k, v: a key), COL a key (s, p), a feature, a lane (l), or 0\n"
@@ -96,6 +100,9 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     JudgeOptions options = arguments.judge;
     options.progress = [&](std::int64_t done, std::int64_t total) { progress.update(done, total); };
     Report report = other ? judge_pair(*recording, *other, options) : judge(*recording, options);
+    if (!arguments.no_causes)
+        report.diagnosis =
+            find_causes(*recording, report, {arguments.judge.compare, arguments.judge.threads});
     if (!arguments.npy.empty()) write_npy(arguments.npy, report, *recording, other.get(), arguments.judge);
     if (!arguments.png.empty())
         pictures = write_heatmaps(arguments.png, report, *recording, other.get(), arguments.judge) + "\n";

@@ -14,22 +14,6 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Converting to the dump's units rounds the oracle's own value.
-Estimate in_dump_units(const Estimate& natural, const DumpFactor& factor) {
-    Estimate there = natural;
-    for (Eigen::Index i = 0; i < there.value.rows(); ++i) {
-        for (Eigen::Index j = 0; j < there.value.cols(); ++j) {
-            const double by = factor.at(i, j);
-            double& value = there.value(i, j);
-            double& error = there.error(i, j);
-            value *= by;
-            if (error != 0 || !std::isinf(value)) error *= by;
-            if (std::isfinite(value)) error += std::abs(value) * u_oracle;
-        }
-    }
-    return there;
-}
-
 bool completed(const Recording& recording) {
     return recording.capture().ended == "completed";
 }

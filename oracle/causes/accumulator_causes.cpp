@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "oracle/causes/descales.h"
+#include "oracle/causes/rescaling.h"
+#include "oracle/causes/signature.h"
+#include "oracle/replay.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+std::vector<Candidate> acc_not_carried(const Evidence&) {
+    return always({.inputs = [](Site& site) {
+        site.acc_before.value.setZero();
+        site.acc_before.error.setZero();
+    }});
+}
+
+std::vector<Candidate> acc_rescaled_by_other_row(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const auto add = [&](std::vector<CauseParameter> parameters,
+                         std::function<Eigen::Index(Eigen::Index)> row) {
+        candidates.push_back({std::move(parameters),
+                              {.inputs =
+                                   [row](Site& site) {
+                                       const Estimate old = site.factor;
+                                       for (Eigen::Index i = 0; i < old.value.rows(); ++i) {
+                                           const Eigen::Index from = std::min(row(i), old.value.rows() - 1);
+                                           site.factor.value.row(i) = old.value.row(from);
+                                           site.factor.error.row(i) = old.error.row(from);
+                                       }
+                                   }},
+                              1});
+    };
+    for (std::int64_t group = 2; group <= evidence.problem().block_m; group *= 2) {
+        add({{"group", digits(group)}, {"row", "the first"}},
+            [=](Eigen::Index i) { return i / group * group; });
+        add({{"group", digits(group)}, {"row", "the other half's"}},
+            [=](Eigen::Index i) { return i ^ (group / 2); });
+    }
+    add({{"row", "the next"}}, [](Eigen::Index i) { return i + 1; });
+    return candidates;
+}
+
+std::vector<Candidate> half_accumulator(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
+        if (evidence.problem().dtype_acc == dtype || (evidence.direct() && !are_numbers_of(evidence, dtype)))
+            continue;
+        candidates.push_back(
+            {{{"dtype", std::string(dtype_info(dtype).name)}, {"rounded", "after each tile"}},
+             {.result = [=](const Site& site, Estimate& acc) {
+                 const DumpFactor factor =
+                     dump_factor(*site.call, Stage::acc, site.first_row, site.first_key, 1, 1);
+                 round_to(dtype, factor.scalar, acc);
+             }}});
+    }
+    // Sums that are kept narrow throughout leave their noise: the budget of such sums.
+    if (evidence.direct() && !candidates.empty() && candidates[0].parameters[0].value == "f16") {
+        candidates.push_back({{{"dtype", "f16"}, {"rounded", "at every step"}},
+                              {.inputs =
+                                   [](Site& site) {
+                                       HeadCall& call = site.own_call();
+                                       call.problem.dtype_acc = Dtype::f16;
+                                       call.units.acc_accumulation = Accumulation::tensor_core_f16;
+                                   },
+                               .widens = true},
+                              1});
+    }
+    return candidates;
+}
+
+/// Columns that are NaN in every row of a bad tile.
+std::vector<bool> nan_columns(const Observation& seen) {
+    std::vector<bool> columns(std::size_t(seen.got.cols()), true);
+    for (Eigen::Index j = 0; j < seen.got.cols(); ++j)
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
+            columns[std::size_t(j)] = columns[std::size_t(j)] && std::isnan(seen.got(i, j));
+    return columns;
+}
+
+std::vector<Candidate> nan_times_zero(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    // Masked keys whose V is no number.
+    candidates.push_back({{{"V of", "masked keys"}}, {.result = [](const Site& site, Estimate& acc) {
+                              for (Eigen::Index key = 0; key < site.v.value.rows(); ++key) {
+                                  for (Eigen::Index d = 0; d < site.v.value.cols(); ++d) {
+                                      if (std::isfinite(site.v.value(key, d))) continue;
+                                      acc.value.col(d).setConstant(nan);
+                                      acc.error.col(d).setZero();
+                                  }
+                              }
+                          }}});
+    const auto rest = evidence.call().problem.seqlen_kv % evidence.problem().block_n;
+    const Observation& bad = evidence.seen.front();
+    if (rest == 0 || !evidence.direct() || !bad.is_bad()) return candidates;
+    const std::vector<bool> columns = nan_columns(bad);
+    if (std::ranges::find(columns, true) == columns.end()) return candidates;
+    candidates.push_back({{{"V of", "keys past seqlen_kv"}}, {.result = [=](const Site& site, Estimate& acc) {
+                              if (site.keys() == site.call->problem.block_n) return;
+                              for (std::size_t d = 0; d < columns.size(); ++d) {
+                                  if (!columns[d]) continue;
+                                  acc.value.col(Eigen::Index(d)).setConstant(nan);
+                                  acc.error.col(Eigen::Index(d)).setZero();
+                              }
+                          }}});
+    return candidates;
+}
+
+std::vector<Candidate> p_of_other_tile(const Evidence&) {
+    return always({.inputs = [](Site& site) {
+        const Estimate& before = site.p_of_tile_before;
+        Estimate& p = site.operand_p;
+        if (before.value.size() == 0) return;
+        const Eigen::Index keys = std::min(before.value.cols(), p.value.cols());
+        p.value.leftCols(keys) = before.value.leftCols(keys);
+        p.error.leftCols(keys) = before.error.leftCols(keys);
+    }});
+}
+
+std::vector<Candidate> uncast_p_multiplied(const Evidence& evidence) {
+    if (evidence.problem().dtype_p == Dtype::f32 || evidence.units().p_cast != Dtype::f32) return {};
+    return always({.inputs = [](Site& site) { site.operand_p = site.p; }});
+}
+
+std::vector<Candidate> p_scale_left(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const double scale = evidence.units().p_scale;
+    if (scale == 1) return {};
+    for (const double by : {scale, 1 / scale}) {
+        candidates.push_back({{{"factor", by == scale ? "p_scale" : "1/p_scale"}},
+                              evidence.acts == Stage::acc ? Change{.inputs =
+                                                                       [=](Site& site) {
+                                                                           site.operand_p.value *= by;
+                                                                           site.operand_p.error *= by;
+                                                                       }}
+                                                          : Change{.result = [=](const Site&, Estimate& o) {
+                                                                o.value *= by;
+                                                                o.error *= by;
+                                                            }}});
+    }
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> accumulator_causes() {
+    const std::vector<Stage> acc = {Stage::acc};
+    const std::vector<Stage> end = {Stage::acc, Stage::o};
+    return {
+        {"acc_not_rescaled", "recurrence", acc,
+         "the O accumulator is not rescaled when the running maximum rises", "acc *= exp(m_old - m_new)",
+         not_rescaled, "--input ramped"},
+        {"acc_rescaled_inversely", "recurrence", acc, "the O accumulator is rescaled by exp(m_new - m_old)",
+         "the order of the two maxima in the rescaling factor", rescaled_inversely, "--input ramped"},
+        {"acc_rescaled_twice", "recurrence", acc, "the O accumulator is rescaled twice",
+         "acc *= exp(m_old - m_new)", rescaled_twice, "--input ramped"},
+        {"acc_not_carried", "recurrence", acc, "the O accumulator starts anew in every KV tile",
+         "where the accumulator is zeroed", acc_not_carried},
+        {"acc_rescaled_by_other_row", "recurrence", acc,
+         "the O accumulator is rescaled by the factor of another row",
+         "which row an accumulator element of a lane belongs to", acc_rescaled_by_other_row,
+         "--input ramped"},
+        {"half_accumulator", "precision", acc, "the O accumulator is kept in a 16-bit type",
+         "the type of the accumulator; declare dtype_acc where it is meant", half_accumulator,
+         "--input distinct_v"},
+        {"nan_times_zero", "0 * NaN", acc, "a P of 0 is multiplied with a V that is NaN",
+         "V of masked keys and of keys past seqlen_kv: zero it", nan_times_zero},
+        {"p_of_other_tile", "trip / tile", acc, "V is multiplied with the P of the tile before",
+         "the barrier between the store of P and its reader", p_of_other_tile},
+        {"descale_v_missing", "fp8 scale", end, "the descale of V is not multiplied with",
+         "where descale_v is applied", descale_missing},
+        {"descale_v_twice", "fp8 scale", end, "the descale of V is multiplied with twice",
+         "where descale_v is applied", descale_twice},
+        {"descale_v_of_other_head", "fp8 scale", end, "the descale of V is that of another head",
+         "the index into the descales", descale_of_other_head},
+        {"p_scale_left", "fp8 scale", end, "the scale of P is not taken off, or taken off twice",
+         "where products of scaled P are divided by its scale", p_scale_left},
+        {"uncast_p_multiplied",
+         "precision",
+         acc,
+         "P multiplies V before its cast",
+         "nothing where it is meant: declare dtype_p",
+         uncast_p_multiplied,
+         {},
+         true},
+    };
+}
+
+}  // namespace tilescope

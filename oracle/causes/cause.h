@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "oracle/causes/diagnosis.h"
+#include "oracle/causes/evidence.h"
+
+namespace tilescope {
+
+/// A cause with its parameters found: worth a replay.
+struct Candidate {
+    std::vector<CauseParameter> parameters;
+    Change change;
+    /// Of the parameters, those that were fitted to the dump.
+    int free_parameters = 0;
+};
+
+/// A row of the table of causes.
+struct Cause {
+    std::string_view name;
+    std::string_view family;  ///< of attention kernel faults
+    std::vector<Stage> stages;
+    std::string_view says;
+    std::string_view look_at;
+    /// What is worth a replay, given what diverges: the signature and the search for parameters.
+    std::function<std::vector<Candidate>(const Evidence&)> candidates;
+    std::string_view separate_with = {};  ///< options of tile-run whose input shows this cause alone
+    bool legal = false;
+    bool structural = false;  ///< from places alone
+};
+
+/// Every cause, by stage; among those that explain as much with as few parameters the first is shown first.
+const std::vector<Cause>& all_causes();
+
+// The rows of all_causes(), a part of the kernel each.
+std::vector<Cause> operand_causes();
+std::vector<Cause> score_causes();
+std::vector<Cause> mask_causes();
+std::vector<Cause> layout_causes();
+std::vector<Cause> max_causes();
+std::vector<Cause> probability_causes();
+std::vector<Cause> sum_causes();
+std::vector<Cause> accumulator_causes();
+std::vector<Cause> output_causes();
+std::vector<Cause> lse_causes();
+std::vector<Cause> coverage_causes();
+std::vector<Cause> place_causes();
+
+}  // namespace tilescope

@@ -1,0 +1,124 @@
+#include "oracle/causes/descales.h"
+
+#include "oracle/causes/signature.h"
+
+namespace tilescope {
+
+namespace {
+
+/// The operand's own place among what a HeadCall and the recording hold of descales.
+struct DescaledOperand {
+    Stage stage;
+    const char* name;
+    Eigen::VectorXd HeadCall::*rows;
+    Descale SideInputs::*descale;
+    Operand Site::*operand;
+};
+
+constexpr DescaledOperand operands[] = {
+    {Stage::q, "q", &HeadCall::q_descale, &SideInputs::descale_q, &Site::q},
+    {Stage::k, "k", &HeadCall::k_descale, &SideInputs::descale_k, &Site::k},
+    {Stage::v, "v", &HeadCall::v_descale, &SideInputs::descale_v, &Site::v}};
+
+/// The stage in which the kernel multiplies with the operand's descale.
+Stage applied_in(const Units& units, Stage operand) {
+    if (operand == Stage::v)
+        return units.v_dequantised ? Stage::v : units.acc_dequantised ? Stage::acc : Stage::o;
+    const bool dequantised = operand == Stage::q ? units.q_dequantised : units.k_dequantised;
+    return dequantised ? operand : Stage::s;
+}
+
+std::vector<DescaledOperand> applied_here(const Evidence& evidence) {
+    std::vector<DescaledOperand> here;
+    for (const DescaledOperand& operand : operands) {
+        const Descale& descale = evidence.world->recording().side_inputs().*operand.descale;
+        if (!descale.empty() && applied_in(evidence.units(), operand.stage) == evidence.acts)
+            here.push_back(operand);
+    }
+    return here;
+}
+
+/// `descale` of the head's rows in place of the right one.
+Change applies(const DescaledOperand& operand, Stage acts,
+               std::function<Eigen::VectorXd(const Site&, const Eigen::VectorXd&)> descale) {
+    return {.inputs = [=](Site& site) {
+        const Eigen::VectorXd right = (*site.call).*operand.rows;
+        const Eigen::VectorXd wrong = descale(site, right);
+        if (acts == operand.stage) {
+            site.own_call().*operand.rows = wrong;
+            return;
+        }
+        const Eigen::VectorXd ratio = wrong.cwiseQuotient(right);
+        if (acts == Stage::o) {
+            for (RunningState& split : site.splits) {
+                split.acc.value *= ratio(0);
+                split.acc.error *= std::abs(ratio(0));
+            }
+            return;
+        }
+        Matrix& value = (site.*operand.operand).value;
+        const std::int64_t first = operand.stage == Stage::q ? site.first_row : site.first_key;
+        value = (ratio.segment(first, value.rows()).asDiagonal() * value).eval();
+    }};
+}
+
+std::vector<Candidate> for_each_operand(
+    const Evidence& evidence,
+    const std::function<Eigen::VectorXd(const Site&, const Eigen::VectorXd&)>& descale) {
+    std::vector<Candidate> candidates;
+    for (const DescaledOperand& operand : applied_here(evidence))
+        candidates.push_back({{{"operand", operand.name}}, applies(operand, evidence.acts, descale)});
+    return candidates;
+}
+
+/// Of entry `index` of [batch][heads].
+Eigen::VectorXd rows_of_entry(const Descale& descale, std::int64_t index, Eigen::Index count) {
+    Eigen::VectorXd values(count);
+    for (Eigen::Index row = 0; row < count; ++row)
+        values(row) = double(descale.at(index / descale.heads, index % descale.heads, row));
+    return values;
+}
+
+}  // namespace
+
+std::vector<Candidate> descale_missing(const Evidence& evidence) {
+    return for_each_operand(evidence, [](const Site&, const Eigen::VectorXd& right) -> Eigen::VectorXd {
+        return Eigen::VectorXd::Ones(right.size());
+    });
+}
+
+std::vector<Candidate> descale_twice(const Evidence& evidence) {
+    return for_each_operand(evidence, [](const Site&, const Eigen::VectorXd& right) -> Eigen::VectorXd {
+        return right.cwiseAbs2();
+    });
+}
+
+std::vector<Candidate> descale_of_other_head(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const SideInputs& side = evidence.world->recording().side_inputs();
+    for (const DescaledOperand& operand : applied_here(evidence)) {
+        const Descale& descale = side.*operand.descale;
+        if (descale.heads <= 1) continue;
+        const std::int64_t entries = descale.heads * evidence.problem().batch;
+        const auto add = [&](std::string map, int free, auto index) {
+            const auto wrong = [=, &descale](const Site& site,
+                                             const Eigen::VectorXd& right) -> Eigen::VectorXd {
+                const std::int64_t at = index(site);
+                return at < entries ? rows_of_entry(descale, at, right.size()) : right;
+            };
+            candidates.push_back({{{"operand", operand.name}, {"map", std::move(map)}},
+                                  applies(operand, evidence.acts, wrong),
+                                  free});
+        };
+        if (descale.heads < evidence.problem().heads) {
+            add("query head", 0,
+                [heads = descale.heads](const Site& site) { return site.id.batch * heads + site.id.head; });
+        }
+        for (std::int64_t head = 0; head < std::min<std::int64_t>(descale.heads, 16); ++head)
+            add("head " + digits(head), 1,
+                [=, heads = descale.heads](const Site& site) { return site.id.batch * heads + head; });
+    }
+    return candidates;
+}
+
+}  // namespace tilescope

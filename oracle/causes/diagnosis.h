@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dump/stage.h"
+
+namespace tilescope {
+
+/// A number or a name that a cause was found with: "columns" and "-1".
+struct CauseParameter {
+    std::string name;
+    std::string value;
+
+    bool operator==(const CauseParameter&) const = default;
+};
+
+/// A mistake that explains why a stage diverges.
+struct FoundCause {
+    std::string_view name;
+    std::string_view family;
+    std::string_view says;     ///< what the kernel does wrong, one sentence
+    std::string_view look_at;  ///< in the code
+    Stage stage = Stage::q;    ///< in which the mistake is made
+    /// Share of the elements looked at that a replay reproduces within their budgets: without the mistake,
+    /// and with it.
+    double explained_before = 0;
+    double explained_after = 0;
+    std::int64_t elements = 0;  ///< looked at
+    std::vector<CauseParameter> parameters;
+    std::string where;        ///< which tiles or rows have it; "everywhere"
+    int rank = 1;             ///< causes that explain as much share one
+    bool legal = false;       ///< no mistake: a variation that the dump does not declare
+    bool structural = false;  ///< only the places are known: no replay knows the values
+};
+
+/// Why a recording diverges.
+struct Diagnosis {
+    bool searched = false;           ///< false: no causes are known for what diverges
+    std::vector<FoundCause> causes;  ///< of the first wrong stage, best first; empty: none explains it
+    std::vector<FoundCause> then;    ///< found in the replay that contains the first
+    std::string separate_with;       ///< options of tile-run that would tell ties apart; "" without ties
+};
+
+/// "diagonal_shifted (columns 1)".
+std::string title_of(const FoundCause& cause);
+
+}  // namespace tilescope

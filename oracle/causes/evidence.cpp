@@ -1,0 +1,271 @@
+#include "oracle/causes/evidence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "oracle/replay.h"
+#include "oracle/tile_judge.h"
+#include "oracle/tiles.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr std::size_t most_bad_blocks = 10;
+constexpr std::size_t most_good_blocks = 4;
+constexpr std::size_t most_bad_tiles = 5;   ///< of a query block
+constexpr std::size_t most_good_tiles = 3;  ///< of a query block
+
+/// Evenly from the heads, and in each from the first and the last block inwards.
+std::vector<TileId> spread(const std::vector<TileId>& blocks, std::size_t most) {
+    std::map<std::pair<std::int64_t, std::int64_t>, std::vector<TileId>> of_head;
+    for (const TileId& block : blocks) of_head[{block.head, block.batch}].push_back(block);
+    // Heads first, so that maps of heads show; few of many are taken evenly.
+    std::vector<std::vector<TileId>> heads;
+    for (auto& [head, list] : of_head) heads.push_back(std::move(list));
+    std::vector<TileId> chosen;
+    for (std::size_t round = 0; chosen.size() < most; ++round) {
+        const std::size_t before = chosen.size();
+        const std::size_t step = std::max<std::size_t>(1, heads.size() / most);
+        for (std::size_t h = 0; h < heads.size() && chosen.size() < most; h += step) {
+            const std::vector<TileId>& list = heads[h];
+            if (round >= list.size()) continue;
+            chosen.push_back(round % 2 == 0 ? list[round / 2] : list[list.size() - 1 - round / 2]);
+        }
+        if (chosen.size() == before) break;
+    }
+    std::ranges::sort(chosen);
+    return chosen;
+}
+
+/// The query blocks of which something of the stage diverges. A bad row of k or v names no query block: those
+/// of every tile are looked at.
+std::set<TileId> bad_blocks(const World& world, const Report& report, Stage observed) {
+    std::set<TileId> blocks;
+    const Problem& problem = world.recording().problem();
+    const StageTally& tally = report.stage(observed).tally;
+    if (observed == Stage::k || observed == Stage::v) {
+        for (const BadRow& row : tally.bad_rows) {
+            const std::int64_t first =
+                tally.first && tally.first->tile.head == row.head ? tally.first->tile.q_block : 0;
+            for (const std::int64_t q_block : {first, std::int64_t(0), problem.q_blocks() - 1})
+                blocks.insert({row.batch, row.head, q_block, 0});
+        }
+    } else {
+        for (const BadRow& row : tally.bad_rows)
+            blocks.insert({row.batch, row.head, row.row / problem.block_m, 0});
+    }
+    return blocks;
+}
+
+std::vector<TileId> good_blocks(const World& world, Stage observed, const std::set<TileId>& bad) {
+    std::vector<TileId> blocks;
+    const Problem& problem = world.recording().problem();
+    for (std::int64_t i = 0; i < tile_count(problem, Stage::q); ++i) {
+        const TileId block = tile_at(problem, Stage::q, i);
+        if (bad.contains(block)) continue;
+        const Problem entry = problem_of(problem, world.recording().side_inputs(), block.batch);
+        if (tile_extent(entry, Stage::q, block).rows <= 0) continue;
+        bool captured = false;
+        for (std::int64_t kv = 0; kv < std::max<std::int64_t>(1, problem.kv_tiles()) && !captured; ++kv)
+            captured = world.recording().has_tile(observed, {block.batch, block.head, block.q_block, kv});
+        if (captured) blocks.push_back(block);
+    }
+    return blocks;
+}
+
+TileContext context_of(const World& world, const Site& site, Stage observed) {
+    TileContext context = tile_context(site.call->problem, observed, site.id);
+    context.expects_nan = is_operand(observed);
+    context.may_be_unwritten = world.recording().capture().ended != "completed";
+    return context;
+}
+
+double tolerance_at(const World& world, const Observation& seen, const Estimate& expected, Eigen::Index i) {
+    // Operands must be exact copies: a tolerance given by hand is not for them.
+    return is_operand(seen.context.stage) ? expected.error.data()[i]
+                                          : tolerance_of(expected, i, world.compare());
+}
+
+Finding finding_at(const World& world, const Observation& seen, const Estimate& expected, Eigen::Index i) {
+    return judge_element(seen.context, seen.got.data()[i], expected.value.data()[i],
+                         tolerance_at(world, seen, expected, i), expected.error.data()[i] == 0);
+}
+
+/// Compares with what is expected so far.
+void judge(const World& world, Observation& seen) {
+    seen.wrong.assign(std::size_t(seen.got.size()), false);
+    seen.bad_rows.assign(std::size_t(seen.got.rows()), false);
+    seen.wrong_elements = seen.compared = 0;
+    for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+        const Finding finding = finding_at(world, seen, seen.expected, i);
+        if (finding == Finding::indifferent) continue;
+        ++seen.compared;
+        if (!is_divergence(finding)) continue;
+        seen.wrong[std::size_t(i)] = true;
+        seen.bad_rows[std::size_t(i / seen.got.cols())] = true;
+        ++seen.wrong_elements;
+    }
+}
+
+/// Whether the element is as a changed kernel has it.
+bool fits(const World& world, const Observation& seen, const Estimate& changed, Eigen::Index i, bool widens) {
+    const double value = changed.value.data()[i];
+    const float got = seen.got.data()[i];
+    if (is_unwritten(float(value))) return is_unwritten(got) || seen.context.may_be_unwritten;
+    // A change after which nothing can be expected explains nothing.
+    if (std::isnan(value)) return std::isnan(got) || !seen.wrong[std::size_t(i)];
+    if (is_divergence(finding_at(world, seen, changed, i))) return false;
+    if (widens || !seen.wrong[std::size_t(i)] || !std::isfinite(value)) return true;
+    // Nor does one that widens the budget until it swallows what was wrong.
+    const double healthy = tolerance_at(world, seen, seen.expected, i);
+    const double allowed = tolerance_at(world, seen, changed, i);
+    const double moved = std::abs(double(got) - seen.expected.value.data()[i]);
+    return allowed <= 8 * healthy || !(allowed >= moved);
+}
+
+void add_misfit(const World& world, const Observation& seen, const Estimate& changed, bool widens,
+                Misfit& misfit) {
+    for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+        if (fits(world, seen, changed, i, widens)) continue;
+        if (!seen.is_bad()) {
+            ++misfit.in_good_tiles;
+        } else if (seen.bad_rows[std::size_t(i / seen.got.cols())]) {
+            ++misfit.in_bad_rows;
+        } else {
+            ++misfit.beside_bad_rows;
+        }
+    }
+}
+
+/// Bad tiles from both ends of the query block, and good ones.
+std::vector<Observation> chosen_of(std::vector<Observation> all) {
+    std::vector<std::size_t> bad;
+    std::vector<std::size_t> good;
+    for (std::size_t i = 0; i < all.size(); ++i) (all[i].is_bad() ? bad : good).push_back(i);
+    std::set<std::size_t> keep;
+    const auto take = [&](const std::vector<std::size_t>& from, std::size_t most) {
+        for (std::size_t i = 0; i < std::min(most, from.size()); ++i) {
+            const std::size_t at = i + 1 == most ? from.size() - 1 : i;
+            keep.insert(from[at]);
+        }
+    };
+    take(bad, most_bad_tiles);
+    take(good, most_good_tiles);
+    std::vector<Observation> chosen;
+    for (const std::size_t i : keep) chosen.push_back(std::move(all[i]));
+    return chosen;
+}
+
+std::vector<Observation> observe_block(const World& world, const TileId& block, Stage observed) {
+    std::vector<Observation> all;
+    Walk walk(world, block, observed, {});
+    walk.run(observed, [&](const Site& site, const Estimate& expected) {
+        const Problem& problem = site.call->problem;
+        std::optional<MatrixF> got = load_tile(world.recording(), problem, observed, site.id);
+        if (!got) return;
+        Observation seen;
+        seen.got = std::move(*got);
+        if (!is_operand(observed))
+            seen.factor = dump_factor(*site.call, observed, site.first_row, site.first_key, seen.got.rows(),
+                                      seen.got.cols());
+        seen.expected = in_dump_units(expected, seen.factor);
+        seen.context = context_of(world, site, observed);
+        judge(world, seen);
+        seen.site = narrowed(site, observed);
+        all.push_back(std::move(seen));
+    });
+    return chosen_of(std::move(all));
+}
+
+void add_up(Evidence& evidence) {
+    evidence.wrong_elements = evidence.compared = 0;
+    for (const Observation& seen : evidence.seen) {
+        evidence.wrong_elements += seen.wrong_elements;
+        evidence.compared += seen.compared;
+    }
+}
+
+/// Of each tile seen, what the kernel with these changes holds.
+void for_each_changed(const Evidence& evidence, std::span<const Change> changes,
+                      const std::function<bool(std::size_t, Estimate)>& visit) {
+    if (evidence.direct()) {
+        for (std::size_t i = 0; i < evidence.seen.size(); ++i) {
+            const Observation& seen = evidence.seen[i];
+            const Estimate natural = expected_with(changes, evidence.observed, seen.site);
+            if (!visit(i, in_dump_units(natural, seen.factor))) return;
+        }
+        return;
+    }
+    bool going = true;
+    for (const TileId& block : evidence.blocks) {
+        Walk walk(*evidence.world, block, evidence.acts, changes);
+        walk.run(evidence.observed, [&](const Site& site, const Estimate& natural) {
+            for (std::size_t i = 0; i < evidence.seen.size() && going; ++i) {
+                if (evidence.seen[i].site.id != site.id) continue;
+                going = visit(i, in_dump_units(natural, evidence.seen[i].factor));
+            }
+        });
+        if (!going) return;
+    }
+}
+
+}  // namespace
+
+Evidence collect_evidence(const World& world, const Report& report, Stage observed) {
+    Evidence evidence;
+    evidence.world = &world;
+    evidence.acts = evidence.observed = observed;
+    const std::set<TileId> bad = bad_blocks(world, report, observed);
+    evidence.blocks = spread({bad.begin(), bad.end()}, most_bad_blocks);
+    for (const TileId& block : spread(good_blocks(world, observed, bad), most_good_blocks))
+        evidence.blocks.push_back(block);
+    std::vector<std::vector<Observation>> of_block(evidence.blocks.size());
+#pragma omp parallel for schedule(dynamic)
+    for (std::size_t i = 0; i < evidence.blocks.size(); ++i)
+        of_block[i] = observe_block(world, evidence.blocks[i], observed);
+    for (auto& block : of_block)
+        for (Observation& seen : block) evidence.seen.push_back(std::move(seen));
+    // Bad tiles first: they tell soonest that a change explains nothing.
+    std::ranges::stable_sort(evidence.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
+    add_up(evidence);
+    return evidence;
+}
+
+Evidence with_known(const Evidence& evidence, Stage acts, std::vector<Change> known) {
+    Evidence next = evidence;
+    next.acts = acts;
+    next.known = std::move(known);
+    if (next.known.empty()) return next;
+    for_each_changed(next, next.known, [&](std::size_t i, Estimate changed) {
+        next.seen[i].expected = std::move(changed);
+        judge(*next.world, next.seen[i]);
+        return true;
+    });
+    std::ranges::stable_sort(next.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
+    add_up(next);
+    return next;
+}
+
+Misfit misfit_of(const Evidence& evidence, const Change& change) {
+    std::vector<Change> changes = evidence.known;
+    changes.push_back(change);
+    Misfit misfit;
+    std::int64_t wrong = 0;
+    int bad_tiles = 0;
+    for_each_changed(evidence, changes, [&](std::size_t i, Estimate changed) {
+        const Observation& seen = evidence.seen[i];
+        add_misfit(*evidence.world, seen, changed, change.widens, misfit);
+        wrong += seen.wrong_elements;
+        bad_tiles += seen.is_bad();
+        const bool hopeless = bad_tiles >= 3 && double(misfit.in_bad_rows) > 0.97 * double(wrong);
+        if (hopeless) misfit.in_bad_rows = evidence.compared;
+        return !hopeless;
+    });
+    return misfit;
+}
+
+}  // namespace tilescope

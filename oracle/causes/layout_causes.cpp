@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/causes/permutation.h"
+#include "oracle/causes/signature.h"
+
+namespace tilescope {
+
+namespace {
+
+Matrix& q_of(Site& site) {
+    return site.q.value;
+}
+
+Matrix& k_of(Site& site) {
+    return site.k.value;
+}
+
+Matrix& v_of(Site& site) {
+    return site.v.value;
+}
+
+struct NamedOperand {
+    const char* name;
+    Matrix& (*operand)(Site&);
+};
+
+/// Elements [first, first + count) of each dot product are left out.
+Change without(std::int64_t first, std::int64_t count) {
+    return {.inputs = [=](Site& site) { site.k.value.middleCols(first, count).setZero(); }};
+}
+
+std::vector<Candidate> k_slice_missing(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::int64_t d = evidence.problem().head_dim;
+    const std::int64_t step = d > 64 ? 16 : 8;
+    for (std::int64_t count = step; count < d; count += step) {
+        for (std::int64_t first = 0; first + count <= d; first += step) {
+            if (first + count == d && first > 0) continue;
+            candidates.push_back(
+                {{{"first", digits(first)}, {"count", digits(count)}}, without(first, count), 2});
+        }
+    }
+    return candidates;
+}
+
+std::vector<Candidate> head_dim_truncated(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::int64_t d = evidence.problem().head_dim;
+    for (std::int64_t kept = 8; kept < d; kept += 8)
+        candidates.push_back({{{"count", digits(kept)}}, without(kept, d - kept), 1});
+    for (std::int64_t kept = d - 7; kept < d; ++kept)
+        if (kept % 8 != 0 && kept > 0)
+            candidates.push_back({{{"count", digits(kept)}}, without(kept, d - kept), 1});
+    return candidates;
+}
+
+/// Each lane's dot products begin with its own part of head_dim.
+std::vector<Candidate> one_lane_only(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::int64_t d = evidence.problem().head_dim;
+    for (const std::int64_t lanes : {2, 4, 8, 16, 32}) {
+        if (d % lanes != 0) continue;
+        candidates.push_back({{{"lanes", digits(lanes)}, {"lane n has", "its part and those behind it"}},
+                              {.inputs =
+                                   [=](Site& site) {
+                                       for (Eigen::Index key = 0; key < site.k.value.rows(); ++key)
+                                           site.k.value.row(key).head(key % lanes * (d / lanes)).setZero();
+                                   }},
+                              1});
+        candidates.push_back({{{"lanes", digits(lanes)}, {"lane n has", "its part alone"}},
+                              {.inputs =
+                                   [=](Site& site) {
+                                       for (Eigen::Index key = 0; key < site.k.value.rows(); ++key) {
+                                           const auto part = key % lanes * (d / lanes);
+                                           site.k.value.row(key).head(part).setZero();
+                                           site.k.value.row(key).tail(d - part - d / lanes).setZero();
+                                       }
+                                   }},
+                              1});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> score_columns_permuted(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const bool shows = evidence.direct() && evidence.seen.front().is_bad();
+    if (!shows) return {};
+    const std::vector<std::int64_t> from = column_permutation(evidence.seen.front());
+    if (from.empty()) return {};
+    std::string text;
+    for (std::size_t i = 0; i < std::min<std::size_t>(from.size(), 16); ++i)
+        text += (i == 0 ? "" : " ") + digits(from[i]);
+    if (from.size() > 16) text += " ...";
+    candidates.push_back({{{"permutation", text}},
+                          {.result =
+                               [=](const Site&, Estimate& s) {
+                                   const Estimate old = s;
+                                   for (std::size_t j = 0; j < from.size(); ++j) {
+                                       if (from[j] >= s.value.cols() || Eigen::Index(j) >= s.value.cols())
+                                           continue;
+                                       s.value.col(Eigen::Index(j)) = old.value.col(from[j]);
+                                       s.error.col(Eigen::Index(j)) = old.error.col(from[j]);
+                                   }
+                               }},
+                          1});
+    return candidates;
+}
+
+/// Rows of the same input from another KV tile.
+std::vector<Candidate> of_other_tile(Stage operand, Operand Site::*member) {
+    std::vector<Candidate> candidates;
+    for (const std::int64_t offset : {-1, 1, -2, 2, -3, 3}) {
+        candidates.push_back({{{"offset", digits(offset)}},
+                              {.inputs =
+                                   [=](Site& site) {
+                                       const Problem& problem = site.call->problem;
+                                       const std::int64_t first = site.first_key + offset * problem.block_n;
+                                       if (first < 0) return;
+                                       const Matrix rows = site.world->input_rows(
+                                           operand, site.id.batch, problem.head_kv(site.id.head), first,
+                                           site.keys());
+                                       const Eigen::VectorXd& descale =
+                                           operand == Stage::v ? site.call->v_descale : site.call->k_descale;
+                                       const auto of_tile = descale.segment(site.first_key, rows.rows());
+                                       (site.*member).value = of_tile.asDiagonal() * rows;
+                                   }},
+                              1});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> scores_of_other_tile(const Evidence&) {
+    return of_other_tile(Stage::k, &Site::k);
+}
+
+std::vector<Candidate> v_of_other_tile(const Evidence&) {
+    return of_other_tile(Stage::v, &Site::v);
+}
+
+std::vector<Candidate> k_not_transposed(const Evidence&) {
+    return transpositions(k_of);
+}
+
+std::vector<Candidate> v_not_transposed(const Evidence&) {
+    return transpositions(v_of);
+}
+
+std::vector<Candidate> wrong_leading_dimension(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    for (const auto& [name, operand] : {NamedOperand{"k", k_of}, NamedOperand{"q", q_of}}) {
+        for (Candidate& candidate : leading_dimensions(evidence, operand)) {
+            candidate.parameters.insert(candidate.parameters.begin(), {"operand", name});
+            candidates.push_back(std::move(candidate));
+        }
+    }
+    return candidates;
+}
+
+std::vector<Candidate> v_wrong_leading_dimension(const Evidence& evidence) {
+    return leading_dimensions(evidence, v_of);
+}
+
+std::vector<Candidate> operand_columns_permuted(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const bool of_v = evidence.acts == Stage::acc;
+    for (const auto& [name, operand] :
+         {NamedOperand{"k", k_of}, NamedOperand{"q", q_of}, NamedOperand{"v", v_of}}) {
+        if (of_v != (name[0] == 'v')) continue;
+        for (Candidate& candidate : permutations(evidence, operand)) {
+            candidate.parameters.insert(candidate.parameters.begin(), {"operand", name});
+            candidates.push_back(std::move(candidate));
+        }
+    }
+    return candidates;
+}
+
+/// Keys [first, first + count) of a tile do not reach P V.
+std::vector<Candidate> pv_slice_missing(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::int64_t keys = evidence.problem().block_n;
+    for (std::int64_t count = 8; count < keys; count += 8) {
+        for (std::int64_t first = 0; first + count <= keys; first += 8) {
+            candidates.push_back({{{"first key", digits(first)}, {"count", digits(count)}},
+                                  {.inputs =
+                                       [=](Site& site) {
+                                           const auto all = std::int64_t(site.operand_p.value.cols());
+                                           const auto begin = std::min(first, all);
+                                           const auto n = std::min(count, all - begin);
+                                           site.operand_p.value.middleCols(begin, n).setZero();
+                                           site.operand_p.error.middleCols(begin, n).setZero();
+                                       }},
+                                  2});
+        }
+    }
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> layout_causes() {
+    const std::vector<Stage> s = {Stage::s};
+    const std::vector<Stage> acc = {Stage::acc};
+    return {
+        {"scores_of_other_tile", "trip / tile", s, "the scores are those of another KV tile",
+         "the pipeline stage that the product reads K from", scores_of_other_tile},
+        {"k_not_transposed", "layout", s, "K is read row-major where the product takes it column-major",
+         "row or column layout of the K operand", k_not_transposed},
+        {"head_dim_truncated", "layout", s, "the dot product stops before the end of head_dim",
+         "the number of steps over head_dim", head_dim_truncated},
+        {"columns_permuted",
+         "layout",
+         {Stage::s, Stage::acc},
+         "an operand is read without the swizzle that it was stored with",
+         "the swizzle of shared memory on its way in and out",
+         operand_columns_permuted},
+        {"one_lane_only", "reduction", s, "the parts of a dot product are not added up over all lanes",
+         "the shuffles that reduce the dot product", one_lane_only},
+        {"k_slice_missing", "layout", s, "a slice of head_dim is missing in the dot product",
+         "where the accumulator is zeroed inside the loop over head_dim", k_slice_missing},
+        {"score_columns_permuted", "layout", s, "the columns of a score tile are permuted",
+         "the fragment layout of the accumulator or of K", score_columns_permuted},
+        {"wrong_leading_dimension", "layout", s,
+         "an operand is read with another distance between rows than it has",
+         "the leading dimension of the load from shared memory", wrong_leading_dimension},
+        {"v_of_other_tile", "trip / tile", acc, "P is multiplied with the V of another KV tile",
+         "the pipeline stage that the product reads V from", v_of_other_tile},
+        {"v_not_transposed", "layout", acc, "V is read row-major where the product takes it column-major",
+         "row or column layout of the V operand (ldmatrix with or without .trans)", v_not_transposed},
+        {"pv_slice_missing", "layout", acc, "a slice of the keys is missing in P V",
+         "the number of steps over the keys of the tile", pv_slice_missing},
+        {"v_wrong_leading_dimension", "layout", acc,
+         "V is read with another distance between rows than it has",
+         "the leading dimension of the load from shared memory", v_wrong_leading_dimension},
+    };
+}
+
+}  // namespace tilescope

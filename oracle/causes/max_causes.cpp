@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numbers>
+
+#include "oracle/causes/signature.h"
+#include "oracle/causes/sinks.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+std::vector<Candidate> m_not_carried(const Evidence&) {
+    return always({.inputs = [](Site& site) {
+        site.m_before.value.setConstant(-infinity);
+        site.m_before.error.setZero();
+    }});
+}
+
+/// Values that several wrong rows of first tiles hold, and those that kernels begin with.
+std::vector<double> first_values(const Evidence& evidence) {
+    std::map<double, int> count;
+    if (evidence.direct()) {
+        for (const Observation& seen : evidence.seen) {
+            if (!seen.site.begins) continue;
+            for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
+                if (seen.bad_rows[std::size_t(i)] && std::isfinite(seen.got(i, 0)))
+                    ++count[seen.natural(i, 0)];
+        }
+    }
+    std::vector<double> values = {0, -1, -1e4, -5e4, -65504, -1e5, -1e9, -1e30, -3.4028234663852886e38};
+    for (const auto& [value, rows] : count)
+        if (rows >= 2 && std::ranges::find(values, value) == values.end() && values.size() < 16)
+            values.push_back(value);
+    return values;
+}
+
+std::vector<Candidate> m_starts_at(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    for (const double value : first_values(evidence)) {
+        candidates.push_back({{{"value", digits(value)}},
+                              {.inputs =
+                                   [=](Site& site) {
+                                       if (!site.begins) return;
+                                       site.m_before.value.setConstant(value);
+                                       site.m_before.error.setConstant(4 * u_f32 * std::abs(value));
+                                   }},
+                              value == 0 ? 0 : 1});
+    }
+    return candidates;
+}
+
+/// From here on the scores are those that the softmax sees.
+void finish(Site& site) {
+    site.dumped_s = finished_scores(site);
+    Units& units = site.own_call().units;
+    units.s_capped = units.s_biased = units.s_masked = true;
+}
+
+void keep_columns(const Places& kept, Site& site) {
+    for (Eigen::Index j = 0; j < site.dumped_s.value.cols(); ++j) {
+        if (kept.contains(j)) continue;
+        site.dumped_s.value.col(j).setConstant(-infinity);
+        site.dumped_s.error.col(j).setZero();
+    }
+}
+
+/// The places of the tile's columns that held the maxima which the dump shows: a part without them cannot be
+/// the one.
+bool may_be_part(const Evidence& evidence, const Places& part) {
+    if (!evidence.direct()) return true;
+    const Observation& seen = evidence.seen.front();
+    Site site = seen.site;
+    const Estimate s = finished_scores(site);
+    for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+        if (!seen.bad_rows[std::size_t(i)]) continue;
+        double most = site.m_before.value(i, 0);
+        for (Eigen::Index j = 0; j < s.value.cols(); ++j)
+            if (part.contains(j)) most = std::max(most, s.value(i, j));
+        const double got = seen.natural(i, 0);
+        return std::abs(got - most) <= 1e-4 * (1 + std::abs(most)) || got == most;
+    }
+    return true;
+}
+
+std::vector<Candidate> m_of_part_of_row(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    for (const Places& part : parts_of(evidence.problem().block_n)) {
+        if (!may_be_part(evidence, part)) continue;
+        candidates.push_back({{{"columns", to_string(part)}},
+                              {.inputs =
+                                   [=](Site& site) {
+                                       finish(site);
+                                       keep_columns(part, site);
+                                   }},
+                              2});
+    }
+    return candidates;
+}
+
+/// Rows whose lanes are reduced together.
+struct RowGroup {
+    std::int64_t rows;
+    std::int64_t step;  ///< between them
+
+    std::int64_t first_of(std::int64_t row) const {
+        const std::int64_t all = rows * step;
+        return row / all * all + row % step;
+    }
+};
+
+void share_rows(const RowGroup& group, Site& site) {
+    const Estimate old = site.dumped_s;
+    for (Eigen::Index i = 0; i < old.value.rows(); ++i) {
+        for (std::int64_t n = 0; n < group.rows; ++n) {
+            const Eigen::Index other = group.first_of(i) + n * group.step;
+            if (other >= old.value.rows()) break;
+            site.dumped_s.value.row(i) = site.dumped_s.value.row(i).cwiseMax(old.value.row(other));
+            site.dumped_s.error.row(i) = site.dumped_s.error.row(i).cwiseMax(old.error.row(other));
+        }
+    }
+}
+
+std::vector<Candidate> m_of_several_rows(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::int64_t most = evidence.problem().block_m;
+    std::vector<Places> parts = {{0, 0, evidence.problem().block_n}};
+    for (const std::int64_t period : {4, 8, 16, 32})
+        for (const std::int64_t count : {1, 2}) parts.push_back({period, 0, count});
+    for (std::int64_t rows = 2; rows <= most; rows *= 2) {
+        for (std::int64_t step = 1; rows * step <= most; step *= 2) {
+            for (const Places& part : parts) {
+                std::vector<CauseParameter> parameters = {{"group", digits(rows)}};
+                if (step > 1) parameters.push_back({"step", digits(step)});
+                if (part.period > 0) parameters.push_back({"columns", to_string(part)});
+                candidates.push_back({parameters,
+                                      {.inputs =
+                                           [=](Site& site) {
+                                               finish(site);
+                                               keep_columns(part, site);
+                                               share_rows({rows, step}, site);
+                                           }},
+                                      int(parameters.size())});
+            }
+        }
+    }
+    return candidates;
+}
+
+std::vector<Candidate> m_in_other_base(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const bool two = evidence.units().m_log_base == LogBase::two;
+    for (const double factor : {std::numbers::log2e, std::numbers::ln2}) {
+        candidates.push_back({{{"base", factor > 1 ? "2 where e is declared" : "e where 2 is declared"}},
+                              {.inputs = [=](Site& site) { site.m_before.value /= factor; },
+                               .result =
+                                   [=](const Site&, Estimate& m) {
+                                       m.value *= factor;
+                                       m.error = (m.error * factor + 4 * u_f32 * m.value.cwiseAbs()).eval();
+                                       for (Eigen::Index i = 0; i < m.value.size(); ++i)
+                                           if (std::isinf(m.value.data()[i])) m.error.data()[i] = 0;
+                                   }},
+                              (factor > 1) == two ? 1 : 0});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> m_includes_tail(const Evidence& evidence) {
+    if (evidence.call().problem.seqlen_kv % evidence.problem().block_n == 0) return {};
+    return always({.result = [](const Site& site, Estimate& m) {
+        if (site.keys() == site.call->problem.block_n) return;
+        m.value = m.value.cwiseMax(0.0);
+    }});
+}
+
+/// How far rows stay behind that keep the maximum before the tile; nullopt where one does otherwise.
+std::optional<double> left_behind(const Evidence& evidence) {
+    double most = 0;
+    if (!evidence.direct()) return std::nullopt;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            if (!seen.bad_rows[std::size_t(i)]) continue;
+            const double before = seen.site.m_before.value(i, 0);
+            const double expected = seen.expected.value(i, 0) / seen.factor.at(i, 0);
+            if (seen.natural(i, 0) != before || !(expected > before)) return std::nullopt;
+            most = std::max(most, expected - before);
+        }
+    }
+    return most > 0 && most < 20 ? std::optional(most) : std::nullopt;
+}
+
+std::vector<Candidate> m_left_behind(const Evidence& evidence) {
+    const auto threshold = left_behind(evidence);
+    if (!threshold) return {};
+    return {
+        {{{"threshold", digits(*threshold)}},
+         {.inputs = [=](Site& site) { site.own_call().units.m_stale_threshold = *threshold * (1 + 1e-6); }},
+         1}};
+}
+
+}  // namespace
+
+std::vector<Cause> max_causes() {
+    const std::vector<Stage> m = {Stage::m};
+    return {
+        {"m_not_carried", "recurrence", m, "the running maximum starts anew in every KV tile",
+         "the maximum with the one before the tile", m_not_carried,
+         "--input ramped reversed, or any where the maximum falls"},
+        {"m_starts_at", "recurrence", m, "the running maximum starts at a number instead of -inf",
+         "the initial value of the row maximum", m_starts_at, "--input negative"},
+        {"m_includes_tail", "tail", m, "keys past seqlen_kv take part in the row maximum",
+         "the mask of the last KV tile", m_includes_tail,
+         "--input negative with seqlen_kv that no tile divides"},
+        {"m_in_other_base", "constants", m, "the maximum is kept in another base than its scores",
+         "log2(e) in the scores and in their maximum", m_in_other_base},
+        {"sink_missing",
+         "sink, ALiBi, bias",
+         {Stage::m, Stage::l},
+         "the running state starts without the sink",
+         "the initial values of m and l",
+         sink_missing_at_start},
+        {"sink_twice",
+         "sink, ALiBi, bias",
+         {Stage::l, Stage::o, Stage::lse},
+         "the sink is counted twice",
+         "whether every split starts with the sink",
+         sink_twice},
+        {"sink_of_other_head",
+         "sink, ALiBi, bias",
+         {Stage::m, Stage::l, Stage::o, Stage::lse},
+         "the sink is that of another head",
+         "the index into the sinks",
+         sink_of_other_head,
+         "--shape with several heads"},
+        {"m_left_behind",
+         "recurrence",
+         m,
+         "the maximum is left behind while it rises by little",
+         "nothing: declare stale_threshold of /tiles/m",
+         m_left_behind,
+         {},
+         true},
+        {"m_of_part_of_row", "reduction", m, "the row maximum covers part of the row's columns",
+         "the lanes that the maximum is reduced over", m_of_part_of_row},
+        {"m_of_several_rows", "reduction", m, "several rows share one maximum",
+         "the lanes that the maximum is reduced over", m_of_several_rows},
+    };
+}
+
+}  // namespace tilescope

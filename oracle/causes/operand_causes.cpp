@@ -1,0 +1,359 @@
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/causes/descales.h"
+#include "oracle/causes/permutation.h"
+#include "oracle/causes/signature.h"
+
+namespace tilescope {
+
+namespace {
+
+std::int64_t first_of(const Site& site, Stage stage) {
+    return stage == Stage::q ? site.first_row : site.first_key;
+}
+
+std::int64_t heads_of(const Problem& problem, Stage stage) {
+    return stage == Stage::q ? problem.heads : problem.heads_kv;
+}
+
+/// The head that the operand should be loaded from.
+std::int64_t own_head(const Site& site, Stage stage) {
+    return stage == Stage::q ? site.id.head : site.call->problem.head_kv(site.id.head);
+}
+
+/// Rows from other places in the same shape.
+Change loads(Stage stage, std::function<TileId(const Site&)> from, std::int64_t shift = 0) {
+    return {.inputs = [=](Site& site) {
+        const TileId place = from(site);
+        site.raw = site.world->input_rows(stage, place.batch, place.head, first_of(site, stage) + shift,
+                                          site.raw.rows());
+    }};
+}
+
+TileId own_place(const Site& site, Stage stage) {
+    return {site.id.batch, own_head(site, stage), 0, 0};
+}
+
+/// How far the row that was loaded, in a wrong row of the dump, is from the one that it should be. Nullopt
+/// where no row of the head is the same.
+std::optional<std::int64_t> shift_of(const Evidence& evidence, const Observation& seen) {
+    const Stage stage = evidence.acts;
+    const auto bad = std::ranges::find(seen.bad_rows, true) - seen.bad_rows.begin();
+    const std::int64_t length =
+        stage == Stage::q ? seen.site.call->problem.seqlen_q : seen.site.call->problem.seqlen_kv;
+    const TileId place = own_place(seen.site, stage);
+    const Matrix all = evidence.world->input_rows(stage, place.batch, place.head, 0, length);
+    const std::int64_t expected = first_of(seen.site, stage) + bad;
+    for (std::int64_t distance = 1; distance < length; ++distance) {
+        for (const std::int64_t row : {expected - distance, expected + distance}) {
+            if (row < 0 || row >= length) continue;
+            const auto got = seen.got.row(bad).cast<double>();
+            if ((all.row(row).array() == got.array()).all() && !(got.array() == 0).all())
+                return row - expected;
+        }
+    }
+    return std::nullopt;
+}
+
+/// Shifts that the dump shows, and those that are common where it does not show them.
+std::vector<std::int64_t> shifts(const Evidence& evidence) {
+    const std::int64_t block =
+        evidence.acts == Stage::q ? evidence.problem().block_m : evidence.problem().block_n;
+    std::vector<std::int64_t> found = {-block, block, -2 * block, 2 * block};
+    if (!evidence.direct()) return found;
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad()) break;
+        if (const auto shift = shift_of(evidence, seen);
+            shift && std::ranges::find(found, *shift) == found.end())
+            found.push_back(*shift);
+        if (found.size() > 8) break;
+    }
+    return found;
+}
+
+std::vector<Candidate> other_kv_tile(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const Stage stage = evidence.acts;
+    const std::int64_t block = evidence.problem().block_n;
+    for (const std::int64_t shift : shifts(evidence)) {
+        if (shift % block != 0) continue;
+        candidates.push_back({{{"offset", digits(shift / block)}},
+                              loads(
+                                  stage, [=](const Site& s) { return own_place(s, stage); }, shift),
+                              1});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> rows_shifted(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const Stage stage = evidence.acts;
+    const std::int64_t block = stage == Stage::q ? 0 : evidence.problem().block_n;
+    std::vector<std::int64_t> all = shifts(evidence);
+    for (const std::int64_t near : {-1, 1})
+        if (std::ranges::find(all, near) == all.end()) all.push_back(near);
+    for (const std::int64_t shift : all) {
+        if (block > 0 && shift % block == 0) continue;
+        candidates.push_back({{{"offset", digits(shift)}},
+                              loads(
+                                  stage, [=](const Site& s) { return own_place(s, stage); }, shift),
+                              1});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> kv_head_modulo(const Evidence& evidence) {
+    const Stage stage = evidence.acts;
+    if (evidence.problem().heads == evidence.problem().heads_kv) return {};
+    return always(loads(stage, [](const Site& s) {
+        return TileId{s.id.batch, s.id.head % s.call->problem.heads_kv, 0, 0};
+    }));
+}
+
+std::vector<Candidate> other_head(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const Stage stage = evidence.acts;
+    const std::int64_t heads = heads_of(evidence.problem(), stage);
+    if (heads == 1) return {};
+    for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head) {
+        candidates.push_back({{{"which", digits(head)}},
+                              loads(stage,
+                                    [=](const Site& s) {
+                                        return TileId{s.id.batch, head, 0, 0};
+                                    }),
+                              1});
+    }
+    for (const std::int64_t offset : {-1, 1}) {
+        candidates.push_back({{{"which", offset < 0 ? "the one before" : "the next one"}},
+                              loads(stage,
+                                    [=](const Site& s) {
+                                        const std::int64_t head = own_head(s, stage) + offset;
+                                        return TileId{s.id.batch, (head + heads) % heads, 0, 0};
+                                    }),
+                              1});
+    }
+    if (stage != Stage::q) {
+        candidates.push_back(
+            {{{"which", "that of the query head's number"}},
+             loads(stage,
+                   [=](const Site& s) {
+                       return TileId{s.id.batch, std::min(s.id.head, s.call->problem.heads_kv - 1), 0, 0};
+                   }),
+             1});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> other_batch(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const Stage stage = evidence.acts;
+    const std::int64_t batches = evidence.problem().batch;
+    for (std::int64_t batch = 0; batch < std::min<std::int64_t>(batches, 8) && batches > 1; ++batch) {
+        candidates.push_back({{{"batch", digits(batch)}},
+                              loads(stage,
+                                    [=](const Site& s) {
+                                        return TileId{batch, own_head(s, stage), 0, 0};
+                                    }),
+                              1});
+    }
+    const std::int64_t heads = heads_of(evidence.problem(), stage);
+    if (batches > 1 && heads > 1) {
+        candidates.push_back({{{"batch", "batch and head exchanged"}}, loads(stage, [=](const Site& s) {
+                                  const std::int64_t flat = own_head(s, stage) * batches + s.id.batch;
+                                  return TileId{flat / heads, flat % heads, 0, 0};
+                              })});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> bshd_as_bhsd(const Evidence& evidence) {
+    const Stage stage = evidence.acts;
+    const Problem& problem = evidence.problem();
+    const std::int64_t heads = heads_of(problem, stage);
+    const std::int64_t length = stage == Stage::q ? problem.seqlen_q : problem.seqlen_kv;
+    if (heads == 1) return {};
+    return always({.inputs = [=](Site& site) {
+        for (Eigen::Index i = 0; i < site.raw.rows(); ++i) {
+            const std::int64_t row =
+                (site.id.batch * length + first_of(site, stage) + i) * heads + own_head(site, stage);
+            site.raw.row(i) =
+                site.world->input_rows(stage, row / (heads * length), row / length % heads, row % length, 1);
+        }
+    }});
+}
+
+/// Rows of a bad tile that hold nothing but zeros, and should not.
+std::vector<bool> zero_rows(const Observation& seen) {
+    std::vector<bool> zero(seen.bad_rows.size());
+    for (std::size_t i = 0; i < zero.size(); ++i)
+        zero[i] = seen.bad_rows[i] && (seen.got.row(Eigen::Index(i)).array() == 0).all();
+    return zero;
+}
+
+std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const auto add = [&](const char* name, std::int64_t value, auto is_zero) {
+        const CauseParameter parameter{name, digits(value)};
+        for (const Candidate& known : candidates)
+            if (known.parameters[0] == parameter) return;
+        candidates.push_back({{parameter},
+                              {.inputs =
+                                   [=](Site& site) {
+                                       for (Eigen::Index i = 0; i < site.raw.rows(); ++i)
+                                           if (is_zero(i, site.raw.rows())) site.raw.row(i).setZero();
+                                   }},
+                              1});
+    };
+    const auto last = [](std::int64_t count) {
+        return [=](Eigen::Index i, Eigen::Index rows) { return i >= rows - count; };
+    };
+    if (!evidence.direct()) add("last rows", 1, last(1));
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad() || !evidence.direct() || candidates.size() >= 6) break;
+        const std::vector<bool> zero = zero_rows(seen);
+        const auto count = std::ranges::count(zero, true);
+        if (count == 0) continue;
+        const auto first = std::ranges::find(zero, true) - zero.begin();
+        add("first row in tile", first, [=](Eigen::Index i, Eigen::Index) { return i >= first; });
+        if (first + count == std::ssize(zero)) add("last rows", count, last(count));
+        if (const auto places = places_of(zero); places && places->first + places->count < std::ssize(zero))
+            add("rows", first, [=](Eigen::Index i, Eigen::Index) { return places->contains(i); });
+    }
+    return candidates;
+}
+
+/// Rows that keep what an earlier tile left in the same place.
+std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.direct() || !evidence.seen.front().is_bad()) return {};
+    const Stage stage = evidence.acts;
+    const auto places = places_of(evidence.seen.front().bad_rows);
+    if (!places || places->count == std::ssize(evidence.seen.front().bad_rows)) return {};
+    for (const std::int64_t behind : {1, 2, 3, 4}) {
+        if (stage == Stage::q) break;
+        candidates.push_back({{{"rows", to_string(*places)}, {"left by tile", digits(-behind)}},
+                              {.inputs =
+                                   [=](Site& site) {
+                                       const TileId from = own_place(site, stage);
+                                       const std::int64_t block = site.call->problem.block_n;
+                                       const Matrix old = site.world->input_rows(
+                                           stage, from.batch, from.head, site.first_key - behind * block,
+                                           site.raw.rows());
+                                       for (Eigen::Index i = 0; i < old.rows(); ++i)
+                                           if (places->contains(i)) site.raw.row(i) = old.row(i);
+                                   }},
+                              2});
+    }
+    const double marker = evidence.seen.front().got(places->first, 0);
+    if (is_unwritten(float(marker))) {
+        candidates.push_back({{{"rows", to_string(*places)}, {"left", "unwritten"}},
+                              {.result =
+                                   [=](const Site&, Estimate& e) {
+                                       for (Eigen::Index i = 0; i < e.value.rows(); ++i)
+                                           if (places->contains(i)) e.value.row(i).setConstant(marker);
+                                   }},
+                              1});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> operand_precision(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2}) {
+        if (evidence.direct() && !are_numbers_of(evidence, dtype)) continue;
+        candidates.push_back({{{"dtype", std::string(dtype_info(dtype).name)}}, {.inputs = [=](Site& site) {
+                                  site.raw =
+                                      site.raw.unaryExpr([=](double x) { return rounded_to(dtype, x); });
+                              }}});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> operand_transposed(const Evidence&) {
+    return transpositions([](Site& site) -> Matrix& { return site.raw; });
+}
+
+std::vector<Candidate> columns_permuted(const Evidence& evidence) {
+    return permutations(evidence, [](Site& site) -> Matrix& { return site.raw; });
+}
+
+std::vector<Candidate> head_dim_truncated(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::int64_t cols =
+        evidence.acts == Stage::v ? evidence.problem().head_dim_v : evidence.problem().head_dim;
+    std::vector<std::int64_t> kept;
+    if (evidence.direct()) {
+        const Observation& seen = evidence.seen.front();
+        std::int64_t last = cols;
+        while (last > 0 && (seen.got.col(last - 1).array() == 0).all()) --last;
+        if (last < cols) kept.push_back(last);
+    } else {
+        for (std::int64_t i = 8; i < cols; i += 8) kept.push_back(i);
+    }
+    for (const std::int64_t columns : kept)
+        candidates.push_back({{{"columns", digits(columns)}},
+                              {.inputs = [=](Site& s) { s.raw.rightCols(cols - columns).setZero(); }},
+                              1});
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> operand_causes() {
+    const std::vector<Stage> any = {Stage::q, Stage::k, Stage::v};
+    const std::vector<Stage> kv = {Stage::k, Stage::v};
+    return {
+        {"bshd_as_bhsd", "layout", any,
+         "the operand is stored [batch][heads][rows] and read as [batch][rows][heads]",
+         "the strides of the operand's rows and heads", bshd_as_bhsd, "--shape with several heads"},
+        {"kv_head_modulo", "head / batch map", kv,
+         "query head h reads KV head h % heads_kv, not h / (heads / heads_kv)", "the index of the KV head",
+         kv_head_modulo, "--heads-kv with groups of several query heads"},
+        {"other_kv_tile", "trip / tile", kv, "the tile of K or V is that of another KV tile",
+         "the tile index and the pipeline stage of the load, and the wait before it is used", other_kv_tile},
+        {"rows_zeroed", "operand load", any, "rows that exist are overwritten with the zeros of the padding",
+         "the row count that zero padding of the tile starts from", rows_zeroed},
+        {"rows_not_loaded", "unwritten / stale", any,
+         "rows of the tile are not loaded and keep what was there",
+         "how the threads divide the rows of the tile", rows_not_loaded},
+        {"rows_shifted", "operand load", any, "the tile begins at another row", "the first row of the tile",
+         rows_shifted},
+        {"other_kv_head", "head / batch map", any, "the operand is that of another head",
+         "the index of the head", other_head, "--shape with several heads"},
+        {"other_batch", "head / batch map", any, "the operand is that of another batch entry",
+         "the index of the batch entry", other_batch, "--shape with several batches"},
+        {"operand_precision", "precision", any, "the operand is rounded to a narrower type than it has",
+         "the type of the staging buffer", operand_precision},
+        {"operand_transposed", "layout", any, "the staged tile is transposed",
+         "row-major or column-major of the load", operand_transposed},
+        {"columns_permuted",
+         "layout",
+         {Stage::q, Stage::k, Stage::v},
+         "the columns of the staged tile are permuted",
+         "the swizzle or fragment layout of the store to shared memory",
+         columns_permuted},
+        {"head_dim_truncated", "layout", any, "the last columns of head_dim are staged as zeros",
+         "the number of columns that the load covers", head_dim_truncated},
+        {"descale_missing",
+         "fp8 scale",
+         {Stage::q, Stage::k, Stage::v, Stage::s},
+         "a descale is not multiplied with",
+         "where the descale of the operand is applied",
+         descale_missing},
+        {"descale_twice",
+         "fp8 scale",
+         {Stage::q, Stage::k, Stage::v, Stage::s},
+         "a descale is multiplied with twice",
+         "where the descale of the operand is applied",
+         descale_twice},
+        {"descale_of_other_head",
+         "fp8 scale",
+         {Stage::q, Stage::k, Stage::v, Stage::s},
+         "the descale is that of another head",
+         "the index into the descales",
+         descale_of_other_head},
+    };
+}
+
+}  // namespace tilescope

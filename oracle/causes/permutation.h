@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "oracle/causes/cause.h"
+
+namespace tilescope {
+
+/// The matrix of a site that is permuted.
+using OperandOf = std::function<Matrix&(Site&)>;
+
+/// The operand with its square blocks of 8, 16 or 32, or the whole tile, transposed.
+std::vector<Candidate> transpositions(const OperandOf& operand);
+
+/// The operand with its columns permuted: as the dump shows where it holds the operand itself, and by common
+/// swizzles.
+std::vector<Candidate> permutations(const Evidence& evidence, const OperandOf& operand);
+
+/// The operand read from shared memory with another distance between its rows than it was stored with, from
+/// its beginning, or from the corner of each fragment of 16 x 16. Behind each row lies padding, of zeros.
+std::vector<Candidate> leading_dimensions(const Evidence& evidence, const OperandOf& operand);
+
+/// The permutation of columns that turns `expected` into `got`: place of each column. Empty where there is
+/// none.
+std::vector<std::int64_t> column_permutation(const Observation& seen);
+
+}  // namespace tilescope

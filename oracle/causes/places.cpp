@@ -1,0 +1,236 @@
+#include "oracle/causes/places.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "oracle/causes/signature.h"
+
+namespace tilescope {
+
+namespace {
+
+/// A pattern of elements in the tiles that were seen.
+struct Pattern {
+    std::string_view cause;
+    std::vector<CauseParameter> parameters;
+    std::function<bool(const Observation&, Eigen::Index row, Eigen::Index col)> contains;
+};
+
+/// Elements that the pattern tells right from wrong.
+double agreement(const Evidence& evidence, const Pattern& pattern) {
+    std::int64_t agree = 0;
+    std::int64_t missed = 0;
+    std::int64_t all = 0;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const bool inside = pattern.contains(seen, i, j);
+                agree += inside == seen.is_wrong(i, j);
+                missed += !inside && seen.is_wrong(i, j);
+                ++all;
+            }
+        }
+    }
+    const bool covers = missed * 100 <= evidence.wrong_elements;
+    return covers && all > 0 ? double(agree) / double(all) : 0;
+}
+
+/// Lines of bad tiles in which something is wrong, over all of them.
+std::vector<bool> bad_lines(const Evidence& evidence, bool columns) {
+    std::vector<bool> bad;
+    for (const Observation& seen : evidence.seen) {
+        const Eigen::Index lines = columns ? seen.got.cols() : seen.got.rows();
+        bad.resize(std::max(bad.size(), std::size_t(lines)), false);
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j)
+                if (seen.is_wrong(i, j)) bad[std::size_t(columns ? j : i)] = true;
+    }
+    return bad;
+}
+
+void add_lines(const Evidence& evidence, bool columns, std::vector<Pattern>& patterns) {
+    const std::vector<bool> bad = bad_lines(evidence, columns);
+    const auto places = places_of(bad);
+    const auto length = std::ssize(bad);
+    if (!places || places->count == length) return;
+    const auto contains = [=, places = *places](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        return seen.is_bad() && places.contains(columns ? col : row);
+    };
+    const CauseParameter lines{columns ? "columns" : "rows", to_string(*places)};
+    if (places->period > 0) {
+        patterns.push_back({columns ? "periodic_columns" : "periodic_rows",
+                            {{"period", digits(places->period)}, {"phase", digits(places->first)}, lines},
+                            contains});
+    } else if (places->first + places->count == length) {
+        patterns.push_back({"tile_edge", {lines}, contains});
+    } else if (!columns && places->first % 16 == 0 && places->count % 16 == 0) {
+        patterns.push_back({"one_warp",
+                            {lines, {"warp", fmt::format("{} where each has 16 rows", places->first / 16)}},
+                            contains});
+    } else {
+        patterns.push_back({"tile_edge", {lines}, contains});
+    }
+}
+
+/// The only value of a coordinate that diverges, where there are others that do not.
+template <class Coordinate>
+void add_only(const Report& report, const Evidence& evidence, std::string_view cause, const char* name,
+              std::int64_t count, Coordinate coordinate, std::vector<Pattern>& patterns) {
+    std::set<std::int64_t> bad;
+    for (const BadRow& row : report.stage(evidence.observed).tally.bad_rows) bad.insert(coordinate(row));
+    if (bad.size() != 1 || count < 2) return;
+    const std::int64_t only = *bad.begin();
+    patterns.push_back(
+        {cause, {{name, digits(only)}}, [=](const Observation& seen, Eigen::Index, Eigen::Index) {
+             return coordinate(BadRow{seen.site.id.batch, seen.site.id.head, 0, 0}) == only;
+         }});
+}
+
+void add_kv_tile(const Evidence& evidence, std::vector<Pattern>& patterns) {
+    std::set<std::int64_t> bad;
+    std::set<std::int64_t> all;
+    for (const Observation& seen : evidence.seen) {
+        all.insert(seen.site.id.kv_tile);
+        if (seen.is_bad()) bad.insert(seen.site.id.kv_tile);
+    }
+    if (bad.size() != 1 || all.size() < 2) return;
+    patterns.push_back({"one_kv_tile",
+                        {{"KV tile", digits(*bad.begin())}},
+                        [only = *bad.begin()](const Observation& seen, Eigen::Index, Eigen::Index) {
+                            return seen.site.id.kv_tile == only;
+                        }});
+}
+
+const Cause& row_of(std::string_view name) {
+    return *std::ranges::find(all_causes(), name, &Cause::name);
+}
+
+FoundCause found(std::string_view name, const Evidence& evidence) {
+    const Cause& cause = row_of(name);
+    FoundCause result;
+    result.name = cause.name;
+    result.family = cause.family;
+    result.says = cause.says;
+    result.look_at = cause.look_at;
+    result.stage = evidence.observed;
+    result.structural = true;
+    result.elements = evidence.compared;
+    if (evidence.compared > 0)
+        result.explained_before = 1 - double(evidence.wrong_elements) / double(evidence.compared);
+    return result;
+}
+
+std::string range_of(const std::set<std::int64_t>& numbers) {
+    const std::int64_t first = *numbers.begin();
+    const std::int64_t last = *numbers.rbegin();
+    if (first == last) return digits(first);
+    if (last - first + 1 == std::ssize(numbers)) return fmt::format("{}-{}", first, last);
+    std::string text;
+    std::size_t shown = 0;
+    for (const std::int64_t number : numbers) {
+        if (shown++ == 6) return text + ", ...";
+        text += (text.empty() ? "" : ", ") + digits(number);
+    }
+    return text;
+}
+
+}  // namespace
+
+std::vector<FoundCause> found_places(const World& world, const Report& report, const Evidence& evidence) {
+    std::vector<FoundCause> all;
+    const StageTally& tally = report.stage(evidence.observed).tally;
+    if (tally.conflicting > 0 && tally.outside == 0) {
+        all.push_back(found("racing", evidence));
+        return all;
+    }
+    if (tally.tiles_missing > 0 && evidence.wrong_elements == 0) {
+        all.push_back(found("tile_skipped", evidence));
+        all.back().parameters = {{"tiles", digits(tally.tiles_missing)}};
+        return all;
+    }
+    if (evidence.seen.empty() || evidence.wrong_elements == 0) return all;
+    std::vector<Pattern> patterns;
+    const Problem& problem = world.recording().problem();
+    add_only(
+        report, evidence, "one_batch", "batch", problem.batch, [](const BadRow& row) { return row.batch; },
+        patterns);
+    add_only(
+        report, evidence, "one_head", "head", problem.heads, [](const BadRow& row) { return row.head; },
+        patterns);
+    add_kv_tile(evidence, patterns);
+    add_lines(evidence, true, patterns);
+    add_lines(evidence, false, patterns);
+    constexpr double enough = 0.9;
+    for (const Pattern& pattern : patterns) {
+        const double share = agreement(evidence, pattern);
+        if (share < enough) continue;
+        all.push_back(found(pattern.cause, evidence));
+        all.back().explained_after = share;
+        all.back().parameters = pattern.parameters;
+    }
+    std::ranges::stable_sort(all, std::greater(), &FoundCause::explained_after);
+    for (std::size_t i = 1; i < all.size(); ++i)
+        all[i].rank = all[i].explained_after == all[i - 1].explained_after ? all[i - 1].rank : int(i) + 1;
+    return all;
+}
+
+std::string where_of(const Evidence& evidence, const Report& report, bool rows_alone) {
+    std::set<std::int64_t> batches;
+    std::set<std::int64_t> heads;
+    for (const BadRow& row : report.stage(evidence.observed).tally.bad_rows) {
+        batches.insert(row.batch);
+        heads.insert(row.head);
+    }
+    std::set<std::int64_t> bad_tiles;
+    std::set<std::int64_t> tiles;
+    std::set<std::int64_t> rows;
+    std::int64_t length = 0;
+    for (const Observation& seen : evidence.seen) {
+        tiles.insert(seen.site.id.kv_tile);
+        if (!seen.is_bad()) continue;
+        bad_tiles.insert(seen.site.id.kv_tile);
+        for (std::size_t i = 0; i < seen.bad_rows.size(); ++i)
+            if (seen.bad_rows[i]) rows.insert(std::int64_t(i));
+        length = std::max(length, std::ssize(seen.bad_rows));
+    }
+    const Problem& problem = evidence.problem();
+    std::string text;
+    const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+    if (std::ssize(batches) < problem.batch && !batches.empty()) add("batch " + range_of(batches));
+    if (std::ssize(heads) < problem.heads && !heads.empty()) add("head " + range_of(heads));
+    const bool per_tile = stage_info(evidence.observed).per_kv_tile;
+    if (per_tile && !bad_tiles.empty() && bad_tiles.size() < tiles.size())
+        add("KV tile " + range_of(bad_tiles));
+    if (rows_alone && !rows.empty() && std::ssize(rows) < length) add("rows of the tile " + range_of(rows));
+    if (rows_alone && text.empty()) text = "some rows";
+    return text.empty() ? "some tiles" : text;
+}
+
+std::vector<Cause> place_causes() {
+    const auto none = [](const Evidence&) { return std::vector<Candidate>(); };
+    const auto row = [&](std::string_view name, std::string_view family, std::string_view says,
+                         std::string_view look_at) {
+        return Cause{name, family, {}, says, look_at, none, {}, false, true};
+    };
+    return {
+        row("racing", "race",
+            "elements are written more than once with different values, or differ from run to run",
+            "the barrier before what is written is read, and before it is written again"),
+        row("tile_skipped", "trip / tile", "tiles that some row sees are never computed",
+            "the first and last KV tile of the loop, and the grid"),
+        row("one_kv_tile", "trip / tile", "one KV tile alone is wrong",
+            "what the kernel does otherwise in that tile"),
+        row("one_head", "head / batch map", "one head alone is wrong", "indices that depend on the head"),
+        row("one_batch", "head / batch map", "one batch entry alone is wrong",
+            "indices that depend on the batch"),
+        row("one_warp", "reduction", "the rows of some warps alone are wrong", "what depends on the warp"),
+        row("tile_edge", "coverage", "a part of the tile's rows or columns alone is wrong",
+            "the bounds of loops over rows and columns"),
+        row("periodic_columns", "layout", "columns at a stride are wrong", "what a lane's columns depend on"),
+        row("periodic_rows", "layout", "rows at a stride are wrong", "what a lane's rows depend on"),
+    };
+}
+
+}  // namespace tilescope

@@ -1,0 +1,342 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "dump/stage.h"
+#include "oracle/causes/signature.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+void finish(Site& site) {
+    site.dumped_s = finished_scores(site);
+    Units& units = site.own_call().units;
+    units.s_capped = units.s_biased = units.s_masked = true;
+}
+
+/// The least argument that the dump shows: the logarithm of the value that too large elements share.
+std::vector<double> least_arguments(const Evidence& evidence) {
+    std::vector<double> logs;
+    if (!evidence.direct()) return {-1, -5, -10, -20};
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const double p = seen.natural(i, j);
+                if (seen.is_wrong(i, j) && p > 0 && double(seen.got(i, j)) > seen.expected.value(i, j))
+                    logs.push_back(std::log(p));
+            }
+        }
+    }
+    const double middle = median_of(logs);
+    if (!std::isfinite(middle)) return {};
+    // A clamp is a round number, to a base or the other.
+    for (const double unit : {1.0, 0.69314718055994531, 0.5, 0.1}) {
+        const double round = std::round(middle / unit) * unit;
+        if (std::abs(round - middle) <= 1e-3 * std::abs(middle) + 1e-6) return {round, middle};
+    }
+    return {middle};
+}
+
+std::vector<Candidate> exp_clamped(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    for (const double least : least_arguments(evidence)) {
+        for (const bool masked : {true, false}) {
+            candidates.push_back(
+                {{{"least argument", digits(least)}, {"masked cells", masked ? "clamped, too" : "0"}},
+                 {.inputs =
+                      [=](Site& site) {
+                          finish(site);
+                          Matrix& s = site.dumped_s.value;
+                          for (Eigen::Index i = 0; i < s.rows(); ++i) {
+                              const double m = site.m.value(i, 0) == -infinity ? 0 : site.m.value(i, 0);
+                              for (Eigen::Index j = 0; j < s.cols(); ++j)
+                                  if (masked || s(i, j) != -infinity) s(i, j) = std::max(s(i, j), m + least);
+                              if (masked && site.m.value(i, 0) == -infinity) site.m.value(i, 0) = 0;
+                          }
+                      }},
+                 1});
+        }
+    }
+    return candidates;
+}
+
+void scale_argument(double factor, Site& site) {
+    finish(site);
+    for (Estimate* part : {&site.dumped_s, &site.m}) {
+        part->value *= factor;
+        for (Eigen::Index i = 0; i < part->error.size(); ++i) part->error.data()[i] *= std::abs(factor);
+    }
+}
+
+/// The factor on the argument that the dump shows, from rows where p is neither 0 nor 1.
+std::vector<NamedConstant> argument_factors(const Evidence& evidence) {
+    if (!evidence.direct()) {
+        std::vector<NamedConstant> known = known_constants(evidence);
+        known.resize(std::min<std::size_t>(known.size(), 6));
+        return known;
+    }
+    std::vector<double> factors;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const double got = seen.natural(i, j);
+                const double expected = seen.expected.value(i, j) / seen.factor.at(i, j);
+                const bool useful = seen.is_wrong(i, j) && got > 1e-30 && expected > 1e-30 &&
+                                    std::abs(std::log(expected)) > 0.1;
+                if (useful) factors.push_back(std::log(got) / std::log(expected));
+            }
+        }
+    }
+    const double middle = median_of(factors);
+    if (!std::isfinite(middle) || middle == 0) return {};
+    return {named(evidence, middle, 1e-3)};
+}
+
+std::vector<Candidate> exp_base(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    for (const NamedConstant& factor : argument_factors(evidence))
+        candidates.push_back({{{"factor", factor.name}},
+                              {.inputs = [=](Site& site) { scale_argument(factor.value, site); }},
+                              1});
+    return candidates;
+}
+
+std::vector<Candidate> p_of_old_max(const Evidence&) {
+    return always({.inputs = [](Site& site) { site.m = site.m_before; }});
+}
+
+std::vector<Candidate> undeclared_cast(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.direct()) return {};
+    for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2}) {
+        if (dtype == evidence.units().p_cast || !are_numbers_of(evidence, dtype)) continue;
+        candidates.push_back(
+            {{{"dtype", std::string(dtype_info(dtype).name)}},
+             {.inputs = [=](Site& site) { site.own_call().units.p_cast = Dtype::f32; },
+              .result = [=](const Site& site,
+                            Estimate& p) { round_to(dtype, site.call->units.p_scale, p); }}});
+    }
+    return candidates;
+}
+
+/// Where a key is hidden, P is what `value` says instead of 0.
+Change masked_cells_hold(
+    std::function<double(const Site&, const Estimate&, Eigen::Index, Eigen::Index)> value) {
+    return {.result = [value = std::move(value)](const Site& site, Estimate& p) {
+        const Estimate s = finished_scores(site);
+        for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
+            for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
+                if (s.value(i, j) != -infinity) continue;
+                p.value(i, j) = value(site, s, i, j);
+                p.error(i, j) = std::isfinite(p.value(i, j)) ? 1e-6 * std::abs(p.value(i, j)) : 0;
+            }
+        }
+    }};
+}
+
+std::vector<Candidate> masked_p_not_zero(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const auto add = [&](const char* what, int free, auto value) {
+        candidates.push_back({{{"masked cells hold", what}}, masked_cells_hold(value), free});
+    };
+    add("1", 0, [](const Site&, const Estimate&, Eigen::Index, Eigen::Index) { return 1.0; });
+    add("exp(-m)", 0, [](const Site& site, const Estimate&, Eigen::Index i, Eigen::Index) {
+        return std::exp(-std::max(site.m.value(i, 0), -80.0));
+    });
+    add("nothing: they are not written", 0, [](const Site&, const Estimate&, Eigen::Index, Eigen::Index) {
+        return double(std::bit_cast<float>(unwritten_bits));
+    });
+    add("P of the tile before", 0, [](const Site& site, const Estimate&, Eigen::Index i, Eigen::Index j) {
+        const Matrix& before = site.p_of_tile_before.value;
+        return i < before.rows() && j < before.cols() ? before(i, j) : 0.0;
+    });
+    if (!evidence.units().s_masked) {
+        candidates.push_back({{{"masked cells hold", "exp of their score"}}, {.inputs = [](Site& site) {
+                                  site.own_call().visible = [](std::int64_t, std::int64_t) {
+                                      return KeyRange{0, std::numeric_limits<std::int64_t>::max()};
+                                  };
+                              }}});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> inf_minus_inf(const Evidence&) {
+    return always({.result = [](const Site& site, Estimate& p) {
+        for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
+            if (site.m.value(i, 0) != -infinity) continue;
+            p.value.row(i).setConstant(nan);
+            p.error.row(i).setZero();
+        }
+    }});
+}
+
+bool is_scaled(const Evidence& evidence) {
+    return evidence.units().p_scale != 1;
+}
+
+std::vector<Candidate> p_scale_missing(const Evidence& evidence) {
+    if (!is_scaled(evidence)) return {};
+    return always({.inputs = [](Site& site) { site.own_call().units.p_scale = 1; },
+                   .result =
+                       [scale = evidence.units().p_scale](const Site&, Estimate& p) {
+                           p.value /= scale;
+                           p.error /= scale;
+                       }});
+}
+
+/// Beyond the range of its type P is NaN or infinite. It may have been scaled by too much.
+std::vector<Candidate> p_not_saturated(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const Dtype dtype = evidence.units().p_cast;
+    if (dtype == Dtype::f32) return {};
+    for (const double by : {1.0, 2.0, 4.0, 1.0009765625}) {
+        candidates.push_back({{{"times", digits(by)}},
+                              {.inputs = [=](Site& site) { site.own_call().units.p_cast = Dtype::f32; },
+                               .result =
+                                   [=](const Site& site, Estimate& p) {
+                                       p.value *= by;
+                                       p.error *= by;
+                                       round_to(dtype, site.call->units.p_scale, p);
+                                   }},
+                              by == 1 ? 0 : 1});
+    }
+    return candidates;
+}
+
+/// The largest p that is 0 in the dump and the smallest that is not, of what should be more than 0.
+std::vector<Candidate> p_flushed(const Evidence& evidence) {
+    double most = 0;
+    double least = infinity;
+    if (!evidence.direct()) return {};
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const double expected = seen.expected.value(i, j) / seen.factor.at(i, j);
+                if (!(expected > 0)) continue;
+                if (seen.is_wrong(i, j) && seen.got(i, j) == 0) most = std::max(most, expected);
+                if (seen.got(i, j) != 0) least = std::min(least, expected);
+            }
+        }
+    }
+    if (!(most > 0) || most > least * 1.01) return {};
+    const double below = std::isfinite(least) ? std::sqrt(most * least) : most * 2;
+    return {{{{"below", digits(below)}},
+             {.result =
+                  [=](const Site&, Estimate& p) {
+                      for (Eigen::Index i = 0; i < p.value.size(); ++i) {
+                          if (p.value.data()[i] < below) p.value.data()[i] = p.error.data()[i] = 0;
+                      }
+                  }},
+             1}};
+}
+
+/// What an element holds whose score is no number.
+std::vector<Candidate> non_finite_replaced(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.direct()) return {};
+    std::vector<double> values = {0};
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            if (seen.wrong[std::size_t(i)] && !std::isfinite(seen.expected.value.data()[i]) &&
+                std::ranges::find(values, double(seen.got.data()[i])) == values.end() && values.size() < 6)
+                values.push_back(double(seen.got.data()[i]));
+        }
+    }
+    for (const double by : values) {
+        if (!std::isfinite(by)) continue;
+        candidates.push_back({{{"by", digits(by)}},
+                              {.result =
+                                   [=](const Site&, Estimate& e) {
+                                       for (Eigen::Index i = 0; i < e.value.size(); ++i) {
+                                           if (std::isfinite(e.value.data()[i])) continue;
+                                           e.value.data()[i] = by;
+                                           e.error.data()[i] = 0;
+                                       }
+                                   }},
+                              1});
+    }
+    return candidates;
+}
+
+/// P before it was multiplied out is right in lane 0 alone: others use a maximum of part of the row.
+std::vector<Candidate> p_of_partial_max(const Evidence&) {
+    std::vector<Candidate> candidates;
+    for (const std::int64_t lanes : {4, 8, 16, 32}) {
+        for (const bool behind : {true, false}) {
+            candidates.push_back(
+                {{{"lanes", digits(lanes)},
+                  {"lane n has", behind ? "its columns and those behind it" : "its columns"}},
+                 {.inputs =
+                      [=](Site& site) {
+                          finish(site);
+                          Matrix& s = site.dumped_s.value;
+                          for (Eigen::Index i = 0; i < s.rows(); ++i) {
+                              const double m = site.m.value(i, 0);
+                              std::vector<double> own(std::size_t(lanes), site.m_before.value(i, 0));
+                              for (Eigen::Index j = 0; j < s.cols(); ++j) {
+                                  double& lane = own[std::size_t(j % lanes)];
+                                  lane = std::max(lane, s(i, j));
+                              }
+                              // As after __shfl_down: lane n has the maximum of lanes n, n + 1, ...
+                              for (std::int64_t n = lanes - 2; behind && n >= 0; --n)
+                                  own[std::size_t(n)] =
+                                      std::max(own[std::size_t(n)], own[std::size_t(n + 1)]);
+                              for (Eigen::Index j = 0; j < s.cols(); ++j) {
+                                  const double mine = own[std::size_t(j % lanes)];
+                                  if (std::isfinite(mine) && std::isfinite(m)) s(i, j) += m - mine;
+                              }
+                          }
+                          site.own_call().units.m_stale_threshold = infinity;
+                      }},
+                 1});
+        }
+    }
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> probability_causes() {
+    const std::vector<Stage> p = {Stage::p};
+    return {
+        {"p_of_old_max", "recurrence", p, "P is computed with the maximum before the tile",
+         "which of the two maxima the exponential subtracts", p_of_old_max, "--input ramped"},
+        {"inf_minus_inf", "guards", p, "rows that saw no key yet subtract -inf from -inf",
+         "a guard for rows whose maximum is -inf", inf_minus_inf, "--causal with seqlen_q above seqlen_kv"},
+        {"masked_p_not_zero", "mask geometry", p, "P of masked keys is not 0",
+         "what is stored to P where the mask hides a key", masked_p_not_zero},
+        {"exp_base", "constants", p, "the argument of the exponential has a constant too many or too few",
+         "log2(e): exp2 takes scores times log2(e), exp takes them as they are", exp_base},
+        {"exp_clamped", "guards", p, "the argument of the exponential is clamped from below",
+         "the clamp before the exponential", exp_clamped, "--causal"},
+        {"undeclared_cast",
+         "precision",
+         p,
+         "P is rounded to a narrower type than the dump declares",
+         "nothing where it is meant: declare cast of /tiles/p",
+         undeclared_cast,
+         {},
+         true},
+        {"p_scale_missing", "fp8 scale", p, "P is not multiplied with its scale before its cast",
+         "the scale of P before the cast", p_scale_missing},
+        {"p_not_saturated", "precision", p, "P beyond the range of its type is not saturated",
+         "the scale of P and the saturation of its cast", p_not_saturated},
+        {"p_flushed", "precision", p, "small P become 0", "denormals of the type of P, and guards",
+         p_flushed},
+        {"non_finite_replaced",
+         "guards",
+         {Stage::s, Stage::p},
+         "what is not finite is replaced by a number",
+         "guards against NaN and infinities",
+         non_finite_replaced},
+        {"p_of_partial_max", "reduction", p, "lanes subtract a maximum of part of the row",
+         "how the maximum gets back to all lanes of a row after its reduction", p_of_partial_max},
+    };
+}
+
+}  // namespace tilescope

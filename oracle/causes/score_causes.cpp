@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "oracle/causes/signature.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+Change scales(double factor) {
+    return {.inputs = [=](Site& site) { site.own_call().problem.sm_scale *= factor; }};
+}
+
+/// The finished score times a number: after bias and cap.
+Change multiplies(double factor) {
+    return {.result = [=](const Site&, Estimate& s) {
+        s.value *= factor;
+        s.error *= std::abs(factor);
+    }};
+}
+
+std::vector<Candidate> scale_missing(const Evidence& evidence) {
+    return always(scales(1 / evidence.problem().sm_scale));
+}
+
+std::vector<Candidate> scale_twice(const Evidence& evidence) {
+    return always(scales(evidence.problem().sm_scale));
+}
+
+std::vector<Candidate> scale_inverted(const Evidence& evidence) {
+    const double scale = evidence.problem().sm_scale;
+    return always(scales(1 / (scale * scale)));
+}
+
+std::vector<Candidate> scale_of_padded_head_dim(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::int64_t d = evidence.problem().head_dim;
+    std::vector<std::int64_t> tried = {d};
+    for (const std::int64_t multiple : {16, 32, 64, 128, 256}) {
+        const std::int64_t padded = (d + multiple - 1) / multiple * multiple;
+        if (std::ranges::find(tried, padded) != tried.end()) continue;
+        tried.push_back(padded);
+        candidates.push_back({{{"head_dim", digits(padded)}}, scales(std::sqrt(double(d) / double(padded)))});
+    }
+    return candidates;
+}
+
+/// What the dump shows; without it, all that are known.
+std::vector<Candidate> score_constant(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const auto add = [&](const NamedConstant& constant, int free) {
+        candidates.push_back({{{"factor", constant.name}}, scales(constant.value), free});
+        if (evidence.call().capped() || evidence.call().biased())
+            candidates.push_back({{{"factor", constant.name}, {"of", "the finished score"}},
+                                  multiplies(constant.value),
+                                  free});
+    };
+    if (!evidence.direct()) {
+        for (const NamedConstant& constant : known_constants(evidence)) add(constant, 1);
+    } else if (const auto ratio = constant_ratio(evidence)) {
+        add(named(evidence, ratio->value, ratio->uncertainty), 1);
+    }
+    return candidates;
+}
+
+std::vector<Candidate> cap_missing(const Evidence& evidence) {
+    if (!evidence.call().capped()) return {};
+    return always({.inputs = [](Site& site) { site.own_call().problem.logits_soft_cap = 0; }});
+}
+
+/// What is masked first and capped then is -cap.
+std::vector<Candidate> cap_after_mask(const Evidence& evidence) {
+    if (!evidence.call().capped()) return {};
+    return always({.result = [](const Site& site, Estimate& s) {
+        const double cap = site.call->problem.logits_soft_cap;
+        HeadCall bare = *site.call;
+        bare.visible = [](std::int64_t, std::int64_t) {
+            return KeyRange{0, std::numeric_limits<std::int64_t>::max()};
+        };
+        Estimate hidden = zeros(s.value.rows(), s.value.cols());
+        hidden.value.setConstant(-cap);
+        hidden.error.setConstant(cap * 8 * u_f32);
+        if (bare.biased()) hidden = add_bias(bare, site.first_row, site.first_key, hidden);
+        for (Eigen::Index i = 0; i < s.value.size(); ++i) {
+            if (s.value.data()[i] != -infinity) continue;
+            s.value.data()[i] = hidden.value.data()[i];
+            s.error.data()[i] = hidden.error.data()[i];
+        }
+    }});
+}
+
+std::vector<Candidate> bias_missing(const Evidence& evidence) {
+    if (!evidence.call().read_bias) return {};
+    return always({.inputs = [](Site& site) { site.own_call().read_bias = nullptr; }});
+}
+
+std::vector<Candidate> bias_before_scale(const Evidence& evidence) {
+    if (!evidence.call().read_bias) return {};
+    return always({.inputs = [](Site& site) {
+        HeadCall& call = site.own_call();
+        call.read_bias = [read = call.read_bias, scale = float(call.problem.sm_scale)](
+                             std::int64_t row, std::int64_t key, MatrixF& tile) {
+            read(row, key, tile);
+            tile *= scale;
+        };
+    }});
+}
+
+bool has_alibi(const Evidence& evidence) {
+    return evidence.problem().alibi != Alibi::none;
+}
+
+std::vector<Candidate> alibi_missing(const Evidence& evidence) {
+    if (!has_alibi(evidence)) return {};
+    return always({.inputs = [](Site& site) { site.own_call().alibi_slope = 0; }});
+}
+
+std::vector<Candidate> alibi_sign(const Evidence& evidence) {
+    if (!has_alibi(evidence)) return {};
+    return always({.inputs = [](Site& site) { site.own_call().alibi_slope *= -1; }});
+}
+
+std::vector<Candidate> alibi_of_other_head(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!has_alibi(evidence)) return {};
+    const std::vector<float>& slopes = evidence.world->recording().side_inputs().alibi_slopes;
+    const auto add = [&](std::string name, int free, auto index) {
+        candidates.push_back({{{"head", std::move(name)}},
+                              {.inputs =
+                                   [=, &slopes](Site& site) {
+                                       const auto at = std::size_t(index(site));
+                                       if (at < slopes.size())
+                                           site.own_call().alibi_slope = double(slopes[at]);
+                                   }},
+                              free});
+    };
+    const std::int64_t heads = evidence.problem().heads;
+    const std::int64_t heads_kv = evidence.problem().heads_kv;
+    if (heads != heads_kv)
+        add("its KV head", 0, [](const Site& s) { return s.call->problem.head_kv(s.id.head); });
+    add("the next one", 1, [=](const Site& s) { return (s.id.head + 1) % heads; });
+    add("the one before", 1, [=](const Site& s) { return (s.id.head + heads - 1) % heads; });
+    for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
+        add(digits(head), 1, [=](const Site&) { return head; });
+    return candidates;
+}
+
+/// Of linear slopes the offset follows from the difference, which is the slope times the offset.
+std::vector<Candidate> alibi_offset(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!has_alibi(evidence)) return {};
+    std::vector<std::int64_t> columns = {-1, 1};
+    const Problem entry = evidence.call().problem;
+    for (const std::int64_t known : {entry.seqlen_kv - entry.seqlen_q, entry.seqlen_q - entry.seqlen_kv})
+        if (known != 0) columns.push_back(known);
+    std::vector<double> differences;
+    for (const Observation& seen : evidence.seen) {
+        const double slope = seen.site.call->alibi_slope;
+        if (!evidence.direct() || !seen.is_bad() || slope == 0) continue;
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                if (!seen.is_wrong(i, j)) continue;
+                const double expected = seen.expected.value(i, j) / seen.factor.at(i, j);
+                differences.push_back(-(seen.natural(i, j) - expected) / slope);
+            }
+        }
+    }
+    if (const double middle = median_of(differences); std::isfinite(middle)) {
+        for (const std::int64_t at : {std::llround(middle), std::llround(-middle)}) {
+            if (at != 0 && std::abs(at) < (1LL << 31) && std::ranges::find(columns, at) == columns.end())
+                columns.push_back(at);
+        }
+    }
+    for (const std::int64_t shift : columns) {
+        candidates.push_back({{{"columns", digits(shift)}},
+                              {.inputs = [=](Site& site) { site.own_call().alibi_shift += double(shift); }},
+                              1});
+    }
+    return candidates;
+}
+
+/// Whether the sums that the dumped scores were made of are numbers of the type, or infinite.
+bool sums_are(const Evidence& evidence, Dtype dtype) {
+    const double scale = evidence.units().s_scaled ? evidence.problem().sm_scale : 1;
+    std::int64_t fit = 0;
+    std::int64_t others = 0;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            const double got = seen.got.data()[i];
+            if (!seen.wrong[std::size_t(i)] || std::isnan(got)) continue;
+            const double base = evidence.units().s_log_base == LogBase::two ? 1.4426950408889634 : 1;
+            const double sum = got / scale / base;
+            const bool is =
+                std::isinf(got) || std::abs(rounded_to(dtype, sum) - sum) <= 4 * u_f32 * std::abs(sum);
+            (is ? fit : others) += 1;
+        }
+    }
+    return fit > 0 && others * 50 <= fit;
+}
+
+std::vector<Candidate> half_scores(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.direct() || evidence.call().capped() || evidence.call().biased()) return {};
+    const double scale = evidence.problem().sm_scale;
+    for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
+        const std::string name(dtype_info(dtype).name);
+        if (sums_are(evidence, dtype)) {
+            candidates.push_back(
+                {{{"dtype", name}, {"kept as", "sum of products"}},
+                 {.result = [=](const Site&, Estimate& s) { round_to(dtype, 1 / scale, s); }}});
+        }
+        if (are_numbers_of(evidence, dtype)) {
+            candidates.push_back(
+                {{{"dtype", name}, {"kept as", "score"}}, {.result = [=](const Site& site, Estimate& s) {
+                     round_to(dtype, site.call->units.s_scaled ? 1 : 1 / scale, s);
+                 }}});
+        }
+    }
+    // A sum that is kept narrow throughout: the budget of such a sum, where all that is left is its noise.
+    if (evidence.units().s_accumulation != Accumulation::fma_f16 && sums_are(evidence, Dtype::f16))
+        candidates.push_back(
+            {{{"dtype", "f16"}, {"kept as", "running sum"}},
+             {.inputs = [](Site& site) { site.own_call().units.s_accumulation = Accumulation::fma_f16; },
+              .widens = true}});
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> score_causes() {
+    const std::vector<Stage> s = {Stage::s};
+    return {
+        {"scale_missing", "constants", s, "the scores are not multiplied with sm_scale",
+         "the product with sm_scale after q k", scale_missing},
+        {"scale_twice", "constants", s, "the scores are multiplied with sm_scale twice",
+         "sm_scale: once in q, or after q k, not both", scale_twice},
+        {"scale_inverted", "constants", s, "the scores are divided by sm_scale",
+         "whether the argument is a scale or its inverse", scale_inverted},
+        {"scale_of_padded_head_dim", "constants", s, "sm_scale is computed from the padded head_dim",
+         "the head_dim that 1 / sqrt(head_dim) takes", scale_of_padded_head_dim},
+        {"cap_missing", "constants", s, "the soft cap is not applied", "where tanh of the score is taken",
+         cap_missing},
+        {"cap_after_mask", "order", s, "the mask is applied before the soft cap, which makes -inf finite",
+         "the order of mask and soft cap", cap_after_mask},
+        {"bias_missing", "sink, ALiBi, bias", s, "the additive bias is not added", "where the bias is loaded",
+         bias_missing},
+        {"bias_before_scale", "order", s, "the bias is added before the product with sm_scale",
+         "the order of bias and sm_scale", bias_before_scale},
+        {"alibi_missing", "sink, ALiBi, bias", s, "ALiBi is not added", "where the slope is applied",
+         alibi_missing},
+        {"alibi_sign", "sink, ALiBi, bias", s, "ALiBi is added with the other sign",
+         "the sign of slope times distance", alibi_sign},
+        {"alibi_of_other_head", "sink, ALiBi, bias", s, "the ALiBi slope is that of another head",
+         "the index into the slopes", alibi_of_other_head, "--shape with several heads"},
+        {"alibi_offset", "sink, ALiBi, bias", s, "the distance of ALiBi is counted from another diagonal",
+         "the key index and the diagonal that ALiBi takes", alibi_offset},
+        {"half_scores", "overflow", s, "q k is kept in a 16-bit type",
+         "the accumulator type of the first product", half_scores, "--input large"},
+        {"score_constant", "constants", s, "the scores are multiplied with a constant too many",
+         "the factors between q k and the exponential", score_constant},
+    };
+}
+
+}  // namespace tilescope

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <vector>
+
+#include "oracle/causes/cause.h"
+
+namespace tilescope {
+
+/// Which part of the evidence has the mistake: the smallest number that explains it.
+enum class Scope { everywhere, bad_tiles, bad_rows };
+
+/// A cause with the replay that it was judged by.
+struct Found {
+    const Cause* cause = nullptr;
+    Candidate candidate;
+    Stage acts = Stage::q;
+    Scope scope = Scope::everywhere;
+    std::int64_t left = 0;  ///< elements of the scope that the replay does not reproduce
+
+    /// Parameters that were free, a scope among them.
+    int cost() const { return candidate.free_parameters + int(scope); }
+};
+
+/// The best candidate of each cause, best cause first. `enough`: share of what diverges that it must explain.
+std::vector<Found> search(const Evidence& evidence, double enough, int threads);
+
+/// Whether the two explain as much with as many parameters.
+bool are_tied(const Found& a, const Found& b, const Evidence& evidence);
+
+}  // namespace tilescope

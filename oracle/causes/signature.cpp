@@ -1,0 +1,178 @@
+#include "oracle/causes/signature.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace tilescope {
+
+std::vector<Candidate> always(Change change) {
+    return {{{}, std::move(change)}};
+}
+
+std::string digits(double value) {
+    return fmt::format("{:.6g}", value);
+}
+
+std::string digits(std::int64_t value) {
+    return std::to_string(value);
+}
+
+double rounded_to(Dtype dtype, double value) {
+    return double(decode(dtype, encode(dtype, value)));
+}
+
+void round_to(Dtype dtype, double scale, Estimate& estimate) {
+    for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
+        double& value = estimate.value.data()[i];
+        double& error = estimate.error.data()[i];
+        if (!std::isfinite(value) || !std::isfinite(error)) continue;
+        const double low = rounded_to(dtype, (value - error) * scale) / scale;
+        const double high = rounded_to(dtype, (value + error) * scale) / scale;
+        if (!std::isfinite(low) || !std::isfinite(high)) {
+            value = std::isfinite(low) ? high : low;
+            error = 0;
+            continue;
+        }
+        // What was computed in float32 and rounded is scaled back with one more rounding.
+        const double rounding = 4 * u_f32 * std::abs(low);
+        value = 0.5 * (low + high);
+        error = 0.5 * (high - low) + (scale == 1 ? 0 : rounding);
+    }
+}
+
+std::vector<NamedConstant> known_constants(const Evidence& evidence) {
+    const Problem& problem = evidence.problem();
+    const HeadCall& call = evidence.call();
+    const double d = double(problem.head_dim);
+    std::vector<NamedConstant> constants = {{"log2e", std::numbers::log2e},
+                                            {"ln2", std::numbers::ln2},
+                                            {"2", 2},
+                                            {"1/2", 0.5},
+                                            {"sm_scale", problem.sm_scale},
+                                            {"1/sm_scale", 1 / problem.sm_scale},
+                                            {"sqrt(head_dim)", std::sqrt(d)},
+                                            {"1/sqrt(head_dim)", 1 / std::sqrt(d)},
+                                            {"head_dim", d},
+                                            {"1/head_dim", 1 / d},
+                                            {"4", 4},
+                                            {"1/4", 0.25},
+                                            {"log2e^2", std::numbers::log2e * std::numbers::log2e},
+                                            {"ln2^2", std::numbers::ln2 * std::numbers::ln2},
+                                            {"448", 448},
+                                            {"1/448", 1.0 / 448}};
+    const auto add = [&](const char* name, double value) {
+        if (value == 1 || value == 0) return;
+        constants.push_back({name, value});
+        constants.push_back({std::string("1/") + name, 1 / value});
+    };
+    add("p_scale", evidence.units().p_scale);
+    add("logits_soft_cap", problem.logits_soft_cap);
+    add("descale_q", call.q_descale.size() > 0 ? call.q_descale(0) : 1);
+    add("descale_k", call.k_descale.size() > 0 ? call.k_descale(0) : 1);
+    add("descale_v", call.v_descale.size() > 0 ? call.v_descale(0) : 1);
+    return constants;
+}
+
+NamedConstant named(const Evidence& evidence, double value, double tolerance) {
+    for (const NamedConstant& known : known_constants(evidence)) {
+        if (std::abs(value / known.value - 1) <= tolerance) return known;
+    }
+    return {digits(value), value};
+}
+
+double median_of(std::vector<double> values) {
+    if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+    const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+std::optional<Ratio> constant_ratio(const Evidence& evidence) {
+    std::vector<double> ratios;
+    std::vector<double> uncertain;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            const double expected = seen.expected.value.data()[i];
+            const double error = seen.expected.error.data()[i];
+            const double got = seen.got.data()[i];
+            if (!seen.wrong[std::size_t(i)] || !std::isfinite(got) || !std::isfinite(expected)) continue;
+            if (std::abs(expected) <= 8 * error || expected == 0) continue;
+            ratios.push_back(got / expected);
+            uncertain.push_back((error / std::abs(expected) + 1e-7) *
+                                std::max(1.0, std::abs(got / expected)));
+        }
+    }
+    if (ratios.size() < 4) return std::nullopt;
+    const double middle = median_of(ratios);
+    std::size_t near = 0;
+    double sum = 0;
+    for (std::size_t i = 0; i < ratios.size(); ++i) {
+        if (std::abs(ratios[i] - middle) > 2 * uncertain[i]) continue;
+        ++near;
+        sum += ratios[i];
+    }
+    if (double(near) < 0.9 * double(ratios.size()) || !(std::abs(middle) > 0)) return std::nullopt;
+    // The mean of those is closer than any of them.
+    const double mean = sum / double(near);
+    const double spread = median_of(uncertain) / std::abs(middle);
+    return Ratio{mean, std::max(1e-5, 2 * spread / std::sqrt(double(near)))};
+}
+
+std::optional<Places> places_of(const std::vector<bool>& set) {
+    const auto length = std::int64_t(set.size());
+    const auto is = [&](const Places& places) {
+        for (std::int64_t i = 0; i < length; ++i)
+            if (places.contains(i) != set[std::size_t(i)]) return false;
+        return true;
+    };
+    const auto count = std::ranges::count(set, true);
+    if (count == 0) return std::nullopt;
+    const auto first = std::ranges::find(set, true) - set.begin();
+    if (const Places once{0, first, count}; is(once)) return once;
+    for (std::int64_t period = 2; period <= length / 2; ++period) {
+        const auto in_period = std::count(set.begin(), set.begin() + std::ptrdiff_t(period), true);
+        if (in_period == 0 || first >= period) continue;
+        if (const Places places{period, first, in_period}; is(places)) return places;
+    }
+    return std::nullopt;
+}
+
+std::string to_string(const Places& places) {
+    const std::int64_t last = places.first + places.count - 1;
+    const std::string range =
+        places.count == 1 ? fmt::format("{}", places.first) : fmt::format("{}-{}", places.first, last);
+    return places.period == 0 ? range : fmt::format("{} of every {}", range, places.period);
+}
+
+std::vector<Places> parts_of(std::int64_t length) {
+    std::vector<Places> parts;
+    for (std::int64_t period = 2; period <= length; period *= 2) {
+        for (std::int64_t count = 1; count < period; count *= 2) {
+            for (std::int64_t first = 0; first < period; first += count)
+                parts.push_back({period, first, count});
+        }
+    }
+    for (std::int64_t count = 8; count < length; count += 8) {
+        if (std::ranges::find(parts, Places{length, 0, count}) == parts.end()) parts.push_back({0, 0, count});
+    }
+    return parts;
+}
+
+bool are_numbers_of(const Evidence& evidence, Dtype dtype) {
+    std::int64_t numbers = 0;
+    std::int64_t others = 0;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            const double got = seen.got.data()[i];
+            if (!seen.wrong[std::size_t(i)] || !std::isfinite(got)) continue;
+            (rounded_to(dtype, got) == got ? numbers : others) += 1;
+        }
+    }
+    return numbers >= 4 && others * 1000 <= numbers;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oracle/causes/cause.h"
+
+namespace tilescope {
+
+/// A candidate without parameters.
+std::vector<Candidate> always(Change change);
+
+/// "-1.5", with six digits.
+std::string digits(double value);
+std::string digits(std::int64_t value);
+
+/// A number that attention kernels multiply with by mistake.
+struct NamedConstant {
+    std::string name;
+    double value = 1;
+};
+
+/// ln2, log2e, roots of head_dim, scales and what they are squared or inverted.
+std::vector<NamedConstant> known_constants(const Evidence& evidence);
+
+/// The name of `value`, or its digits where it is off every known constant by more than `tolerance`,
+/// relative.
+NamedConstant named(const Evidence& evidence, double value, double tolerance);
+
+/// What nearly all wrong elements are of what is expected, and how much that may be off, relative. Nullopt
+/// where there is no such number.
+struct Ratio {
+    double value = 1;
+    double uncertainty = 0;
+};
+std::optional<Ratio> constant_ratio(const Evidence& evidence);
+
+/// Median; NaN of nothing.
+double median_of(std::vector<double> values);
+
+/// Places along one axis of a tile: each `period` of them has `count`, from `first` on; period 0: once.
+struct Places {
+    std::int64_t period = 0;
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+
+    bool contains(std::int64_t i) const {
+        const std::int64_t at = period > 0 ? i % period : i;
+        return at >= first && at < first + count;
+    }
+    bool operator==(const Places&) const = default;
+};
+
+/// The simplest places among `length` that are exactly those of `set`; nullopt for none and for others.
+std::optional<Places> places_of(const std::vector<bool>& set);
+
+/// "16-63", "8-15 of every 16".
+std::string to_string(const Places& places);
+
+/// Regular ways to take part of `length`: strides of lanes and the beginning.
+std::vector<Places> parts_of(std::int64_t length);
+
+/// `value` rounded to `dtype`.
+double rounded_to(Dtype dtype, double value);
+
+/// The estimate as it is after a cast to `dtype`, of values times `scale`; infinite beyond its range. Where
+/// its error leaves two numbers, both are right.
+void round_to(Dtype dtype, double scale, Estimate& estimate);
+
+/// Whether every wrong element that was dumped is a number of `dtype`, and not all of them are trivial ones.
+bool are_numbers_of(const Evidence& evidence, Dtype dtype);
+
+}  // namespace tilescope

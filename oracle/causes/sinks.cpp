@@ -1,0 +1,77 @@
+#include "oracle/causes/sinks.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "oracle/causes/signature.h"
+#include "oracle/softmax.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+bool joins(const Evidence& evidence, AttentionSink when) {
+    const bool at_end = evidence.acts == Stage::o || evidence.acts == Stage::lse;
+    return evidence.problem().sink == when && at_end == (when == AttentionSink::last);
+}
+
+/// The state that the first tile of the first split starts from.
+Change starts_with(Stage acts, std::function<double(const Site&)> sink, double weight) {
+    return {.inputs = [=](Site& site) {
+        const std::int64_t per_split = site.call->problem.kv_tiles_per_split;
+        if (!site.begins || (per_split > 0 && site.id.kv_tile / per_split != 0)) return;
+        const double value = sink(site);
+        site.m_before.value.setConstant(value);
+        site.m_before.error.setConstant(std::isfinite(value) ? gamma(3, u_f32) * std::abs(value) : 0);
+        if (acts != Stage::l) return;
+        site.l_before.value.setConstant(weight);
+        site.factor = rescale_factor(*site.call, site.m_before, site.m);
+    }};
+}
+
+}  // namespace
+
+std::vector<Candidate> sink_missing_at_start(const Evidence& evidence) {
+    if (!joins(evidence, AttentionSink::first)) return {};
+    return always(starts_with(
+        evidence.acts, [](const Site&) { return -infinity; }, 0));
+}
+
+std::vector<Candidate> sink_missing_at_end(const Evidence& evidence) {
+    if (!joins(evidence, AttentionSink::last)) return {};
+    return always({.inputs = [](Site& site) { site.own_call().problem.sink = AttentionSink::none; }});
+}
+
+std::vector<Candidate> sink_twice(const Evidence& evidence) {
+    if (joins(evidence, AttentionSink::first))
+        return always(starts_with(
+            evidence.acts, [](const Site& site) { return site.call->sink; }, 2));
+    if (!joins(evidence, AttentionSink::last)) return {};
+    return always({.inputs = [](Site& site) { site.own_call().sink += std::numbers::ln2; }});
+}
+
+std::vector<Candidate> sink_of_other_head(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const bool first = joins(evidence, AttentionSink::first);
+    if (!first && !joins(evidence, AttentionSink::last)) return {};
+    const std::vector<float>& sinks = evidence.world->recording().side_inputs().sink;
+    const std::int64_t heads = evidence.problem().heads;
+    const auto add = [&](std::string name, int free, std::function<std::int64_t(const Site&)> head) {
+        const auto sink = [=, &sinks](const Site& site) { return double(sinks[std::size_t(head(site))]); };
+        Change change = first ? starts_with(evidence.acts, sink, 1)
+                              : Change{.inputs = [=](Site& site) { site.own_call().sink = sink(site); }};
+        candidates.push_back({{{"head", std::move(name)}}, std::move(change), free});
+    };
+    if (evidence.problem().heads_kv != heads)
+        add("its KV head", 0, [](const Site& s) { return s.call->problem.head_kv(s.id.head); });
+    add("the next one", 1, [=](const Site& s) { return (s.id.head + 1) % heads; });
+    add("the one before", 1, [=](const Site& s) { return (s.id.head + heads - 1) % heads; });
+    for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
+        add(digits(head), 1, [=](const Site&) { return head; });
+    return candidates;
+}
+
+}  // namespace tilescope

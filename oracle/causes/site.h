@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "dump/recording.h"
+#include "oracle/head_call.h"
+#include "oracle/output.h"
+#include "oracle/scores.h"
+#include "oracle/tally.h"
+
+namespace tilescope {
+
+/// The recording, and what replays of its parts share. Thread-safe.
+class World {
+ public:
+    World(const Recording& recording, const CompareOptions& compare, double confidence);
+
+    const Recording& recording() const { return recording_; }
+    const CompareOptions& compare() const { return compare_; }
+    bool has(Stage stage) const { return recording_.has_stage(stage); }
+    std::shared_ptr<const HeadCall> call(std::int64_t batch, std::int64_t head) const;
+    /// Rows of q, k or v, exactly, without descales; zeros where the batch entry has no such row.
+    Matrix input_rows(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first,
+                      std::int64_t count) const;
+
+ private:
+    const Recording& recording_;
+    CompareOptions compare_;
+    RoundingModel rounding_;
+    mutable std::mutex mutex_;
+    mutable std::map<std::pair<std::int64_t, std::int64_t>, std::shared_ptr<const HeadCall>> calls_;
+};
+
+/// What goes into the formulas of one KV tile of a query block, in natural units. A cause changes some of it.
+struct Site {
+    const World* world = nullptr;
+    TileId id;
+    std::shared_ptr<const HeadCall> call;
+    std::int64_t first_row = 0;
+    std::int64_t first_key = 0;
+    bool begins = false;  ///< no KV tile of its split came before
+    Matrix raw;           ///< rows of the input, where the stage is an operand
+    Operand q;
+    Operand k;
+    Operand v;
+    Estimate dumped_s;  ///< up to what the dump holds
+    Estimate m_before;
+    Estimate m;
+    Estimate factor;  ///< that l and acc are rescaled by
+    Estimate p;       ///< before its cast
+    Estimate operand_p;
+    Estimate p_of_tile_before;
+    Estimate l_before;
+    Estimate acc_before;
+    std::vector<RunningState> splits;  ///< after the last tile
+
+    /// Its own copy of the call, to change.
+    HeadCall& own_call();
+    std::int64_t keys() const;
+    std::int64_t rows() const;
+};
+
+/// What `stage` should hold: in the dump's units for operands, otherwise in natural units.
+Estimate expected_of(Stage stage, const Site& site);
+
+/// The scores as the softmax sees them.
+Estimate finished_scores(const Site& site);
+
+/// The state of all splits as one.
+RunningState whole_state(const Site& site);
+
+/// The part of the site that expected_of(stage) takes.
+Site narrowed(const Site& site, Stage stage);
+
+/// The input that a staged operand is a copy of.
+Input input_of(Stage stage);
+
+}  // namespace tilescope

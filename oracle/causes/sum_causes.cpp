@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "oracle/causes/rescaling.h"
+#include "oracle/causes/signature.h"
+#include "oracle/softmax.h"
+
+namespace tilescope {
+
+namespace {
+
+std::vector<Candidate> l_not_carried(const Evidence&) {
+    return always({.inputs = [](Site& site) {
+        site.l_before.value.setZero();
+        site.l_before.error.setZero();
+    }});
+}
+
+/// The P that is added up.
+Estimate& summed(Site& site) {
+    return site.call->units.l_sums_cast_p ? site.operand_p : site.p;
+}
+
+/// Differences that wrong rows of first tiles have in common.
+std::vector<Candidate> l_starts_at(const Evidence& evidence) {
+    std::vector<double> values = {1};
+    std::vector<double> differences;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows() && evidence.direct() && seen.site.begins; ++i)
+            if (seen.bad_rows[std::size_t(i)])
+                differences.push_back(seen.natural(i, 0) - seen.expected.value(i, 0) / seen.factor.at(i, 0));
+    }
+    if (const double middle = median_of(differences); std::isfinite(middle) && std::abs(middle - 1) > 1e-4)
+        values.push_back(middle);
+    std::vector<Candidate> candidates;
+    for (const double value : values) {
+        candidates.push_back({{{"value", digits(value)}},
+                              {.result =
+                                   [=](const Site& site, Estimate& l) {
+                                       if (!site.begins) return;
+                                       l.value.array() += value;
+                                       l.error += 4 * u_f32 * l.value.cwiseAbs();
+                                   }},
+                              value == 1 ? 0 : 1});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> l_of_part_of_row(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    for (const Places& part : parts_of(evidence.problem().block_n)) {
+        candidates.push_back({{{"columns", to_string(part)}},
+                              {.inputs =
+                                   [=](Site& site) {
+                                       Estimate& p = summed(site);
+                                       for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
+                                           if (part.contains(j)) continue;
+                                           p.value.col(j).setZero();
+                                           p.error.col(j).setZero();
+                                       }
+                                   }},
+                              2});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> l_counted_n_times(const Evidence&) {
+    std::vector<Candidate> candidates;
+    for (const double n : {2.0, 4.0, 8.0, 16.0, 32.0, 0.5, 0.25, 0.125, 0.0625, 0.03125}) {
+        candidates.push_back({{{"n", digits(n)}},
+                              {.inputs =
+                                   [=](Site& site) {
+                                       Estimate& p = summed(site);
+                                       p.value *= n;
+                                       p.error *= n;
+                                   }},
+                              1});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> l_of_cast_p(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (evidence.units().l_sums_cast_p) return {};
+    std::vector<Dtype> types = {evidence.problem().dtype_p};
+    for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::e4m3})
+        if (dtype != types[0]) types.push_back(dtype);
+    for (const Dtype dtype : types) {
+        if (dtype == Dtype::f32) continue;
+        candidates.push_back(
+            {{{"dtype", std::string(dtype_info(dtype).name)}},
+             {.inputs = [=](Site& site) { round_to(dtype, site.call->units.p_scale, site.p); }},
+             dtype == types[0] ? 0 : 1});
+    }
+    return candidates;
+}
+
+/// Only where the dump holds P before its cast.
+std::vector<Candidate> l_of_uncast_p(const Evidence& evidence) {
+    if (!evidence.units().l_sums_cast_p) return {};
+    return always({.inputs = [](Site& site) { site.own_call().units.l_sums_cast_p = false; }});
+}
+
+/// Keys of padding: their K is 0, and so is their score.
+std::vector<Candidate> tail_counted(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::int64_t block = evidence.problem().block_n;
+    const std::int64_t rest = evidence.call().problem.seqlen_kv % block;
+    if (rest == 0) return {};
+    candidates.push_back({{{"keys", digits(block - rest)}}, {.inputs = [](Site& site) {
+                              const std::int64_t phantom = site.call->problem.block_n - site.keys();
+                              if (phantom == 0) return;
+                              Estimate score = zeros(site.m.value.rows(), 1);
+                              Estimate m = site.m;
+                              for (Eigen::Index i = 0; i < m.value.rows(); ++i)
+                                  if (std::isinf(m.value(i, 0))) m.value(i, 0) = 0;
+                              site.own_call().units.m_stale_threshold =
+                                  std::numeric_limits<double>::infinity();
+                              const Estimate p = probabilities(*site.call, score, m);
+                              Estimate& all = summed(site);
+                              const Eigen::Index keys = all.value.cols();
+                              all.value.conservativeResize(Eigen::NoChange, keys + phantom);
+                              all.error.conservativeResize(Eigen::NoChange, keys + phantom);
+                              for (Eigen::Index j = keys; j < keys + phantom; ++j) {
+                                  all.value.col(j) = p.value.col(0);
+                                  all.error.col(j) = p.error.col(0);
+                              }
+                          }}});
+    return candidates;
+}
+
+std::vector<Candidate> l_of_several_rows(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::int64_t most = evidence.problem().block_m;
+    for (std::int64_t rows = 2; rows <= most; rows *= 2) {
+        for (std::int64_t step = 1; rows * step <= most; step *= 2) {
+            candidates.push_back({{{"group", digits(rows)}, {"step", digits(step)}},
+                                  {.inputs =
+                                       [=](Site& site) {
+                                           Estimate& p = summed(site);
+                                           const Estimate old = p;
+                                           for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
+                                               const Eigen::Index first =
+                                                   i / (rows * step) * (rows * step) + i % step;
+                                               p.value.row(i).setZero();
+                                               p.error.row(i).setZero();
+                                               for (std::int64_t n = 0; n < rows; ++n) {
+                                                   const Eigen::Index other = first + n * step;
+                                                   if (other >= old.value.rows()) break;
+                                                   p.value.row(i) += old.value.row(other);
+                                                   p.error.row(i) += old.error.row(other);
+                                               }
+                                           }
+                                       }},
+                                  step > 1 ? 2 : 1});
+        }
+    }
+    return candidates;
+}
+
+/// The value that rows share whose sum should be less.
+std::vector<Candidate> l_floored(const Evidence& evidence) {
+    std::map<double, int> count;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows() && evidence.direct(); ++i) {
+            const double got = seen.natural(i, 0);
+            const double expected = seen.expected.value(i, 0) / seen.factor.at(i, 0);
+            if (seen.bad_rows[std::size_t(i)] && (got > expected || std::isnan(expected))) ++count[got];
+        }
+    }
+    std::vector<Candidate> candidates;
+    for (const auto& [value, rows] : count) {
+        if (rows < 2 || !std::isfinite(value) || candidates.size() >= 4) continue;
+        candidates.push_back({{{"at", digits(value)}},
+                              {.result =
+                                   [=, at = value](const Site&, Estimate& l) {
+                                       for (Eigen::Index i = 0; i < l.value.size(); ++i) {
+                                           if (l.value.data()[i] >= at) continue;
+                                           l.value.data()[i] = at;
+                                           l.error.data()[i] = u_f32 * at;
+                                       }
+                                   }},
+                              1});
+    }
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> sum_causes() {
+    const std::vector<Stage> l = {Stage::l};
+    return {
+        {"l_not_rescaled", "recurrence", l, "the row sum is not rescaled when the running maximum rises",
+         "l *= exp(m_old - m_new)", not_rescaled, "--input ramped"},
+        {"l_rescaled_inversely", "recurrence", l, "the row sum is rescaled by exp(m_new - m_old)",
+         "the order of the two maxima in the rescaling factor", rescaled_inversely, "--input ramped"},
+        {"l_rescaled_twice", "recurrence", l, "the row sum is rescaled twice", "l *= exp(m_old - m_new)",
+         rescaled_twice, "--input ramped"},
+        {"l_not_carried", "recurrence", l, "the row sum starts anew in every KV tile",
+         "the sum with the one before the tile", l_not_carried},
+        {"l_starts_at", "recurrence", l, "the row sum starts at a number instead of 0",
+         "the initial value of the row sum", l_starts_at},
+        {"tail_counted", "tail", l, "keys past seqlen_kv are counted in the row sum",
+         "the mask of the last KV tile", tail_counted, "seqlen_kv that no tile divides"},
+        {"l_of_cast_p",
+         "precision",
+         l,
+         "the row sum adds P after its cast",
+         "nothing where it is meant: declare sums_cast_p of /tiles/l",
+         l_of_cast_p,
+         {},
+         true},
+        {"l_of_uncast_p",
+         "precision",
+         l,
+         "the row sum adds P before its cast",
+         "nothing where it is meant: declare sums_cast_p of /tiles/l",
+         l_of_uncast_p,
+         {},
+         true},
+        {"l_counted_n_times", "reduction", l, "the sum of a tile is added several times, or a part of it",
+         "the lanes that hold the same sum when it is reduced", l_counted_n_times},
+        {"l_of_part_of_row", "reduction", l, "the row sum covers part of the row's columns",
+         "the lanes that the sum is reduced over", l_of_part_of_row},
+        {"l_of_several_rows", "reduction", l, "several rows share one sum",
+         "the lanes that the sum is reduced over", l_of_several_rows},
+        {"l_floored", "guards", l, "the row sum has a least value", "the guard of the row sum", l_floored},
+    };
+}
+
+}  // namespace tilescope
