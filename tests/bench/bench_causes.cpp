@@ -37,6 +37,7 @@ struct Options {
     int healthy = 1000;
     std::vector<std::string> plants;
     std::vector<std::string> inputs;
+    std::size_t every = 1;  ///< only every so many cases
     std::string recordings;
     std::string json;
     int misses = 2;
@@ -91,7 +92,9 @@ std::vector<Planting> plantings(const Options& options) {
             }
         }
     }
-    return all;
+    std::vector<Planting> taken;
+    for (std::size_t i = 0; i < all.size(); i += options.every) taken.push_back(all[i]);
+    return taken;
 }
 
 struct PlantedResults {
@@ -265,6 +268,7 @@ int main(int argc, char** argv) {
     app.add_option("--healthy", options.healthy, "healthy and legally varied kernels")->capture_default_str();
     app.add_option("--plant", options.plants, "these faults alone");
     app.add_option("--input", options.inputs, "these inputs alone");
+    app.add_option("--every", options.every, "only every so many of these cases")->capture_default_str();
     app.add_option("--recordings", options.recordings, "folder with recordings and faults.json");
     app.add_option("--misses", options.misses, "cases shown that went wrong, of each fault")
         ->capture_default_str();

@@ -12,9 +12,14 @@ namespace tilescope::test {
 
 namespace {
 
+/// 2^exponent, of a normal number.
+double power_of_two(int exponent) {
+    return std::bit_cast<double>(std::uint64_t(exponent + 1023) << 52);
+}
+
 /// `value` cut off towards zero after the bit 2^last_bit.
 double cut(double value, int last_bit) {
-    return std::ldexp(std::trunc(std::ldexp(value, -last_bit)), last_bit);
+    return std::trunc(value * power_of_two(-last_bit)) * power_of_two(last_bit);
 }
 
 /// What a tensor core does with a group of terms.

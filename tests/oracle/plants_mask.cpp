@@ -105,7 +105,7 @@ const MistakeInfo table[] = {
     {Mistake::tail_stale,
      "tail_stale",
      {"tail_not_masked", "tail_counted", "m_includes_tail"},
-     Stage::l,
+     Stage::m,
      need_no_mask,
      {.load =
           [](const Block& b, Stage stage, Source& from) {
