@@ -53,11 +53,13 @@ std::vector<Candidate> half_accumulator(const Evidence& evidence) {
             continue;
         candidates.push_back(
             {{{"dtype", std::string(dtype_info(dtype).name)}, {"rounded", "after each tile"}},
-             {.result = [=](const Site& site, Estimate& acc) {
-                 const DumpFactor factor =
-                     dump_factor(*site.call, Stage::acc, site.first_row, site.first_key, 1, 1);
-                 round_to(dtype, factor.scalar, acc);
-             }}});
+             {.result =
+                  [=](const Site& site, Estimate& acc) {
+                      const DumpFactor factor =
+                          dump_factor(*site.call, Stage::acc, site.first_row, site.first_key, 1, 1);
+                      round_to(dtype, factor.scalar, acc);
+                  },
+              .widens = true}});
     }
     // Sums that are kept narrow throughout leave their noise: the budget of such sums.
     if (evidence.direct() && !candidates.empty() && candidates[0].parameters[0].value == "f16") {

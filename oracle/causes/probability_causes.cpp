@@ -2,6 +2,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
 
 #include "dump/stage.h"
 #include "oracle/causes/signature.h"
@@ -118,8 +120,8 @@ std::vector<Candidate> undeclared_cast(const Evidence& evidence) {
         candidates.push_back(
             {{{"dtype", std::string(dtype_info(dtype).name)}},
              {.inputs = [=](Site& site) { site.own_call().units.p_cast = Dtype::f32; },
-              .result = [=](const Site& site,
-                            Estimate& p) { round_to(dtype, site.call->units.p_scale, p); }}});
+              .result = [=](const Site& site, Estimate& p) { round_to(dtype, site.call->units.p_scale, p); },
+              .widens = true}});
     }
     return candidates;
 }
@@ -202,7 +204,8 @@ std::vector<Candidate> p_not_saturated(const Evidence& evidence) {
                                        p.value *= by;
                                        p.error *= by;
                                        round_to(dtype, site.call->units.p_scale, p);
-                                   }},
+                                   },
+                               .widens = true},
                               by == 1 ? 0 : 1});
     }
     return candidates;
@@ -263,38 +266,63 @@ std::vector<Candidate> non_finite_replaced(const Evidence& evidence) {
     return candidates;
 }
 
-/// P before it was multiplied out is right in lane 0 alone: others use a maximum of part of the row.
-std::vector<Candidate> p_of_partial_max(const Evidence&) {
-    std::vector<Candidate> candidates;
-    for (const std::int64_t lanes : {4, 8, 16, 32}) {
-        for (const bool behind : {true, false}) {
-            candidates.push_back(
-                {{{"lanes", digits(lanes)},
-                  {"lane n has", behind ? "its columns and those behind it" : "its columns"}},
-                 {.inputs =
-                      [=](Site& site) {
-                          finish(site);
-                          Matrix& s = site.dumped_s.value;
-                          for (Eigen::Index i = 0; i < s.rows(); ++i) {
-                              const double m = site.m.value(i, 0);
-                              std::vector<double> own(std::size_t(lanes), site.m_before.value(i, 0));
-                              for (Eigen::Index j = 0; j < s.cols(); ++j) {
-                                  double& lane = own[std::size_t(j % lanes)];
-                                  lane = std::max(lane, s(i, j));
-                              }
-                              // As after __shfl_down: lane n has the maximum of lanes n, n + 1, ...
-                              for (std::int64_t n = lanes - 2; behind && n >= 0; --n)
-                                  own[std::size_t(n)] =
-                                      std::max(own[std::size_t(n)], own[std::size_t(n + 1)]);
-                              for (Eigen::Index j = 0; j < s.cols(); ++j) {
-                                  const double mine = own[std::size_t(j % lanes)];
-                                  if (std::isfinite(mine) && std::isfinite(m)) s(i, j) += m - mine;
-                              }
-                          }
-                          site.own_call().units.m_stale_threshold = infinity;
-                      }},
-                 1});
+/// A column's lane: each has `run` columns next to each other, and begins again after all lanes.
+struct Lanes {
+    std::int64_t count;
+    std::int64_t run;
+
+    std::int64_t of(Eigen::Index column) const { return column / run % count; }
+};
+
+using LaneMaxima = std::map<TileId, Matrix>;
+
+/// What each lane of each row subtracts, by its columns: the median of s - log p. Never more than m.
+std::shared_ptr<const LaneMaxima> lane_maxima(const Evidence& evidence, const Lanes& lanes) {
+    auto maxima = std::make_shared<LaneMaxima>();
+    for (const Observation& seen : evidence.seen) {
+        const Estimate s = finished_scores(seen.site);
+        Matrix& mine = (*maxima)[seen.site.id];
+        mine = seen.site.m.value.col(0).replicate(1, lanes.count);
+        for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+            std::vector<std::vector<double>> of_lane(std::size_t(lanes.count));
+            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+                const double p = seen.natural(i, j);
+                if (std::isfinite(s.value(i, j)) && p > 1e-30 && std::isfinite(p))
+                    of_lane[std::size_t(lanes.of(j))].push_back(s.value(i, j) - std::log(p));
+            }
+            for (std::int64_t lane = 0; lane < lanes.count; ++lane) {
+                const double fitted = median_of(of_lane[std::size_t(lane)]);
+                if (fitted < mine(i, lane)) mine(i, lane) = fitted;
+            }
         }
+    }
+    return maxima;
+}
+
+/// Lanes subtract a maximum of their own, which the dump does not hold: it is fitted to the columns of each
+/// lane, which must agree.
+std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.direct()) return {};
+    for (const Lanes lanes : {Lanes{4, 1}, Lanes{4, 2}, Lanes{8, 1}, Lanes{16, 1}, Lanes{32, 1}}) {
+        if (lanes.count * lanes.run * 2 > evidence.problem().block_n) continue;
+        std::vector<CauseParameter> parameters = {{"lanes", digits(lanes.count)}};
+        if (lanes.run > 1) parameters.push_back({"columns next to each other", digits(lanes.run)});
+        const auto change = [=, maxima = lane_maxima(evidence, lanes)](Site& site) {
+            const auto mine = maxima->find(site.id);
+            if (mine == maxima->end()) return;
+            finish(site);
+            Matrix& s = site.dumped_s.value;
+            for (Eigen::Index i = 0; i < s.rows(); ++i) {
+                for (Eigen::Index j = 0; j < s.cols(); ++j) {
+                    const double raised = site.m.value(i, 0) - mine->second(i, lanes.of(j));
+                    if (std::isfinite(raised)) s(i, j) += raised;
+                    site.dumped_s.error(i, j) += 4 * u_f32 * std::abs(s(i, j));
+                }
+            }
+            site.own_call().units.m_stale_threshold = infinity;
+        };
+        candidates.push_back({std::move(parameters), {.inputs = change}, 3});
     }
     return candidates;
 }

@@ -205,18 +205,26 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct() || evidence.call().capped() || evidence.call().biased()) return {};
     const double scale = evidence.problem().sm_scale;
+    // What overflows is infinite, or what a guard makes of it.
+    const auto rounds = [](Dtype dtype, double by, bool guarded) {
+        return Change{.result =
+                          [=](const Site&, Estimate& s) {
+                              round_to(dtype, by, s);
+                              if (guarded) s.value = (s.value.array() == infinity).select(-infinity, s.value);
+                          },
+                      .widens = true};
+    };
     for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
-        const std::string name(dtype_info(dtype).name);
-        if (sums_are(evidence, dtype)) {
-            candidates.push_back(
-                {{{"dtype", name}, {"kept as", "sum of products"}},
-                 {.result = [=](const Site&, Estimate& s) { round_to(dtype, 1 / scale, s); }}});
-        }
-        if (are_numbers_of(evidence, dtype)) {
-            candidates.push_back(
-                {{{"dtype", name}, {"kept as", "score"}}, {.result = [=](const Site& site, Estimate& s) {
-                     round_to(dtype, site.call->units.s_scaled ? 1 : 1 / scale, s);
-                 }}});
+        for (const bool guarded : {false, true}) {
+            std::vector<CauseParameter> parameters = {{"dtype", std::string(dtype_info(dtype).name)}};
+            if (guarded) parameters.push_back({"beyond its range", "-inf"});
+            if (sums_are(evidence, dtype))
+                candidates.push_back({parameters, rounds(dtype, 1 / scale, guarded), int(guarded)});
+            parameters.push_back({"kept as", "score"});
+            if (are_numbers_of(evidence, dtype))
+                candidates.push_back({parameters,
+                                      rounds(dtype, evidence.units().s_scaled ? 1 : 1 / scale, guarded),
+                                      int(guarded)});
         }
     }
     // A sum that is kept narrow throughout: the budget of such a sum, where all that is left is its noise.
