@@ -1,5 +1,9 @@
 #include "oracle/causes/descales.h"
 
+#include <cmath>
+#include <limits>
+#include <map>
+
 #include "oracle/causes/signature.h"
 
 namespace tilescope {
@@ -93,9 +97,35 @@ std::vector<Candidate> descale_twice(const Evidence& evidence) {
     });
 }
 
+namespace {
+
+/// What a head's numbers are of what they should be, by the dump: where the index leaves the array, nobody
+/// else knows what lies there. NaN where they are NaN.
+std::map<std::pair<std::int64_t, std::int64_t>, double> ratio_of_heads(const Evidence& evidence) {
+    std::map<std::pair<std::int64_t, std::int64_t>, std::vector<double>> ratios;
+    for (const Observation& seen : evidence.seen) {
+        std::vector<double>& of_head = ratios[{seen.site.id.batch, seen.site.id.head}];
+        for (Eigen::Index i = 0; i < seen.got.size() && evidence.direct(); ++i) {
+            const double expected = seen.expected.value.data()[i];
+            const double got = seen.got.data()[i];
+            if (std::isfinite(expected) && std::abs(expected) > 8 * seen.expected.error.data()[i])
+                of_head.push_back(std::isnan(got) ? 1e300 : got / expected);
+        }
+    }
+    std::map<std::pair<std::int64_t, std::int64_t>, double> medians;
+    for (const auto& [head, list] : ratios) {
+        const double median = median_of(list);
+        medians[head] = median > 1e299 ? std::numeric_limits<double>::quiet_NaN() : median;
+    }
+    return medians;
+}
+
+}  // namespace
+
 std::vector<Candidate> descale_of_other_head(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const SideInputs& side = evidence.world->recording().side_inputs();
+    const auto beyond = ratio_of_heads(evidence);
     for (const DescaledOperand& operand : applied_here(evidence)) {
         const Descale& descale = side.*operand.descale;
         if (descale.heads <= 1) continue;
@@ -104,7 +134,9 @@ std::vector<Candidate> descale_of_other_head(const Evidence& evidence) {
             const auto wrong = [=, &descale](const Site& site,
                                              const Eigen::VectorXd& right) -> Eigen::VectorXd {
                 const std::int64_t at = index(site);
-                return at < entries ? rows_of_entry(descale, at, right.size()) : right;
+                if (at < entries) return rows_of_entry(descale, at, right.size());
+                const auto ratio = beyond.find({site.id.batch, site.id.head});
+                return ratio == beyond.end() ? right : right * ratio->second;
             };
             candidates.push_back({{{"operand", operand.name}, {"map", std::move(map)}},
                                   applies(operand, evidence.acts, wrong),

@@ -36,9 +36,10 @@ std::vector<Candidate> k_slice_missing(const Evidence& evidence) {
     const std::int64_t step = d > 64 ? 16 : 8;
     for (std::int64_t count = step; count < d; count += step) {
         for (std::int64_t first = 0; first + count <= d; first += step) {
-            if (first + count == d && first > 0) continue;
-            candidates.push_back(
-                {{{"first", digits(first)}, {"count", digits(count)}}, without(first, count), 2});
+            const bool at_end = first + count == d;
+            candidates.push_back({{{"first", digits(first)}, {"count", digits(count)}},
+                                  without(first, count),
+                                  at_end ? 1 : 2});
         }
     }
     return candidates;

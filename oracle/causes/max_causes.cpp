@@ -124,26 +124,56 @@ void share_rows(const RowGroup& group, Site& site) {
     }
 }
 
+/// Columns that the lanes of a row may hold, all of them first.
+std::vector<Places> lane_columns(std::int64_t length) {
+    std::vector<Places> parts = {{0, 0, length}};
+    for (const std::int64_t period : {2, 4, 8, 16, 32}) {
+        for (const std::int64_t count : {1, 2}) {
+            for (std::int64_t first = 0; first < period && count < period; first += count)
+                parts.push_back({period, first, count});
+        }
+    }
+    return parts;
+}
+
+/// Whether some bad rows of the first bad tile hold the largest score of their group in these columns.
+bool may_share(const Evidence& evidence, const Estimate& s, const RowGroup& group, const Places& part) {
+    const Observation& seen = evidence.seen.front();
+    int tried = 0;
+    for (Eigen::Index i = 0; i < seen.got.rows() && tried < 3; ++i) {
+        if (!seen.bad_rows[std::size_t(i)]) continue;
+        ++tried;
+        double most = seen.site.m_before.value(i, 0);
+        for (std::int64_t n = 0; n < group.rows; ++n) {
+            const Eigen::Index other = group.first_of(i) + n * group.step;
+            for (Eigen::Index j = 0; other < s.value.rows() && j < s.value.cols(); ++j)
+                if (part.contains(j)) most = std::max(most, s.value(other, j));
+        }
+        const double got = seen.natural(i, 0);
+        if (!(got == most || std::abs(got - most) <= 1e-4 * (1 + std::abs(most)))) return false;
+    }
+    return tried > 0;
+}
+
 std::vector<Candidate> m_of_several_rows(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const std::int64_t most = evidence.problem().block_m;
-    std::vector<Places> parts = {{0, 0, evidence.problem().block_n}};
-    for (const std::int64_t period : {4, 8, 16, 32})
-        for (const std::int64_t count : {1, 2}) parts.push_back({period, 0, count});
+    const Estimate s = evidence.direct() ? finished_scores(evidence.seen.front().site) : Estimate();
     for (std::int64_t rows = 2; rows <= most; rows *= 2) {
         for (std::int64_t step = 1; rows * step <= most; step *= 2) {
-            for (const Places& part : parts) {
+            for (const Places& part : lane_columns(evidence.problem().block_n)) {
+                if (evidence.direct() ? !may_share(evidence, s, {rows, step}, part) : part.period > 0)
+                    continue;
                 std::vector<CauseParameter> parameters = {{"group", digits(rows)}};
                 if (step > 1) parameters.push_back({"step", digits(step)});
                 if (part.period > 0) parameters.push_back({"columns", to_string(part)});
-                candidates.push_back({parameters,
-                                      {.inputs =
-                                           [=](Site& site) {
-                                               finish(site);
-                                               keep_columns(part, site);
-                                               share_rows({rows, step}, site);
-                                           }},
-                                      int(parameters.size())});
+                const int free = int(parameters.size());
+                const auto change = [=](Site& site) {
+                    finish(site);
+                    keep_columns(part, site);
+                    share_rows({rows, step}, site);
+                };
+                candidates.push_back({std::move(parameters), {.inputs = change}, free});
             }
         }
     }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "oracle/causes/descales.h"
@@ -245,15 +246,52 @@ std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
                                    }},
                               2});
     }
-    const double marker = evidence.seen.front().got(places->first, 0);
-    if (is_unwritten(float(marker))) {
-        candidates.push_back({{{"rows", to_string(*places)}, {"left", "unwritten"}},
-                              {.result =
-                                   [=](const Site&, Estimate& e) {
-                                       for (Eigen::Index i = 0; i < e.value.rows(); ++i)
-                                           if (places->contains(i)) e.value.row(i).setConstant(marker);
-                                   }},
-                              1});
+    for (const auto& [name, value] :
+         {std::pair{"0", 0.0f}, std::pair{"unwritten", std::bit_cast<float>(unwritten_bits)}}) {
+        const auto change = [=, left = double(value)](const Site&, Estimate& e) {
+            for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
+                if (!places->contains(i)) continue;
+                e.value.row(i).setConstant(left);
+                e.error.row(i).setZero();
+            }
+        };
+        candidates.push_back({{{"rows", to_string(*places)}, {"left", name}}, {.result = change}, 1});
+    }
+    return candidates;
+}
+
+/// Rows of P as raw numbers in the memory of V, with rows of `ld_v` and `ld_p` elements.
+Change overwritten_by_p(std::int64_t ld_v, std::int64_t ld_p) {
+    return {.result = [=](const Site& site, Estimate& e) {
+        const Problem& problem = site.call->problem;
+        MatrixF p(problem.block_m, problem.block_n);
+        if (!site.world->has(Stage::p) ||
+            !site.world->recording().read_tile(Stage::p, site.id, {p.data(), std::size_t(p.size())}))
+            return;
+        for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
+            for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
+                const std::int64_t half = i * ld_v + j;
+                const std::int64_t row = half / 2 / ld_p;
+                const std::int64_t col = half / 2 % ld_p;
+                if (row >= p.rows() || col >= p.cols()) continue;
+                const auto bits = std::bit_cast<std::uint32_t>(p(row, col));
+                e.value(i, j) = double(decode(problem.dtype_v, half % 2 == 0 ? bits & 0xffffu : bits >> 16));
+                e.error(i, j) = 0;
+            }
+        }
+    }};
+}
+
+std::vector<Candidate> buffer_aliased(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const Problem& problem = evidence.problem();
+    if (!evidence.world->has(Stage::p) || dtype_info(problem.dtype_v).bytes != 2) return {};
+    for (const std::int64_t v_padding : {0, 8, 16}) {
+        for (const std::int64_t p_padding : {0, 4, 8, 16})
+            candidates.push_back(
+                {{{"padding of V", digits(v_padding)}, {"padding of P", digits(p_padding)}},
+                 overwritten_by_p(problem.head_dim_v + v_padding, problem.block_n + p_padding),
+                 2});
     }
     return candidates;
 }
@@ -317,6 +355,12 @@ std::vector<Cause> operand_causes() {
         {"rows_not_loaded", "unwritten / stale", any,
          "rows of the tile are not loaded and keep what was there",
          "how the threads divide the rows of the tile", rows_not_loaded},
+        {"buffer_aliased",
+         "unwritten / stale",
+         {Stage::v},
+         "P is stored over the V tile that it is about to be multiplied with",
+         "the shared memory that P and V share",
+         buffer_aliased},
         {"rows_shifted", "operand load", any, "the tile begins at another row", "the first row of the tile",
          rows_shifted},
         {"other_kv_head", "head / batch map", any, "the operand is that of another head",

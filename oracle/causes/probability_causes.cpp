@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <numbers>
 
 #include "dump/stage.h"
 #include "oracle/causes/signature.h"
@@ -21,10 +22,28 @@ void finish(Site& site) {
     units.s_capped = units.s_biased = units.s_masked = true;
 }
 
+/// A least argument, in natural units, and as the code has it.
+struct Clamp {
+    double least;
+    std::string name;
+};
+
+/// A clamp is a round number to the base of the exponential, up to the rounding of P.
+Clamp named_clamp(double least, double tolerance) {
+    const std::pair<double, const char*> bases[] = {{1, ""}, {std::numbers::ln2, " to the base 2"}};
+    for (const double step : {1.0, 0.5, 0.1}) {
+        for (const auto& [unit, base] : bases) {
+            const double round = std::round(least / unit / step) * step;
+            if (std::abs(round * unit - least) <= tolerance) return {round * unit, digits(round) + base};
+        }
+    }
+    return {least, digits(least)};
+}
+
 /// The least argument that the dump shows: the logarithm of the value that too large elements share.
-std::vector<double> least_arguments(const Evidence& evidence) {
+std::vector<Clamp> clamps(const Evidence& evidence) {
     std::vector<double> logs;
-    if (!evidence.direct()) return {-1, -5, -10, -20};
+    if (!evidence.direct()) return {{-1, "-1"}, {-5, "-5"}, {-10, "-10"}, {-20, "-20"}};
     for (const Observation& seen : evidence.seen) {
         for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
             for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
@@ -36,31 +55,28 @@ std::vector<double> least_arguments(const Evidence& evidence) {
     }
     const double middle = median_of(logs);
     if (!std::isfinite(middle)) return {};
-    // A clamp is a round number, to a base or the other.
-    for (const double unit : {1.0, 0.69314718055994531, 0.5, 0.1}) {
-        const double round = std::round(middle / unit) * unit;
-        if (std::abs(round - middle) <= 1e-3 * std::abs(middle) + 1e-6) return {round, middle};
-    }
-    return {middle};
+    const Dtype cast = evidence.units().p_cast;
+    const double rounding = cast == Dtype::f32 ? 0 : unit_roundoff(cast);
+    return {named_clamp(middle, rounding + 1e-6 * std::abs(middle)), {middle, digits(middle)}};
 }
 
 std::vector<Candidate> exp_clamped(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    for (const double least : least_arguments(evidence)) {
+    for (const Clamp& clamp : clamps(evidence)) {
         for (const bool masked : {true, false}) {
+            const auto change = [masked, least = clamp.least](Site& site) {
+                finish(site);
+                Matrix& s = site.dumped_s.value;
+                for (Eigen::Index i = 0; i < s.rows(); ++i) {
+                    const double m = site.m.value(i, 0) == -infinity ? 0 : site.m.value(i, 0);
+                    for (Eigen::Index j = 0; j < s.cols(); ++j)
+                        if (masked || s(i, j) != -infinity) s(i, j) = std::max(s(i, j), m + least);
+                    if (masked && site.m.value(i, 0) == -infinity) site.m.value(i, 0) = 0;
+                }
+            };
             candidates.push_back(
-                {{{"least argument", digits(least)}, {"masked cells", masked ? "clamped, too" : "0"}},
-                 {.inputs =
-                      [=](Site& site) {
-                          finish(site);
-                          Matrix& s = site.dumped_s.value;
-                          for (Eigen::Index i = 0; i < s.rows(); ++i) {
-                              const double m = site.m.value(i, 0) == -infinity ? 0 : site.m.value(i, 0);
-                              for (Eigen::Index j = 0; j < s.cols(); ++j)
-                                  if (masked || s(i, j) != -infinity) s(i, j) = std::max(s(i, j), m + least);
-                              if (masked && site.m.value(i, 0) == -infinity) site.m.value(i, 0) = 0;
-                          }
-                      }},
+                {{{"least argument", clamp.name}, {"masked cells", masked ? "clamped, too" : "0"}},
+                 {.inputs = change},
                  1});
         }
     }
@@ -304,7 +320,8 @@ std::shared_ptr<const LaneMaxima> lane_maxima(const Evidence& evidence, const La
 std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return {};
-    for (const Lanes lanes : {Lanes{4, 1}, Lanes{4, 2}, Lanes{8, 1}, Lanes{16, 1}, Lanes{32, 1}}) {
+    for (const Lanes lanes :
+         {Lanes{2, 1}, Lanes{4, 1}, Lanes{4, 2}, Lanes{8, 1}, Lanes{16, 1}, Lanes{32, 1}}) {
         if (lanes.count * lanes.run * 2 > evidence.problem().block_n) continue;
         std::vector<CauseParameter> parameters = {{"lanes", digits(lanes.count)}};
         if (lanes.run > 1) parameters.push_back({"columns next to each other", digits(lanes.run)});

@@ -168,8 +168,11 @@ bool are_numbers_of(const Evidence& evidence, Dtype dtype) {
     for (const Observation& seen : evidence.seen) {
         for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
             const double got = seen.got.data()[i];
-            if (!seen.wrong[std::size_t(i)] || !std::isfinite(got)) continue;
-            (rounded_to(dtype, got) == got ? numbers : others) += 1;
+            if (!seen.wrong[std::size_t(i)] || std::isnan(got)) continue;
+            const bool overflows =
+                std::abs(seen.expected.value.data()[i]) > double(dtype_info(dtype).max_finite);
+            const bool is = std::isinf(got) ? overflows : rounded_to(dtype, got) == got;
+            (is ? numbers : others) += 1;
         }
     }
     return numbers >= 4 && others * 1000 <= numbers;
