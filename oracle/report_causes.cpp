@@ -8,11 +8,6 @@ namespace tilescope {
 
 namespace {
 
-/// Never rounded up to all of them.
-std::string percent(double share) {
-    return fmt::format("{:.4g} %", std::floor(share * 1e4) / 100);
-}
-
 std::string name_of_stage(Stage stage) {
     return std::string(stage_info(stage).name);
 }
@@ -25,16 +20,20 @@ std::string best_cause(const FoundCause& cause) {
     if (cause.structural) {
         text += fmt::format(
             "  this pattern tells right from wrong in {} of {} elements; no replay knows their values\n",
-            percent(cause.explained_after), cause.elements);
+            percent_of(cause.explained_after), cause.elements);
     } else {
         text += fmt::format("  explained {} of {} elements, healthy replay {}; {}\n",
-                            percent(cause.explained_after), cause.elements, percent(cause.explained_before),
+                            percent_of(cause.explained_after), cause.elements, percent_of(cause.explained_before),
                             cause.where);
     }
     return text + fmt::format("  look at: {}\n", cause.look_at);
 }
 
 }  // namespace
+
+std::string percent_of(double share) {
+    return fmt::format("{:.4g} %", std::floor(share * 1e4) / 100);
+}
 
 std::string causes_text(const Report& report) {
     const Diagnosis& diagnosis = report.diagnosis;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "dump/recording.h"
 #include "oracle/causes/diagnosis.h"
 #include "oracle/report.h"
@@ -10,6 +12,8 @@ struct CauseOptions {
     CompareOptions compare;  ///< that the report was made with
     int threads = 0;         ///< 0: as many as there are cores
     int most = 5;            ///< causes kept
+    /// Called often, from any thread; what it throws ends the search.
+    std::function<void()> check = {};
 };
 
 /// Why the report's first wrong stage diverges: replays it with one mistake at a time, from the dumped stages

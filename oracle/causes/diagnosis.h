@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@ struct CauseParameter {
 
     bool operator==(const CauseParameter&) const = default;
 };
+
+struct CauseReplay;
 
 /// A mistake that explains why a stage diverges.
 struct FoundCause {
@@ -34,6 +37,7 @@ struct FoundCause {
     int rank = 1;             ///< causes that explain as much share one
     bool legal = false;       ///< no mistake: a variation that the dump does not declare
     bool structural = false;  ///< only the places are known: no replay knows the values
+    std::shared_ptr<const CauseReplay> replay = {};  ///< for observe_replayed(); null where structural
 };
 
 /// Why a recording diverges.
@@ -46,5 +50,8 @@ struct Diagnosis {
 
 /// "diagonal_shifted (columns 1)".
 std::string title_of(const FoundCause& cause);
+
+/// "33.33 %"; never rounded up to all of them.
+std::string percent_of(double share);
 
 }  // namespace tilescope

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <map>
 #include <set>
 #include <tuple>
@@ -224,9 +225,17 @@ Evidence collect_evidence(const World& world, const Report& report, Stage observ
     for (const TileId& block : spread(good_blocks(world, observed, bad), most_good_blocks))
         evidence.blocks.push_back(block);
     std::vector<std::vector<Observation>> of_block(evidence.blocks.size());
+    std::exception_ptr failure;
 #pragma omp parallel for schedule(dynamic)
-    for (std::size_t i = 0; i < evidence.blocks.size(); ++i)
-        of_block[i] = observe_block(world, evidence.blocks[i], observed);
+    for (std::size_t i = 0; i < evidence.blocks.size(); ++i) {
+        try {
+            of_block[i] = observe_block(world, evidence.blocks[i], observed);
+        } catch (...) {
+#pragma omp critical
+            failure = std::current_exception();
+        }
+    }
+    if (failure) std::rethrow_exception(failure);
     for (auto& block : of_block)
         for (Observation& seen : block) evidence.seen.push_back(std::move(seen));
     // Bad tiles first: they tell soonest that a change explains nothing.

@@ -5,6 +5,7 @@
 
 #include "oracle/causes/causes.h"
 #include "oracle/causes/places.h"
+#include "oracle/causes/replayed.h"
 #include "oracle/causes/search.h"
 
 namespace tilescope {
@@ -67,6 +68,9 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.where = found.scope == Scope::everywhere
                       ? "everywhere"
                       : where_of(evidence, report, found.scope == Scope::bad_rows);
+    CauseReplay replay{found.acts, evidence.observed, found.scope, evidence.known};
+    replay.changes.push_back(found.candidate.change);
+    cause.replay = std::make_shared<const CauseReplay>(std::move(replay));
     return cause;
 }
 
@@ -158,7 +162,7 @@ Diagnosis find_causes(const Recording& recording, const Report& report, const Ca
     const bool forward = recording.problem().direction == Direction::forward;
     if (!forward || !report.guilty || !report.other.empty() || is_named(*report.guilty)) return diagnosis;
     diagnosis.searched = true;
-    const World world(recording, options.compare, report.confidence);
+    const World world(recording, options.compare, report.confidence, options.check);
     diagnose(world, report, *report.guilty, options, diagnosis);
     diagnose_further(world, report, options, diagnosis);
     return diagnosis;

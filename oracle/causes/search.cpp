@@ -33,6 +33,7 @@ void replay(const Evidence& evidence, int threads, std::vector<Trial>& trials) {
     for (std::size_t i = 0; i < trials.size(); ++i) {
         if (failed) continue;
         try {
+            evidence.world->check();
             trials[i].misfit = misfit_of(evidence, trials[i].candidate.change);
         } catch (...) {
 #pragma omp critical

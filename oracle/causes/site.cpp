@@ -7,8 +7,12 @@
 
 namespace tilescope {
 
-World::World(const Recording& recording, const CompareOptions& compare, double confidence)
-    : recording_(recording), compare_(compare), rounding_(rounding_model_of(recording, confidence)) {}
+World::World(const Recording& recording, const CompareOptions& compare, double confidence,
+             std::function<void()> check)
+    : recording_(recording),
+      compare_(compare),
+      rounding_(rounding_model_of(recording, confidence)),
+      check_(std::move(check)) {}
 
 std::shared_ptr<const HeadCall> World::call(std::int64_t batch, std::int64_t head) const {
     const std::scoped_lock lock(mutex_);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,11 +19,16 @@ namespace tilescope {
 /// The recording, and what replays of its parts share. Thread-safe.
 class World {
  public:
-    World(const Recording& recording, const CompareOptions& compare, double confidence);
+    /// `check` may throw to end what works on it.
+    World(const Recording& recording, const CompareOptions& compare, double confidence,
+          std::function<void()> check = {});
 
     const Recording& recording() const { return recording_; }
     const CompareOptions& compare() const { return compare_; }
     bool has(Stage stage) const { return recording_.has_stage(stage); }
+    void check() const {
+        if (check_) check_();
+    }
     std::shared_ptr<const HeadCall> call(std::int64_t batch, std::int64_t head) const;
     /// Rows of q, k or v, exactly, without descales; zeros where the batch entry has no such row.
     Matrix input_rows(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first,
@@ -32,6 +38,7 @@ class World {
     const Recording& recording_;
     CompareOptions compare_;
     RoundingModel rounding_;
+    std::function<void()> check_;
     mutable std::mutex mutex_;
     mutable std::map<std::pair<std::int64_t, std::int64_t>, std::shared_ptr<const HeadCall>> calls_;
 };

@@ -100,6 +100,7 @@ void Walk::run(Stage observed, const std::function<void(const Site&, const Estim
     const bool reverse = world_.recording().units().kv_order == KvOrder::reverse;
     for (std::int64_t i = 0; i < tiles; ++i) {
         site_.id.kv_tile = reverse ? tiles - 1 - i : i;
+        world_.check();
         if (is_passed_over(site_.id, observed)) continue;
         site_.first_key = site_.id.kv_tile * problem.block_n;
         split_ =

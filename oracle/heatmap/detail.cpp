@@ -19,7 +19,7 @@ ElementValue DetailTile::value(Quantity quantity, std::int64_t row, std::int64_t
 
 const QuantityValues& DetailTile::values(Quantity quantity) const {
     const std::scoped_lock lock(mutex_);
-    QuantityValues& known = values_[static_cast<std::size_t>(quantity)];
+    QuantityValues& known = values_[static_cast<std::size_t>(quantity_info(quantity).computed_as)];
     if (known.values.empty()) values_of(view(), quantity, known);
     return known;
 }

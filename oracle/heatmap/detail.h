@@ -13,9 +13,9 @@ namespace tilescope {
 
 /// What an element of a detail tile takes, with every quantity.
 inline constexpr std::int64_t detail_bytes_of_element =
-    sizeof(float) + 2 * sizeof(double) + quantity_count * (sizeof(float) + sizeof(Kind));
+    sizeof(float) + 2 * sizeof(double) + healthy_quantity_count * (sizeof(float) + sizeof(Kind));
 
-/// A captured tile and what it should hold, kept for looking at its elements.
+/// A captured tile and what it should hold, or what a replay holds, kept for looking at its elements.
 class DetailTile {
  public:
     DetailTile(const ObservedTile& tile);
@@ -42,7 +42,7 @@ class DetailTile {
     Estimate expected_;
     CompareOptions options_;
     mutable std::mutex mutex_;
-    mutable std::array<QuantityValues, quantity_count> values_;
+    mutable std::array<QuantityValues, healthy_quantity_count> values_;  ///< by what they are computed as
 };
 
 /// Those tiles of a part of a plane that are there.

@@ -468,7 +468,7 @@ ColourMap fitting_colours(const Pyramid& pyramid, Quantity quantity) {
 Scale fitting_scale(const Pyramid& pyramid, Quantity quantity, ScaleKind kind, double clip) {
     const Pyramid::Range range = pyramid.range(clip);
     const double magnitude = std::max(std::abs(range.low), std::abs(range.high));
-    if (quantity == Quantity::over_budget && kind == ScaleKind::log) {
+    if (quantity_info(quantity).computed_as == Quantity::over_budget && kind == ScaleKind::log) {
         const double reach = std::clamp(magnitude, 10.0, 1e6);
         return {kind, 1 / reach, reach, 1};
     }

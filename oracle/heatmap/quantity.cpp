@@ -22,6 +22,10 @@ constexpr std::array<QuantityInfo, quantity_count> quantities = {{
     {Quantity::over_budget, "over budget", false, true, ColourMap::budget, ScaleKind::log},
     {Quantity::ulps, "ulps", false, true, ColourMap::sequential, ScaleKind::log},
     {Quantity::relative, "relative error", false, true, ColourMap::sequential, ScaleKind::log},
+    {Quantity::replayed, "replayed", true, true, ColourMap::diverging, ScaleKind::linear, true,
+     Quantity::expected},
+    {Quantity::unexplained, "unexplained", false, true, ColourMap::budget, ScaleKind::log, true,
+     Quantity::over_budget},
 }};
 
 bool is_operand(Stage stage) {
@@ -226,7 +230,8 @@ TileContext observed_context(const Problem& entry, Stage stage, const TileId& ti
     return context;
 }
 
-void values_of(const ObservedTile& tile, Quantity quantity, QuantityValues& out) {
+void values_of(const ObservedTile& tile, Quantity asked, QuantityValues& out) {
+    const Quantity quantity = quantity_info(asked).computed_as;
     const Eigen::Index rows = tile.got.rows();
     const Eigen::Index cols = tile.got.cols();
     out.values.resize(std::size_t(rows * cols));
@@ -250,7 +255,8 @@ void values_of(const ObservedTile& tile, Quantity quantity, QuantityValues& out)
 }
 
 ElementValue value_of(const ObservedTile& tile, Quantity quantity, Eigen::Index row, Eigen::Index col) {
-    return value_at(tile, compare_options(tile), HiddenCells(tile, row), quantity, row, col);
+    return value_at(tile, compare_options(tile), HiddenCells(tile, row),
+                    quantity_info(quantity).computed_as, row, col);
 }
 
 Element judged_element(const ObservedTile& tile, Eigen::Index row, Eigen::Index col) {

@@ -18,9 +18,13 @@ enum class Quantity : std::uint8_t {
     difference,   ///< dumped - expected
     over_budget,  ///< |difference| / tolerance
     ulps,         ///< of the type that the value was rounded to
-    relative      ///< |difference| / |expected|
+    relative,     ///< |difference| / |expected|
+    replayed,     ///< expected of a kernel with a mistake
+    unexplained   ///< |dumped - replayed| / tolerance of the replay
 };
-inline constexpr int quantity_count = 6;
+inline constexpr int quantity_count = 8;
+/// Those before are of a healthy kernel.
+inline constexpr int healthy_quantity_count = int(Quantity::replayed);
 
 struct QuantityInfo {
     Quantity quantity;
@@ -29,6 +33,9 @@ struct QuantityInfo {
     bool needs_oracle;
     ColourMap colours;
     ScaleKind scale;
+    bool of_replay = false;
+    /// How its values are computed, once what is expected of the tile is what a replay holds.
+    Quantity computed_as = quantity;
 };
 const std::array<QuantityInfo, quantity_count>& all_quantities();
 const QuantityInfo& quantity_info(Quantity quantity);
@@ -40,7 +47,9 @@ struct ObservedTile {
     const Problem& problem;  ///< with the batch entry's own lengths
     TileContext context;
     const MatrixF& got;
-    const Estimate* expected = nullptr;  ///< null: not computed, and only Quantity::dumped can be asked for
+    /// Of a healthy kernel, or for quantities of a replay what that holds. Null: not computed, and only
+    /// Quantity::dumped can be asked for.
+    const Estimate* expected = nullptr;
     const CompareOptions& options;       ///< tolerances given by hand are not for operands
 };
 
