@@ -34,6 +34,7 @@ constexpr std::array<TabName, tab_count> tab_names = {{
     {Tab::drift, "Drift"},
     {Tab::histogram, "Histogram"},
     {Tab::budget, "Budget"},
+    {Tab::causes, "Causes"},
     {Tab::map, "Map"},
     {Tab::bad_rows, "Bad"},
 }};
@@ -126,6 +127,7 @@ std::string absolute_path(const std::string& path) {
 void place_new_document(App& app) {
     const Document& document = *app.document;
     app.shown_generation = document.generation;
+    app.view.cause = 0;
     app.hovered.reset();
     app.aim.reset();
     app.view.region.reset();

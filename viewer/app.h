@@ -30,8 +30,8 @@ std::string_view to_string(Layout layout);
 
 /// The tabs under the element on the right. The last two are shown where the window has no room for them on
 /// the left.
-enum class Tab : std::uint8_t { row, drift, histogram, budget, map, bad_rows };
-inline constexpr int tab_count = 6;
+enum class Tab : std::uint8_t { row, drift, histogram, budget, causes, map, bad_rows };
+inline constexpr int tab_count = 7;
 std::string_view to_string(Tab tab);
 
 /// The state of the view. Panels read and change it; nothing of it is computed from values.
@@ -43,7 +43,9 @@ struct ViewState {
     Cursor cursor;
     ViewRanges ranges;
     std::optional<Rect> region;  ///< of the stage's plane, chosen with the right button
+    std::size_t cause = 0;       ///< that quantities of a replay are of
     bool flipped = false;        ///< the key that shows what is expected is held
+    bool to_replay = false;      ///< with the one that shows the replay in its place
 };
 
 /// The table of bad rows or tiles.

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "viewer/app.h"
+#include "viewer/causes_state.h"
 #include "viewer/export.h"
 #include "viewer/input.h"
 
@@ -212,12 +213,19 @@ constexpr std::array commands = {
     Command{look, "4", "difference / budget", true, false, choose<Quantity::over_budget>},
     Command{look, "5", "ulps", true, false, choose<Quantity::ulps>},
     Command{look, "6", "relative error", true, false, choose<Quantity::relative>},
-    Command{look, "Space", "held: expected in place of dumped", true, false, [](App&) {}},
+    Command{look, "7", "replayed with the cause", true, false, choose<Quantity::replayed>},
+    Command{look, "8", "unexplained: difference to the replay / budget", true, false,
+            choose<Quantity::unexplained>},
+    Command{look, "Space", "held: expected in place of dumped, dumped in place of replayed", true, false,
+            [](App&) {}},
+    Command{look, "Shift+Space", "held: replayed in place of dumped", true, false, [](App&) {}},
+    Command{look, "D", "causes, next cause", true, false, [](App& a) { walk_causes(a, 1); }},
+    Command{look, "Shift+D", "previous cause", true, false, [](App& a) { walk_causes(a, -1); }},
     Command{look, "PageDown", "next stage", true, false, [](App& a) { step_stage(a, 1); }},
     Command{look, "PageUp", "previous stage", true, false, [](App& a) { step_stage(a, -1); }},
     Command{look, "V", "one heatmap, four quantities, four stages", true, false,
             [](App& a) { a.view.layout = Layout((int(a.view.layout) + 1) % layout_count); }},
-    Command{look, "Tab", "row, drift, histogram, budget", true, false,
+    Command{look, "Tab", "row, drift, histogram, budget, causes", true, false,
             [](App& a) { a.view.tab = Tab((int(a.view.tab) + 1) % shown_tabs(a)); }},
     Command{look, "+", "zoom in (also the wheel)", true, true, [](App& a) { zoom_by(a, zoom_step); }},
     Command{look, "=", "", true, true, [](App& a) { zoom_by(a, zoom_step); }},
@@ -274,6 +282,7 @@ std::span<const Command> all_commands() {
 void run_commands(App& app) {
     const ImGuiIO& io = ImGui::GetIO();
     app.view.flipped = !io.WantTextInput && ImGui::IsKeyDown(GLFW_KEY_SPACE);
+    app.view.to_replay = app.view.flipped && io.KeyShift;
     for (const Command& command : commands) {
         const KeyChord chord = *chord_from_name(command.key);
         // What is typed belongs to the field, but for the key that leaves it.

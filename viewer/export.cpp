@@ -16,6 +16,7 @@
 #include "oracle/output_file.h"
 #include "oracle/report.h"
 #include "viewer/app.h"
+#include "viewer/causes_state.h"
 
 namespace tilescope::viewer {
 
@@ -27,7 +28,7 @@ constexpr std::int64_t most_elements = std::int64_t(1) << 24;
 float shown_value(const DetailTile& tile, Quantity quantity, std::int64_t row, std::int64_t col) {
     // Bits as they are in the dump, the pattern of unwritten elements too.
     if (quantity == Quantity::dumped) return tile.dumped(row, col);
-    if (quantity == Quantity::expected) return float(tile.element(row, col).expected);
+    if (quantity_info(quantity).computed_as == Quantity::expected) return float(tile.element(row, col).expected);
     const ElementValue value = tile.value(quantity, row, col);
     switch (value.kind) {
         case Kind::plus_infinity:
@@ -153,6 +154,11 @@ void export_selection(App& app) {
     if (elements > most_elements) {
         app.notice = fmt::format("{} elements are selected; at most {} can be written, use tile-diff --npy",
                                  elements, most_elements);
+        return;
+    }
+    const std::string why = quantity_info(app.view.quantity).of_replay ? why_no_replay(app, plane.stage) : "";
+    if (!why.empty()) {
+        app.notice = why;
         return;
     }
     app.npy = PendingExport{plane, app.view.quantity, rect, free_name("npy")};

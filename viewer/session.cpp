@@ -38,7 +38,9 @@ void Session::cancel() {
     for (auto& [key, picture] : work_->pictures) {
         if (picture.state != Work::Picture::State::done) picture.state = Work::Picture::State::stopped;
     }
+    work_->search_given_up = true;
     work_->details.stop_asking();
+    work_->replayed_details.stop_asking();
     work_->drifts.give_up();
     work_->histograms.give_up();
     work_->rows.give_up();
@@ -63,10 +65,20 @@ Status Session::status() const {
         break;
     }
     status.error = work_->error;
+    status.searching = work_->is_to_be_searched();
     status.idle = work_->idle();
     status.changed = work_->file_changed;
     status.gone = work_->file_gone;
     return status;
+}
+
+const FoundCause* Document::cause(std::size_t index) const {
+    if (diagnosis == nullptr) return nullptr;
+    for (const std::vector<FoundCause>* found : {&diagnosis->causes, &diagnosis->then}) {
+        if (index < found->size()) return &(*found)[index];
+        index -= found->size();
+    }
+    return nullptr;
 }
 
 std::shared_ptr<const Document> Session::document() const {
@@ -74,10 +86,17 @@ std::shared_ptr<const Document> Session::document() const {
     return work_->document;
 }
 
+void Session::choose_cause(std::size_t index) {
+    const Lock lock(work_->mutex);
+    if (index == work_->chosen_cause) return;
+    work_->chosen_cause = index;
+    work_->forget_replays();
+    work_->wake();
+}
+
 std::shared_ptr<const Pyramid> Session::request(const Plane& plane, Quantity quantity) {
     const Lock lock(work_->mutex);
-    const auto& document = work_->document;
-    if (document == nullptr || !document->recording->has_stage(plane.stage)) return nullptr;
+    if (!work_->can_show(plane.stage, quantity)) return nullptr;
     work_->notice(Work::PictureKey{plane, quantity});
     const bool known = work_->pictures.contains({plane, quantity});
     Work::Picture& picture = work_->picture_of(plane, quantity);
@@ -87,12 +106,13 @@ std::shared_ptr<const Pyramid> Session::request(const Plane& plane, Quantity qua
 
 DetailTiles Session::request_detail(const Plane& plane, Quantity quantity, const Rect& elements) {
     const Lock lock(work_->mutex);
-    const auto& document = work_->document;
-    if (document == nullptr || !document->recording->has_stage(plane.stage)) return {};
+    if (!work_->can_show(plane.stage, quantity)) return {};
     work_->notice(Work::DetailQuestion{{plane, quantity}, elements});
-    const bool waited = work_->details.waiting();
-    DetailTiles details = work_->details.ask(document->problem(), plane, quantity, elements);
-    if (!waited && work_->details.waiting()) work_->changed.notify_all();
+    const bool of_replay = quantity_info(quantity).of_replay;
+    DetailStore& store = of_replay ? work_->replayed_details : work_->details;
+    const bool waited = store.waiting();
+    DetailTiles details = store.ask(work_->document->problem(), plane, quantity, elements);
+    if (!waited && store.waiting()) work_->changed.notify_all();
     return details;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dump/recording.h"
+#include "oracle/causes/diagnosis.h"
 #include "oracle/heatmap/detail.h"
 #include "oracle/heatmap/heatmap_image.h"
 #include "oracle/heatmap/histogram.h"
@@ -26,8 +27,8 @@ struct SessionOptions {
     std::int64_t detail_bytes = std::int64_t(96) << 20;    ///< of detail tiles that are kept
 };
 
-/// What is open. Nothing of it changes but `report`, which is null until everything was judged, and `map`,
-/// which fills up meanwhile.
+/// What is open. Nothing of it changes but `report`, which is null until everything was judged, `map`, which
+/// fills up meanwhile, and `diagnosis`, which is null until causes were searched after that.
 struct Document {
     std::string path;
     std::string other;  ///< compared with; empty: the oracle
@@ -35,10 +36,13 @@ struct Document {
     std::shared_ptr<const Recording> other_recording;
     std::shared_ptr<const Report> report;
     std::shared_ptr<const TileMap> map;
+    std::shared_ptr<const Diagnosis> diagnosis;
     std::uint64_t generation = 0;  ///< a number of its own for each opening
 
     const Problem& problem() const { return recording->problem(); }
     bool pair() const { return other_recording != nullptr; }
+    /// Those of the first wrong stage, then further ones; null past the last.
+    const FoundCause* cause(std::size_t index) const;
 };
 
 /// What a frame says at the bottom.
@@ -47,6 +51,7 @@ struct Status {
     double progress = 0;   ///< of it, 0 to 1
     std::string error;     ///< one line, as tile-diff prints it, without its name; until the next open() or
                            ///< dismiss_error()
+    bool searching = false;  ///< causes are searched, or will be
     bool idle = true;      ///< nothing is asked for that is not there
     bool changed = false;  ///< a file was replaced or written since it was opened
     bool gone = false;     ///< a file is not there any more, or has become shorter
@@ -67,7 +72,7 @@ class Session {
     void open(const std::string& path, const std::string& other = "");
     void reload();
     /// Stops everything that runs and drops what waits. A recording that was not judged yet stays without a
-    /// report until reload(). What is asked for again and again stays as it is, a picture as far as it was
+    /// report, and one whose causes were not found yet without them, until reload(). What is asked for again and again stays as it is, a picture as far as it was
     /// filled, until something else is asked for: then all of it is worked on again.
     void cancel();
     void dismiss_error();
@@ -76,7 +81,11 @@ class Session {
     /// Null before the first recording is open.
     std::shared_ptr<const Document> document() const;
 
-    /// Null where the document does not hold the stage. The newest request is served first.
+    /// The cause that quantities of a replay are of; the first one, until another is chosen.
+    void choose_cause(std::size_t index);
+
+    /// Null where the document does not hold the stage, and for quantities of a replay where the chosen cause
+    /// has none of the stage. The newest request is served first.
     std::shared_ptr<const Pyramid> request(const Plane& plane, Quantity quantity);
     /// The tiles that `elements` touches and that are there; the others are computed, those in the middle
     /// first, and the newest rectangle before the others.

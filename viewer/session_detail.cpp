@@ -57,14 +57,7 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
                          q.batch, q.head, q.row);
     };
     if (answer(lock, rows, "", trace)) return true;
-    if (const auto band = details.next()) {
-        const std::uint64_t ticket = epoch;
-        const DocumentPointer of = document;
-        activities[detailing] = {true, "", 0};
-        lock.unlock();
-        compute_band(*of, *band, ticket);
-        return true;
-    }
+    if (detail_from(lock, details) || detail_from(lock, replayed_details)) return true;
     const auto count = [this](const Document& of, const HistogramQuestion& q, std::uint64_t ticket) {
         return compute_histogram(of, q, ticket);
     };
@@ -76,26 +69,52 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
     return answer(lock, drifts, "computing the drift", drift);
 }
 
-void Session::Work::compute_band(const Document& of, const DetailStore::Band& band, std::uint64_t ticket) {
+bool Session::Work::detail_from(std::unique_lock<std::mutex>& lock, DetailStore& store) {
+    const auto band = store.next();
+    if (!band) return false;
+    const std::uint64_t ticket = epoch;
+    const std::uint64_t replay_ticket = replay_epoch;
+    const DocumentPointer of = document;
+    const Stage stage = band->tiles.begin()->first;
+    const bool replays = &store == &replayed_details;
+    const auto replay = replays ? replay_of(stage) : nullptr;
+    activities[detailing] = {true, "", 0};
+    lock.unlock();
+    // Stages without query blocks may be of a KV head.
+    const std::int64_t head = query_heads(of->problem(), stage, band->head).first;
+    const std::optional<std::int64_t> q_block = band->per_q_block ? std::optional(band->q_block) : std::nullopt;
+    const auto check_wanted = [&] {
+        check(ticket);
+        if (replays && replay_epoch != replay_ticket) throw Cancelled();
+    };
+    compute_band(*of, store, *band, check_wanted, [&](const ObservedTileFunction& observe) {
+        if (replay != nullptr) {
+            observe_replayed(*of->recording, *of->report, *replay, cause_options(ticket, 1), band->batch, head,
+                             q_block, observe);
+        } else {
+            observe_tiles(*of->recording, of->other_recording.get(), judge_options(detailing, ticket, 1),
+                          band->batch, head, q_block, observe);
+        }
+    });
+    return true;
+}
+
+void Session::Work::compute_band(const Document& of, DetailStore& store, const DetailStore::Band& band,
+                                 const std::function<void()>& check_wanted,
+                                 const std::function<void(const ObservedTileFunction&)>& show_all) {
     const auto put = [&](const DetailStore::Key& key, std::shared_ptr<const DetailTile> tile) {
         const std::scoped_lock lock(mutex);
-        check(ticket);
+        check_wanted();
         if (document == nullptr || document->generation != of.generation) throw Cancelled();
-        details.put(key, std::move(tile));
+        store.put(key, std::move(tile));
         ++version;
     };
     std::set<DetailStore::Key> left = band.tiles;
     try {
-        // Stages without query blocks may be of a KV head.
-        const Stage stage = band.tiles.begin()->first;
-        const std::int64_t head = query_heads(of.problem(), stage, band.head).first;
-        const std::optional<std::int64_t> q_block =
-            band.per_q_block ? std::optional(band.q_block) : std::nullopt;
-        observe_tiles(*of.recording, of.other_recording.get(), judge_options(detailing, ticket, 1),
-                      band.batch, head, q_block, [&](const ObservedTile& tile) {
-                          DetailStore::Key key{tile.context.stage, tile.context.tile};
-                          if (left.erase(key) > 0) put(key, std::make_shared<const DetailTile>(tile));
-                      });
+        show_all([&](const ObservedTile& tile) {
+            DetailStore::Key key{tile.context.stage, tile.context.tile};
+            if (left.erase(key) > 0) put(key, std::make_shared<const DetailTile>(tile));
+        });
     } catch (const Cancelled&) {
         throw;
     } catch (...) {

@@ -35,7 +35,7 @@ Report report_of(const Document& opened, const JudgeOptions& options) {
 }  // namespace
 
 bool Session::Work::step_judging(std::unique_lock<std::mutex>& lock) {
-    if (!opening) return false;
+    if (!opening) return step_searching(lock);
     const Opening what = *std::exchange(opening, std::nullopt);
     const std::uint64_t ticket = epoch;
     activities[judging] = {true, "opening " + what.path, 0};

@@ -37,11 +37,13 @@ std::vector<Session::Work::PictureKey> Session::Work::next_pictures() const {
     std::vector<PictureKey> keys = {newest->first};
     if (!quantity_info(newest->first.second).needs_oracle) return keys;
     const Plane& plane = newest->first.first;
+    const bool of_replay = quantity_info(newest->first.second).of_replay;
     for (const auto& entry : pictures) {
         const Plane& other = entry.first.first;
         const bool same_head = other.batch == plane.batch && other.head == plane.head;
-        const bool needs_oracle = quantity_info(entry.first.second).needs_oracle;
-        if (same_head && needs_oracle && may_run(entry) && entry.first != keys.front())
+        const QuantityInfo& info = quantity_info(entry.first.second);
+        const bool same_pass = same_head && info.needs_oracle && info.of_replay == of_replay;
+        if (same_pass && may_run(entry) && entry.first != keys.front())
             keys.push_back(entry.first);
     }
     return keys;
@@ -58,10 +60,14 @@ bool Session::Work::step_picturing(std::unique_lock<std::mutex>& lock) {
         pictures.at(key).state = Picture::State::running;
         pyramids.push_back(pictures.at(key).pyramid);
     }
+    const QuantityInfo& info = quantity_info(keys.front().second);
+    const auto replay = info.of_replay ? replay_of(keys.front().first.stage) : nullptr;
     activities[picturing] = {true, message_of(document->problem(), keys), 0};
     lock.unlock();
     try {
-        if (quantity_info(keys.front().second).needs_oracle) {
+        if (replay != nullptr) {
+            fill_replayed(*of, *replay, keys, pyramids, ticket);
+        } else if (info.needs_oracle) {
             fill_judged(*of, keys, pyramids, ticket);
         } else {
             fill_dumped(*of, keys.front().first, *pyramids.front(), ticket);

@@ -22,7 +22,8 @@ void lower_priority(int niceness) {
 
 }  // namespace
 
-Session::Work::Work(SessionOptions given) : options(given), details(given.detail_bytes) {
+Session::Work::Work(SessionOptions given)
+    : options(given), details(given.detail_bytes), replayed_details(given.detail_bytes / 2) {
     const auto start = [&](Lane lane, int niceness, auto step) {
         threads_.emplace_back([this, lane, niceness, step] {
             run_lane(lane, niceness, [this, step](auto& lock) { return (this->*step)(lock); });
@@ -128,6 +129,7 @@ void Session::Work::notice(const Question& question) {
             if (picture.state == Picture::State::stopped) picture.state = Picture::State::waiting;
         }
         details.allow_asking();
+        replayed_details.allow_asking();
         rows.ask_again();
         explanations.ask_again();
         writers.ask_again();
@@ -175,13 +177,16 @@ void Session::Work::forget_everything() {
     histograms.clear();
     asked.clear();
     cancelled = false;
+    chosen_cause = 0;
+    search_given_up = false;
+    forget_replays();
 }
 
 bool Session::Work::idle() const {
     const auto busy = [](const Activity& activity) { return activity.busy; };
     const auto waits = [](const auto& entry) { return entry.second.state == Picture::State::waiting; };
     return !opening && std::ranges::none_of(activities, busy) && std::ranges::none_of(pictures, waits) &&
-           !details.waiting() && !rows.waiting() && !explanations.waiting() && !writers.waiting() &&
+           !is_to_be_searched() && !details.waiting() && !replayed_details.waiting() && !rows.waiting() && !explanations.waiting() && !writers.waiting() &&
            !drifts.waiting() && !histograms.waiting();
 }
 

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "oracle/causes/replayed.h"
 #include "oracle/observe.h"
 #include "viewer/answers.h"
 #include "viewer/detail_store.h"
@@ -89,6 +90,8 @@ class Session::Work {
     std::atomic<std::uint64_t> version = 0;
     /// Work that began in another epoch is not wanted.
     std::atomic<std::uint64_t> epoch = 0;
+    /// Replays that began with another number are of another cause.
+    std::atomic<std::uint64_t> replay_epoch = 0;
 
     DocumentPointer document;
     std::optional<Opening> opening;
@@ -101,6 +104,9 @@ class Session::Work {
     std::uint64_t clock = 0;
     std::map<PictureKey, Picture> pictures;
     DetailStore details;
+    DetailStore replayed_details;
+    std::size_t chosen_cause = 0;
+    bool search_given_up = false;  ///< of the document's causes
     Answers<RowQuestion, RowTrace> rows{64};
     Answers<ExplanationQuestion, std::string> explanations{64};
     Answers<WritersQuestion, std::vector<ElementWriter>> writers{16};
@@ -115,6 +121,12 @@ class Session::Work {
     void notice(const Question& question);
     Picture& picture_of(const Plane& plane, Quantity quantity);
     void forget_everything();
+    /// Those of the cause that was chosen before.
+    void forget_replays();
+    /// Null where the chosen cause has no replay of the stage.
+    std::shared_ptr<const CauseReplay> replay_of(Stage stage) const;
+    bool can_show(Stage stage, Quantity quantity) const;
+    bool is_to_be_searched() const;
     bool idle() const;
     void wake() {
         ++version;
@@ -136,18 +148,28 @@ class Session::Work {
     /// With `mutex` held.
     void publish(const DocumentPointer& shown, const std::vector<PictureKey>& filled);
     Report judge_whole(const std::shared_ptr<Document>& opened, TileMap& map, std::uint64_t ticket);
+    /// Looks for the causes of what was judged.
+    bool step_searching(std::unique_lock<std::mutex>& lock);
+    CauseOptions cause_options(std::uint64_t ticket, int threads) const;
     /// Those that run; nothing where `of` is not shown any more.
     void end_pictures(const Document& of, const std::vector<PictureKey>& keys, Picture::State state);
 
     bool step_picturing(std::unique_lock<std::mutex>& lock);
-    /// Those that one pass over a head fills; empty for none.
+    /// Those that one pass over a head fills, all of a replay or none; empty for none.
     std::vector<PictureKey> next_pictures() const;
     void fill_dumped(const Document& of, const Plane& plane, Pyramid& pyramid, std::uint64_t ticket);
     void fill_judged(const Document& of, const std::vector<PictureKey>& keys,
                      const std::vector<std::shared_ptr<Pyramid>>& pyramids, std::uint64_t ticket);
+    void fill_replayed(const Document& of, const CauseReplay& replay, const std::vector<PictureKey>& keys,
+                       const std::vector<std::shared_ptr<Pyramid>>& pyramids, std::uint64_t ticket);
 
     bool step_detailing(std::unique_lock<std::mutex>& lock);
-    void compute_band(const Document& of, const DetailStore::Band& band, std::uint64_t ticket);
+    /// False where nothing is asked of the store.
+    bool detail_from(std::unique_lock<std::mutex>& lock, DetailStore& store);
+    /// Takes those tiles of the band that `show_all` shows into the store.
+    void compute_band(const Document& of, DetailStore& store, const DetailStore::Band& band,
+                      const std::function<void()>& check_wanted,
+                      const std::function<void(const ObservedTileFunction&)>& show_all);
     Histogram compute_histogram(const Document& of, const HistogramQuestion& question, std::uint64_t ticket);
     /// Computes without the lock, and puts what came out.
     template <class Key, class Value, class Compute>

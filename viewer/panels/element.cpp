@@ -51,13 +51,15 @@ std::string value_text(const DetailTile& tile, Quantity quantity, std::int64_t r
 
 /// The tile of the element. The newest request of a plane is the one that is worked on, so that what a
 /// heatmap waits for comes first.
-DetailTiles details_of(App& app, const Plane& plane, PlanePoint point) {
+DetailTiles details_of(App& app, const Plane& plane, PlanePoint point, Quantity quantity) {
+    const bool of_replay = quantity_info(quantity).of_replay;
     for (const DetailTiles& shown : app.shown_details) {
         if (shown.plane != plane || shown.tiles.empty()) continue;
+        if (quantity_info(shown.quantity).of_replay != of_replay) continue;
         if (shown.at(point.row, point.col) != nullptr || std::ranges::count(shown.tiles, nullptr) > 0)
             return shown;
     }
-    return app.session.request_detail(plane, Quantity::dumped,
+    return app.session.request_detail(plane, quantity,
                                       {point.row, point.col, point.row + 1, point.col + 1});
 }
 
@@ -87,6 +89,22 @@ void describe(App& app, const DetailTile& tile, std::int64_t row, std::int64_t c
     line(app, "bits", bits_of(tile.dtype(), dumped));
 }
 
+/// What a kernel with the chosen cause holds there.
+void describe_replay(App& app, const Shown& shown) {
+    const auto [plane, point, pointed] = shown;
+    const DetailTiles tiles = details_of(app, plane, point, Quantity::replayed);
+    if (tiles.tiles.empty()) return;
+    const DetailTile* tile = tiles.at(point.row, point.col);
+    if (tile == nullptr) {
+        app.waits = true;
+        return line(app, "replayed", "being replayed", colours::dim);
+    }
+    const Element element =
+        tile->element(point.row % tiles.shape.tile_rows, point.col % tiles.shape.tile_cols);
+    line(app, "replayed", fmt::format("{} +- {:.3g}", digits_of(element.expected), element.tolerance),
+         is_divergence(element.finding) ? colours::bad : colours::good);
+}
+
 void describe_writer(App& app, const Shown& shown) {
     const Problem& problem = app.problem();
     const PlaceInTile place = place_in_tile(problem, shown.plane, shown.point.row, shown.point.col);
@@ -113,7 +131,7 @@ void draw_element(App& app, const Box& box) {
     text(app, where);
     ImGui::PopTextWrapPos();
     ImGui::Spacing();
-    const DetailTiles tiles = details_of(app, shown.plane, shown.point);
+    const DetailTiles tiles = details_of(app, shown.plane, shown.point, Quantity::dumped);
     const DetailTile* tile = tiles.tiles.empty() ? nullptr : tiles.at(shown.point.row, shown.point.col);
     if (tile == nullptr) {
         const PlaceInTile in_tile = place_in_tile(problem, shown.plane, shown.point.row, shown.point.col);
@@ -126,6 +144,7 @@ void draw_element(App& app, const Box& box) {
     if (row >= tile->rows() || col >= tile->cols())
         return text(app, "beyond the lengths of this batch entry", colours::dim);
     describe(app, *tile, row, col);
+    describe_replay(app, shown);
     describe_writer(app, shown);
 }
 

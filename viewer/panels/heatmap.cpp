@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "oracle/heatmap/png.h"
+#include "viewer/causes_state.h"
 #include "viewer/panels/pane_frame.h"
 
 namespace tilescope::viewer {
@@ -115,9 +116,24 @@ DetailTiles details_of(App& app, const PaneFrame& pane) {
     return app.shown_details.back();
 }
 
-/// dumped and expected have one scale, so that one can be flipped for the other.
+/// dumped, expected and replayed have one scale, so that one can be flipped for the other.
 Quantity scaled_as(Quantity quantity) {
-    return quantity == Quantity::expected ? Quantity::dumped : quantity;
+    return quantity_info(quantity).computed_as == Quantity::expected ? Quantity::dumped : quantity;
+}
+
+/// With the key held that flips the layers.
+Quantity flipped(const ViewState& view, Quantity quantity) {
+    if (!view.flipped) return quantity;
+    if (quantity == Quantity::dumped) return view.to_replay ? Quantity::replayed : Quantity::expected;
+    return quantity == Quantity::replayed ? Quantity::dumped : quantity;
+}
+
+/// What stands where there is no picture.
+std::string why_no_picture(App& app, const PaneFrame& pane) {
+    if (!app.has(pane.plane.stage)) return "not captured";
+    if (!quantity_info(pane.quantity).of_replay) return "waiting";
+    if (may_find_causes(app)) app.waits = true;
+    return why_no_replay(app, pane.plane.stage);
 }
 
 ImageStyle style_of(App& app, HeatmapPane& heatmap, const PaneFrame& pane,
@@ -142,8 +158,7 @@ ImageStyle draw_pane(App& app, HeatmapPane& heatmap, PaneFrame pane) {
     const ImageStyle style = style_of(app, heatmap, pane, pyramid);
     if (pyramid != nullptr && !pyramid->is_complete()) app.waits = true;
     if (pyramid == nullptr) {
-        const std::string why = app.has(pane.plane.stage) ? "waiting" : "not captured";
-        text_at(app, draw, pane.at + ImVec2(12, 12), why, colours::dim);
+        text_at(app, draw, pane.at + ImVec2(12, 12), why_no_picture(app, pane), colours::dim);
         return style;
     }
     const DetailTiles details = details_of(app, pane);
@@ -165,8 +180,7 @@ PaneFrame frame_of(App& app, const PaneChoice& choice, const Box& cell) {
     PaneFrame pane;
     pane.plane = plane_at(problem, app.view.cursor, choice.stage);
     pane.shape = plane_shape(problem, choice.stage);
-    pane.quantity =
-        app.view.flipped && choice.quantity == Quantity::dumped ? Quantity::expected : choice.quantity;
+    pane.quantity = flipped(app.view, choice.quantity);
     pane.view = app.view.ranges.view(problem, choice.stage);
     const auto digits = float(std::max<std::size_t>(3, std::to_string(pane.shape.rows).size()));
     pane.at = {std::round(cell.x + letter * (digits + 1)), std::round(cell.y + 2.7F * em)};

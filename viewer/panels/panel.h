@@ -67,6 +67,7 @@ void draw_row(App& app);
 void draw_drift(App& app);
 void draw_histogram(App& app);
 void draw_budget(App& app);
+void draw_causes(App& app);
 
 /// Draws every panel.
 void draw_panels(App& app);

@@ -34,8 +34,9 @@ void draw_message(App& app) {
     } else if (!app.status.message.empty()) {
         draw_progress(app, 14 * ImGui::GetFontSize());
         ImGui::SameLine();
-        text(app, fmt::format("{}  {:.0f} %   Escape cancels", app.status.message, 100 * app.status.progress),
-             colours::dim);
+        const std::string share =
+            app.status.progress > 0 ? fmt::format("  {:.0f} %", 100 * app.status.progress) : "";
+        text(app, fmt::format("{}{}   Escape cancels", app.status.message, share), colours::dim);
     } else if (!app.notice.empty()) {
         text(app, app.notice);
     } else if (app.document != nullptr && app.document->report != nullptr) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "viewer/causes_state.h"
 #include "viewer/panels/plot.h"
 
 namespace tilescope::viewer {
@@ -19,6 +20,7 @@ constexpr std::array<TabDrawing, tab_count> drawings = {{
     {Tab::drift, draw_drift},
     {Tab::histogram, draw_histogram},
     {Tab::budget, draw_budget},
+    {Tab::causes, draw_causes},
     {Tab::map, map_contents},
     {Tab::bad_rows, bad_rows_contents},
 }};
@@ -148,7 +150,9 @@ void draw_tabs(App& app, const Box& box) {
         const std::string name(to_string(Tab(i)));
         const float width = ImGui::CalcTextSize(name.c_str()).x + 2 * ImGui::GetStyle().FramePadding.x;
         if (i > 0 && ImGui::GetCursorPosX() + width > box.width) ImGui::NewLine();
-        if (choice(name.c_str(), app.view.tab == Tab(i))) app.view.tab = Tab(i);
+        const bool found = Tab(i) == Tab::causes && chosen_cause(app) != nullptr;
+        if (choice(name.c_str(), app.view.tab == Tab(i), found ? colours::bad : colours::text))
+            app.view.tab = Tab(i);
     }
     ImGui::Spacing();
     ImGui::BeginChild("contents");

@@ -1,0 +1,101 @@
+#include "viewer/causes_state.h"
+#include "viewer/panels/panel.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+/// Causes that share a rank with the one before or after explain as much.
+bool is_tied(const std::vector<FoundCause>& causes, std::size_t index) {
+    const auto same = [&](std::size_t other) { return causes[other].rank == causes[index].rank; };
+    return (index > 0 && same(index - 1)) || (index + 1 < causes.size() && same(index + 1));
+}
+
+std::string share_of(const FoundCause& cause) {
+    if (cause.structural) return percent_of(cause.explained_after) + " of the places";
+    return fmt::format("{} -> {}", percent_of(cause.explained_before), percent_of(cause.explained_after));
+}
+
+/// Two lines: what, and how well. `rank` is "1", or "1=" for one of several.
+void draw_entry(App& app, const FoundCause& cause, const std::string& rank, std::size_t index) {
+    const float em = ImGui::GetFontSize();
+    const float indent = 2.2F * em;
+    std::string what = title_of(cause);
+    if (cause.legal) what += ", legal if it is meant";
+    std::string how = fmt::format("{}   {}   {}", stage_info(app.problem(), cause.stage).name, cause.family,
+                                  share_of(cause));
+    if (!cause.where.empty()) how += "   " + cause.where;
+    app.readout.add(fmt::format("cause {} {}   {}", rank, what, how));
+
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float room = ImGui::GetContentRegionAvail().x - indent;
+    const float high = ImGui::CalcTextSize(what.c_str(), nullptr, false, room).y;
+    const float low = ImGui::CalcTextSize(how.c_str(), nullptr, false, room).y;
+    ImGui::PushID(int(index));
+    if (ImGui::Selectable("##cause", app.view.cause == index, 0, {0, high + low + 0.2F * em}))
+        choose_cause(app, index);
+    ImGui::PopID();
+    app.readout.place(fmt::format("cause {}", index + 1), {at.x, at.y, room + indent, high + low});
+    ImDrawList& draw = *ImGui::GetWindowDrawList();
+    const auto wrapped = [&](float y, const std::string& line, ImU32 colour) {
+        draw.AddText(nullptr, 0, {std::round(at.x + indent), std::round(y)}, colour, line.c_str(), nullptr, room);
+    };
+    draw.AddText(at, colours::dim, rank.c_str());
+    wrapped(at.y, what, cause.legal ? colours::text : colours::bad);
+    wrapped(at.y + high, how, colours::dim);
+}
+
+/// What the chosen one does, and where to look.
+void draw_chosen(App& app, const FoundCause& cause) {
+    text(app, std::string(cause.says));
+    text(app, fmt::format("look at: {}", cause.look_at), colours::accent);
+    if (cause.structural)
+        return text(app, fmt::format("The pattern tells right from wrong in {} of {} elements; their values "
+                                     "are known to no replay.",
+                                     percent_of(cause.explained_after), cause.elements),
+                    colours::dim);
+    text(app,
+         fmt::format("Of {} elements a replay without the mistake explains {}, with it {}.", cause.elements,
+                     percent_of(cause.explained_before), percent_of(cause.explained_after)),
+         colours::dim);
+    text(app, "7, 8: the replay, and what it leaves unexplained; Space shows the dumped values in its place.",
+         colours::dim);
+}
+
+void draw_ties(App& app, const Diagnosis& diagnosis) {
+    if (diagnosis.causes.size() < 2 || !is_tied(diagnosis.causes, 0)) return;
+    std::string line = "1= explain it alike.";
+    if (!diagnosis.separate_with.empty())
+        line += fmt::format(" To tell them apart: tile-run {}", diagnosis.separate_with);
+    text(app, line, colours::dim);
+}
+
+}  // namespace
+
+void draw_causes(App& app) {
+    ImGui::PushTextWrapPos(0);
+    const std::string why = why_no_causes(app);
+    if (!why.empty()) {
+        if (may_find_causes(app))
+            text_waiting(app, why);
+        else
+            text(app, why, colours::dim);
+        return ImGui::PopTextWrapPos();
+    }
+    const Diagnosis& diagnosis = *app.document->diagnosis;
+    title(app, fmt::format("Causes of what diverges in {}, best first (D: next)",
+                           stage_info(app.problem(), *app.document->report->guilty).name));
+    std::size_t index = 0;
+    for (std::size_t i = 0; i < diagnosis.causes.size(); ++i)
+        draw_entry(app, diagnosis.causes[i],
+                   fmt::format("{}{}", diagnosis.causes[i].rank, is_tied(diagnosis.causes, i) ? "=" : ""),
+                   index++);
+    draw_ties(app, diagnosis);
+    if (!diagnosis.then.empty()) title(app, "Then, beside the first");
+    for (const FoundCause& cause : diagnosis.then) draw_entry(app, cause, "then", index++);
+    ImGui::Separator();
+    if (const FoundCause* cause = chosen_cause(app)) draw_chosen(app, *cause);
+    ImGui::PopTextWrapPos();
+}
+
+}  // namespace tilescope::viewer
