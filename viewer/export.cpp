@@ -28,7 +28,8 @@ constexpr std::int64_t most_elements = std::int64_t(1) << 24;
 float shown_value(const DetailTile& tile, Quantity quantity, std::int64_t row, std::int64_t col) {
     // Bits as they are in the dump, the pattern of unwritten elements too.
     if (quantity == Quantity::dumped) return tile.dumped(row, col);
-    if (quantity_info(quantity).computed_as == Quantity::expected) return float(tile.element(row, col).expected);
+    if (quantity_info(quantity).computed_as == Quantity::expected)
+        return float(tile.element(row, col).expected);
     const ElementValue value = tile.value(quantity, row, col);
     switch (value.kind) {
         case Kind::plus_infinity:

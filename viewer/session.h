@@ -47,14 +47,14 @@ struct Document {
 
 /// What a frame says at the bottom.
 struct Status {
-    std::string message;   ///< what is done right now; empty: nothing
-    double progress = 0;   ///< of it, 0 to 1
-    std::string error;     ///< one line, as tile-diff prints it, without its name; until the next open() or
-                           ///< dismiss_error()
+    std::string message;     ///< what is done right now; empty: nothing
+    double progress = 0;     ///< of it, 0 to 1
+    std::string error;       ///< one line, as tile-diff prints it, without its name; until the next open() or
+                             ///< dismiss_error()
     bool searching = false;  ///< causes are searched, or will be
-    bool idle = true;      ///< nothing is asked for that is not there
-    bool changed = false;  ///< a file was replaced or written since it was opened
-    bool gone = false;     ///< a file is not there any more, or has become shorter
+    bool idle = true;        ///< nothing is asked for that is not there
+    bool changed = false;    ///< a file was replaced or written since it was opened
+    bool gone = false;       ///< a file is not there any more, or has become shorter
 };
 
 /// Opens recordings and prepares what frames show, in threads of its own. No function waits for a file or
@@ -72,8 +72,9 @@ class Session {
     void open(const std::string& path, const std::string& other = "");
     void reload();
     /// Stops everything that runs and drops what waits. A recording that was not judged yet stays without a
-    /// report, and one whose causes were not found yet without them, until reload(). What is asked for again and again stays as it is, a picture as far as it was
-    /// filled, until something else is asked for: then all of it is worked on again.
+    /// report, and one whose causes were not found yet without them, until reload(). What is asked for again
+    /// and again stays as it is, a picture as far as it was filled, until something else is asked for: then
+    /// all of it is worked on again.
     void cancel();
     void dismiss_error();
 

@@ -74,8 +74,7 @@ void Session::Work::fill_replayed(const Document& of, const CauseReplay& replay,
     observe_replayed(*of.recording, *of.report, replay, causes, first.batch, first.head, std::nullopt,
                      [&](const ObservedTile& tile) {
                          constexpr double whole = 1000;
-                         report_progress(picturing, ticket,
-                                         std::int64_t(whole * pyramids.front()->filled()),
+                         report_progress(picturing, ticket, std::int64_t(whole * pyramids.front()->filled()),
                                          std::int64_t(whole));
                          const PlaceInPlane corner =
                              corner_of(of.problem(), tile.context.stage, tile.context.tile);

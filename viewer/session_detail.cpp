@@ -82,15 +82,16 @@ bool Session::Work::detail_from(std::unique_lock<std::mutex>& lock, DetailStore&
     lock.unlock();
     // Stages without query blocks may be of a KV head.
     const std::int64_t head = query_heads(of->problem(), stage, band->head).first;
-    const std::optional<std::int64_t> q_block = band->per_q_block ? std::optional(band->q_block) : std::nullopt;
+    const std::optional<std::int64_t> q_block =
+        band->per_q_block ? std::optional(band->q_block) : std::nullopt;
     const auto check_wanted = [&] {
         check(ticket);
         if (replays && replay_epoch != replay_ticket) throw Cancelled();
     };
     compute_band(*of, store, *band, check_wanted, [&](const ObservedTileFunction& observe) {
         if (replay != nullptr) {
-            observe_replayed(*of->recording, *of->report, *replay, cause_options(ticket, 1), band->batch, head,
-                             q_block, observe);
+            observe_replayed(*of->recording, *of->report, *replay, cause_options(ticket, 1), band->batch,
+                             head, q_block, observe);
         } else {
             observe_tiles(*of->recording, of->other_recording.get(), judge_options(detailing, ticket, 1),
                           band->batch, head, q_block, observe);

@@ -43,8 +43,7 @@ std::vector<Session::Work::PictureKey> Session::Work::next_pictures() const {
         const bool same_head = other.batch == plane.batch && other.head == plane.head;
         const QuantityInfo& info = quantity_info(entry.first.second);
         const bool same_pass = same_head && info.needs_oracle && info.of_replay == of_replay;
-        if (same_pass && may_run(entry) && entry.first != keys.front())
-            keys.push_back(entry.first);
+        if (same_pass && may_run(entry) && entry.first != keys.front()) keys.push_back(entry.first);
     }
     return keys;
 }

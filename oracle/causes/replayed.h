@@ -19,8 +19,8 @@ struct CauseReplay {
 };
 
 /// Shows `observe`, from any thread, each captured tile of the replayed stage in one head, or in one query
-/// block of it, and what a kernel with the mistake holds as what is expected. `report` and `options` are those
-/// of find_causes(). Errors: Error for a damaged file.
+/// block of it, and what a kernel with the mistake holds as what is expected. `report` and `options` are
+/// those of find_causes(). Errors: Error for a damaged file.
 void observe_replayed(const Recording& recording, const Report& report, const CauseReplay& replay,
                       const CauseOptions& options, std::int64_t batch, std::int64_t head,
                       std::optional<std::int64_t> q_block, const ObservedTileFunction& observe);

@@ -255,8 +255,8 @@ void values_of(const ObservedTile& tile, Quantity asked, QuantityValues& out) {
 }
 
 ElementValue value_of(const ObservedTile& tile, Quantity quantity, Eigen::Index row, Eigen::Index col) {
-    return value_at(tile, compare_options(tile), HiddenCells(tile, row),
-                    quantity_info(quantity).computed_as, row, col);
+    return value_at(tile, compare_options(tile), HiddenCells(tile, row), quantity_info(quantity).computed_as,
+                    row, col);
 }
 
 Element judged_element(const ObservedTile& tile, Eigen::Index row, Eigen::Index col) {

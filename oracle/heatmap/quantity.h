@@ -50,7 +50,7 @@ struct ObservedTile {
     /// Of a healthy kernel, or for quantities of a replay what that holds. Null: not computed, and only
     /// Quantity::dumped can be asked for.
     const Estimate* expected = nullptr;
-    const CompareOptions& options;       ///< tolerances given by hand are not for operands
+    const CompareOptions& options;  ///< tolerances given by hand are not for operands
 };
 
 /// `against_other`: what is expected comes from another recording.

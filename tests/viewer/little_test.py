@@ -37,7 +37,7 @@ def smallest(path, value=None, stages=("q", "k", "v", "s", "m", "p", "l", "acc",
 class LittleRecordings(TileViewCase):
     """Every tab, layout and quantity of what holds almost nothing."""
 
-    TOUR = [*["key Tab", "frames 6"] * 3, *["key V", "frames 6"] * 3, *[f"key {i}" for i in range(1, 7)], "key L", "key L",
+    TOUR = [*["key Tab", "frames 6"] * 4, *["key V", "frames 6"] * 3, *[f"key {i}" for i in range(1, 9)], "key L", "key L",
             "key P", "key A", "key K", "key Z", "key F", "key +", "key -", "key C", "key Right", "key Down", "key ]", "key .",
             *["key PageDown", "frames 4"] * 4, "key N", "key T", "key H", "key B", "key Y", "key R", "key U", "key Space",
             "drag_right heatmap:0.2 0.2 heatmap:0.8 0.8", "scroll heatmap:0.5 0.5 -40", "scroll heatmap:0.5 0.5 40", "wait"]
@@ -55,7 +55,7 @@ class LittleRecordings(TileViewCase):
     def test_outputs_alone(self):
         path = self.folder / "run.h5"
         small_dump.write(path, only=["o", "lse"])
-        self.play([path], "wait", "expect match:", "key PageUp", "frames 5", *["key Tab", "wait"] * 4, *["key V", "wait"] * 3,
+        self.play([path], "wait", "expect match:", "key PageUp", "frames 5", *["key Tab", "wait"] * 5, *["key V", "wait"] * 3,
                   "expect not captured" if False else "expect Map of")
         self.tour(path)
 

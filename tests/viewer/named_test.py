@@ -38,7 +38,7 @@ def write(path, only=small_dump.STAGES, change=None):
 
 class NamedTiles(TileViewCase):
     # Every tab, layout and quantity.
-    TOUR = [*["key Tab", "wait"] * 4, *["key V", "wait"] * 3, *[f"key {i}" for i in range(1, 7)], "wait", "key L", "key F",
+    TOUR = [*["key Tab", "wait"] * 5, *["key V", "wait"] * 3, *[f"key {i}" for i in range(1, 9)], "wait", "key L", "key F",
             "key +", "key -", "key Right", "key Down", "key ]", "key .", "key Y", "key R", "key Space",
             "drag_right heatmap:0.2 0.2 heatmap:0.8 0.8", "wait", "scroll heatmap:0.5 0.5 -40", "wait"]
 

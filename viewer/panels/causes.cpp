@@ -1,3 +1,5 @@
+#include <array>
+
 #include "viewer/causes_state.h"
 #include "viewer/panels/panel.h"
 
@@ -38,11 +40,23 @@ void draw_entry(App& app, const FoundCause& cause, const std::string& rank, std:
     app.readout.place(fmt::format("cause {}", index + 1), {at.x, at.y, room + indent, high + low});
     ImDrawList& draw = *ImGui::GetWindowDrawList();
     const auto wrapped = [&](float y, const std::string& line, ImU32 colour) {
-        draw.AddText(nullptr, 0, {std::round(at.x + indent), std::round(y)}, colour, line.c_str(), nullptr, room);
+        draw.AddText(nullptr, 0, {std::round(at.x + indent), std::round(y)}, colour, line.c_str(), nullptr,
+                     room);
     };
     draw.AddText(at, colours::dim, rank.c_str());
     wrapped(at.y, what, cause.legal ? colours::text : colours::bad);
     wrapped(at.y + high, how, colours::dim);
+}
+
+/// What the heatmap may show of the replay.
+void draw_layers(App& app) {
+    constexpr std::array layers = {Quantity::dumped, Quantity::replayed, Quantity::unexplained};
+    for (const Quantity layer : layers) {
+        if (layer != layers.front()) ImGui::SameLine(0, 3);
+        if (choice(std::string(quantity_info(layer).name).c_str(), app.view.quantity == layer))
+            app.view.quantity = layer;
+    }
+    text(app, "Space, held: dumped in place of replayed", colours::dim);
 }
 
 /// What the chosen one does, and where to look.
@@ -50,16 +64,16 @@ void draw_chosen(App& app, const FoundCause& cause) {
     text(app, std::string(cause.says));
     text(app, fmt::format("look at: {}", cause.look_at), colours::accent);
     if (cause.structural)
-        return text(app, fmt::format("The pattern tells right from wrong in {} of {} elements; their values "
-                                     "are known to no replay.",
-                                     percent_of(cause.explained_after), cause.elements),
+        return text(app,
+                    fmt::format("The pattern tells right from wrong in {} of {} elements; their values "
+                                "are known to no replay.",
+                                percent_of(cause.explained_after), cause.elements),
                     colours::dim);
     text(app,
          fmt::format("Of {} elements a replay without the mistake explains {}, with it {}.", cause.elements,
                      percent_of(cause.explained_before), percent_of(cause.explained_after)),
          colours::dim);
-    text(app, "7, 8: the replay, and what it leaves unexplained; Space shows the dumped values in its place.",
-         colours::dim);
+    draw_layers(app);
 }
 
 void draw_ties(App& app, const Diagnosis& diagnosis) {
@@ -93,7 +107,7 @@ void draw_causes(App& app) {
     draw_ties(app, diagnosis);
     if (!diagnosis.then.empty()) title(app, "Then, beside the first");
     for (const FoundCause& cause : diagnosis.then) draw_entry(app, cause, "then", index++);
-    ImGui::Separator();
+    ImGui::Spacing();
     if (const FoundCause* cause = chosen_cause(app)) draw_chosen(app, *cause);
     ImGui::PopTextWrapPos();
 }

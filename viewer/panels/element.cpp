@@ -59,8 +59,7 @@ DetailTiles details_of(App& app, const Plane& plane, PlanePoint point, Quantity 
         if (shown.at(point.row, point.col) != nullptr || std::ranges::count(shown.tiles, nullptr) > 0)
             return shown;
     }
-    return app.session.request_detail(plane, quantity,
-                                      {point.row, point.col, point.row + 1, point.col + 1});
+    return app.session.request_detail(plane, quantity, {point.row, point.col, point.row + 1, point.col + 1});
 }
 
 ImU32 colour_of(Finding finding) {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "viewer/causes_state.h"
 #include "viewer/panels/panel.h"
 
 namespace tilescope::viewer {
@@ -68,9 +67,9 @@ void draw_stages(App& app) {
 }
 
 void draw_quantities(App& app) {
-    const FoundCause* cause = chosen_cause(app);
     for (const QuantityInfo& info : all_quantities()) {
-        if (info.of_replay && (cause == nullptr || cause->replay == nullptr)) continue;
+        // The tab of causes has them.
+        if (info.of_replay) continue;
         if (info.quantity != all_quantities().front().quantity) ImGui::SameLine(0, 3);
         if (choice(std::string(info.name).c_str(), app.view.quantity == info.quantity))
             app.view.quantity = info.quantity;

@@ -89,7 +89,8 @@ std::string number_of(const DetailTile& tile, Quantity quantity, std::int64_t ro
     const ElementValue value = tile.value(quantity, row, col);
     if (value.kind == Kind::finite)
         return quantity_info(quantity).is_signed ? short_number(value.value) : quotient_text(value.value);
-    if (quantity_info(quantity).computed_as == Quantity::expected) return short_number(tile.element(row, col).expected);
+    if (quantity_info(quantity).computed_as == Quantity::expected)
+        return short_number(tile.element(row, col).expected);
     return quantity == Quantity::dumped ? short_number(tile.dumped(row, col)) : std::string();
 }
 

@@ -74,7 +74,7 @@ Box heatmap_box(const Room& room) {
 
 Box element_box(const Room& room) {
     const float right = right_width(room);
-    return {room.window.width - right, room.header + gap, right, (room.writers ? 20 : 17) * room.em};
+    return {room.window.width - right, room.header + gap, right, (room.writers ? 21.4F : 18.4F) * room.em};
 }
 
 Box tabs_box(const Room& room) {
