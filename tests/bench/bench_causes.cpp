@@ -83,12 +83,13 @@ std::vector<Planting> plantings(const Options& options) {
                 if (!is_chosen(options.inputs, input.name)) continue;
                 for (const PlantedShape& shape : planted_shapes()) {
                     // Every case has a seed of its own, whatever else is chosen.
-                    const auto number = std::uint64_t(mistake.mistake) * 1000 +
-                                        std::uint64_t(&input - planted_inputs().data()) * 10 +
-                                        std::uint64_t(&shape - planted_shapes().data());
+                    const std::size_t on_input = std::size_t(mistake.mistake) * planted_inputs().size() +
+                                                 std::size_t(&input - planted_inputs().data());
+                    const std::size_t number =
+                        on_input * planted_shapes().size() + std::size_t(&shape - planted_shapes().data());
                     for (int i = 0; i < options.seeds; ++i)
-                        all.push_back(
-                            {&mistake, &input, &shape, options.seed + number * 16 + std::uint64_t(i)});
+                        all.push_back({&mistake, &input, &shape,
+                                       options.seed + std::uint64_t(number) * 16 + std::uint64_t(i)});
                 }
             }
         }

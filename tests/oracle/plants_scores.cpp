@@ -284,7 +284,7 @@ const MistakeInfo table[] = {
                     std::int64_t key) { return row < 16 && key < 16 ? sum : 0; }}},
     {Mistake::one_lane_only,
      "one_lane_only",
-     {"one_lane_only"},
+     {"one_lane_only", "periodic_columns"},
      Stage::s,
      need_nothing,
      {.product = [](const Block&, float sum, std::int64_t,
