@@ -124,15 +124,19 @@ void apply_mask(const HeadCall& call, std::int64_t first_row, std::int64_t first
     }
 }
 
-Estimate dumped_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, const Operand& q,
-                       const Operand& k) {
+Estimate dumped_from_scaled(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
+                            Estimate s) {
     const Units& u = call.units;
-    Estimate s = scaled_scores(call, q, k);
     if (call.capped() && u.s_capped) s = cap_scores(call, s);
     const bool cap_missing = call.capped() && !u.s_capped;
     if (call.biased() && u.s_biased && !cap_missing) s = add_bias(call, first_row, first_key, s);
     if (u.s_masked) apply_mask(call, first_row, first_key, s);
     return s;
+}
+
+Estimate dumped_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, const Operand& q,
+                       const Operand& k) {
+    return dumped_from_scaled(call, first_row, first_key, scaled_scores(call, q, k));
 }
 
 Estimate finish_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,

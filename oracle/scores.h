@@ -27,7 +27,11 @@ Estimate add_bias(const HeadCall& call, std::int64_t first_row, std::int64_t fir
 /// Puts -inf, exactly, where the mask hides the key.
 void apply_mask(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, Estimate& s);
 
-/// The scores up to what the dump holds: scaled, and capped, biased and masked where its units say so.
+/// Scaled scores up to what the dump holds: capped, biased and masked where its units say so.
+Estimate dumped_from_scaled(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
+                            Estimate scaled);
+
+/// The same from the operands.
 Estimate dumped_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, const Operand& q,
                        const Operand& k);
 

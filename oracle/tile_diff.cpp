@@ -13,7 +13,10 @@
 
 #include "dump/error.h"
 #include "dump/file_reader.h"
+#include "dump/file_writer.h"
 #include "oracle/causes/causes.h"
+#include "oracle/causes/replayed.h"
+#include "oracle/causes/same_run.h"
 #include "oracle/explain.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge.h"
@@ -34,7 +37,9 @@ struct Arguments {
     std::string npy;
     std::string png;
     std::string element;  ///< whose tolerance is explained; empty: the recording is judged
+    std::string replay;
     bool no_causes = false;
+    bool same_run = false;
     JudgeOptions judge;
 };
 
@@ -78,8 +83,18 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--threads", arguments.judge.threads, "threads, 0 for one a core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
+    app.add_flag("--same-run", arguments.same_run,
+                 "both recordings are of the same run: what differs in any bit is a race")
+        ->needs("other")
+        ->excludes("--npy", "--png", "--atol", "--rtol");
+    app.add_option("--replay-out", arguments.replay,
+                   "write the recording to FILE as a kernel with the mistake that was found computes it")
+        ->type_name("FILE")
+        ->check(named)
+        ->excludes("other");
     app.add_flag("--no-causes", arguments.no_causes,
-                 "do not search for the mistake that explains what diverges");
+                 "do not search for the mistake that explains what diverges")
+        ->excludes("--replay-out");
     app.add_option("--explain-tolerance", arguments.element,
                    "print what the tolerance of one element is made of, and nothing else; exit code 0.\n"
                    "ROW is a q row (k, v: a key), COL a key (s, p), a feature, a lane (l), or 0\n"
@@ -103,6 +118,12 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     if (!arguments.no_causes)
         report.diagnosis =
             find_causes(*recording, report, {arguments.judge.compare, arguments.judge.threads});
+    if (!arguments.replay.empty()) {
+        if (report.diagnosis.causes.empty())
+            throw Error("no cause was found to replay", arguments.recording, "leave --replay-out out");
+        write_recording(arguments.replay,
+                        ReplayedRecording(*recording, report.diagnosis.causes[0], report.confidence));
+    }
     if (!arguments.npy.empty()) write_npy(arguments.npy, report, *recording, other.get(), arguments.judge);
     if (!arguments.png.empty())
         pictures = write_heatmaps(arguments.png, report, *recording, other.get(), arguments.judge) + "\n";
@@ -113,6 +134,12 @@ std::string explain_element(const Arguments& arguments) {
     const std::unique_ptr<Recording> recording = open_recording(arguments.recording);
     const ElementPlace place = element_place(*recording, arguments.element);
     return to_text(explain_tolerance(*recording, place, arguments.judge.confidence));
+}
+
+SameRun compare_arguments(const Arguments& arguments) {
+    const std::unique_ptr<Recording> first = open_recording(arguments.recording);
+    const std::unique_ptr<Recording> second = open_recording(arguments.other);
+    return compare_same_run(*first, *second);
 }
 
 /// Also when the reader of a pipe has gone, or the disk is full.
@@ -136,7 +163,12 @@ int run(const Arguments& arguments) {
     };
     try {
         if (!arguments.json.empty() && !json_to_stdout) json_file.emplace(arguments.json);
-        if (arguments.element.empty()) {
+        if (arguments.same_run) {
+            const SameRun runs = compare_arguments(arguments);
+            text = to_text(runs);
+            json = to_json(runs);
+            code = runs.changed() == nullptr ? exit_match : exit_diverged;
+        } else if (arguments.element.empty()) {
             std::string pictures;
             const Report report = judge_arguments(arguments, pictures);
             text = pictures + to_text(report);

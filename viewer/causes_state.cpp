@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "oracle/causes/replayed.h"
 
 namespace tilescope::viewer {
 
@@ -31,9 +30,9 @@ std::string why_no_causes(const App& app) {
 std::string why_no_replay(const App& app, Stage stage) {
     const FoundCause* cause = chosen_cause(app);
     if (cause == nullptr) return "nothing is replayed: " + why_no_causes(app);
-    if (cause->replay == nullptr)
+    if (cause->changes == nullptr)
         return fmt::format("{}: only its places are known, nothing can be replayed", title_of(*cause));
-    const Stage shown = cause->replay->observed;
+    const Stage shown = cause->observed;
     return shown == stage ? "" : fmt::format("the replay is of {}", stage_info(app.problem(), shown).name);
 }
 
@@ -41,7 +40,7 @@ void choose_cause(App& app, std::size_t index) {
     app.view.cause = index;
     app.session.choose_cause(index);
     const FoundCause* cause = chosen_cause(app);
-    const Stage stage = cause->replay != nullptr ? cause->replay->observed : cause->stage;
+    const Stage stage = cause->changes != nullptr ? cause->observed : cause->stage;
     if (app.view.stage != stage && app.has(stage)) select_stage(app, stage);
 }
 

@@ -43,10 +43,10 @@ bool Session::Work::step_searching(std::unique_lock<std::mutex>& lock) {
     return true;
 }
 
-std::shared_ptr<const CauseReplay> Session::Work::replay_of(Stage stage) const {
+std::shared_ptr<const FoundCause> Session::Work::replay_of(Stage stage) const {
     const FoundCause* cause = document != nullptr ? document->cause(chosen_cause) : nullptr;
-    const bool shows = cause != nullptr && cause->replay != nullptr && cause->replay->observed == stage;
-    return shows ? cause->replay : nullptr;
+    const bool shows = cause != nullptr && cause->changes != nullptr && cause->observed == stage;
+    return shows ? std::shared_ptr<const FoundCause>(document, cause) : nullptr;
 }
 
 bool Session::Work::can_show(Stage stage, Quantity quantity) const {
@@ -60,7 +60,7 @@ void Session::Work::forget_replays() {
     replayed_details.clear();
 }
 
-void Session::Work::fill_replayed(const Document& of, const CauseReplay& replay,
+void Session::Work::fill_replayed(const Document& of, const FoundCause& replay,
                                   const std::vector<PictureKey>& keys,
                                   const std::vector<std::shared_ptr<Pyramid>>& pyramids,
                                   std::uint64_t ticket) {

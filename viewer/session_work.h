@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "oracle/causes/replayed.h"
+#include "oracle/causes/observe_replayed.h"
 #include "oracle/observe.h"
 #include "viewer/answers.h"
 #include "viewer/detail_store.h"
@@ -124,7 +124,7 @@ class Session::Work {
     /// Those of the cause that was chosen before.
     void forget_replays();
     /// Null where the chosen cause has no replay of the stage.
-    std::shared_ptr<const CauseReplay> replay_of(Stage stage) const;
+    std::shared_ptr<const FoundCause> replay_of(Stage stage) const;
     bool can_show(Stage stage, Quantity quantity) const;
     bool is_to_be_searched() const;
     bool idle() const;
@@ -160,7 +160,7 @@ class Session::Work {
     void fill_dumped(const Document& of, const Plane& plane, Pyramid& pyramid, std::uint64_t ticket);
     void fill_judged(const Document& of, const std::vector<PictureKey>& keys,
                      const std::vector<std::shared_ptr<Pyramid>>& pyramids, std::uint64_t ticket);
-    void fill_replayed(const Document& of, const CauseReplay& replay, const std::vector<PictureKey>& keys,
+    void fill_replayed(const Document& of, const FoundCause& replay, const std::vector<PictureKey>& keys,
                        const std::vector<std::shared_ptr<Pyramid>>& pyramids, std::uint64_t ticket);
 
     bool step_detailing(std::unique_lock<std::mutex>& lock);

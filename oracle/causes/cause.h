@@ -48,4 +48,7 @@ std::vector<Cause> lse_causes();
 std::vector<Cause> coverage_causes();
 std::vector<Cause> place_causes();
 
+/// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.
+std::vector<Candidate> first_fragment_left(const Evidence& evidence);
+
 }  // namespace tilescope

@@ -90,25 +90,6 @@ std::vector<Candidate> lines_left_out(const Evidence& evidence, bool columns, co
     return candidates;
 }
 
-std::vector<Candidate> first_fragment_only(const Evidence& evidence) {
-    std::vector<Candidate> candidates =
-        lines_left_out(evidence, true, [](Left, const Places& p, std::int64_t length) {
-            return !is_periodic(p) && p.first > 0 && p.first + p.count == length;
-        });
-    if (!evidence.direct()) return candidates;
-    for (const Left left : all_left) {
-        if (left == Left::before) continue;
-        for (const std::int64_t size : {8, 16, 32}) {
-            candidates.push_back(
-                {{{"right", "the first " + digits(size) + " x " + digits(size)}, {"others", name_of(left)}},
-                 leaves_out(evidence.acts, left,
-                            [=](Eigen::Index row, Eigen::Index col) { return row >= size || col >= size; }),
-                 1});
-        }
-    }
-    return candidates;
-}
-
 std::vector<Candidate> lane_stride(const Evidence& evidence) {
     return lines_left_out(evidence, true, [](Left, const Places& p, std::int64_t) { return is_periodic(p); });
 }
@@ -136,15 +117,28 @@ std::vector<Candidate> any_rows(const Evidence& evidence) {
 
 }  // namespace
 
+std::vector<Candidate> first_fragment_left(const Evidence& evidence) {
+    std::vector<Candidate> candidates =
+        lines_left_out(evidence, true, [](Left, const Places& p, std::int64_t length) {
+            return !is_periodic(p) && p.first > 0 && p.first + p.count == length;
+        });
+    if (!evidence.direct()) return candidates;
+    for (const Left left : all_left) {
+        if (left == Left::before) continue;
+        for (const std::int64_t size : {8, 16, 32}) {
+            candidates.push_back(
+                {{{"right", "the first " + digits(size) + " x " + digits(size)}, {"others", name_of(left)}},
+                 leaves_out(evidence.acts, left,
+                            [=](Eigen::Index row, Eigen::Index col) { return row >= size || col >= size; }),
+                 1});
+        }
+    }
+    return candidates;
+}
+
 std::vector<Cause> coverage_causes() {
     const std::vector<Stage> ends = {Stage::acc, Stage::o};
     return {
-        {"first_fragment_only",
-         "layout",
-         {Stage::s},
-         "only the first fragment of the tile is computed",
-         "the loop over the fragments of a tile",
-         first_fragment_only},
         {"p_lane_stride",
          "unwritten / stale",
          {Stage::p},

@@ -146,6 +146,13 @@ std::vector<Candidate> descale_of_other_head(const Evidence& evidence) {
             add("query head", 0,
                 [heads = descale.heads](const Site& site) { return site.id.batch * heads + site.id.head; });
         }
+        const auto own = [stage = operand.stage, heads = descale.heads](const Site& site) {
+            const std::int64_t head =
+                stage == Stage::q ? site.id.head : site.call->problem.head_kv(site.id.head);
+            return site.id.batch * heads + head;
+        };
+        add("the next one", 1, [=](const Site& site) { return (own(site) + 1) % entries; });
+        add("the one before", 1, [=](const Site& site) { return (own(site) + entries - 1) % entries; });
         for (std::int64_t head = 0; head < std::min<std::int64_t>(descale.heads, 16); ++head)
             add("head " + digits(head), 1,
                 [=, heads = descale.heads](const Site& site) { return site.id.batch * heads + head; });

@@ -18,15 +18,19 @@ struct CauseParameter {
     bool operator==(const CauseParameter&) const = default;
 };
 
-struct CauseReplay;
+struct Change;
+
+/// Which part of a stage has the mistake: the smallest number that explains it.
+enum class Scope : std::uint8_t { everywhere, bad_tiles, bad_rows };
 
 /// A mistake that explains why a stage diverges.
 struct FoundCause {
     std::string_view name;
     std::string_view family;
-    std::string_view says;     ///< what the kernel does wrong, one sentence
-    std::string_view look_at;  ///< in the code
-    Stage stage = Stage::q;    ///< in which the mistake is made
+    std::string_view says;      ///< what the kernel does wrong, one sentence
+    std::string_view look_at;   ///< in the code
+    Stage stage = Stage::q;     ///< in which the mistake is made
+    Stage observed = Stage::q;  ///< in which it shows first
     /// Share of the elements looked at that a replay reproduces within their budgets: without the mistake,
     /// and with it.
     double explained_before = 0;
@@ -37,7 +41,9 @@ struct FoundCause {
     int rank = 1;             ///< causes that explain as much share one
     bool legal = false;       ///< no mistake: a variation that the dump does not declare
     bool structural = false;  ///< only the places are known: no replay knows the values
-    std::shared_ptr<const CauseReplay> replay = {};  ///< for observe_replayed(); null where structural
+    /// What the replay does otherwise, for replayed_tiles(); null where structural. Refers to the recording.
+    std::shared_ptr<const std::vector<Change>> changes;
+    Scope scope = Scope::everywhere;
 };
 
 /// Why a recording diverges.

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "oracle/causes/in_parallel.h"
 #include "oracle/replay.h"
 #include "oracle/tile_judge.h"
 #include "oracle/tiles.h"
@@ -48,11 +49,14 @@ std::set<TileId> bad_blocks(const World& world, const Report& report, Stage obse
     std::set<TileId> blocks;
     const Problem& problem = world.recording().problem();
     const StageTally& tally = report.stage(observed).tally;
+    const auto last_block = [&](std::int64_t batch) {
+        return problem_of(problem, world.recording().side_inputs(), batch).q_blocks() - 1;
+    };
     if (observed == Stage::k || observed == Stage::v) {
         for (const BadRow& row : tally.bad_rows) {
             const std::int64_t first =
                 tally.first && tally.first->tile.head == row.head ? tally.first->tile.q_block : 0;
-            for (const std::int64_t q_block : {first, std::int64_t(0), problem.q_blocks() - 1})
+            for (const std::int64_t q_block : {first, std::int64_t(0), last_block(row.batch)})
                 blocks.insert({row.batch, row.head, q_block, 0});
         }
     } else {
@@ -100,10 +104,11 @@ Finding finding_at(const World& world, const Observation& seen, const Estimate& 
 void judge(const World& world, Observation& seen) {
     seen.wrong.assign(std::size_t(seen.got.size()), false);
     seen.bad_rows.assign(std::size_t(seen.got.rows()), false);
+    if (seen.settled.empty()) seen.settled.assign(std::size_t(seen.got.rows()), false);
     seen.wrong_elements = seen.compared = 0;
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
         const Finding finding = finding_at(world, seen, seen.expected, i);
-        if (finding == Finding::indifferent) continue;
+        if (finding == Finding::indifferent || seen.settled[std::size_t(i / seen.got.cols())]) continue;
         ++seen.compared;
         if (!is_divergence(finding)) continue;
         seen.wrong[std::size_t(i)] = true;
@@ -131,6 +136,7 @@ bool fits(const World& world, const Observation& seen, const Estimate& changed, 
 void add_misfit(const World& world, const Observation& seen, const Estimate& changed, bool widens,
                 Misfit& misfit) {
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+        if (seen.settled[std::size_t(i / seen.got.cols())]) continue;
         if (fits(world, seen, changed, i, widens)) continue;
         if (!seen.is_bad()) {
             ++misfit.in_good_tiles;
@@ -216,7 +222,7 @@ void for_each_changed(const Evidence& evidence, std::span<const Change> changes,
 
 }  // namespace
 
-Evidence collect_evidence(const World& world, const Report& report, Stage observed) {
+Evidence collect_evidence(const World& world, const Report& report, Stage observed, int threads) {
     Evidence evidence;
     evidence.world = &world;
     evidence.acts = evidence.observed = observed;
@@ -225,17 +231,8 @@ Evidence collect_evidence(const World& world, const Report& report, Stage observ
     for (const TileId& block : spread(good_blocks(world, observed, bad), most_good_blocks))
         evidence.blocks.push_back(block);
     std::vector<std::vector<Observation>> of_block(evidence.blocks.size());
-    std::exception_ptr failure;
-#pragma omp parallel for schedule(dynamic)
-    for (std::size_t i = 0; i < evidence.blocks.size(); ++i) {
-        try {
-            of_block[i] = observe_block(world, evidence.blocks[i], observed);
-        } catch (...) {
-#pragma omp critical
-            failure = std::current_exception();
-        }
-    }
-    if (failure) std::rethrow_exception(failure);
+    in_parallel(evidence.blocks.size(), threads,
+                [&](std::size_t i) { of_block[i] = observe_block(world, evidence.blocks[i], observed); });
     for (auto& block : of_block)
         for (Observation& seen : block) evidence.seen.push_back(std::move(seen));
     // Bad tiles first: they tell soonest that a change explains nothing.
@@ -257,6 +254,26 @@ Evidence with_known(const Evidence& evidence, Stage acts, std::vector<Change> kn
     std::ranges::stable_sort(next.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
     add_up(next);
     return next;
+}
+
+Evidence without_explained(const Evidence& evidence, const Change& change) {
+    Evidence rest = evidence;
+    std::vector<Change> changes = evidence.known;
+    changes.push_back(change);
+    for_each_changed(evidence, changes, [&](std::size_t i, Estimate changed) {
+        Observation& seen = rest.seen[i];
+        for (Eigen::Index row = 0; row < seen.got.rows(); ++row) {
+            bool explained = seen.bad_rows[std::size_t(row)];
+            for (Eigen::Index col = 0; col < seen.got.cols() && explained; ++col)
+                explained = fits(*rest.world, seen, changed, row * seen.got.cols() + col, change.widens);
+            if (explained) seen.settled[std::size_t(row)] = true;
+        }
+        judge(*rest.world, seen);
+        return true;
+    });
+    std::ranges::stable_sort(rest.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
+    add_up(rest);
+    return rest;
 }
 
 Misfit misfit_of(const Evidence& evidence, const Change& change) {

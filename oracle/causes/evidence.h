@@ -19,6 +19,7 @@ struct Observation {
     TileContext context;
     std::vector<bool> wrong;     ///< of each element, row-major
     std::vector<bool> bad_rows;  ///< of each row: something in it is wrong
+    std::vector<bool> settled;   ///< rows that are explained already: nothing is compared there
     std::int64_t wrong_elements = 0;
     std::int64_t compared = 0;
 
@@ -52,10 +53,13 @@ struct Evidence {
 };
 
 /// From the query blocks with bad rows, and from as many without.
-Evidence collect_evidence(const World& world, const Report& report, Stage observed);
+Evidence collect_evidence(const World& world, const Report& report, Stage observed, int threads);
 
 /// The same tiles, judged with `known` changes of the stage `acts`.
 Evidence with_known(const Evidence& evidence, Stage acts, std::vector<Change> known);
+
+/// The same without the rows that `change` explains.
+Evidence without_explained(const Evidence& evidence, const Change& change);
 
 /// Elements that do not fit.
 struct Misfit {

@@ -5,7 +5,6 @@
 
 #include "oracle/causes/causes.h"
 #include "oracle/causes/places.h"
-#include "oracle/causes/replayed.h"
 #include "oracle/causes/search.h"
 
 namespace tilescope {
@@ -61,6 +60,11 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.look_at = found.cause->look_at;
     cause.legal = found.cause->legal;
     cause.stage = found.acts;
+    cause.observed = evidence.observed;
+    cause.scope = found.scope;
+    std::vector<Change> changes = evidence.known;
+    changes.push_back(found.candidate.change);
+    cause.changes = std::make_shared<const std::vector<Change>>(std::move(changes));
     cause.elements = evidence.compared;
     cause.explained_before = 1 - double(evidence.wrong_elements) / double(evidence.compared);
     cause.explained_after = 1 - double(std::min(found.left, evidence.compared)) / double(evidence.compared);
@@ -68,9 +72,6 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.where = found.scope == Scope::everywhere
                       ? "everywhere"
                       : where_of(evidence, report, found.scope == Scope::bad_rows);
-    CauseReplay replay{found.acts, evidence.observed, found.scope, evidence.known};
-    replay.changes.push_back(found.candidate.change);
-    cause.replay = std::make_shared<const CauseReplay>(std::move(replay));
     return cause;
 }
 
@@ -95,17 +96,24 @@ std::vector<Found> single_causes(const Evidence& evidence, double share, int thr
     return all;
 }
 
-/// Two mistakes of the same stage: what the second must explain is what the first leaves.
+/// Two mistakes of the same stage: the second explains what the first leaves, where both are made or where
+/// the first is not.
 void find_pair(const Evidence& evidence, const Report& report, int threads, Diagnosis& diagnosis) {
     const std::vector<Found> firsts = single_causes(evidence, enough_of_two, threads);
     for (std::size_t i = 0; i < std::min<std::size_t>(firsts.size(), 3); ++i) {
         const Found& first = firsts[i];
-        const Evidence rest = with_known(evidence, first.acts, {first.candidate.change});
-        const std::vector<Found> seconds = search(rest, enough, threads);
-        if (seconds.empty() || rest.wrong_elements == 0) continue;
-        diagnosis.causes.push_back(report_of(first, evidence, report));
-        diagnosis.then.push_back(report_of(seconds[0], rest, report));
-        return;
+        Evidence here = evidence;
+        here.acts = first.acts;
+        const Evidence rests[] = {with_known(here, first.acts, {first.candidate.change}),
+                                  without_explained(here, first.candidate.change)};
+        for (const Evidence& rest : rests) {
+            if (rest.wrong_elements == 0 || rest.wrong_elements >= evidence.wrong_elements) continue;
+            const std::vector<Found> seconds = search(rest, enough, threads);
+            if (seconds.empty()) continue;
+            diagnosis.causes.push_back(report_of(first, evidence, report));
+            diagnosis.then.push_back(report_of(seconds[0], rest, report));
+            return;
+        }
     }
 }
 
@@ -119,7 +127,7 @@ std::string what_separates(const std::vector<Found>& found, const Evidence& evid
 /// The causes of one stage that diverges.
 void diagnose(const World& world, const Report& report, Stage observed, const CauseOptions& options,
               Diagnosis& diagnosis) {
-    const Evidence evidence = collect_evidence(world, report, observed);
+    const Evidence evidence = collect_evidence(world, report, observed, options.threads);
     if (evidence.wrong_elements > 0) {
         std::vector<Found> found = single_causes(evidence, enough, options.threads);
         if (std::ssize(found) > options.most) found.resize(std::size_t(options.most));

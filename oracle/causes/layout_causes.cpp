@@ -3,6 +3,7 @@
 
 #include "oracle/causes/permutation.h"
 #include "oracle/causes/signature.h"
+#include "oracle/tiles.h"
 
 namespace tilescope {
 
@@ -33,7 +34,7 @@ Change without(std::int64_t first, std::int64_t count) {
 std::vector<Candidate> k_slice_missing(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const std::int64_t d = evidence.problem().head_dim;
-    const std::int64_t step = d > 64 ? 16 : 8;
+    const std::int64_t step = d > 64 ? 16 : std::min<std::int64_t>(8, std::max<std::int64_t>(1, d / 4));
     for (std::int64_t count = step; count < d; count += step) {
         for (std::int64_t first = 0; first + count <= d; first += step) {
             const bool at_end = first + count == d;
@@ -56,10 +57,27 @@ std::vector<Candidate> head_dim_truncated(const Evidence& evidence) {
     return candidates;
 }
 
+/// A product of 0 in the columns of other lanes.
+std::vector<Candidate> products_of_some_lanes() {
+    std::vector<Candidate> candidates;
+    for (const std::int64_t lanes : {2, 4, 8, 16, 32}) {
+        for (std::int64_t lane = 0; lane < (lanes > 8 ? 1 : lanes); ++lane) {
+            const auto change = [=](Site& site) {
+                for (Eigen::Index key = 0; key < site.k.value.rows(); ++key)
+                    if (key % lanes != lane) site.k.value.row(key).setZero();
+            };
+            candidates.push_back(
+                {{{"lanes", digits(lanes)}, {"right in lane", digits(lane)}}, {.inputs = change}, 1});
+        }
+    }
+    return candidates;
+}
+
 /// Each lane's dot products begin with its own part of head_dim.
 std::vector<Candidate> one_lane_only(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const std::int64_t d = evidence.problem().head_dim;
+    candidates = products_of_some_lanes();
     for (const std::int64_t lanes : {2, 4, 8, 16, 32}) {
         if (d % lanes != 0) continue;
         candidates.push_back({{{"lanes", digits(lanes)}, {"lane n has", "its part and those behind it"}},
@@ -83,50 +101,66 @@ std::vector<Candidate> one_lane_only(const Evidence& evidence) {
     return candidates;
 }
 
-std::vector<Candidate> score_columns_permuted(const Evidence& evidence) {
+/// Columns whose product is 0, up to the end of the tile; before mask and bias.
+std::vector<Candidate> first_columns_only(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    const bool shows = evidence.direct() && evidence.seen.front().is_bad();
-    if (!shows) return {};
-    const std::vector<std::int64_t> from = column_permutation(evidence.seen.front());
+    for (std::int64_t first = 8; first < evidence.problem().block_n; first += 8) {
+        const auto change = [=](Site& site) {
+            const Eigen::Index rest = site.k.value.rows() - first;
+            if (rest > 0) site.k.value.bottomRows(rest).setZero();
+        };
+        candidates.push_back(
+            {{{"columns", digits(first)}, {"others", "a product of 0"}}, {.inputs = change}, 1});
+        const auto corner = [=](Site& site) {
+            change(site);
+            const Eigen::Index rest = site.q.value.rows() - first;
+            if (rest > 0) site.q.value.bottomRows(rest).setZero();
+        };
+        candidates.push_back(
+            {{{"rows and columns", digits(first)}, {"others", "a product of 0"}}, {.inputs = corner}, 1});
+    }
+    return candidates;
+}
+
+std::vector<Candidate> score_columns_permuted(const Evidence& evidence) {
+    if (!evidence.direct()) return {};
+    const std::vector<std::int64_t> from = score_permutation(evidence);
     if (from.empty()) return {};
     std::string text;
     for (std::size_t i = 0; i < std::min<std::size_t>(from.size(), 16); ++i)
         text += (i == 0 ? "" : " ") + digits(from[i]);
     if (from.size() > 16) text += " ...";
-    candidates.push_back({{{"permutation", text}},
-                          {.result =
-                               [=](const Site&, Estimate& s) {
-                                   const Estimate old = s;
-                                   for (std::size_t j = 0; j < from.size(); ++j) {
-                                       if (from[j] >= s.value.cols() || Eigen::Index(j) >= s.value.cols())
-                                           continue;
-                                       s.value.col(Eigen::Index(j)) = old.value.col(from[j]);
-                                       s.error.col(Eigen::Index(j)) = old.error.col(from[j]);
-                                   }
-                               }},
-                          1});
-    return candidates;
+    const std::int64_t period = period_of(from);
+    const auto change = [=](Site& site) {
+        const Matrix old = site.k.value;
+        // The last group of a tail stays as it is.
+        const std::int64_t whole = old.rows() / period * period;
+        for (std::int64_t j = 0; j < whole; ++j) site.k.value.row(j) = old.row(from[std::size_t(j)]);
+    };
+    return {{{{"permutation", text}}, {.inputs = change}, 1}};
 }
 
 /// Rows of the same input from another KV tile.
 std::vector<Candidate> of_other_tile(Stage operand, Operand Site::*member) {
     std::vector<Candidate> candidates;
     for (const std::int64_t offset : {-1, 1, -2, 2, -3, 3}) {
-        candidates.push_back({{{"offset", digits(offset)}},
-                              {.inputs =
-                                   [=](Site& site) {
-                                       const Problem& problem = site.call->problem;
-                                       const std::int64_t first = site.first_key + offset * problem.block_n;
-                                       if (first < 0) return;
-                                       const Matrix rows = site.world->input_rows(
-                                           operand, site.id.batch, problem.head_kv(site.id.head), first,
-                                           site.keys());
-                                       const Eigen::VectorXd& descale =
-                                           operand == Stage::v ? site.call->v_descale : site.call->k_descale;
-                                       const auto of_tile = descale.segment(site.first_key, rows.rows());
-                                       (site.*member).value = of_tile.asDiagonal() * rows;
-                                   }},
-                              1});
+        const auto change = [=](Site& site) {
+            const HeadCall& call = *site.call;
+            const std::int64_t first = site.first_key + offset * call.problem.block_n;
+            // A tile that is not there, or is shorter, leaves what was there.
+            if (first < 0 || first + site.keys() > call.problem.seqlen_kv) return;
+            Matrix rows = site.world->input_rows(operand, site.id.batch, call.problem.head_kv(site.id.head),
+                                                 first, site.keys());
+            const bool is_v = operand == Stage::v;
+            if (is_v ? call.units.v_dequantised : call.units.k_dequantised) {
+                site.*member = staged_operand(call, operand, first, std::move(rows), false).natural;
+            } else {
+                const auto of_tile =
+                    (is_v ? call.v_descale : call.k_descale).segment(site.first_key, rows.rows());
+                site.*member = {of_tile.asDiagonal() * rows, 0};
+            }
+        };
+        candidates.push_back({{{"offset", digits(offset)}}, {.inputs = change}, 1});
     }
     return candidates;
 }
@@ -180,8 +214,9 @@ std::vector<Candidate> operand_columns_permuted(const Evidence& evidence) {
 std::vector<Candidate> pv_slice_missing(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const std::int64_t keys = evidence.problem().block_n;
-    for (std::int64_t count = 8; count < keys; count += 8) {
-        for (std::int64_t first = 0; first + count <= keys; first += 8) {
+    const std::int64_t step = std::min<std::int64_t>(8, std::max<std::int64_t>(1, keys / 4));
+    for (std::int64_t count = step; count < keys; count += step) {
+        for (std::int64_t first = 0; first + count <= keys; first += step) {
             candidates.push_back({{{"first key", digits(first)}, {"count", digits(count)}},
                                   {.inputs =
                                        [=](Site& site) {
@@ -219,6 +254,13 @@ std::vector<Cause> layout_causes() {
          "the shuffles that reduce the dot product", one_lane_only},
         {"k_slice_missing", "layout", s, "a slice of head_dim is missing in the dot product",
          "where the accumulator is zeroed inside the loop over head_dim", k_slice_missing},
+        {"first_fragment_only", "layout", s, "only the first fragment of the tile is computed",
+         "the loop over the fragments of a tile",
+         [](const Evidence& e) {
+             std::vector<Candidate> all = first_columns_only(e);
+             for (Candidate& candidate : first_fragment_left(e)) all.push_back(std::move(candidate));
+             return all;
+         }},
         {"score_columns_permuted", "layout", s, "the columns of a score tile are permuted",
          "the fragment layout of the accumulator or of K", score_columns_permuted},
         {"wrong_leading_dimension", "layout", s,

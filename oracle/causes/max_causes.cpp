@@ -4,6 +4,7 @@
 #include <map>
 #include <numbers>
 
+#include "oracle/causes/phantoms.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/sinks.h"
 
@@ -198,12 +199,18 @@ std::vector<Candidate> m_in_other_base(const Evidence& evidence) {
     return candidates;
 }
 
-std::vector<Candidate> m_includes_tail(const Evidence& evidence) {
-    if (evidence.call().problem.seqlen_kv % evidence.problem().block_n == 0) return {};
-    return always({.result = [](const Site& site, Estimate& m) {
-        if (site.keys() == site.call->problem.block_n) return;
-        m.value = m.value.cwiseMax(0.0);
-    }});
+std::vector<Candidate> m_includes_tail(const Evidence&) {
+    std::vector<Candidate> candidates;
+    for (const NamedPhantoms& phantoms : all_phantoms) {
+        const auto change = [which = phantoms.keys](Site& site) {
+            const auto scores = phantom_scores(site, which);
+            if (!scores) return;
+            finish(site);
+            append_columns(*scores, site.dumped_s);
+        };
+        candidates.push_back({{{"keys", phantoms.name}}, {.inputs = change}});
+    }
+    return candidates;
 }
 
 /// How far rows stay behind that keep the maximum before the tile; nullopt where one does otherwise.

@@ -1,9 +1,11 @@
 #include "oracle/causes/permutation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "oracle/causes/signature.h"
+#include "oracle/scores.h"
 
 namespace tilescope {
 
@@ -18,9 +20,9 @@ Matrix with_blocks_transposed(const Matrix& matrix, Eigen::Index block) {
     return result;
 }
 
-/// The whole tile read the other way round; what would lie beyond it is left as it is.
+/// The whole tile read the other way round, and 0 beyond it.
 Matrix transposed(const Matrix& matrix) {
-    Matrix result = matrix;
+    Matrix result = Matrix::Zero(matrix.rows(), matrix.cols());
     const Eigen::Index both = std::min(matrix.rows(), matrix.cols());
     result.topLeftCorner(both, both) = matrix.topLeftCorner(both, both).transpose();
     return result;
@@ -43,7 +45,8 @@ Matrix reread(const Matrix& matrix, Eigen::Index stored, Eigen::Index read, Eige
     return result;
 }
 
-/// Smallest distance after which the permutation repeats itself.
+}  // namespace
+
 std::int64_t period_of(const std::vector<std::int64_t>& places) {
     const std::int64_t n = std::ssize(places);
     for (std::int64_t period = 2; period < n; ++period) {
@@ -55,7 +58,43 @@ std::int64_t period_of(const std::vector<std::int64_t>& places) {
     return n;
 }
 
-}  // namespace
+std::vector<std::int64_t> score_permutation(const Evidence& evidence) {
+    const auto most_visible = [](const Observation& seen) { return seen.is_bad() ? seen.compared : -1; };
+    const Observation& seen = *std::ranges::max_element(evidence.seen, {}, most_visible);
+    if (!seen.is_bad() || !evidence.units().s_masked) return {};
+    const HeadCall& call = *seen.site.call;
+    Estimate product = scaled_scores(call, seen.site.q, seen.site.k);
+    if (call.capped() && call.units.s_capped) product = cap_scores(call, product);
+    Estimate bias = zeros(product.value.rows(), product.value.cols());
+    if (call.biased() && call.units.s_biased)
+        bias = add_bias(call, seen.site.first_row, seen.site.first_key, bias);
+    const auto same = [&](Eigen::Index col, Eigen::Index other) {
+        int known = 0;
+        for (Eigen::Index row = 0; row < seen.got.rows(); ++row) {
+            const double got = seen.natural(row, col);
+            if (!std::isfinite(got)) continue;
+            const double expected = product.value(row, other) + bias.value(row, col);
+            const double error =
+                product.error(row, other) + bias.error(row, col) + 8 * u_f32 * std::abs(expected);
+            if (!(std::abs(got - expected) <= error)) return false;
+            ++known;
+        }
+        return known >= 2;
+    };
+    std::vector<std::int64_t> from;
+    for (Eigen::Index col = 0; col < seen.got.cols(); ++col) {
+        std::int64_t found = -1;
+        for (Eigen::Index distance = 0; distance < seen.got.cols() && found < 0; ++distance) {
+            for (const Eigen::Index other : {col - distance, col + distance})
+                if (found < 0 && other >= 0 && other < seen.got.cols() && same(col, other)) found = other;
+        }
+        if (found < 0) return {};
+        from.push_back(found);
+    }
+    from.resize(std::size_t(std::max<std::int64_t>(std::ssize(from), evidence.problem().block_n)), 0);
+    for (std::size_t i = std::size_t(seen.got.cols()); i < from.size(); ++i) from[i] = std::int64_t(i);
+    return from;
+}
 
 std::vector<std::int64_t> column_permutation(const Observation& seen) {
     const Eigen::Index cols = seen.got.cols();

@@ -21,6 +21,12 @@ std::vector<Candidate> permutations(const Evidence& evidence, const OperandOf& o
 /// its beginning, or from the corner of each fragment of 16 x 16. Behind each row lies padding, of zeros.
 std::vector<Candidate> leading_dimensions(const Evidence& evidence, const OperandOf& operand);
 
+/// The keys whose scores stand in each column of a score tile; empty where there is no such permutation.
+std::vector<std::int64_t> score_permutation(const Evidence& evidence);
+
+/// Smallest distance after which the permutation repeats itself.
+std::int64_t period_of(const std::vector<std::int64_t>& places);
+
 /// The permutation of columns that turns `expected` into `got`: place of each column. Empty where there is
 /// none.
 std::vector<std::int64_t> column_permutation(const Observation& seen);

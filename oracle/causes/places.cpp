@@ -114,7 +114,7 @@ FoundCause found(std::string_view name, const Evidence& evidence) {
     result.family = cause.family;
     result.says = cause.says;
     result.look_at = cause.look_at;
-    result.stage = evidence.observed;
+    result.stage = result.observed = evidence.observed;
     result.structural = true;
     result.elements = evidence.compared;
     if (evidence.compared > 0)

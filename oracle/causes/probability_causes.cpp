@@ -315,6 +315,24 @@ std::shared_ptr<const LaneMaxima> lane_maxima(const Evidence& evidence, const La
     return maxima;
 }
 
+/// Whether in first tiles each maximum of a lane is a score of its row.
+bool are_scores(const Evidence& evidence, const LaneMaxima& maxima) {
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.site.begins || !seen.is_bad()) continue;
+        const Matrix s = finished_scores(seen.site).value;
+        const Matrix& mine = maxima.at(seen.site.id);
+        for (Eigen::Index i = 0; i < mine.rows(); ++i) {
+            for (Eigen::Index lane = 0; lane < mine.cols(); ++lane) {
+                const double maximum = mine(i, lane);
+                if (std::isfinite(maximum) &&
+                    !((s.row(i).array() - maximum).abs() <= 1e-4 * (1 + std::abs(maximum))).any())
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
 /// Lanes subtract a maximum of their own, which the dump does not hold: it is fitted to the columns of each
 /// lane, which must agree.
 std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
@@ -322,10 +340,13 @@ std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
     if (!evidence.direct()) return {};
     for (const Lanes lanes :
          {Lanes{2, 1}, Lanes{4, 1}, Lanes{4, 2}, Lanes{8, 1}, Lanes{16, 1}, Lanes{32, 1}}) {
-        if (lanes.count * lanes.run * 2 > evidence.problem().block_n) continue;
+        // Fewer columns of a lane would fit anything.
+        if (lanes.count * 4 > evidence.problem().block_n) continue;
+        const auto maxima = lane_maxima(evidence, lanes);
+        if (!are_scores(evidence, *maxima)) continue;
         std::vector<CauseParameter> parameters = {{"lanes", digits(lanes.count)}};
         if (lanes.run > 1) parameters.push_back({"columns next to each other", digits(lanes.run)});
-        const auto change = [=, maxima = lane_maxima(evidence, lanes)](Site& site) {
+        const auto change = [=](Site& site) {
             const auto mine = maxima->find(site.id);
             if (mine == maxima->end()) return;
             finish(site);

@@ -1,95 +1,99 @@
 #include "oracle/causes/replayed.h"
 
-#include <omp.h>
-
 #include <algorithm>
-#include <exception>
-#include <map>
 
+#include "dump/error.h"
+#include "oracle/causes/walk.h"
 #include "oracle/replay.h"
+#include "oracle/tile_judge.h"
 #include "oracle/tiles.h"
 
 namespace tilescope {
 
 namespace {
 
-using SeeTile = std::function<void(const Site&, const MatrixF& got, Estimate expected)>;
-
-/// The captured tiles of a query block, and what a kernel with these changes holds, in the dump's units.
-void replay_block(const World& world, const TileId& block, const CauseReplay& replay,
-                  std::span<const Change> changes, const SeeTile& see) {
-    const Stage stage = replay.observed;
-    const bool operand = stage == Stage::q || stage == Stage::k || stage == Stage::v;
-    Walk walk(world, block, replay.acts, changes);
-    walk.run(stage, [&](const Site& site, const Estimate& natural) {
-        const auto got = load_tile(world.recording(), site.call->problem, stage, site.id);
-        if (!got) return;
-        const DumpFactor factor = operand ? DumpFactor()
-                                          : dump_factor(*site.call, stage, site.first_row, site.first_key,
-                                                        got->rows(), got->cols());
-        see(site, *got, in_dump_units(natural, factor));
+std::vector<ReplayedTile> tiles_of(const World& world, const FoundCause& cause, const TileId& q_block,
+                                   std::span<const Change> changes) {
+    std::vector<ReplayedTile> tiles;
+    const Stage stage = cause.observed;
+    Walk walk(world, q_block, cause.stage, changes);
+    walk.run(stage, [&](const Site& site, const Estimate& expected) {
+        DumpFactor factor;
+        if (!is_operand(stage))
+            factor = dump_factor(*site.call, stage, site.first_row, site.first_key, expected.value.rows(),
+                                 expected.value.cols());
+        tiles.push_back({site.id, in_dump_units(expected, factor)});
     });
+    return tiles;
 }
 
-/// Outside of its scope a kernel is as it is without the mistake.
-void keep_to(Scope scope, const ObservedTile& without, Estimate& expected) {
-    std::vector<bool> bad(std::size_t(without.got.rows()), false);
-    for (Eigen::Index row = 0; row < without.got.rows(); ++row)
-        for (Eigen::Index col = 0; col < without.got.cols() && !bad[std::size_t(row)]; ++col)
-            bad[std::size_t(row)] = is_divergence(judged_element(without, row, col).finding);
-    const bool bad_tile = std::ranges::find(bad, true) != bad.end();
-    for (Eigen::Index row = 0; row < without.got.rows(); ++row) {
-        if (scope == Scope::bad_tiles ? bad_tile : bad[std::size_t(row)]) continue;
-        expected.value.row(row) = without.expected->value.row(row);
-        expected.error.row(row) = without.expected->error.row(row);
+/// Rows of the dumped tile in which something is not as a healthy kernel has it.
+std::vector<bool> bad_rows(const World& world, Stage stage, const ReplayedTile& healthy) {
+    const Problem entry = world.call(healthy.id.batch, healthy.id.head)->problem;
+    std::vector<bool> bad(std::size_t(healthy.expected.value.rows()), false);
+    const auto got = load_tile(world.recording(), entry, stage, healthy.id);
+    if (!got) return bad;
+    TileContext context = tile_context(entry, stage, healthy.id);
+    context.expects_nan = is_operand(stage);
+    for (Eigen::Index i = 0; i < got->size(); ++i) {
+        const double tolerance = tolerance_of(healthy.expected, i, world.compare());
+        const Finding finding = judge_element(context, got->data()[i], healthy.expected.value.data()[i],
+                                              tolerance, healthy.expected.error.data()[i] == 0);
+        if (is_divergence(finding)) bad[std::size_t(i / got->cols())] = true;
     }
-}
-
-void observe_block(const World& world, const TileId& block, const CauseReplay& replay,
-                   const ObservedTileFunction& observe) {
-    const std::span<const Change> changes(replay.changes);
-    const Stage stage = replay.observed;
-    std::map<TileId, Estimate> without;
-    if (replay.scope != Scope::everywhere) {
-        const auto keep = [&](const Site& site, const MatrixF&, Estimate expected) {
-            without[site.id] = std::move(expected);
-        };
-        replay_block(world, block, replay, changes.first(changes.size() - 1), keep);
-    }
-    replay_block(world, block, replay, changes, [&](const Site& site, const MatrixF& got, Estimate expected) {
-        const Problem& problem = site.call->problem;
-        const auto found = without.find(site.id);
-        if (found != without.end()) {
-            const TileContext context = observed_context(problem, stage, site.id, false);
-            keep_to(replay.scope, {problem, context, got, &found->second, world.compare()}, expected);
-        }
-        // A mistake may leave NaN and unwritten elements: those are expected, then.
-        const TileContext context = observed_context(problem, stage, site.id, true);
-        observe({problem, context, got, &expected, world.compare()});
-    });
+    return bad;
 }
 
 }  // namespace
 
-void observe_replayed(const Recording& recording, const Report& report, const CauseReplay& replay,
-                      const CauseOptions& options, std::int64_t batch, std::int64_t head,
-                      std::optional<std::int64_t> q_block, const ObservedTileFunction& observe) {
-    const World world(recording, options.compare, report.confidence, options.check);
-    const Problem entry = problem_of(recording.problem(), recording.side_inputs(), batch);
-    const std::int64_t first = q_block.value_or(0);
-    const std::int64_t last = std::min(q_block ? first + 1 : entry.q_blocks(), entry.q_blocks());
-    std::exception_ptr failure;
-#pragma omp parallel for schedule(dynamic) \
-    num_threads(options.threads > 0 ? options.threads : omp_get_max_threads())
-    for (std::int64_t block = first; block < last; ++block) {
-        try {
-            observe_block(world, {batch, head, block, 0}, replay, observe);
-        } catch (...) {
-#pragma omp critical
-            failure = std::current_exception();
+std::vector<ReplayedTile> replayed_tiles(const World& world, const FoundCause& cause, const TileId& q_block) {
+    if (!cause.changes) return {};
+    std::vector<ReplayedTile> tiles = tiles_of(world, cause, q_block, *cause.changes);
+    if (cause.scope == Scope::everywhere) return tiles;
+    const std::vector<ReplayedTile> healthy = tiles_of(world, cause, q_block, {});
+    for (ReplayedTile& tile : tiles) {
+        const auto same = std::ranges::find(healthy, tile.id, &ReplayedTile::id);
+        if (same == healthy.end()) continue;
+        const std::vector<bool> bad = bad_rows(world, cause.observed, *same);
+        const bool any = std::ranges::find(bad, true) != bad.end();
+        for (std::size_t i = 0; i < bad.size(); ++i) {
+            if (cause.scope == Scope::bad_rows ? bool(bad[i]) : any) continue;
+            const auto row = Eigen::Index(i);
+            tile.expected.value.row(row) = same->expected.value.row(row);
+            tile.expected.error.row(row) = same->expected.error.row(row);
         }
     }
-    if (failure) std::rethrow_exception(failure);
+    return tiles;
+}
+
+ReplayedRecording::ReplayedRecording(const Recording& recording, const FoundCause& cause, double confidence)
+    : recording_(recording),
+      cause_(cause),
+      world_(recording, {}, confidence),
+      provenance_(recording.provenance()) {
+    if (!cause.changes)
+        throw Error("no replay knows what " + title_of(cause) + " leaves", recording.name(),
+                    "leave --replay-out out");
+    provenance_.kernel +=
+        (provenance_.kernel.empty() ? "" : ", ") + std::string("replayed with ") + title_of(cause);
+}
+
+bool ReplayedRecording::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
+    if (!recording_.read_tile(stage, tile, out)) return false;
+    if (stage != cause_.observed) return true;
+    const std::scoped_lock lock(mutex_);
+    const TileId block{tile.batch, tile.head, tile.q_block, 0};
+    if (in_block_ != block) {
+        tiles_ = replayed_tiles(world_, cause_, block);
+        in_block_ = block;
+    }
+    const auto found = std::ranges::find(tiles_, tile, &ReplayedTile::id);
+    if (found == tiles_.end()) return true;
+    const Matrix& value = found->expected.value;
+    const std::int64_t cols = tile_shape(problem(), stage).cols;
+    for (Eigen::Index i = 0; i < value.rows(); ++i)
+        for (Eigen::Index j = 0; j < value.cols(); ++j) out[std::size_t(i * cols + j)] = float(value(i, j));
+    return true;
 }
 
 }  // namespace tilescope

@@ -1,28 +1,60 @@
 #pragma once
 
-#include <cstdint>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "oracle/causes/causes.h"
-#include "oracle/causes/search.h"
-#include "oracle/observe.h"
+#include "dump/recording.h"
+#include "oracle/causes/diagnosis.h"
+#include "oracle/causes/site.h"
 
 namespace tilescope {
 
-/// How a cause is replayed. The recording that it was found in must outlive it.
-struct CauseReplay {
-    Stage acts = Stage::q;      ///< in which the mistake is made
-    Stage observed = Stage::q;  ///< in which it shows: the one that is replayed
-    Scope scope = Scope::everywhere;
-    std::vector<Change> changes;  ///< the mistake last, after those that it was found beside
+/// A tile as a kernel with the mistake should hold it.
+struct ReplayedTile {
+    TileId id;
+    Estimate expected;  ///< in the dump's units, without padding
 };
 
-/// Shows `observe`, from any thread, each captured tile of the replayed stage in one head, or in one query
-/// block of it, and what a kernel with the mistake holds as what is expected. `report` and `options` are
-/// those of find_causes(). Errors: Error for a damaged file.
-void observe_replayed(const Recording& recording, const Report& report, const CauseReplay& replay,
-                      const CauseOptions& options, std::int64_t batch, std::int64_t head,
-                      std::optional<std::int64_t> q_block, const ObservedTileFunction& observe);
+/// The tiles of `cause.observed` in one query block, with the cause where it was found and healthy elsewhere;
+/// none of a structural cause. Errors: Error for a damaged file.
+std::vector<ReplayedTile> replayed_tiles(const World& world, const FoundCause& cause, const TileId& q_block);
+
+/// A recording with the replayed tiles in the place of those of `cause.observed`. Both must outlive it.
+class ReplayedRecording final : public Recording {
+ public:
+    /// Errors: Error where the cause is structural.
+    ReplayedRecording(const Recording& recording, const FoundCause& cause, double confidence);
+
+    const std::string& name() const override { return recording_.name(); }
+    const Problem& problem() const override { return recording_.problem(); }
+    const Units& units() const override { return recording_.units(); }
+    const Provenance& provenance() const override { return provenance_; }
+    const CaptureSummary& capture() const override { return recording_.capture(); }
+    bool has_stage(Stage stage) const override { return recording_.has_stage(stage); }
+    bool has_tile(Stage stage, const TileId& tile) const override { return recording_.has_tile(stage, tile); }
+    bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
+    bool has_input(Input input) const override { return recording_.has_input(input); }
+    void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
+                    std::span<float> out) const override {
+        recording_.read_input(input, batch, head, row, count, out);
+    }
+    const SideInputs& side_inputs() const override { return recording_.side_inputs(); }
+    bool has_bias() const override { return recording_.has_bias(); }
+    void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
+                   std::span<float> out) const override {
+        recording_.read_bias(batch, head, row, first_key, out);
+    }
+
+ private:
+    const Recording& recording_;
+    const FoundCause& cause_;
+    World world_;
+    Provenance provenance_;
+    mutable std::mutex mutex_;
+    mutable std::optional<TileId> in_block_;  ///< query block that tiles_ are of
+    mutable std::vector<ReplayedTile> tiles_;
+};
 
 }  // namespace tilescope

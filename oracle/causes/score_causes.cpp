@@ -43,7 +43,10 @@ std::vector<Candidate> scale_of_padded_head_dim(const Evidence& evidence) {
         const std::int64_t padded = (d + multiple - 1) / multiple * multiple;
         if (std::ranges::find(tried, padded) != tried.end()) continue;
         tried.push_back(padded);
-        candidates.push_back({{{"head_dim", digits(padded)}}, scales(std::sqrt(double(d) / double(padded)))});
+        // A factor of a half is as good an explanation.
+        const double factor = std::sqrt(double(d) / double(padded));
+        const bool is_power = factor == 0.5 || factor == 0.25;
+        candidates.push_back({{{"head_dim", digits(padded)}}, scales(factor), is_power ? 1 : 0});
     }
     return candidates;
 }
@@ -138,13 +141,15 @@ std::vector<Candidate> alibi_of_other_head(const Evidence& evidence) {
                               free});
     };
     const std::int64_t heads = evidence.problem().heads;
-    const std::int64_t heads_kv = evidence.problem().heads_kv;
-    if (heads != heads_kv)
-        add("its KV head", 0, [](const Site& s) { return s.call->problem.head_kv(s.id.head); });
-    add("the next one", 1, [=](const Site& s) { return (s.id.head + 1) % heads; });
-    add("the one before", 1, [=](const Site& s) { return (s.id.head + heads - 1) % heads; });
+    const std::int64_t count = std::ssize(slopes);
+    // Slopes are those of a batch entry, or of all of them.
+    const auto first = [=](const Site& s) { return count > heads ? s.id.batch * heads : 0; };
+    if (heads != evidence.problem().heads_kv)
+        add("its KV head", 0, [=](const Site& s) { return first(s) + s.call->problem.head_kv(s.id.head); });
+    add("the next one", 1, [=](const Site& s) { return (first(s) + s.id.head + 1) % count; });
+    add("the one before", 1, [=](const Site& s) { return (first(s) + s.id.head + count - 1) % count; });
     for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
-        add(digits(head), 1, [=](const Site&) { return head; });
+        add(digits(head), 1, [=](const Site& s) { return first(s) + head; });
     return candidates;
 }
 
@@ -182,49 +187,69 @@ std::vector<Candidate> alibi_offset(const Evidence& evidence) {
     return candidates;
 }
 
+/// What 1 in the kernel's own sum of products is in a score: sm_scale, and the descales that come after it.
+double unit_of(const HeadCall& call, std::int64_t row, std::int64_t key) {
+    const double of_q = call.units.q_dequantised ? 1 : call.q_descale(row);
+    const double of_k = call.units.k_dequantised ? 1 : call.k_descale(key);
+    return call.problem.sm_scale * of_q * of_k;
+}
+
 /// Whether the sums that the dumped scores were made of are numbers of the type, or infinite.
 bool sums_are(const Evidence& evidence, Dtype dtype) {
-    const double scale = evidence.units().s_scaled ? evidence.problem().sm_scale : 1;
+    if (!evidence.direct() || evidence.call().capped() || evidence.call().biased()) return false;
     std::int64_t fit = 0;
     std::int64_t others = 0;
     for (const Observation& seen : evidence.seen) {
-        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
-            const double got = seen.got.data()[i];
-            if (!seen.wrong[std::size_t(i)] || std::isnan(got)) continue;
-            const double base = evidence.units().s_log_base == LogBase::two ? 1.4426950408889634 : 1;
-            const double sum = got / scale / base;
-            const bool is =
-                std::isinf(got) || std::abs(rounded_to(dtype, sum) - sum) <= 4 * u_f32 * std::abs(sum);
-            (is ? fit : others) += 1;
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                if (!seen.is_wrong(i, j) || std::isnan(seen.got(i, j))) continue;
+                const double unit =
+                    unit_of(*seen.site.call, seen.site.first_row + i, seen.site.first_key + j);
+                const double sum = seen.natural(i, j) / unit;
+                const double off = std::abs(rounded_to(dtype, sum) - sum);
+                (std::isinf(sum) || off <= 8 * u_f32 * std::abs(sum) ? fit : others) += 1;
+            }
         }
     }
     return fit > 0 && others * 50 <= fit;
 }
 
+/// The sum of products rounded to a narrow type before anything else is done with it. What overflows is
+/// infinite, or what a guard makes of it.
+Change rounds_sum(Dtype dtype, bool guarded) {
+    return {.result =
+                [=](const Site& site, Estimate& s) {
+                    Estimate sum = scaled_scores(*site.call, site.q, site.k);
+                    Matrix unit(sum.value.rows(), sum.value.cols());
+                    for (Eigen::Index i = 0; i < unit.rows(); ++i)
+                        for (Eigen::Index j = 0; j < unit.cols(); ++j)
+                            unit(i, j) = unit_of(*site.call, site.first_row + i, site.first_key + j);
+                    sum.value.array() /= unit.array();
+                    sum.error.array() /= unit.array();
+                    round_to(dtype, 1, sum);
+                    sum.value.array() *= unit.array();
+                    sum.error.array() *= unit.array();
+                    sum.error += 6 * u_f32 * sum.value.cwiseAbs();
+                    sum.error = sum.value.array().isInf().select(0.0, sum.error);
+                    s = dumped_from_scaled(*site.call, site.first_row, site.first_key, std::move(sum));
+                    if (guarded) s.value = (s.value.array() == infinity).select(-infinity, s.value);
+                },
+            .widens = true};
+}
+
 std::vector<Candidate> half_scores(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    if (!evidence.direct() || evidence.call().capped() || evidence.call().biased()) return {};
-    const double scale = evidence.problem().sm_scale;
-    // What overflows is infinite, or what a guard makes of it.
-    const auto rounds = [](Dtype dtype, double by, bool guarded) {
-        return Change{.result =
-                          [=](const Site&, Estimate& s) {
-                              round_to(dtype, by, s);
-                              if (guarded) s.value = (s.value.array() == infinity).select(-infinity, s.value);
-                          },
-                      .widens = true};
-    };
     for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
-        for (const bool guarded : {false, true}) {
-            std::vector<CauseParameter> parameters = {{"dtype", std::string(dtype_info(dtype).name)}};
-            if (guarded) parameters.push_back({"beyond its range", "-inf"});
-            if (sums_are(evidence, dtype))
-                candidates.push_back({parameters, rounds(dtype, 1 / scale, guarded), int(guarded)});
-            parameters.push_back({"kept as", "score"});
-            if (are_numbers_of(evidence, dtype))
-                candidates.push_back({parameters,
-                                      rounds(dtype, evidence.units().s_scaled ? 1 : 1 / scale, guarded),
-                                      int(guarded)});
+        std::vector<CauseParameter> parameters = {{"dtype", std::string(dtype_info(dtype).name)}};
+        candidates.push_back({parameters, rounds_sum(dtype, false)});
+        parameters.push_back({"beyond its range", "-inf"});
+        candidates.push_back({parameters, rounds_sum(dtype, true), 1});
+        parameters.back() = {"kept as", "score"};
+        if (evidence.direct() && are_numbers_of(evidence, dtype)) {
+            const double by = evidence.units().s_scaled ? 1 : 1 / evidence.problem().sm_scale;
+            candidates.push_back(
+                {parameters,
+                 {.result = [=](const Site&, Estimate& s) { round_to(dtype, by, s); }, .widens = true}});
         }
     }
     // A sum that is kept narrow throughout: the budget of such a sum, where all that is left is its noise.
@@ -232,7 +257,8 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
         candidates.push_back(
             {{{"dtype", "f16"}, {"kept as", "running sum"}},
              {.inputs = [](Site& site) { site.own_call().units.s_accumulation = Accumulation::fma_f16; },
-              .widens = true}});
+              .widens = true},
+             1});
     return candidates;
 }
 

@@ -1,10 +1,9 @@
 #include "oracle/causes/search.h"
 
-#include <omp.h>
-
 #include <algorithm>
-#include <atomic>
-#include <exception>
+#include <tuple>
+
+#include "oracle/causes/in_parallel.h"
 
 namespace tilescope {
 
@@ -24,23 +23,6 @@ std::vector<Trial> trials_of(const Evidence& evidence) {
             trials.push_back({&cause, std::move(candidate), {}});
     }
     return trials;
-}
-
-void replay(const Evidence& evidence, int threads, std::vector<Trial>& trials) {
-    std::atomic<bool> failed = false;
-    std::exception_ptr failure;
-#pragma omp parallel for schedule(dynamic) num_threads(threads > 0 ? threads : omp_get_max_threads())
-    for (std::size_t i = 0; i < trials.size(); ++i) {
-        if (failed) continue;
-        try {
-            evidence.world->check();
-            trials[i].misfit = misfit_of(evidence, trials[i].candidate.change);
-        } catch (...) {
-#pragma omp critical
-            if (!failed.exchange(true)) failure = std::current_exception();
-        }
-    }
-    if (failure) std::rethrow_exception(failure);
 }
 
 /// Elements that one cause may leave more than another and still explain as much.
@@ -67,7 +49,10 @@ bool are_tied(const Found& a, const Found& b, const Evidence& evidence) {
 
 std::vector<Found> search(const Evidence& evidence, double enough, int threads) {
     std::vector<Trial> trials = trials_of(evidence);
-    replay(evidence, threads, trials);
+    in_parallel(trials.size(), threads, [&](std::size_t i) {
+        evidence.world->check();
+        trials[i].misfit = misfit_of(evidence, trials[i].candidate.change);
+    });
     const std::int64_t grain = noise(evidence) + 1;
     const auto better = [&](const Found& a, const Found& b) {
         return std::tuple(a.left / grain, a.cost()) < std::tuple(b.left / grain, b.cost());

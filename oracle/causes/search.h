@@ -6,9 +6,6 @@
 
 namespace tilescope {
 
-/// Which part of the evidence has the mistake: the smallest number that explains it.
-enum class Scope { everywhere, bad_tiles, bad_rows };
-
 /// A cause with the replay that it was judged by.
 struct Found {
     const Cause* cause = nullptr;

@@ -111,6 +111,8 @@ Site narrowed(const Site& site, Stage stage) {
             part.k = site.k;
             break;
         case Stage::m:
+            part.q = site.q;
+            part.k = site.k;
             part.dumped_s = site.dumped_s;
             part.m_before = site.m_before;
             break;
@@ -121,6 +123,8 @@ Site narrowed(const Site& site, Stage stage) {
             part.p_of_tile_before = site.p_of_tile_before;
             break;
         case Stage::l:
+            part.q = site.q;
+            part.k = site.k;
             part.m_before = site.m_before;
             part.m = site.m;
             part.factor = site.factor;

@@ -81,7 +81,7 @@ Estimate finished_scores(const Site& site);
 /// The state of all splits as one.
 RunningState whole_state(const Site& site);
 
-/// The part of the site that expected_of(stage) takes.
+/// The part of the site that expected_of(stage) and changes of it take.
 Site narrowed(const Site& site, Stage stage);
 
 /// The input that a staged operand is a copy of.

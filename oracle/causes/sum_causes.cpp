@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 
+#include "oracle/causes/phantoms.h"
 #include "oracle/causes/rescaling.h"
 #include "oracle/causes/signature.h"
 #include "oracle/softmax.h"
@@ -103,31 +104,27 @@ std::vector<Candidate> l_of_uncast_p(const Evidence& evidence) {
     return always({.inputs = [](Site& site) { site.own_call().units.l_sums_cast_p = false; }});
 }
 
-/// Keys of padding: their K is 0, and so is their score.
 std::vector<Candidate> tail_counted(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    const std::int64_t block = evidence.problem().block_n;
-    const std::int64_t rest = evidence.call().problem.seqlen_kv % block;
-    if (rest == 0) return {};
-    candidates.push_back({{{"keys", digits(block - rest)}}, {.inputs = [](Site& site) {
-                              const std::int64_t phantom = site.call->problem.block_n - site.keys();
-                              if (phantom == 0) return;
-                              Estimate score = zeros(site.m.value.rows(), 1);
-                              Estimate m = site.m;
-                              for (Eigen::Index i = 0; i < m.value.rows(); ++i)
-                                  if (std::isinf(m.value(i, 0))) m.value(i, 0) = 0;
-                              site.own_call().units.m_stale_threshold =
-                                  std::numeric_limits<double>::infinity();
-                              const Estimate p = probabilities(*site.call, score, m);
-                              Estimate& all = summed(site);
-                              const Eigen::Index keys = all.value.cols();
-                              all.value.conservativeResize(Eigen::NoChange, keys + phantom);
-                              all.error.conservativeResize(Eigen::NoChange, keys + phantom);
-                              for (Eigen::Index j = keys; j < keys + phantom; ++j) {
-                                  all.value.col(j) = p.value.col(0);
-                                  all.error.col(j) = p.error.col(0);
-                              }
-                          }}});
+    const auto has_tail = [](const Observation& seen) {
+        return seen.is_bad() && seen.site.keys() < seen.site.call->problem.block_n;
+    };
+    const auto tail = std::ranges::find_if(evidence.seen, has_tail);
+    if (tail == evidence.seen.end()) return {};
+    const std::int64_t keys = evidence.problem().block_n - tail->site.keys();
+    for (const NamedPhantoms& phantoms : all_phantoms) {
+        const auto change = [which = phantoms.keys](Site& site) {
+            const auto scores = phantom_scores(site, which);
+            if (!scores) return;
+            Estimate m = site.m;
+            for (Eigen::Index i = 0; i < m.value.rows(); ++i)
+                if (std::isinf(m.value(i, 0))) m.value(i, 0) = 0;
+            // They are not in the maximum.
+            site.own_call().units.m_stale_threshold = std::numeric_limits<double>::infinity();
+            append_columns(probabilities(*site.call, *scores, m), summed(site));
+        };
+        candidates.push_back({{{"keys", digits(keys)}, {"they are", phantoms.name}}, {.inputs = change}});
+    }
     return candidates;
 }
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <omp.h>
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+
+namespace tilescope {
+
+/// Calls work(i) for each i below `count`, from `threads` threads, 0 for one a core. The first exception
+/// stops the others and is thrown again.
+template <class Work>
+void in_parallel(std::size_t count, int threads, const Work& work) {
+    std::atomic<bool> failed = false;
+    std::exception_ptr failure;
+#pragma omp parallel for schedule(dynamic) num_threads(threads > 0 ? threads : omp_get_max_threads())
+    for (std::size_t i = 0; i < count; ++i) {
+        if (failed) continue;
+        try {
+            work(i);
+        } catch (...) {
+#pragma omp critical
+            if (!failed.exchange(true)) failure = std::current_exception();
+        }
+    }
+    if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace tilescope

@@ -1,0 +1,39 @@
+#include "oracle/causes/observe_replayed.h"
+
+#include <algorithm>
+
+#include "oracle/causes/in_parallel.h"
+#include "oracle/causes/replayed.h"
+#include "oracle/tiles.h"
+
+namespace tilescope {
+
+namespace {
+
+void observe_block(const World& world, const FoundCause& cause, const TileId& block,
+                   const ObservedTileFunction& observe) {
+    const Problem& problem = world.call(block.batch, block.head)->problem;
+    for (const ReplayedTile& tile : replayed_tiles(world, cause, block)) {
+        const auto got = load_tile(world.recording(), problem, cause.observed, tile.id);
+        if (!got) continue;
+        // A mistake may leave NaN and unwritten elements: those are expected, then.
+        const TileContext context = observed_context(problem, cause.observed, tile.id, true);
+        observe({problem, context, *got, &tile.expected, world.compare()});
+    }
+}
+
+}  // namespace
+
+void observe_replayed(const Recording& recording, const Report& report, const FoundCause& cause,
+                      const CauseOptions& options, std::int64_t batch, std::int64_t head,
+                      std::optional<std::int64_t> q_block, const ObservedTileFunction& observe) {
+    const World world(recording, options.compare, report.confidence, options.check);
+    const std::int64_t blocks = problem_of(recording.problem(), recording.side_inputs(), batch).q_blocks();
+    const std::int64_t first = q_block.value_or(0);
+    const std::int64_t last = q_block ? std::min(first + 1, blocks) : blocks;
+    in_parallel(std::size_t(std::max<std::int64_t>(0, last - first)), options.threads, [&](std::size_t i) {
+        observe_block(world, cause, {batch, head, first + std::int64_t(i), 0}, observe);
+    });
+}
+
+}  // namespace tilescope

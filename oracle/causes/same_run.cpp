@@ -1,0 +1,148 @@
+#include "oracle/causes/same_run.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "oracle/causes/signature.h"
+#include "oracle/report.h"
+
+namespace tilescope {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Rows and columns of a stage's tiles in which the two runs differ.
+class ChangedPlaces {
+ public:
+    ChangedPlaces(const Recording& first, const Recording& second, Stage stage)
+        : first_(first), second_(second), stage_(stage), shape_(tile_shape(first.problem(), stage)) {
+        rows_.assign(std::size_t(shape_.rows), false);
+        columns_.assign(std::size_t(shape_.cols), false);
+    }
+
+    void add_to(SameRun& runs) {
+        const Problem& problem = first_.problem();
+        for (std::int64_t i = 0; i < tile_count(problem, stage_); ++i) add(tile_at(problem, stage_, i), runs);
+        if (const auto places = places_of(rows_)) runs.rows = to_string(*places);
+        if (const auto places = places_of(columns_)) runs.columns = to_string(*places);
+    }
+
+ private:
+    void add(const TileId& tile, SameRun& runs) {
+        std::vector<float> a(std::size_t(shape_.elements()), std::bit_cast<float>(unwritten_bits));
+        std::vector<float> b = a;
+        const bool in_first = first_.read_tile(stage_, tile, a);
+        if (!second_.read_tile(stage_, tile, b) && !in_first) return;
+        const Problem entry = problem_of(first_.problem(), first_.side_inputs(), tile.batch);
+        const TileShape extent = tile_extent(entry, stage_, tile);
+        std::int64_t changed = 0;
+        for (std::int64_t row = 0; row < extent.rows; ++row) {
+            for (std::int64_t col = 0; col < extent.cols; ++col) {
+                const auto at = std::size_t(row * shape_.cols + col);
+                if (std::bit_cast<std::uint32_t>(a[at]) == std::bit_cast<std::uint32_t>(b[at])) continue;
+                ++changed;
+                rows_[std::size_t(row)] = columns_[std::size_t(col)] = true;
+            }
+        }
+        ++runs.tiles;
+        runs.tiles_changed += changed > 0;
+        runs.tiles_filled += changed > 0 && changed == extent.elements();
+    }
+
+    const Recording& first_;
+    const Recording& second_;
+    Stage stage_;
+    TileShape shape_;
+    std::vector<bool> rows_;
+    std::vector<bool> columns_;
+};
+
+std::string place_of(const SameRun& runs, const StageDifference& stage) {
+    Element element;
+    element.tile = stage.first->tile;
+    element.row = stage.first->row;
+    element.col = stage.first->col;
+    return tensor_place_of(runs.problem, stage.stage, element);
+}
+
+std::string summary_of(const SameRun& runs) {
+    const StageDifference* const changed = runs.changed();
+    if (changed == nullptr)
+        return fmt::format("match: {} elements have the same bits in both", count_compared(runs.stages));
+    return fmt::format("diverged: {} is the first stage that differs from run to run, at {}: {} and {}",
+                       stage_info(runs.problem, changed->stage).name, place_of(runs, *changed),
+                       digits_of(double(changed->first->first_run)),
+                       digits_of(double(changed->first->second_run)));
+}
+
+/// In three lines, as a cause of a report.
+std::string cause_text(const SameRun& runs) {
+    if (runs.changed() == nullptr) return "";
+    const std::string stage(stage_info(runs.problem, runs.changed()->stage).name);
+    return fmt::format("cause: racing in {}: it differs from run to run with the same inputs\n", stage) +
+           fmt::format("  {} of {} tiles differ, {} of them in every element{}{}\n", runs.tiles_changed,
+                       runs.tiles, runs.tiles_filled,
+                       runs.rows.empty() ? "" : "; rows " + runs.rows + " of the tile",
+                       runs.columns.empty() ? "" : "; columns " + runs.columns) +
+           "  look at: the barrier before it is read and before it is written again, and memory read before "
+           "it is written\n";
+}
+
+}  // namespace
+
+SameRun compare_same_run(const Recording& first, const Recording& second) {
+    SameRun runs;
+    runs.first = first.name();
+    runs.second = second.name();
+    runs.problem = first.problem();
+    runs.stages = compare_runs(first, second);
+    if (const StageDifference* changed = runs.changed())
+        ChangedPlaces(first, second, changed->stage).add_to(runs);
+    return runs;
+}
+
+std::string to_text(const SameRun& runs) {
+    std::string text =
+        fmt::format("{}  and {}, of the same run\n\n{:<8} {:>12} {:>12}  {}\n", one_line(runs.first),
+                    one_line(runs.second), "stage", "compared", "changed", "first");
+    for (const StageDifference& stage : runs.stages) {
+        const std::string name(stage_info(runs.problem, stage.stage).name);
+        text += fmt::format("{:<8} {:>12} {:>12}  {}\n", name, stage.compared, stage.changed,
+                            stage.first ? place_of(runs, stage) : "");
+    }
+    return text + "\n" + cause_text(runs) + summary_of(runs) + "\n";
+}
+
+std::string to_json(const SameRun& runs) {
+    ordered_json json;
+    const StageDifference* const changed = runs.changed();
+    json["verdict"] = changed == nullptr ? "match" : "diverged";
+    json["recording"] = runs.first;
+    json["other"] = runs.second;
+    json["stages"] = ordered_json::array();
+    for (const StageDifference& stage : runs.stages) {
+        json["stages"].push_back(
+            {{"name", stage_info(runs.problem, stage.stage).name},
+             {"compared", stage.compared},
+             {"changed", stage.changed},
+             {"first", stage.first ? ordered_json(place_of(runs, stage)) : ordered_json()}});
+    }
+    json["causes"] = ordered_json::array();
+    if (changed != nullptr) {
+        json["causes"].push_back({{"name", "racing"},
+                                  {"family", "race"},
+                                  {"stage", stage_info(runs.problem, changed->stage).name},
+                                  {"tiles", runs.tiles},
+                                  {"tiles_changed", runs.tiles_changed},
+                                  {"tiles_filled", runs.tiles_filled},
+                                  {"rows", runs.rows},
+                                  {"columns", runs.columns}});
+    }
+    json["summary"] = summary_of(runs);
+    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tilescope

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dump/recording.h"
+#include "dump/run_difference.h"
+
+namespace tilescope {
+
+/// Two recordings of the same run: what differs is a race, or memory read before it was written.
+struct SameRun {
+    std::string first;
+    std::string second;
+    Problem problem;
+    std::vector<StageDifference> stages;
+    // Of the first stage that differs.
+    std::int64_t tiles = 0;          ///< that either run holds
+    std::int64_t tiles_changed = 0;  ///< with an element that differs
+    std::int64_t tiles_filled = 0;   ///< in which every element differs
+    std::string rows;                ///< of their tiles that differ, where they are regular; otherwise ""
+    std::string columns;
+
+    const StageDifference* changed() const { return first_changed(stages); }
+};
+
+/// Bit by bit. Errors: as compare_runs().
+SameRun compare_same_run(const Recording& first, const Recording& second);
+
+std::string to_text(const SameRun& runs);
+/// verdict, recording, other, stages with what changed, and causes: racing, or none.
+std::string to_json(const SameRun& runs);
+
+}  // namespace tilescope

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""The cause that tile-diff names for every fault that the CPU engine plays.
+
+usage: causes_test.py TILE_DIFF TILE_RUN
+"""
+
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+
+from tile_diff_case import DIVERGED, TileDiffCase, main
+
+TILE_RUN = pathlib.Path(sys.argv.pop(1)).resolve()
+
+# Fault: causes that are right. Several where the options that show the fault do not tell them apart.
+RIGHT = {
+    "q_row_zeroed": ["rows_zeroed"],
+    "bshd_as_bhsd": ["bshd_as_bhsd"],
+    "stale_k_tile": ["other_kv_tile"],
+    "head_modulo": ["kv_head_modulo"],
+    "v_next_tile": ["other_kv_tile"],
+    "p_over_v": ["buffer_aliased"],
+    "causal_top_left": ["causal_top_left"],
+    "scale_twice": ["scale_twice"],
+    "k_slice_missing": ["k_slice_missing"],
+    "half_scores": ["half_scores"],
+    "k_row_major": ["k_not_transposed"],
+    "score_in_lane_0": ["one_lane_only"],
+    "mask_tile_local": ["mask_tile_local"],
+    "m_starts_at_zero": ["m_starts_at"],
+    "max_own_lane": ["m_of_part_of_row"],
+    "wrong_lanes": ["m_of_several_rows"],
+    "row_state_shared": ["m_of_several_rows"],
+    "exp_clamped": ["exp_clamped"],
+    "p_bf16": ["undeclared_cast"],
+    "p_lane_stride": ["p_lane_stride"],
+    "p_tail_kept": ["masked_p_not_zero"],
+    "max_in_lane_0": ["p_of_partial_max"],
+    # The guard of `stable` makes exp(-80) of what is NaN elsewhere.
+    "inf_minus_inf": ["inf_minus_inf", "exp_clamped"],
+    "tail_counted": ["tail_counted"],
+    "l_not_rescaled": ["l_not_rescaled"],
+    "acc_not_rescaled": ["acc_not_rescaled"],
+    "nan_times_zero": ["nan_times_zero"],
+    "half_accumulator": ["half_accumulator"],
+    "double_normalised": ["double_normalised"],
+    "not_normalised": ["not_normalised"],
+    "epsilon_too_large": ["epsilon_in_denominator"],
+    "columns_uncovered": ["columns_uncovered"],
+    "rows_uncovered": ["rows_uncovered"],
+    "lse_base2": ["lse_in_other_base"],
+}
+
+
+def tile_run(*arguments):
+    return subprocess.run([TILE_RUN, *map(str, arguments)], capture_output=True, text=True)
+
+
+class Causes(TileDiffCase):
+    def record(self, fault, options, kernel="scalar", name="run.h5"):
+        path = self.folder / name
+        run = tile_run("--kernel", kernel, "--engine", "cpu", "--fault", fault, *shlex.split(options), "-o", path)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return path
+
+    def test_of_every_fault_are_right(self):
+        played = set()
+        for fault in json.loads(tile_run("--list", "--json").stdout)["faults"]:
+            for kernel in sorted(set(fault["kernels"]) & {"scalar", "stable"}):
+                if fault["name"] not in RIGHT:
+                    continue
+                with self.subTest(kernel=kernel, fault=fault["name"]):
+                    report = self.judge(self.record(fault["name"], fault["shown_by"], kernel))
+                    first = [cause["name"] for cause in report["causes"] if cause["rank"] == 1]
+                    self.assertTrue(set(first) & set(RIGHT[fault["name"]]), report["causes"])
+                    self.assertGreater(report["causes"][0]["explained_after"], 0.99)
+                    played.add(fault["name"])
+        self.assertEqual(played, set(RIGHT))
+
+    def test_can_be_left_out(self):
+        path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")
+        self.assertIsNone(self.judge(path, "--no-causes")["causes"])
+        self.assertNotIn("cause:", self.run_it(path, "--no-causes").stdout)
+        self.assertIn("cause: l_not_rescaled in l", self.run_it(path).stdout)
+
+    def test_replay_is_written(self):
+        path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")
+        replay = self.folder / "replay.h5"
+        run = self.run_it(path, "--replay-out", replay)
+        self.assertEqual(run.returncode, DIVERGED, run.stderr)
+        with h5py.File(path) as dumped, h5py.File(replay) as replayed:
+            np.testing.assert_allclose(replayed["tiles/l"][...], dumped["tiles/l"][...], rtol=1e-5)
+            self.assertFalse((replayed["tiles/l"][...] == dumped["tiles/l"][...]).all())
+            np.testing.assert_array_equal(replayed["tiles/acc"][...], dumped["tiles/acc"][...])
+        self.assertEqual(self.judge(replay)["causes"][0]["name"], "l_not_rescaled")
+
+    def test_replay_of_nothing_is_refused(self):
+        run = tile_run("--kernel", "scalar", "--engine", "cpu", "--shape", "1,1,64,64,64", "-o", self.file)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        refused = self.run_it(self.file, "--replay-out", self.folder / "replay.h5")
+        self.assert_one_line(refused, "no cause was found")
+        self.assertFalse((self.folder / "replay.h5").exists())
+
+    def test_two_dumps_of_the_same_run_show_a_race(self):
+        path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")
+        again = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped", name="again.h5")
+        same = self.judge(path, again, "--same-run")
+        self.assertEqual((same["verdict"], same["causes"]), ("match", []))
+        with h5py.File(again, "r+") as file:
+            file["tiles/p"][0, 1, 32:64, 64:128] += 0.25
+        raced = self.judge(path, again, "--same-run")
+        self.assertEqual(raced["verdict"], "diverged")
+        self.assertEqual((raced["causes"][0]["name"], raced["causes"][0]["stage"]), ("racing", "p"))
+        self.assertEqual(raced["causes"][0]["tiles_filled"], 1)
+        run = self.run_it(path, again, "--same-run")
+        self.assertEqual(run.returncode, DIVERGED)
+        self.assertIn("1 of 16 tiles differ, 1 of them in every element", run.stdout)
+        self.assertEqual(self.run_it(path, again).returncode, DIVERGED)
+        self.assert_one_line(self.run_it(path, "--same-run"), "--same-run")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+// What is said of a recording that diverges: which mistake, how certain, and what is left open.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "oracle/causes/cause.h"
+#include "oracle/causes/causes.h"
+#include "oracle/causes/replayed.h"
+#include "oracle/causes/same_run.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 83;
+
+Problem problem_of_tests(Mask mask = Mask::none) {
+    Problem problem = small_problem(mask);
+    problem.dtype_o = Dtype::f32;
+    return problem;
+}
+
+KernelRun run_with(const Plant& plant, InputKind kind = InputKind::ramped_k, Mask mask = Mask::none) {
+    const Problem problem = problem_of_tests(mask);
+    return run_kernel(problem, {}, make_inputs(problem, kind, seed), plant);
+}
+
+Report diagnosed(const Recording& recording) {
+    Report report = judge(recording, one_thread());
+    CauseOptions options;
+    options.threads = 1;
+    report.diagnosis = find_causes(recording, report, options);
+    return report;
+}
+
+const FoundCause& best(const Report& report) {
+    if (report.diagnosis.causes.empty()) throw std::runtime_error("no cause was found");
+    return report.diagnosis.causes[0];
+}
+
+/// Applies `change` to each value of a stage, with its tile, row and column in it.
+template <class Change>
+void change_stage(MemoryRecording& recording, Stage stage, const Change& change) {
+    const Problem& p = recording.problem();
+    const TileShape shape = tile_shape(p, stage);
+    for (std::int64_t i = 0; i < tile_count(p, stage); ++i) {
+        const TileId tile = tile_at(p, stage, i);
+        std::vector<float> values(std::size_t(shape.elements()));
+        if (!recording.read_tile(stage, tile, values)) continue;
+        for (std::int64_t at = 0; at < shape.elements(); ++at)
+            values[std::size_t(at)] = change(values[std::size_t(at)], tile, at / shape.cols, at % shape.cols);
+        recording.set_tile(stage, tile, std::move(values));
+    }
+}
+
+TEST(CauseTable, HasManyRowsThatAreComplete) {
+    std::set<std::pair<std::string_view, Stage>> rows;
+    std::set<std::string_view> names;
+    for (const Cause& cause : all_causes()) {
+        EXPECT_FALSE(cause.family.empty() || cause.says.empty() || cause.look_at.empty()) << cause.name;
+        EXPECT_TRUE(cause.candidates) << cause.name;
+        EXPECT_EQ(cause.stages.empty(), cause.structural) << cause.name;
+        names.insert(cause.name);
+        for (const Stage stage : cause.stages)
+            EXPECT_TRUE(rows.insert({cause.name, stage}).second) << cause.name << " twice in a stage";
+    }
+    EXPECT_GE(names.size(), 45u);
+}
+
+TEST(Causes, NothingIsSearchedWhereNothingDiverges) {
+    const Report report = diagnosed(run_with({}).recording);
+    EXPECT_EQ(report.verdict, Verdict::match);
+    EXPECT_FALSE(report.diagnosis.searched);
+    EXPECT_EQ(causes_text(report), "");
+    EXPECT_TRUE(nlohmann::json::parse(to_json(report))["causes"].is_null());
+}
+
+TEST(Causes, SayWhatHowMuchAndWhere) {
+    const Report report = diagnosed(run_with({Mistake::acc_not_rescaled}).recording);
+    const FoundCause& cause = best(report);
+    EXPECT_EQ(cause.name, "acc_not_rescaled");
+    EXPECT_EQ(cause.stage, Stage::acc);
+    EXPECT_EQ(cause.where, "everywhere");
+    EXPECT_EQ(cause.explained_after, 1);
+    EXPECT_LT(cause.explained_before, 0.9);
+    EXPECT_FALSE(cause.legal);
+    const std::string text = to_text(report);
+    EXPECT_NE(text.find("cause: acc_not_rescaled in acc: "), std::string::npos) << text;
+    EXPECT_NE(text.find("  explained 100 % of "), std::string::npos) << text;
+    EXPECT_NE(text.find("  look at: acc *= exp(m_old - m_new)"), std::string::npos) << text;
+    const nlohmann::json json = nlohmann::json::parse(to_json(report))["causes"][0];
+    for (const char* key : {"name", "family", "stage", "explained_before", "explained_after", "parameters",
+                            "where", "look_at", "rank"})
+        EXPECT_TRUE(json.contains(key)) << key;
+}
+
+TEST(Causes, AreNamedWhereTheyWerePlanted) {
+    const Plant plant{Mistake::l_not_rescaled, 1, 2, -1, 2};
+    const FoundCause cause = best(diagnosed(run_with(plant).recording));
+    EXPECT_EQ(cause.name, "l_not_rescaled");
+    EXPECT_EQ(cause.where, "batch 1, head 2, KV tile 2-4");
+    EXPECT_EQ(cause.explained_after, 1);
+}
+
+TEST(Causes, OneRowIsEnough) {
+    const Plant plant{Mistake::q_row_zeroed, 1, 2, 37, 0};
+    const FoundCause cause = best(diagnosed(run_with(plant).recording));
+    EXPECT_EQ(cause.name, "rows_zeroed");
+    EXPECT_EQ(cause.explained_after, 1);
+}
+
+/// A change of one value is no mistake of the table, and no share of right elements around it makes it one.
+TEST(Causes, NoneIsNamedForAStrayValue) {
+    KernelRun run = run_with({});
+    for (const Stage stage : {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o}) {
+        MemoryRecording recording = copy_of(run.recording);
+        const TileId tile{1, 2, 1, stage == Stage::o ? 0 : 2};
+        poke(recording, stage, tile, 3, 0, peek(recording, stage, tile, 3, 0) * 1.37f + 0.11f);
+        const Report report = diagnosed(recording);
+        ASSERT_EQ(report.guilty, stage);
+        const auto& causes = report.diagnosis.causes;
+        EXPECT_TRUE(causes.empty() || causes[0].structural || causes[0].scope == Scope::bad_rows)
+            << stage_info(stage).name << ": " << title_of(causes[0]);
+    }
+}
+
+/// Noise that no formula makes: only its places can be told.
+TEST(Causes, NoneIsNamedForNoise) {
+    KernelRun run = run_with({});
+    for (const Stage stage : {Stage::s, Stage::p, Stage::l, Stage::acc, Stage::o}) {
+        MemoryRecording recording = copy_of(run.recording);
+        change_stage(recording, stage,
+                     [&](float value, const TileId& tile, std::int64_t row, std::int64_t col) {
+                         const double turn =
+                             double((tile.q_block * 131 + tile.kv_tile * 57 + row * 17 + col * 29) % 101);
+                         return std::isfinite(value) ? float(value * (1.5 + std::sin(turn * turn))) : value;
+                     });
+        const Report report = diagnosed(recording);
+        ASSERT_EQ(report.guilty, stage);
+        const auto& causes = report.diagnosis.causes;
+        EXPECT_TRUE(causes.empty() || causes[0].structural)
+            << stage_info(stage).name << ": " << title_of(causes[0]) << ", seed " << seed;
+        EXPECT_NE(causes_text(report).find("no known cause explains"), std::string::npos);
+    }
+}
+
+TEST(Causes, ALegalVariationIsNamedAsOne) {
+    KernelRun run = run_with({});
+    change_stage(run.recording, Stage::lse, [](float value, auto...) { return value * 1.44269504f; });
+    const Report report = diagnosed(run.recording);
+    EXPECT_EQ(best(report).name, "lse_in_other_base");
+    EXPECT_TRUE(best(report).legal);
+    EXPECT_NE(to_text(report).find("legal, if it is meant: lse_in_other_base"), std::string::npos);
+}
+
+TEST(Causes, EquivalentOnesAreTies) {
+    // Queries and keys of one tile alone: whether the mask is left out or counts from the tile does not show.
+    Problem problem = problem_of_tests(Mask::causal);
+    problem.seqlen_q = problem.block_m;
+    problem.seqlen_kv = 4 * problem.block_n;
+    const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
+    Problem open = problem;
+    open.mask = Mask::none;
+    const KernelRun run = run_kernel(open, {}, inputs);
+    const Report report = diagnosed(declared_as(run.recording, problem, run.recording.units(), inputs));
+    std::set<std::string_view> first;
+    for (const FoundCause& cause : report.diagnosis.causes)
+        if (cause.rank == 1) first.insert(cause.name);
+    EXPECT_TRUE(first.contains("causal_ignored"));
+    EXPECT_TRUE(first.contains("mask_tile_local"));
+    EXPECT_FALSE(report.diagnosis.separate_with.empty());
+    EXPECT_NE(to_text(report).find("  as good: "), std::string::npos);
+}
+
+TEST(Causes, TwoFaultsAreFoundOneAfterTheOther) {
+    KernelRun run = run_with({Mistake::l_not_rescaled});
+    change_stage(run.recording, Stage::lse, [](float value, auto...) { return -value; });
+    const Report report = diagnosed(run.recording);
+    EXPECT_EQ(best(report).name, "l_not_rescaled");
+    ASSERT_EQ(report.diagnosis.then.size(), 1u);
+    EXPECT_EQ(report.diagnosis.then[0].name, "lse_sign");
+    EXPECT_NE(to_text(report).find("then: lse_sign in lse"), std::string::npos);
+}
+
+TEST(Causes, TwoFaultsOfOneStageAreFoundTogether) {
+    KernelRun run = run_with({}, InputKind::normal);
+    const float base = std::log2(std::exp(1.0f));
+    change_stage(run.recording, Stage::lse, [&](float value, const TileId& tile, auto...) {
+        return tile.head < 2 ? value * base : -value;
+    });
+    const Report report = diagnosed(run.recording);
+    std::set<std::string_view> both;
+    for (const FoundCause& cause : report.diagnosis.causes) both.insert(cause.name);
+    for (const FoundCause& cause : report.diagnosis.then) both.insert(cause.name);
+    EXPECT_TRUE(both.contains("lse_in_other_base") && both.contains("lse_sign")) << causes_text(report);
+}
+
+TEST(Causes, AreFoundFromTheOutputAlone) {
+    for (const auto& [mistake, name] :
+         {std::pair{Mistake::acc_not_rescaled, "acc_not_rescaled"}, {Mistake::scaled_twice, "scale_twice"}}) {
+        const KernelRun run = run_with({mistake});
+        const Report report = diagnosed(with_stages(run.recording, {Stage::o}));
+        EXPECT_EQ(best(report).name, name);
+        EXPECT_EQ(best(report).observed, Stage::o);
+        EXPECT_EQ(best(report).explained_after, 1);
+    }
+}
+
+TEST(Causes, PatternsAreToldWithoutReplay) {
+    KernelRun run = run_with({});
+    change_stage(run.recording, Stage::s, [](float value, const TileId&, std::int64_t row, std::int64_t col) {
+        return row % 4 == 1 ? value + 3 + float(std::cos(double(col * col))) : value;
+    });
+    const FoundCause cause = best(diagnosed(run.recording));
+    EXPECT_EQ(cause.name, "periodic_rows");
+    EXPECT_TRUE(cause.structural);
+    EXPECT_EQ(cause.parameters[0], (CauseParameter{"period", "4"}));
+    EXPECT_EQ(cause.parameters[1], (CauseParameter{"phase", "1"}));
+}
+
+TEST(Replay, HoldsWhatTheFaultyKernelHolds) {
+    const Plant plant{Mistake::l_not_rescaled, 1, 2, -1, 2};
+    const KernelRun run = run_with(plant);
+    const Report report = diagnosed(run.recording);
+    const ReplayedRecording replay(run.recording, best(report), report.confidence);
+    const KernelRun healthy = run_with({});
+    double furthest = 0;
+    double moved = 0;
+    for (std::int64_t i = 0; i < tile_count(replay.problem(), Stage::l); ++i) {
+        const TileId tile = tile_at(replay.problem(), Stage::l, i);
+        if (!run.recording.has_tile(Stage::l, tile)) continue;
+        const float got = peek(run.recording, Stage::l, tile, 0, 0);
+        furthest = std::max(furthest, double(std::abs(peek(replay, Stage::l, tile, 0, 0) / got - 1)));
+        moved = std::max(moved, double(std::abs(peek(healthy.recording, Stage::l, tile, 0, 0) / got - 1)));
+    }
+    EXPECT_LT(furthest, 1e-5);
+    EXPECT_GT(moved, 0.1);
+}
+
+TEST(SameRun, ShowsWhatDiffersFirst) {
+    const KernelRun run = run_with({});
+    MemoryRecording other = copy_of(run.recording);
+    EXPECT_EQ(compare_same_run(run.recording, other).changed(), nullptr);
+    poke(other, Stage::acc, {1, 2, 1, 2}, 3, 5,
+         std::nextafter(peek(other, Stage::acc, {1, 2, 1, 2}, 3, 5), 1e9f));
+    poke(other, Stage::p, {1, 2, 1, 3}, 7, 4, 0.123f);
+    const SameRun runs = compare_same_run(run.recording, other);
+    ASSERT_NE(runs.changed(), nullptr);
+    EXPECT_EQ(runs.changed()->stage, Stage::p);
+    EXPECT_EQ(runs.tiles_changed, 1);
+    EXPECT_EQ(runs.rows, "7");
+    EXPECT_EQ(runs.columns, "4");
+    EXPECT_NE(to_text(runs).find("cause: racing in p"), std::string::npos);
+    EXPECT_EQ(nlohmann::json::parse(to_json(runs))["verdict"], "diverged");
+}
+
+}  // namespace
+}  // namespace tilescope::test
