@@ -23,8 +23,8 @@ std::string best_cause(const FoundCause& cause) {
             percent_of(cause.explained_after), cause.elements);
     } else {
         text += fmt::format("  explained {} of {} elements, healthy replay {}; {}\n",
-                            percent_of(cause.explained_after), cause.elements, percent_of(cause.explained_before),
-                            cause.where);
+                            percent_of(cause.explained_after), cause.elements,
+                            percent_of(cause.explained_before), cause.where);
     }
     return text + fmt::format("  look at: {}\n", cause.look_at);
 }

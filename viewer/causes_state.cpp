@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 namespace tilescope::viewer {
 
 const FoundCause* chosen_cause(const App& app) {

@@ -8,8 +8,8 @@
 
 namespace tilescope {
 
-/// Shows `observe`, from any thread, each captured tile of `cause.observed` in one head, or in one query block
-/// of it, and what a kernel with the mistake holds as what is expected; nothing of a structural cause.
+/// Shows `observe`, from any thread, each captured tile of `cause.observed` in one head, or in one query
+/// block of it, and what a kernel with the mistake holds as what is expected; nothing of a structural cause.
 /// `report` and `options` are those of find_causes(), and the recording is the one that it was given.
 /// Errors: Error for a damaged file, and what `options.check` throws.
 void observe_replayed(const Recording& recording, const Report& report, const FoundCause& cause,
