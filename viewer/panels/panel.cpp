@@ -74,7 +74,9 @@ Box heatmap_box(const Room& room) {
 
 Box element_box(const Room& room) {
     const float right = right_width(room);
-    return {room.window.width - right, room.header + gap, right, (room.writers ? 21.4F : 18.4F) * room.em};
+    // The tabs of a small window need the room of the last line, which then is reached by the wheel.
+    const float lines = (left_width(room) > 0 ? 18.4F : 17) + (room.writers ? 3 : 0);
+    return {room.window.width - right, room.header + gap, right, lines * room.em};
 }
 
 Box tabs_box(const Room& room) {
