@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <optional>
@@ -105,6 +106,16 @@ void declare(CLI::App& app, Arguments& arguments) {
         ->excludes("other", "--json", "--npy", "--png", "--atol", "--rtol");
 }
 
+void spare_recordings(const Arguments& arguments) {
+    for (const std::string& output : {arguments.json, arguments.replay}) {
+        for (const std::string& recording : {arguments.recording, arguments.other}) {
+            std::error_code not_there;
+            if (std::filesystem::equivalent(output, recording, not_there))
+                throw Error("is a recording that is judged", output, "name another output file");
+        }
+    }
+}
+
 /// `pictures` gets a line that names the heatmaps, where they are asked for.
 Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     const std::unique_ptr<Recording> recording = open_recording(arguments.recording);
@@ -162,6 +173,7 @@ int run(const Arguments& arguments) {
         json = unjudged_json(arguments.recording, one_line(why));
     };
     try {
+        spare_recordings(arguments);
         if (!arguments.json.empty() && !json_to_stdout) json_file.emplace(arguments.json);
         if (arguments.same_run) {
             const SameRun runs = compare_arguments(arguments);

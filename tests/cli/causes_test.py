@@ -106,6 +106,15 @@ class Causes(TileDiffCase):
         self.assert_one_line(refused, "no cause was found")
         self.assertFalse((self.folder / "replay.h5").exists())
 
+    def test_recordings_are_not_overwritten(self):
+        path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")
+        before = path.read_bytes()
+        alias = self.folder / "alias.h5"
+        alias.symlink_to(path)
+        for options in (["--replay-out", path], ["--replay-out", alias], ["--json", path]):
+            self.assert_one_line(self.run_it(path, *options), "is a recording that is judged")
+            self.assertEqual(path.read_bytes(), before)
+
     def test_two_dumps_of_the_same_run_show_a_race(self):
         path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")
         again = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped", name="again.h5")
