@@ -94,7 +94,7 @@ class Watcher {
             judge({call_, entry, info.stage, id, {}, {}, &cells}, cells.first.has_value());
         }
         SplitState state = new_split(), last = state;
-        ValueRange all_v = nothing_yet;
+        ValueRange all_v = nothing_yet, all_m = nothing_yet;
         std::int64_t split = 0;
         for (const std::int64_t kv_tile : cells.order) {
             id.kv_tile = kv_tile;
@@ -103,6 +103,7 @@ class Watcher {
             if (its_split != split) state = new_split();
             split = its_split;
             if (!advance(entry, cells, id, state, all_v)) continue;
+            if (cells.tiles[std::size_t(kv_tile)].visible) extend(all_m, state.of(Stage::m), false);
             for (const StageInfo& info : stages_of(entry.direction)) {
                 if (!info.per_kv_tile || !info.per_q_block) continue;
                 judge({call_, entry, info.stage, id, {}, {}, &cells, &state},
@@ -114,7 +115,7 @@ class Watcher {
         all_v.known = all_v.known && cells.first;
         for (const StageInfo& info : stages_of(entry.direction)) {
             if (!of_block(info) || !is_output(info.stage)) continue;
-            judge({call_, entry, info.stage, id, {}, {}, &cells, cells.last ? &last : nullptr, all_v},
+            judge({call_, entry, info.stage, id, {}, {}, &cells, cells.last ? &last : nullptr, all_v, all_m},
                   cells.first.has_value());
         }
         found_.move_to(report_.findings);

@@ -103,6 +103,7 @@ struct WatchedTile {
     const BlockCells* block = nullptr;  ///< null for dk and dv
     const SplitState* state = nullptr;  ///< null for stages without a KV tile, but for o and lse
     ValueRange all_v = {};              ///< of every KV tile that the block sees
+    ValueRange all_m = {};              ///< the same, as dumped
 
     const TileCells& cells() const { return block->tiles[std::size_t(id.kv_tile)]; }
     /// The sum over a tile's elements, each counted once; nullopt where they were not all written equally

@@ -93,6 +93,16 @@ std::optional<double> tile_sum_error(const WatchedTile& tile) {
            unit_roundoff(units.p_cast) + 4 * elements * u_f32;
 }
 
+std::optional<double> split_error(const WatchedTile& tile) {
+    if (tile.call.problem.kv_tiles_per_split == 0) return 0.0;
+    const Units& units = tile.call.units;
+    const std::optional<double> unit = score_unit(tile.call, units.m_scaled, units.m_log_base);
+    if (!unit || !tile.all_m.known) return std::nullopt;
+    // lse lies within log(keys) of its maximum.
+    const double log_keys = std::log(double(tile.block->most_keys) + 1);
+    return std::expm1(argument_error(units, tile.all_m.magnitude() * *unit + log_keys));
+}
+
 double mean_error(const WatchedCall& call, double keys, double tiles) {
     const Units& units = call.units;
     const Dtype dtype_p = call.problem.dtype_p;

@@ -31,6 +31,10 @@ std::optional<RowSumBound> row_sum_bound(const WatchedTile& tile);
 /// from; nullopt as above.
 std::optional<double> tile_sum_error(const WatchedTile& tile);
 
+/// What the weights of the splits may be off by, relative to them: exp(lse - total) of numbers that float32
+/// rounds. 0 without splits; nullopt where m was not kept.
+std::optional<double> split_error(const WatchedTile& tile);
+
 /// What a weighted mean of V may be off by, relative to the largest |v|: P is rounded to its operand type,
 /// and the sums over `keys` round.
 double mean_error(const WatchedCall& call, double keys, double tiles);

@@ -217,7 +217,8 @@ Found o_outside(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const Problem& problem = tile.call.problem;
     const ValueRange& v = tile.all_v;
-    if (!v.known || !v_is_comparable(tile, true) || tile.got.finite() == 0) return std::nullopt;
+    const std::optional<double> of_splits = split_error(tile);
+    if (!v.known || !of_splits || !v_is_comparable(tile, true) || tile.got.finite() == 0) return std::nullopt;
     // The weights add up to less than 1 with a sink, and an empty row may hold 0.
     const bool zero = problem.sink != AttentionSink::none || has_unknown_mask(tile) ||
                       (tile.block->keyless_rows > 0 && units.o_empty_row == EmptyRow::zero);
@@ -225,7 +226,7 @@ Found o_outside(const WatchedTile& tile) {
     const double greatest = zero ? std::max(v.greatest, 0.0) : v.greatest;
     const double error =
         (mean_error(tile.call, double(tile.block->most_keys), double(tile.block->tiles.size())) +
-         2 * unit_roundoff(problem.dtype_o)) *
+         2 * unit_roundoff(problem.dtype_o) + *of_splits) *
             v.magnitude() +
         half_quantum(problem.dtype_o);
     if (Found found = above("greatest", tile.got.greatest, greatest + error)) return found;
