@@ -14,6 +14,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import memory_display  # noqa: E402
+
 MOVES = ["scroll heatmap:0.5 0.5 2", "scroll heatmap:0.3 0.7 3", "drag heatmap:0.7 0.7 heatmap:0.2 0.3",
          "drag heatmap:0.2 0.3 heatmap:0.6 0.6", "scroll heatmap:0.6 0.4 8", "drag heatmap:0.6 0.5 heatmap:0.3 0.5",
          "scroll heatmap:0.5 0.5 -6", "drag heatmap:0.4 0.4 heatmap:0.5 0.6", "scroll heatmap:0.5 0.5 -12", "key F"]
@@ -35,9 +38,10 @@ def run(arguments, directory, dump, lines):
     script = f"{directory}/script.txt"
     timing = f"{directory}/timing.json"
     pathlib.Path(script).write_text("\n".join(lines) + "\n")
-    subprocess.run(["xvfb-run", "-a", "-s", "-screen 0 1920x1200x24", arguments.bin / "tile-view", dump, "--size",
-                    "1600x1000", "--script", script, "--timing", timing], check=True, timeout=600,
-                   env={**os.environ, "LIBGL_ALWAYS_SOFTWARE": "1"})
+    with memory_display.MemoryDisplay("1920x1200") as display:
+        subprocess.run([arguments.bin / "tile-view", dump, "--size", "1600x1000", "--script", script, "--timing", timing],
+                       check=True, timeout=600,
+                       env={**os.environ, "DISPLAY": display.name, "LIBGL_ALWAYS_SOFTWARE": "1"})
     return json.loads(pathlib.Path(timing).read_text())
 
 

@@ -4,19 +4,18 @@
 usage: refusals_test.py TILE_VIEW TILE_DIFF SAMPLES
 """
 
-import os
 import signal
 import subprocess
 import time
 
 import h5py
 import numpy as np
-from tile_view_case import SAMPLES, TILE_VIEW, TileViewCase, main
+from tile_view_case import SAMPLES, TileViewCase, main
 
 
 class Refusals(TileViewCase):
     def test_no_display(self):
-        run = self.start(SAMPLES / "acc_not_rescaled.h5", display=False)
+        run = self.start(SAMPLES / "acc_not_rescaled.h5", screen=None)
         self.assert_fails(run, "no display", "xvfb-run", "--screenshot")
         self.assertEqual(run.stderr.count("\n"), 1)
 
@@ -42,15 +41,12 @@ class Ending(TileViewCase):
             settings = self.folder / f"{number}.json"
             marker = self.folder / f"{number}.png"
             script = self.script(["wait", f"screenshot {marker}", "frames 1000000"])
-            # xvfb-run would not pass the signal on.
-            program = f"'{TILE_VIEW}' '{SAMPLES / 'lse_base2.h5'}' --script '{script}' --settings '{settings}' & " \
-                      "echo $! > pid; wait $!; echo $? > status"
-            process = subprocess.Popen(["xvfb-run", "-a", "sh", "-c", program], env=self.environment(), cwd=self.folder)
+            process = subprocess.Popen(self.command(SAMPLES / "lse_base2.h5", "--script", script, "--settings", settings),
+                                       env=self.environment(), cwd=self.folder)
             while not marker.exists() and process.poll() is None:
                 time.sleep(0.05)
-            os.kill(int((self.folder / "pid").read_text()), number)
-            process.wait(timeout=60)
-            self.assertEqual((self.folder / "status").read_text(), "0\n")
+            process.send_signal(number)
+            self.assertEqual(process.wait(timeout=60), 0)
             self.assertIn("lse_base2.h5", settings.read_text())
 
     def test_quit_by_key(self):

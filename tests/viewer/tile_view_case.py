@@ -1,13 +1,13 @@
 """What the tests of tile-view share: a window on a display in memory, scripts for it, and pictures of it.
 
 Scripts that import this take the paths of tile-view, tile-diff and the samples as arguments. Exit code 77: there is no
-xvfb-run.
+Xvfb.
 """
 
+import functools
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,8 +17,12 @@ import numpy as np
 from PIL import Image
 
 TILE_VIEW, TILE_DIFF, SAMPLES = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path += [str(TESTS / "cli"), str(TESTS / "support")]
+import memory_display  # noqa: E402
+
 FAILED = 2
+SCREEN = "1920x1200"
 
 
 def judged(path, *others):
@@ -51,6 +55,14 @@ def middle(picture, shape, row, col):
     return picture[int((row + 0.5) * height), int((col + 0.5) * width)]
 
 
+@functools.cache
+def display(screen):
+    """One server for all tests of a script that need a screen of this size."""
+    server = memory_display.MemoryDisplay(screen)
+    unittest.addModuleCleanup(server.close)
+    return server
+
+
 class TileViewCase(unittest.TestCase):
     maxDiff = None
 
@@ -59,30 +71,27 @@ class TileViewCase(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
 
-    def environment(self):
+    def environment(self, screen=SCREEN):
+        """With no screen there is no display."""
         environment = {**os.environ, "LIBGL_ALWAYS_SOFTWARE": "1", "HOME": str(self.folder)}
-        environment.pop("WAYLAND_DISPLAY", None)
-        environment.pop("XDG_CONFIG_HOME", None)
-        return environment
+        for name in ("DISPLAY", "WAYLAND_DISPLAY", "XDG_CONFIG_HOME"):
+            environment.pop(name, None)
+        return environment if screen is None else {**environment, "DISPLAY": display(screen).name}
 
     @staticmethod
-    def command(*arguments, screen="1920x1200"):
-        return ["xvfb-run", "-a", "-s", f"-screen 0 {screen}x24", TILE_VIEW, *map(str, arguments)]
+    def command(*arguments):
+        return [TILE_VIEW, *map(str, arguments)]
 
-    def start(self, *arguments, display=True, screen="1920x1200", **options):
-        environment = self.environment()
-        if not display:
-            environment.pop("DISPLAY", None)
-        command = self.command(*arguments, screen=screen) if display else [TILE_VIEW, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, cwd=self.folder,
-                              **options)
+    def start(self, *arguments, screen=SCREEN, **options):
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=300,
+                              env=self.environment(screen), cwd=self.folder, **options)
 
     def script(self, lines):
         path = self.folder / "script.txt"
         path.write_text("".join(line.replace("\n", "\\n") + "\n" for line in lines))
         return path
 
-    def play(self, recordings, *lines, options=(), screen="1920x1200"):
+    def play(self, recordings, *lines, options=(), screen=SCREEN):
         """The script must come to its end: every expectation in it holds."""
         run = self.start(*recordings, "--script", self.script(lines), *options, screen=screen)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
@@ -98,8 +107,8 @@ class TileViewCase(unittest.TestCase):
 
 
 def main():
-    if shutil.which("xvfb-run") is None:
-        print("xvfb-run is not installed; ./dev setup installs it")
+    if not memory_display.is_installed():
+        print("Xvfb is not installed; ./dev setup installs it")
         sys.exit(77)
     del sys.argv[1:4]
     unittest.main()
