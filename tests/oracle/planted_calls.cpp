@@ -53,6 +53,10 @@ void set_causal(Call& call) {
 void set_descales(Call& call) {
     need_fp8(call);
 }
+void set_bias(Call& call) {
+    call.inputs.bias = {1, call.problem.heads, call.problem.seqlen_q, call.problem.seqlen_kv, {}};
+    call.arithmetic.dumps_unbiased_s = false;
+}
 void set_cap_and_alibi(Call& call) {
     call.problem.logits_soft_cap = 5;
     call.problem.alibi = Alibi::linear;
@@ -88,7 +92,8 @@ void fill_inputs(const PlantedInput& input, std::uint64_t seed, Call& call) {
     call.inputs.k = std::move(values.k);
     call.inputs.v = std::move(values.v);
     add_slopes_and_sinks(p, seed, call.inputs);
-    if (call.inputs.bias.seqlen_kv > 0) {
+    // A bias that was asked for has its lengths, which are 1 otherwise.
+    if (call.inputs.bias.seqlen_kv > 1) {
         Bias& bias = call.inputs.bias;
         bias = {1, p.heads, p.seqlen_q, p.seqlen_kv, {}};
         fill_bias(0, seed, bias);
@@ -124,6 +129,7 @@ std::span<const PlantedInput> planted_inputs() {
         {"descales", InputKind::normal, set_descales},
         {"splits", InputKind::ramped_k, set_splits},
         {"cap_and_alibi", InputKind::normal, set_cap_and_alibi},
+        {"bias", InputKind::normal, set_bias},
     };
     return table;
 }
@@ -192,10 +198,9 @@ std::vector<Stage> guilty_stages(const KernelRun& healthy, const KernelRun& plan
     for (std::size_t i = 0; i < planted.changed.size() && stages.empty(); ++i) {
         if (planted.changed[i]) stages.push_back(Stage(i));
     }
-    if (stages.empty()) {
-        if (const auto shown = first_difference(healthy.recording, planted.recording))
-            stages.push_back(*shown);
-    }
+    if (const auto shown = first_difference(healthy.recording, planted.recording);
+        shown && (stages.empty() || stages[0] != *shown))
+        stages.push_back(*shown);
     return stages;
 }
 

@@ -10,6 +10,10 @@ void need_top_left(Call& call) {
     need_causal(call);
     call.problem.causal_alignment = CausalAlignment::top_left;
 }
+void need_causal_alone(Call& call) {
+    need_causal(call);
+    call.problem.window_left = call.problem.window_right = -1;
+}
 void need_groups_and_causal(Call& call) {
     need_groups(call);
     need_causal(call);
@@ -64,7 +68,7 @@ const MistakeInfo table[] = {
      "mask_tile_local",
      {"mask_tile_local"},
      Stage::s,
-     need_causal,
+     need_causal_alone,
      {.visible = [](const Block& b, std::int64_t row,
                     std::int64_t key) { return key - b.first_key() <= row - b.first_row(); }}},
     {Mistake::mask_row_of_group,

@@ -99,7 +99,7 @@ const MistakeInfo table[] = {
      need_nothing,
      {.max =
           [](const MaxStep& step) {
-              const std::int64_t half = std::max<std::int64_t>(1, step.scores.cols / 2);
+              const std::int64_t half = step.b.p.block_n / 2;
               return max_over(step, step.row, step.before.at(step.row, 0),
                               [&](std::int64_t j) { return j < half; });
           }}},
@@ -291,7 +291,7 @@ const MistakeInfo table[] = {
      need_nothing,
      {.sum =
           [](const SumStep& step) {
-              const std::int64_t half = std::max<std::int64_t>(1, step.p.value.cols / 2);
+              const std::int64_t half = step.b.p.block_n / 2;
               return l_of_columns(step, 1, [&](std::int64_t j) { return j < half; });
           }}},
     {Mistake::l_of_own_lane,
