@@ -6,6 +6,7 @@
 #include "oracle/causes/rescaling.h"
 #include "oracle/causes/signature.h"
 #include "oracle/replay.h"
+#include "oracle/softmax.h"
 
 namespace tilescope {
 
@@ -46,6 +47,27 @@ std::vector<Candidate> acc_rescaled_by_other_row(const Evidence& evidence) {
     return candidates;
 }
 
+/// Whether what tiles add to their rows are numbers of the type.
+bool sums_are(const Evidence& evidence, Dtype dtype) {
+    std::int64_t fit = 0;
+    std::int64_t others = 0;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                if (!seen.is_wrong(i, j)) continue;
+                const double got = seen.natural(i, j);
+                const double start = seen.site.factor.value(i, 0) * seen.site.acc_before.value(i, j);
+                const double sum = got - start;
+                const double noise = start == 0 ? 0 : 8 * u_f32 * (std::abs(got) + std::abs(start));
+                // Where the float32 sum hides more than the type's last bits nothing can be told.
+                if (!std::isfinite(sum) || noise > std::ldexp(std::abs(sum), -15)) continue;
+                (std::abs(rounded_to(dtype, sum) - sum) <= noise ? fit : others) += 1;
+            }
+        }
+    }
+    return fit >= 16 && others * 50 <= fit;
+}
+
 std::vector<Candidate> half_accumulator(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
@@ -72,6 +94,13 @@ std::vector<Candidate> half_accumulator(const Evidence& evidence) {
                                    },
                                .widens = true},
                               1});
+    }
+    if (evidence.direct() && candidates.empty() && sums_are(evidence, Dtype::f16)) {
+        candidates.push_back(
+            {{{"dtype", "f16"}, {"rounded", "in the sum over the keys of a tile"}},
+             {.inputs = [](Site& site) { site.own_call().units.acc_accumulation = Accumulation::fma_f16; },
+              .widens = true},
+             1});
     }
     return candidates;
 }
@@ -115,9 +144,12 @@ std::vector<Candidate> nan_times_zero(const Evidence& evidence) {
 
 std::vector<Candidate> p_of_other_tile(const Evidence&) {
     return always({.inputs = [](Site& site) {
-        const Estimate& before = site.p_of_tile_before;
+        if (site.p_of_tile_before.value.size() == 0) return;
+        const HeadCall& call = *site.call;
+        const Estimate before = call.units.p_cast == Dtype::f32
+                                    ? cast_probabilities(call, site.p_of_tile_before, call.problem.dtype_p)
+                                    : site.p_of_tile_before;
         Estimate& p = site.operand_p;
-        if (before.value.size() == 0) return;
         const Eigen::Index keys = std::min(before.value.cols(), p.value.cols());
         p.value.leftCols(keys) = before.value.leftCols(keys);
         p.error.leftCols(keys) = before.error.leftCols(keys);
@@ -125,7 +157,7 @@ std::vector<Candidate> p_of_other_tile(const Evidence&) {
 }
 
 std::vector<Candidate> uncast_p_multiplied(const Evidence& evidence) {
-    if (evidence.problem().dtype_p == Dtype::f32 || evidence.units().p_cast != Dtype::f32) return {};
+    if (evidence.problem().dtype_p == Dtype::f32) return {};
     return always({.inputs = [](Site& site) { site.operand_p = site.p; }});
 }
 

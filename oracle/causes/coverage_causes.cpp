@@ -33,23 +33,40 @@ bool holds(Left left, const Observation& seen, Eigen::Index row, Eigen::Index co
     return is_unwritten(float(*value)) ? is_unwritten(got) : seen.natural(row, col) == *value;
 }
 
-/// Columns, or rows, of the first bad tile in which every element is left out, and some should not be.
-std::vector<bool> left_out(const Observation& seen, Left left, bool columns) {
-    const Eigen::Index lines = columns ? seen.got.cols() : seen.got.rows();
-    const Eigen::Index length = columns ? seen.got.rows() : seen.got.cols();
-    std::vector<bool> out(static_cast<std::size_t>(lines));
-    for (Eigen::Index line = 0; line < lines; ++line) {
-        bool all = true;
-        bool any = false;
-        for (Eigen::Index i = 0; i < length && all; ++i) {
-            const Eigen::Index row = columns ? i : line;
-            const Eigen::Index col = columns ? line : i;
-            all = holds(left, seen, row, col) ||
-                  (left == Left::unwritten && !seen.is_wrong(row, col) && seen.expected.value(row, col) == 0);
-            any = any || seen.is_wrong(row, col);
+/// Columns, or rows, of a bad tile: whether every element is left out, and whether that is no chance.
+struct Line {
+    bool all = true;
+    bool any = false;
+};
+
+std::vector<Line> lines_of(const Observation& seen, Left left, bool columns) {
+    std::vector<Line> lines(std::size_t(columns ? seen.got.cols() : seen.got.rows()));
+    for (Eigen::Index row = 0; row < seen.got.rows(); ++row) {
+        for (Eigen::Index col = 0; col < seen.got.cols(); ++col) {
+            Line& line = lines[std::size_t(columns ? col : row)];
+            line.all = line.all &&
+                       (holds(left, seen, row, col) || (left == Left::unwritten && !seen.is_wrong(row, col) &&
+                                                        seen.expected.value(row, col) == 0));
+            line.any = line.any || seen.is_wrong(row, col) || is_unwritten(seen.got(row, col));
         }
-        out[std::size_t(line)] = all && any;
     }
+    return lines;
+}
+
+/// The lines that are left out in the first bad tile, or in all of them: a mask hides some in one tile.
+std::vector<bool> left_out(const Evidence& evidence, Left left, bool columns, bool in_all) {
+    std::vector<Line> lines;
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad() || (!in_all && !lines.empty())) break;
+        const std::vector<Line> here = lines_of(seen, left, columns);
+        lines.resize(std::max(lines.size(), here.size()));
+        for (std::size_t i = 0; i < here.size(); ++i) {
+            lines[i].all = lines[i].all && here[i].all;
+            lines[i].any = lines[i].any || here[i].any;
+        }
+    }
+    std::vector<bool> out;
+    for (const Line& line : lines) out.push_back(line.all && line.any);
     return out;
 }
 
@@ -72,20 +89,25 @@ bool is_periodic(const Places& places) {
 
 using Shape = std::function<bool(Left, const Places&, std::int64_t length)>;
 
-/// Lines of the first bad tile that were left out, where they have the shape.
+/// Lines that were left out, where they have the shape.
 std::vector<Candidate> lines_left_out(const Evidence& evidence, bool columns, const Shape& shape) {
     std::vector<Candidate> candidates;
     if (!evidence.direct() || !evidence.seen.front().is_bad()) return {};
     for (const Left left : all_left) {
-        const std::vector<bool> out = left_out(evidence.seen.front(), left, columns);
-        const auto places = places_of(out);
-        if (!places || !shape(left, *places, std::ssize(out))) continue;
-        candidates.push_back({{{columns ? "columns" : "rows", to_string(*places)}, {"left", name_of(left)}},
-                              leaves_out(evidence.acts, left,
-                                         [=, places = *places](Eigen::Index row, Eigen::Index col) {
-                                             return places.contains(columns ? col : row);
-                                         }),
-                              1});
+        std::optional<Places> before;
+        for (const bool in_all : {false, true}) {
+            const std::vector<bool> out = left_out(evidence, left, columns, in_all);
+            const auto places = places_of(out);
+            if (!places || places == before || !shape(left, *places, std::ssize(out))) continue;
+            before = places;
+            const auto is_out = [=, places = *places](Eigen::Index row, Eigen::Index col) {
+                return places.contains(columns ? col : row);
+            };
+            candidates.push_back(
+                {{{columns ? "columns" : "rows", to_string(*places)}, {"left", name_of(left)}},
+                 leaves_out(evidence.acts, left, is_out),
+                 1});
+        }
     }
     return candidates;
 }

@@ -1,5 +1,6 @@
 #include "oracle/causes/descales.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -40,6 +41,10 @@ std::vector<DescaledOperand> applied_here(const Evidence& evidence) {
             here.push_back(operand);
     }
     return here;
+}
+
+const DescaledOperand& descaled(Stage stage) {
+    return *std::ranges::find(operands, stage, &DescaledOperand::stage);
 }
 
 /// `descale` of the head's rows in place of the right one.
@@ -84,6 +89,18 @@ Eigen::VectorXd rows_of_entry(const Descale& descale, std::int64_t index, Eigen:
 }
 
 }  // namespace
+
+bool descale_is_applied(const Evidence& evidence, Stage operand) {
+    const Descale& descale = evidence.world->recording().side_inputs().*descaled(operand).descale;
+    return !descale.empty() && applied_in(evidence.units(), operand) == operand;
+}
+
+void use_descale_of(const HeadCall& other, Stage operand, HeadCall& call) {
+    const Eigen::VectorXd& from = other.*descaled(operand).rows;
+    Eigen::VectorXd& to = call.*descaled(operand).rows;
+    for (Eigen::Index row = 0; row < to.size() && from.size() > 0; ++row)
+        to(row) = from(std::min(row, from.size() - 1));
+}
 
 std::vector<Candidate> descale_missing(const Evidence& evidence) {
     return for_each_operand(evidence, [](const Site&, const Eigen::VectorXd& right) -> Eigen::VectorXd {

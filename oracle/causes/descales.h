@@ -12,4 +12,10 @@ std::vector<Candidate> descale_missing(const Evidence& evidence);
 std::vector<Candidate> descale_twice(const Evidence& evidence);
 std::vector<Candidate> descale_of_other_head(const Evidence& evidence);
 
+/// Whether the operand has a descale and is multiplied with it as it is staged.
+bool descale_is_applied(const Evidence& evidence, Stage operand);
+
+/// The operand's descales as in `other`; where it has fewer rows, as in its last.
+void use_descale_of(const HeadCall& other, Stage operand, HeadCall& call);
+
 }  // namespace tilescope

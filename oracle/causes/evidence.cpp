@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -117,27 +118,40 @@ void judge(const World& world, Observation& seen) {
     }
 }
 
-/// Whether the element is as a changed kernel has it.
-bool fits(const World& world, const Observation& seen, const Estimate& changed, Eigen::Index i, bool widens) {
+enum class Fit { none, swallowed, sharp };
+
+/// How the element is as a changed kernel has it.
+Fit fit_of(const World& world, const Observation& seen, const Estimate& changed, Eigen::Index i,
+           bool widens) {
     const double value = changed.value.data()[i];
     const float got = seen.got.data()[i];
-    if (is_unwritten(float(value))) return is_unwritten(got) || seen.context.may_be_unwritten;
+    const bool wrong = seen.wrong[std::size_t(i)];
+    const auto fits_if = [](bool fits) { return fits ? Fit::sharp : Fit::none; };
+    if (is_unwritten(float(value))) return fits_if(is_unwritten(got) || seen.context.may_be_unwritten);
     // A change after which nothing can be expected explains nothing.
-    if (std::isnan(value)) return std::isnan(got) || !seen.wrong[std::size_t(i)];
-    if (is_divergence(finding_at(world, seen, changed, i))) return false;
-    if (widens || !seen.wrong[std::size_t(i)] || !std::isfinite(value)) return true;
+    if (std::isnan(value)) return fits_if(std::isnan(got) || !wrong);
+    // Beyond float32 there is infinity, and its largest number where casts saturate.
+    constexpr double most = std::numeric_limits<float>::max();
+    if (std::isfinite(value) && std::abs(value) > most)
+        return fits_if(std::abs(got) >= most && std::signbit(got) == std::signbit(value));
+    if (is_divergence(finding_at(world, seen, changed, i))) return Fit::none;
+    if (widens || !wrong || !std::isfinite(value)) return Fit::sharp;
     // Nor does one that widens the budget until it swallows what was wrong.
     const double healthy = tolerance_at(world, seen, seen.expected, i);
     const double allowed = tolerance_at(world, seen, changed, i);
     const double moved = std::abs(double(got) - seen.expected.value.data()[i]);
-    return allowed <= 8 * healthy || !(allowed >= moved);
+    return allowed <= 8 * healthy || !(allowed >= moved) ? Fit::sharp : Fit::swallowed;
 }
 
 void add_misfit(const World& world, const Observation& seen, const Estimate& changed, bool widens,
                 Misfit& misfit) {
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
         if (seen.settled[std::size_t(i / seen.got.cols())]) continue;
-        if (fits(world, seen, changed, i, widens)) continue;
+        const Fit fit = fit_of(world, seen, changed, i, widens);
+        const bool wrong = seen.wrong[std::size_t(i)];
+        misfit.sharp += wrong && fit == Fit::sharp;
+        misfit.swallowed += fit == Fit::swallowed;
+        if (fit == Fit::sharp) continue;
         if (!seen.is_bad()) {
             ++misfit.in_good_tiles;
         } else if (seen.bad_rows[std::size_t(i / seen.got.cols())]) {
@@ -265,7 +279,8 @@ Evidence without_explained(const Evidence& evidence, const Change& change) {
         for (Eigen::Index row = 0; row < seen.got.rows(); ++row) {
             bool explained = seen.bad_rows[std::size_t(row)];
             for (Eigen::Index col = 0; col < seen.got.cols() && explained; ++col)
-                explained = fits(*rest.world, seen, changed, row * seen.got.cols() + col, change.widens);
+                explained = fit_of(*rest.world, seen, changed, row * seen.got.cols() + col, change.widens) ==
+                            Fit::sharp;
             if (explained) seen.settled[std::size_t(row)] = true;
         }
         judge(*rest.world, seen);
@@ -291,6 +306,8 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
         if (hopeless) misfit.in_bad_rows = evidence.compared;
         return !hopeless;
     });
+    if (misfit.sharp >= 3 * misfit.swallowed)
+        misfit.in_bad_rows -= std::min(misfit.swallowed, misfit.in_bad_rows);
     return misfit;
 }
 

@@ -66,6 +66,10 @@ struct Misfit {
     std::int64_t in_bad_rows = 0;
     std::int64_t beside_bad_rows = 0;  ///< in tiles that have bad rows
     std::int64_t in_good_tiles = 0;
+    /// Wrong elements that fit, sharply and within a budget that allows for the difference; the latter count
+    /// as fitting where the former are most.
+    std::int64_t sharp = 0;
+    std::int64_t swallowed = 0;
 
     std::int64_t in_bad_tiles() const { return in_bad_rows + beside_bad_rows; }
     std::int64_t anywhere() const { return in_bad_tiles() + in_good_tiles; }

@@ -3,6 +3,7 @@
 
 #include "oracle/causes/permutation.h"
 #include "oracle/causes/signature.h"
+#include "oracle/causes/whole_head.h"
 #include "oracle/tiles.h"
 
 namespace tilescope {
@@ -173,8 +174,10 @@ std::vector<Candidate> v_of_other_tile(const Evidence&) {
     return of_other_tile(Stage::v, &Site::v);
 }
 
-std::vector<Candidate> k_not_transposed(const Evidence&) {
-    return transpositions(k_of);
+std::vector<Candidate> k_not_transposed(const Evidence& evidence) {
+    std::vector<Candidate> candidates = transpositions(k_of);
+    for (Candidate& candidate : k_of_head_transposed(evidence)) candidates.push_back(std::move(candidate));
+    return candidates;
 }
 
 std::vector<Candidate> v_not_transposed(const Evidence&) {
@@ -189,6 +192,7 @@ std::vector<Candidate> wrong_leading_dimension(const Evidence& evidence) {
             candidates.push_back(std::move(candidate));
         }
     }
+    for (Candidate& candidate : scores_of_head_shifted(evidence)) candidates.push_back(std::move(candidate));
     return candidates;
 }
 
@@ -264,8 +268,8 @@ std::vector<Cause> layout_causes() {
         {"score_columns_permuted", "layout", s, "the columns of a score tile are permuted",
          "the fragment layout of the accumulator or of K", score_columns_permuted},
         {"wrong_leading_dimension", "layout", s,
-         "an operand is read with another distance between rows than it has",
-         "the leading dimension of the load from shared memory", wrong_leading_dimension},
+         "an operand, or the scores, are read with another distance between rows than they have",
+         "the leading dimension of loads and stores, and of a library's call", wrong_leading_dimension},
         {"v_of_other_tile", "trip / tile", acc, "P is multiplied with the V of another KV tile",
          "the pipeline stage that the product reads V from", v_of_other_tile},
         {"v_not_transposed", "layout", acc, "V is read row-major where the product takes it column-major",

@@ -62,7 +62,10 @@ std::vector<Candidate> lse_without_sum(const Evidence&) {
 }
 
 std::vector<Candidate> lse_sign(const Evidence&) {
-    return always(holds([](double m, double log_l) { return -(m + log_l); }));
+    std::vector<Candidate> candidates = always(holds([](double m, double log_l) { return -(m + log_l); }));
+    candidates.push_back({{{"of", "rows that see no key as well"}},
+                          {.result = [](const Site&, Estimate& lse) { lse.value *= -1; }}});
+    return candidates;
 }
 
 }  // namespace

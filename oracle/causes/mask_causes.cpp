@@ -44,15 +44,26 @@ Change sees_as(std::function<void(Problem&)> change) {
     });
 }
 
+/// The other alignment in the mask, and with it in ALiBi, whose diagonal is the same.
+std::vector<Candidate> aligned(const Evidence& evidence, CausalAlignment alignment) {
+    if (!is_causal(evidence) || evidence.problem().causal_alignment == alignment) return {};
+    const Change change = sees_as([=](Problem& p) { p.causal_alignment = alignment; });
+    std::vector<Candidate> candidates = always(change);
+    if (evidence.problem().alibi == Alibi::none || !evidence.units().s_biased) return candidates;
+    const auto with_alibi = [=](Site& site) {
+        change.inputs(site);
+        site.own_call().problem.causal_alignment = alignment;
+    };
+    candidates.push_back({{{"ALiBi", "as well"}}, {.inputs = with_alibi}});
+    return candidates;
+}
+
 std::vector<Candidate> causal_top_left(const Evidence& evidence) {
-    if (!is_causal(evidence) || evidence.problem().causal_alignment == CausalAlignment::top_left) return {};
-    return always(sees_as([](Problem& p) { p.causal_alignment = CausalAlignment::top_left; }));
+    return aligned(evidence, CausalAlignment::top_left);
 }
 
 std::vector<Candidate> causal_bottom_right(const Evidence& evidence) {
-    if (!is_causal(evidence) || evidence.problem().causal_alignment == CausalAlignment::bottom_right)
-        return {};
-    return always(sees_as([](Problem& p) { p.causal_alignment = CausalAlignment::bottom_right; }));
+    return aligned(evidence, CausalAlignment::bottom_right);
 }
 
 std::vector<Candidate> causal_ignored(const Evidence& evidence) {
@@ -127,6 +138,12 @@ std::vector<Candidate> diagonal_shifted(const Evidence& evidence) {
             return keys;
         };
         candidates.push_back({{{"columns", digits(columns)}}, sees(visible), 1});
+        if (!is_windowed(evidence)) continue;
+        // The bounds of the window follow the row as well.
+        const auto of_row = [=](const Problem& problem, std::int64_t row, std::int64_t) {
+            return visible_keys(problem, row + columns);
+        };
+        candidates.push_back({{{"columns", digits(columns)}, {"window", "as well"}}, sees(of_row), 1});
     }
     return candidates;
 }
@@ -170,6 +187,15 @@ std::vector<Candidate> mask_tile_local(const Evidence& evidence) {
                               const KeyRange keys = visible_keys(problem, row % problem.block_m);
                               return KeyRange{keys.first + first_key, keys.last + first_key};
                           })});
+    if (is_causal(evidence)) {
+        candidates.push_back({{{"index", "row and key"}, {"diagonal", "of the tile"}},
+                              sees([](const Problem& problem, std::int64_t row, std::int64_t first_key) {
+                                  Problem square = problem;
+                                  square.causal_alignment = CausalAlignment::top_left;
+                                  const KeyRange keys = visible_keys(square, row % problem.block_m);
+                                  return KeyRange{keys.first + first_key, keys.last + first_key};
+                              })});
+    }
     return candidates;
 }
 

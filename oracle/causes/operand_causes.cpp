@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "oracle/causes/descales.h"
 #include "oracle/causes/permutation.h"
@@ -30,6 +31,26 @@ Change loads(Stage stage, std::function<TileId(const Site&)> from, std::int64_t 
         site.raw = site.world->input_rows(stage, place.batch, place.head, first_of(site, stage) + shift,
                                           site.raw.rows());
     }};
+}
+
+/// The operand of another batch entry or head: with its own descales and, where the stage multiplies with
+/// descales, with those that come with it.
+void add_of_place(const Evidence& evidence, std::vector<CauseParameter> parameters,
+                  std::function<TileId(const Site&)> from, int free, std::vector<Candidate>& candidates) {
+    const Stage stage = evidence.acts;
+    const Change change = loads(stage, from);
+    candidates.push_back({parameters, change, free});
+    if (!descale_is_applied(evidence, stage)) return;
+    const auto with_descale = [=](Site& site) {
+        change.inputs(site);
+        const TileId place = from(site);
+        const Problem& problem = site.call->problem;
+        const std::int64_t head =
+            stage == Stage::q ? place.head : place.head * (problem.heads / problem.heads_kv);
+        use_descale_of(*site.world->call(place.batch, head), stage, site.own_call());
+    };
+    parameters.push_back({"descale", "of the same"});
+    candidates.push_back({std::move(parameters), {.inputs = with_descale}, free});
 }
 
 TileId own_place(const Site& site, Stage stage) {
@@ -105,11 +126,13 @@ std::vector<Candidate> rows_shifted(const Evidence& evidence) {
 }
 
 std::vector<Candidate> kv_head_modulo(const Evidence& evidence) {
-    const Stage stage = evidence.acts;
     if (evidence.problem().heads == evidence.problem().heads_kv) return {};
-    return always(loads(stage, [](const Site& s) {
+    std::vector<Candidate> candidates;
+    const auto modulo = [](const Site& s) {
         return TileId{s.id.batch, s.id.head % s.call->problem.heads_kv, 0, 0};
-    }));
+    };
+    add_of_place(evidence, {}, modulo, 0, candidates);
+    return candidates;
 }
 
 std::vector<Candidate> other_head(const Evidence& evidence) {
@@ -117,32 +140,20 @@ std::vector<Candidate> other_head(const Evidence& evidence) {
     const Stage stage = evidence.acts;
     const std::int64_t heads = heads_of(evidence.problem(), stage);
     if (heads == 1) return {};
-    for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head) {
-        candidates.push_back({{{"which", digits(head)}},
-                              loads(stage,
-                                    [=](const Site& s) {
-                                        return TileId{s.id.batch, head, 0, 0};
-                                    }),
-                              1});
-    }
-    for (const std::int64_t offset : {-1, 1}) {
-        candidates.push_back({{{"which", offset < 0 ? "the one before" : "the next one"}},
-                              loads(stage,
-                                    [=](const Site& s) {
-                                        const std::int64_t head = own_head(s, stage) + offset;
-                                        return TileId{s.id.batch, (head + heads) % heads, 0, 0};
-                                    }),
-                              1});
-    }
-    if (stage != Stage::q) {
-        candidates.push_back(
-            {{{"which", "that of the query head's number"}},
-             loads(stage,
-                   [=](const Site& s) {
-                       return TileId{s.id.batch, std::min(s.id.head, s.call->problem.heads_kv - 1), 0, 0};
-                   }),
-             1});
-    }
+    const auto add = [&](std::string which, std::function<std::int64_t(const Site&)> head) {
+        const auto from = [head = std::move(head)](const Site& s) {
+            return TileId{s.id.batch, head(s), 0, 0};
+        };
+        add_of_place(evidence, {{"which", std::move(which)}}, from, 1, candidates);
+    };
+    for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
+        add(digits(head), [=](const Site&) { return head; });
+    for (const std::int64_t offset : {-1, 1})
+        add(offset < 0 ? "the one before" : "the next one",
+            [=](const Site& s) { return (own_head(s, stage) + offset + heads) % heads; });
+    if (stage != Stage::q)
+        add("that of the query head's number",
+            [](const Site& s) { return std::min(s.id.head, s.call->problem.heads_kv - 1); });
     return candidates;
 }
 
@@ -151,19 +162,16 @@ std::vector<Candidate> other_batch(const Evidence& evidence) {
     const Stage stage = evidence.acts;
     const std::int64_t batches = evidence.problem().batch;
     for (std::int64_t batch = 0; batch < std::min<std::int64_t>(batches, 8) && batches > 1; ++batch) {
-        candidates.push_back({{{"batch", digits(batch)}},
-                              loads(stage,
-                                    [=](const Site& s) {
-                                        return TileId{batch, own_head(s, stage), 0, 0};
-                                    }),
-                              1});
+        const auto from = [=](const Site& s) { return TileId{batch, own_head(s, stage), 0, 0}; };
+        add_of_place(evidence, {{"batch", digits(batch)}}, from, 1, candidates);
     }
     const std::int64_t heads = heads_of(evidence.problem(), stage);
     if (batches > 1 && heads > 1) {
-        candidates.push_back({{{"batch", "batch and head exchanged"}}, loads(stage, [=](const Site& s) {
-                                  const std::int64_t flat = own_head(s, stage) * batches + s.id.batch;
-                                  return TileId{flat / heads, flat % heads, 0, 0};
-                              })});
+        const auto exchanged = [=](const Site& s) {
+            const std::int64_t flat = own_head(s, stage) * batches + s.id.batch;
+            return TileId{flat / heads, flat % heads, 0, 0};
+        };
+        add_of_place(evidence, {{"batch", "batch and head exchanged"}}, exchanged, 0, candidates);
     }
     return candidates;
 }
@@ -300,10 +308,17 @@ std::vector<Candidate> operand_precision(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2}) {
         if (evidence.direct() && !are_numbers_of(evidence, dtype)) continue;
-        candidates.push_back({{{"dtype", std::string(dtype_info(dtype).name)}}, {.inputs = [=](Site& site) {
-                                  site.raw =
-                                      site.raw.unaryExpr([=](double x) { return rounded_to(dtype, x); });
-                              }}});
+        const double most = double(dtype_info(dtype).max_finite);
+        const auto add = [&](std::vector<CauseParameter> parameters, double limit) {
+            parameters.insert(parameters.begin(), {"dtype", std::string(dtype_info(dtype).name)});
+            const auto change = [=](Site& site) {
+                site.raw = site.raw.unaryExpr(
+                    [=](double x) { return rounded_to(dtype, std::clamp(x, -limit, limit)); });
+            };
+            candidates.push_back({std::move(parameters), {.inputs = change}});
+        };
+        add({}, std::numeric_limits<double>::infinity());
+        add({{"beyond its range", digits(most)}}, most);
     }
     return candidates;
 }

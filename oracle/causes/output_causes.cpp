@@ -13,8 +13,10 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// What the rows of acc are divided by, in place of l.
-Change divides_by(std::function<void(double& l, double& error)> changed) {
+using Divisor = std::function<void(double& l, double& error)>;
+
+/// What the rows of acc are divided by, in place of l: where the splits have come together.
+Change divides_by(Divisor changed) {
     return {.inputs = [changed = std::move(changed)](Site& site) {
         RunningState whole = whole_state(site);
         for (Eigen::Index i = 0; i < whole.l.value.rows(); ++i) {
@@ -27,19 +29,57 @@ Change divides_by(std::function<void(double& l, double& error)> changed) {
     }};
 }
 
-std::vector<Candidate> not_normalised(const Evidence&) {
-    return always(divides_by([](double& l, double& error) {
-        l = 1;
-        error = 0;
-    }));
+/// The same in each split, before they are weighted.
+Change divides_splits_by(Divisor changed) {
+    return {.inputs = [changed = std::move(changed)](Site& site) {
+        for (RunningState& split : site.splits) {
+            for (Eigen::Index i = 0; i < split.l.value.rows(); ++i) {
+                const double l = split.l.value(i, 0);
+                if (l == 0) continue;
+                double divisor = l;
+                double error = 0;
+                changed(divisor, error);
+                split.acc.value.row(i) *= l / divisor;
+                split.acc.error.row(i) *= l / divisor;
+                split.acc.error.row(i) += 4 * u_f32 * split.acc.value.row(i).cwiseAbs();
+            }
+        }
+    }};
 }
 
-std::vector<Candidate> double_normalised(const Evidence&) {
-    return always(divides_by([](double& l, double& error) {
+bool is_split(const Evidence& evidence) {
+    const Problem& problem = evidence.problem();
+    return problem.kv_tiles_per_split > 0 && problem.kv_tiles() > problem.kv_tiles_per_split;
+}
+
+/// Where splits are combined, the division is made in each of them, or after them.
+void add_divisor(const Evidence& evidence, std::vector<CauseParameter> parameters, const Divisor& divisor,
+                 int free, std::vector<Candidate>& candidates) {
+    candidates.push_back({parameters, divides_by(divisor), free});
+    if (!is_split(evidence)) return;
+    parameters.push_back({"in", "each split"});
+    candidates.push_back({std::move(parameters), divides_splits_by(divisor), free});
+}
+
+std::vector<Candidate> not_normalised(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const auto by_one = [](double& l, double& error) {
+        l = 1;
+        error = 0;
+    };
+    add_divisor(evidence, {}, by_one, 0, candidates);
+    return candidates;
+}
+
+std::vector<Candidate> double_normalised(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const auto twice = [](double& l, double& error) {
         error *= 2 * l;
         l *= l;
         error += u_f32 * l;
-    }));
+    };
+    add_divisor(evidence, {}, twice, 0, candidates);
+    return candidates;
 }
 
 /// What is added to l, by the dump: acc / o - l.
@@ -66,12 +106,11 @@ std::vector<double> epsilons(const Evidence& evidence) {
 std::vector<Candidate> epsilon_in_denominator(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const double epsilon : epsilons(evidence)) {
-        candidates.push_back({{{"value", digits(epsilon)}},
-                              divides_by([=](double& l, double& error) {
-                                  l += epsilon;
-                                  error += u_f32 * l;
-                              }),
-                              1});
+        const auto added = [=](double& l, double& error) {
+            l += epsilon;
+            error += u_f32 * l;
+        };
+        add_divisor(evidence, {{"value", digits(epsilon)}}, added, 1, candidates);
     }
     return candidates;
 }
@@ -94,11 +133,6 @@ std::vector<Candidate> output_constant(const Evidence& evidence) {
                               1});
     }
     return candidates;
-}
-
-bool is_split(const Evidence& evidence) {
-    const Problem& problem = evidence.problem();
-    return problem.kv_tiles_per_split > 0 && problem.kv_tiles() > problem.kv_tiles_per_split;
 }
 
 std::int64_t splits_of(const Evidence& evidence) {

@@ -58,20 +58,40 @@ std::int64_t period_of(const std::vector<std::int64_t>& places) {
     return n;
 }
 
-std::vector<std::int64_t> score_permutation(const Evidence& evidence) {
-    const auto most_visible = [](const Observation& seen) { return seen.is_bad() ? seen.compared : -1; };
-    const Observation& seen = *std::ranges::max_element(evidence.seen, {}, most_visible);
-    if (!seen.is_bad() || !evidence.units().s_masked) return {};
-    const HeadCall& call = *seen.site.call;
-    Estimate product = scaled_scores(call, seen.site.q, seen.site.k);
-    if (call.capped() && call.units.s_capped) product = cap_scores(call, product);
-    Estimate bias = zeros(product.value.rows(), product.value.cols());
-    if (call.biased() && call.units.s_biased)
-        bias = add_bias(call, seen.site.first_row, seen.site.first_key, bias);
-    const auto same = [&](Eigen::Index col, Eigen::Index other) {
-        int known = 0;
-        for (Eigen::Index row = 0; row < seen.got.rows(); ++row) {
-            const double got = seen.natural(row, col);
+namespace {
+
+/// The product of a tile, capped, and what is added to it.
+struct ScoreParts {
+    const Observation* seen;
+    Estimate product;
+    Estimate bias;
+};
+
+std::vector<ScoreParts> parts_of_bad_tiles(const Evidence& evidence) {
+    std::vector<ScoreParts> parts;
+    Eigen::Index cols = 0;
+    for (const Observation& seen : evidence.seen)
+        if (seen.is_bad()) cols = std::max(cols, seen.got.cols());
+    for (const Observation& seen : evidence.seen) {
+        // The last tile may be shorter.
+        if (!seen.is_bad() || seen.got.cols() != cols) continue;
+        const HeadCall& call = *seen.site.call;
+        ScoreParts part{&seen, scaled_scores(call, seen.site.q, seen.site.k), {}};
+        if (call.capped() && call.units.s_capped) part.product = cap_scores(call, part.product);
+        part.bias = zeros(part.product.value.rows(), part.product.value.cols());
+        if (call.biased() && call.units.s_biased)
+            part.bias = add_bias(call, seen.site.first_row, seen.site.first_key, part.bias);
+        parts.push_back(std::move(part));
+    }
+    return parts;
+}
+
+/// Whether column `col` of the dump holds the scores of column `other`, wherever something is seen of them.
+bool is_from(const std::vector<ScoreParts>& parts, Eigen::Index col, Eigen::Index other) {
+    int known = 0;
+    for (const auto& [seen, product, bias] : parts) {
+        for (Eigen::Index row = 0; row < seen->got.rows(); ++row) {
+            const double got = seen->natural(row, col);
             if (!std::isfinite(got)) continue;
             const double expected = product.value(row, other) + bias.value(row, col);
             const double error =
@@ -79,20 +99,35 @@ std::vector<std::int64_t> score_permutation(const Evidence& evidence) {
             if (!(std::abs(got - expected) <= error)) return false;
             ++known;
         }
-        return known >= 2;
-    };
+    }
+    return known >= 2;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> score_permutation(const Evidence& evidence) {
+    if (!evidence.units().s_masked) return {};
+    const std::vector<ScoreParts> parts = parts_of_bad_tiles(evidence);
+    if (parts.empty()) return {};
+    const Eigen::Index cols = parts[0].seen->got.cols();
+    std::vector<bool> used(std::size_t(cols), false);
     std::vector<std::int64_t> from;
-    for (Eigen::Index col = 0; col < seen.got.cols(); ++col) {
+    for (Eigen::Index col = 0; col < cols; ++col) {
         std::int64_t found = -1;
-        for (Eigen::Index distance = 0; distance < seen.got.cols() && found < 0; ++distance) {
-            for (const Eigen::Index other : {col - distance, col + distance})
-                if (found < 0 && other >= 0 && other < seen.got.cols() && same(col, other)) found = other;
+        // The nearest that no column before has: keys may repeat.
+        for (Eigen::Index distance = 0; distance < cols; ++distance) {
+            for (const Eigen::Index other : {col - distance, col + distance}) {
+                if (other < 0 || other >= cols || !is_from(parts, col, other)) continue;
+                if (found < 0 || (used[std::size_t(found)] && !used[std::size_t(other)])) found = other;
+            }
+            if (found >= 0 && !used[std::size_t(found)]) break;
         }
         if (found < 0) return {};
+        used[std::size_t(found)] = true;
         from.push_back(found);
     }
     from.resize(std::size_t(std::max<std::int64_t>(std::ssize(from), evidence.problem().block_n)), 0);
-    for (std::size_t i = std::size_t(seen.got.cols()); i < from.size(); ++i) from[i] = std::int64_t(i);
+    for (std::size_t i = std::size_t(cols); i < from.size(); ++i) from[i] = std::int64_t(i);
     return from;
 }
 

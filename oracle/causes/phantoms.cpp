@@ -4,18 +4,32 @@
 #include <exception>
 #include <limits>
 
+#include "oracle/tiles.h"
+
 namespace tilescope {
 
 namespace {
 
-/// Rows of K behind the last key of the batch entry, in the memory of a padded array.
-std::optional<Matrix> rows_behind(const Site& site, std::int64_t first, std::int64_t count) {
+/// Rows of K behind the last key of the batch entry, in the memory of a padded array. Behind the array come
+/// zeros, or the next head of [batch][heads_kv][rows].
+std::optional<Matrix> rows_behind(const Site& site, std::int64_t first, std::int64_t count, bool flows) {
     const Recording& recording = site.world->recording();
-    if (first + count > recording.problem().seqlen_kv) return std::nullopt;
-    MatrixF rows(count, site.call->problem.head_dim);
+    const Problem& padded = recording.problem();
+    const std::int64_t inside = std::clamp<std::int64_t>(padded.seqlen_kv - first, 0, count);
+    if (flows ? inside == count : inside == 0) return std::nullopt;
+    MatrixF rows = MatrixF::Zero(count, padded.head_dim);
+    const auto read = [&](std::int64_t place, std::int64_t from, std::int64_t many, std::int64_t to) {
+        if (many > 0)
+            recording.read_input(Input::k, place / padded.heads_kv, place % padded.heads_kv, from, many,
+                                 {rows.row(to).data(), std::size_t(many * padded.head_dim)});
+    };
+    const std::int64_t place = site.id.batch * padded.heads_kv + padded.head_kv(site.id.head);
     try {
-        recording.read_input(Input::k, site.id.batch, site.call->problem.head_kv(site.id.head), first, count,
-                             {rows.data(), std::size_t(rows.size())});
+        read(place, first, inside, 0);
+        if (flows) {
+            if (place + 1 == padded.batch * padded.heads_kv) return std::nullopt;
+            read(place + 1, 0, std::min(count - inside, padded.seqlen_kv), inside);
+        }
     } catch (const std::exception&) {
         // Packed and paged entries end with their last row.
         return std::nullopt;
@@ -34,7 +48,9 @@ std::optional<Matrix> phantom_rows(const Site& site, PhantomKeys which, std::int
             return site.world->input_rows(Stage::k, site.id.batch, site.call->problem.head_kv(site.id.head),
                                           first - block, count);
         case PhantomKeys::next_in_memory:
-            return rows_behind(site, first, count);
+            return rows_behind(site, first, count, false);
+        case PhantomKeys::of_next_head:
+            return rows_behind(site, first, count, true);
     }
     return std::nullopt;
 }
@@ -48,8 +64,11 @@ std::optional<Estimate> phantom_scores(const Site& site, PhantomKeys which) {
     if (count <= 0) return std::nullopt;
     std::optional<Matrix> rows = phantom_rows(site, which, first, count);
     if (!rows) return std::nullopt;
-    if (own.k_descale.size() > 0) *rows *= own.k_descale(own.k_descale.size() - 1);
     HeadCall call = own;
+    if (const Eigen::Index known = own.k_descale.size(); known > 0) {
+        call.k_descale.conservativeResize(std::max<Eigen::Index>(known, first + count));
+        call.k_descale.tail(call.k_descale.size() - known).setConstant(own.k_descale(known - 1));
+    }
     call.read_bias = nullptr;
     call.visible = [longer = own.problem, count](std::int64_t row, std::int64_t) mutable {
         // A mask that does not end with the keys, around the same diagonal.
@@ -58,7 +77,7 @@ std::optional<Estimate> phantom_scores(const Site& site, PhantomKeys which) {
         problem.seqlen_kv += count;
         return visible_keys(problem, row);
     };
-    const Operand k{std::move(*rows), site.k.error};
+    const Operand k = staged_operand(call, Stage::k, first, std::move(*rows), false).natural;
     return finish_scores(call, site.first_row, first, dumped_scores(call, site.first_row, first, site.q, k));
 }
 

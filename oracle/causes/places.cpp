@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "oracle/causes/signature.h"
@@ -16,25 +17,52 @@ struct Pattern {
     std::string_view cause;
     std::vector<CauseParameter> parameters;
     std::function<bool(const Observation&, Eigen::Index row, Eigen::Index col)> contains;
+    bool of_tiles = false;  ///< holds whole tiles, in which some elements may be right by chance
 };
 
-/// Elements that the pattern tells right from wrong.
-double agreement(const Evidence& evidence, const Pattern& pattern) {
+/// Whether nothing much can go wrong in the element: masked cells stay what they are.
+bool is_trivial(const Observation& seen, Eigen::Index row, Eigen::Index col) {
+    const double expected = seen.expected.value(row, col);
+    return expected == 0 || !std::isfinite(expected);
+}
+
+bool is_trivial(const Observation& seen) {
+    for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
+        for (Eigen::Index j = 0; j < seen.got.cols(); ++j)
+            if (!is_trivial(seen, i, j)) return false;
+    return true;
+}
+
+/// How often a pattern tells right from wrong.
+struct Agreement {
     std::int64_t agree = 0;
-    std::int64_t missed = 0;
+    std::int64_t missed = 0;  ///< wrong elements outside
     std::int64_t all = 0;
+
+    void add(bool inside, bool wrong, bool trivial, std::int64_t elements) {
+        if (inside && !wrong && trivial) return;
+        agree += inside == wrong;
+        missed += inside ? 0 : elements;
+        ++all;
+    }
+};
+
+double agreement(const Evidence& evidence, const Pattern& pattern) {
+    Agreement found;
     for (const Observation& seen : evidence.seen) {
+        if (pattern.of_tiles) {
+            found.add(pattern.contains(seen, 0, 0), seen.is_bad(), is_trivial(seen), seen.wrong_elements);
+            continue;
+        }
         for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
             for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                const bool inside = pattern.contains(seen, i, j);
-                agree += inside == seen.is_wrong(i, j);
-                missed += !inside && seen.is_wrong(i, j);
-                ++all;
+                const bool wrong = seen.is_wrong(i, j);
+                found.add(pattern.contains(seen, i, j), wrong, is_trivial(seen, i, j), wrong);
             }
         }
     }
-    const bool covers = missed * 100 <= evidence.wrong_elements;
-    return covers && all > 0 ? double(agree) / double(all) : 0;
+    const bool covers = found.missed * 100 <= evidence.wrong_elements;
+    return covers && found.all > 0 ? double(found.agree) / double(found.all) : 0;
 }
 
 /// Lines of bad tiles in which something is wrong, over all of them.
@@ -63,8 +91,6 @@ void add_lines(const Evidence& evidence, bool columns, std::vector<Pattern>& pat
         patterns.push_back({columns ? "periodic_columns" : "periodic_rows",
                             {{"period", digits(places->period)}, {"phase", digits(places->first)}, lines},
                             contains});
-    } else if (places->first + places->count == length) {
-        patterns.push_back({"tile_edge", {lines}, contains});
     } else if (!columns && places->first % 16 == 0 && places->count % 16 == 0) {
         patterns.push_back({"one_warp",
                             {lines, {"warp", fmt::format("{} where each has 16 rows", places->first / 16)}},
@@ -82,10 +108,12 @@ void add_only(const Report& report, const Evidence& evidence, std::string_view c
     for (const BadRow& row : report.stage(evidence.observed).tally.bad_rows) bad.insert(coordinate(row));
     if (bad.size() != 1 || count < 2) return;
     const std::int64_t only = *bad.begin();
-    patterns.push_back(
-        {cause, {{name, digits(only)}}, [=](const Observation& seen, Eigen::Index, Eigen::Index) {
-             return coordinate(BadRow{seen.site.id.batch, seen.site.id.head, 0, 0}) == only;
-         }});
+    patterns.push_back({cause,
+                        {{name, digits(only)}},
+                        [=](const Observation& seen, Eigen::Index, Eigen::Index) {
+                            return coordinate(BadRow{seen.site.id.batch, seen.site.id.head, 0, 0}) == only;
+                        },
+                        true});
 }
 
 void add_kv_tile(const Evidence& evidence, std::vector<Pattern>& patterns) {
@@ -100,7 +128,8 @@ void add_kv_tile(const Evidence& evidence, std::vector<Pattern>& patterns) {
                         {{"KV tile", digits(*bad.begin())}},
                         [only = *bad.begin()](const Observation& seen, Eigen::Index, Eigen::Index) {
                             return seen.site.id.kv_tile == only;
-                        }});
+                        },
+                        true});
 }
 
 const Cause& row_of(std::string_view name) {

@@ -254,7 +254,19 @@ std::vector<Candidate> p_flushed(const Evidence& evidence) {
              1}};
 }
 
-/// What an element holds whose score is no number.
+/// What is no number is `by` in the dump.
+void replace_non_finite(Stage stage, double by, const Site& site, Estimate& e) {
+    const DumpFactor factor =
+        dump_factor(*site.call, stage, site.first_row, site.first_key, e.value.rows(), e.value.cols());
+    for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
+        for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
+            if (std::isfinite(e.value(i, j))) continue;
+            e.value(i, j) = by / factor.at(i, j);
+            e.error(i, j) = 2 * u_f32 * std::abs(e.value(i, j));
+        }
+    }
+}
+
 std::vector<Candidate> non_finite_replaced(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return {};
@@ -268,16 +280,10 @@ std::vector<Candidate> non_finite_replaced(const Evidence& evidence) {
     }
     for (const double by : values) {
         if (!std::isfinite(by)) continue;
-        candidates.push_back({{{"by", digits(by)}},
-                              {.result =
-                                   [=](const Site&, Estimate& e) {
-                                       for (Eigen::Index i = 0; i < e.value.size(); ++i) {
-                                           if (std::isfinite(e.value.data()[i])) continue;
-                                           e.value.data()[i] = by;
-                                           e.error.data()[i] = 0;
-                                       }
-                                   }},
-                              1});
+        const auto change = [=, stage = evidence.acts](const Site& site, Estimate& e) {
+            replace_non_finite(stage, by, site, e);
+        };
+        candidates.push_back({{{"by", digits(by)}}, {.result = change}, 1});
     }
     return candidates;
 }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "oracle/causes/signature.h"
+#include "oracle/tiles.h"
 
 namespace tilescope {
 
@@ -22,12 +23,46 @@ Change multiplies(double factor) {
     }};
 }
 
+/// What 1 in the kernel's own sum of products is in a score: sm_scale, and the descales that come after it.
+double unit_of(const HeadCall& call, std::int64_t row, std::int64_t key) {
+    const double of_q = call.units.q_dequantised ? 1 : call.q_descale(row);
+    const double of_k = call.units.k_dequantised ? 1 : call.k_descale(key);
+    return call.problem.sm_scale * of_q * of_k;
+}
+
+/// The scaled score times a power of its whole scale: kernels multiply sm_scale and descales first.
+Change scales_whole(int power) {
+    return {.result = [=](const Site& site, Estimate& s) {
+        Estimate scaled = scaled_scores(*site.call, site.q, site.k);
+        for (Eigen::Index i = 0; i < scaled.value.rows(); ++i) {
+            for (Eigen::Index j = 0; j < scaled.value.cols(); ++j) {
+                const double by =
+                    std::pow(unit_of(*site.call, site.first_row + i, site.first_key + j), power);
+                scaled.value(i, j) *= by;
+                scaled.error(i, j) = scaled.error(i, j) * by + 2 * u_f32 * std::abs(scaled.value(i, j));
+            }
+        }
+        s = dumped_from_scaled(*site.call, site.first_row, site.first_key, std::move(scaled));
+    }};
+}
+
+void add_with_descales(const Evidence& evidence, int power, std::vector<Candidate>& candidates) {
+    const Units& units = evidence.units();
+    if (evidence.call().q_descale.size() + evidence.call().k_descale.size() == 0) return;
+    if (units.q_dequantised && units.k_dequantised) return;
+    candidates.push_back({{{"with", "its descales"}}, scales_whole(power)});
+}
+
 std::vector<Candidate> scale_missing(const Evidence& evidence) {
-    return always(scales(1 / evidence.problem().sm_scale));
+    std::vector<Candidate> candidates = always(scales(1 / evidence.problem().sm_scale));
+    add_with_descales(evidence, -1, candidates);
+    return candidates;
 }
 
 std::vector<Candidate> scale_twice(const Evidence& evidence) {
-    return always(scales(evidence.problem().sm_scale));
+    std::vector<Candidate> candidates = always(scales(evidence.problem().sm_scale));
+    add_with_descales(evidence, 1, candidates);
+    return candidates;
 }
 
 std::vector<Candidate> scale_inverted(const Evidence& evidence) {
@@ -51,27 +86,95 @@ std::vector<Candidate> scale_of_padded_head_dim(const Evidence& evidence) {
     return candidates;
 }
 
+/// A wrong score as it would be without cap and bias, beside the one expected.
+struct BareScore {
+    double got = 0;
+    double expected = 0;
+    double error = 0;
+    double unit = 1;      ///< of the sum of products
+    bool is_bare = true;  ///< no cap and no bias had to be taken off
+};
+
+std::vector<BareScore> bare_scores(const Evidence& evidence) {
+    std::vector<BareScore> scores;
+    if (!evidence.direct()) return scores;
+    const HeadCall& any = evidence.call();
+    const double cap = any.units.s_capped ? any.problem.logits_soft_cap : 0;
+    const bool is_bare = cap == 0 && !(any.biased() && any.units.s_biased);
+    for (const Observation& seen : evidence.seen) {
+        const Site& site = seen.site;
+        const Estimate scaled = scaled_scores(*site.call, site.q, site.k);
+        const Estimate full = dumped_from_scaled(*site.call, site.first_row, site.first_key, scaled);
+        for (Eigen::Index i = 0; i < full.value.rows(); ++i) {
+            for (Eigen::Index j = 0; j < full.value.cols(); ++j) {
+                if (!seen.is_wrong(i, j)) continue;
+                const double unit = unit_of(*site.call, site.first_row + i, site.first_key + j);
+                const double expected = scaled.value(i, j);
+                double error = full.error(i, j);
+                double got = seen.natural(i, j);
+                if (!is_bare)
+                    got -= full.value(i, j) - (cap > 0 ? cap * std::tanh(expected / cap) : expected);
+                if (cap > 0) {
+                    const double tangent = got / cap;
+                    // Near the cap a score is anything.
+                    if (!(std::abs(tangent) < 0.9)) continue;
+                    got = cap * std::atanh(tangent);
+                    error = std::max(error / (1 - tangent * tangent), scaled.error(i, j));
+                }
+                scores.push_back({got, expected, error, unit, is_bare});
+            }
+        }
+    }
+    return scores;
+}
+
 /// What the dump shows; without it, all that are known.
 std::vector<Candidate> score_constant(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    const auto add = [&](const NamedConstant& constant, int free) {
-        candidates.push_back({{{"factor", constant.name}}, scales(constant.value), free});
-        if (evidence.call().capped() || evidence.call().biased())
-            candidates.push_back({{{"factor", constant.name}, {"of", "the finished score"}},
-                                  multiplies(constant.value),
-                                  free});
+    const bool finished_otherwise = evidence.call().capped() || evidence.call().biased();
+    const auto add = [&](const NamedConstant& constant) {
+        candidates.push_back({{{"factor", constant.name}}, scales(constant.value), 1});
+    };
+    const auto add_finished = [&](const NamedConstant& constant) {
+        candidates.push_back(
+            {{{"factor", constant.name}, {"of", "the finished score"}}, multiplies(constant.value), 1});
     };
     if (!evidence.direct()) {
-        for (const NamedConstant& constant : known_constants(evidence)) add(constant, 1);
-    } else if (const auto ratio = constant_ratio(evidence)) {
-        add(named(evidence, ratio->value, ratio->uncertainty), 1);
+        for (const NamedConstant& constant : known_constants(evidence)) {
+            add(constant);
+            if (finished_otherwise) add_finished(constant);
+        }
+        return candidates;
     }
+    std::vector<Sample> samples;
+    for (const BareScore& score : bare_scores(evidence))
+        samples.push_back({score.got, score.expected, score.error});
+    if (const auto ratio = ratio_of(samples)) add(named(evidence, ratio->value, ratio->uncertainty));
+    if (const auto ratio = finished_otherwise ? constant_ratio(evidence) : std::nullopt)
+        add_finished(named(evidence, ratio->value, ratio->uncertainty));
     return candidates;
 }
 
+/// Without its cap, a score that is dumped in units of the cap is the scaled one in these units, or the sum
+/// of products itself.
 std::vector<Candidate> cap_missing(const Evidence& evidence) {
     if (!evidence.call().capped()) return {};
-    return always({.inputs = [](Site& site) { site.own_call().problem.logits_soft_cap = 0; }});
+    const auto uncap = [](Site& site) { site.own_call().problem.logits_soft_cap = 0; };
+    std::vector<Candidate> candidates = always({.inputs = uncap});
+    const Units& units = evidence.units();
+    if (units.s_scaled || !units.s_capped) return candidates;
+    const auto rescale = [cap = evidence.problem().logits_soft_cap](const Site& site, Estimate& s) {
+        for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+                const double by = cap / unit_of(*site.call, site.first_row + i, site.first_key + j);
+                s.value(i, j) *= by;
+                s.error(i, j) = s.error(i, j) * by + 4 * u_f32 * std::abs(s.value(i, j));
+                if (std::isinf(s.value(i, j))) s.error(i, j) = 0;
+            }
+        }
+    };
+    candidates.push_back({{{"scores", "not scaled either"}}, {.inputs = uncap, .result = rescale}});
+    return candidates;
 }
 
 /// What is masked first and capped then is -cap.
@@ -187,29 +290,16 @@ std::vector<Candidate> alibi_offset(const Evidence& evidence) {
     return candidates;
 }
 
-/// What 1 in the kernel's own sum of products is in a score: sm_scale, and the descales that come after it.
-double unit_of(const HeadCall& call, std::int64_t row, std::int64_t key) {
-    const double of_q = call.units.q_dequantised ? 1 : call.q_descale(row);
-    const double of_k = call.units.k_dequantised ? 1 : call.k_descale(key);
-    return call.problem.sm_scale * of_q * of_k;
-}
-
 /// Whether the sums that the dumped scores were made of are numbers of the type, or infinite.
 bool sums_are(const Evidence& evidence, Dtype dtype) {
-    if (!evidence.direct() || evidence.call().capped() || evidence.call().biased()) return false;
     std::int64_t fit = 0;
     std::int64_t others = 0;
-    for (const Observation& seen : evidence.seen) {
-        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                if (!seen.is_wrong(i, j) || std::isnan(seen.got(i, j))) continue;
-                const double unit =
-                    unit_of(*seen.site.call, seen.site.first_row + i, seen.site.first_key + j);
-                const double sum = seen.natural(i, j) / unit;
-                const double off = std::abs(rounded_to(dtype, sum) - sum);
-                (std::isinf(sum) || off <= 8 * u_f32 * std::abs(sum) ? fit : others) += 1;
-            }
-        }
+    for (const BareScore& score : bare_scores(evidence)) {
+        const double sum = score.got / score.unit;
+        const double noise = score.is_bare ? 8 * u_f32 * std::abs(sum) : score.error / score.unit;
+        // Where cap and bias hide more than the type's last bits nothing can be told.
+        if (std::isnan(sum) || noise > std::ldexp(std::abs(sum), -14)) continue;
+        (std::isinf(sum) || std::abs(rounded_to(dtype, sum) - sum) <= noise ? fit : others) += 1;
     }
     return fit > 0 && others * 50 <= fit;
 }
@@ -237,6 +327,30 @@ Change rounds_sum(Dtype dtype, bool guarded) {
             .widens = true};
 }
 
+/// Sums beyond the range of float16 are infinite. Where only some order of the sum leaves the range, the dump
+/// says whether the kernel's did.
+void overflows(const Site& site, Estimate& s) {
+    const HeadCall& call = *site.call;
+    const Estimate sums = scaled_scores(call, site.q, site.k);
+    const Estimate magnitudes = scaled_scores(call, {site.q.value.cwiseAbs()}, {site.k.value.cwiseAbs()});
+    const auto dumped = load_tile(site.world->recording(), call.problem, Stage::s, site.id);
+    const auto beyond = [](double sum) { return std::isinf(rounded_to(Dtype::f16, sum)); };
+    for (Eigen::Index i = 0; i < sums.value.rows(); ++i) {
+        for (Eigen::Index j = 0; j < sums.value.cols(); ++j) {
+            const double unit = unit_of(call, site.first_row + i, site.first_key + j);
+            if (!std::isfinite(s.value(i, j))) continue;
+            if (beyond(sums.value(i, j) / unit)) {
+                s.value(i, j) = std::copysign(infinity, sums.value(i, j));
+            } else if (dumped && std::isinf((*dumped)(i, j)) && beyond(magnitudes.value(i, j) / unit)) {
+                s.value(i, j) = double((*dumped)(i, j));
+            } else {
+                continue;
+            }
+            s.error(i, j) = 0;
+        }
+    }
+}
+
 std::vector<Candidate> half_scores(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
@@ -257,6 +371,7 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
         candidates.push_back(
             {{{"dtype", "f16"}, {"kept as", "running sum"}},
              {.inputs = [](Site& site) { site.own_call().units.s_accumulation = Accumulation::fma_f16; },
+              .result = overflows,
               .widens = true},
              1});
     return candidates;

@@ -92,19 +92,25 @@ double median_of(std::vector<double> values) {
 }
 
 std::optional<Ratio> constant_ratio(const Evidence& evidence) {
-    std::vector<double> ratios;
-    std::vector<double> uncertain;
+    std::vector<Sample> samples;
     for (const Observation& seen : evidence.seen) {
         for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
-            const double expected = seen.expected.value.data()[i];
-            const double error = seen.expected.error.data()[i];
-            const double got = seen.got.data()[i];
-            if (!seen.wrong[std::size_t(i)] || !std::isfinite(got) || !std::isfinite(expected)) continue;
-            if (std::abs(expected) <= 8 * error || expected == 0) continue;
-            ratios.push_back(got / expected);
-            uncertain.push_back((error / std::abs(expected) + 1e-7) *
-                                std::max(1.0, std::abs(got / expected)));
+            if (!seen.wrong[std::size_t(i)]) continue;
+            samples.push_back(
+                {seen.got.data()[i], seen.expected.value.data()[i], seen.expected.error.data()[i]});
         }
+    }
+    return ratio_of(samples);
+}
+
+std::optional<Ratio> ratio_of(const std::vector<Sample>& samples) {
+    std::vector<double> ratios;
+    std::vector<double> uncertain;
+    for (const auto& [got, expected, error] : samples) {
+        if (!std::isfinite(got) || !std::isfinite(expected)) continue;
+        if (std::abs(expected) <= 8 * error || expected == 0) continue;
+        ratios.push_back(got / expected);
+        uncertain.push_back((error / std::abs(expected) + 1e-7) * std::max(1.0, std::abs(got / expected)));
     }
     if (ratios.size() < 4) return std::nullopt;
     const double middle = median_of(ratios);

@@ -37,6 +37,15 @@ struct Ratio {
 };
 std::optional<Ratio> constant_ratio(const Evidence& evidence);
 
+/// A wrong element beside what is expected of it, and how much that may be off.
+struct Sample {
+    double got = 0;
+    double expected = 0;
+    double error = 0;
+};
+/// The same of numbers that belong together otherwise.
+std::optional<Ratio> ratio_of(const std::vector<Sample>& samples);
+
 /// Median; NaN of nothing.
 double median_of(std::vector<double> values);
 

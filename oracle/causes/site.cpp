@@ -109,6 +109,7 @@ Site narrowed(const Site& site, Stage stage) {
         case Stage::s:
             part.q = site.q;
             part.k = site.k;
+            part.k_before = site.k_before;
             break;
         case Stage::m:
             part.q = site.q;

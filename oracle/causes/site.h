@@ -55,6 +55,7 @@ struct Site {
     Operand q;
     Operand k;
     Operand v;
+    Matrix k_before;    ///< sum of K of the KV tiles before, by their place in the tile
     Estimate dumped_s;  ///< up to what the dump holds
     Estimate m_before;
     Estimate m;

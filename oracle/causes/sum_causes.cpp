@@ -37,14 +37,24 @@ std::vector<Candidate> l_starts_at(const Evidence& evidence) {
         values.push_back(middle);
     std::vector<Candidate> candidates;
     for (const double value : values) {
-        candidates.push_back({{{"value", digits(value)}},
-                              {.result =
-                                   [=](const Site& site, Estimate& l) {
-                                       if (!site.begins) return;
-                                       l.value.array() += value;
-                                       l.error += 4 * u_f32 * l.value.cwiseAbs();
-                                   }},
-                              value == 1 ? 0 : 1});
+        const int free = value == 1 ? 0 : 1;
+        const auto at_first = [=](const Site& site, Estimate& l) {
+            if (!site.begins) return;
+            l.value.array() += value;
+            l.error += 4 * u_f32 * l.value.cwiseAbs();
+        };
+        candidates.push_back({{{"value", digits(value)}}, {.result = at_first}, free});
+        // A row that saw nothing keeps it where its factor is 1, and not exp(-inf - m).
+        const auto kept = [=](const Site& site, Estimate& l) {
+            at_first(site, l);
+            for (Eigen::Index i = 0; i < l.value.rows() && !site.begins; ++i) {
+                if (site.m_before.value(i, 0) != -std::numeric_limits<double>::infinity()) continue;
+                l.value(i, 0) += site.l_before.value(i, 0);
+                l.error(i, 0) += site.l_before.error(i, 0) + 4 * u_f32 * l.value(i, 0);
+            }
+        };
+        candidates.push_back(
+            {{{"value", digits(value)}, {"kept by", "rows that saw nothing"}}, {.result = kept}, free});
     }
     return candidates;
 }
@@ -90,10 +100,16 @@ std::vector<Candidate> l_of_cast_p(const Evidence& evidence) {
         if (dtype != types[0]) types.push_back(dtype);
     for (const Dtype dtype : types) {
         if (dtype == Dtype::f32) continue;
+        const bool declared = dtype == types[0];
+        const auto change = [=](Site& site) {
+            if (declared) {
+                site.own_call().units.l_sums_cast_p = true;
+            } else {
+                round_to(dtype, site.call->units.p_scale, site.p);
+            }
+        };
         candidates.push_back(
-            {{{"dtype", std::string(dtype_info(dtype).name)}},
-             {.inputs = [=](Site& site) { round_to(dtype, site.call->units.p_scale, site.p); }},
-             dtype == types[0] ? 0 : 1});
+            {{{"dtype", std::string(dtype_info(dtype).name)}}, {.inputs = change}, declared ? 0 : 1});
     }
     return candidates;
 }
@@ -121,7 +137,10 @@ std::vector<Candidate> tail_counted(const Evidence& evidence) {
                 if (std::isinf(m.value(i, 0))) m.value(i, 0) = 0;
             // They are not in the maximum.
             site.own_call().units.m_stale_threshold = std::numeric_limits<double>::infinity();
-            append_columns(probabilities(*site.call, *scores, m), summed(site));
+            const Estimate p = probabilities(*site.call, *scores, m);
+            const bool cast = site.call->units.l_sums_cast_p;
+            append_columns(cast ? cast_probabilities(*site.call, p, site.call->problem.dtype_p) : p,
+                           summed(site));
         };
         candidates.push_back({{{"keys", digits(keys)}, {"they are", phantoms.name}}, {.inputs = change}});
     }

@@ -121,8 +121,11 @@ void Walk::step(Stage observed, const std::function<void(const Site&, const Esti
     if (observed == Stage::k) return see(site_, expected(Stage::k));
     if (observed >= Stage::acc || observed == Stage::v) load_keys(Stage::v, site_.v);
     if (observed == Stage::v) return see(site_, expected(Stage::v));
+    if (site_.begins) site_.k_before = Matrix::Zero(site_.call->problem.block_n, site_.k.value.cols());
     const Estimate s = expected(Stage::s);
-    if (observed == Stage::s) return see(site_, s);
+    if (observed == Stage::s) see(site_, s);
+    site_.k_before.topRows(site_.k.value.rows()) += site_.k.value;
+    if (observed == Stage::s) return;
     site_.dumped_s = settled(Stage::s, s);
     step_softmax(observed, see);
 }
