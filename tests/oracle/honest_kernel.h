@@ -247,7 +247,10 @@ enum class Mistake : std::uint8_t {
     s_of_one_warp_wrong,
     p_of_one_head_wrong,
     s_of_one_batch_wrong,
-    acc_of_one_tile_wrong
+    acc_of_one_tile_wrong,
+    k_fragment_linear,
+    p_fragment_linear,
+    s_accumulator_not_zeroed
 };
 /// Of those that every problem can show, and none.
 inline constexpr int mistakes = 13;

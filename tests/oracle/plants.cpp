@@ -15,7 +15,7 @@ constexpr MistakeInfo no_mistake = {Mistake::none, "none", {}, Stage::q, nullptr
 std::span<const std::span<const MistakeInfo>> all_mistakes() {
     static const std::array families = {operand_mistakes(), score_mistakes(),       mask_mistakes(),
                                         softmax_mistakes(), accumulator_mistakes(), output_mistakes(),
-                                        pattern_mistakes()};
+                                        pattern_mistakes(), fragment_mistakes()};
     return families;
 }
 

@@ -27,6 +27,7 @@ std::span<const MistakeInfo> mask_mistakes();
 std::span<const MistakeInfo> softmax_mistakes();
 std::span<const MistakeInfo> accumulator_mistakes();
 std::span<const MistakeInfo> output_mistakes();
+std::span<const MistakeInfo> fragment_mistakes();
 /// Wrong elements in a pattern, of which no formula makes the wrong values.
 std::span<const MistakeInfo> pattern_mistakes();
 

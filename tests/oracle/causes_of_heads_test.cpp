@@ -1,0 +1,120 @@
+// Kernels that multiply whole heads at once: what goes wrong in the matrix of a head shows in every tile
+// otherwise.
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "oracle/causes/causes.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 97;
+
+struct Heads {
+    Problem problem = small_problem(Mask::none);
+    Inputs inputs = make_inputs(problem, InputKind::normal, seed);
+
+    /// q k^T of two rows, scaled.
+    double score(std::int64_t batch, std::int64_t head, std::int64_t row, const std::vector<float>& k) const {
+        const Problem& p = problem;
+        double sum = 0;
+        for (std::int64_t d = 0; d < p.head_dim; ++d) {
+            const std::int64_t at = ((batch * p.heads + head) * p.seqlen_q + row) * p.head_dim + d;
+            sum += double(inputs.q[std::size_t(at)]) * double(k[std::size_t(d)]);
+        }
+        return sum * p.sm_scale;
+    }
+
+    /// Element of K, by its place in the memory of a KV head.
+    float k_at(std::int64_t batch, std::int64_t head_kv, std::int64_t place) const {
+        const Problem& p = problem;
+        return inputs.k[std::size_t((batch * p.heads_kv + head_kv) * p.seqlen_kv * p.head_dim + place)];
+    }
+
+    std::vector<float> key(std::int64_t batch, std::int64_t head_kv, std::int64_t row) const {
+        std::vector<float> values;
+        for (std::int64_t d = 0; d < problem.head_dim; ++d)
+            values.push_back(k_at(batch, head_kv, row * problem.head_dim + d));
+        return values;
+    }
+
+    /// The recording of a kernel without tiles of q and k, with other scores.
+    template <class Score>
+    MemoryRecording with_scores(const Score& score_at) const {
+        MemoryRecording recording =
+            with_stages(run_kernel(problem, {}, inputs).recording,
+                        {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse});
+        const TileShape shape = tile_shape(problem, Stage::s);
+        for (std::int64_t i = 0; i < tile_count(problem, Stage::s); ++i) {
+            const TileId tile = tile_at(problem, Stage::s, i);
+            const TileShape extent = tile_extent(problem, Stage::s, tile);
+            std::vector<float> values(std::size_t(shape.elements()));
+            for (std::int64_t row = 0; row < extent.rows; ++row)
+                for (std::int64_t col = 0; col < extent.cols; ++col)
+                    values[std::size_t(row * shape.cols + col)] = float(score_at(
+                        tile, tile.q_block * problem.block_m + row, tile.kv_tile * problem.block_n + col));
+            recording.set_tile(Stage::s, tile, std::move(values));
+        }
+        return recording;
+    }
+};
+
+std::vector<std::string> named(const Recording& recording) {
+    const Report report = judge(recording, one_thread());
+    EXPECT_EQ(report.guilty, Stage::s);
+    CauseOptions options;
+    options.threads = 1;
+    std::vector<std::string> titles;
+    for (const FoundCause& cause : find_causes(recording, report, options).causes)
+        if (cause.rank == 1) titles.push_back(title_of(cause));
+    return titles;
+}
+
+using Titles = std::vector<std::string>;
+
+TEST(CausesOfHeads, KThatIsTakenForItsTranspose) {
+    const Heads heads;
+    const Problem& p = heads.problem;
+    const MemoryRecording recording =
+        heads.with_scores([&](const TileId& tile, std::int64_t row, std::int64_t key) {
+            std::vector<float> read;
+            for (std::int64_t d = 0; d < p.head_dim; ++d)
+                read.push_back(heads.k_at(tile.batch, p.head_kv(tile.head), d * p.seqlen_kv + key));
+            return heads.score(tile.batch, tile.head, row, read);
+        });
+    EXPECT_EQ(named(recording), Titles{"k_not_transposed (block head)"}) << "seed " << seed;
+}
+
+TEST(CausesOfHeads, ScoresThatAreWrittenWithoutTheirPadding) {
+    const Heads heads;
+    const Problem& p = heads.problem;
+    // The heads that share a KV head are one matrix; what lies behind it was never written.
+    const std::int64_t pitch = 80;
+    const std::int64_t group = p.heads / p.heads_kv;
+    const MemoryRecording recording =
+        heads.with_scores([&](const TileId& tile, std::int64_t row, std::int64_t key) {
+            const std::int64_t place = (tile.head % group * p.seqlen_q + row) * pitch + key;
+            const std::int64_t written_row = place / p.seqlen_kv;
+            if (written_row >= group * p.seqlen_q) return std::numeric_limits<double>::quiet_NaN();
+            return heads.score(tile.batch, tile.head / group * group + written_row / p.seqlen_q,
+                               written_row % p.seqlen_q,
+                               heads.key(tile.batch, p.head_kv(tile.head), place % p.seqlen_kv));
+        });
+    EXPECT_EQ(named(recording), Titles{"wrong_leading_dimension (scores written with 72, read with 80)"})
+        << "seed " << seed;
+}
+
+TEST(CausesOfHeads, ProductsThatAreAddedToWhatWasThere) {
+    const Heads heads;
+    const MemoryRecording recording = heads.with_scores(
+        [&](const TileId&, std::int64_t, std::int64_t) { return std::numeric_limits<double>::quiet_NaN(); });
+    EXPECT_EQ(named(recording), Titles{"accumulator_not_zeroed (starts with NaN)"}) << "seed " << seed;
+}
+
+}  // namespace
+}  // namespace tilescope::test
