@@ -297,12 +297,14 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
     Misfit misfit;
     std::int64_t wrong = 0;
     int bad_tiles = 0;
+    // Of a stage that is replayed from others, a tile takes as long as a whole query block.
+    const int telling = evidence.direct() ? 3 : 1;
     for_each_changed(evidence, changes, [&](std::size_t i, Estimate changed) {
         const Observation& seen = evidence.seen[i];
         add_misfit(*evidence.world, seen, changed, change.widens, misfit);
         wrong += seen.wrong_elements;
         bad_tiles += seen.is_bad();
-        const bool hopeless = bad_tiles >= 3 && double(misfit.in_bad_rows) > 0.97 * double(wrong);
+        const bool hopeless = bad_tiles >= telling && double(misfit.in_bad_rows) > 0.97 * double(wrong);
         if (hopeless) misfit.in_bad_rows = evidence.compared;
         return !hopeless;
     });

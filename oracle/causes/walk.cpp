@@ -9,15 +9,13 @@
 
 namespace tilescope {
 
-Estimate expected_with(std::span<const Change> changes, Stage stage, const Site& site) {
-    if (changes.empty()) return expected_of(stage, site);
-    Site changed = site;
+Estimate expected_with(std::span<const Change> changes, Stage stage, Site site) {
     for (const Change& change : changes) {
-        if (change.inputs) change.inputs(changed);
+        if (change.inputs) change.inputs(site);
     }
-    Estimate estimate = expected_of(stage, changed);
+    Estimate estimate = expected_of(stage, site);
     for (const Change& change : changes) {
-        if (change.result) change.result(changed, estimate);
+        if (change.result) change.result(site, estimate);
     }
     return estimate;
 }
@@ -39,7 +37,8 @@ Walk::Walk(const World& world, const TileId& q_block, Stage acts, std::span<cons
 }
 
 Estimate Walk::expected(Stage stage) const {
-    return stage == acts_ ? expected_with(changes_, stage, site_) : expected_of(stage, site_);
+    const bool changed = stage == acts_ && !changes_.empty();
+    return changed ? expected_with(changes_, stage, narrowed(site_, stage)) : expected_of(stage, site_);
 }
 
 Estimate Walk::settled(Stage stage, const Estimate& estimate) const {

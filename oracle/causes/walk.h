@@ -17,7 +17,7 @@ struct Change {
 };
 
 /// expected_of(stage) of a kernel with these changes, in the order given.
-Estimate expected_with(std::span<const Change> changes, Stage stage, const Site& site);
+Estimate expected_with(std::span<const Change> changes, Stage stage, Site site);
 
 /// Recomputes one query block KV tile by KV tile, from what was dumped where it was.
 class Walk {
