@@ -37,6 +37,7 @@ const std::vector<Cause>& all_causes();
 // The rows of all_causes(), a part of the kernel each.
 std::vector<Cause> operand_causes();
 std::vector<Cause> score_causes();
+std::vector<Cause> bias_causes();
 std::vector<Cause> mask_causes();
 std::vector<Cause> layout_causes();
 std::vector<Cause> max_causes();
@@ -45,6 +46,7 @@ std::vector<Cause> sum_causes();
 std::vector<Cause> accumulator_causes();
 std::vector<Cause> output_causes();
 std::vector<Cause> lse_causes();
+std::vector<Cause> precision_causes();
 std::vector<Cause> coverage_causes();
 std::vector<Cause> fragment_causes();
 std::vector<Cause> place_causes();

@@ -323,6 +323,16 @@ std::vector<Candidate> operand_precision(const Evidence& evidence) {
     return candidates;
 }
 
+/// A table of 256 numbers of which threads filled half.
+std::vector<Candidate> codes_not_decoded(const Evidence& evidence) {
+    const Problem& p = evidence.problem();
+    const Dtype dtype = evidence.acts == Stage::q   ? p.dtype_q
+                        : evidence.acts == Stage::k ? p.dtype_k
+                                                    : p.dtype_v;
+    if (dtype != Dtype::e4m3 && dtype != Dtype::e5m2) return {};
+    return {{{{"codes", "128-255"}}, {.inputs = [](Site& site) { site.raw = site.raw.cwiseMax(0.0); }}}};
+}
+
 std::vector<Candidate> operand_transposed(const Evidence&) {
     return transpositions([](Site& site) -> Matrix& { return site.raw; });
 }
@@ -384,6 +394,8 @@ std::vector<Cause> operand_causes() {
          "the index of the batch entry", other_batch, "--shape with several batches"},
         {"operand_precision", "precision", any, "the operand is rounded to a narrower type than it has",
          "the type of the staging buffer", operand_precision},
+        {"codes_not_decoded", "operand load", any, "half of the fp8 codes are decoded to 0",
+         "how many entries of the decoding table are filled", codes_not_decoded},
         {"operand_transposed", "layout", any, "the staged tile is transposed",
          "row-major or column-major of the load", operand_transposed},
         {"columns_permuted",

@@ -51,6 +51,9 @@ std::optional<Matrix> phantom_rows(const Site& site, PhantomKeys which, std::int
             return rows_behind(site, first, count, false);
         case PhantomKeys::of_next_head:
             return rows_behind(site, first, count, true);
+        case PhantomKeys::nan:
+            return Matrix::Constant(count, site.call->problem.head_dim,
+                                    std::numeric_limits<double>::quiet_NaN());
     }
     return std::nullopt;
 }

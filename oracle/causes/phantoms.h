@@ -8,7 +8,7 @@
 namespace tilescope {
 
 /// What a KV tile holds behind seqlen_kv, where a kernel forgets to mask it.
-enum class PhantomKeys { zeros, of_tile_before, next_in_memory, of_next_head };
+enum class PhantomKeys { zeros, of_tile_before, next_in_memory, of_next_head, nan };
 
 struct NamedPhantoms {
     PhantomKeys keys;
@@ -18,7 +18,8 @@ inline constexpr NamedPhantoms all_phantoms[] = {
     {PhantomKeys::zeros, "zeros"},
     {PhantomKeys::of_tile_before, "rows of the tile before"},
     {PhantomKeys::next_in_memory, "the next rows in memory"},
-    {PhantomKeys::of_next_head, "the first rows of the next head"}};
+    {PhantomKeys::of_next_head, "the first rows of the next head"},
+    {PhantomKeys::nan, "NaN"}};
 
 /// Scores of the keys behind seqlen_kv as the softmax sees them, up to the end of the tile. A bias is not
 /// known there and left out. Nullopt where the tile has no room for any, and where nobody knows what they

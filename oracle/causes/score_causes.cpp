@@ -198,98 +198,6 @@ std::vector<Candidate> cap_after_mask(const Evidence& evidence) {
     }});
 }
 
-std::vector<Candidate> bias_missing(const Evidence& evidence) {
-    if (!evidence.call().read_bias) return {};
-    return always({.inputs = [](Site& site) { site.own_call().read_bias = nullptr; }});
-}
-
-std::vector<Candidate> bias_before_scale(const Evidence& evidence) {
-    if (!evidence.call().read_bias) return {};
-    return always({.inputs = [](Site& site) {
-        HeadCall& call = site.own_call();
-        call.read_bias = [read = call.read_bias, scale = float(call.problem.sm_scale)](
-                             std::int64_t row, std::int64_t key, MatrixF& tile) {
-            read(row, key, tile);
-            tile *= scale;
-        };
-    }});
-}
-
-bool has_alibi(const Evidence& evidence) {
-    return evidence.problem().alibi != Alibi::none;
-}
-
-std::vector<Candidate> alibi_missing(const Evidence& evidence) {
-    if (!has_alibi(evidence)) return {};
-    return always({.inputs = [](Site& site) { site.own_call().alibi_slope = 0; }});
-}
-
-std::vector<Candidate> alibi_sign(const Evidence& evidence) {
-    if (!has_alibi(evidence)) return {};
-    return always({.inputs = [](Site& site) { site.own_call().alibi_slope *= -1; }});
-}
-
-std::vector<Candidate> alibi_of_other_head(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    if (!has_alibi(evidence)) return {};
-    const std::vector<float>& slopes = evidence.world->recording().side_inputs().alibi_slopes;
-    const auto add = [&](std::string name, int free, auto index) {
-        candidates.push_back({{{"head", std::move(name)}},
-                              {.inputs =
-                                   [=, &slopes](Site& site) {
-                                       const auto at = std::size_t(index(site));
-                                       if (at < slopes.size())
-                                           site.own_call().alibi_slope = double(slopes[at]);
-                                   }},
-                              free});
-    };
-    const std::int64_t heads = evidence.problem().heads;
-    const std::int64_t count = std::ssize(slopes);
-    // Slopes are those of a batch entry, or of all of them.
-    const auto first = [=](const Site& s) { return count > heads ? s.id.batch * heads : 0; };
-    if (heads != evidence.problem().heads_kv)
-        add("its KV head", 0, [=](const Site& s) { return first(s) + s.call->problem.head_kv(s.id.head); });
-    add("the next one", 1, [=](const Site& s) { return (first(s) + s.id.head + 1) % count; });
-    add("the one before", 1, [=](const Site& s) { return (first(s) + s.id.head + count - 1) % count; });
-    for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
-        add(digits(head), 1, [=](const Site& s) { return first(s) + head; });
-    return candidates;
-}
-
-/// Of linear slopes the offset follows from the difference, which is the slope times the offset.
-std::vector<Candidate> alibi_offset(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    if (!has_alibi(evidence)) return {};
-    std::vector<std::int64_t> columns = {-1, 1};
-    const Problem entry = evidence.call().problem;
-    for (const std::int64_t known : {entry.seqlen_kv - entry.seqlen_q, entry.seqlen_q - entry.seqlen_kv})
-        if (known != 0) columns.push_back(known);
-    std::vector<double> differences;
-    for (const Observation& seen : evidence.seen) {
-        const double slope = seen.site.call->alibi_slope;
-        if (!evidence.direct() || !seen.is_bad() || slope == 0) continue;
-        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                if (!seen.is_wrong(i, j)) continue;
-                const double expected = seen.expected.value(i, j) / seen.factor.at(i, j);
-                differences.push_back(-(seen.natural(i, j) - expected) / slope);
-            }
-        }
-    }
-    if (const double middle = median_of(differences); std::isfinite(middle)) {
-        for (const std::int64_t at : {std::llround(middle), std::llround(-middle)}) {
-            if (at != 0 && std::abs(at) < (1LL << 31) && std::ranges::find(columns, at) == columns.end())
-                columns.push_back(at);
-        }
-    }
-    for (const std::int64_t shift : columns) {
-        candidates.push_back({{{"columns", digits(shift)}},
-                              {.inputs = [=](Site& site) { site.own_call().alibi_shift += double(shift); }},
-                              1});
-    }
-    return candidates;
-}
-
 /// Whether the sums that the dumped scores were made of are numbers of the type, or infinite.
 bool sums_are(const Evidence& evidence, Dtype dtype) {
     std::int64_t fit = 0;
@@ -377,6 +285,27 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
     return candidates;
 }
 
+/// Where tiles were dumped, one that is left out is not among them.
+std::vector<Candidate> kv_tile_skipped(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::int64_t tiles = evidence.problem().kv_tiles();
+    const auto add = [&](std::string which, int free, auto is_skipped) {
+        const auto change = [=](const Site& site, Estimate& s) {
+            if (!is_skipped(site)) return;
+            s.value.setConstant(-infinity);
+            s.error.setZero();
+        };
+        candidates.push_back({{{"which", std::move(which)}}, {.result = change}, free});
+    };
+    const auto last_of = [](const Site& site) { return site.call->problem.kv_tiles() - 1; };
+    if (tiles < 2) return {};
+    add("the first", 0, [](const Site& site) { return site.id.kv_tile == 0; });
+    add("the last", 0, [=](const Site& site) { return site.id.kv_tile == last_of(site); });
+    for (std::int64_t tile = 1; tile < std::min<std::int64_t>(tiles - 1, 8); ++tile)
+        add(digits(tile), 1, [=](const Site& site) { return site.id.kv_tile == tile; });
+    return candidates;
+}
+
 }  // namespace
 
 std::vector<Cause> score_causes() {
@@ -394,18 +323,8 @@ std::vector<Cause> score_causes() {
          cap_missing},
         {"cap_after_mask", "order", s, "the mask is applied before the soft cap, which makes -inf finite",
          "the order of mask and soft cap", cap_after_mask},
-        {"bias_missing", "sink, ALiBi, bias", s, "the additive bias is not added", "where the bias is loaded",
-         bias_missing},
-        {"bias_before_scale", "order", s, "the bias is added before the product with sm_scale",
-         "the order of bias and sm_scale", bias_before_scale},
-        {"alibi_missing", "sink, ALiBi, bias", s, "ALiBi is not added", "where the slope is applied",
-         alibi_missing},
-        {"alibi_sign", "sink, ALiBi, bias", s, "ALiBi is added with the other sign",
-         "the sign of slope times distance", alibi_sign},
-        {"alibi_of_other_head", "sink, ALiBi, bias", s, "the ALiBi slope is that of another head",
-         "the index into the slopes", alibi_of_other_head, "--shape with several heads"},
-        {"alibi_offset", "sink, ALiBi, bias", s, "the distance of ALiBi is counted from another diagonal",
-         "the key index and the diagonal that ALiBi takes", alibi_offset},
+        {"kv_tile_skipped", "trip / tile", s, "a KV tile does not count",
+         "the bounds of the loop over KV tiles", kv_tile_skipped},
         {"half_scores", "overflow", s, "q k is kept in a 16-bit type",
          "the accumulator type of the first product", half_scores, "--input large"},
         {"score_constant", "constants", s, "the scores are multiplied with a constant too many",

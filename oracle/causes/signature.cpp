@@ -25,13 +25,23 @@ double rounded_to(Dtype dtype, double value) {
     return double(decode(dtype, encode(dtype, value)));
 }
 
-void round_to(Dtype dtype, double scale, Estimate& estimate) {
+namespace {
+
+double truncated_to(Dtype dtype, double value) {
+    const std::uint32_t code = encode(dtype, std::abs(value));
+    const bool is_beyond = double(decode(dtype, code)) > std::abs(value);
+    return std::copysign(double(decode(dtype, is_beyond ? code - 1 : code)), value);
+}
+
+/// Where the error leaves two numbers of the cast, both are right.
+template <class Cast>
+void cast_with(const Cast& cast, double scale, Estimate& estimate) {
     for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
         double& value = estimate.value.data()[i];
         double& error = estimate.error.data()[i];
         if (!std::isfinite(value) || !std::isfinite(error)) continue;
-        const double low = rounded_to(dtype, (value - error) * scale) / scale;
-        const double high = rounded_to(dtype, (value + error) * scale) / scale;
+        const double low = cast((value - error) * scale) / scale;
+        const double high = cast((value + error) * scale) / scale;
         if (!std::isfinite(low) || !std::isfinite(high)) {
             value = std::isfinite(low) ? high : low;
             error = 0;
@@ -42,6 +52,16 @@ void round_to(Dtype dtype, double scale, Estimate& estimate) {
         value = 0.5 * (low + high);
         error = 0.5 * (high - low) + (scale == 1 ? 0 : rounding);
     }
+}
+
+}  // namespace
+
+void round_to(Dtype dtype, double scale, Estimate& estimate) {
+    cast_with([=](double value) { return rounded_to(dtype, value); }, scale, estimate);
+}
+
+void truncate_to(Dtype dtype, double scale, Estimate& estimate) {
+    cast_with([=](double value) { return truncated_to(dtype, value); }, scale, estimate);
 }
 
 std::vector<NamedConstant> known_constants(const Evidence& evidence) {

@@ -78,6 +78,9 @@ double rounded_to(Dtype dtype, double value);
 /// its error leaves two numbers, both are right.
 void round_to(Dtype dtype, double scale, Estimate& estimate);
 
+/// The same of a cast that cuts digits off instead of rounding.
+void truncate_to(Dtype dtype, double scale, Estimate& estimate);
+
 /// Whether every wrong element that was dumped is a number of `dtype`, and not all of them are trivial ones.
 bool are_numbers_of(const Evidence& evidence, Dtype dtype);
 

@@ -53,17 +53,38 @@ std::vector<Candidate> sink_twice(const Evidence& evidence) {
     return always({.inputs = [](Site& site) { site.own_call().sink += std::numbers::ln2; }});
 }
 
+namespace {
+
+/// A sink of another value, where it joins.
+Change has_sink(const Evidence& evidence, std::function<double(const Site&)> sink) {
+    if (joins(evidence, AttentionSink::first)) return starts_with(evidence.acts, std::move(sink), 1);
+    return {.inputs = [sink = std::move(sink)](Site& site) { site.own_call().sink = sink(site); }};
+}
+
+bool has_any_sink(const Evidence& evidence) {
+    return joins(evidence, AttentionSink::first) || joins(evidence, AttentionSink::last);
+}
+
+}  // namespace
+
+std::vector<Candidate> sink_scaled(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!has_any_sink(evidence)) return {};
+    for (const NamedConstant& constant : known_constants(evidence)) {
+        const auto scaled = [by = constant.value](const Site& site) { return site.call->sink * by; };
+        candidates.push_back({{{"factor", constant.name}}, has_sink(evidence, scaled), 1});
+    }
+    return candidates;
+}
+
 std::vector<Candidate> sink_of_other_head(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    const bool first = joins(evidence, AttentionSink::first);
-    if (!first && !joins(evidence, AttentionSink::last)) return {};
+    if (!has_any_sink(evidence)) return {};
     const std::vector<float>& sinks = evidence.world->recording().side_inputs().sink;
     const std::int64_t heads = evidence.problem().heads;
     const auto add = [&](std::string name, int free, std::function<std::int64_t(const Site&)> head) {
         const auto sink = [=, &sinks](const Site& site) { return double(sinks[std::size_t(head(site))]); };
-        Change change = first ? starts_with(evidence.acts, sink, 1)
-                              : Change{.inputs = [=](Site& site) { site.own_call().sink = sink(site); }};
-        candidates.push_back({{{"head", std::move(name)}}, std::move(change), free});
+        candidates.push_back({{{"head", std::move(name)}}, has_sink(evidence, sink), free});
     };
     if (evidence.problem().heads_kv != heads)
         add("its KV head", 0, [](const Site& s) { return s.call->problem.head_kv(s.id.head); });

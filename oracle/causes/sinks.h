@@ -11,6 +11,7 @@ namespace tilescope {
 std::vector<Candidate> sink_missing_at_start(const Evidence& evidence);
 std::vector<Candidate> sink_missing_at_end(const Evidence& evidence);
 std::vector<Candidate> sink_twice(const Evidence& evidence);
+std::vector<Candidate> sink_scaled(const Evidence& evidence);
 std::vector<Candidate> sink_of_other_head(const Evidence& evidence);
 
 }  // namespace tilescope

@@ -140,7 +140,7 @@ TEST(PlantedMistakes, HaveOneRowEachAndCauses) {
         EXPECT_FALSE(mistake->causes[0].empty()) << mistake->name;
         EXPECT_EQ(mistake_info(mistake->mistake).name, mistake->name);
     }
-    EXPECT_EQ(seen.size(), std::size_t(Mistake::s_accumulator_not_zeroed));
+    EXPECT_EQ(seen.size(), std::size_t(Mistake::o_truncated));
 }
 
 }  // namespace

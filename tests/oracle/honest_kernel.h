@@ -250,7 +250,17 @@ enum class Mistake : std::uint8_t {
     acc_of_one_tile_wrong,
     k_fragment_linear,
     p_fragment_linear,
-    s_accumulator_not_zeroed
+    s_accumulator_not_zeroed,
+    bias_of_next_head,
+    alibi_times_scale,
+    fp8_sum_of_scores,
+    last_tile_skipped,
+    negative_codes_lost,
+    tail_of_nan,
+    sink_times_scale,
+    p_truncated,
+    p_truncated_for_v,
+    o_truncated
 };
 /// Of those that every problem can show, and none.
 inline constexpr int mistakes = 13;

@@ -1,5 +1,7 @@
 // Which keys a row sees.
 
+#include <limits>
+
 #include "tests/oracle/plants.h"
 
 namespace tilescope::test {
@@ -122,6 +124,17 @@ const MistakeInfo table[] = {
      Stage::l,
      need_padded_keys,
      {.tail = Tail::unmasked}},
+    {Mistake::tail_of_nan,
+     "tail_of_nan",
+     {"tail_counted", "m_includes_tail"},
+     Stage::l,
+     need_no_mask,
+     {.load =
+          [](const Block& b, Stage stage, Source& from) {
+              if (stage == Stage::k && from.row >= b.p.seqlen_kv)
+                  from.value = std::numeric_limits<float>::quiet_NaN();
+          },
+      .tail = Tail::unmasked}},
     {Mistake::masked_scores_finite,
      "masked_scores_finite",
      {"non_finite_replaced"},

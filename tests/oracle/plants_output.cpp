@@ -113,6 +113,19 @@ const MistakeInfo table[] = {
           [](const Block&, const EndedRow&, RowOutput& out) {
               for (float& value : out.o) value = decode(Dtype::bf16, encode(Dtype::bf16, value));
           }}},
+    {Mistake::o_truncated,
+     "o_truncated",
+     {"cast_truncated"},
+     Stage::o,
+     need_precise_o,
+     {.output =
+          [](const Block&, const EndedRow&, RowOutput& out) {
+              for (float& value : out.o) {
+                  const float near = decode(Dtype::f16, encode(Dtype::f16, value));
+                  const bool is_beyond = std::abs(near) > std::abs(value);
+                  value = is_beyond ? decode(Dtype::f16, encode(Dtype::f16, near) - 1) : near;
+              }
+          }}},
     {Mistake::empty_row_nan,
      "empty_row_nan",
      {"zero_row_convention"},

@@ -61,6 +61,15 @@ void need_bias(Call& call) {
     call.inputs.bias = {1, p.heads, p.seqlen_q, p.seqlen_kv, {}};
     call.arithmetic.dumps_unbiased_s = false;
 }
+void need_bias_of_heads(Call& call) {
+    call.problem.heads = std::max<std::int64_t>(call.problem.heads, 2 * call.problem.heads_kv);
+    need_bias(call);
+}
+/// Declared to be summed in float32.
+void need_wide_fp8_sum(Call& call) {
+    need_raw_fp8(call);
+    call.arithmetic.score_sum = Sum::sequential;
+}
 void need_bias_without_cap(Call& call) {
     need_bias(call);
     need_scaled_scores(call);
@@ -171,6 +180,35 @@ const MistakeInfo table[] = {
      need_bias_without_cap,
      {.bias = [](const Block& b, std::int64_t row, std::int64_t key,
                  BiasTerms& terms) { terms.bias *= b.scale(row, key); }}},
+    {Mistake::bias_of_next_head,
+     "bias_of_next_head",
+     {"bias_of_other_head"},
+     Stage::s,
+     need_bias_of_heads,
+     {.bias =
+          [](const Block& b, std::int64_t row, std::int64_t key, BiasTerms& terms) {
+              terms.bias = b.in.bias.at(b.id.batch, (b.id.head + 1) % b.p.heads, row, key);
+          }}},
+    {Mistake::alibi_times_scale,
+     "alibi_times_scale",
+     {"alibi_scaled"},
+     Stage::s,
+     need_alibi,
+     {.bias = [](const Block& b, std::int64_t, std::int64_t,
+                 BiasTerms& terms) { terms.slope *= float(b.p.sm_scale); }}},
+    {Mistake::fp8_sum_of_scores,
+     "fp8_sum_of_scores",
+     {"narrow_sum"},
+     Stage::s,
+     need_wide_fp8_sum,
+     {.call = [](Call& call) { call.arithmetic.score_sum = Sum::fp8; }}},
+    {Mistake::last_tile_skipped,
+     "last_tile_skipped",
+     {"kv_tile_skipped"},
+     Stage::s,
+     need_no_mask,
+     {.score = [](const Block& b,
+                  float score) { return b.first_key() + b.p.block_n < b.p.seqlen_kv ? score : -infinity; }}},
     {Mistake::alibi_missing,
      "alibi_missing",
      {"alibi_missing"},

@@ -22,6 +22,13 @@ float rounded(Dtype dtype, float value) {
     return decode(dtype, encode(dtype, value, Overflow::saturate));
 }
 
+/// The number of the type next to `value` on the side of 0.
+float truncated(Dtype dtype, float value) {
+    const float near = rounded(dtype, value);
+    if (std::abs(near) <= std::abs(value)) return near;
+    return decode(dtype, encode(dtype, near) - 1);
+}
+
 float first_of_maxima(const MaxStep& step, float start) {
     return max_over(step, step.row, start, every_column);
 }
@@ -85,6 +92,10 @@ void need_saturation(Call& call) {
     a.p_scale = 448;
     a.stale_threshold = 4;
     a.dumps_cast_p = true;
+}
+void need_undumped_half_p(Call& call) {
+    need_half_p(call);
+    call.arithmetic.dumps_cast_p = false;
 }
 void need_first_sink(Call& call) {
     call.problem.sink = AttentionSink::first;
@@ -363,6 +374,27 @@ const MistakeInfo table[] = {
           [](const Block&, State& state) {
               for (float& l : state.l.values) l *= 2;
           }}},
+    {Mistake::sink_times_scale,
+     "sink_times_scale",
+     {"sink_scaled"},
+     Stage::m,
+     need_first_sink,
+     {.call =
+          [](Call& call) {
+              for (float& sink : call.inputs.side.sink) sink *= float(call.problem.sm_scale);
+          }}},
+    {Mistake::p_truncated,
+     "p_truncated",
+     {"cast_truncated"},
+     Stage::p,
+     need_half_p,
+     {.cast = [](const Block&, float scaled) { return truncated(Dtype::f16, scaled); }}},
+    {Mistake::p_truncated_for_v,
+     "p_truncated_for_v",
+     {"cast_truncated"},
+     Stage::acc,
+     need_undumped_half_p,
+     {.cast = [](const Block&, float scaled) { return truncated(Dtype::f16, scaled); }}},
     {Mistake::sink_of_other_head,
      "sink_of_other_head",
      {"sink_of_other_head"},
