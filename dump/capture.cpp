@@ -161,6 +161,8 @@ Capture::Impl::Impl(const Problem& problem, Options capture_options)
                                      : SinkMode::tiles) {
     describe_device(options.provenance);
     require_cuda(cudaGetDevice(&device), "looking for a GPU");
+    ask_for_wmma_fragments(options.threads);
+    validate(options.threads, problem, "capture");
     if (options.memory == SinkMemory::file && options.sink_file.empty()) {
         throw Error("no path is given for the sink's file", "capture",
                     "set sink_file to a path on tmpfs, such as /dev/shm");
@@ -185,6 +187,7 @@ RecordedCall Capture::Impl::call() const {
                       inputs_lost ? InputArrays() : inputs);
     call.set_side_inputs(options.side_inputs);
     call.set_bias(options.bias);
+    call.set_threads(options.threads);
     return call;
 }
 

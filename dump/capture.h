@@ -45,6 +45,9 @@ struct CaptureOptions {
     /// kernel that is still running then goes on, and the memory that it writes is never freed.
     std::chrono::milliseconds time_limit{0};
     Units units;
+    /// Which threads own what is recorded. The fragments wmma_16x16_f32, wmma_16x16_f16, wmma_32x8_f32,
+    /// wmma_32x8_f16, wmma_8x32_f32 and wmma_8x32_f16 are asked of the GPU where a stage names them.
+    ThreadLayouts threads;
     SideInputs side_inputs;  ///< in host memory, as the kernel gets them
     Bias bias;
     /// Device, compute capability, CUDA version and time are filled in where they are empty.

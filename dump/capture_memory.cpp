@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "dump/capture_device.cuh"
 #include "dump/error.h"
+#include "dump/wmma_fragments.h"
 
 namespace tilescope {
 
@@ -152,6 +154,19 @@ cudaError_t CaptureMemory::restart(cudaStream_t stream) const {
     if (status != cudaSuccess) return status;
     return fill_unwritten_async(reinterpret_cast<std::uint32_t*>(device_ + head_bytes_),
                                 (bytes_ - head_bytes_) / sizeof(std::uint32_t), stream);
+}
+
+void ask_for_wmma_fragments(ThreadLayouts& layouts) {
+    if (!needs_wmma_fragments(layouts)) return;
+    std::vector<std::uint16_t> places(wmma_tables * 32 * wmma_values);
+    const std::size_t bytes = places.size() * sizeof(std::uint16_t);
+    const std::string asking = "asking where WMMA accumulators lie";
+    void* memory = nullptr;
+    require_cuda(cudaMalloc(&memory, bytes), asking);
+    const std::unique_ptr<void, decltype(&cudaFree)> on_device(memory, cudaFree);
+    require_cuda(find_wmma_places(static_cast<std::uint16_t*>(memory), nullptr), asking);
+    require_cuda(cudaMemcpy(places.data(), memory, bytes, cudaMemcpyDeviceToHost), asking);
+    add_wmma_fragments(places, layouts);
 }
 
 std::unique_ptr<PieceCopier> copier_of(std::shared_ptr<const CaptureMemory> memory) {

@@ -90,6 +90,9 @@ class CaptureMemory {
     MemoryBlock host_;
 };
 
+/// Adds the WMMA fragments that stages name, as the current device has them. Errors: Error when CUDA refuses.
+void ask_for_wmma_fragments(ThreadLayouts& layouts);
+
 /// Copies pieces of device memory, which it keeps.
 std::unique_ptr<PieceCopier> copier_of(std::shared_ptr<const CaptureMemory> memory);
 

@@ -9,6 +9,7 @@
 #include "dump/file_layout.h"
 #include "dump/file_metadata.h"
 #include "dump/file_named_tiles.h"
+#include "dump/file_threads.h"
 
 namespace tilescope::hdf5 {
 
@@ -66,6 +67,8 @@ std::int64_t open_stage(Contents& contents, const StageInfo& info) {
     check_chunk(*dataset, shape);
     const std::int64_t tiles = stored_tiles(*dataset, tile_count(contents.problem, info.stage));
     read_stage_units(dataset->id.get(), dataset->where, info.stage, contents.units);
+    read_stage_threads(contents.file, dataset->id.get(), dataset->where, contents.problem, info.stage,
+                       contents.threads);
     if (is_output(info.stage)) check_dtype(dataset->id.get(), dataset->where, dtype);
     contents.stages[static_cast<std::size_t>(info.stage)] = std::move(dataset);
     return tiles;

@@ -21,6 +21,7 @@ struct Contents {
     Units units;
     Provenance provenance;
     CaptureSummary capture;
+    ThreadLayouts threads;
     std::array<std::optional<StoredDataset>, stage_count> stages;
     std::array<std::optional<StoredDataset>, stage_count> writers;
     std::unique_ptr<SinkImage> sink;  ///< has the tiles, where there is one

@@ -123,6 +123,12 @@ constexpr UnitsAttribute units[] = {
     {Stage::dv, "accumulation", &Units::dv_accumulation},
 };
 
+constexpr ThreadAttribute threads[] = {
+    {"lanes", &ThreadLayout::lanes},           {"lane_columns", &ThreadLayout::lane_columns},
+    {"group_rows", &ThreadLayout::group_rows}, {"group_cols", &ThreadLayout::group_cols},
+    {"groups", &ThreadLayout::groups},         {"split_groups", &ThreadLayout::split_groups},
+};
+
 constexpr InputInfo inputs[] = {
     {Input::q, "q", "/inputs/q", 4}, {Input::k, "k", "/inputs/k", 4},
     {Input::v, "v", "/inputs/v", 4}, {Input::dout, "dout", "/inputs/dout", 4},
@@ -201,6 +207,9 @@ std::span<const NameAttribute> name_attributes() {
 }
 std::span<const UnitsAttribute> units_attributes() {
     return units;
+}
+std::span<const ThreadAttribute> thread_attributes() {
+    return threads;
 }
 std::span<const InputInfo> all_inputs() {
     return inputs;

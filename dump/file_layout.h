@@ -22,6 +22,7 @@ inline constexpr const char* tiles = "/tiles";
 inline constexpr const char* outputs = "/outputs";
 inline constexpr const char* capture = "/capture";
 inline constexpr const char* writers = "/capture/writers";
+inline constexpr const char* fragments = "/fragments";
 inline constexpr const char* sink_image = "/capture/sink";
 inline constexpr const char* seqlens_q = "/inputs/seqlens_q";
 inline constexpr const char* seqlens_kv = "/inputs/seqlens_kv";
@@ -111,6 +112,13 @@ struct UnitsAttribute {
     UnitsMember member;
 };
 std::span<const UnitsAttribute> units_attributes();
+
+/// The threads that own a stage's elements: attributes of its dataset beside `fragment`.
+struct ThreadAttribute {
+    const char* name;
+    std::int64_t ThreadLayout::*member;
+};
+std::span<const ThreadAttribute> thread_attributes();
 
 /// An input tensor, as input_shape() describes it; one of rank 3 is without columns.
 struct InputInfo {

@@ -39,6 +39,7 @@ class FileRecording final : public Recording {
     const Units& units() const override { return contents_->units; }
     const Provenance& provenance() const override { return contents_->provenance; }
     const CaptureSummary& capture() const override { return contents_->capture; }
+    const ThreadLayouts& threads() const override { return contents_->threads; }
     bool has_stage(Stage stage) const override;
     bool has_tile(Stage stage, const TileId& tile) const override;
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;

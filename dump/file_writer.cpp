@@ -15,6 +15,7 @@
 #include "dump/file_output.h"
 #include "dump/file_sink_image.h"
 #include "dump/file_temporary.h"
+#include "dump/file_threads.h"
 #include "dump/file_write_inputs.h"
 
 namespace tilescope {
@@ -153,6 +154,7 @@ hdf5::StageCounts write_stage(OutputFile& file, const Recording& recording, cons
                                     type.get(), unwritten_bits);
     hdf5::write_stage_units(dataset.get(), info.stage, recording.units());
     hdf5::write_named_axes(dataset.get(), problem, info.stage);
+    hdf5::write_stage_threads(dataset.get(), recording.threads()[info.stage]);
     if (is_output(info.stage)) hdf5::write_dtype(dataset.get(), stage_dtype(problem, info.stage));
     hdf5::StageCounts counts;
     if (recording.has_stage(info.stage)) {
@@ -174,6 +176,7 @@ void write_contents(OutputFile& file, const Recording& recording, const CaptureS
     for (const char* path : {layout::path::inputs, layout::path::tiles, layout::path::outputs}) {
         hdf5::create_group(file.id.get(), path);
     }
+    hdf5::write_fragments(file.id.get(), recording.threads().fragments);
     hdf5::write_inputs(file, recording);
     hdf5::CaptureCounts counts;
     for (const StageInfo& info : stages_of(recording.problem())) {
@@ -193,6 +196,7 @@ void hdf5::write_file(const TemporaryFile& temporary, const std::string& path, c
     validate(recording.problem(), recording.name());
     validate(recording.units(), recording.name());
     validate(recording.side_inputs(), recording.problem(), recording.name());
+    validate(recording.threads(), recording.problem(), recording.name());
     std::string failure;
     int error = 0;
     {

@@ -92,6 +92,7 @@ CapturedRun FlightPlan::recording(std::vector<std::byte> memory, InputArrays inp
     RecordedCall call(plan_.problem(), options_.units, std::move(provenance), std::move(inputs));
     call.set_side_inputs(options_.side_inputs);
     call.set_bias(options_.bias);
+    call.set_threads(options_.threads);
     return {plan_, std::move(memory), std::move(call)};
 }
 

@@ -36,6 +36,7 @@ struct FlightOptions {
     /// Keeps a copy of the inputs of each launch, so that the oracle can judge it.
     bool keep_inputs = true;
     Units units;
+    ThreadLayouts threads;
     SideInputs side_inputs;  ///< the same in every launch
     Bias bias;
     Provenance provenance;

@@ -72,8 +72,13 @@ struct FlightRecorder::Impl {
     std::unique_ptr<FlightState, FreeHost> seen;
 };
 
+FlightOptions with_wmma_fragments(FlightOptions options) {
+    ask_for_wmma_fragments(options.threads);
+    return options;
+}
+
 FlightRecorder::Impl::Impl(const Problem& problem, FlightOptions options)
-    : plan(problem, std::move(options)) {
+    : plan(problem, with_wmma_fragments(std::move(options))) {
     require_cuda(cudaGetDevice(&device), "looking for a GPU");
     const CapturePlan& layout = plan.plan();
     const std::size_t launches = std::size_t(plan.options().launches);

@@ -70,6 +70,11 @@ void RecordedCall::set_bias(Bias bias) {
     bias_ = std::move(bias);
 }
 
+void RecordedCall::set_threads(ThreadLayouts threads) {
+    validate(threads, problem_, where);
+    threads_ = std::move(threads);
+}
+
 bool RecordedCall::has_input(Input input) const {
     return !array_of(inputs_, input).empty();
 }

@@ -37,6 +37,8 @@ class RecordedCall : public Recording {
     /// What the call has beside q, k and v. Errors: Error when it does not fit the problem.
     void set_side_inputs(SideInputs inputs);
     void set_bias(Bias bias);
+    /// The threads of its stages. Errors: the same.
+    void set_threads(ThreadLayouts threads);
 
     void set_ended(std::string how) { capture_.ended = std::move(how); }
     void set_launch(std::string launch) { provenance_.launch = std::move(launch); }
@@ -46,6 +48,7 @@ class RecordedCall : public Recording {
     const Units& units() const override { return units_; }
     const Provenance& provenance() const override { return provenance_; }
     const CaptureSummary& capture() const override { return capture_; }
+    const ThreadLayouts& threads() const override { return threads_; }
     bool has_stage(Stage) const override { return false; }
     bool has_tile(Stage, const TileId&) const override { return false; }
     bool read_tile(Stage, const TileId&, std::span<float>) const override { return false; }
@@ -68,6 +71,7 @@ class RecordedCall : public Recording {
     InputArrays inputs_;
     SideInputs side_inputs_;
     Bias bias_;
+    ThreadLayouts threads_;
 };
 
 }  // namespace tilescope

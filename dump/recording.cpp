@@ -10,4 +10,9 @@ bool Recording::has_inputs() const {
     return true;
 }
 
+const ThreadLayouts& Recording::threads() const {
+    static const ThreadLayouts undeclared;
+    return undeclared;
+}
+
 }  // namespace tilescope

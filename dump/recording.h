@@ -13,6 +13,7 @@
 #include "dump/schema.h"
 #include "dump/selection.h"
 #include "dump/side_inputs.h"
+#include "dump/thread_layout.h"
 
 namespace tilescope {
 
@@ -105,6 +106,8 @@ class Recording {
     virtual const Units& units() const = 0;
     virtual const Provenance& provenance() const = 0;
     virtual const CaptureSummary& capture() const = 0;
+    /// Which threads own the elements of which stage, valid for the problem; nothing where not declared.
+    virtual const ThreadLayouts& threads() const;
 
     /// Whether anything of `stage` was recorded.
     virtual bool has_stage(Stage stage) const = 0;

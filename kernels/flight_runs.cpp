@@ -32,6 +32,7 @@ FlightOptions flight_options(const RunRequest& request, const FlightRequest& fli
     options.selection = request.selection;
     options.limits = flight.limits;
     options.units = units_of(*request.kernel, request.config);
+    options.threads = request.kernel->threads(request.config);
     options.provenance = provenance_of(request);
     return options;
 }

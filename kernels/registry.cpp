@@ -9,6 +9,7 @@
 #include "kernels/fp8.h"
 #include "kernels/scalar.h"
 #include "kernels/stable.h"
+#include "kernels/thread_layouts.h"
 #include "kernels/wmma.h"
 
 namespace tilescope {
@@ -79,6 +80,7 @@ constexpr std::array kernels = {
                1,
                1,
                scalar_units,
+               scalar_threads,
                {hooked::scalar_cpu, hooked::scalar_cpu_fault},
                scalar_on_gpu},
     KernelInfo{"wmma",
@@ -90,6 +92,7 @@ constexpr std::array kernels = {
                1,
                1,
                wmma_units,
+               wmma_threads,
                {},
                wmma_on_gpu},
     KernelInfo{"stable",
@@ -101,6 +104,7 @@ constexpr std::array kernels = {
                1,
                1,
                scalar_units,
+               scalar_threads,
                {hooked::stable_cpu, hooked::stable_cpu_fault},
                stable_on_gpu,
                false,
@@ -115,6 +119,7 @@ constexpr std::array kernels = {
         4,
         2,
         fast_units,
+        fast_threads,
         {},
         fast_on_gpu},
     KernelInfo{"fp8",
@@ -126,6 +131,7 @@ constexpr std::array kernels = {
                1,
                1,
                fp8_units,
+               fp8_threads,
                {},
                fp8_on_gpu,
                true},
@@ -138,6 +144,7 @@ constexpr std::array kernels = {
                1,
                1,
                cublas_units,
+               scalar_threads,
                {},
                cublas_on_gpu,
                false,

@@ -7,6 +7,7 @@
 
 #include "dump/schema.h"
 #include "dump/sink.h"
+#include "dump/thread_layout.h"
 #include "kernels/attention_args.h"
 #include "kernels/faults.h"
 
@@ -45,6 +46,7 @@ struct KernelInfo {
     int l_lanes;   ///< partial row sums that l holds, as in Problem
     int l_lane_columns;
     Units units;  ///< but for what follows from the configuration, see units_of
+    ThreadLayouts (*threads)(const KernelConfig& config);  ///< that own what it records
     CpuEntry cpu;
     CudaEntry cuda;          ///< empty in a build without CUDA
     bool quantises = false;  ///< q, k and v are rounded to e4m3, with a scale for each head

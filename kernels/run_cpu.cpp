@@ -42,6 +42,7 @@ KernelRun run_on_cpu(const RunRequest& request, RunInputs inputs, const MemoryFi
     provenance.device = cpu_name();
     RecordedCall call(problem, units_of(*request.kernel, request.config), std::move(provenance),
                       std::move(inputs));
+    call.set_threads(request.kernel->threads(request.config));
 
     std::optional<SinkFile> file;
     if (!request.sink_file.empty()) file.emplace(request.sink_file, plan, request.sink_bytes, call);

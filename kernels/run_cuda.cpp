@@ -51,6 +51,7 @@ Capture::Options options_of(const RunRequest& request, const RunInputs& inputs) 
     options.record_writers = request.sink_mode == SinkMode::writers;
     options.time_limit = request.time_limit;
     options.units = units_here(request);
+    options.threads = request.kernel->threads(request.config);
     options.side_inputs = inputs.side;
     options.provenance = provenance_of(request);
     return options;

@@ -38,6 +38,7 @@ inline MemoryRecording copy_of(const Recording& from, const TileFilter& keep) {
     copy.set_name(from.name());
     copy.set_provenance(from.provenance());
     copy.set_capture(from.capture());
+    copy.set_threads(from.threads());
     copy.set_side_inputs(from.side_inputs());
     if (from.has_bias()) copy.set_bias(whole_bias(from));
     for (const StageInfo& info : stages_of(from.problem())) {

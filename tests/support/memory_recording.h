@@ -49,6 +49,7 @@ class MemoryRecording final : public Recording {
     void set_provenance(Provenance provenance) { provenance_ = std::move(provenance); }
     void set_side_inputs(SideInputs inputs) { side_inputs_ = std::move(inputs); }
     void set_bias(Bias bias) { bias_ = std::move(bias); }
+    void set_threads(ThreadLayouts threads) { threads_ = std::move(threads); }
     void set_capture(CaptureSummary capture) { capture_ = std::move(capture); }
 
     const std::string& name() const override { return name_; }
@@ -56,6 +57,7 @@ class MemoryRecording final : public Recording {
     const Units& units() const override { return units_; }
     const Provenance& provenance() const override { return provenance_; }
     const CaptureSummary& capture() const override { return capture_; }
+    const ThreadLayouts& threads() const override { return threads_; }
 
     bool has_stage(Stage stage) const override {
         const auto first = tiles_.lower_bound({stage, TileId()});
@@ -122,6 +124,7 @@ class MemoryRecording final : public Recording {
     Units units_;
     Provenance provenance_;
     CaptureSummary capture_;
+    ThreadLayouts threads_;
     SideInputs side_inputs_;
     Bias bias_;
     std::map<Key, std::vector<float>> tiles_;
