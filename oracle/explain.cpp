@@ -237,6 +237,7 @@ Explanation explain_tolerance(const Recording& recording, const ElementPlace& pl
     Explanation explanation;
     explanation.stage = place.stage;
     explanation.problem = call.problem;
+    explanation.threads = recording.threads();
     Element& element = explanation.element;
     element.tile = place.tile;
     element.row = place.row;

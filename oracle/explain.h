@@ -28,6 +28,7 @@ ElementPlace element_place(const Recording& recording, const std::string& text);
 struct Explanation {
     Stage stage = Stage::q;
     Problem problem;
+    ThreadLayouts threads;
     Element element;  ///< in the dump's units
     bool written = true;
     double lambda = 0;

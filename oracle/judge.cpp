@@ -363,6 +363,7 @@ Report begin_report(const Recording& recording, const Recording* other, const Ju
     report.other = other != nullptr ? other->name() : "";
     report.problem = recording.problem();
     report.units = recording.units();
+    report.threads = recording.threads();
     report.options = options_of(recording);
     report.provenance = recording.provenance();
     report.ended = recording.capture().ended;

@@ -29,9 +29,20 @@ std::string tensor_place_of(const Problem& problem, Stage stage, const Element& 
     return place;
 }
 
-std::string place_of(const Problem& problem, Stage stage, const Element& element) {
-    return fmt::format("{} (row {} of its tile)", tensor_place_of(problem, stage, element),
-                       element.row % tile_shape(problem, stage).rows);
+std::optional<Owner> owner_of(const Problem& problem, const ThreadLayouts& threads, Stage stage,
+                              const Element& element) {
+    const std::optional<ThreadMap> map = thread_map(problem, stage, threads, "threads");
+    if (!map) return std::nullopt;
+    const TileShape shape = tile_shape(problem, stage);
+    return map->owner(element.tile, element.row % shape.rows, element.col % shape.cols);
+}
+
+std::string place_of(const Problem& problem, const ThreadLayouts& threads, Stage stage,
+                     const Element& element) {
+    const std::optional<Owner> owner = owner_of(problem, threads, stage, element);
+    return fmt::format("{} (row {} of its tile{})", tensor_place_of(problem, stage, element),
+                       element.row % tile_shape(problem, stage).rows,
+                       owner ? "; " + to_string(*owner) : std::string());
 }
 
 std::string digits_of(double value) {
@@ -77,7 +88,7 @@ std::string verdict_line(const Report& report) {
     const Element& first = *report.first_divergence;
     return fmt::format("diverged: {} is the first wrong stage, at {}: {}",
                        stage_info(report.problem, *report.guilty).name,
-                       place_of(report.problem, *report.guilty, first), values_of(first));
+                       place_of(report.problem, report.threads, *report.guilty, first), values_of(first));
 }
 
 }  // namespace tilescope

@@ -47,6 +47,7 @@ struct Report {
     Units units;
     std::vector<std::string> options;  ///< of options_of()
     Provenance provenance;
+    ThreadLayouts threads;
     std::string ended;               ///< how the recorded run ended
     std::optional<Reached> reached;  ///< how far it came, where it did not complete
     std::string unjudged;            ///< why it is no match although nothing diverges; empty where it is one
@@ -72,8 +73,13 @@ struct Report {
 /// The element's coordinates in the tensor as a kernel author says them.
 std::string tensor_place_of(const Problem& problem, Stage stage, const Element& element);
 
-/// The same, and the row in its tile.
-std::string place_of(const Problem& problem, Stage stage, const Element& element);
+/// Nullopt where the stage's threads are not declared.
+std::optional<Owner> owner_of(const Problem& problem, const ThreadLayouts& threads, Stage stage,
+                              const Element& element);
+
+/// The same as tensor_place_of(), the row in its tile and, where it is declared, the thread that owns it.
+std::string place_of(const Problem& problem, const ThreadLayouts& threads, Stage stage,
+                     const Element& element);
 
 /// The value with all its digits; NaN of either sign is "nan".
 std::string digits_of(double value);
@@ -98,7 +104,7 @@ std::string causes_text(const Report& report);
 std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared);
 std::string_view name_of(EmptyRow empty);
 
-/// The report for a terminal: at most 40 lines with 5 worst elements, 6 of references, 7 of causes and 10 of
+/// The report for a terminal: at most 40 lines with 5 worst elements, 6 of references, 8 of causes and 10 of
 /// what a run reached that did not complete, of 110 columns but for the verdict, the references, the causes
 /// and long names of tiles.
 std::string to_text(const Report& report);

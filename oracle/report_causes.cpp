@@ -38,10 +38,13 @@ std::string percent_of(double share) {
 std::string causes_text(const Report& report) {
     const Diagnosis& diagnosis = report.diagnosis;
     if (!diagnosis.searched) return "";
-    if (diagnosis.causes.empty()) return "no known cause explains this\n";
+    const std::string threads =
+        diagnosis.threads ? fmt::format("  the wrong elements are those of {}\n", diagnosis.threads->says)
+                          : "";
+    if (diagnosis.causes.empty()) return "no known cause explains this\n" + threads;
     std::string text;
     if (diagnosis.causes[0].structural) text = "no known cause explains the values\n";
-    text += best_cause(diagnosis.causes[0]);
+    text += best_cause(diagnosis.causes[0]) + threads;
     std::string ties;
     for (std::size_t i = 1; i < diagnosis.causes.size(); ++i) {
         if (diagnosis.causes[i].rank == diagnosis.causes[0].rank)

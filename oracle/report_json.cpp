@@ -36,6 +36,20 @@ ordered_json optional_json(std::string_view stage, const std::optional<Element>&
     return element ? to_json(stage, *element) : ordered_json();
 }
 
+/// The thread that owns the element, null where it is not declared.
+ordered_json to_json(const std::optional<Owner>& owner) {
+    if (!owner) return {};
+    return {{"warp", owner->warp}, {"lane", owner->lane}, {"register", owner->reg}};
+}
+
+ordered_json first_divergence_json(const Report& report) {
+    if (!report.guilty) return {};
+    ordered_json json = to_json(stage_info(report.problem, *report.guilty).name, *report.first_divergence);
+    json["thread"] =
+        to_json(owner_of(report.problem, report.threads, *report.guilty, *report.first_divergence));
+    return json;
+}
+
 ordered_json to_json(const std::optional<WriterCounts>& counts) {
     if (!counts) return {};
     return {{"repeated", counts->repeated}, {"by_several", counts->by_several}};
@@ -196,10 +210,29 @@ ordered_json to_json(const std::vector<FoundCause>& causes) {
     return json;
 }
 
+ordered_json to_json(const ThreadSet& set) {
+    ordered_json numbers = ordered_json::array();
+    for (std::size_t i = 0; i < set.wrong.size(); ++i)
+        if (set.wrong[i]) numbers.push_back(i);
+    return numbers;
+}
+
+/// Null where threads are not declared, or do not tell right from wrong.
+ordered_json to_json(const std::optional<WrongThreads>& threads) {
+    if (!threads) return {};
+    return {{"where", threads->says},
+            {"warps", to_json(threads->warps)},
+            {"lanes", to_json(threads->lanes)},
+            {"registers", to_json(threads->registers)},
+            {"warps_of_block", threads->warps_of_block},
+            {"registers_of_thread", threads->registers_of_thread}};
+}
+
 /// `causes` is null where nothing was searched, and empty where nothing was found.
 void add_causes(const Diagnosis& diagnosis, ordered_json& json) {
     json["causes"] = diagnosis.searched ? to_json(diagnosis.causes) : ordered_json();
     json["further_causes"] = to_json(diagnosis.then);
+    json["wrong_threads"] = to_json(diagnosis.threads);
     json["separate_with"] = diagnosis.separate_with;
 }
 
@@ -239,9 +272,7 @@ std::string to_json(const Report& report) {
     json["reached"] = report.reached ? to_json(*report.reached) : ordered_json();
     json["problem"] = to_json(report.problem);
     json["options"] = report.options;
-    json["first_divergence"] =
-        report.guilty ? to_json(stage_info(report.problem, *report.guilty).name, *report.first_divergence)
-                      : ordered_json();
+    json["first_divergence"] = first_divergence_json(report);
     json["stages"] = ordered_json::array();
     for (const StageInfo& info : stages_of(report.problem)) {
         if (!is_named(info.stage) || report.stage(info.stage).captured)

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,27 @@ struct CauseParameter {
     std::string value;
 
     bool operator==(const CauseParameter&) const = default;
+};
+
+/// Numbers of warps, lanes or registers.
+struct ThreadSet {
+    std::vector<bool> all;    ///< that own anything
+    std::vector<bool> wrong;  ///< that own what is wrong
+
+    bool is_part() const { return wrong != all; }
+};
+
+/// "3", "16-31", "0, 8, 16, 24", "0-1 of every 4": those that own what is wrong.
+std::string numbers_of(const ThreadSet& set);
+
+/// The threads that own what is wrong: every combination of these. Source: the declared layout.
+struct WrongThreads {
+    ThreadSet warps;  ///< of the thread block
+    ThreadSet lanes;
+    ThreadSet registers;  ///< numbers of elements among those that a thread owns of a tile
+    int warps_of_block = 0;
+    int registers_of_thread = 0;
+    std::string says;  ///< "warp 2 of 4, lanes 16-31, registers 1 of every 2 of 32"
 };
 
 struct Change;
@@ -37,7 +59,7 @@ struct FoundCause {
     double explained_after = 0;
     std::int64_t elements = 0;  ///< looked at
     std::vector<CauseParameter> parameters;
-    std::string where;        ///< which tiles or rows have it; "everywhere"
+    std::string where;        ///< which tiles or rows have it; "everywhere"; where structural, which threads
     int rank = 1;             ///< causes that explain as much share one
     bool legal = false;       ///< no mistake: a variation that the dump does not declare
     bool structural = false;  ///< only the places are known: no replay knows the values
@@ -48,10 +70,11 @@ struct FoundCause {
 
 /// Why a recording diverges.
 struct Diagnosis {
-    bool searched = false;           ///< false: no causes are known for what diverges
-    std::vector<FoundCause> causes;  ///< of the first wrong stage, best first; empty: none explains it
-    std::vector<FoundCause> then;    ///< found in the replay that contains the first
-    std::string separate_with;       ///< options of tile-run that would tell ties apart; "" without ties
+    bool searched = false;                ///< false: no causes are known for what diverges
+    std::vector<FoundCause> causes;       ///< of the first wrong stage, best first; empty: none explains it
+    std::vector<FoundCause> then;         ///< found in the replay that contains the first
+    std::optional<WrongThreads> threads;  ///< of the first wrong stage, where they tell right from wrong
+    std::string separate_with;            ///< options of tile-run that would tell ties apart; "" without ties
 };
 
 /// "diagonal_shifted (columns 1)".

@@ -6,6 +6,7 @@
 #include "oracle/causes/causes.h"
 #include "oracle/causes/places.h"
 #include "oracle/causes/search.h"
+#include "oracle/causes/wrong_threads.h"
 
 namespace tilescope {
 
@@ -136,7 +137,8 @@ void diagnose(const World& world, const Report& report, Stage observed, const Ca
         diagnosis.separate_with = what_separates(found, evidence);
         if (found.empty()) find_pair(evidence, report, options.threads, diagnosis);
     }
-    if (diagnosis.causes.empty()) diagnosis.causes = found_places(world, report, evidence);
+    diagnosis.threads = wrong_threads(world, evidence);
+    if (diagnosis.causes.empty()) diagnosis.causes = found_places(world, report, evidence, diagnosis.threads);
 }
 
 /// Stages that diverge by themselves, too: given the dumped stages before them.

@@ -3,67 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "oracle/causes/signature.h"
+#include "oracle/causes/wrong_threads.h"
 
 namespace tilescope {
 
 namespace {
 
-/// A pattern of elements in the tiles that were seen.
+/// A cause that is told from the places of what is wrong.
 struct Pattern {
     std::string_view cause;
     std::vector<CauseParameter> parameters;
-    std::function<bool(const Observation&, Eigen::Index row, Eigen::Index col)> contains;
+    Holds holds;
     bool of_tiles = false;  ///< holds whole tiles, in which some elements may be right by chance
 };
-
-/// Whether nothing much can go wrong in the element: masked cells stay what they are.
-bool is_trivial(const Observation& seen, Eigen::Index row, Eigen::Index col) {
-    const double expected = seen.expected.value(row, col);
-    return expected == 0 || !std::isfinite(expected);
-}
-
-bool is_trivial(const Observation& seen) {
-    for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
-        for (Eigen::Index j = 0; j < seen.got.cols(); ++j)
-            if (!is_trivial(seen, i, j)) return false;
-    return true;
-}
-
-/// How often a pattern tells right from wrong.
-struct Agreement {
-    std::int64_t agree = 0;
-    std::int64_t missed = 0;  ///< wrong elements outside
-    std::int64_t all = 0;
-
-    void add(bool inside, bool wrong, bool trivial, std::int64_t elements) {
-        if (inside && !wrong && trivial) return;
-        agree += inside == wrong;
-        missed += inside ? 0 : elements;
-        ++all;
-    }
-};
-
-double agreement(const Evidence& evidence, const Pattern& pattern) {
-    Agreement found;
-    for (const Observation& seen : evidence.seen) {
-        if (pattern.of_tiles) {
-            found.add(pattern.contains(seen, 0, 0), seen.is_bad(), is_trivial(seen), seen.wrong_elements);
-            continue;
-        }
-        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                const bool wrong = seen.is_wrong(i, j);
-                found.add(pattern.contains(seen, i, j), wrong, is_trivial(seen, i, j), wrong);
-            }
-        }
-    }
-    const bool covers = found.missed * 100 <= evidence.wrong_elements;
-    return covers && found.all > 0 ? double(found.agree) / double(found.all) : 0;
-}
 
 /// Lines of bad tiles in which something is wrong, over all of them.
 std::vector<bool> bad_lines(const Evidence& evidence, bool columns) {
@@ -78,7 +33,8 @@ std::vector<bool> bad_lines(const Evidence& evidence, bool columns) {
     return bad;
 }
 
-void add_lines(const Evidence& evidence, bool columns, std::vector<Pattern>& patterns) {
+/// `warps_known`: the threads are declared, and none of their warps has to be guessed.
+void add_lines(const Evidence& evidence, bool columns, bool warps_known, std::vector<Pattern>& patterns) {
     const std::vector<bool> bad = bad_lines(evidence, columns);
     const auto places = places_of(bad);
     const auto length = std::ssize(bad);
@@ -91,7 +47,7 @@ void add_lines(const Evidence& evidence, bool columns, std::vector<Pattern>& pat
         patterns.push_back({columns ? "periodic_columns" : "periodic_rows",
                             {{"period", digits(places->period)}, {"phase", digits(places->first)}, lines},
                             contains});
-    } else if (!columns && places->first % 16 == 0 && places->count % 16 == 0) {
+    } else if (!columns && !warps_known && places->first % 16 == 0 && places->count % 16 == 0) {
         patterns.push_back({"one_warp",
                             {lines, {"warp", fmt::format("{} where each has 16 rows", places->first / 16)}},
                             contains});
@@ -132,6 +88,24 @@ void add_kv_tile(const Evidence& evidence, std::vector<Pattern>& patterns) {
                         true});
 }
 
+/// Which part of the threads owns what is wrong: the row of the table that names the smallest.
+std::string_view cause_of(const WrongThreads& threads) {
+    if (threads.lanes.is_part()) return "one_lane_group";
+    return threads.registers.is_part() ? "one_register" : "one_warp";
+}
+
+void add_threads(const World& world, const Evidence& evidence, const WrongThreads& threads,
+                 std::vector<Pattern>& patterns) {
+    Pattern pattern{cause_of(threads), {}, owned_by(world, evidence, threads)};
+    const auto add = [&](const char* name, const ThreadSet& set) {
+        if (set.is_part()) pattern.parameters.push_back({name, numbers_of(set)});
+    };
+    add("warps", threads.warps);
+    add("lanes", threads.lanes);
+    add("registers", threads.registers);
+    patterns.push_back(std::move(pattern));
+}
+
 const Cause& row_of(std::string_view name) {
     return *std::ranges::find(all_causes(), name, &Cause::name);
 }
@@ -151,23 +125,10 @@ FoundCause found(std::string_view name, const Evidence& evidence) {
     return result;
 }
 
-std::string range_of(const std::set<std::int64_t>& numbers) {
-    const std::int64_t first = *numbers.begin();
-    const std::int64_t last = *numbers.rbegin();
-    if (first == last) return digits(first);
-    if (last - first + 1 == std::ssize(numbers)) return fmt::format("{}-{}", first, last);
-    std::string text;
-    std::size_t shown = 0;
-    for (const std::int64_t number : numbers) {
-        if (shown++ == 6) return text + ", ...";
-        text += (text.empty() ? "" : ", ") + digits(number);
-    }
-    return text;
-}
-
 }  // namespace
 
-std::vector<FoundCause> found_places(const World& world, const Report& report, const Evidence& evidence) {
+std::vector<FoundCause> found_places(const World& world, const Report& report, const Evidence& evidence,
+                                     const std::optional<WrongThreads>& threads) {
     std::vector<FoundCause> all;
     const StageTally& tally = report.stage(evidence.observed).tally;
     if (tally.conflicting > 0 && tally.outside == 0) {
@@ -189,15 +150,21 @@ std::vector<FoundCause> found_places(const World& world, const Report& report, c
         report, evidence, "one_head", "head", problem.heads, [](const BadRow& row) { return row.head; },
         patterns);
     add_kv_tile(evidence, patterns);
-    add_lines(evidence, true, patterns);
-    add_lines(evidence, false, patterns);
+    const bool warps_known = world.recording().threads()[evidence.observed].declared();
+    // Whole warps say more than their rows; rows and columns say more than lanes and registers.
+    const bool whole_warps = threads && cause_of(*threads) == "one_warp";
+    if (whole_warps) add_threads(world, evidence, *threads, patterns);
+    add_lines(evidence, true, warps_known, patterns);
+    add_lines(evidence, false, warps_known, patterns);
+    if (threads && !whole_warps) add_threads(world, evidence, *threads, patterns);
     constexpr double enough = 0.9;
     for (const Pattern& pattern : patterns) {
-        const double share = agreement(evidence, pattern);
+        const double share = agreement(evidence, pattern.holds, pattern.of_tiles);
         if (share < enough) continue;
         all.push_back(found(pattern.cause, evidence));
         all.back().explained_after = share;
         all.back().parameters = pattern.parameters;
+        if (threads) all.back().where = threads->says;
     }
     std::ranges::stable_sort(all, std::greater(), &FoundCause::explained_after);
     for (std::size_t i = 1; i < all.size(); ++i)
@@ -255,6 +222,10 @@ std::vector<Cause> place_causes() {
         row("one_batch", "head / batch map", "one batch entry alone is wrong",
             "indices that depend on the batch"),
         row("one_warp", "reduction", "the rows of some warps alone are wrong", "what depends on the warp"),
+        row("one_lane_group", "layout", "the elements of some lanes alone are wrong",
+            "what depends on the lane: its rows and columns, shuffles, and branches on it"),
+        row("one_register", "layout", "some registers of every lane alone are wrong",
+            "the loop over the elements of a fragment, and what its index stands for"),
         row("tile_edge", "coverage", "a part of the tile's rows or columns alone is wrong",
             "the bounds of loops over rows and columns"),
         row("periodic_columns", "layout", "columns at a stride are wrong", "what a lane's columns depend on"),

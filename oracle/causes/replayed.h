@@ -32,6 +32,7 @@ class ReplayedRecording final : public Recording {
     const Units& units() const override { return recording_.units(); }
     const Provenance& provenance() const override { return provenance_; }
     const CaptureSummary& capture() const override { return recording_.capture(); }
+    const ThreadLayouts& threads() const override { return recording_.threads(); }
     bool has_stage(Stage stage) const override { return recording_.has_stage(stage); }
     bool has_tile(Stage stage, const TileId& tile) const override { return recording_.has_tile(stage, tile); }
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;

@@ -123,9 +123,9 @@ void draw_element(App& app, const Box& box) {
     const Problem& problem = app.problem();
     const ElementPlace place = element_at(problem, shown.plane, shown.point.row, shown.point.col);
     title(app, shown.pointed ? "Element under the pointer" : "Element");
-    std::string where =
-        fmt::format("{} of {}", coordinates_of(problem, place),
-                    place_of(problem, place.stage, {.tile = place.tile, .row = place.row, .col = place.col}));
+    std::string where = fmt::format("{} of {}", coordinates_of(problem, place),
+                                    place_of(problem, app.document->recording->threads(), place.stage,
+                                             {.tile = place.tile, .row = place.row, .col = place.col}));
     ImGui::PushTextWrapPos(0);
     text(app, where);
     ImGui::PopTextWrapPos();

@@ -1,0 +1,73 @@
+#include "oracle/causes/pattern.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "oracle/causes/signature.h"
+
+namespace tilescope {
+
+namespace {
+
+/// How often a pattern is right.
+struct Agreement {
+    std::int64_t agree = 0;
+    std::int64_t missed = 0;  ///< wrong elements outside
+    std::int64_t all = 0;
+
+    void add(bool inside, bool wrong, bool tells, std::int64_t wrong_elements) {
+        if (inside && !tells) return;
+        agree += inside == wrong;
+        missed += inside ? 0 : wrong_elements;
+        ++all;
+    }
+};
+
+bool tells_anywhere(const Observation& seen) {
+    for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
+        for (Eigen::Index j = 0; j < seen.got.cols(); ++j)
+            if (tells(seen, i, j)) return true;
+    return false;
+}
+
+}  // namespace
+
+bool tells(const Observation& seen, Eigen::Index row, Eigen::Index col) {
+    const double expected = seen.expected.value(row, col);
+    return seen.is_wrong(row, col) || (std::isfinite(expected) && expected != 0);
+}
+
+double agreement(const Evidence& evidence, const Holds& holds, bool of_tiles) {
+    Agreement found;
+    for (const Observation& seen : evidence.seen) {
+        if (of_tiles) {
+            found.add(holds(seen, 0, 0), seen.is_bad(), tells_anywhere(seen), seen.wrong_elements);
+            continue;
+        }
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const bool wrong = seen.is_wrong(i, j);
+                found.add(holds(seen, i, j), wrong, tells(seen, i, j), wrong);
+            }
+        }
+    }
+    const bool covers = found.missed * 100 <= evidence.wrong_elements;
+    return covers && found.all > 0 ? double(found.agree) / double(found.all) : 0;
+}
+
+std::string range_of(const std::set<std::int64_t>& numbers) {
+    const std::int64_t first = *numbers.begin();
+    const std::int64_t last = *numbers.rbegin();
+    if (first == last) return digits(first);
+    if (last - first + 1 == std::ssize(numbers)) return fmt::format("{}-{}", first, last);
+    std::string text;
+    std::size_t shown = 0;
+    for (const std::int64_t number : numbers) {
+        if (shown++ == 6) return text + ", ...";
+        text += (text.empty() ? "" : ", ") + digits(number);
+    }
+    return text;
+}
+
+}  // namespace tilescope

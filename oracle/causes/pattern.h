@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "oracle/causes/evidence.h"
+
+namespace tilescope {
+
+/// Which elements of the tiles that were seen a pattern holds.
+using Holds = std::function<bool(const Observation&, Eigen::Index row, Eigen::Index col)>;
+
+/// Whether the element is wrong, or would be where a mistake is made: 0 and infinity often stay what they
+/// are.
+bool tells(const Observation& seen, Eigen::Index row, Eigen::Index col);
+
+/// Share of elements, or of whole tiles, that it tells right from wrong; 0 where it leaves out more than 1 %
+/// of the wrong elements.
+double agreement(const Evidence& evidence, const Holds& holds, bool of_tiles = false);
+
+/// "3", "2-5", "0, 8, 16, 24" or, of more, "0, 2, 4, 6, 8, 10, ...".
+std::string range_of(const std::set<std::int64_t>& numbers);
+
+}  // namespace tilescope

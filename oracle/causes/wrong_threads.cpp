@@ -1,0 +1,140 @@
+#include "oracle/causes/wrong_threads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "oracle/causes/signature.h"
+
+namespace tilescope {
+
+namespace {
+
+/// What an owner is counted by.
+struct OwnerAxis {
+    const char* one;
+    const char* several;
+    int Owner::*number;
+    ThreadSet WrongThreads::*set;
+};
+
+constexpr OwnerAxis axes[] = {
+    {"warp", "warps", &Owner::warp, &WrongThreads::warps},
+    {"lane", "lanes", &Owner::lane, &WrongThreads::lanes},
+    {"register", "registers", &Owner::reg, &WrongThreads::registers},
+};
+
+std::optional<ThreadMap> map_of(const World& world, const Evidence& evidence) {
+    const Recording& recording = world.recording();
+    return thread_map(recording.problem(), evidence.observed, recording.threads(), recording.name());
+}
+
+/// Marks number `at`.
+void mark(std::vector<bool>& set, int at) {
+    if (std::ssize(set) <= at) set.resize(std::size_t(at) + 1, false);
+    set[std::size_t(at)] = true;
+}
+
+/// The owners of all elements, and of those that are wrong.
+WrongThreads owners_of(const ThreadMap& map, const Evidence& evidence) {
+    WrongThreads threads;
+    threads.warps_of_block = map.warps();
+    threads.registers_of_thread = map.registers();
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const Owner owner = map.owner(seen.site.id, i, j);
+                for (const OwnerAxis& axis : axes) {
+                    mark((threads.*axis.set).all, owner.*axis.number);
+                    if (seen.is_wrong(i, j)) mark((threads.*axis.set).wrong, owner.*axis.number);
+                }
+            }
+        }
+    }
+    for (const OwnerAxis& axis : axes)
+        (threads.*axis.set).wrong.resize((threads.*axis.set).all.size(), false);
+    return threads;
+}
+
+bool holds(const WrongThreads& threads, const Owner& owner) {
+    return std::ranges::all_of(axes, [&](const OwnerAxis& axis) {
+        return (threads.*axis.set).wrong[std::size_t(owner.*axis.number)];
+    });
+}
+
+/// Whether nearly all that is wrong in bad tiles is theirs, and most of what is theirs is wrong.
+bool tell_right_from_wrong(const ThreadMap& map, const Evidence& evidence, const WrongThreads& threads) {
+    std::int64_t all = 0;
+    std::int64_t agree = 0;
+    std::int64_t owned = 0;
+    std::int64_t owned_wrong = 0;
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad()) continue;
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                if (!tells(seen, i, j)) continue;
+                const bool inside = holds(threads, map.owner(seen.site.id, i, j));
+                ++all;
+                agree += inside == seen.is_wrong(i, j);
+                owned += inside;
+                owned_wrong += inside && seen.is_wrong(i, j);
+            }
+        }
+    }
+    return agree * 10 >= all * 9 && owned_wrong * 2 >= owned;
+}
+
+bool is_regular(const ThreadSet& set) {
+    constexpr std::int64_t most_listed = 4;
+    return std::ranges::count(set.wrong, true) <= most_listed || places_of(set.wrong).has_value();
+}
+
+/// "warp 2", "lanes 16-31", "lanes 0 of every 4".
+std::string text_of(const OwnerAxis& axis, const ThreadSet& set) {
+    const auto count = std::ranges::count(set.wrong, true);
+    return fmt::format("{} {}", count == 1 ? axis.one : axis.several, numbers_of(set));
+}
+
+std::string says(const WrongThreads& threads) {
+    std::string text = threads.warps.is_part()
+                           ? fmt::format("{} of {}", text_of(axes[0], threads.warps), threads.warps_of_block)
+                           : "every warp";
+    if (threads.lanes.is_part()) text += ", " + text_of(axes[1], threads.lanes);
+    if (!threads.registers.is_part()) return text;
+    return text + (threads.lanes.is_part() ? ", " : ", all lanes, ") +
+           fmt::format("{} of {}", text_of(axes[2], threads.registers), threads.registers_of_thread);
+}
+
+}  // namespace
+
+std::string numbers_of(const ThreadSet& set) {
+    std::set<std::int64_t> numbers;
+    for (std::size_t i = 0; i < set.wrong.size(); ++i)
+        if (set.wrong[i]) numbers.insert(std::int64_t(i));
+    constexpr std::size_t most_listed = 4;
+    const std::optional<Places> places = places_of(set.wrong);
+    return numbers.size() > most_listed && places ? to_string(*places) : range_of(numbers);
+}
+
+std::optional<WrongThreads> wrong_threads(const World& world, const Evidence& evidence) {
+    const std::optional<ThreadMap> map = map_of(world, evidence);
+    if (!map || evidence.wrong_elements == 0) return std::nullopt;
+    WrongThreads threads = owners_of(*map, evidence);
+    const auto is_part = [&](const OwnerAxis& axis) { return (threads.*axis.set).is_part(); };
+    const auto fits = [&](const OwnerAxis& axis) { return !is_part(axis) || is_regular(threads.*axis.set); };
+    if (std::ranges::none_of(axes, is_part) || !std::ranges::all_of(axes, fits)) return std::nullopt;
+    if (!tell_right_from_wrong(*map, evidence, threads)) return std::nullopt;
+    threads.says = says(threads);
+    return threads;
+}
+
+Holds owned_by(const World& world, const Evidence& evidence, const WrongThreads& threads) {
+    return [map = *map_of(world, evidence), threads](const Observation& seen, Eigen::Index row,
+                                                     Eigen::Index col) {
+        return seen.is_bad() && holds(threads, map.owner(seen.site.id, row, col));
+    };
+}
+
+}  // namespace tilescope
