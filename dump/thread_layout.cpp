@@ -106,8 +106,8 @@ Fragment find_fragment(const ThreadLayouts& layouts, const ThreadLayout& layout,
     for (const KnownFragment& row : known) names += std::string(row.name) + ", ";
     for (const Fragment& row : layouts.fragments) names += row.name + ", ";
     names.resize(names.size() - 2);
-    const bool quotable = is_fragment_name(layout.fragment);
-    throw Error("declares the fragment " + (quotable ? layout.fragment : "of an unreadable name") +
+    const bool readable = is_fragment_name(layout.fragment);
+    throw Error("declares " + (readable ? "the fragment " + layout.fragment : "a fragment of another name") +
                     ", which is none of " + names,
                 where, "name one of these, or give its owners in /fragments as dump/FORMAT.md says");
 }
@@ -127,6 +127,17 @@ std::string name_of(const Problem& problem, Stage stage) {
     return std::string(stage_info(problem, stage).name);
 }
 
+/// The fragment of values of a row: its threads have them in order of rows.
+Fragment first_column(const Fragment& fragment) {
+    Fragment column{fragment.name, fragment.rows, 1, {}};
+    for (std::int64_t row = 0; row < fragment.rows; ++row) {
+        const int thread = fragment.owners[std::size_t(row * fragment.cols)].thread;
+        const auto before = std::ranges::count(column.owners, thread, &ThreadElement::thread);
+        column.owners.push_back({thread, int(before)});
+    }
+    return column;
+}
+
 /// Largest number among the owners, and one more.
 std::int64_t count_of(const Fragment& fragment, int ThreadElement::*member) {
     return std::ranges::max(fragment.owners, {}, member).*member + 1;
@@ -140,13 +151,7 @@ ThreadMap::ThreadMap(const Problem& problem, Stage stage, const ThreadLayouts& l
     const ThreadLayout& layout = layouts[stage];
     require_positive(layout, where);
     const TileShape tile = tile_shape(problem, stage);
-    // Values of a row: they are with the first column.
-    if (tile.cols == 1) {
-        for (std::int64_t row = 0; row < fragment_.rows; ++row)
-            fragment_.owners[std::size_t(row)] = fragment_.owners[std::size_t(row * fragment_.cols)];
-        fragment_.owners.resize(std::size_t(fragment_.rows));
-        fragment_.cols = 1;
-    }
+    if (tile.cols == 1) fragment_ = first_column(fragment_);
     group_rows_ = or_default(layout.group_rows, fragment_.rows);
     group_cols_ = or_default(layout.group_cols, tile.cols);
     const auto covers = [](std::int64_t part, std::int64_t whole) {

@@ -61,9 +61,10 @@ bool has_unused(const BudgetTerms& terms) {
 
 std::string to_text(const Explanation& explanation) {
     const Element& element = explanation.element;
-    std::string text =
-        fmt::format("{} at {}\n", stage_info(explanation.stage).name,
-                    place_of(explanation.problem, explanation.threads, explanation.stage, element));
+    std::string text = fmt::format("{} at {}\n", stage_info(explanation.stage).name,
+                                   place_of(explanation.problem, {}, explanation.stage, element));
+    if (const auto owner = owner_of(explanation.problem, explanation.threads, explanation.stage, element))
+        text += "owned by " + to_string(*owner) + "\n";
     text += fmt::format("got {}  expected {}  tolerance {:.3g}  |got - expected| / tolerance {}\n\n",
                         explanation.written ? digits_of(element.got) : "nothing", digits_of(element.expected),
                         element.tolerance, ratio_of(explanation));

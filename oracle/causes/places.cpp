@@ -7,6 +7,7 @@
 
 #include "oracle/causes/signature.h"
 #include "oracle/causes/wrong_threads.h"
+#include "oracle/tile_judge.h"
 
 namespace tilescope {
 
@@ -151,12 +152,14 @@ std::vector<FoundCause> found_places(const World& world, const Report& report, c
         patterns);
     add_kv_tile(evidence, patterns);
     const bool warps_known = world.recording().threads()[evidence.observed].declared();
+    // The threads that copy an operand do not compute it.
+    const bool told_by_threads = threads && !is_operand(evidence.observed);
     // Whole warps say more than their rows; rows and columns say more than lanes and registers.
-    const bool whole_warps = threads && cause_of(*threads) == "one_warp";
+    const bool whole_warps = told_by_threads && cause_of(*threads) == "one_warp";
     if (whole_warps) add_threads(world, evidence, *threads, patterns);
     add_lines(evidence, true, warps_known, patterns);
     add_lines(evidence, false, warps_known, patterns);
-    if (threads && !whole_warps) add_threads(world, evidence, *threads, patterns);
+    if (told_by_threads && !whole_warps) add_threads(world, evidence, *threads, patterns);
     constexpr double enough = 0.9;
     for (const Pattern& pattern : patterns) {
         const double share = agreement(evidence, pattern.holds, pattern.of_tiles);

@@ -86,34 +86,41 @@ bool tell_right_from_wrong(const ThreadMap& map, const Evidence& evidence, const
     return agree * 10 >= all * 9 && owned_wrong * 2 >= owned;
 }
 
-bool is_regular(const ThreadSet& set) {
-    constexpr std::int64_t most_listed = 4;
-    return std::ranges::count(set.wrong, true) <= most_listed || places_of(set.wrong).has_value();
+constexpr std::size_t most_listed = 4;
+
+std::set<std::int64_t> wrong_numbers(const ThreadSet& set) {
+    std::set<std::int64_t> numbers;
+    for (std::size_t i = 0; i < set.wrong.size(); ++i)
+        if (set.wrong[i]) numbers.insert(std::int64_t(i));
+    return numbers;
 }
 
-/// "warp 2", "lanes 16-31", "lanes 0 of every 4".
-std::string text_of(const OwnerAxis& axis, const ThreadSet& set) {
-    const auto count = std::ranges::count(set.wrong, true);
-    return fmt::format("{} {}", count == 1 ? axis.one : axis.several, numbers_of(set));
+bool is_regular(const ThreadSet& set) {
+    return wrong_numbers(set).size() <= most_listed || places_of(set.wrong).has_value();
+}
+
+/// "warp 2 of 4", "lanes 16-31", "registers 0-1 of every 4".
+std::string text_of(const OwnerAxis& axis, const ThreadSet& set, int of) {
+    const std::string numbers = numbers_of(set);
+    const bool one = wrong_numbers(set).size() == 1;
+    const bool says_of = of == 0 || numbers.find("of") != std::string::npos;
+    return fmt::format("{} {}{}", one ? axis.one : axis.several, numbers,
+                       says_of ? std::string() : fmt::format(" of {}", of));
 }
 
 std::string says(const WrongThreads& threads) {
-    std::string text = threads.warps.is_part()
-                           ? fmt::format("{} of {}", text_of(axes[0], threads.warps), threads.warps_of_block)
-                           : "every warp";
-    if (threads.lanes.is_part()) text += ", " + text_of(axes[1], threads.lanes);
+    std::string text =
+        threads.warps.is_part() ? text_of(axes[0], threads.warps, threads.warps_of_block) : "every warp";
+    if (threads.lanes.is_part()) text += ", " + text_of(axes[1], threads.lanes, 0);
     if (!threads.registers.is_part()) return text;
     return text + (threads.lanes.is_part() ? ", " : ", all lanes, ") +
-           fmt::format("{} of {}", text_of(axes[2], threads.registers), threads.registers_of_thread);
+           text_of(axes[2], threads.registers, threads.registers_of_thread);
 }
 
 }  // namespace
 
 std::string numbers_of(const ThreadSet& set) {
-    std::set<std::int64_t> numbers;
-    for (std::size_t i = 0; i < set.wrong.size(); ++i)
-        if (set.wrong[i]) numbers.insert(std::int64_t(i));
-    constexpr std::size_t most_listed = 4;
+    const std::set<std::int64_t> numbers = wrong_numbers(set);
     const std::optional<Places> places = places_of(set.wrong);
     return numbers.size() > most_listed && places ? to_string(*places) : range_of(numbers);
 }

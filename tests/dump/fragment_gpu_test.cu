@@ -95,15 +95,32 @@ __global__ void wmma_product(TILESCOPE_GRID_CONSTANT const Sink sink) {
     TILESCOPE_FRAGMENT(s, 0, sum, WmmaAccumulator{0, 0});
 }
 
-/// Runs one warp, and expects k i (j + 1) in each of rows x cols elements, none written twice differently.
-void expect_product(int rows, int cols, int depth, void (*kernel)(Sink), const char* name) {
+/// Expects the lane that wrote each element to be the one that the named fragment gives it to.
+void expect_owners(const CapturedRun& run, int rows, int cols) {
+    const ThreadMap map(run.problem(), Stage::s, run.threads(), "test");
+    EXPECT_EQ(map.warps(), 1);
+    std::vector<ElementWriter> writers(std::size_t(rows * cols));
+    ASSERT_TRUE(run.read_writers(Stage::s, TileId(), writers));
+    for (int row = 0; row < rows; ++row) {
+        for (int col = 0; col < cols; ++col) {
+            EXPECT_EQ(writers[std::size_t(row * cols + col)].first_thread, map.owner(TileId(), row, col).lane)
+                << row << ' ' << col;
+        }
+    }
+}
+
+/// Runs one warp, and expects k i (j + 1) in each of rows x cols elements, none written twice differently, by
+/// the lanes that own them in `fragment`.
+void expect_product(int rows, int cols, int depth, void (*kernel)(Sink), const char* name,
+                    const char* fragment) {
     SCOPED_TRACE(name);
     Problem problem;
     problem.seqlen_q = problem.block_m = rows;
     problem.seqlen_kv = problem.block_n = cols;
     CaptureOptions options;
     options.selection = parse_selection("stage=s", "test");
-    options.count_conflicts = true;
+    options.record_writers = true;
+    options.threads[Stage::s].fragment = fragment;
     Capture capture(problem, options);
     kernel<<<1, 32>>>(capture.sink());
     const CapturedRun run = capture.finish();
@@ -118,20 +135,21 @@ void expect_product(int rows, int cols, int depth, void (*kernel)(Sink), const c
             EXPECT_EQ(s[std::size_t(row * cols + col)], float(depth * row * (col + 1))) << row << ' ' << col;
         }
     }
+    expect_owners(run, rows, cols);
 }
 
 TEST(FragmentGpu, HoldsTheProductWhereTheHardwarePutsIt) {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
-    expect_product(16, 16, 16, mma_k16, "mma.sync m16n8k16");
-    expect_product(16, 16, 8, mma_k8, "mma.sync m16n8k8");
-    expect_product(16, 16, 8, mma_half, "mma.sync m16n8k8, half");
-    expect_product(16, 16, 16, wmma_product<16, 16, float>, "wmma 16x16, float");
-    expect_product(16, 16, 16, wmma_product<16, 16, __half>, "wmma 16x16, half");
-    expect_product(32, 8, 16, wmma_product<32, 8, float>, "wmma 32x8, float");
-    expect_product(32, 8, 16, wmma_product<32, 8, __half>, "wmma 32x8, half");
-    expect_product(8, 32, 16, wmma_product<8, 32, float>, "wmma 8x32, float");
-    expect_product(8, 32, 16, wmma_product<8, 32, __half>, "wmma 8x32, half");
+    expect_product(16, 16, 16, mma_k16, "mma.sync m16n8k16", "mma_m16n8");
+    expect_product(16, 16, 8, mma_k8, "mma.sync m16n8k8", "mma_m16n8");
+    expect_product(16, 16, 8, mma_half, "mma.sync m16n8k8, half", "mma_m16n8");
+    expect_product(16, 16, 16, wmma_product<16, 16, float>, "wmma 16x16, float", "wmma_16x16_f32");
+    expect_product(16, 16, 16, wmma_product<16, 16, __half>, "wmma 16x16, half", "wmma_16x16_f16");
+    expect_product(32, 8, 16, wmma_product<32, 8, float>, "wmma 32x8, float", "wmma_32x8_f32");
+    expect_product(32, 8, 16, wmma_product<32, 8, __half>, "wmma 32x8, half", "wmma_32x8_f16");
+    expect_product(8, 32, 16, wmma_product<8, 32, float>, "wmma 8x32, float", "wmma_8x32_f32");
+    expect_product(8, 32, 16, wmma_product<8, 32, __half>, "wmma 8x32, half", "wmma_8x32_f16");
 }
 
 }  // namespace

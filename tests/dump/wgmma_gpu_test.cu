@@ -69,7 +69,8 @@ TEST(WgmmaGpu, HoldsTheProductWhereTheHardwarePutsIt) {
     problem.seqlen_kv = problem.block_n = 16;
     CaptureOptions options;
     options.selection = parse_selection("stage=s,m", "test");
-    options.count_conflicts = true;
+    options.record_writers = true;
+    options.threads[Stage::s].fragment = "wgmma_m64";
     Capture capture(problem, options);
     product<<<1, 256>>>(capture.sink());
     const CapturedRun run = capture.finish();
@@ -79,6 +80,14 @@ TEST(WgmmaGpu, HoldsTheProductWhereTheHardwarePutsIt) {
     ASSERT_TRUE(run.read_tile(Stage::s, TileId(), s));
     for (int i = 0; i < 64 * 16; ++i) {
         EXPECT_EQ(s[std::size_t(i)], float(16 * (i / 16) * (i % 16 + 1))) << i / 16 << ' ' << i % 16;
+    }
+    const ThreadMap map(problem, Stage::s, run.threads(), "test");
+    std::vector<ElementWriter> writers(64 * 16);
+    ASSERT_TRUE(run.read_writers(Stage::s, TileId(), writers));
+    for (int i = 0; i < 64 * 16; ++i) {
+        const Owner owner = map.owner(TileId(), i / 16, i % 16);
+        EXPECT_EQ(writers[std::size_t(i)].first_thread, owner.warp * 32 + owner.lane)
+            << i / 16 << ' ' << i % 16;
     }
     std::vector<float> m(64);
     ASSERT_TRUE(run.read_tile(Stage::m, TileId(), m));

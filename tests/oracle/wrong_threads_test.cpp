@@ -1,0 +1,262 @@
+// The threads that own what is wrong: planted by hand from the layouts' tables, and told by the report.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "oracle/causes/causes.h"
+#include "oracle/explain.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 59;
+
+/// s has tiles of 64 x 32, acc of 64 x 16.
+Problem tall_problem() {
+    Problem problem = small_problem(Mask::none);
+    problem.batch = 1;
+    problem.seqlen_q = 128;
+    problem.seqlen_kv = 96;
+    problem.head_dim = problem.head_dim_v = 16;
+    problem.block_m = 64;
+    problem.block_n = 32;
+    return problem;
+}
+
+using IsWrong = std::function<bool(const TileId& tile, std::int64_t row, std::int64_t col)>;
+
+/// A healthy recording in which the elements of a stage are spoilt.
+MemoryRecording spoilt(Stage stage, const ThreadLayout& layout, const IsWrong& is_wrong) {
+    const Problem problem = tall_problem();
+    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed), {});
+    MemoryRecording recording = copy_of(run.recording);
+    ThreadLayouts threads;
+    threads[stage] = layout;
+    threads.fragments = {{"mine", 2, 32, {}}};
+    // Two rows of 32 columns: the lane of a column, the register of a row.
+    for (int i = 0; i < 64; ++i) threads.fragments[0].owners.push_back({i % 32, i / 32});
+    recording.set_threads(threads);
+    const TileShape shape = tile_shape(problem, stage);
+    for (std::int64_t n = 0; n < tile_count(problem, stage); ++n) {
+        const TileId tile = tile_at(problem, stage, n);
+        std::vector<float> values(std::size_t(shape.elements()));
+        if (!recording.read_tile(stage, tile, values)) continue;
+        for (std::int64_t i = 0; i < shape.elements(); ++i) {
+            if (!is_wrong(tile, i / shape.cols, i % shape.cols)) continue;
+            const auto hash = (std::uint32_t(n * 4096 + i) + 0x9e3779b9u) * 0x85ebca6bu;
+            values[std::size_t(i)] = 3 * values[std::size_t(i)] + 1 + float(hash >> 8) * 0x1p-24f;
+        }
+        recording.set_tile(stage, tile, std::move(values));
+    }
+    return recording;
+}
+
+Report diagnosed(const Recording& recording) {
+    Report report = judge(recording, one_thread());
+    CauseOptions options;
+    options.threads = 1;
+    report.diagnosis = find_causes(recording, report, options);
+    return report;
+}
+
+struct Planted {
+    const char* name;
+    ThreadLayout layout;
+    IsWrong is_wrong;
+    const char* where;
+    const char* cause;
+};
+
+const ThreadLayout mma = {.fragment = "mma_m16n8"};
+const ThreadLayout wgmma = {.fragment = "wgmma_m64"};
+const ThreadLayout eight_lanes = {.fragment = "lanes", .lanes = 8, .groups = 8};
+
+// Rows and columns as the figures of the PTX ISA have them for a lane, or a register, written out.
+const Planted all_planted[] = {
+    {"lane 5 of mma.sync: rows 1 and 9, columns 2 and 3 of every 8", mma,
+     [](const TileId&, std::int64_t row, std::int64_t col) {
+         return (row % 16 == 1 || row % 16 == 9) && (col % 8 == 2 || col % 8 == 3);
+     },
+     "every warp, lane 5", "one_lane_group"},
+    {"lanes 16 to 31 of warp 2: rows 36 to 39 and 44 to 47", mma,
+     [](const TileId&, std::int64_t row, std::int64_t) {
+         return (row >= 36 && row < 40) || (row >= 44 && row < 48);
+     },
+     "warp 2 of 4, lanes 16-31", "one_lane_group"},
+    {"c3 of mma.sync: the lower eight rows, odd columns", mma,
+     [](const TileId&, std::int64_t row, std::int64_t col) { return row % 16 >= 8 && col % 2 == 1; },
+     "every warp, all lanes, registers 3, 7, 11, 15 of 16", "one_register"},
+    {"c2 of lane 31 in warp 3: rows 63, columns 6, 14, 22 and 30", mma,
+     [](const TileId&, std::int64_t row, std::int64_t col) { return row == 63 && col % 8 == 6; },
+     "warp 3 of 4, lane 31, registers 2, 6, 10, 14 of 16", "one_lane_group"},
+    {"the warp with rows 16 to 31 of mma.sync", mma,
+     [](const TileId&, std::int64_t row, std::int64_t) { return row >= 16 && row < 32; }, "warp 1 of 4",
+     "one_warp"},
+    {"the last warp of a warpgroup: rows 48 to 63", wgmma,
+     [](const TileId&, std::int64_t row, std::int64_t) { return row >= 48; }, "warp 3 of 4", "one_warp"},
+    {"thread 37 of a warpgroup: rows 17 and 25, columns 2 and 3 of every 8", wgmma,
+     [](const TileId&, std::int64_t row, std::int64_t col) {
+         return (row == 17 || row == 25) && (col % 8 == 2 || col % 8 == 3);
+     },
+     "warp 1 of 4, lane 5", "one_lane_group"},
+    {"d4 and d5 of a warpgroup: columns 8 to 15 of the upper rows", wgmma,
+     [](const TileId&, std::int64_t row, std::int64_t col) { return row % 16 < 8 && col >= 8 && col < 16; },
+     "every warp, all lanes, registers 4-5 of 16", "one_register"},
+    {"lane 26 of eight a row: column 2 of every 8, row 3 of every 4", eight_lanes,
+     [](const TileId&, std::int64_t row, std::int64_t col) { return row % 4 == 3 && col % 8 == 2; },
+     "every warp, lane 26", "one_lane_group"},
+    {"the first register of the second round of eight warps: rows from 32 on, columns 0 to 7", eight_lanes,
+     [](const TileId&, std::int64_t row, std::int64_t col) { return row >= 32 && col < 8; },
+     "every warp, all lanes, register 4 of 8", "one_register"},
+    {"lanes 8 to 11 of a fragment of one's own: columns 8 to 11 of the second row of two",
+     {.fragment = "mine", .group_rows = 16},
+     [](const TileId&, std::int64_t row, std::int64_t col) { return row % 2 == 1 && col >= 8 && col < 12; },
+     "every warp, lanes 8-11, registers 1 of every 2",
+     "one_lane_group"},
+};
+
+TEST(WrongThreads, AreThoseThatOwnWhatIsWrong) {
+    for (const Planted& planted : all_planted) {
+        SCOPED_TRACE(planted.name);
+        const Report report = diagnosed(spoilt(Stage::s, planted.layout, planted.is_wrong));
+        ASSERT_EQ(report.guilty, Stage::s);
+        ASSERT_TRUE(report.diagnosis.threads);
+        EXPECT_EQ(report.diagnosis.threads->says, planted.where);
+        ASSERT_FALSE(report.diagnosis.causes.empty());
+        const FoundCause& best = report.diagnosis.causes[0];
+        EXPECT_TRUE(best.structural);
+        EXPECT_EQ(best.name, planted.cause);
+        EXPECT_EQ(best.where, planted.where);
+    }
+}
+
+bool in_column_3_of_8(const TileId&, std::int64_t, std::int64_t col) {
+    return col % 8 == 3;
+}
+
+/// Column 3 of every 8 is c1 and c3 of the lanes 1, 5, 9, ...: rows and columns say it shorter.
+TEST(WrongThreads, StandBesidePatternsOfRowsAndColumns) {
+    const Report report = diagnosed(spoilt(Stage::s, mma, in_column_3_of_8));
+    ASSERT_EQ(report.diagnosis.causes.size(), 2u);
+    EXPECT_EQ(report.diagnosis.causes[0].name, "periodic_columns");
+    EXPECT_EQ(report.diagnosis.causes[1].name, "one_lane_group");
+    EXPECT_EQ(report.diagnosis.causes[1].rank, 1) << "as good";
+    const char* const where = "every warp, lanes 1 of every 4, registers 1 of every 2";
+    for (const FoundCause& cause : report.diagnosis.causes) EXPECT_EQ(cause.where, where) << cause.name;
+    const std::string text = to_text(report);
+    EXPECT_NE(text.find(std::string("  the wrong elements are those of ") + where + "\n"), std::string::npos)
+        << text;
+}
+
+TEST(WrongThreads, AreInTheReport) {
+    const IsWrong lane_5_of_warp_1 = [](const TileId&, std::int64_t row, std::int64_t col) {
+        return (row == 17 || row == 25) && (col % 8 == 2 || col % 8 == 3);
+    };
+    const MemoryRecording recording = spoilt(Stage::s, mma, lane_5_of_warp_1);
+    const Report report = diagnosed(recording);
+    const std::string text = to_text(report);
+    EXPECT_NE(text.find("(row 17 of its tile; warp 1, lane 5, register 0): got "), std::string::npos) << text;
+    const nlohmann::json json = nlohmann::json::parse(to_json(report));
+    const nlohmann::json thread = {{"warp", 1}, {"lane", 5}, {"register", 0}};
+    EXPECT_EQ(json["first_divergence"]["thread"], thread);
+    const nlohmann::json threads = {{"where", "warp 1 of 4, lane 5"},
+                                    {"warps", {1}},
+                                    {"lanes", {5}},
+                                    {"registers", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
+                                    {"warps_of_block", 4},
+                                    {"registers_of_thread", 16}};
+    EXPECT_EQ(json["wrong_threads"], threads);
+    const nlohmann::json parameters = {{"warps", "1"}, {"lanes", "5"}};
+    EXPECT_EQ(json["causes"][0]["parameters"], parameters);
+    EXPECT_EQ(json["causes"][0]["where"], "warp 1 of 4, lane 5");
+    // The second query block, row 25, and key 43 of KV tile 1: c3 of its second fragment.
+    const std::string element =
+        to_text(explain_tolerance(recording, element_place(recording, "s,0,0,89,43")));
+    EXPECT_NE(element.find("\nowned by warp 1, lane 5, register 7\n"), std::string::npos) << element;
+}
+
+TEST(WrongThreads, AreNoneWhereNothingIsDeclared) {
+    const Report report = diagnosed(spoilt(Stage::s, {}, in_column_3_of_8));
+    EXPECT_FALSE(report.diagnosis.threads);
+    EXPECT_EQ(report.diagnosis.causes.size(), 1u);
+    EXPECT_EQ(report.diagnosis.causes[0].where, "");
+    const nlohmann::json json = nlohmann::json::parse(to_json(report));
+    EXPECT_TRUE(json["wrong_threads"].is_null());
+    EXPECT_TRUE(json["first_divergence"]["thread"].is_null());
+    EXPECT_EQ(to_text(report).find("warp"), std::string::npos) << to_text(report);
+}
+
+TEST(WrongThreads, AreNoneWhereTheyDoNotTellRightFromWrong) {
+    const std::pair<const char*, IsWrong> cases[] = {
+        {"everywhere", [](const TileId&, std::int64_t, std::int64_t) { return true; }},
+        {"lane 5, in a third of its columns",
+         [](const TileId& tile, std::int64_t row, std::int64_t col) {
+             return row % 8 == 1 && col % 8 / 2 == 1 && (tile.kv_tile + row / 16 + col / 8) % 3 == 0;
+         }},
+        {"here and there",
+         [](const TileId& tile, std::int64_t row, std::int64_t col) {
+             return (row * 37 + col * 101 + tile.kv_tile * 17) % 61 < 3;
+         }},
+        {"a diagonal", [](const TileId&, std::int64_t row, std::int64_t col) { return row == col; }},
+    };
+    for (const auto& [name, is_wrong] : cases) {
+        const Report report = diagnosed(spoilt(Stage::s, mma, is_wrong));
+        EXPECT_FALSE(report.diagnosis.threads) << name << ": " << report.diagnosis.threads->says;
+        for (const FoundCause& cause : report.diagnosis.causes)
+            EXPECT_TRUE(cause.name != "one_warp" && cause.name != "one_lane_group" &&
+                        cause.name != "one_register")
+                << name;
+    }
+}
+
+/// A cause that a replay explains keeps its name, and says which threads it hits.
+TEST(WrongThreads, StandBesideCausesThatAreReplayed) {
+    const Problem problem = tall_problem();
+    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed), {});
+    MemoryRecording recording = copy_of(run.recording);
+    ThreadLayouts threads;
+    threads[Stage::p] = {.fragment = "lanes", .lanes = 8, .groups = 8};
+    recording.set_threads(threads);
+    const TileShape shape = tile_shape(problem, Stage::p);
+    for (std::int64_t n = 0; n < tile_count(problem, Stage::p); ++n) {
+        std::vector<float> values(std::size_t(shape.elements()));
+        ASSERT_TRUE(recording.read_tile(Stage::p, tile_at(problem, Stage::p, n), values));
+        for (std::int64_t i = 0; i < shape.elements(); ++i)
+            if (i % 16 >= 8) values[std::size_t(i)] = std::bit_cast<float>(unwritten_bits);
+        recording.set_tile(Stage::p, tile_at(problem, Stage::p, n), std::move(values));
+    }
+    const Report report = diagnosed(recording);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(report.diagnosis.causes[0].name, "p_lane_stride");
+    ASSERT_TRUE(report.diagnosis.threads);
+    // Columns 8-15 and 24-31 are registers 1 and 3 of the four that a lane has of a row.
+    EXPECT_EQ(report.diagnosis.threads->says, "every warp, all lanes, registers 1, 3, 5, 7 of 8");
+}
+
+/// The threads that copy an operand to shared memory did not compute it: they are no cause.
+TEST(WrongThreads, OfOperandsAreNoCause) {
+    const ThreadLayout copies = {.fragment = "lanes", .lanes = 2, .lane_columns = 8, .groups = 2};
+    const Report report = diagnosed(
+        spoilt(Stage::k, copies, [](const TileId&, std::int64_t row, std::int64_t) { return row == 21; }));
+    ASSERT_EQ(report.guilty, Stage::k);
+    ASSERT_TRUE(report.diagnosis.threads);
+    EXPECT_EQ(report.diagnosis.threads->says, "warp 1 of 2, lanes 10-11");
+    for (const FoundCause& cause : report.diagnosis.causes) EXPECT_NE(cause.name, "one_lane_group");
+}
+
+/// Values of a row: four lanes share one, and the first of them has it.
+TEST(WrongThreads, OfRowValuesAreTheFirstOfARow) {
+    const Report report = diagnosed(spoilt(
+        Stage::l, mma, [](const TileId&, std::int64_t row, std::int64_t) { return row >= 32 && row < 40; }));
+    ASSERT_EQ(report.guilty, Stage::l);
+    ASSERT_TRUE(report.diagnosis.threads);
+    EXPECT_EQ(report.diagnosis.threads->says, "warp 2 of 4, all lanes, register 0 of 2");
+}
+
+}  // namespace
+}  // namespace tilescope::test
