@@ -50,6 +50,7 @@ std::string to_string(const Problem& problem, const FlightFreeze& freeze) {
 
 FlightPlan::FlightPlan(const Problem& problem, FlightOptions options)
     : options_(std::move(options)), plan_(plan_of(problem, options_)) {
+    validate(options_.threads, problem, "flight recorder");
     // Only offsets are taken.
     std::byte base = {};
     const Sink sink = plan_.sink(&base);

@@ -105,6 +105,8 @@ void draw_causes(App& app) {
                    fmt::format("{}{}", diagnosis.causes[i].rank, is_tied(diagnosis.causes, i) ? "=" : ""),
                    index++);
     draw_ties(app, diagnosis);
+    if (diagnosis.threads)
+        text(app, "The wrong elements are those of " + diagnosis.threads->says, colours::dim);
     if (!diagnosis.then.empty()) title(app, "Then, beside the first");
     for (const FoundCause& cause : diagnosis.then) draw_entry(app, cause, "then", index++);
     ImGui::Spacing();
