@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "oracle/causes/signature.h"
+#include "oracle/causes/wrong_threads.h"
 #include "oracle/report.h"
 
 namespace tilescope {
@@ -24,32 +26,71 @@ class ChangedPlaces {
     }
 
     void add_to(SameRun& runs) {
-        const Problem& problem = first_.problem();
-        for (std::int64_t i = 0; i < tile_count(problem, stage_); ++i) add(tile_at(problem, stage_, i), runs);
+        for_each_tile([&](const TileId&, const TilePair& pair) { add(pair, runs); });
         if (const auto places = places_of(rows_)) runs.rows = to_string(*places);
         if (const auto places = places_of(columns_)) runs.columns = to_string(*places);
+        const auto map = thread_map(first_.problem(), stage_, first_.threads(), first_.name());
+        if (!map || runs.tiles_changed == 0) return;
+        const auto threads = wrong_threads(*map, [&](const ShowOwned& show) {
+            for_each_tile([&](const TileId& tile, const TilePair& pair) { show_owned(tile, pair, show); });
+        });
+        if (threads) runs.threads = threads->says;
     }
 
  private:
-    void add(const TileId& tile, SameRun& runs) {
-        std::vector<float> a(std::size_t(shape_.elements()), std::bit_cast<float>(unwritten_bits));
-        std::vector<float> b = a;
-        const bool in_first = first_.read_tile(stage_, tile, a);
-        if (!second_.read_tile(stage_, tile, b) && !in_first) return;
-        const Problem entry = problem_of(first_.problem(), first_.side_inputs(), tile.batch);
-        const TileShape extent = tile_extent(entry, stage_, tile);
-        std::int64_t changed = 0;
-        for (std::int64_t row = 0; row < extent.rows; ++row) {
-            for (std::int64_t col = 0; col < extent.cols; ++col) {
-                const auto at = std::size_t(row * shape_.cols + col);
-                if (std::bit_cast<std::uint32_t>(a[at]) == std::bit_cast<std::uint32_t>(b[at])) continue;
-                ++changed;
-                rows_[std::size_t(row)] = columns_[std::size_t(col)] = true;
-            }
+    /// A tile of both runs; unwritten in one that does not have it.
+    struct TilePair {
+        std::vector<float> a;
+        std::vector<float> b;
+        TileShape extent;
+
+        bool differs(std::size_t at) const {
+            return std::bit_cast<std::uint32_t>(a[at]) != std::bit_cast<std::uint32_t>(b[at]);
         }
+    };
+
+    void for_each_tile(const std::function<void(const TileId&, const TilePair&)>& visit) const {
+        const Problem& problem = first_.problem();
+        for (std::int64_t i = 0; i < tile_count(problem, stage_); ++i) {
+            const TileId tile = tile_at(problem, stage_, i);
+            TilePair pair;
+            pair.a.assign(std::size_t(shape_.elements()), std::bit_cast<float>(unwritten_bits));
+            pair.b = pair.a;
+            const bool in_first = first_.read_tile(stage_, tile, pair.a);
+            if (!second_.read_tile(stage_, tile, pair.b) && !in_first) continue;
+            const Problem entry = problem_of(problem, first_.side_inputs(), tile.batch);
+            pair.extent = tile_extent(entry, stage_, tile);
+            visit(tile, pair);
+        }
+    }
+
+    /// Calls visit(row, col, whether it differs) for each element.
+    template <class Visit>
+    void for_each_place(const TilePair& pair, const Visit& visit) const {
+        for (std::int64_t row = 0; row < pair.extent.rows; ++row)
+            for (std::int64_t col = 0; col < pair.extent.cols; ++col)
+                visit(row, col, pair.differs(std::size_t(row * shape_.cols + col)));
+    }
+
+    void add(const TilePair& pair, SameRun& runs) {
+        std::int64_t changed = 0;
+        for_each_place(pair, [&](std::int64_t row, std::int64_t col, bool differs) {
+            if (!differs) return;
+            ++changed;
+            rows_[std::size_t(row)] = columns_[std::size_t(col)] = true;
+        });
         ++runs.tiles;
         runs.tiles_changed += changed > 0;
-        runs.tiles_filled += changed > 0 && changed == extent.elements();
+        runs.tiles_filled += changed > 0 && changed == pair.extent.elements();
+    }
+
+    void show_owned(const TileId& tile, const TilePair& pair, const ShowOwned& show) const {
+        bool is_bad = false;
+        for_each_place(pair, [&](std::int64_t, std::int64_t, bool differs) { is_bad = is_bad || differs; });
+        const Ownership same = is_bad ? Ownership::right : Ownership::no_matter;
+        for_each_place(pair, [&](std::int64_t row, std::int64_t col, bool differs) {
+            show(tile, row, col, differs ? Ownership::wrong : same);
+        });
     }
 
     const Recording& first_;
@@ -83,10 +124,11 @@ std::string cause_text(const SameRun& runs) {
     if (runs.changed() == nullptr) return "";
     const std::string stage(stage_info(runs.problem, runs.changed()->stage).name);
     return fmt::format("cause: racing in {}: it differs from run to run with the same inputs\n", stage) +
-           fmt::format("  {} of {} tiles differ, {} of them in every element{}{}\n", runs.tiles_changed,
+           fmt::format("  {} of {} tiles differ, {} of them in every element{}{}{}\n", runs.tiles_changed,
                        runs.tiles, runs.tiles_filled,
                        runs.rows.empty() ? "" : "; rows " + runs.rows + " of the tile",
-                       runs.columns.empty() ? "" : "; columns " + runs.columns) +
+                       runs.columns.empty() ? "" : "; columns " + runs.columns,
+                       runs.threads.empty() ? "" : "; " + runs.threads) +
            "  look at: the barrier before it is read and before it is written again, and memory read before "
            "it is written\n";
 }
@@ -139,7 +181,8 @@ std::string to_json(const SameRun& runs) {
                                   {"tiles_changed", runs.tiles_changed},
                                   {"tiles_filled", runs.tiles_filled},
                                   {"rows", runs.rows},
-                                  {"columns", runs.columns}});
+                                  {"columns", runs.columns},
+                                  {"threads", runs.threads}});
     }
     json["summary"] = summary_of(runs);
     return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";

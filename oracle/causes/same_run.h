@@ -20,6 +20,7 @@ struct SameRun {
     std::int64_t tiles_filled = 0;   ///< in which every element differs
     std::string rows;                ///< of their tiles that differ, where they are regular; otherwise ""
     std::string columns;
+    std::string threads;  ///< that own what differs, where it is declared and they are a regular part
 
     const StageDifference* changed() const { return first_changed(stages); }
 };

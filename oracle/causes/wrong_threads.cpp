@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <set>
 
 #include "oracle/causes/signature.h"
 
@@ -38,21 +38,17 @@ void mark(std::vector<bool>& set, int at) {
 }
 
 /// The owners of all elements, and of those that are wrong.
-WrongThreads owners_of(const ThreadMap& map, const Evidence& evidence) {
+WrongThreads owners_of(const ThreadMap& map, const ForEachOwned& for_each) {
     WrongThreads threads;
     threads.warps_of_block = map.warps();
     threads.registers_of_thread = map.registers();
-    for (const Observation& seen : evidence.seen) {
-        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                const Owner owner = map.owner(seen.site.id, i, j);
-                for (const OwnerAxis& axis : axes) {
-                    mark((threads.*axis.set).all, owner.*axis.number);
-                    if (seen.is_wrong(i, j)) mark((threads.*axis.set).wrong, owner.*axis.number);
-                }
-            }
+    for_each([&](const TileId& tile, std::int64_t row, std::int64_t col, Ownership ownership) {
+        const Owner owner = map.owner(tile, row, col);
+        for (const OwnerAxis& axis : axes) {
+            mark((threads.*axis.set).all, owner.*axis.number);
+            if (ownership == Ownership::wrong) mark((threads.*axis.set).wrong, owner.*axis.number);
         }
-    }
+    });
     for (const OwnerAxis& axis : axes)
         (threads.*axis.set).wrong.resize((threads.*axis.set).all.size(), false);
     return threads;
@@ -65,25 +61,29 @@ bool holds(const WrongThreads& threads, const Owner& owner) {
 }
 
 /// Whether nearly all that is wrong in bad tiles is theirs, and most of what is theirs is wrong.
-bool tell_right_from_wrong(const ThreadMap& map, const Evidence& evidence, const WrongThreads& threads) {
+bool tell_right_from_wrong(const ThreadMap& map, const ForEachOwned& for_each, const WrongThreads& threads) {
     std::int64_t all = 0;
     std::int64_t agree = 0;
     std::int64_t owned = 0;
     std::int64_t owned_wrong = 0;
-    for (const Observation& seen : evidence.seen) {
-        if (!seen.is_bad()) continue;
-        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                if (!tells(seen, i, j)) continue;
-                const bool inside = holds(threads, map.owner(seen.site.id, i, j));
-                ++all;
-                agree += inside == seen.is_wrong(i, j);
-                owned += inside;
-                owned_wrong += inside && seen.is_wrong(i, j);
-            }
-        }
-    }
+    for_each([&](const TileId& tile, std::int64_t row, std::int64_t col, Ownership ownership) {
+        if (ownership == Ownership::no_matter) return;
+        const bool inside = holds(threads, map.owner(tile, row, col));
+        const bool wrong = ownership == Ownership::wrong;
+        ++all;
+        agree += inside == wrong;
+        owned += inside;
+        owned_wrong += inside && wrong;
+    });
     return agree * 10 >= all * 9 && owned_wrong * 2 >= owned;
+}
+
+/// An element that should be 0 or infinite may be so in spite of a mistake.
+Ownership ownership_of(const Observation& seen, Eigen::Index row, Eigen::Index col) {
+    if (seen.is_wrong(row, col)) return Ownership::wrong;
+    const double expected = seen.expected.value(row, col);
+    const bool matters = seen.is_bad() && std::isfinite(expected) && expected != 0;
+    return matters ? Ownership::right : Ownership::no_matter;
 }
 
 constexpr std::size_t most_listed = 4;
@@ -125,16 +125,26 @@ std::string numbers_of(const ThreadSet& set) {
     return numbers.size() > most_listed && places ? to_string(*places) : range_of(numbers);
 }
 
-std::optional<WrongThreads> wrong_threads(const World& world, const Evidence& evidence) {
-    const std::optional<ThreadMap> map = map_of(world, evidence);
-    if (!map || evidence.wrong_elements == 0) return std::nullopt;
-    WrongThreads threads = owners_of(*map, evidence);
+std::optional<WrongThreads> wrong_threads(const ThreadMap& map, const ForEachOwned& for_each) {
+    WrongThreads threads = owners_of(map, for_each);
     const auto is_part = [&](const OwnerAxis& axis) { return (threads.*axis.set).is_part(); };
     const auto fits = [&](const OwnerAxis& axis) { return !is_part(axis) || is_regular(threads.*axis.set); };
     if (std::ranges::none_of(axes, is_part) || !std::ranges::all_of(axes, fits)) return std::nullopt;
-    if (!tell_right_from_wrong(*map, evidence, threads)) return std::nullopt;
+    if (!tell_right_from_wrong(map, for_each, threads)) return std::nullopt;
     threads.says = says(threads);
     return threads;
+}
+
+std::optional<WrongThreads> wrong_threads(const World& world, const Evidence& evidence) {
+    const std::optional<ThreadMap> map = map_of(world, evidence);
+    if (!map || evidence.wrong_elements == 0) return std::nullopt;
+    return wrong_threads(*map, [&](const ShowOwned& show) {
+        for (const Observation& seen : evidence.seen) {
+            for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
+                for (Eigen::Index j = 0; j < seen.got.cols(); ++j)
+                    show(seen.site.id, i, j, ownership_of(seen, i, j));
+        }
+    });
 }
 
 Holds owned_by(const World& world, const Evidence& evidence, const WrongThreads& threads) {

@@ -1,15 +1,31 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
-#include <vector>
 
 #include "oracle/causes/diagnosis.h"
 #include "oracle/causes/pattern.h"
 
 namespace tilescope {
 
-/// The threads that own what is wrong, where that tells right from wrong: nullopt where the stage's threads
-/// are not declared, own wrong and right elements alike, or are no regular part of the block.
+/// How an element fares among those that show who owns what is wrong.
+enum class Ownership : std::uint8_t {
+    wrong,
+    right,
+    no_matter  ///< in a tile where all is right, or one that a mistake may leave as it is
+};
+
+/// Is given an element by its row and column in its tile.
+using ShowOwned = std::function<void(const TileId&, std::int64_t row, std::int64_t col, Ownership)>;
+/// Shows each element of some tiles.
+using ForEachOwned = std::function<void(const ShowOwned&)>;
+
+/// The threads that own what is wrong, where that tells right from wrong: nullopt where they own wrong and
+/// right elements alike, or are no regular part of the block.
+std::optional<WrongThreads> wrong_threads(const ThreadMap& map, const ForEachOwned& for_each);
+
+/// The same of the stage that is observed; nullopt where its threads are not declared, too.
 std::optional<WrongThreads> wrong_threads(const World& world, const Evidence& evidence);
 
 /// The elements in bad tiles that they own.

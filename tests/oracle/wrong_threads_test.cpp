@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "oracle/causes/causes.h"
+#include "oracle/causes/same_run.h"
 #include "oracle/explain.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
@@ -256,6 +257,22 @@ TEST(WrongThreads, OfRowValuesAreTheFirstOfARow) {
     ASSERT_EQ(report.guilty, Stage::l);
     ASSERT_TRUE(report.diagnosis.threads);
     EXPECT_EQ(report.diagnosis.threads->says, "warp 2 of 4, all lanes, register 0 of 2");
+}
+
+/// What differs from run to run is of threads, too.
+TEST(WrongThreads, OfARaceAreThoseOfWhatDiffers) {
+    const IsWrong lane_5_of_warp_1 = [](const TileId& tile, std::int64_t row, std::int64_t col) {
+        return tile.kv_tile == 1 && (row == 17 || row == 25) && (col % 8 == 2 || col % 8 == 3);
+    };
+    const IsWrong nothing = [](const TileId&, std::int64_t, std::int64_t) { return false; };
+    const MemoryRecording healthy = spoilt(Stage::s, mma, nothing);
+    const SameRun runs = compare_same_run(healthy, spoilt(Stage::s, mma, lane_5_of_warp_1));
+    EXPECT_EQ(runs.threads, "warp 1 of 4, lane 5");
+    EXPECT_NE(to_text(runs).find("; warp 1 of 4, lane 5\n"), std::string::npos) << to_text(runs);
+    EXPECT_EQ(nlohmann::json::parse(to_json(runs))["causes"][0]["threads"], "warp 1 of 4, lane 5");
+    EXPECT_EQ(compare_same_run(healthy, healthy).threads, "");
+    const MemoryRecording undeclared = spoilt(Stage::s, {}, nothing);
+    EXPECT_EQ(compare_same_run(undeclared, spoilt(Stage::s, {}, lane_5_of_warp_1)).threads, "");
 }
 
 }  // namespace
