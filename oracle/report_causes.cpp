@@ -29,6 +29,14 @@ std::string best_cause(const FoundCause& cause) {
     return text + fmt::format("  look at: {}\n", cause.look_at);
 }
 
+/// Who owns what is wrong; "" where that is not known.
+std::string threads_line(const Diagnosis& diagnosis) {
+    if (!diagnosis.threads) return "";
+    return fmt::format("  the wrong elements{} are those of {}\n",
+                       diagnosis.threads->among_right_ones ? ", and right ones," : "",
+                       diagnosis.threads->says);
+}
+
 }  // namespace
 
 std::string percent_of(double share) {
@@ -38,9 +46,7 @@ std::string percent_of(double share) {
 std::string causes_text(const Report& report) {
     const Diagnosis& diagnosis = report.diagnosis;
     if (!diagnosis.searched) return "";
-    const std::string threads =
-        diagnosis.threads ? fmt::format("  the wrong elements are those of {}\n", diagnosis.threads->says)
-                          : "";
+    const std::string threads = threads_line(diagnosis);
     if (diagnosis.causes.empty()) return "no known cause explains this\n" + threads;
     std::string text;
     if (diagnosis.causes[0].structural) text = "no known cause explains the values\n";

@@ -225,7 +225,8 @@ ordered_json to_json(const std::optional<WrongThreads>& threads) {
             {"lanes", to_json(threads->lanes)},
             {"registers", to_json(threads->registers)},
             {"warps_of_block", threads->warps_of_block},
-            {"registers_of_thread", threads->registers_of_thread}};
+            {"registers_of_thread", threads->registers_of_thread},
+            {"among_right_ones", threads->among_right_ones}};
 }
 
 /// `causes` is null where nothing was searched, and empty where nothing was found.

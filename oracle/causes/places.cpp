@@ -153,7 +153,7 @@ std::vector<FoundCause> found_places(const World& world, const Report& report, c
     add_kv_tile(evidence, patterns);
     const bool warps_known = world.recording().threads()[evidence.observed].declared();
     // The threads that copy an operand do not compute it.
-    const bool told_by_threads = threads && !is_operand(evidence.observed);
+    const bool told_by_threads = threads && !threads->among_right_ones && !is_operand(evidence.observed);
     // Whole warps say more than their rows; rows and columns say more than lanes and registers.
     const bool whole_warps = told_by_threads && cause_of(*threads) == "one_warp";
     if (whole_warps) add_threads(world, evidence, *threads, patterns);
@@ -167,7 +167,7 @@ std::vector<FoundCause> found_places(const World& world, const Report& report, c
         all.push_back(found(pattern.cause, evidence));
         all.back().explained_after = share;
         all.back().parameters = pattern.parameters;
-        if (threads) all.back().where = threads->says;
+        if (threads && !threads->among_right_ones) all.back().where = threads->says;
     }
     std::ranges::stable_sort(all, std::greater(), &FoundCause::explained_after);
     for (std::size_t i = 1; i < all.size(); ++i)

@@ -34,7 +34,7 @@ class ChangedPlaces {
         const auto threads = wrong_threads(*map, [&](const ShowOwned& show) {
             for_each_tile([&](const TileId& tile, const TilePair& pair) { show_owned(tile, pair, show); });
         });
-        if (threads) runs.threads = threads->says;
+        if (threads && !threads->among_right_ones) runs.threads = threads->says;
     }
 
  private:

@@ -60,22 +60,29 @@ bool holds(const WrongThreads& threads, const Owner& owner) {
     });
 }
 
-/// Whether nearly all that is wrong in bad tiles is theirs, and most of what is theirs is wrong.
-bool tell_right_from_wrong(const ThreadMap& map, const ForEachOwned& for_each, const WrongThreads& threads) {
-    std::int64_t all = 0;
-    std::int64_t agree = 0;
-    std::int64_t owned = 0;
-    std::int64_t owned_wrong = 0;
+/// What is right and wrong in bad tiles, of the threads and of the others.
+struct Owned {
+    std::int64_t wrong = 0;
+    std::int64_t right = 0;
+    std::int64_t others_right = 0;
+
+    /// Nearly all elements are told right from wrong, and most of what the threads own is wrong.
+    bool tell() const { return wrong + others_right >= 9 * right && wrong >= right; }
+    /// Part of what the threads own is wrong, and nothing of as much that others own.
+    bool hold_all_wrong() const { return 9 * wrong >= right && 19 * others_right >= wrong + right; }
+};
+
+Owned count_owned(const ThreadMap& map, const ForEachOwned& for_each, const WrongThreads& threads) {
+    Owned owned;
     for_each([&](const TileId& tile, std::int64_t row, std::int64_t col, Ownership ownership) {
         if (ownership == Ownership::no_matter) return;
         const bool inside = holds(threads, map.owner(tile, row, col));
-        const bool wrong = ownership == Ownership::wrong;
-        ++all;
-        agree += inside == wrong;
-        owned += inside;
-        owned_wrong += inside && wrong;
+        // Whoever owns what is wrong is one of them.
+        owned.wrong += ownership == Ownership::wrong;
+        owned.right += inside && ownership == Ownership::right;
+        owned.others_right += !inside;
     });
-    return agree * 10 >= all * 9 && owned_wrong * 2 >= owned;
+    return owned;
 }
 
 /// An element that should be 0 or infinite may be so in spite of a mistake.
@@ -130,7 +137,9 @@ std::optional<WrongThreads> wrong_threads(const ThreadMap& map, const ForEachOwn
     const auto is_part = [&](const OwnerAxis& axis) { return (threads.*axis.set).is_part(); };
     const auto fits = [&](const OwnerAxis& axis) { return !is_part(axis) || is_regular(threads.*axis.set); };
     if (std::ranges::none_of(axes, is_part) || !std::ranges::all_of(axes, fits)) return std::nullopt;
-    if (!tell_right_from_wrong(map, for_each, threads)) return std::nullopt;
+    const Owned owned = count_owned(map, for_each, threads);
+    if (!owned.tell() && !owned.hold_all_wrong()) return std::nullopt;
+    threads.among_right_ones = !owned.tell();
     threads.says = says(threads);
     return threads;
 }

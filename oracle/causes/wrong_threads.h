@@ -21,8 +21,8 @@ using ShowOwned = std::function<void(const TileId&, std::int64_t row, std::int64
 /// Shows each element of some tiles.
 using ForEachOwned = std::function<void(const ShowOwned&)>;
 
-/// The threads that own what is wrong, where that tells right from wrong: nullopt where they own wrong and
-/// right elements alike, or are no regular part of the block.
+/// The threads that own what is wrong: nullopt where all do, where those that do not are few, and where they
+/// are no regular part of the block.
 std::optional<WrongThreads> wrong_threads(const ThreadMap& map, const ForEachOwned& for_each);
 
 /// The same of the stage that is observed; nullopt where its threads are not declared, too.

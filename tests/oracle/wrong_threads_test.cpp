@@ -170,7 +170,8 @@ TEST(WrongThreads, AreInTheReport) {
                                     {"lanes", {5}},
                                     {"registers", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
                                     {"warps_of_block", 4},
-                                    {"registers_of_thread", 16}};
+                                    {"registers_of_thread", 16},
+                                    {"among_right_ones", false}};
     EXPECT_EQ(json["wrong_threads"], threads);
     const nlohmann::json parameters = {{"warps", "1"}, {"lanes", "5"}};
     EXPECT_EQ(json["causes"][0]["parameters"], parameters);
@@ -195,9 +196,11 @@ TEST(WrongThreads, AreNoneWhereNothingIsDeclared) {
 TEST(WrongThreads, AreNoneWhereTheyDoNotTellRightFromWrong) {
     const std::pair<const char*, IsWrong> cases[] = {
         {"everywhere", [](const TileId&, std::int64_t, std::int64_t) { return true; }},
-        {"lane 5, in a third of its columns",
+        {"lane 5, in a tenth of its elements",
          [](const TileId& tile, std::int64_t row, std::int64_t col) {
-             return row % 8 == 1 && col % 8 / 2 == 1 && (tile.kv_tile + row / 16 + col / 8) % 3 == 0;
+             const std::int64_t place =
+                 tile.kv_tile * 7 + tile.q_block * 3 + tile.head * 11 + row / 8 * 5 + col * 3;
+             return row % 8 == 1 && col % 8 / 2 == 1 && place % 13 == 0;
          }},
         {"here and there",
          [](const TileId& tile, std::int64_t row, std::int64_t col) {
@@ -213,6 +216,24 @@ TEST(WrongThreads, AreNoneWhereTheyDoNotTellRightFromWrong) {
                         cause.name != "one_register")
                 << name;
     }
+}
+
+/// More than half of what sixteen lanes hold is wrong, nothing else is: that names no cause, and says where
+/// to look.
+TEST(WrongThreads, MayOwnRightElementsToo) {
+    const IsWrong some_of_lanes_0_to_15 = [](const TileId& tile, std::int64_t row, std::int64_t col) {
+        return row % 8 / 4 == 0 && (row / 16 * 3 + tile.kv_tile + col * 5 + col / 8) % 7 < 4;
+    };
+    const Report report = diagnosed(spoilt(Stage::s, mma, some_of_lanes_0_to_15));
+    ASSERT_TRUE(report.diagnosis.threads);
+    EXPECT_TRUE(report.diagnosis.threads->among_right_ones);
+    EXPECT_EQ(report.diagnosis.threads->says, "every warp, lanes 0-15");
+    for (const FoundCause& cause : report.diagnosis.causes) EXPECT_NE(cause.name, "one_lane_group");
+    EXPECT_NE(
+        to_text(report).find("  the wrong elements, and right ones, are those of every warp, lanes 0-15\n"),
+        std::string::npos)
+        << to_text(report);
+    EXPECT_EQ(nlohmann::json::parse(to_json(report))["wrong_threads"]["among_right_ones"], true);
 }
 
 /// A cause that a replay explains keeps its name, and says which threads it hits.

@@ -106,7 +106,11 @@ void draw_causes(App& app) {
                    index++);
     draw_ties(app, diagnosis);
     if (diagnosis.threads)
-        text(app, "The wrong elements are those of " + diagnosis.threads->says, colours::dim);
+        text(app,
+             (diagnosis.threads->among_right_ones ? "The wrong elements, and right ones, are those of "
+                                                  : "The wrong elements are those of ") +
+                 diagnosis.threads->says,
+             colours::dim);
     if (!diagnosis.then.empty()) title(app, "Then, beside the first");
     for (const FoundCause& cause : diagnosis.then) draw_entry(app, cause, "then", index++);
     ImGui::Spacing();
