@@ -141,6 +141,15 @@ void diagnose(const World& world, const Report& report, Stage observed, const Ca
     if (diagnosis.causes.empty()) diagnosis.causes = found_places(world, report, evidence, diagnosis.threads);
 }
 
+/// One mistake that explains two stages is likelier than two: of the causes that explain the first wrong
+/// stage, the one that a later stage has as well comes first.
+void prefer(std::string_view name, std::vector<FoundCause>& causes) {
+    const auto found = std::ranges::find(causes, name, &FoundCause::name);
+    if (found == causes.end() || found->rank == 1) return;
+    std::rotate(causes.begin(), found, found + 1);
+    for (std::size_t i = 0; i < causes.size(); ++i) causes[i].rank = int(i) + 1;
+}
+
 /// Stages that diverge by themselves, too: given the dumped stages before them.
 void diagnose_further(const World& world, const Report& report, const CauseOptions& options,
                       Diagnosis& diagnosis) {
@@ -152,6 +161,7 @@ void diagnose_further(const World& world, const Report& report, const CauseOptio
         diagnose(world, report, info.stage, options, further);
         if (further.causes.empty() || further.causes[0].structural) continue;
         const FoundCause& next = further.causes[0];
+        prefer(next.name, diagnosis.causes);
         const bool known = !diagnosis.causes.empty() && diagnosis.causes[0].name == next.name;
         if (!known) diagnosis.then.push_back(next);
     }

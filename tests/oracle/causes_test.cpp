@@ -1,10 +1,12 @@
 // What is said of a recording that diverges: which mistake, how certain, and what is left open.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -71,6 +73,29 @@ TEST(CauseTable, HasManyRowsThatAreComplete) {
             EXPECT_TRUE(rows.insert({cause.name, stage}).second) << cause.name << " twice in a stage";
     }
     EXPECT_GE(names.size(), 45u);
+}
+
+std::string row_of(const Cause& cause) {
+    std::string stages;
+    for (const Stage stage : cause.stages)
+        stages += (stages.empty() ? "" : " ") + std::string(stage_info(stage).name);
+    return fmt::format("| {} | {} | {} | {}{} |", cause.name, cause.family,
+                       cause.structural ? "places" : stages, cause.says, cause.legal ? " (legal)" : "");
+}
+
+TEST(CauseTable, IsTheOneOfTheDocument) {
+    std::ifstream document(TILESCOPE_CAUSES_DOCUMENT);
+    std::vector<std::string> documented;
+    bool is_in_table = false;
+    for (std::string line; std::getline(document, line);) {
+        is_in_table = is_in_table ? line.starts_with("|") : line == "|---|---|---|---|" && documented.empty();
+        if (is_in_table && !line.starts_with("|---")) documented.push_back(line);
+    }
+    std::vector<std::string> rows;
+    for (const Cause& cause : all_causes()) rows.push_back(row_of(cause));
+    std::ranges::sort(documented);
+    std::ranges::sort(rows);
+    EXPECT_EQ(documented, rows);
 }
 
 TEST(Causes, NothingIsSearchedWhereNothingDiverges) {
