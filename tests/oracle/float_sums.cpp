@@ -52,7 +52,7 @@ float tensor_core_step(const TensorCoreKind& kind, float accumulator, std::span<
     const int last_bit = std::ilogb(largest) - kind.bits;
     double sum = cut(accumulator, last_bit);
     for (const double product : products) sum += cut(product, last_bit);
-    if (sum == 0) return 0;
+    if (sum == 0 || !std::isfinite(sum)) return float(sum);
     return kind.sum == Dtype::f16 ? to_half(sum) : float(cut(sum, std::max(std::ilogb(sum) - 23, -149)));
 }
 
