@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <utility>
 
 #include "dump/error.h"
 
@@ -246,14 +247,18 @@ void validate(const Fragment& fragment, const std::string& where) {
         refuse(what + " has " + std::to_string(fragment.owners.size()) + " owners, not " +
                    size_of(fragment.rows, fragment.cols),
                where);
-    std::set<ThreadElement> seen;
+    std::set<std::pair<int, int>> seen;
     for (const ThreadElement& owner : fragment.owners) {
-        const std::string named =
-            "thread " + std::to_string(owner.thread) + ", register " + std::to_string(owner.reg);
+        const auto refuse_owner = [&](const char* does, const char* limit) {
+            std::string text = what;
+            text.append(does).append("thread ").append(std::to_string(owner.thread));
+            text.append(", register ").append(std::to_string(owner.reg)).append(limit);
+            refuse(text, where);
+        };
         if (owner.thread < 0 || owner.thread >= most_warps * warp_size || owner.reg < 0 ||
             owner.reg >= most_registers)
-            refuse(what + " names " + named + "; there are 1024 threads and 256 registers at most", where);
-        if (!seen.insert(owner).second) refuse(what + " gives two elements to " + named, where);
+            refuse_owner(" names ", "; there are 1024 threads and 256 registers at most");
+        if (!seen.insert({owner.thread, owner.reg}).second) refuse_owner(" gives two elements to ", "");
     }
 }
 

@@ -18,7 +18,7 @@ struct ThreadElement {
     int thread = 0;
     int reg = 0;
 
-    auto operator<=>(const ThreadElement&) const = default;
+    bool operator==(const ThreadElement&) const = default;
 };
 
 /// The part of a tile that a group of threads owns together, and that is repeated over the tile.

@@ -33,13 +33,15 @@ bool needs_wmma_fragments(const ThreadLayouts& layouts) {
 
 void add_wmma_fragments(std::span<const std::uint16_t> places, ThreadLayouts& layouts) {
     constexpr int lanes = 32;
+    constexpr int places_of_table = lanes * wmma_values;
     for (int table = 0; table < wmma_tables; ++table) {
         const Accumulator& accumulator = accumulators[table];
+        const auto of_table = places.subspan(std::size_t(table) * places_of_table, places_of_table);
         if (!lacks(layouts, accumulator.name)) continue;
         Fragment fragment{accumulator.name, accumulator.rows, accumulator.cols, {}};
         fragment.owners.resize(std::size_t(fragment.rows * fragment.cols));
-        for (int i = 0; i < lanes * wmma_values; ++i) {
-            const int at = places[std::size_t(table * lanes * wmma_values + i)];
+        for (int i = 0; i < places_of_table; ++i) {
+            const int at = of_table[std::size_t(i)];
             fragment.owners.at(std::size_t(at / 256 * fragment.cols + at % 256)) = {i / wmma_values,
                                                                                     i % wmma_values};
         }
