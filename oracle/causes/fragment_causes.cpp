@@ -12,7 +12,7 @@ namespace {
 
 /// Where element `element` of lane `lane` stands in a fragment: PTX ISA, "Matrix Fragments for mma.m16n8k16";
 /// of n = 16, two of n = 8 next to each other, as WMMA has them.
-struct Fragment {
+struct FragmentPlaces {
     int rows;
     int cols;
     std::pair<int, int> (*place)(int lane, int element);
@@ -21,33 +21,33 @@ struct Fragment {
 };
 
 /// 16 x 16 of the left operand.
-constexpr Fragment left = {16, 16, [](int lane, int e) {
-                               return std::pair(lane / 4 + 8 * (e / 2 % 2),
-                                                lane % 4 * 2 + e % 2 + 8 * (e / 4));
-                           }};
+constexpr FragmentPlaces left = {16, 16, [](int lane, int e) {
+                                     return std::pair(lane / 4 + 8 * (e / 2 % 2),
+                                                      lane % 4 * 2 + e % 2 + 8 * (e / 4));
+                                 }};
 /// 16 x 8 and 16 x 16 of the accumulator.
-constexpr Fragment accumulator_8 = {
+constexpr FragmentPlaces accumulator_8 = {
     16, 8, [](int lane, int e) { return std::pair(lane / 4 + 8 * (e / 2), lane % 4 * 2 + e % 2); }};
-constexpr Fragment accumulator_16 = {16, 16, left.place};
+constexpr FragmentPlaces accumulator_16 = {16, 16, left.place};
 /// The right operand, keys x features of K: 8 and 16 keys.
-constexpr Fragment right_8 = {
+constexpr FragmentPlaces right_8 = {
     8, 16, [](int lane, int e) { return std::pair(lane / 4, lane % 4 * 2 + e % 2 + 8 * (e / 2)); }};
-constexpr Fragment right_16 = {16, 16, [](int lane, int e) {
-                                   return std::pair(lane / 4 + 8 * (e / 4),
-                                                    lane % 4 * 2 + e % 2 + 8 * (e / 2 % 2));
-                               }};
+constexpr FragmentPlaces right_16 = {16, 16, [](int lane, int e) {
+                                         return std::pair(lane / 4 + 8 * (e / 4),
+                                                          lane % 4 * 2 + e % 2 + 8 * (e / 2 % 2));
+                                     }};
 /// The right operand, keys x features of V: 8 and 16 features.
-constexpr Fragment right_of_v_8 = {
+constexpr FragmentPlaces right_of_v_8 = {
     16, 8, [](int lane, int e) { return std::pair(lane % 4 * 2 + e % 2 + 8 * (e / 2), lane / 4); }};
-constexpr Fragment right_of_v_16 = {16, 16, [](int lane, int e) {
-                                        return std::pair(lane % 4 * 2 + e % 2 + 8 * (e / 2 % 2),
-                                                         lane / 4 + 8 * (e / 4));
-                                    }};
+constexpr FragmentPlaces right_of_v_16 = {16, 16, [](int lane, int e) {
+                                              return std::pair(lane % 4 * 2 + e % 2 + 8 * (e / 2 % 2),
+                                                               lane / 4 + 8 * (e / 4));
+                                          }};
 
 /// Calls `visit` with the place that each element of a fragment has by its layout, and the one it has where
 /// lanes hold elements that follow each other.
 template <class Visit>
-void for_each_place(const Fragment& fragment, const Matrix& matrix, const Visit& visit) {
+void for_each_place(const FragmentPlaces& fragment, const Matrix& matrix, const Visit& visit) {
     for (Eigen::Index row = 0; row < matrix.rows(); row += fragment.rows) {
         for (Eigen::Index col = 0; col < matrix.cols(); col += fragment.cols) {
             for (int i = 0; i < fragment.rows * fragment.cols; ++i) {
@@ -62,7 +62,7 @@ double at_or_zero(const Matrix& matrix, Eigen::Index row, Eigen::Index col) {
     return row < matrix.rows() && col < matrix.cols() ? matrix(row, col) : 0;
 }
 
-Matrix loaded_linearly(const Fragment& fragment, const Matrix& matrix) {
+Matrix loaded_linearly(const FragmentPlaces& fragment, const Matrix& matrix) {
     Matrix result = matrix;
     for_each_place(fragment, matrix,
                    [&](Eigen::Index row, Eigen::Index col, Eigen::Index from_row, Eigen::Index from_col) {
@@ -72,7 +72,7 @@ Matrix loaded_linearly(const Fragment& fragment, const Matrix& matrix) {
     return result;
 }
 
-Matrix stored_linearly(const Fragment& fragment, const Matrix& matrix) {
+Matrix stored_linearly(const FragmentPlaces& fragment, const Matrix& matrix) {
     Matrix result = matrix;
     for_each_place(fragment, matrix,
                    [&](Eigen::Index row, Eigen::Index col, Eigen::Index to_row, Eigen::Index to_col) {
@@ -85,7 +85,7 @@ Matrix stored_linearly(const Fragment& fragment, const Matrix& matrix) {
 struct Loaded {
     Stage acts;
     const char* operand;
-    Fragment fragment;
+    FragmentPlaces fragment;
     Matrix& (*value)(Site&);
 };
 
@@ -106,7 +106,7 @@ constexpr Loaded loads[] = {{Stage::s, "q", left, q_of},           {Stage::s, "k
                             {Stage::s, "k", right_16, k_of},       {Stage::acc, "p", left, p_of},
                             {Stage::acc, "v", right_of_v_8, v_of}, {Stage::acc, "v", right_of_v_16, v_of}};
 
-std::string shape_of(const Fragment& fragment) {
+std::string shape_of(const FragmentPlaces& fragment) {
     return digits(std::int64_t(fragment.rows)) + " x " + digits(std::int64_t(fragment.cols));
 }
 
@@ -121,7 +121,7 @@ std::vector<Candidate> fragment_filled_linearly(const Evidence& evidence) {
         candidates.push_back(
             {{{"operand", load.operand}, {"fragment", shape_of(load.fragment)}}, {.inputs = change}});
     }
-    for (const Fragment& fragment : {accumulator_8, accumulator_16}) {
+    for (const FragmentPlaces& fragment : {accumulator_8, accumulator_16}) {
         const auto change = [fragment](const Site&, Estimate& result) {
             result.value = stored_linearly(fragment, result.value);
             result.error = stored_linearly(fragment, result.error);
