@@ -12,6 +12,14 @@ std::string name_of_stage(Stage stage) {
     return std::string(stage_info(stage).name);
 }
 
+/// How much of the explanation is the search's choice.
+std::string fitted(const FoundCause& cause) {
+    if (cause.free_parameters == 0) return "";
+    return fmt::format("; {} fitted", cause.free_parameters == 1
+                                          ? "a parameter"
+                                          : std::to_string(cause.free_parameters) + " parameters");
+}
+
 /// The cause that explains best, in three lines.
 std::string best_cause(const FoundCause& cause) {
     const char* kind = cause.legal ? "legal, if it is meant" : cause.structural ? "wrong elements" : "cause";
@@ -22,9 +30,9 @@ std::string best_cause(const FoundCause& cause) {
             "  this pattern tells right from wrong in {} of {} elements; no replay knows their values\n",
             percent_of(cause.explained_after), cause.elements);
     } else {
-        text += fmt::format("  explained {} of {} elements, healthy replay {}; {}\n",
+        text += fmt::format("  explained {} of {} elements, healthy replay {}; {}{}\n",
                             percent_of(cause.explained_after), cause.elements,
-                            percent_of(cause.explained_before), cause.where);
+                            percent_of(cause.explained_before), cause.where, fitted(cause));
     }
     return text + fmt::format("  look at: {}\n", cause.look_at);
 }

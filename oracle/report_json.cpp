@@ -197,6 +197,7 @@ ordered_json to_json(const FoundCause& cause) {
             {"explained_after", cause.explained_after},
             {"elements", cause.elements},
             {"parameters", std::move(parameters)},
+            {"free_parameters", cause.free_parameters},
             {"where", cause.where},
             {"look_at", cause.look_at},
             {"rank", cause.rank},

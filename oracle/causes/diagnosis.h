@@ -60,6 +60,7 @@ struct FoundCause {
     double explained_after = 0;
     std::int64_t elements = 0;  ///< looked at
     std::vector<CauseParameter> parameters;
+    int free_parameters = 0;  ///< those of them that were fitted to the dump
     std::string where;        ///< which tiles or rows have it; "everywhere"; where structural, which threads
     int rank = 1;             ///< causes that explain as much share one
     bool legal = false;       ///< no mistake: a variation that the dump does not declare

@@ -70,6 +70,7 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.explained_before = 1 - double(evidence.wrong_elements) / double(evidence.compared);
     cause.explained_after = 1 - double(std::min(found.left, evidence.compared)) / double(evidence.compared);
     cause.parameters = found.candidate.parameters;
+    cause.free_parameters = found.candidate.free_parameters;
     cause.where = found.scope == Scope::everywhere
                       ? "everywhere"
                       : where_of(evidence, report, found.scope == Scope::bad_rows);

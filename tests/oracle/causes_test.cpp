@@ -121,8 +121,19 @@ TEST(Causes, SayWhatHowMuchAndWhere) {
     EXPECT_NE(text.find("  look at: acc *= exp(m_old - m_new)"), std::string::npos) << text;
     const nlohmann::json json = nlohmann::json::parse(to_json(report))["causes"][0];
     for (const char* key : {"name", "family", "stage", "explained_before", "explained_after", "parameters",
-                            "where", "look_at", "rank"})
+                            "free_parameters", "where", "look_at", "rank"})
         EXPECT_TRUE(json.contains(key)) << key;
+}
+
+TEST(Causes, SayHowManyParametersWereFitted) {
+    MemoryRecording recording = run_with({}).recording;
+    change_stage(recording, Stage::o,
+                 [](float o, const TileId&, std::int64_t, std::int64_t) { return 3 * o; });
+    const Report report = diagnosed(recording);
+    EXPECT_EQ(title_of(best(report)), "output_constant (factor 3)");
+    EXPECT_NE(causes_text(report).find("; everywhere; a parameter fitted\n"), std::string::npos)
+        << causes_text(report);
+    EXPECT_EQ(nlohmann::json::parse(to_json(report))["causes"][0]["free_parameters"], 1);
 }
 
 TEST(Causes, AreNamedWhereTheyWerePlanted) {
