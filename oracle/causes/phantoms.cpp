@@ -68,10 +68,9 @@ std::optional<Estimate> phantom_scores(const Site& site, PhantomKeys which) {
     std::optional<Matrix> rows = phantom_rows(site, which, first, count);
     if (!rows) return std::nullopt;
     HeadCall call = own;
-    if (const Eigen::Index known = own.k_descale.size(); known > 0) {
-        call.k_descale.conservativeResize(std::max<Eigen::Index>(known, first + count));
-        call.k_descale.tail(call.k_descale.size() - known).setConstant(own.k_descale(known - 1));
-    }
+    const Eigen::Index known = own.k_descale.size();
+    call.k_descale.conservativeResize(std::max<Eigen::Index>(known, first + count));
+    call.k_descale.tail(call.k_descale.size() - known).setConstant(own.k_descale(known - 1));
     call.read_bias = nullptr;
     call.visible = [longer = own.problem, count](std::int64_t row, std::int64_t) mutable {
         // A mask that does not end with the keys, around the same diagonal.

@@ -48,7 +48,8 @@ Change scales_whole(int power) {
 
 void add_with_descales(const Evidence& evidence, int power, std::vector<Candidate>& candidates) {
     const Units& units = evidence.units();
-    if (evidence.call().q_descale.size() + evidence.call().k_descale.size() == 0) return;
+    const SideInputs& side = evidence.world->recording().side_inputs();
+    if (side.descale_q.empty() && side.descale_k.empty()) return;
     if (units.q_dequantised && units.k_dequantised) return;
     candidates.push_back({{{"with", "its descales"}}, scales_whole(power)});
 }

@@ -42,7 +42,9 @@ Operand rows_of_group(const Site& site, std::int64_t first, std::int64_t count) 
         raw.middleRows(i, run) = site.world->input_rows(Stage::q, site.id.batch, first_head + head, row, run);
         i += run;
     }
-    return staged_operand(*site.call, Stage::q, 0, std::move(raw)).natural;
+    HeadCall call = *site.call;
+    call.q_descale = Eigen::VectorXd::Ones(count);
+    return staged_operand(call, Stage::q, 0, std::move(raw), false).natural;
 }
 
 /// The tile's scores where each is that of another place of the group's matrix.

@@ -90,22 +90,34 @@ TEST(CausesOfHeads, KThatIsTakenForItsTranspose) {
     EXPECT_EQ(named(recording), Titles{"k_not_transposed (block head)"}) << "seed " << seed;
 }
 
-TEST(CausesOfHeads, ScoresThatAreWrittenWithoutTheirPadding) {
-    const Heads heads;
+/// The heads that share a KV head are one matrix, written without padding and read with rows `pitch` apart;
+/// what lies behind it was never written.
+MemoryRecording read_with(const Heads& heads, std::int64_t pitch) {
     const Problem& p = heads.problem;
-    // The heads that share a KV head are one matrix; what lies behind it was never written.
-    const std::int64_t pitch = 80;
     const std::int64_t group = p.heads / p.heads_kv;
-    const MemoryRecording recording =
-        heads.with_scores([&](const TileId& tile, std::int64_t row, std::int64_t key) {
-            const std::int64_t place = (tile.head % group * p.seqlen_q + row) * pitch + key;
-            const std::int64_t written_row = place / p.seqlen_kv;
-            if (written_row >= group * p.seqlen_q) return std::numeric_limits<double>::quiet_NaN();
-            return heads.score(tile.batch, tile.head / group * group + written_row / p.seqlen_q,
-                               written_row % p.seqlen_q,
-                               heads.key(tile.batch, p.head_kv(tile.head), place % p.seqlen_kv));
-        });
-    EXPECT_EQ(named(recording), Titles{"wrong_leading_dimension (scores written with 72, read with 80)"})
+    return heads.with_scores([&](const TileId& tile, std::int64_t row, std::int64_t key) {
+        const std::int64_t place = (tile.head % group * p.seqlen_q + row) * pitch + key;
+        const std::int64_t written_row = place / p.seqlen_kv;
+        if (written_row >= group * p.seqlen_q) return std::numeric_limits<double>::quiet_NaN();
+        return heads.score(tile.batch, tile.head / group * group + written_row / p.seqlen_q,
+                           written_row % p.seqlen_q,
+                           heads.key(tile.batch, p.head_kv(tile.head), place % p.seqlen_kv));
+    });
+}
+
+TEST(CausesOfHeads, ScoresThatAreWrittenWithoutTheirPadding) {
+    EXPECT_EQ(named(read_with(Heads(), 80)),
+              Titles{"wrong_leading_dimension (scores written with 72, read with 80)"})
+        << "seed " << seed;
+}
+
+/// A query block then reads more rows than a head has.
+TEST(CausesOfHeads, ScoresOfHeadsOfOneQueryBlock) {
+    Heads heads;
+    heads.problem.seqlen_q = heads.problem.block_m;
+    heads.inputs = make_inputs(heads.problem, InputKind::normal, seed);
+    EXPECT_EQ(named(read_with(heads, 128)),
+              Titles{"wrong_leading_dimension (scores written with 72, read with 128)"})
         << "seed " << seed;
 }
 
