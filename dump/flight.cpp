@@ -86,12 +86,12 @@ FlightFreeze FlightPlan::freeze_of(const FlightState& state) const {
     return freeze;
 }
 
-CapturedRun FlightPlan::recording(std::vector<std::byte> memory, InputArrays inputs,
+CapturedRun FlightPlan::recording(std::vector<std::byte> memory, InputArrays inputs, SideInputs side,
                                   std::int64_t launch) const {
     Provenance provenance = options_.provenance;
     provenance.launch += (provenance.launch.empty() ? "" : ", ") + ("launch " + std::to_string(launch));
     RecordedCall call(plan_.problem(), options_.units, std::move(provenance), std::move(inputs));
-    call.set_side_inputs(options_.side_inputs);
+    call.set_side_inputs(std::move(side));
     call.set_bias(options_.bias);
     call.set_threads(options_.threads);
     return {plan_, std::move(memory), std::move(call)};

@@ -37,7 +37,7 @@ struct FlightOptions {
     bool keep_inputs = true;
     Units units;
     ThreadLayouts threads;
-    SideInputs side_inputs;  ///< the same in every launch
+    SideInputs side_inputs;  ///< the same in every launch, but for descales that are given with each
     Bias bias;
     Provenance provenance;
 };
@@ -104,7 +104,8 @@ class FlightPlan {
 
     FlightFreeze freeze_of(const FlightState& state) const;
     /// The launch whose memory it is. Tables that a freeze has filled are no obstacle.
-    CapturedRun recording(std::vector<std::byte> memory, InputArrays inputs, std::int64_t launch) const;
+    CapturedRun recording(std::vector<std::byte> memory, InputArrays inputs, SideInputs side,
+                          std::int64_t launch) const;
 
  private:
     FlightOptions options_;

@@ -30,10 +30,13 @@ __global__ void begin(FlightMemory memory, std::uint32_t entry) {
 
 template <class Piece>
 __global__ void copy(FlightMemory memory, std::uint32_t entry, Piece* to, const Piece* from,
-                     std::size_t pieces, bool last) {
+                     std::size_t pieces, FlightCopied copied) {
     if (memory.state->frozen != 0) return;
     for (std::size_t i = first_of_thread(); i < pieces; i += step_of_threads()) to[i] = from[i];
-    if (last && first_of_thread() == 0) memory.entries[entry].inputs_launch = memory.entries[entry].launch;
+    if (first_of_thread() != 0) return;
+    FlightEntry& noted = memory.entries[entry];
+    if (copied == FlightCopied::inputs) noted.inputs_launch = noted.launch;
+    if (copied == FlightCopied::descales) noted.descales_launch = noted.launch;
 }
 
 /// The first element of the entry that stops the recording.
@@ -80,7 +83,7 @@ cudaError_t flight_begin(const FlightMemory& memory, std::uint32_t entry, cudaSt
 }
 
 cudaError_t flight_copy(const FlightMemory& memory, std::uint32_t entry, void* to, const void* from,
-                        std::size_t bytes, bool last, cudaStream_t stream) {
+                        std::size_t bytes, FlightCopied copied, cudaStream_t stream) {
     const auto is_multiple = [&](std::size_t size) {
         return reinterpret_cast<std::uintptr_t>(to) % size == 0 &&
                reinterpret_cast<std::uintptr_t>(from) % size == 0 && bytes % size == 0;
@@ -88,10 +91,11 @@ cudaError_t flight_copy(const FlightMemory& memory, std::uint32_t entry, void* t
     if (is_multiple(sizeof(uint4))) {
         const std::size_t pieces = bytes / sizeof(uint4);
         copy<<<blocks_for(pieces), threads, 0, stream>>>(memory, entry, static_cast<uint4*>(to),
-                                                         static_cast<const uint4*>(from), pieces, last);
+                                                         static_cast<const uint4*>(from), pieces, copied);
     } else {
         copy<<<blocks_for(bytes), threads, 0, stream>>>(memory, entry, static_cast<unsigned char*>(to),
-                                                        static_cast<const unsigned char*>(from), bytes, last);
+                                                        static_cast<const unsigned char*>(from), bytes,
+                                                        copied);
     }
     return cudaPeekAtLastError();
 }

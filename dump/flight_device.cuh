@@ -11,11 +11,15 @@
 
 namespace tilescope {
 
-/// Launch that an entry of the ring holds, and the one whose inputs it holds.
+/// Launch that an entry of the ring holds, and those whose inputs and descales it holds.
 struct FlightEntry {
     unsigned long long launch = ~0ull;
     unsigned long long inputs_launch = ~0ull;
+    unsigned long long descales_launch = ~0ull;
 };
+
+/// What an entry holds once an array is copied.
+enum class FlightCopied : std::uint8_t { a_part, inputs, descales };
 
 /// Device memory of a recorder. Entries are `words` words apart and begin with the plan's head.
 struct FlightMemory {
@@ -34,9 +38,9 @@ struct FlightMemory {
 /// Makes everything of an entry unwritten, and counts the launch.
 cudaError_t flight_begin(const FlightMemory& memory, std::uint32_t entry, cudaStream_t stream);
 
-/// Copies an input of the launch; `last` says that it is the last one.
+/// Copies an array that the launch reads.
 cudaError_t flight_copy(const FlightMemory& memory, std::uint32_t entry, void* to, const void* from,
-                        std::size_t bytes, bool last, cudaStream_t stream);
+                        std::size_t bytes, FlightCopied copied, cudaStream_t stream);
 
 /// Looks at the entry, and stops the recording where it must.
 cudaError_t flight_check(const FlightMemory& memory, std::uint32_t entry, const FlightStages& stages,

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <utility>
@@ -54,16 +55,33 @@ std::size_t aligned(std::size_t bytes) {
     return (bytes + 255) / 256 * 256;
 }
 
+constexpr std::array operands = {Input::q, Input::k, Input::v};
+constexpr std::array<std::vector<std::byte> InputArrays::*, operands.size()> operand_arrays = {
+    &InputArrays::q, &InputArrays::k, &InputArrays::v};
+constexpr std::array<Descale SideInputs::*, operands.size()> operand_descales = {
+    &SideInputs::descale_q, &SideInputs::descale_k, &SideInputs::descale_v};
+
+/// Where an array lies among those that an entry keeps.
+struct KeptArray {
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+};
+
 }  // namespace
 
 struct FlightRecorder::Impl {
     Impl(const Problem& problem, FlightOptions options);
-    std::size_t input_offset(Input input) const;
+    void lay_out_inputs();
+    void copy(const std::array<KeptArray, operands.size()>& to,
+              const std::array<const void*, operands.size()>& from, FlightCopied copied, void* stream) const;
     std::byte* inputs_of(std::size_t entry) const { return inputs.get() + entry * input_stride; }
     InputArrays copy_inputs(std::size_t entry) const;
+    SideInputs copy_side_inputs(std::size_t entry) const;
 
     FlightPlan plan;
     int device = 0;
+    std::array<KeptArray, operands.size()> kept_inputs;
+    std::array<KeptArray, operands.size()> kept_descales;
     std::size_t input_stride = 0;
     std::size_t current = 0;  ///< entry of the launch that next() was called for last
     std::size_t begun = 0;
@@ -91,7 +109,7 @@ FlightRecorder::Impl::Impl(const Problem& problem, FlightOptions options)
     places = allocate(wmma_tables * 32 * wmma_values * sizeof(std::uint16_t));
     require_cuda(find_wmma_places(reinterpret_cast<std::uint16_t*>(places.get()), nullptr), setting_up);
     if (plan.options().keep_inputs) {
-        input_stride = input_offset(Input::dout);
+        lay_out_inputs();
         inputs = allocate(input_stride * launches);
     }
     void* mapped = nullptr;
@@ -117,24 +135,52 @@ FlightRecorder::Impl::Impl(const Problem& problem, FlightOptions options)
     require_cuda(cudaDeviceSynchronize(), setting_up);
 }
 
-/// Where an input lies among those of an entry.
-std::size_t FlightRecorder::Impl::input_offset(Input input) const {
-    std::size_t offset = 0;
-    for (const Input before : {Input::q, Input::k, Input::v}) {
-        if (before < input) offset += aligned(input_bytes(plan.plan().problem(), before));
+void FlightRecorder::Impl::lay_out_inputs() {
+    const auto take = [&](std::size_t bytes) {
+        const std::size_t offset = input_stride;
+        input_stride += aligned(bytes);
+        return KeptArray{offset, bytes};
+    };
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        kept_inputs[i] = take(input_bytes(plan.plan().problem(), operands[i]));
     }
-    return offset;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        const Descale& descale = plan.options().side_inputs.*operand_descales[i];
+        kept_descales[i] = take(descale.values.size() * sizeof(float));
+    }
+}
+
+/// Copies arrays of the launch that next() was called for; the last of them says what is there then.
+void FlightRecorder::Impl::copy(const std::array<KeptArray, operands.size()>& to,
+                                const std::array<const void*, operands.size()>& from, FlightCopied copied,
+                                void* stream) const {
+    if (!inputs) return;
+    const OnDevice on(device);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        require_cuda(flight_copy(memory, std::uint32_t(current), inputs_of(current) + to[i].offset, from[i],
+                                 to[i].bytes, i + 1 == operands.size() ? copied : FlightCopied::a_part,
+                                 static_cast<cudaStream_t>(stream)),
+                     "copying the inputs of a launch");
+    }
 }
 
 InputArrays FlightRecorder::Impl::copy_inputs(std::size_t entry) const {
     InputArrays arrays;
-    const std::pair<Input, std::vector<std::byte>*> all[] = {
-        {Input::q, &arrays.q}, {Input::k, &arrays.k}, {Input::v, &arrays.v}};
-    for (const auto& [input, array] : all) {
-        array->resize(input_bytes(plan.plan().problem(), input));
-        copy_to_host(array->data(), inputs_of(entry) + input_offset(input), array->size());
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        std::vector<std::byte>& array = arrays.*operand_arrays[i];
+        array.resize(kept_inputs[i].bytes);
+        copy_to_host(array.data(), inputs_of(entry) + kept_inputs[i].offset, array.size());
     }
     return arrays;
+}
+
+SideInputs FlightRecorder::Impl::copy_side_inputs(std::size_t entry) const {
+    SideInputs side = plan.options().side_inputs;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        std::vector<float>& values = (side.*operand_descales[i]).values;
+        copy_to_host(values.data(), inputs_of(entry) + kept_descales[i].offset, values.size());
+    }
+    return side;
 }
 
 FlightRecorder::FlightRecorder(const Problem& problem, FlightOptions options)
@@ -155,16 +201,11 @@ Sink FlightRecorder::next(void* stream) {
 }
 
 void FlightRecorder::inputs(const void* q, const void* k, const void* v, void* stream) {
-    if (!impl_->inputs) return;
-    const OnDevice on(impl_->device);
-    const std::pair<Input, const void*> all[] = {{Input::q, q}, {Input::k, k}, {Input::v, v}};
-    for (const auto& [input, from] : all) {
-        std::byte* const to = impl_->inputs_of(impl_->current) + impl_->input_offset(input);
-        require_cuda(flight_copy(impl_->memory, std::uint32_t(impl_->current), to, from,
-                                 input_bytes(impl_->plan.plan().problem(), input), input == Input::v,
-                                 static_cast<cudaStream_t>(stream)),
-                     "copying the inputs of a launch");
-    }
+    impl_->copy(impl_->kept_inputs, {q, k, v}, FlightCopied::inputs, stream);
+}
+
+void FlightRecorder::descales(const float* q, const float* k, const float* v, void* stream) {
+    impl_->copy(impl_->kept_descales, {q, k, v}, FlightCopied::descales, stream);
 }
 
 void FlightRecorder::check(void* stream) {
@@ -195,10 +236,15 @@ std::vector<CapturedRun> FlightRecorder::recordings() const {
     for (const std::size_t entry : kept) {
         std::vector<std::byte> copy(impl_->plan.plan().bytes());
         copy_to_host(copy.data(), memory.ring + entry * memory.words, copy.size());
-        const bool has_inputs = impl_->inputs && entries[entry].inputs_launch == entries[entry].launch;
-        runs.push_back(impl_->plan.recording(std::move(copy),
-                                             has_inputs ? impl_->copy_inputs(entry) : InputArrays(),
-                                             std::int64_t(entries[entry].launch)));
+        const auto is_there = [&](unsigned long long launch) {
+            return impl_->inputs && launch == entries[entry].launch;
+        };
+        runs.push_back(impl_->plan.recording(
+            std::move(copy),
+            is_there(entries[entry].inputs_launch) ? impl_->copy_inputs(entry) : InputArrays(),
+            is_there(entries[entry].descales_launch) ? impl_->copy_side_inputs(entry)
+                                                     : impl_->plan.options().side_inputs,
+            std::int64_t(entries[entry].launch)));
     }
     return runs;
 }

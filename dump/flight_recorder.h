@@ -45,6 +45,10 @@ class FlightRecorder {
     /// Keeps a copy of what the launch that next() was called for reads: contiguous arrays in device memory,
     /// as those of Capture::inputs(). Before the kernel where it overwrites them.
     void inputs(const void* q, const void* k, const void* v, void* stream = nullptr);
+    /// Keeps a copy of that launch's descales, where they are computed on the device: float32 arrays in
+    /// device memory, of the shapes that options.side_inputs has; null where it has none. A launch without
+    /// them has those of options.side_inputs.
+    void descales(const float* q, const float* k, const float* v, void* stream = nullptr);
     /// Looks at what that launch wrote, and stops the recording at an element that stops_flight(): it fills
     /// all slot tables with -1. Errors: Error when CUDA refuses a launch.
     void check(void* stream = nullptr);
@@ -74,6 +78,7 @@ class FlightRecorder {
     FlightRecorder(const Problem&, const FlightOptions&) {}
     Sink next(void* = nullptr) { return {}; }
     void inputs(const void*, const void*, const void*, void* = nullptr) {}
+    void descales(const float*, const float*, const float*, void* = nullptr) {}
     void check(void* = nullptr) {}
     std::optional<FlightFreeze> frozen() const { return std::nullopt; }
     void save(const std::string&) const {}

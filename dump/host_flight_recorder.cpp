@@ -24,6 +24,7 @@ Sink HostFlightRecorder::next() {
     Entry& entry = entries_[entry_of(state_.launches++)];
     plan_.plan().fill_unwritten(entry.memory.data());
     entry.inputs = {};
+    entry.side = plan_.options().side_inputs;
     return plan_.plan().sink(entry.memory.data());
 }
 
@@ -34,6 +35,11 @@ void HostFlightRecorder::inputs(std::span<const std::byte> q, std::span<const st
         return std::vector<std::byte>(from.begin(), from.end());
     };
     entries_[entry_of(state_.launches - 1)].inputs = {copy(q), copy(k), copy(v)};
+}
+
+void HostFlightRecorder::side_inputs(SideInputs side) {
+    if (state_.frozen != 0 || state_.launches == 0 || !plan_.options().keep_inputs) return;
+    entries_[entry_of(state_.launches - 1)].side = std::move(side);
 }
 
 void HostFlightRecorder::check() {
@@ -62,7 +68,7 @@ std::optional<FlightFreeze> HostFlightRecorder::frozen() const {
 
 CapturedRun HostFlightRecorder::recording_of(std::uint64_t launch) const {
     const Entry& entry = entries_[entry_of(launch)];
-    return plan_.recording(entry.memory, entry.inputs, std::int64_t(launch));
+    return plan_.recording(entry.memory, entry.inputs, entry.side, std::int64_t(launch));
 }
 
 std::vector<CapturedRun> HostFlightRecorder::recordings() const {

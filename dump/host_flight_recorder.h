@@ -20,6 +20,8 @@ class HostFlightRecorder {
     Sink next();
     /// Keeps the inputs of the launch that next() was called for.
     void inputs(std::span<const std::byte> q, std::span<const std::byte> k, std::span<const std::byte> v);
+    /// Takes the place of options.side_inputs for that launch.
+    void side_inputs(SideInputs side);
     /// Looks at what the launch wrote, and stops the recording at an element that stops_flight().
     void check();
 
@@ -34,6 +36,7 @@ class HostFlightRecorder {
     struct Entry {
         std::vector<std::byte> memory;
         InputArrays inputs;
+        SideInputs side;
     };
     std::size_t entry_of(std::uint64_t launch) const { return std::size_t(launch) % entries_.size(); }
     const std::uint32_t* words_of(const Entry& entry) const;

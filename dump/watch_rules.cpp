@@ -192,22 +192,29 @@ Found m_below_scores(const WatchedTile& tile) {
     return below("greatest", got, s->greatest - *error - *threshold);
 }
 
-/// Whether V and what is made of it are in the same units.
-bool v_is_comparable(const WatchedTile& tile, bool with_descale) {
-    return tile.call.run.side_inputs().descale_v.empty() || tile.call.units.v_dequantised == with_descale;
+/// What turns numbers made of V, with its descale in them or not, into what others are in; nullopt where the
+/// rows of the head have several.
+std::optional<double> descale_of_v(const WatchedTile& tile, bool from_dequantised, bool to_dequantised) {
+    const Descale& descale = tile.call.run.side_inputs().descale_v;
+    if (descale.empty() || from_dequantised == to_dequantised) return 1.0;
+    if (descale.per_block()) return std::nullopt;
+    const double factor = descale.at(tile.id.batch, tile.call.problem.head_kv(tile.id.head), 0);
+    if (factor <= 0) return std::nullopt;
+    return to_dequantised ? factor : 1 / factor;
 }
 
 Found acc_outside(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const ValueRange& v = tile.state->v;
     const std::optional<TileSummary>& l = tile.state->of(Stage::l);
+    const std::optional<double> descale = descale_of_v(tile, units.v_dequantised, units.acc_dequantised);
     if (!v.known || !std::isfinite(v.magnitude()) || !l || l->finite() < l->written ||
-        tile.got.finite() == 0 || !v_is_comparable(tile, units.acc_dequantised))
+        tile.got.finite() == 0 || !descale)
         return std::nullopt;
     const double lanes = double(tile.call.problem.l_lanes);
     const double keys = double(tile.cells().most_keys);
     const double error = mean_error(tile.call, keys, double(tile.state->tiles)) * v.magnitude();
-    const double weight = units.acc_scale * lanes * double(l->greatest) / units.l_scale;
+    const double weight = *descale * units.acc_scale * lanes * double(l->greatest) / units.l_scale;
     if (Found found = above("greatest", tile.got.greatest, weight * (std::max(v.greatest, 0.0) + error)))
         return found;
     return below("least", tile.got.least, weight * (std::min(v.least, 0.0) - error));
@@ -218,7 +225,8 @@ Found o_outside(const WatchedTile& tile) {
     const Problem& problem = tile.call.problem;
     const ValueRange& v = tile.all_v;
     const std::optional<double> of_splits = split_error(tile);
-    if (!v.known || !of_splits || !v_is_comparable(tile, true) || tile.got.finite() == 0) return std::nullopt;
+    const std::optional<double> descale = descale_of_v(tile, units.v_dequantised, true);
+    if (!v.known || !of_splits || !descale || tile.got.finite() == 0) return std::nullopt;
     // The weights add up to less than 1 with a sink, and an empty row may hold 0.
     const bool zero = problem.sink != AttentionSink::none || has_unknown_mask(tile) ||
                       (tile.block->keyless_rows > 0 && units.o_empty_row == EmptyRow::zero);
@@ -227,10 +235,10 @@ Found o_outside(const WatchedTile& tile) {
     const double error =
         (mean_error(tile.call, double(tile.block->most_keys), double(tile.block->tiles.size())) +
          2 * unit_roundoff(problem.dtype_o) + *of_splits) *
-            v.magnitude() +
+            *descale * v.magnitude() +
         half_quantum(problem.dtype_o);
-    if (Found found = above("greatest", tile.got.greatest, greatest + error)) return found;
-    return below("least", tile.got.least, least - error);
+    if (Found found = above("greatest", tile.got.greatest, *descale * greatest + error)) return found;
+    return below("least", tile.got.least, *descale * least - error);
 }
 
 /// o = acc / l of the last KV tile.
@@ -242,12 +250,12 @@ Found o_is_not_acc_over_l(const WatchedTile& tile) {
         problem.sink == AttentionSink::none && problem.kv_tiles_per_split == 0 && problem.l_lanes == 1;
     if (!one_state || state == nullptr || !state->of(Stage::acc) || !state->of(Stage::l)) return std::nullopt;
     const TileSummary &acc = *state->of(Stage::acc), &l = *state->of(Stage::l);
-    const bool same_units = tile.call.run.side_inputs().descale_v.empty() || units.acc_dequantised;
+    const std::optional<double> descale = descale_of_v(tile, units.acc_dequantised, true);
     const bool clean = tile.block->keyless_rows == 0 && acc.finite() == acc.written &&
                        l.finite() == l.written && l.least > 0 && tile.got.finite() == tile.got.written &&
                        tile.got.written >= tile.extent.elements() && acc.written >= tile.extent.elements();
-    if (!clean || !same_units) return std::nullopt;
-    const double scale = units.l_scale / units.acc_scale;
+    if (!clean || !descale) return std::nullopt;
+    const double scale = *descale * units.l_scale / units.acc_scale;
     const double relative = unit_roundoff(problem.dtype_o) + 0x1p-20;
     const double absolute = half_quantum(problem.dtype_o);
     const double got = tile.got.magnitude();

@@ -222,11 +222,14 @@ __global__ void __launch_bounds__(Config::threads, 2)
         fast_shared + Config::q_bytes + thread.split * Config::split_bytes, thread.in_group};
     const TileRange tiles = tiles_of<Config>(args, q_block, thread.split);
 
-    load_q<Config, fault>(args, fast_shared, batch, head, q_block);
+    if constexpr (fault != Fault::wait_missing)
+        load_q<Config, fault>(args, fast_shared, batch, head, q_block);
     KERNEL_UNROLL
     for (int stage = 0; stage < Config::stages; ++stage) {
         stream.load(args, tiles.first + stage, tiles.end, stage);
     }
+    if constexpr (fault == Fault::wait_missing)
+        load_q<Config, fault>(args, fast_shared, batch, head, q_block);
     FastRows<Config> rows = first_rows<Config, fault>();
     // All but K of the first tile and what comes after it; then this K as well.
     constexpr int groups = 2 * Config::stages;

@@ -20,6 +20,7 @@ FlightResult record_flight_on_cuda(const RunRequest& request, const FlightReques
         const DeviceArrays arrays(request, flight_inputs(request, flight, launch), MemoryFill().output_byte);
         launch_hooked(request, arrays.args, recorder.next());
         recorder.inputs(arrays.q.data(), arrays.k.data(), arrays.v.data());
+        recorder.descales(arrays.args.descale_q, arrays.args.descale_k, arrays.args.descale_v);
         recorder.check();
     }
     check_cuda(cudaDeviceSynchronize(), "running the kernel");

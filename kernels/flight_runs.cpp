@@ -10,6 +10,7 @@
 
 #include "dump/host_flight_recorder.h"
 #include "kernels/host_arrays.h"
+#include "kernels/quantise_inputs.h"
 #include "kernels/report_json.h"
 #include "kernels/run_reports.h"
 
@@ -19,10 +20,13 @@ RunInputs flight_inputs(const RunRequest& request, const FlightRequest& flight, 
     RunInputs inputs = make_inputs(request.problem, *request.input, request.seed + std::uint64_t(launch));
     if (flight.nan_launch != launch) return inputs;
     const Problem& problem = request.problem;
-    const auto nan = std::uint16_t(encode(problem.dtype_k, std::nan("")));
+    const bool quantised = !inputs.originals.k.empty();
+    const Dtype dtype = quantised ? Dtype::f16 : problem.dtype_k;
+    const auto nan = std::uint16_t(encode(dtype, std::nan("")));
     const std::int64_t element = (problem.seqlen_kv - 1) * problem.head_dim;
-    std::memcpy(inputs.k.data() + std::size_t(element) * sizeof nan, &nan, sizeof nan);
-    return inputs;
+    InputArrays& arrays = quantised ? inputs.originals : inputs;
+    std::memcpy(arrays.k.data() + std::size_t(element) * sizeof nan, &nan, sizeof nan);
+    return quantised ? quantise_inputs(problem, std::move(arrays)) : inputs;
 }
 
 FlightOptions flight_options(const RunRequest& request, const FlightRequest& flight) {
@@ -33,6 +37,8 @@ FlightOptions flight_options(const RunRequest& request, const FlightRequest& fli
     options.limits = flight.limits;
     options.units = units_of(*request.kernel, request.config);
     options.threads = request.kernel->threads(request.config);
+    // The shapes of descales; each launch has its own.
+    if (request.kernel->quantises) options.side_inputs = flight_inputs(request, flight, 0).side;
     options.provenance = provenance_of(request);
     return options;
 }

@@ -53,6 +53,24 @@ TEST(Flight, KeepsTheLastLaunches) {
     EXPECT_EQ(runs[2].provenance().launch, "launch 4");
 }
 
+TEST(Flight, KeepsTheDescalesOfEachLaunch) {
+    FlightOptions options = options_for("stage=m,p", 3);
+    options.side_inputs.descale_q = {0, 1, 0, {1}};
+    HostFlightRecorder recorder(test::small_problem(), options);
+    for (int number = 0; number < 4; ++number) {
+        launch(number, 0.5f TILESCOPE_SINK_ARG(recorder.next()));
+        SideInputs side = options.side_inputs;
+        side.descale_q.values = {0.5f + float(number)};
+        if (number != 2) recorder.side_inputs(side);
+        recorder.check();
+    }
+    const std::vector<CapturedRun> runs = recorder.recordings();
+    ASSERT_EQ(runs.size(), 3u);
+    EXPECT_EQ(runs[0].side_inputs().descale_q.values, std::vector<float>{1.5f});
+    EXPECT_EQ(runs[1].side_inputs(), options.side_inputs) << "none were given";
+    EXPECT_EQ(runs[2].side_inputs().descale_q.values, std::vector<float>{3.5f});
+}
+
 TEST(Flight, StopsAtTheFirstNan) {
     HostFlightRecorder recorder(test::small_problem(), options_for("stage=m,p", 2));
     for (int number = 0; number < 9; ++number) fly(recorder, number, number >= 4 ? std::nanf("") : 0.5f);

@@ -218,6 +218,31 @@ TEST_F(FlightGpu, KeepsEveryStageAndTheInputs) {
     for (const char* suffix : {"", ".0", ".1"}) EXPECT_TRUE(std::filesystem::remove(path + suffix));
 }
 
+TEST_F(FlightGpu, KeepsTheDescalesOfEachLaunch) {
+    FlightOptions options = flight_options(3);
+    options.side_inputs.descale_q = {0, 1, 0, {1}};
+    options.side_inputs.descale_k = {3, 1, 13, std::vector<float>(6, 1)};
+    FlightRecorder recorder(small_problem(), options);
+    const DeviceArray<std::uint16_t> zeros(std::vector<std::uint16_t>(2 * 6 * 13 * 8));
+    for (int number = 0; number < 4; ++number) {
+        const DeviceArray<float> q(std::vector<float>(1, 0.5f + float(number)));
+        const DeviceArray<float> k({1, 2, 3, 4, 5, 6.0f + float(number)});
+        play<<<all_blocks, 64>>>(Ending::returns, nullptr TILESCOPE_SINK_ARG(recorder.next()));
+        recorder.inputs(zeros.data, zeros.data, zeros.data);
+        if (number != 2) recorder.descales(q.data, k.data, nullptr);
+        recorder.check();
+        ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    }
+    const std::vector<CapturedRun> runs = recorder.recordings();
+    ASSERT_EQ(runs.size(), 3u);
+    EXPECT_EQ(runs[0].side_inputs().descale_q.values, std::vector<float>{1.5f});
+    EXPECT_EQ(runs[0].side_inputs().descale_k.values, (std::vector<float>{1, 2, 3, 4, 5, 7}));
+    EXPECT_EQ(runs[1].side_inputs(), options.side_inputs) << "none were given";
+    EXPECT_EQ(runs[2].side_inputs().descale_q.values, std::vector<float>{3.5f});
+    EXPECT_EQ(runs[2].side_inputs().descale_k.values, (std::vector<float>{1, 2, 3, 4, 5, 9}));
+    EXPECT_TRUE(runs[2].side_inputs().descale_v.empty());
+}
+
 // ---- the examples of HOOKS.md
 
 TEST_F(WatchGpu, TheExampleRecordsWhatLooksWrong) {

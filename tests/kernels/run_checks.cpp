@@ -132,13 +132,19 @@ void expect_healthy(const std::string& command_line) {
     expect_output(run, Stage::lse, textbook.lse, textbook.lse_tolerance);
 }
 
+constexpr MemoryFill poisoned = {.shared_word = 0x7fc00000u};
+
 void expect_planted(const FaultInfo& fault, const std::string& kernel, const std::string& engine) {
     const std::string options =
         fmt::format("--kernel {} --config {} --engine {} {}", kernel,
                     config_name(find_kernel(kernel)->fault_config), engine, fault.shown_by);
     SCOPED_TRACE(fmt::format("tile-run {} --fault {}", options, fault.name));
     const CapturedRun healthy = run_kernel(request_of(options));
-    const CapturedRun faulty = run_kernel(request_of(fmt::format("{} --fault {}", options, fault.name)));
+    const RunRequest planted = request_of(fmt::format("{} --fault {}", options, fault.name));
+    // Shared memory that the healthy run left could hold what the fault fails to load.
+    const CapturedRun faulty = run_kernel(planted, make_inputs(planted.problem, *planted.input, planted.seed),
+                                          poisoned, TilesLie::in_place)
+                                   .recording;
 
     for (const StageInfo& stage : stages_of(Direction::forward)) {
         if (stage.stage > fault.stage) break;

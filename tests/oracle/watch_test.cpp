@@ -172,6 +172,31 @@ TEST(WatchRules, FindMistakes) {
     }
 }
 
+/// V as it is stored, and what is made of it with and without its descale.
+TEST(WatchRules, KnowTheDescaleOfV) {
+    Problem problem = plain_problem();
+    problem.dtype_v = Dtype::e4m3;
+    Inputs inputs = make_inputs(problem, InputKind::normal, seed);
+    inputs.side.descale_v = {problem.heads_kv, 1, problem.seqlen_kv, {}};
+    for (std::int64_t head = 0; head < problem.heads_kv; ++head) {
+        inputs.side.descale_v.values.push_back(0.03125f * float(head + 1));
+    }
+    for (const bool acc_dequantised : {false, true}) {
+        SCOPED_TRACE(acc_dequantised);
+        Arithmetic arithmetic;
+        arithmetic.v.dequantises = false;
+        arithmetic.acc_dequantised = acc_dequantised;
+        KernelRun run = run_kernel(problem, arithmetic, inputs);
+        EXPECT_EQ(text_of(watch(statistics_of(run.recording))), "");
+        const KernelRun twice =
+            run_kernel(problem, arithmetic, inputs, {.mistake = Mistake::o_normalised_twice});
+        EXPECT_NE(find(watch(statistics_of(twice.recording)), "o_not_acc_over_l", Stage::o), nullptr);
+        // Within V as it is stored, and not within V as it is meant.
+        poke(run.recording, Stage::o, {0, 0, 0, 0}, 0, 0, 1);
+        EXPECT_NE(find(watch(statistics_of(run.recording)), "o_outside_v", Stage::o), nullptr);
+    }
+}
+
 TEST(WatchRules, AreRankedBySeverityThenOrder) {
     KernelRun run = plain_run();
     poke(run.recording, Stage::p, {0, 0, 0, 0}, 0, 0, -1);
