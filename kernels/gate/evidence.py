@@ -29,6 +29,8 @@ MASKS = ("none", "causal")
 SHAPES = {"short": ("1,8,512,512,64", "2,8,512,512,64", "4,16,2048,2048,64"), "long": ("4,16,4096,4096,128",)}
 # What is asked of a kernel beside a backend: the ratio's interval ends at most here.
 REQUIRED_RATIOS = {("fast", "flash", "short"): 1.0, ("fast", "flash", "long"): 1.25}
+# PyTorch's attention takes no e4m3: fp8 is timed beside its float16.
+BESIDE_PYTORCH = {"fp8": ("--ignore", "dtype")}
 MACHINE = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit,temperature.gpu"
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SANITIZED_SHAPE = "1,2,70,130,64"
@@ -36,6 +38,8 @@ SANITIZED_SHAPE = "1,2,70,130,64"
 REFERENCE_CALLS = (("1,8,512,512,64", ()), ("1,8,512,512,64", ("--causal",)), ("1,4,200,333,128", ("--causal",)))
 REFERENCES = {"flash", "math"}
 PROFILED_SHAPE = "4,16,2048,2048,64"
+# Where the first launch of all is not that of the kernel, but its quantiser; that of cublas is cuBLAS'.
+PROFILED = {"fp8": ("--kernel-name", "fp8_kernel")}
 COUNTERS = {"tensor pipe %": "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
             "DRAM throughput %": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
             "warps active %": "sm__warps_active.avg.pct_of_peak_sustained_active"}
@@ -74,8 +78,9 @@ class Evidence:
         self.environment = {**os.environ, "LD_LIBRARY_PATH": f"{bundled}:{path}" if bundled.is_dir() else path}
 
     def run(self, name, *command):
-        """Exit code, output and log of a command."""
-        command = [str(word) for word in command]
+        """Exit code, output and log of a command, which is logged as one would type it in the checkout."""
+        command = ["python3" if word == sys.executable == shutil.which("python3") else
+                   str(word).removeprefix(f"{ROOT}/") for word in command]
         with self.numbering:
             print(f"==> {shlex.join(command)}", flush=True)
             self.commands += 1
@@ -190,6 +195,7 @@ def compare_call(evidence, number, kernel, call):
     if code == 0:
         code, output, log = evidence.run(f"references_{kernel}", sys.executable, ROOT / "samples/references.py", file)
         if code != 0:
+            file.unlink()
             return kernel, MISSING, name + last_line(output), log
         code, output, log = evidence.run(f"judge_{kernel}", evidence.program("tile-diff"), file)
         file.unlink()
@@ -263,7 +269,8 @@ def compare_latency(evidence, group, kernel, backend, file, baseline):
     report = evidence.folder / "latency" / f"{group}_{kernel}_{backend}.json"
     code, output, log = evidence.run(
         f"latency_{group}_{kernel}_{backend}", evidence.program("tile-gate"), "latency", file, baseline, "--baseline",
-        f"sdpa_{backend}", "--json", report, *(["--require-ratio", ratio] if ratio else []))
+        f"sdpa_{backend}", "--json", report, *BESIDE_PYTORCH.get(kernel, ()),
+        *(["--require-ratio", ratio] if ratio else []))
     status = (FAILED if code else PASSED) if ratio else (MISSING if code else MEASURED)
     return status, f"{backend}: {last_line(output)}", [evidence.relative(report), log]
 
@@ -336,9 +343,10 @@ def profile(evidence, kernels):
         yield Result("profile", MISSING, "ncu is not here")
         return
     for kernel in kernels:
-        # The first launch is the kernel's own, outside of the graph; that of cublas is cuBLAS'.
+        # The first launch of that name, outside of the graph.
         code, output, log = evidence.run(
-            f"ncu_{kernel}", profiler, "--csv", "--launch-count", 1, "--metrics", ",".join(COUNTERS.values()),
+            f"ncu_{kernel}", profiler, "--csv", "--launch-count", 1, *PROFILED.get(kernel, ()), "--metrics",
+            ",".join(COUNTERS.values()),
             evidence.program("tile-gate"), "measure", "--kernel", kernel, "--shape", PROFILED_SHAPE, "--warmup-ms", 0,
             "--samples", 20, "--most-seconds", 1, "-o", evidence.folder / "profile" / f"{kernel}.csv")
         counters = counters_in(output)
@@ -387,8 +395,8 @@ def summary(evidence):
         lines.append(f"| {result.gate} | {result.status} | {what} | {' '.join(result.files)} |")
     rows = latency_rows(evidence)
     if rows:
-        lines += ["", "Medians in us, and their ratio to PyTorch's backends (below 1: faster) with its interval of 95 %.",
-                  "", f"| kernel | B,H,Sq,Skv,D | mask | median | {' | '.join(BACKENDS)} |",
+        lines += ["", "Medians in us, and their ratio to PyTorch's backends (below 1: faster) with its interval of 95 %; "
+                  "fp8 is beside PyTorch's float16.", "", f"| kernel | B,H,Sq,Skv,D | mask | median | {' | '.join(BACKENDS)} |",
                   "|---|---|---|---|" + "---|" * len(BACKENDS)]
         for (name, shape, mask), row in rows.items():
             ratios = " | ".join(row.get(backend, "") for backend in BACKENDS)

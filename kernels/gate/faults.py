@@ -169,7 +169,8 @@ def write_all(folder, rows, commands, keep):
         writer.writeheader()
         writer.writerows(rows)
     write_table(folder / "faults.md", rows)
-    report = [{**row, "command": shlex.join(command)} for row, command in zip(rows, commands)]
+    report = [{**row, "command": shlex.join(word.removeprefix(f"{ROOT}/") for word in command)}
+              for row, command in zip(rows, commands)]
     (folder / "faults.json").write_text(json.dumps(report, indent=1) + "\n")
     if keep:
         listed = [{"file": f"{row['kernel']}_{row['fault']}.h5", "kernel": row["kernel"], "fault": row["fault"],

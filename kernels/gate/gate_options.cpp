@@ -23,6 +23,11 @@ void declare_latency(CLI::App& app, GateOptions& options) {
         ->type_name("NAME");
     latency->add_option("--baseline", options.baseline, "the same of the baseline")->type_name("NAME");
     latency
+        ->add_option("--ignore", options.ignored,
+                     "compare configurations that differ in this column, for example dtype")
+        ->type_name("COLUMN")
+        ->allow_extra_args(false);
+    latency
         ->add_option("--require-ratio", options.requirements.ratio,
                      "the upper end of the ratio's interval is at most this, for example 1.05")
         ->type_name("R");

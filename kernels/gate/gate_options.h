@@ -18,6 +18,7 @@ struct GateOptions {
     std::string baseline_file;
     std::string candidate;  ///< implementations; empty: the only one of the file
     std::string baseline;
+    std::vector<std::string> ignored;  ///< columns in which configurations may differ
     Requirements requirements;
     Resampling resampling;
     std::string json;  ///< "-" is stdout; empty: none

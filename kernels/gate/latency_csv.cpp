@@ -203,6 +203,23 @@ LatencyFile read_latencies(const std::string& path, const std::string& implement
     return Reader(path, implementation).read();
 }
 
+void ignore_column(LatencyFile& file, const std::string& column) {
+    if (std::erase(file.key_columns, column) == 0) {
+        throw Error("it has no column " + column + " that tells configurations apart", file.path,
+                    "ignore one of: " + fmt::format("{}", fmt::join(file.key_columns, ", ")));
+    }
+    std::set<std::string> values;
+    std::set<ConfigurationKey> keys;
+    for (Configuration& configuration : file.configurations) {
+        values.insert(configuration.key.extract(column).mapped());
+        if (keys.insert(configuration.key).second) continue;
+        throw Error(fmt::format("without {} two of its configurations are the same: {}", column,
+                                describe(configuration.key, file.key_columns)),
+                    file.path, "leave one of them out of the file");
+    }
+    file.metadata[column] = fmt::format("{}", fmt::join(values, ", "));
+}
+
 std::string describe(const ConfigurationKey& key, const std::vector<std::string>& columns) {
     if (columns.empty()) return "all samples";
     std::vector<std::string> parts;

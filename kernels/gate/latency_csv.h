@@ -34,6 +34,10 @@ struct LatencyFile {
 /// implementations and none is named.
 LatencyFile read_latencies(const std::string& path, const std::string& implementation);
 
+/// Takes a column out of what identifies a configuration; its values become metadata of that name.
+/// Errors: Error when the file has no such column, or has configurations that differ in nothing else.
+void ignore_column(LatencyFile& file, const std::string& column);
+
 /// "batch=1 heads=8": the columns named, in their order; "all samples" when there are none.
 std::string describe(const ConfigurationKey& key, const std::vector<std::string>& columns);
 

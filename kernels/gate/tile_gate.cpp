@@ -4,6 +4,7 @@
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "dump/error.h"
 #include "kernels/gate/gate_options.h"
@@ -25,9 +26,16 @@ void write_text(const std::string& path, const std::string& text) {
     if (!stream) throw Error("it cannot be written", path, "choose a file in a folder that exists");
 }
 
+LatencyFile read(const GateOptions& options, const std::string& path, const std::string& implementation) {
+    LatencyFile file = read_latencies(path, implementation);
+    for (const std::string& column : options.ignored) ignore_column(file, column);
+    return file;
+}
+
 int compare(const GateOptions& options) {
-    const LatencyReport report = compare_latencies(read_latencies(options.candidate_file, options.candidate),
-                                                   read_latencies(options.baseline_file, options.baseline),
+    LatencyFile candidate = read(options, options.candidate_file, options.candidate);
+    LatencyFile baseline = read(options, options.baseline_file, options.baseline);
+    const LatencyReport report = compare_latencies(std::move(candidate), std::move(baseline),
                                                    options.requirements, options.resampling);
     if (!options.json.empty()) write_text(options.json, to_json(report));
     if (options.json != "-") fmt::print("{}", to_text(report));

@@ -72,6 +72,26 @@ class TileGate(unittest.TestCase):
         self.assertEqual(run.returncode, {"measured": 0, "met": 0, "not met": 1}[report["verdict"]], run.stderr)
         return report
 
+    # ---- configurations that differ in a column
+
+    def with_dtype(self, name, dtype, seqlens=(512, 2048)):
+        rows = [f"{dtype},{seqlen},{sample!r}" for seqlen in seqlens for sample in self.samples(seqlen)]
+        return self.write(name, "\n".join(["dtype,seqlen_q,latency_us", *rows]) + "\n")
+
+    def test_an_ignored_column_may_differ(self):
+        files = self.with_dtype("fp8.csv", "e4m3"), self.with_dtype("sdpa.csv", "f16")
+        self.assert_refused(["latency", *files], "it has no samples of dtype=e4m3 seqlen_q=512")
+        report = self.report(*files, "--ignore", "dtype")
+        self.assertEqual([compared["configuration"] for compared in report["configurations"]],
+                         [{"seqlen_q": "512"}, {"seqlen_q": "2048"}])
+        self.assertIn("dtype: e4m3 for the candidate, f16 for the baseline", report["notes"])
+
+    def test_what_cannot_be_ignored(self):
+        files = self.with_dtype("fp8.csv", "e4m3"), self.with_dtype("sdpa.csv", "f16")
+        self.assert_refused(["latency", *files, "--ignore", "mask"], "fp8.csv: it has no column mask", "dtype, seqlen_q")
+        self.assert_refused(["latency", *files, "--ignore", "seqlen_q"],
+                            "without seqlen_q two of its configurations are the same: dtype=e4m3")
+
     # ---- verdicts
 
     def test_without_requirements_it_measures(self):

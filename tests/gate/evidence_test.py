@@ -22,7 +22,7 @@ SCRIPT = ROOT / "kernels/gate/evidence.py"
 
 TILE_RUN = """\
 case "$*" in
-    "--list --json") echo '{"kernels": [{"name": "scalar"}, {"name": "fast"}]}' ;;
+    "--list --json") echo '{"kernels": [{"name": "scalar"}, {"name": "fast"}, {"name": "fp8"}]}' ;;
     "--sweep --kernel "*) echo verdict > "${*: -1}"; echo "sweep: $((120 - ${LOST:-0})) passed of 120"; exit $((${LOST:-0} > 0)) ;;
     *) [[ -n ${UNRECORDED:-} ]] && { echo "tile-run: no room"; exit 2; }; echo run > "${*: -1}" ;;
 esac
@@ -151,13 +151,14 @@ class EvidenceTest(unittest.TestCase):
         missing = {gate: what for gate, (status, what) in self.results().items() if status == "missing"}
         self.assertEqual(set(missing), {*self.gates_of_references(), "latency of SDPA, short", "latency of SDPA, long",
                                         "latency of one tile of QK^T", "resources", "sanitizers", "profile"})
+        self.assertEqual(list((self.folder / "references").iterdir()), [])
         for gate, word in [(self.gates_of_references()[0], "PyTorch"), ("latency of SDPA, short", "PyTorch"),
                            ("latency of one tile of QK^T", "cuBLAS"),
                            ("resources", "nvcc"), ("sanitizers", "compute-sanitizer"), ("profile", "ncu")]:
             self.assertIn(word, missing[gate])
 
     def gates_of_references(self):
-        return [f"references of {kernel}" for kernel in ("scalar", "fast")]
+        return [f"references of {kernel}" for kernel in ("scalar", "fast", "fp8")]
 
     def test_with_every_tool(self):
         self.add_tools()
@@ -190,6 +191,22 @@ class EvidenceTest(unittest.TestCase):
         for result in json.loads((self.folder / "evidence.json").read_text()):
             for file in result["files"]:
                 self.assertTrue((self.folder / file).is_file(), file)
+
+    def test_fp8_is_beside_the_float16_of_pytorch_and_its_own_kernel_is_profiled(self):
+        self.add_tools()
+        self.run_it()
+        self.assertEqual(self.results()["latency of fp8, short"][0], "measured")
+        for name, words in [("latency_short_fp8_flash", "--ignore dtype"), ("ncu_fp8", "--kernel-name fp8_kernel")]:
+            [log] = (self.folder / "logs").glob(f"*_{name}.log")
+            self.assertIn(words, log.read_text().splitlines()[0])
+
+    def test_commands_are_those_of_the_checkout(self):
+        self.add_tools()
+        self.programs.rename(self.root / "bin")
+        self.programs, self.folder = self.root / "bin", self.root / "evidence"
+        self.run_it()
+        for log in (self.folder / "logs").iterdir():
+            self.assertNotIn(str(self.root), log.read_text().splitlines()[0])
 
     def test_logs_hold_command_output_and_exit_code(self):
         self.add_tools()
