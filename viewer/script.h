@@ -52,6 +52,8 @@ class ScriptPlayer {
     /// The part of this frame that is to be written; the path is empty for none.
     PanelPicture take_picture() { return std::exchange(picture_, {}); }
 
+    /// Whether this frame is one of those that pass until what a step waits for is there.
+    bool waits() const { return waits_ || !awaited_.empty(); }
     /// Whether the frames before this one are not to be timed.
     bool take_time() { return std::exchange(times_anew_, false); }
 

@@ -293,4 +293,8 @@ void Window::end_frame(Image* capture) {
     glfwSwapBuffers(window_);
 }
 
+void Window::drop_frame() {
+    ImGui::EndFrame();
+}
+
 }  // namespace tilescope::viewer

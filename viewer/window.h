@@ -56,6 +56,8 @@ class Window {
     void begin_frame();
     /// Draws the frame. `capture`, where given, receives its pixels.
     void end_frame(Image* capture = nullptr);
+    /// Ends a frame that nobody looks at.
+    void drop_frame();
 
     /// The way of every event: the callbacks call it, and so do scripts.
     void feed(InputEvent event);
