@@ -3,6 +3,19 @@ include(GoogleTest)
 set(TILESCOPE_TEST_ENVIRONMENT
   "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/leaks.supp:print_suppressions=0")
 
+# Compiling the tests takes longer than running them.
+add_library(tilescope_test_flags INTERFACE)
+target_compile_options(tilescope_test_flags INTERFACE
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:$<IF:$<BOOL:${TILESCOPE_QUICK}>,-O0,-O1>>)
+if(TILESCOPE_QUICK)
+  # What is precompiled asks for the same definitions everywhere.
+  target_compile_definitions(tilescope_test_flags INTERFACE EIGEN_DONT_PARALLELIZE)
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp CONTENT "")
+  add_library(tilescope_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp)
+  target_link_libraries(tilescope_test_headers PRIVATE tilescope_flags tilescope_test_flags Eigen3::Eigen GTest::gtest)
+  tilescope_precompiled(tilescope_test_headers <gtest/gtest.h> <Eigen/Core>)
+endif()
+
 # tilescope_test(NAME LABEL cpu|gpu|view SOURCES ... LIBS ...)
 # A GoogleTest program whose tests carry the label. A test that calls GTEST_SKIP is shown as skipped.
 # Programs that need a GPU are named *_gpu_test: ./dev gpu finds them by that where CMake is missing.
@@ -13,9 +26,10 @@ function(tilescope_test name)
     message(FATAL_ERROR "${name}: tests with the label gpu are in a program named *_gpu_test; rename it")
   endif()
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE ${arg_LIBS} GTest::gtest_main)
-  # Compiling the tests takes longer than running them.
-  target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-O1>)
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} tilescope_test_flags GTest::gtest_main)
+  if(TILESCOPE_QUICK)
+    target_precompile_headers(${name} REUSE_FROM tilescope_test_headers)
+  endif()
   if(TILESCOPE_SANITIZE)
     add_test(NAME ${name} COMMAND ${name})
     # A pattern of skipped tests hides failed ones: it is the end of what is printed where no test ran.
