@@ -188,7 +188,8 @@ class Program {
         const bool captured = !picture.path.empty() || !app_.pictures.empty();
         Image pixels;
         // A software renderer takes the processor from what a script waits for.
-        if (player_ && player_->waits() && !captured && arguments_.timing.empty()) return window_.drop_frame();
+        if (player_ && player_->waits() && !captured && arguments_.timing.empty())
+            return window_.drop_frame();
         window_.end_frame(captured ? &pixels : nullptr);
         const double scale = double(pixels.width) / std::max(1, window_.width());
         if (!picture.path.empty()) write_png(picture.path, part_of(pixels, picture.box, scale));
