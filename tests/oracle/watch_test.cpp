@@ -193,7 +193,10 @@ TEST(WatchRules, KnowTheDescaleOfV) {
         EXPECT_NE(find(watch(statistics_of(twice.recording)), "o_not_acc_over_l", Stage::o), nullptr);
         // Within V as it is stored, and not within V as it is meant.
         poke(run.recording, Stage::o, {0, 0, 0, 0}, 0, 0, 1);
-        EXPECT_NE(find(watch(statistics_of(run.recording)), "o_outside_v", Stage::o), nullptr);
+        poke(run.recording, Stage::acc, {0, 0, 0, 0}, 0, 0, 5);
+        const WatchReport report = watch(statistics_of(run.recording));
+        EXPECT_NE(find(report, "o_outside_v", Stage::o), nullptr) << text_of(report);
+        EXPECT_EQ(find(report, "acc_outside_v", Stage::acc) != nullptr, acc_dequantised) << text_of(report);
     }
 }
 
