@@ -56,6 +56,7 @@ std::size_t aligned(std::size_t bytes) {
 }
 
 constexpr std::array operands = {Input::q, Input::k, Input::v};
+constexpr std::array<const char*, operands.size()> operand_names = {"q", "k", "v"};
 constexpr std::array<std::vector<std::byte> InputArrays::*, operands.size()> operand_arrays = {
     &InputArrays::q, &InputArrays::k, &InputArrays::v};
 constexpr std::array<Descale SideInputs::*, operands.size()> operand_descales = {
@@ -150,11 +151,21 @@ void FlightRecorder::Impl::lay_out_inputs() {
     }
 }
 
-/// Copies arrays of the launch that next() was called for; the last of them says what is there then.
+/// Copies arrays of the launch that next() was called for; the last of them says what is there then. Errors:
+/// Error when one of them is null.
 void FlightRecorder::Impl::copy(const std::array<KeptArray, operands.size()>& to,
                                 const std::array<const void*, operands.size()>& from, FlightCopied copied,
                                 void* stream) const {
     if (!inputs) return;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        if (to[i].bytes == 0 || from[i] != nullptr) continue;
+        const bool is_input = copied == FlightCopied::inputs;
+        throw Error(std::string(operand_names[i]) + " is a null pointer",
+                    is_input ? "flight recorder, inputs()" : "flight recorder, descales()",
+                    is_input
+                        ? "give arrays in device memory, or set options.keep_inputs to false"
+                        : "give an array in device memory for each descale that options.side_inputs has");
+    }
     const OnDevice on(device);
     for (std::size_t i = 0; i < operands.size(); ++i) {
         require_cuda(flight_copy(memory, std::uint32_t(current), inputs_of(current) + to[i].offset, from[i],

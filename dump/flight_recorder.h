@@ -43,11 +43,12 @@ class FlightRecorder {
     /// its hooks keep nothing.
     Sink next(void* stream = nullptr);
     /// Keeps a copy of what the launch that next() was called for reads: contiguous arrays in device memory,
-    /// as those of Capture::inputs(). Before the kernel where it overwrites them.
+    /// as those of Capture::inputs(). Before the kernel where it overwrites them. Errors: Error when one is
+    /// null, and nothing is copied then.
     void inputs(const void* q, const void* k, const void* v, void* stream = nullptr);
     /// Keeps a copy of that launch's descales, where they are computed on the device: float32 arrays in
     /// device memory, of the shapes that options.side_inputs has; null where it has none. A launch without
-    /// them has those of options.side_inputs.
+    /// them has those of options.side_inputs. Errors: as inputs().
     void descales(const float* q, const float* k, const float* v, void* stream = nullptr);
     /// Looks at what that launch wrote, and stops the recording at an element that stops_flight(): it fills
     /// all slot tables with -1. Errors: Error when CUDA refuses a launch.

@@ -20,6 +20,7 @@
 #include "dump/watch.h"
 #include "tests/dump/flight_checks.h"
 #include "tests/dump/played_kernel.cuh"
+#include "tests/support/error_of.h"
 
 namespace tilescope {
 namespace {
@@ -216,6 +217,25 @@ TEST_F(FlightGpu, KeepsEveryStageAndTheInputs) {
     EXPECT_EQ(row, std::vector<float>(7, 4.0f));
     EXPECT_EQ(recorder.save_all(path), 2);
     for (const char* suffix : {"", ".0", ".1"}) EXPECT_TRUE(std::filesystem::remove(path + suffix));
+}
+
+TEST_F(FlightGpu, RefusesArraysThatAreMissing) {
+    FlightOptions options = flight_options(1);
+    options.side_inputs.descale_k = {0, 1, 0, {1}};
+    FlightRecorder recorder(small_problem(), options);
+    const DeviceArray<std::uint16_t> zeros(std::vector<std::uint16_t>(2 * 6 * 13 * 8));
+    const DeviceArray<float> one(std::vector<float>(1, 1.0f));
+    play<<<all_blocks, 64>>>(Ending::returns, nullptr TILESCOPE_SINK_ARG(recorder.next()));
+    std::string error = error_of([&] { recorder.inputs(zeros.data, zeros.data, nullptr); });
+    EXPECT_NE(error.find("inputs(): v is a null pointer"), std::string::npos) << error;
+    error = error_of([&] { recorder.descales(one.data, nullptr, one.data); });
+    EXPECT_NE(error.find("descales(): k is a null pointer"), std::string::npos) << error;
+    EXPECT_NO_THROW(recorder.descales(nullptr, one.data, nullptr));
+    EXPECT_FALSE(recorder.recordings().at(0).has_inputs());
+
+    options.keep_inputs = false;
+    FlightRecorder without(small_problem(), options);
+    EXPECT_NO_THROW(without.inputs(nullptr, nullptr, nullptr)) << "they are not kept";
 }
 
 TEST_F(FlightGpu, KeepsTheDescalesOfEachLaunch) {
