@@ -2,12 +2,18 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <string>
 
 #include "dump/error.h"
 #include "kernels/attention_args.h"
 
 namespace tilescope {
+
+/// Thread blocks that a multiprocessor with 228 KiB of shared memory runs at once, for which hooks must leave
+/// enough registers; at most four, which get 64 registers a thread where a block has 256.
+template <class Shared>
+inline constexpr int resident_blocks = std::min<int>(4, 228 * 1024 / (int(sizeof(Shared)) + 1024));
 
 /// Launches `kernel` with one thread block for each block of queries of each head.
 /// Errors: Error when the launch is refused. What goes wrong in the kernel is seen by who waits for it.

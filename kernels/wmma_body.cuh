@@ -244,7 +244,7 @@ KERNEL_FUNCTION void wmma_outputs(const CudaBlock& block, const WmmaShared<Confi
 
 /// Attention of one block of queries.
 template <class Config, Fault fault>
-__global__ void __launch_bounds__(Config::threads)
+__global__ void __launch_bounds__(Config::threads, resident_blocks<WmmaShared<Config>>)
     wmma_kernel(const AttentionArgs args TILESCOPE_SINK_PARAM(sink)) {
     static_assert(sizeof(WmmaShared<Config>) <= shared_memory_budget);
     extern __shared__ __align__(32) unsigned char shared_bytes[];
