@@ -13,10 +13,12 @@
 #define KERNEL_FUNCTION __device__ __forceinline__
 #define KERNEL_UNROLL _Pragma("unroll")
 #define KERNEL_ROLLED _Pragma("unroll 1")
+#define KERNEL_UNROLL_TWO _Pragma("unroll 2")
 #else
 #define KERNEL_FUNCTION inline
 #define KERNEL_UNROLL
 #define KERNEL_ROLLED
+#define KERNEL_UNROLL_TWO
 #endif
 
 #ifdef DEBUG_DUMP

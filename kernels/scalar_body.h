@@ -162,7 +162,7 @@ KERNEL_FUNCTION void accumulate_tile(Block& block, ScalarShared<Config>& shared,
         auto& acc = state.acc[thread];
         KERNEL_UNROLL
         for (int j = 0; j < Config::features; ++j) acc[j] = rescaled<fault>(acc[j], rescale);
-        KERNEL_ROLLED
+        KERNEL_UNROLL_TWO
         for (int column = 0; column < Config::block_n; ++column) {
             const float p = p_tile[row * Config::ld_p + column];
             KERNEL_UNROLL
