@@ -25,7 +25,7 @@
 // has a hook_float(value).
 //
 // Each hook line may be reached by any subset of a block's threads, in any order, at any time: hooks contain
-// no barrier, no shuffle and no shared memory.
+// no barrier and no shared memory, and exchange statistics only with lanes that are there anyway.
 //
 // A backward kernel that walks query blocks puts TILESCOPE_BLOCK inside that loop. dk and dv have no query
 // block: behind the loop, a TILESCOPE_BLOCK of their own takes any q_block, and as head the one of dk and dv:
@@ -34,6 +34,7 @@
 #ifdef DEBUG_DUMP
 
 #include "dump/hook_fragment.h"
+#include "dump/hook_rows.h"
 #include "dump/hook_write.h"
 
 /// What hooks may name: the stages, and what TILESCOPE_NAMED_TILE adds.

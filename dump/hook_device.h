@@ -108,6 +108,24 @@ TILESCOPE_HOOK float hook_larger(float a, float b) {
 #endif
 }
 
+/// a * b + c, rounded once.
+TILESCOPE_HOOK float hook_multiply_add(float a, float b, float c) {
+#ifdef __CUDA_ARCH__
+    return __fmaf_rn(a, b, c);
+#else
+    return __builtin_fmaf(a, b, c);
+#endif
+}
+
+/// log2 of a power of two.
+TILESCOPE_HOOK int hook_log2(int power) {
+#ifdef __CUDA_ARCH__
+    return __popc(power - 1);
+#else
+    return __builtin_popcount(unsigned(power - 1));
+#endif
+}
+
 /// Adds and returns what was there.
 TILESCOPE_HOOK unsigned long long hook_count_from(unsigned long long* counter, unsigned long long count) {
 #ifdef __CUDA_ARCH__
@@ -117,80 +135,80 @@ TILESCOPE_HOOK unsigned long long hook_count_from(unsigned long long* counter, u
 #endif
 }
 
-template <class Counter>
-TILESCOPE_HOOK void hook_count(Counter* counter, Counter count) {
+/// Adds to a counter in global memory and waits for no answer. Not atomicAdd: where the compiler does not
+/// know that the address is no shared memory, that waits; and it adds up over the warp what was added up
+/// before.
+TILESCOPE_HOOK void hook_count(std::uint32_t* counter, std::uint32_t count) {
 #ifdef __CUDA_ARCH__
-    if constexpr (sizeof(Counter) == 8) {
-        // Not atomicAdd: where the compiler does not know that the address is no shared memory, that waits
-        // for an answer.
-        asm volatile("red.global.add.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(counter)), "l"(count));
-    } else {
-        atomicAdd(counter, count);
-    }
+    asm volatile("red.global.add.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(counter)), "r"(count));
+#else
+    __atomic_fetch_add(counter, count, __ATOMIC_RELAXED);
+#endif
+}
+TILESCOPE_HOOK void hook_count(long long* counter, long long count) {
+#ifdef __CUDA_ARCH__
+    asm volatile("red.global.add.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(counter)), "l"(count));
 #else
     __atomic_fetch_add(counter, count, __ATOMIC_RELAXED);
 #endif
 }
 
 /// Threads of a warp that happen to be together, and work on the same record in memory: they add up among
-/// themselves before one of them adds to the record, and nobody waits for a thread that is elsewhere. On the
-/// CPU each thread is alone.
+/// themselves before one of them adds to the record, and nobody waits for a thread that is elsewhere. Where
+/// some work on another record, and on the CPU, each thread is alone.
 class HookTogether {
  public:
     TILESCOPE_HOOK explicit HookTogether([[maybe_unused]] const void* record) {
 #ifdef __CUDA_ARCH__
-        // Not match.any, which takes longer than all that follows: those whose record is not that of the
-        // first thread are alone.
-        const unsigned active = __activemask();
-        unsigned lane;
-        asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+        mask_ = __activemask();
+        const int last = 31 - __clz(int(mask_));
         const auto own = (unsigned long long)(record);
-        const bool same = __shfl_sync(active, own, __ffs(int(active)) - 1) == own;
-        const unsigned all = __ballot_sync(active, same);
-        mask_ = same ? all : 1u << lane;
-        leads_ = (mask_ & ((1u << lane) - 1)) == 0;
+        several_ = __all_sync(mask_, __shfl_sync(mask_, own, last) == own) != 0;
+        int lane;
+        asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+        adds_ = !several_ || lane == last;
 #endif
     }
 
-    /// Whether the calling thread is the one that adds to the record.
-    TILESCOPE_HOOK bool leads() const {
-        return leads_;
+    /// Whether threads have to add up before one of them adds to the record.
+    TILESCOPE_HOOK bool several() const {
+        return several_;
+    }
+    /// Whether the calling thread is one that adds to the record.
+    TILESCOPE_HOOK bool adds() const {
+        return adds_;
     }
 
 #ifdef __CUDA_ARCH__
-    TILESCOPE_HOOK std::uint32_t sum(std::uint32_t value) const {
-        return __reduce_add_sync(mask_, value);
+    TILESCOPE_HOOK void sum(std::uint32_t& value) const {
+        value = __reduce_add_sync(mask_, value);
     }
-    TILESCOPE_HOOK std::uint32_t least(std::uint32_t value) const {
-        return __reduce_min_sync(mask_, value);
+    TILESCOPE_HOOK void least(std::uint32_t& value) const {
+        value = __reduce_min_sync(mask_, value);
     }
-    TILESCOPE_HOOK std::uint32_t greatest(std::uint32_t value) const {
-        return __reduce_max_sync(mask_, value);
+    TILESCOPE_HOOK void greatest(std::uint32_t& value) const {
+        value = __reduce_max_sync(mask_, value);
     }
     /// In pieces of 27 bits, whose sums over a warp do not overflow where the values are within +-2^52.
-    TILESCOPE_HOOK long long sum(long long value) const {
+    TILESCOPE_HOOK void sum(long long& value) const {
         const std::uint32_t low = __reduce_add_sync(mask_, std::uint32_t(value) & 0x7ffffffu);
         const int high = __reduce_add_sync(mask_, int(value >> 27));
-        return (long long)(high) * (1ll << 27) + low;
+        value = (long long)(high) * (1ll << 27) + low;
     }
 
  private:
     unsigned mask_;
-    bool leads_;
+    bool several_;
+    bool adds_;
 #else
     template <class Number>
-    Number sum(Number value) const {
-        return value;
-    }
-    std::uint32_t least(std::uint32_t value) const {
-        return value;
-    }
-    std::uint32_t greatest(std::uint32_t value) const {
-        return value;
-    }
+    void sum(Number&) const {}
+    void least(std::uint32_t&) const {}
+    void greatest(std::uint32_t&) const {}
 
  private:
-    bool leads_ = true;
+    bool several_ = false;
+    bool adds_ = true;
 #endif
 };
 
@@ -209,14 +227,14 @@ void hook_change(Value* at, Change change) {
 
 TILESCOPE_HOOK void hook_lower(std::uint32_t* to, std::uint32_t value) {
 #ifdef __CUDA_ARCH__
-    atomicMin(to, value);
+    asm volatile("red.global.min.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(value));
 #else
     hook_change(to, [=](std::uint32_t before) { return value < before ? value : before; });
 #endif
 }
 TILESCOPE_HOOK void hook_raise(std::uint32_t* to, std::uint32_t value) {
 #ifdef __CUDA_ARCH__
-    atomicMax(to, value);
+    asm volatile("red.global.max.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(to)), "r"(value));
 #else
     hook_change(to, [=](std::uint32_t before) { return value > before ? value : before; });
 #endif

@@ -212,7 +212,7 @@ TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_ti
                                   const fragments::Rolled<Values>& rolled, const Places& places) {
     if (!block.keeps(stage)) return;
     const HookTile tile = hook_find(block, stage, kv_tile);
-    if (tile.rows == 0 || tile.cols == 0) return;
+    if (tile.fate == HookFate::skipped) return;
     const auto record = [&](const auto& values, int size) {
         hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
             TILESCOPE_HOOK_ROLLED
@@ -228,7 +228,7 @@ TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_ti
         for (int i = 0; i < size; ++i) copy[i] = hook_element_of(rolled.values, i);
         record(copy, size);
     } else {
-        record(rolled.values, rolled.values.size());
+        record(rolled.values, hook_size(rolled.values));
     }
 }
 
@@ -242,7 +242,7 @@ TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_ti
     }
     if (!block.keeps(stage)) return;
     const HookTile tile = hook_find(block, stage, kv_tile);
-    if (tile.rows == 0 || tile.cols == 0) return;
+    if (tile.fate == HookFate::skipped) return;
     const auto places = hook_places(values, given);
     hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
         // In full: an array that is indexed with a variable leaves the registers.

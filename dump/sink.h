@@ -32,7 +32,7 @@ struct TileStatistics {
     std::uint32_t nan = 0;
     std::uint32_t infinite = 0;
     std::uint32_t zero = 0;
-    std::uint32_t least = 0xffffffffu;  ///< ordered_bits() of the finite elements' minimum
+    std::uint32_t least = 0xffffffffu;  ///< bits in the order of the values, of the finite elements' minimum
     std::uint32_t greatest = 0;         ///< and of their maximum
     /// Of the finite elements, added up in float32 by each thread, then exactly: multiples of
     /// statistics_unit, where a thread's part beyond +-2^28 counts as that.

@@ -13,7 +13,7 @@ namespace tilescope {
 
 namespace {
 
-/// The value whose ordered_bits() of dump/hook_write.h these are.
+/// The value whose bits HookStatistics::least() of dump/hook_statistics.h ordered like this.
 float value_of_ordered(std::uint32_t bits) {
     return std::bit_cast<float>((bits & 0x80000000u) != 0 ? bits & 0x7fffffffu : ~bits);
 }

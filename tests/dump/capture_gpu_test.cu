@@ -347,43 +347,39 @@ TEST_P(CaptureGpu, TilesBeginAnywhere) {
 }
 
 /// Each thread's share of a tile in memory, and what every lane holds of a row statistic.
-__host__ __device__ void keep_statistics(const Sink& sink, const float* tile, int thread, int threads) {
+__host__ __device__ void keep_statistics(const Sink& sink, const float* tile, int cols, int thread,
+                                         int threads) {
     TILESCOPE_BLOCK(sink, 0, 0, 0);
-    TILESCOPE_TILE(s, 0, tile, 32, thread, threads);
+    TILESCOPE_TILE(s, 0, tile, cols, thread, threads);
     if (thread % 3 == 0) TILESCOPE_VALUE(m, 0, thread % 64, 0, tile[thread]);
 }
 
-__global__ void keep_statistics_on_gpu(const float* tile TILESCOPE_SINK_PARAM(sink)) {
-    keep_statistics(sink, tile, int(threadIdx.x), int(blockDim.x));
+__global__ void keep_statistics_on_gpu(const float* tile, int cols TILESCOPE_SINK_PARAM(sink)) {
+    keep_statistics(sink, tile, cols, int(threadIdx.x), int(blockDim.x));
 }
 
-TEST(StatisticsGpu, AreThoseOfTheCpu) {
-    int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
+void expect_statistics_of_the_cpu(const std::vector<float>& tile, int cols, int threads) {
     Problem problem;
     problem.seqlen_q = problem.block_m = 64;
-    problem.seqlen_kv = problem.block_n = 32;
-    std::vector<float> tile(64 * 32);
-    for (std::size_t i = 0; i < tile.size(); ++i) tile[i] = float(int(i * 7919 % 2001) - 1000) / 64;
-    tile[5] = std::nanf("");
-    tile[99] = -INFINITY;
+    problem.seqlen_kv = problem.block_n = cols;
     const CapturePlan plan(problem, parse_selection("stage=s,m", "test"), 1 << 20, SinkMode::statistics);
 
     std::vector<std::byte> on_host(plan.bytes());
     plan.fill_unwritten(on_host.data());
-    for (int thread = 0; thread < 96; ++thread)
-        keep_statistics(plan.sink(on_host.data()), tile.data(), thread, 96);
+    for (int thread = 0; thread < threads; ++thread) {
+        keep_statistics(plan.sink(on_host.data()), tile.data(), cols, thread, threads);
+    }
 
     const DeviceArray<std::byte> memory(plan.head());
     const DeviceArray<float> on_device(tile);
-    keep_statistics_on_gpu<<<1, 96>>>(on_device.data TILESCOPE_SINK_ARG(plan.sink(memory.data)));
+    keep_statistics_on_gpu<<<1, threads>>>(on_device.data, cols TILESCOPE_SINK_ARG(plan.sink(memory.data)));
     std::vector<std::byte> from_gpu(plan.bytes());
     ASSERT_EQ(cudaMemcpy(from_gpu.data(), memory.data, plan.bytes(), cudaMemcpyDeviceToHost), cudaSuccess);
 
     for (const Stage stage : {Stage::s, Stage::m}) {
         const TileStatistics& got = *plan.sink(from_gpu.data()).stages[int(stage)].statistics;
         const TileStatistics& expected = *plan.sink(on_host.data()).stages[int(stage)].statistics;
-        EXPECT_EQ(got.written, stage == Stage::s ? 64u * 32 : 32u);
+        EXPECT_EQ(got.written, stage == Stage::s ? unsigned(64 * cols) : unsigned(threads + 2) / 3);
         EXPECT_EQ(got.written, expected.written);
         EXPECT_EQ(got.hash, expected.hash);
         EXPECT_EQ(got.nan, expected.nan);
@@ -391,9 +387,27 @@ TEST(StatisticsGpu, AreThoseOfTheCpu) {
         EXPECT_EQ(got.zero, expected.zero);
         EXPECT_EQ(got.least, expected.least);
         EXPECT_EQ(got.greatest, expected.greatest);
-        // Multiples of 1/64 below 16, and their squares: float32 adds a thread's share exactly.
+        // Both add a thread's part in the same order, with the same roundings.
         EXPECT_EQ(got.sum, expected.sum);
         EXPECT_EQ(got.sum_of_squares, expected.sum_of_squares);
+    }
+}
+
+TEST(StatisticsGpu, AreThoseOfTheCpu) {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
+    for (const int cols : {7, 24, 32, 64}) {
+        for (const int threads : {7, 64, 96}) {
+            SCOPED_TRACE(testing::Message() << cols << " columns, " << threads << " threads");
+            std::vector<float> tile(std::size_t(64 * cols));
+            for (std::size_t i = 0; i < tile.size(); ++i) tile[i] = 3 * std::sin(float(i));
+            expect_statistics_of_the_cpu(tile, cols, threads);
+            tile[5] = std::nanf("");
+            tile[99] = -INFINITY;
+            tile[200] = 0.0f;
+            tile[300] = -0.0f;
+            expect_statistics_of_the_cpu(tile, cols, threads);
+        }
     }
 }
 

@@ -65,6 +65,47 @@ TEST(TileStatistics, NegativeTilesHaveAGreatest) {
     EXPECT_EQ(run.tile(Stage::m, {})->greatest, -2.0f);
 }
 
+TEST(TileStatistics, KnowTheLeastAndTheGreatestOfAnySigns) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    constexpr float huge = std::numeric_limits<float>::max();  // its square is none
+    constexpr float tiny = std::numeric_limits<float>::denorm_min();
+    struct Case {
+        std::vector<float> values;
+        float least;
+        float greatest;
+        int zeros;
+    };
+    const Case cases[] = {
+        {{3, 1, 2}, 1, 3, 0},
+        {{-3, -1, -2}, -3, -1, 0},
+        {{-3, 5, 1, -1}, -3, 5, 0},
+        {{0, 0}, 0, 0, 2},
+        {{-0.0f}, 0, 0, 1},
+        {{5, -0.0f, 7}, 0, 7, 1},
+        {{-5, -0.0f, -7}, -7, 0, 1},
+        {{-5, 0, -7}, -7, 0, 1},
+        {{tiny, -tiny}, -tiny, tiny, 0},
+        {{huge, -huge, 1}, -huge, huge, 0},
+        {{infinity, 2, -infinity, -3, std::nanf("")}, -3, 2, 0},
+        {{-infinity, -0.0f, 4}, 0, 4, 1},
+    };
+    for (const Case& c : cases) {
+        const StatisticsRun run = statistics_after([&](const Sink& sink) {
+            TILESCOPE_BLOCK(sink, 0, 0, 0);
+            // All of them in one thread's part.
+            TILESCOPE_FRAGMENT(s, 0, rolled(c.values), Columns{0, 0});
+        });
+        const TileSummary tile = run.tile(Stage::s, {}).value();
+        const auto which = testing::Message() << "values from " << c.values[0];
+        EXPECT_EQ(tile.written, std::int64_t(c.values.size())) << which;
+        EXPECT_EQ(tile.least, c.least) << which;
+        EXPECT_EQ(tile.greatest, c.greatest) << which;
+        EXPECT_FALSE(std::signbit(tile.least) && tile.least == 0) << which;
+        EXPECT_FALSE(std::signbit(tile.greatest) && tile.greatest == 0) << which;
+        EXPECT_EQ(tile.zero, c.zeros) << which;
+    }
+}
+
 TEST(TileStatistics, HashesTellBitsAndPlaces) {
     const auto hash_of = [](int row, float value) {
         return statistics_after([&](const Sink& sink) {

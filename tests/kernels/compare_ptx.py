@@ -20,7 +20,7 @@ FLAGS = ["-std=c++20", "-fmad=false", "-O3", "-I."]
 PTX = ["-arch=sm_80", "-ptx"]
 MACHINE_CODE = ["-arch=sm_90", "-cubin"]
 KERNEL_SOURCES = ["*.h", "*.cuh", "*.cu"]
-HOOK_HEADERS = {"hook.h", "hook_device.h", "hook_fragment.h", "hook_write.h"}
+HOOK_HEADERS = {"hook.h", "hook_device.h", "hook_fragment.h", "hook_rows.h", "hook_statistics.h", "hook_write.h"}
 
 
 def copy_tree(root, to, without_hooks):
