@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that includes point the way the modules do.
+"""Checks that includes point the way the modules do, and that a source includes its own header first.
 
 usage: check_includes.py ROOT
 
 Prints one line for each include that a module may not have, directly or through other headers. Conditional
-compilation is not looked at: an include counts wherever it stands. Exit codes: 0 none, 1 some, 2 no sources.
+compilation is not looked at: an include counts wherever it stands. NAME.cpp that includes NAME.h before all else shows
+that the header compiles alone (headers_alone.cmake). Exit codes: 0 none, 1 some, 2 no sources.
 """
 
 import fnmatch
@@ -38,6 +39,7 @@ LIBRARIES = {
 
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 ANOTHER_PROJECT = "tests/repo/consumer/*"
+DIRECTIVE = re.compile(r"^\s*#.*", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 
@@ -92,9 +94,18 @@ class Includes:
         return reached
 
 
+def own_header_violations(root, sources):
+    """The sources of which anything but their own header is the first directive."""
+    headers = {path: path.removesuffix("cpp") + "h" for path in sources if path.endswith(".cpp")}
+    for path, header in headers.items():
+        first = DIRECTIVE.search((root / path).read_text())
+        if header in sources and (first is None or INCLUDE.findall(first[0]) != [(header, "")]):
+            yield f"{path}: does not include {header} first; put it before everything else"
+
+
 def find_violations(root):
     includes = Includes(root)
-    found = list(includes.missing)
+    found = list(includes.missing) + list(own_header_violations(root, includes.files))
     for path, headers in includes.files.items():
         name, _, modules, libraries = module_of(path)
         for header in headers:

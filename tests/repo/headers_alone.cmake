@@ -1,6 +1,23 @@
+# tilescope_headers_of_sources(OUT TARGET)
+# The header of every source NAME.cpp: check_includes.py holds NAME.cpp to include NAME.h first, if there is one. That
+# says nothing where more than the header asks for is defined or precompiled.
+function(tilescope_headers_of_sources out target)
+  get_target_property(sources ${target} SOURCES)
+  get_target_property(definitions ${target} COMPILE_DEFINITIONS)
+  get_target_property(precompiled ${target} PRECOMPILE_HEADERS)
+  if(NOT sources OR precompiled OR "DEBUG_DUMP" IN_LIST definitions)
+    set(sources)
+  endif()
+  get_target_property(folder ${target} SOURCE_DIR)
+  list(FILTER sources INCLUDE REGEX "^[a-z0-9_/]+\\.cpp$")
+  list(TRANSFORM sources REPLACE "(.*)\\.cpp$" "${folder}/\\1.h")
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()
+
 # tilescope_headers_alone(NAME [SUFFIX cpp|cu] FILES patterns... LIBS targets... [DEFINITIONS ...])
 # Compiles a source for each header that includes nothing else: building is the test. The targets give the
 # include folders; when one of them is not built (tile-view without Dear ImGui), its headers are left out.
+# So are headers whose own source is one of a target's: that compiles them alone.
 function(tilescope_headers_alone name)
   cmake_parse_arguments(arg "" "SUFFIX" "FILES;LIBS;DEFINITIONS" ${ARGN})
   if(NOT arg_SUFFIX)
@@ -10,12 +27,18 @@ function(tilescope_headers_alone name)
     if(NOT TARGET ${library})
       return()
     endif()
+    if(arg_SUFFIX STREQUAL "cpp" AND NOT arg_DEFINITIONS)
+      tilescope_headers_of_sources(headers ${library})
+      list(APPEND compiled_alone ${headers})
+    endif()
   endforeach()
 
   list(TRANSFORM arg_FILES PREPEND ${PROJECT_SOURCE_DIR}/)
-  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${arg_FILES})
+  file(GLOB headers CONFIGURE_DEPENDS ${arg_FILES})
+  list(REMOVE_ITEM headers ${compiled_alone})
   set(sources)
   foreach(header ${headers})
+    file(RELATIVE_PATH header ${PROJECT_SOURCE_DIR} ${header})
     string(MAKE_C_IDENTIFIER ${header} stem)
     set(source ${CMAKE_CURRENT_BINARY_DIR}/headers_${name}/${stem}.${arg_SUFFIX})
     file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"\n")

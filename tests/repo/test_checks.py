@@ -44,6 +44,9 @@ PLANTED_INCLUDES = [
     ("viewer/main.cpp", "#include <cuda_gl_interop.h>", ["viewer reaches CUDA"]),
     ("oracle/tally.h", '#include "tests/oracle/compare_test.cpp"', ["oracle includes tests/"]),
     ("oracle/tally.h", '#include "compare.h"', ['"compare.h"', "not a file of the repository"]),
+    ("oracle/compare.cpp", '#include <vector>\n#include "oracle/compare.h"', ["does not include oracle/compare.h first"]),
+    ("oracle/compare.cpp", '#define N 1\n#include "oracle/compare.h"', ["does not include oracle/compare.h first"]),
+    ("oracle/compare.cpp", "int sum = 0;", ["does not include oracle/compare.h first"]),
 ]
 
 
