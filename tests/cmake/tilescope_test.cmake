@@ -1,7 +1,11 @@
 include(GoogleTest)
 
-set(TILESCOPE_TEST_ENVIRONMENT
-  "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/leaks.supp:print_suppressions=0")
+# Threads that spin while they wait take the processor from the test beside theirs.
+set(TILESCOPE_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive)
+if(TILESCOPE_SANITIZE)
+  list(APPEND TILESCOPE_TEST_ENVIRONMENT
+    LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/leaks.supp:print_suppressions=0)
+endif()
 
 # Compiling the tests takes longer than running them.
 add_library(tilescope_test_flags INTERFACE)
@@ -34,11 +38,11 @@ function(tilescope_test name)
     add_test(NAME ${name} COMMAND ${name})
     # A pattern of skipped tests hides failed ones: it is the end of what is printed where no test ran.
     set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900 COST 100
-      ENVIRONMENT ${TILESCOPE_TEST_ENVIRONMENT}
+      ENVIRONMENT "${TILESCOPE_TEST_ENVIRONMENT}"
       SKIP_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\] [^\n]*\n)+$")
   else()
     gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-      PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300 ENVIRONMENT ${TILESCOPE_TEST_ENVIRONMENT}
+      PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300 ENVIRONMENT "${TILESCOPE_TEST_ENVIRONMENT}"
       SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\] ")
   endif()
 endfunction()
@@ -49,7 +53,7 @@ function(tilescope_script_test name)
   cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "COMMAND" ${ARGN})
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
   set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} SKIP_RETURN_CODE 77
-    ENVIRONMENT ${TILESCOPE_TEST_ENVIRONMENT})
+    ENVIRONMENT "${TILESCOPE_TEST_ENVIRONMENT}")
   if(arg_TIMEOUT)
     # Those that may take long begin first, so that none is left alone at the end.
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
