@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "dump/error.h"
@@ -30,8 +31,8 @@ using hdf5::OutputFile;
 void create_file(OutputFile& file, const TemporaryFile& temporary, const hdf5::SinkRoom* sink) {
     const Id access = checked(H5Pcreate(H5P_FILE_ACCESS));
     if (!hdf5::set_driver(access.get(), file.target)) throw hdf5::Failure();
-    // Checksums on all metadata, and a chunk index that grows with the tiles written, not with the tiles
-    // declared; read by HDF5 1.10 and everything since.
+    // Checksums on all metadata, and the chunk indices of create_tiles(); read by HDF5 1.10 and everything
+    // since.
     check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110));
     if (sink != nullptr) hdf5::align_sink_image(access.get(), *sink);
     const Id creation = hdf5::creation_properties(H5P_FILE_CREATE);
@@ -42,21 +43,42 @@ std::vector<hsize_t> sizes_of(std::span<const std::int64_t> values) {
     return {values.begin(), values.end()};
 }
 
-// A dataset with a chunk for each tile; `fill` stands for elements of 4 bytes that are not stored.
-Id create_tiles(hid_t file, const std::string& path, const DatasetShape& shape, hid_t type,
-                std::uint32_t fill) {
+// How far the dimensions of a dataset may grow. HDF5 allows a chunk that is longer than its dataset only
+// where the dataset could grow, and it picks the chunk index by this. To whole chunks: an array with an
+// address of each chunk there could be, which takes half of the tree's time. Without limits: a tree of the
+// chunks that there are, for a few out of many; its records take at least 5 addresses.
+std::vector<hsize_t> growing_dims(const std::vector<hsize_t>& dims, const std::vector<hsize_t>& chunk,
+                                  std::int64_t tiles) {
+    std::vector<hsize_t> whole(dims.size());
+    double chunks = 1;
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+        const hsize_t count = (dims[i] + chunk[i] - 1) / chunk[i];
+        whole[i] = count * chunk[i];
+        chunks *= double(count);
+    }
+    if (double(tiles) * 5 < chunks) whole.assign(dims.size(), H5S_UNLIMITED);
+    return whole;
+}
+
+// A dataset with a chunk for each tile.
+struct TileDataset {
+    Id id;
+    std::vector<hsize_t> chunk;
+};
+
+// At most `tiles` of its tiles will be written; `fill` stands for elements of 4 bytes that are not stored.
+TileDataset create_tiles(hid_t file, const std::string& path, const DatasetShape& shape, std::int64_t tiles,
+                         hid_t type, std::uint32_t fill) {
     const std::vector<hsize_t> dims = sizes_of(shape.dims);
-    const std::vector<hsize_t> chunk = sizes_of(shape.chunk);
-    // HDF5 allows a chunk that is longer than its dataset only where the dataset could grow. It also picks
-    // the chunk index by this: with two or more such dimensions, a tree of the chunks that exist.
-    const std::vector<hsize_t> growing(dims.size(), H5S_UNLIMITED);
+    std::vector<hsize_t> chunk = sizes_of(shape.chunk);
     const int rank = static_cast<int>(dims.size());
-    const Id space = checked(H5Screate_simple(rank, dims.data(), growing.data()));
+    const Id space = checked(H5Screate_simple(rank, dims.data(), growing_dims(dims, chunk, tiles).data()));
     const Id properties = hdf5::creation_properties(H5P_DATASET_CREATE);
     check(H5Pset_chunk(properties.get(), rank, chunk.data()));
     check(H5Pset_fill_value(properties.get(), type, &fill));
-    return checked(
+    Id dataset = checked(
         H5Dcreate2(file, path.c_str(), type, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT));
+    return {std::move(dataset), std::move(chunk)};
 }
 
 // Of the elements that the tile's batch entry has.
@@ -100,16 +122,15 @@ void for_each_selected(const Problem& problem, Stage stage, const Selection& sel
     }
 }
 
-void write_tile(OutputFile& file, hid_t dataset, const Problem& problem, Stage stage, const TileId& tile,
-                std::span<const std::byte> bytes) {
-    const std::vector<std::int64_t> chunk = dataset_shape(problem, stage).chunk;
+void write_tile(OutputFile& file, const TileDataset& dataset, const Problem& problem, Stage stage,
+                const TileId& tile, std::span<const std::byte> bytes) {
     std::vector<hsize_t> offset = sizes_of(chunk_index(problem, stage, tile));
-    for (std::size_t i = 0; i < offset.size(); ++i) offset[i] *= static_cast<hsize_t>(chunk[i]);
-    check(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, offset.data(), bytes.size(), bytes.data()));
+    for (std::size_t i = 0; i < offset.size(); ++i) offset[i] *= dataset.chunk[i];
+    check(H5Dwrite_chunk(dataset.id.get(), H5P_DEFAULT, 0, offset.data(), bytes.size(), bytes.data()));
     file.check_written();
 }
 
-void write_stored_tiles(OutputFile& file, hid_t dataset, const Recording& recording, Stage stage,
+void write_stored_tiles(OutputFile& file, const TileDataset& dataset, const Recording& recording, Stage stage,
                         const CaptureSummary& capture, hdf5::StageCounts& counts) {
     const Problem& problem = recording.problem();
     const TileShape shape = tile_shape(problem, stage);
@@ -132,16 +153,17 @@ void write_writers(OutputFile& file, const Recording& recording, const CaptureSu
     for (const StageInfo& info : stages_of(problem)) {
         if (!recording.has_writers(info.stage)) continue;
         if (!group) group = hdf5::create_group(file.id.get(), layout::path::writers);
-        const Id dataset = create_tiles(file.id.get(), layout::writers_of(info),
-                                        dataset_shape(problem, info.stage), H5T_STD_U32LE, 0);
-        std::vector<ElementWriter> writers(std::size_t(tile_shape(problem, info.stage).elements()));
         const Selection selection = capture.selection.value_or(Selection());
+        const TileDataset dataset =
+            create_tiles(file.id.get(), layout::writers_of(info), dataset_shape(problem, info.stage),
+                         count_selected(problem, info.stage, selection), H5T_STD_U32LE, 0);
+        std::vector<ElementWriter> writers(std::size_t(tile_shape(problem, info.stage).elements()));
         for_each_selected(problem, info.stage, selection, [&](const TileId& tile) {
             if (!recording.read_writers(info.stage, tile, writers)) return;
             void* const room = file.behind.room(writers.size() * sizeof(std::uint32_t));
             const std::span<std::uint32_t> words(static_cast<std::uint32_t*>(room), writers.size());
             std::ranges::transform(writers, words.begin(), writer_word);
-            write_tile(file, dataset.get(), problem, info.stage, tile, std::as_bytes(words));
+            write_tile(file, dataset, problem, info.stage, tile, std::as_bytes(words));
         });
     }
 }
@@ -149,20 +171,22 @@ void write_writers(OutputFile& file, const Recording& recording, const CaptureSu
 hdf5::StageCounts write_stage(OutputFile& file, const Recording& recording, const StageInfo& info,
                               const CaptureSummary& capture) {
     const Problem& problem = recording.problem();
-    const Id type = hdf5::element_type(Dtype::f32);
-    const Id dataset = create_tiles(file.id.get(), dataset_of(info), dataset_shape(problem, info.stage),
-                                    type.get(), unwritten_bits);
-    hdf5::write_stage_units(dataset.get(), info.stage, recording.units());
-    hdf5::write_named_axes(dataset.get(), problem, info.stage);
-    hdf5::write_stage_threads(dataset.get(), recording.threads()[info.stage]);
-    if (is_output(info.stage)) hdf5::write_dtype(dataset.get(), stage_dtype(problem, info.stage));
-    hdf5::StageCounts counts;
-    if (recording.has_stage(info.stage)) {
-        write_stored_tiles(file, dataset.get(), recording, info.stage, capture, counts);
-    }
+    const Stage stage = info.stage;
+    const bool stored = recording.has_stage(stage);
     const std::optional<Selection>& selection = capture.selection;
-    counts.tiles_selected =
-        selection ? count_selected(problem, info.stage, *selection) : counts.tiles_written;
+    const std::int64_t selected =
+        stored || selection ? count_selected(problem, stage, selection.value_or(Selection())) : 0;
+    const Id type = hdf5::element_type(Dtype::f32);
+    const TileDataset dataset = create_tiles(file.id.get(), dataset_of(info), dataset_shape(problem, stage),
+                                             stored ? selected : 0, type.get(), unwritten_bits);
+    const hid_t id = dataset.id.get();
+    hdf5::write_stage_units(id, stage, recording.units());
+    hdf5::write_named_axes(id, problem, stage);
+    hdf5::write_stage_threads(id, recording.threads()[stage]);
+    if (is_output(stage)) hdf5::write_dtype(id, stage_dtype(problem, stage));
+    hdf5::StageCounts counts;
+    if (stored) write_stored_tiles(file, dataset, recording, stage, capture, counts);
+    counts.tiles_selected = selection ? selected : counts.tiles_written;
     return counts;
 }
 
