@@ -86,7 +86,8 @@ std::int64_t count_unwritten(std::span<const float> values, const Recording& rec
                              const TileId& tile) {
     const Problem entry = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
     const TileShape shape = tile_shape(entry, stage);
-    const TileShape extent = tile_extent(entry, stage, tile);
+    TileShape extent = tile_extent(entry, stage, tile);
+    if (extent.cols == shape.cols) extent = {1, extent.rows * extent.cols};  // rows without gaps
     std::int64_t count = 0;
     for (std::int64_t row = 0; row < extent.rows; ++row) {
         const float* const row_values = values.data() + row * shape.cols;
