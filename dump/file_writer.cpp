@@ -45,8 +45,8 @@ std::vector<hsize_t> sizes_of(std::span<const std::int64_t> values) {
 
 // How far the dimensions of a dataset may grow. HDF5 allows a chunk that is longer than its dataset only
 // where the dataset could grow, and it picks the chunk index by this. To whole chunks: an array with an
-// address of each chunk there could be, which takes half of the tree's time. Without limits: a tree of the
-// chunks that there are, for a few out of many; its records take at least 5 addresses.
+// address of each chunk there could be, which takes about half of the tree's time. Without limits: a tree of
+// the chunks that there are, for a few out of many; a record of it takes 4 addresses or more.
 std::vector<hsize_t> growing_dims(const std::vector<hsize_t>& dims, const std::vector<hsize_t>& chunk,
                                   std::int64_t tiles) {
     std::vector<hsize_t> whole(dims.size());
@@ -56,7 +56,7 @@ std::vector<hsize_t> growing_dims(const std::vector<hsize_t>& dims, const std::v
         whole[i] = count * chunk[i];
         chunks *= double(count);
     }
-    if (double(tiles) * 5 < chunks) whole.assign(dims.size(), H5S_UNLIMITED);
+    if (double(tiles) * 4 < chunks) whole.assign(dims.size(), H5S_UNLIMITED);
     return whole;
 }
 

@@ -19,7 +19,7 @@ struct TileSummary {
     float least = 0;  ///< of the finite elements; both are NaN where there are none
     float greatest = 0;
     /// Of the finite elements. Error: those of the additions in float32 within a thread's part, and half of
-    /// statistics_unit a part; parts beyond +-2^30 count as that.
+    /// statistics_unit a part; parts beyond +-2^28 count as that.
     double sum = 0;
     double sum_of_squares = 0;
 

@@ -41,6 +41,17 @@ TEST(FileRoundtrip, KeepsTilesThatAreLargerThanTheTensor) {
     EXPECT_EQ(expect_same_contents(*written_and_opened(folder, recording), recording), 8 * 10);
 }
 
+TEST(FileRoundtrip, KeepsTheOnlyTile) {
+    const TemporaryFolder folder;
+    Problem problem = sample_problem();
+    problem.batch = problem.heads = problem.heads_kv = 1;
+    problem.seqlen_q = 3;
+    problem.seqlen_kv = 5;
+    MemoryRecording recording(problem);
+    fill(recording);
+    EXPECT_EQ(expect_same_contents(*written_and_opened(folder, recording), recording), 10);
+}
+
 TEST(FileRoundtrip, KeepsOnlyTheTilesThatWereRecorded) {
     const TemporaryFolder folder;
     MemoryRecording recording(sample_problem());
