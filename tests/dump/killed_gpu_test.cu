@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -90,6 +91,7 @@ std::vector<int> written_elements(const std::string& path) {
 pid_t start(const std::string& path) {
     const pid_t child = fork();
     if (child == 0) {
+        setenv("CUDA_VISIBLE_DEVICES", "0", 0);  // each further GPU takes longer to start
         execl("/proc/self/exe", "killed_gpu_test", "--capture-into", path.c_str(), nullptr);
         _exit(127);
     }
