@@ -43,12 +43,21 @@ std::vector<hsize_t> sizes_of(std::span<const std::int64_t> values) {
     return {values.begin(), values.end()};
 }
 
+// How many of the selected tiles are there, as far as is known before they are read.
+std::int64_t count_expected(const Problem& problem, Stage stage, const CaptureSummary& capture,
+                            std::int64_t selected) {
+    const bool completed = capture.ended == CaptureSummary().ended;
+    if (!completed) return 0;
+    const std::int64_t dropped = capture.stages[std::size_t(stage)].elements_dropped;
+    return selected - dropped / tile_shape(problem, stage).elements();
+}
+
 // How far the dimensions of a dataset may grow. HDF5 allows a chunk that is longer than its dataset only
 // where the dataset could grow, and it picks the chunk index by this. To whole chunks: an array with an
 // address of each chunk there could be, which takes about half of the tree's time. Without limits: a tree of
 // the chunks that there are, for a few out of many; a record of it takes 4 addresses or more.
 std::vector<hsize_t> growing_dims(const std::vector<hsize_t>& dims, const std::vector<hsize_t>& chunk,
-                                  std::int64_t tiles) {
+                                  std::int64_t expected_tiles) {
     std::vector<hsize_t> whole(dims.size());
     double chunks = 1;
     for (std::size_t i = 0; i < dims.size(); ++i) {
@@ -56,7 +65,7 @@ std::vector<hsize_t> growing_dims(const std::vector<hsize_t>& dims, const std::v
         whole[i] = count * chunk[i];
         chunks *= double(count);
     }
-    if (double(tiles) * 4 < chunks) whole.assign(dims.size(), H5S_UNLIMITED);
+    if (double(expected_tiles) * 4 < chunks) whole.assign(dims.size(), H5S_UNLIMITED);
     return whole;
 }
 
@@ -66,13 +75,14 @@ struct TileDataset {
     std::vector<hsize_t> chunk;
 };
 
-// At most `tiles` of its tiles will be written; `fill` stands for elements of 4 bytes that are not stored.
-TileDataset create_tiles(hid_t file, const std::string& path, const DatasetShape& shape, std::int64_t tiles,
-                         hid_t type, std::uint32_t fill) {
+// `fill` stands for elements of 4 bytes that are not stored.
+TileDataset create_tiles(hid_t file, const std::string& path, const DatasetShape& shape,
+                         std::int64_t expected_tiles, hid_t type, std::uint32_t fill) {
     const std::vector<hsize_t> dims = sizes_of(shape.dims);
     std::vector<hsize_t> chunk = sizes_of(shape.chunk);
     const int rank = static_cast<int>(dims.size());
-    const Id space = checked(H5Screate_simple(rank, dims.data(), growing_dims(dims, chunk, tiles).data()));
+    const Id space =
+        checked(H5Screate_simple(rank, dims.data(), growing_dims(dims, chunk, expected_tiles).data()));
     const Id properties = hdf5::creation_properties(H5P_DATASET_CREATE);
     check(H5Pset_chunk(properties.get(), rank, chunk.data()));
     check(H5Pset_fill_value(properties.get(), type, &fill));
@@ -155,9 +165,10 @@ void write_writers(OutputFile& file, const Recording& recording, const CaptureSu
         if (!recording.has_writers(info.stage)) continue;
         if (!group) group = hdf5::create_group(file.id.get(), layout::path::writers);
         const Selection selection = capture.selection.value_or(Selection());
-        const TileDataset dataset =
-            create_tiles(file.id.get(), layout::writers_of(info), dataset_shape(problem, info.stage),
-                         count_selected(problem, info.stage, selection), H5T_STD_U32LE, 0);
+        const TileDataset dataset = create_tiles(
+            file.id.get(), layout::writers_of(info), dataset_shape(problem, info.stage),
+            count_expected(problem, info.stage, capture, count_selected(problem, info.stage, selection)),
+            H5T_STD_U32LE, 0);
         std::vector<ElementWriter> writers(std::size_t(tile_shape(problem, info.stage).elements()));
         for_each_selected(problem, info.stage, selection, [&](const TileId& tile) {
             if (!recording.read_writers(info.stage, tile, writers)) return;
@@ -179,7 +190,8 @@ hdf5::StageCounts write_stage(OutputFile& file, const Recording& recording, cons
         stored || selection ? count_selected(problem, stage, selection.value_or(Selection())) : 0;
     const Id type = hdf5::element_type(Dtype::f32);
     const TileDataset dataset = create_tiles(file.id.get(), dataset_of(info), dataset_shape(problem, stage),
-                                             stored ? selected : 0, type.get(), unwritten_bits);
+                                             stored ? count_expected(problem, stage, capture, selected) : 0,
+                                             type.get(), unwritten_bits);
     const hid_t id = dataset.id.get();
     hdf5::write_stage_units(id, stage, recording.units());
     hdf5::write_named_axes(id, problem, stage);

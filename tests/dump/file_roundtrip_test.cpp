@@ -64,23 +64,27 @@ TEST(FileRoundtrip, KeepsOnlyTheTilesThatWereRecorded) {
     EXPECT_THROW(opened->read_input(Input::q, 0, 0, 0, 1, rows), Error);
 }
 
-TEST(FileRoundtrip, TakesRoomForTheTilesThatWereSelected) {
-    const TemporaryFolder folder;
+// s has a million chunks, which an array of all of them would have 8 bytes for.
+TEST(FileRoundtrip, TakesLittleRoomForFewTiles) {
     Problem problem = sample_problem();
-    problem.heads = problem.heads_kv = 64;
+    problem.heads = problem.heads_kv = 16;
     problem.seqlen_q = problem.seqlen_kv = 4000;
-    const TileId tile = {0, 63, 9, 124};
-    MemoryRecording recording(problem);
-    recording.set_tile(Stage::s, tile, sample_tile(problem, Stage::s, tile));
-    CaptureSummary capture;
-    capture.selection = parse_selection("batch=0:head=63:q_block=9:stage=s", "test");
-    recording.set_capture(capture);
-    const auto opened = written_and_opened(folder, recording);
-    std::vector<float> values(16 * 32);
-    EXPECT_TRUE(opened->read_tile(Stage::s, tile, values));
-    EXPECT_TRUE(same_bits(values, sample_tile(problem, Stage::s, tile)));
-    // s has 4 million chunks, which an array of all would have 8 bytes for.
-    EXPECT_LT(std::filesystem::file_size(folder.file("run.h5")), 1 << 16);
+    const TileId tile = {0, 15, 9, 124};
+    CaptureSummary selected, dropped, ended;
+    selected.selection = parse_selection("batch=0:head=15:q_block=9:stage=s", "test");
+    dropped.stages[std::size_t(Stage::s)].elements_dropped = 2 * 16 * 250 * 124 * 16 * 32;
+    ended.ended = "unspecified launch failure";
+    for (const CaptureSummary& capture : {selected, dropped, ended}) {
+        const TemporaryFolder folder;
+        MemoryRecording recording(problem);
+        recording.set_tile(Stage::s, tile, sample_tile(problem, Stage::s, tile));
+        recording.set_capture(capture);
+        const auto opened = written_and_opened(folder, recording);
+        std::vector<float> values(16 * 32);
+        EXPECT_TRUE(opened->read_tile(Stage::s, tile, values));
+        EXPECT_TRUE(same_bits(values, sample_tile(problem, Stage::s, tile)));
+        EXPECT_LT(std::filesystem::file_size(folder.file("run.h5")), 1 << 16);
+    }
 }
 
 TEST(FileRoundtrip, HasNoTileOutsideTheProblem) {
