@@ -322,6 +322,7 @@ void Capture::arm(const void* symbol, int (*set)(const Sink& sink)) {
 void Capture::restart(void* stream) {
     const OnDevice on(impl_->device);
     require_cuda(impl_->memory()->restart(static_cast<cudaStream_t>(stream)), "restarting the capture");
+    if (impl_->memory()->file()) impl_->memory()->file()->set_running();
     impl_->launched.clear();
     impl_->outputs = {};
 }

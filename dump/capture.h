@@ -1,20 +1,23 @@
 #pragma once
 
 // The host side of a capture on the GPU. With -DDEBUG_DUMP a Capture owns the memory that the hooks write and
-// saves it; without it every member is empty, so the same host code compiles to nothing.
+// saves it. Without, the same host code compiles, needs neither CUDA nor tilescope::capture, and does
+// nothing: members are empty, save() writes no file, and what returns a recording throws Error, for there is
+// none.
 
 #include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
 
+#include "dump/captured_run.h"
 #include "dump/recording.h"
+#include "dump/tile_statistics.h"
 
 #ifdef DEBUG_DUMP
 #include <memory>
-
-#include "dump/captured_run.h"
-#include "dump/tile_statistics.h"
+#else
+#include "dump/error.h"
 #endif
 
 namespace tilescope {
@@ -138,13 +141,24 @@ class Capture {
 
     explicit Capture(const Problem&) {}
     Capture(const Problem&, const Options&) {}
+    Sink sink() const { return {}; }
+    void arm(const void*, int (*)(const Sink&)) {}
+    void restart(void* = nullptr) {}
+    void done(void* = nullptr) {}
     void inputs(const void*, const void*, const void*) {}
     void outputs(const void*, const float*) {}
     void backward_inputs(const void*, const void*, const float*) {}
     void gradients(const void*, const void*, const void*) {}
-    void restart(void* = nullptr) {}
-    void done(void* = nullptr) {}
+    CapturedRun finish() { refuse(); }
+    CapturedRun finish_in_place() { refuse(); }
+    StatisticsRun finish_statistics() { refuse(); }
+    bool still_running() const { return false; }
     void save(const std::string&) {}
+
+ private:
+    [[noreturn]] static void refuse() {
+        throw Error("nothing was recorded", "capture", "compile kernel and host code with -DDEBUG_DUMP");
+    }
 };
 
 }  // namespace hooks_off

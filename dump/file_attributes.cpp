@@ -4,6 +4,7 @@
 
 #include "dump/error.h"
 #include "dump/file_hdf5.h"
+#include "dump/text.h"
 
 namespace tilescope::hdf5 {
 
@@ -139,7 +140,7 @@ std::optional<Enum> read_name(hid_t object, const char* name, const std::string&
     for (const auto& entry : layout::names(Enum())) {
         known += (known.empty() ? "" : ", ") + std::string(entry.name);
     }
-    refuse(name, "is \"" + printable(*text) + "\", not one of " + known, where);
+    refuse(name, "is \"" + shortened(*text) + "\", not one of " + known, where);
 }
 
 template std::optional<Direction> read_name(hid_t, const char*, const std::string&);

@@ -6,6 +6,7 @@
 #include "dump/file_attributes.h"
 #include "dump/file_layout.h"
 #include "dump/selection.h"
+#include "dump/text.h"
 
 namespace tilescope::hdf5 {
 

@@ -12,6 +12,7 @@
 
 #include "dump/error.h"
 #include "dump/file_attributes.h"
+#include "dump/text.h"
 
 namespace tilescope::hdf5 {
 
@@ -43,7 +44,7 @@ constexpr std::array<SuperblockLayout, 4> superblocks = {{{13, 40}, {13, 44}, {9
 void check_superblock(const InputFile& file) {
     constexpr std::array<unsigned char, 8> signature = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
     std::array<unsigned char, 64> head = {};
-    const std::string where = printable(file.path);
+    const std::string where = shortened(file.path);
     const std::int64_t present = std::min<std::int64_t>(file.bytes, head.size());
     if (!read_exactly(file.descriptor.get(), 0, present, head.data())) {
         throw Error(std::string("cannot be read: ") + std::strerror(errno), where, "check its disk");
@@ -67,27 +68,15 @@ void check_superblock(const InputFile& file) {
     }
 }
 
-void open_descriptor(InputFile& file) {
-    const std::string where = printable(file.path);
-    struct stat status = {};
-    // Asked for before it is opened: opening a pipe would wait for its other end.
-    if (stat(file.path.c_str(), &status) == 0) {
-        if (S_ISDIR(status.st_mode)) throw Error("is a directory", where, "give a file in it");
-        if (!S_ISREG(status.st_mode)) throw Error("is not a regular file", where, "give a file");
-        file.descriptor = Descriptor(open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
-    }
-    if (file.descriptor.get() < 0 || fstat(file.descriptor.get(), &status) != 0) {
-        throw Error(std::string("cannot be opened: ") + std::strerror(errno), where,
-                    "check the path and its permissions");
-    }
-    if (status.st_size == 0) throw Error("is empty", where, "record it again");
-    file.bytes = status.st_size;
+// When the file was written to, in nanoseconds; a new name of it does not count.
+std::int64_t modified_of(const struct stat& status) {
+    return std::int64_t(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
 // Opens the object at the end of hard links; anything else could lead out of the file or in circles.
 Id open_object(const InputFile& file, const std::string& path) {
     Id object(H5Gopen2(file.id.get(), "/", H5P_DEFAULT));
-    if (!object) refuse_failed("the root group cannot be opened", printable(file.path));
+    if (!object) refuse_failed("the root group cannot be opened", shortened(file.path));
     std::size_t begin = 1;
     while (begin < path.size()) {
         const std::size_t end = std::min(path.find('/', begin), path.size());
@@ -283,17 +272,39 @@ Descriptor::~Descriptor() {
 InputFile open_file(const std::string& path) {
     InputFile file;
     file.path = path;
-    open_descriptor(file);
+    const std::string where = shortened(path);
+    // Opening a pipe would wait for its other end.
+    file.descriptor = Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    struct stat status = {};
+    if (file.descriptor.get() < 0 || fstat(file.descriptor.get(), &status) != 0) {
+        throw Error(std::string("cannot be opened: ") + std::strerror(errno), where,
+                    "check the path and its permissions");
+    }
+    if (S_ISDIR(status.st_mode)) throw Error("is a directory", where, "give a file in it");
+    if (!S_ISREG(status.st_mode)) throw Error("is not a regular file", where, "give a file");
+    if (status.st_size == 0) throw Error("is empty", where, "record it again");
+    file.bytes = status.st_size;
+    file.modified = modified_of(status);
+    return file;
+}
+
+void require_unchanged(const InputFile& file) {
+    struct stat status = {};
+    const bool known = fstat(file.descriptor.get(), &status) == 0;
+    if (known && status.st_size == file.bytes && modified_of(status) == file.modified) return;
+    throw Error("was written to while it was read", shortened(file.path), "try again when it is whole");
+}
+
+void open_hdf5(InputFile& file) {
     check_superblock(file);
     file.target = std::make_unique<DriverTarget>();
     file.target->descriptor = file.descriptor.get();
     const Id access(H5Pcreate(H5P_FILE_ACCESS));
     if (!access || !set_driver(access.get(), *file.target)) {
-        refuse_failed("HDF5 cannot be used", printable(path));
+        refuse_failed("HDF5 cannot be used", shortened(file.path));
     }
-    file.id = Id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
-    if (!file.id) refuse_failed("cannot be opened as HDF5", printable(path));
-    return file;
+    file.id = Id(H5Fopen(file.path.c_str(), H5F_ACC_RDONLY, access.get()));
+    if (!file.id) refuse_failed("cannot be opened as HDF5", shortened(file.path));
 }
 
 std::optional<Id> open_group(const InputFile& file, const std::string& path) {

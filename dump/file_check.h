@@ -13,6 +13,7 @@
 #include "dump/dtype.h"
 #include "dump/file_driver.h"
 #include "dump/file_hdf5.h"
+#include "dump/text.h"
 
 namespace tilescope::hdf5 {
 
@@ -34,19 +35,26 @@ class Descriptor {
     int descriptor_ = -1;
 };
 
-/// A file opened for reading.
+/// A file opened for reading: once, so that it stays the same file whatever happens to its name.
 struct InputFile {
     std::string path;
     std::int64_t bytes = 0;
+    std::int64_t modified = 0;  ///< when it was opened; nanoseconds
     Descriptor descriptor;
     std::unique_ptr<DriverTarget> target;  ///< HDF5 holds its address
     Id id;
 
-    std::string where(const std::string& object) const { return printable(path) + ":" + object; }
+    std::string where(const std::string& object) const { return shortened(path) + ":" + object; }
 };
 
-/// Opens a file. Errors: Error when it is no HDF5 file, or shorter than its superblock says.
+/// Opens a file, without a look at what it holds. Errors: Error when it is no regular file, or empty.
 InputFile open_file(const std::string& path);
+
+/// Opens it as HDF5. Errors: Error when it is no HDF5 file, or shorter than its superblock says.
+void open_hdf5(InputFile& file);
+
+/// Errors: Error when somebody has written to the file since it was opened.
+void require_unchanged(const InputFile& file);
 
 /// A dataset whose declarations have been checked against the file.
 struct StoredDataset {

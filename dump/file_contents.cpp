@@ -92,10 +92,11 @@ void read_lse_units(Contents& contents) {
 
 }  // namespace
 
-Contents open_contents(const std::string& path) {
+Contents open_contents(InputFile file) {
     const PluginsOff plugins_off;
     Contents contents;
-    contents.file = open_file(path);
+    contents.file = std::move(file);
+    open_hdf5(contents.file);
     check_format(contents.file);
     contents.provenance = read_provenance(contents.file);
     contents.problem = read_problem(contents.file);

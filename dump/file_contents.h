@@ -30,6 +30,6 @@ struct Contents {
 };
 
 /// Errors: Error for whatever is not a complete, valid recording.
-Contents open_contents(const std::string& path);
+Contents open_contents(InputFile file);
 
 }  // namespace tilescope::hdf5

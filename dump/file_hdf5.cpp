@@ -1,7 +1,8 @@
 #include "dump/file_hdf5.h"
 
-#include <algorithm>
 #include <mutex>
+
+#include "dump/text.h"
 
 namespace tilescope::hdf5 {
 
@@ -67,22 +68,7 @@ void Id::close() {
 std::string last_error() {
     std::string text;
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, copy_description, &text);
-    return text.empty() ? "no reason given" : printable(text);
-}
-
-std::string printable(std::string_view text) {
-    constexpr std::size_t longest = 200;
-    std::string line(text.substr(0, longest));
-    std::ranges::replace_if(
-        line, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-    if (text.size() > longest) line += "...";
-    return line;
-}
-
-std::string readable(std::string text) {
-    std::ranges::replace_if(
-        text, [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f; }, '?');
-    return text;
+    return text.empty() ? "no reason given" : shortened(text);
 }
 
 Id creation_properties(hid_t property_class) {

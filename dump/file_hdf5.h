@@ -7,7 +7,6 @@
 
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "dump/dtype.h"
@@ -75,13 +74,6 @@ inline Id checked(hid_t id) {
     if (id < 0) throw Failure();
     return Id(id);
 }
-
-/// Text from a file or a path, fit for one line of a message: control characters become '?', long text is
-/// cut.
-std::string printable(std::string_view text);
-
-/// Text from a file for people to read: control characters other than line ends become '?'.
-std::string readable(std::string text);
 
 /// Properties of a new file, group or dataset: attributes and links beside its header, no time stamps.
 /// Errors: Failure.

@@ -8,6 +8,7 @@
 #include "dump/file_attributes.h"
 #include "dump/file_layout.h"
 #include "dump/file_named_tiles.h"
+#include "dump/text.h"
 
 namespace tilescope::hdf5 {
 
@@ -47,7 +48,7 @@ Id open_problem(const InputFile& file) {
 }  // namespace
 
 void check_format(const InputFile& file) {
-    const std::string where = printable(file.path);
+    const std::string where = shortened(file.path);
     const hid_t root = file.id.get();
     const std::optional<std::string> format = read_text(root, "format", where);
     if (format != layout::format_name) {
@@ -73,7 +74,7 @@ Provenance read_provenance(const InputFile& file) {
     Provenance provenance;
     for (const layout::ProvenanceAttribute& attribute : layout::provenance_attributes()) {
         provenance.*attribute.member =
-            readable(read_text(file.id.get(), attribute.name, printable(file.path)).value_or(""));
+            readable(read_text(file.id.get(), attribute.name, shortened(file.path)).value_or(""));
     }
     return provenance;
 }

@@ -12,8 +12,10 @@
 #include "dump/array_shape.h"
 #include "dump/error.h"
 #include "dump/file_attributes.h"
+#include "dump/file_blocks.h"
 #include "dump/file_contents.h"
 #include "dump/file_trial.h"
+#include "dump/text.h"
 
 namespace tilescope {
 
@@ -42,6 +44,9 @@ class FileRecording final : public Recording {
     const ThreadLayouts& threads() const override { return contents_->threads; }
     bool has_stage(Stage stage) const override;
     bool has_tile(Stage stage, const TileId& tile) const override;
+    bool may_hold(const TileId& q_block) const override {
+        return !blocks_ || blocks_->contains(hdf5::block_number(problem(), q_block));
+    }
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
     bool has_writers(Stage stage) const override;
     bool read_writers(Stage stage, const TileId& tile, std::span<ElementWriter> out) const override;
@@ -55,10 +60,15 @@ class FileRecording final : public Recording {
     std::span<const ReferenceInfo> references() const override { return contents_->references.infos; }
     void read_reference(std::size_t index, Stage stage, std::int64_t batch, std::int64_t head,
                         std::int64_t row, std::int64_t count, std::span<float> out) const override;
+    void require_unchanged() const override {
+        // A sink may be read at any moment.
+        if (!contents_->sink) hdf5::require_unchanged(contents_->file);
+    }
     /// Looks up a few tiles of each stage. Errors: Error for a damaged file.
     void try_some_tiles() const;
-    /// Finds out which stages the image of a sink has anything of. Errors: as read_tile().
-    void look_for_stages();
+    /// Finds out which stages the image of a sink has anything of, and of which query blocks a file is that
+    /// holds few. Errors: as read_tile().
+    void look_around();
 
  private:
     const std::optional<StoredDataset>& tensor_of(Input input) const {
@@ -78,6 +88,7 @@ class FileRecording final : public Recording {
 
     std::optional<hdf5::Contents> contents_;  // never empty before the destructor
     std::array<bool, stage_count> in_sink_ = {};
+    std::optional<hdf5::BlockNumbers> blocks_;  ///< that something was recorded of; nullopt: not known
 };
 
 FileRecording::~FileRecording() {
@@ -86,6 +97,7 @@ FileRecording::~FileRecording() {
 }
 
 void FileRecording::try_some_tiles() const {
+    hdf5::stored_blocks(problem(), contents_->stages);
     constexpr std::int64_t tries = 16;
     for (const StageInfo& info : stages_of(problem())) {
         const std::int64_t tiles = tile_count(problem(), info.stage);
@@ -98,8 +110,11 @@ void FileRecording::try_some_tiles() const {
     }
 }
 
-void FileRecording::look_for_stages() {
-    if (!contents_->sink) return;
+void FileRecording::look_around() {
+    if (!contents_->sink) {
+        blocks_ = hdf5::stored_blocks(problem(), contents_->stages);
+        return;
+    }
     for (const StageInfo& info : stages_of(problem())) {
         bool& found = in_sink_[static_cast<std::size_t>(info.stage)];
         const std::int64_t tiles = tile_count(problem(), info.stage);
@@ -145,13 +160,18 @@ std::optional<std::int64_t> FileRecording::chunk_address(const StoredDataset& da
     const hdf5::Session session;
     hdf5::DriverTarget& target = *contents_->file.target;
     target.located_at = -1;
-    target.locate_elements = true;
-    const herr_t result = H5Dread_chunk(dataset.id.get(), H5P_DEFAULT, offset.data(), &filters, &untouched);
-    target.locate_elements = false;
-    if (result < 0) {
-        const std::string reason = hdf5::last_error();
+    const auto look_up = [&] {
+        target.locate_elements = true;
+        const herr_t result =
+            H5Dread_chunk(dataset.id.get(), H5P_DEFAULT, offset.data(), &filters, &untouched);
+        target.locate_elements = false;
+        return result >= 0;
+    };
+    if (!look_up()) {
         if (!chunk_exists(dataset, offset.data())) return std::nullopt;
-        throw Error("a tile cannot be read (" + reason + ")", dataset.where, damaged_advice);
+        // Putting the reason into words costs more than looking up, and is rarely needed.
+        look_up();
+        throw Error("a tile cannot be read (" + hdf5::last_error() + ")", dataset.where, damaged_advice);
     }
     if (target.located_bytes != dataset.chunk_bytes || target.located_at < 0 ||
         target.located_at > contents_->file.bytes - dataset.chunk_bytes) {
@@ -342,9 +362,13 @@ std::unique_ptr<Recording> open_recording(const std::string& path) {
     static_cast<void>(no_exit_handler);
     // Declared first: what a failed constructor has opened is closed while the library is still held.
     const hdf5::Session session;
-    try_in_child([&] { FileRecording(hdf5::open_contents(path)).try_some_tiles(); }, hdf5::printable(path));
-    auto recording = std::make_unique<FileRecording>(hdf5::open_contents(path));
-    recording->look_for_stages();
+    // What the copy has tried is what is opened: another file may have the name by now.
+    hdf5::InputFile file = hdf5::open_file(path);
+    try_in_child([&] { FileRecording(hdf5::open_contents(std::move(file))).try_some_tiles(); },
+                 shortened(path));
+    auto recording = std::make_unique<FileRecording>(hdf5::open_contents(std::move(file)));
+    recording->look_around();
+    recording->require_unchanged();
     return recording;
 }
 

@@ -8,6 +8,7 @@
 #include "dump/file_attributes.h"
 #include "dump/file_layout.h"
 #include "dump/file_metadata.h"
+#include "dump/text.h"
 
 namespace tilescope::hdf5 {
 
@@ -37,7 +38,7 @@ std::string name_at(hid_t group, hsize_t index, const std::string& where) {
     }
     std::string name(text.data());
     if (!is_name(name))
-        refuse("has the name \"" + printable(name) + "\", which is not printable ASCII", where);
+        refuse("has the name \"" + shortened(name) + "\", which is not printable ASCII", where);
     return name;
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +13,7 @@
 #include <span>
 
 #include "dump/error.h"
+#include "dump/file_lock.h"
 #include "dump/file_output.h"
 #include "dump/file_sink_image.h"
 #include "dump/file_temporary.h"
@@ -25,8 +27,9 @@ namespace {
                 "select fewer tiles, allow fewer bytes or choose another file system");
 }
 
-/// Maps the bytes so that what is written to them is in the file at once.
-MemoryBlock map_shared(int descriptor, const hdf5::SinkRoom& room, const std::string& path) {
+/// Maps the bytes so that what is written to them is in the file at once. `held` becomes a descriptor that is
+/// closed with them.
+MemoryBlock map_shared(int descriptor, int& held, const hdf5::SinkRoom& room, const std::string& path) {
     const std::size_t bytes = room.bytes + hdf5::sink_ending_bytes;
     // Asked first, since some file systems fill up before they fail.
     struct statvfs space = {};
@@ -37,7 +40,11 @@ MemoryBlock map_shared(int descriptor, const hdf5::SinkRoom& room, const std::st
     if (reason != 0) refuse(bytes, reason, path);
     void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, room.offset);
     if (mapped == MAP_FAILED) refuse(bytes, errno, path);
-    std::shared_ptr<void> owner(mapped, [bytes](void* memory) { munmap(memory, bytes); });
+    held = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    std::shared_ptr<void> owner(mapped, [bytes, held](void* memory) {
+        munmap(memory, bytes);
+        if (held >= 0) close(held);
+    });
     return {std::move(owner), {static_cast<std::byte*>(mapped), room.bytes}};
 }
 
@@ -55,12 +62,22 @@ SinkFile::SinkFile(const std::string& path, const CapturePlan& plan, std::size_t
     TemporaryFile temporary(path);
     hdf5::SinkRoom room{plan.bytes(), max_bytes};
     hdf5::write_file(temporary, path, call, capture, &room);
-    memory_ = map_shared(temporary.descriptor(), room, path);
+    memory_ = map_shared(temporary.descriptor(), held_, room, path);
     plan.fill_unwritten(memory_.data());
-    temporary.commit();
+    temporary.commit(TemporaryFile::Readers::owner);
 }
 
 void SinkFile::set_ended(const std::string& how) const {
+    set_text(how);
+    if (held_ >= 0) let_go_of_file(held_);
+}
+
+void SinkFile::set_running() const {
+    if (held_ >= 0) hold_file(held_);
+    set_text(ended_running);
+}
+
+void SinkFile::set_text(const std::string& how) const {
     char* const text = reinterpret_cast<char*>(memory_.data() + memory_.size());
     const std::size_t length = std::min(how.size(), hdf5::sink_ending_bytes);
     if (length == 0) return;

@@ -15,10 +15,10 @@ namespace tilescope {
 class SinkFile {
  public:
     /// Creates the file with room for the plan's memory, filled as CapturePlan::fill_unwritten() does. It
-    /// appears under its name, in place of what stood there, when it can be read. `max_bytes` is what the
-    /// plan was given; `call` has everything that a recording has but for its tiles.
-    /// Errors: Error when there is no room for it, those of write_recording(), and Error for a plan that
-    /// keeps writers.
+    /// appears under its name, in place of what stood there, when it can be read, for its owner alone.
+    /// Nothing of ours replaces it as long as its memory is there and the run has not ended. `max_bytes` is
+    /// what the plan was given; `call` has everything that a recording has but for its tiles. Errors: Error
+    /// when there is no room for it, those of write_recording(), and Error for a plan that keeps writers.
     SinkFile(const std::string& path, const CapturePlan& plan, std::size_t max_bytes, const Recording& call);
 
     /// The plan's memory; it lives on after the SinkFile, whose file is neither changed nor removed at its
@@ -27,9 +27,14 @@ class SinkFile {
 
     /// Says in the file how the run ended; of long text only the first 256 bytes are kept.
     void set_ended(const std::string& how) const;
+    /// A kernel is to write to it again.
+    void set_running() const;
 
  private:
+    void set_text(const std::string& how) const;
+
     MemoryBlock memory_;
+    int held_ = -1;  ///< descriptor of the file, as long as the memory is there
 };
 
 }  // namespace tilescope

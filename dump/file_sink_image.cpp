@@ -8,6 +8,7 @@
 #include "dump/file_attributes.h"
 #include "dump/file_layout.h"
 #include "dump/sink_summary.h"
+#include "dump/text.h"
 
 namespace tilescope::hdf5 {
 

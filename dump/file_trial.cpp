@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <new>
 #include <string>
 
 #include "dump/error.h"
@@ -19,8 +20,10 @@ namespace tilescope {
 namespace {
 
 // Opening walks the index of every dataset: a tenth of a second and a few MiB for half a million tiles.
-constexpr rlim_t cpu_seconds = 10;
+constexpr rlim_t cpu_seconds = 3;
 constexpr rlim_t more_memory = rlim_t(1) << 30;
+
+constexpr int out_of_memory = 3;  ///< exit code of a copy
 
 void limit(int resource, rlim_t value) {
     const rlimit both = {value, value};
@@ -59,6 +62,8 @@ void write_line(int descriptor, const char* line) {
     limit_resources();
     try {
         task();
+    } catch (const std::bad_alloc&) {
+        _exit(out_of_memory);
     } catch (const std::exception& error) {
         write_line(answer, error.what());
     }
@@ -103,6 +108,10 @@ void try_in_child(const std::function<void()>& task, const std::string& where) {
     int status = 0;
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) break;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == out_of_memory) {
+        throw Error("opening it takes more memory than there is, or more than 1 GiB", where,
+                    "allow more memory, or record it again");
     }
     const std::string death = death_of(status);
     if (!death.empty()) {

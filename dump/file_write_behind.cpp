@@ -1,6 +1,7 @@
 #include "dump/file_write_behind.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "dump/file_driver.h"
 
@@ -62,8 +63,22 @@ int WriteBehind::error() const {
     return error_;
 }
 
+void WriteBehind::start() {
+    try {
+        thread_.emplace([this] { write_handed(); });
+    } catch (const std::system_error&) {
+        // The system has none left: the calling one writes.
+    }
+}
+
 void WriteBehind::hand_over() {
-    if (!thread_) thread_.emplace([this] { write_handed(); });
+    if (!thread_) start();
+    if (!thread_) {
+        if (error_ == 0) error_ = write(filling());
+        filling().used = 0;
+        filling().runs.clear();
+        return;
+    }
     std::unique_lock lock(mutex_);
     ++handed_;
     changed_.notify_all();

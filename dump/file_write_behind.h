@@ -46,6 +46,7 @@ class WriteBehind {
     };
 
     Buffer& filling() { return buffers_[handed_ % buffers_.size()]; }
+    void start();
     void hand_over();
     void write_handed();
     int write(const Buffer& buffer) const;

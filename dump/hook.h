@@ -4,17 +4,25 @@
 // this header declares nothing, so the kernel is the one that was written without them. HOOKS.md explains and
 // shows each of them.
 //
-//     __global__ void attention(..., half* o TILESCOPE_SINK_PARAM(sink))  // no comma before it
-//     TILESCOPE_BLOCK(sink, batch, head, q_block);                 // once, before the first hook
-//     TILESCOPE_VALUE(m, kv_tile, row, 0, row_max);                // one element, by its place in the tile
-//     TILESCOPE_TILE(k, kv_tile, k_shared, ld, thread, threads);   // a tile in memory, split over the
-//     threads TILESCOPE_FRAGMENT(s, kv_tile, s, MmaAccumulator{row, col, lane});  // registers: values and
-//     their places TILESCOPE_REPLICATED(m, kv_tile, row, 0, row_max);           // an element that several
-//     lanes hold attention<<<grid, block>>>(q, ..., o TILESCOPE_SINK_ARG(capture.sink()));
+//     // The kernel; no comma before what is added:
+//     __global__ void attention(..., half* o TILESCOPE_SINK_PARAM(sink)) {
+//     // Once, before the first hook:
+//     TILESCOPE_BLOCK(sink, batch, head, q_block);
+//     // One element, by its place in the tile:
+//     TILESCOPE_VALUE(m, kv_tile, row, 0, row_max);
+//     // A tile in memory, split over the threads:
+//     TILESCOPE_TILE(k, kv_tile, k_shared, ld, thread, threads);
+//     // Registers, and the places of their values:
+//     TILESCOPE_FRAGMENT(s, kv_tile, s, MmaAccumulator{row, col, lane});
+//     // An element of which several lanes hold a copy:
+//     TILESCOPE_REPLICATED(m, kv_tile, row, 0, row_max);
+//
+//     // The host:
+//     attention<<<grid, block>>>(q, ..., o TILESCOPE_SINK_ARG(capture.sink()));
 //
 // A kernel whose parameters cannot change reads the sink from a symbol of its file:
 // TILESCOPE_SINK_SYMBOL(name) at namespace scope declares it, name stands where sink stands above, and
-// capture.arm(name) sets it.
+// TILESCOPE_ARM(capture, name) in the same file sets it.
 //
 // A tile that is none of the stages gets a name: TILESCOPE_NAMED_TILE(rescale, 0), outside of any namespace,
 // lets hooks name the first of the problem's named_tiles `rescale`.

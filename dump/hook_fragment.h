@@ -95,9 +95,10 @@ TILESCOPE_HOOK Strided<size, T> strided(const T* data, int step) {
     return {data, step};
 }
 
-/// Values that are recorded in a loop; those in registers are copied to local memory for it, where something
-/// is kept of them. That takes less code and fewer registers than recording them from where they are, and
-/// longer.
+/// Values that are recorded in a loop. Arrays, and values whose type has a static constant `size`, are copied
+/// to local memory for it, where something is kept of them. That takes less code and fewer registers than
+/// recording them from where they are, and longer. Others are read where they are: right for memory, but
+/// registers, as those of a CuTe tensor, are kept in local memory all along.
 template <class Values>
 struct Rolled {
     const Values& values;
@@ -194,7 +195,7 @@ TILESCOPE_HOOK HookPlace hook_place(const Sink& sink, const WmmaPlaces& places, 
     return {places.corner.row + at / 256, places.corner.col + at % 256};
 }
 
-/// Elements of values in registers, whose type says how many there are; 0 for values in memory.
+/// How many elements an array or a type with a constant `size` has: rolled() copies them. 0 for others.
 template <class Values>
 TILESCOPE_HOOK constexpr int hook_registers() {
     if constexpr (std::is_array_v<Values>) {

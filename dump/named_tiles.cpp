@@ -3,6 +3,7 @@
 
 #include "dump/error.h"
 #include "dump/schema.h"
+#include "dump/text.h"
 
 namespace tilescope {
 
@@ -20,10 +21,7 @@ bool is_name(std::string_view name) {
 
 /// The name as a message may show it: it may come from a stranger.
 std::string shown(std::string_view name) {
-    std::string text(name.substr(0, 2 * longest_name));
-    std::ranges::replace_if(
-        text, [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
-    return "named tile '" + text + "'";
+    return "named tile '" + shortened(name, 2 * longest_name) + "'";
 }
 
 void validate_name(const NamedTile& tile, std::span<const NamedTile> before, const std::string& where) {

@@ -112,6 +112,8 @@ class Recording {
     /// Whether anything of `stage` was recorded.
     virtual bool has_stage(Stage stage) const = 0;
     virtual bool has_tile(Stage stage, const TileId& tile) const = 0;
+    /// Whether anything of the query block may have been recorded: false is certain, and cheap.
+    virtual bool may_hold(const TileId& /*q_block*/) const { return true; }
     /// Reads a whole tile, row-major, padding included, as float32. `out` holds tile_shape().elements().
     /// Returns false, and leaves `out` alone, when the tile was not recorded. Errors: Error for a damaged
     /// file.
@@ -140,6 +142,9 @@ class Recording {
     /// Reads the bias of keys [first_key, first_key + out.size()) for q row `row`, in natural units.
     virtual void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
                            std::span<float> out) const = 0;
+
+    /// Errors: Error when what it reads from has been written to since it was opened.
+    virtual void require_unchanged() const {}
 
     virtual std::span<const ReferenceInfo> references() const { return {}; }
     /// Reads rows [row, row + count) of output `stage`, o or lse, of one head of a reference, as the exact

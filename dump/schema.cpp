@@ -218,6 +218,16 @@ std::vector<std::int64_t> chunk_index(const Problem& problem, Stage stage, const
     return index;
 }
 
+TileId tile_of_chunk(const Problem& problem, Stage stage, std::span<const std::int64_t> index) {
+    TileId tile;
+    std::size_t i = 0;
+    for (const Dimension& dimension : dimensions_of(problem, stage)) {
+        if (dimension.index != nullptr) tile.*dimension.index = index[i];
+        ++i;
+    }
+    return tile;
+}
+
 std::int64_t tile_count(const Problem& problem, Stage stage) {
     const StageInfo info = stage_info(problem, stage);
     if (!has_stage(problem, stage)) return 0;

@@ -256,6 +256,9 @@ DatasetShape dataset_shape(const Problem& problem, Stage stage);
 /// Index of the tile's chunk along each dimension of its dataset.
 std::vector<std::int64_t> chunk_index(const Problem& problem, Stage stage, const TileId& tile);
 
+/// The other way round: the tile whose chunk_index() this is.
+TileId tile_of_chunk(const Problem& problem, Stage stage, std::span<const std::int64_t> index);
+
 /// Every tile that the stage can have, in order (batch, head, q_block, kv_tile); none where the direction
 /// does not have the stage.
 std::int64_t tile_count(const Problem& problem, Stage stage);

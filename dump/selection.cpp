@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "dump/error.h"
+#include "dump/text.h"
 
 namespace tilescope {
 
@@ -30,11 +31,7 @@ constexpr std::array<Coordinate, 4> coordinates = {{
 
 /// The text in quotes, short and on one line whatever it holds.
 std::string quoted(std::string_view text) {
-    constexpr std::size_t longest = 60;
-    std::string shown(text.substr(0, longest));
-    std::replace_if(
-        shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-    return "'" + shown + (text.size() > longest ? "...'" : "'");
+    return "'" + shortened(text, 60) + "'";
 }
 
 void append(std::string& list, std::string_view separator, std::string_view item) {

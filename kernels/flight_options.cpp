@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "dump/error.h"
 #include "kernels/flight_runs.h"
@@ -16,7 +17,7 @@ void parse_limit(const std::string& text, FlightLimits& limits) {
     float limit = 0;
     const char* const end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data() + std::min(equals + 1, text.size()), end, limit);
-    if (!stage || error != std::errc() || rest != end || !(limit >= 0)) {
+    if (!stage || error != std::errc() || rest != end || !(limit >= 0 && std::isfinite(limit))) {
         throw Error("'" + text + "' is no limit", "--limit",
                     "write a stage and a number that is not negative, for example acc=1000");
     }

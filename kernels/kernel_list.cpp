@@ -94,7 +94,7 @@ std::string list_as_json() {
                                   {"shown_by", fault.shown_by},
                                   {"gpu_only", fault.gpu_only}});
     }
-    return list.dump(2) + "\n";
+    return list.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tilescope

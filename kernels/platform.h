@@ -43,6 +43,11 @@ KERNEL_FUNCTION Half to_half(float value) {
     return __float2half_rn(value);
 }
 
+/// The result of arithmetic as it is stored.
+KERNEL_FUNCTION float stored(float value) {
+    return value;
+}
+
 #else
 
 struct Half {
@@ -53,9 +58,15 @@ KERNEL_FUNCTION float to_float(Half value) {
     return float(value.value);
 }
 
+/// A NaN that comes out of arithmetic on a GPU has no sign and every other bit set, whatever went in. On a
+/// CPU it has the bits of one that went in, such as those of an output that nobody wrote.
+KERNEL_FUNCTION float stored(float value) {
+    return value == value ? value : __builtin_bit_cast(float, 0x7fffffffu);
+}
+
 /// Rounded to nearest, ties to even.
 KERNEL_FUNCTION Half to_half(float value) {
-    return {_Float16(value)};
+    return {_Float16(stored(value))};
 }
 
 /// What a hook records.

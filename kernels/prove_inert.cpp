@@ -1,48 +1,17 @@
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <memory>
+#include <vector>
 
 #include "dump/capture.h"
 #include "dump/error.h"
 #include "kernels/device_arrays.cuh"
+#include "kernels/launch_times.cuh"
 #include "kernels/run_kernel.h"
 
 namespace tilescope {
 
 namespace {
-
-struct DestroyEvent {
-    void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
-};
-using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
-
-Event make_event() {
-    cudaEvent_t event = nullptr;
-    check_cuda(cudaEventCreate(&event), "creating an event");
-    return Event(event);
-}
-
-/// Milliseconds that the GPU spends on one call of `launch`.
-template <class Function>
-double time_of(const Function& launch) {
-    constexpr int warm_up = 3;
-    for (int i = 0; i < warm_up; ++i) launch();
-    const Event begin = make_event();
-    const Event end = make_event();
-    std::array<float, inert_launches> times = {};
-    for (float& time : times) {
-        check_cuda(cudaEventRecord(begin.get()), "timing the kernel");
-        launch();
-        check_cuda(cudaEventRecord(end.get()), "timing the kernel");
-        check_cuda(cudaEventSynchronize(end.get()), "timing the kernel");
-        check_cuda(cudaEventElapsedTime(&time, begin.get(), end.get()), "timing the kernel");
-    }
-    std::ranges::nth_element(times, times.begin() + inert_launches / 2);
-    return double(times[inert_launches / 2]);
-}
 
 KernelFigures figures_of(const void* kernel, const Launch& launch) {
     cudaFuncAttributes attributes = {};
@@ -89,9 +58,14 @@ InertProof prove_inert(const RunRequest& request) {
     compare("lse", hooked.lse, plain.lse, proof);
     proof.hooked = figures_of(cuda.healthy_kernel(config), with);
     proof.plain = figures_of(cuda.kernel_without_hooks(config), without);
-    proof.plain_ms = time_of([&] { cuda.without_hooks(plain.args, config); });
-    proof.unarmed_ms = time_of([&] { cuda.healthy(hooked.args, config, Sink()); });
-    proof.capturing_ms = time_of([&] { cuda.healthy(hooked.args, config, sink); });
+    const std::vector<double> times =
+        median_times({{[&] { cuda.without_hooks(plain.args, config); }, stream_without_hooks},
+                      {[&] { cuda.healthy(hooked.args, config, Sink()); }},
+                      {[&] { cuda.healthy(hooked.args, config, sink); }}},
+                     inert_launches);
+    proof.plain_ms = times[0];
+    proof.unarmed_ms = times[1];
+    proof.capturing_ms = times[2];
     return proof;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dump/file_sink.h"
+#include "dump/threads.h"
 #include "kernels/host_arrays.h"
 
 namespace tilescope {
@@ -29,6 +30,7 @@ std::string cpu_name() {
 Launch launch_on_cpu(const RunRequest& request, const AttentionArgs& args, const MemoryFill& shared,
                      const Sink& sink) {
     const CpuEntry& cpu = request.kernel->cpu;
+    omp_set_num_threads(startable_threads(omp_get_max_threads()));
     const std::uint32_t word = shared.shared_word.value_or(shared_nan);
     return request.fault == Fault::none ? cpu.healthy(args, request.config, word, sink)
                                         : cpu.faulty(args, request.fault, word, sink);

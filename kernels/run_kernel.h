@@ -82,7 +82,7 @@ struct InertProof {
     std::string first_difference;  ///< "o, byte 12"; empty when none
     KernelFigures hooked;
     KernelFigures plain;
-    // Milliseconds of a launch: the median of inert_launches, after a warm-up.
+    // Milliseconds of a launch: medians of inert_launches rounds in which the three take turns.
     double plain_ms = 0;
     double unarmed_ms = 0;    ///< with hooks, nothing selected
     double capturing_ms = 0;  ///< with hooks, what is selected being captured

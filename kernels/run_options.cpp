@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "dump/error.h"
+#include "kernels/number_range.h"
 
 namespace tilescope {
 
@@ -49,7 +50,7 @@ void declare_sink(CLI::App& app, RunOptions& options) {
     app.add_option("--time-limit", options.time_limit,
                    "on the GPU: seconds after which what a kernel that hangs has written is recorded")
         ->type_name("SECONDS")
-        ->check(CLI::Range(0.001, 1e6));
+        ->check(number_range(0.001, 1e6));
 }
 
 /// Statistics, and runs of many launches.
@@ -104,7 +105,7 @@ void declare_sweep(CLI::App& app, RunOptions& options) {
         ->needs(sweep);
     app.add_option("--time-budget", options.time_budget, "with --sweep: begin no case after so many seconds")
         ->type_name("SECONDS")
-        ->check(CLI::Range(0.001, 1e6))
+        ->check(number_range(0.001, 1e6))
         ->needs(sweep);
 }
 

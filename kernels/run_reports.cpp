@@ -193,7 +193,7 @@ ordered_json request_json(const RunRequest& request, std::string_view verdict) {
 }
 
 std::string lines_of(const ordered_json& json) {
-    return json.dump(2) + "\n";
+    return json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string describe(const RunRequest& request) {

@@ -258,7 +258,7 @@ template <Fault fault>
 KERNEL_FUNCTION float log_sum_exp(float row_max, float row_sum) {
     float lse = row_sum == 0.0f ? -INFINITY : row_max + logf(row_sum);
     if constexpr (fault == Fault::lse_base2) lse *= 1.44269504f;
-    return lse;
+    return stored(lse);
 }
 
 }  // namespace tilescope::KERNEL_BUILD

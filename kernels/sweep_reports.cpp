@@ -82,7 +82,7 @@ std::string to_json(const SweepReport& report) {
                                  {"summary", one.judgement.summary},
                                  {"command", command_of(one)}});
     }
-    return json.dump(2) + "\n";
+    return json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string to_csv(const SweepReport& report) {

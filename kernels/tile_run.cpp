@@ -2,15 +2,21 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <new>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dump/error.h"
+#include "dump/file_identity.h"
 #include "dump/file_reader.h"
 #include "dump/file_writer.h"
+#include "dump/program.h"
+#include "dump/text.h"
 #include "kernels/flight_runs.h"
 #include "kernels/kernel_list.h"
 #include "kernels/run_kernel.h"
@@ -24,14 +30,20 @@ namespace {
 
 enum ExitCode { exit_done = 0, exit_difference = 1, exit_failed = 2 };
 
+/// Names of files come from outside.
+template <class... Arguments>
+void say(std::FILE* file, fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+    fmt::print(file, "{}", readable(fmt::format(text, std::forward<Arguments>(arguments)...)));
+}
+
 void print_notice(const RunRequest& request) {
-    if (!request.notice.empty()) fmt::print(stderr, "tile-run: {}\n", request.notice);
+    if (!request.notice.empty()) say(stderr, "tile-run: {}\n", request.notice);
 }
 
 template <class Report>
 void print(const RunRequest& request, const Report& report, bool as_json) {
     print_notice(request);
-    fmt::print("{}", as_json ? to_json(request, report) : to_text(request, report));
+    say(stdout, "{}", as_json ? to_json(request, report) : to_text(request, report));
 }
 
 int prove(const RunRequest& request, const RunOptions& options) {
@@ -50,7 +62,7 @@ int poison(const RunRequest& request, const RunOptions& options) {
     const PoisonResult result = run_poisoned(request);
     if (!options.output.empty()) {
         write_recording(options.output, result.nan_run);
-        if (!options.json) fmt::print("the run after NaN: tile-diff {}\n", options.output);
+        if (!options.json) say(stdout, "the run after NaN: tile-diff {}\n", options.output);
     }
     print(request, result.report, options.json);
     return verdict_of(result.report) == PoisonVerdict::independent ? exit_done : exit_difference;
@@ -61,7 +73,7 @@ int watch(const RunRequest& request, const RunOptions& options) {
     const std::string path = result.dump ? options.output : "";
     if (!path.empty()) write_recording(path, *result.dump);
     print_notice(request);
-    fmt::print("{}", options.json ? to_json(request, result, path) : to_text(request, result, path));
+    say(stdout, "{}", options.json ? to_json(request, result, path) : to_text(request, result, path));
     return result.report.findings.empty() ? exit_done : exit_difference;
 }
 
@@ -75,7 +87,7 @@ int fly(const RunRequest& request, const RunOptions& options) {
         write_recording(paths.back(), result.kept[i]);
     }
     print_notice(request);
-    fmt::print("{}", options.json ? to_json(request, result, paths) : to_text(request, result, paths));
+    say(stdout, "{}", options.json ? to_json(request, result, paths) : to_text(request, result, paths));
     return result.freeze ? exit_difference : exit_done;
 }
 
@@ -89,10 +101,13 @@ std::string stages_without_room(const CapturedRun& run) {
 }
 
 int record(const RunRequest& request, const std::string& path) {
+    // The sink's file is removed when the recording is written.
+    if (!request.sink_file.empty() && same_file(request.sink_file, path)) {
+        throw Error("is the recording to write, too", "--sink-file", "name another file");
+    }
     const auto start = std::chrono::steady_clock::now();
     if (!request.sink_file.empty())
-        fmt::print(
-            stderr,
+        say(stderr,
             "tile-run: tiles are in {} until they are recorded; tile-diff reads it if this run is killed\n",
             request.sink_file);
     const CapturedRun run = run_kernel(request);
@@ -102,12 +117,11 @@ int record(const RunRequest& request, const std::string& path) {
     print_notice(request);
     const std::string dropped = stages_without_room(run);
     if (!dropped.empty()) {
-        fmt::print(stderr,
-                   "tile-run: {}: no room for all tiles of {}; raise --sink-bytes or --select fewer\n", path,
-                   dropped);
+        say(stderr, "tile-run: {}: no room for all tiles of {}; raise --sink-bytes or --select fewer\n", path,
+            dropped);
     }
-    fmt::print("{} on {} in {:.2f} s: {}, {} bytes\n", describe(request), run.provenance().device,
-               seconds.count(), path, std::filesystem::file_size(path));
+    say(stdout, "{} on {} in {:.2f} s: {}, {} bytes\n", describe(request), run.provenance().device,
+        seconds.count(), path, std::filesystem::file_size(path));
     if (run.capture().ended != "completed") {
         throw Error("the kernel failed (" + run.capture().ended + "), what was captured is saved", path,
                     request.mapped_sink || !request.sink_file.empty() || request.engine == Engine::cpu
@@ -117,24 +131,25 @@ int record(const RunRequest& request, const std::string& path) {
     if (request.kernel->quantises) {
         const Problem& problem = request.problem;
         const RunInputs inputs = make_inputs(problem, *request.input, request.seed);
-        fmt::print("{}", to_text(quantisation_errors(problem, inputs)));
+        say(stdout, "{}", to_text(quantisation_errors(problem, inputs)));
     }
-    fmt::print("next: tile-diff {}\n", path);
+    say(stdout, "next: tile-diff {}\n", path);
     return exit_done;
 }
 
 int recover(const std::string& sink_file, const std::string& path) {
     if (path.empty()) throw Error("no output file is named", "-o", "name the recording to write");
+    spare_inputs(std::span(&sink_file, 1), std::span(&path, 1));
     write_recording(path, *open_recording(sink_file));
-    fmt::print("what {} holds: {}, {} bytes\nnext: tile-diff {}\n", sink_file, path,
-               std::filesystem::file_size(path), path);
+    say(stdout, "what {} holds: {}, {} bytes\nnext: tile-diff {}\n", sink_file, path,
+        std::filesystem::file_size(path), path);
     return exit_done;
 }
 
 int sweep(const RunOptions& options) {
     const SweepReport report = run_sweep(options, [&](const SweepReport& so_far) {
         if (!options.json) {
-            fmt::print("{}/{} {}", so_far.cases.size(), so_far.planned, line_of(so_far.cases.back()));
+            say(stdout, "{}/{} {}", so_far.cases.size(), so_far.planned, line_of(so_far.cases.back()));
             std::fflush(stdout);
         }
         // With each case, so that an interrupted sweep leaves what it found.
@@ -142,7 +157,7 @@ int sweep(const RunOptions& options) {
             throw Error("it cannot be written", options.csv, "name a file in a folder with room");
         }
     });
-    fmt::print("{}", options.json ? to_json(report) : to_text(report));
+    say(stdout, "{}", options.json ? to_json(report) : to_text(report));
     const std::size_t diverged = report.cases.size() - report.passed() - report.unjudged();
     if (diverged > 0) return exit_difference;
     return report.unjudged() > 0 || report.cases.empty() ? exit_failed : exit_done;
@@ -183,13 +198,13 @@ void require_one_purpose(const RunOptions& options) {
     }
 }
 
-int run(const RunOptions& options) {
+int choose_work(const RunOptions& options) {
     if (!options.help.empty()) {
-        fmt::print("{}", options.help);
+        say(stdout, "{}", options.help);
         return exit_done;
     }
     if (options.list) {
-        fmt::print("{}", options.json ? list_as_json() : list_as_text());
+        say(stdout, "{}", options.json ? list_as_json() : list_as_text());
         return exit_done;
     }
     if (!options.recover.empty()) return recover(options.recover, options.output);
@@ -204,16 +219,36 @@ int run(const RunOptions& options) {
     return record(request, options.output);
 }
 
+int run(const RunOptions& options) {
+    try {
+        return choose_work(options);
+    } catch (const std::bad_alloc&) {
+        say(stderr, "tile-run: --shape: not enough memory; choose a smaller shape or --select less\n");
+    } catch (const std::exception& error) {
+        say(stderr, "tile-run: {}\n", one_line(error.what()));
+    }
+    return exit_failed;
+}
+
+int give_up(const RunOptions& options, const std::string& how) {
+    say(stderr, "tile-run: {}: reading it does not end ({}); copy it again, or record it again\n",
+        options.recover, how);
+    return exit_failed;
+}
+
 }  // namespace
 }  // namespace tilescope
 
 int main(int argc, char** argv) {
+    using namespace tilescope;
+    RunOptions options;
     try {
-        return tilescope::run(tilescope::parse_options({argv + 1, argv + argc}));
-    } catch (const std::bad_alloc&) {
-        fmt::print(stderr, "tile-run: --shape: not enough memory; choose a smaller shape or --select less\n");
+        options = parse_options({argv + 1, argv + argc});
     } catch (const std::exception& error) {
-        fmt::print(stderr, "tile-run: {}\n", error.what());
+        say(stderr, "tile-run: {}\n", one_line(error.what()));
+        return exit_failed;
     }
-    return tilescope::exit_failed;
+    const auto work = [&] { return run(options); };
+    if (options.recover.empty()) return run_program(work);
+    return run_supervised(work, [&](const std::string& how) { return give_up(options, how); });
 }

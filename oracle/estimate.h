@@ -14,10 +14,13 @@ using MatrixF = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 struct Estimate {
     Matrix value;
     Matrix error;
+    /// How far from value a kernel could come at all, whatever its scores are: a tolerance that reaches as
+    /// far tells nothing. 0: one value is possible, and judged. Empty: no bound is known.
+    Matrix spread{};
 };
 
 inline Estimate zeros(Eigen::Index rows, Eigen::Index cols) {
-    return {Matrix::Zero(rows, cols), Matrix::Zero(rows, cols)};
+    return {Matrix::Zero(rows, cols), Matrix::Zero(rows, cols), {}};
 }
 
 /// In order: Eigen's own sum depends on where the row lies in memory.

@@ -21,7 +21,8 @@ struct ElementPlace {
 
 /// Of STAGE,BATCH,HEAD,ROW,COL[,KV_TILE], for k and v [,Q_BLOCK]. Without KV_TILE, m, l and acc are those of
 /// the last tile that the row's block sees. Errors: Error for wrong text, and for coordinates that the
-/// recording's problem does not have.
+/// recording's problem does not have; it names `where`, or --explain-tolerance.
+ElementPlace element_place(const Recording& recording, const std::string& text, const std::string& where);
 ElementPlace element_place(const Recording& recording, const std::string& text);
 
 /// What the tolerance of one element is made of.

@@ -16,8 +16,8 @@ namespace tilescope {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& text, const std::string& what, const std::string& what_to_do) {
-    throw Error(what, "--explain-tolerance " + text, what_to_do);
+[[noreturn]] void refuse(const std::string& where, const std::string& what, const std::string& what_to_do) {
+    throw Error(what, where, what_to_do);
 }
 
 std::vector<std::string_view> fields_of(std::string_view text) {
@@ -83,7 +83,7 @@ using Require = std::function<void(const char* what, std::int64_t value, std::in
 /// Sets the blocks of the tile that holds the place's row and column; `further` are those that the text
 /// names.
 void find_tile(const Problem& problem, KvOrder order, const StageInfo& info,
-               std::span<const std::int64_t> further, const std::string& text, const Require& require,
+               std::span<const std::int64_t> further, const std::string& where, const Require& require,
                ElementPlace& place) {
     TileId& tile = place.tile;
     for (const auto& [axis, element] :
@@ -101,7 +101,7 @@ void find_tile(const Problem& problem, KvOrder order, const StageInfo& info,
         std::optional<std::int64_t> kv_tile = take();
         if (!kv_tile) kv_tile = last_visible_tile(problem, order, tile.q_block);
         if (!kv_tile)
-            refuse(text, "the block of this row sees no KV tile", "give a KV_TILE that was captured");
+            refuse(where, "the block of this row sees no KV tile", "give a KV_TILE that was captured");
         require("KV tile", *kv_tile, problem.kv_tiles());
         tile.kv_tile = *kv_tile;
     }
@@ -113,7 +113,7 @@ void find_tile(const Problem& problem, KvOrder order, const StageInfo& info,
 
 }  // namespace
 
-ElementPlace element_place(const Recording& recording, const std::string& text) {
+ElementPlace element_place(const Recording& recording, const std::string& text, const std::string& where) {
     const std::vector<std::string_view> fields = fields_of(text);
     const std::vector<NamedTile>& named = recording.problem().named_tiles;
     const std::optional<Stage> stage = stage_from_name(fields.front(), named);
@@ -122,26 +122,27 @@ ElementPlace element_place(const Recording& recording, const std::string& text) 
         for (const StageInfo& info : all_stages())
             names += (names.empty() ? "" : ", ") + std::string(info.name);
         for (const NamedTile& tile : named) names += ", " + tile.name;
-        refuse(text, fmt::format("there is no stage \"{}\"", fields.front()), "name one of " + names);
+        refuse(where, fmt::format("there is no stage \"{}\"", fields.front()), "name one of " + names);
     }
     const StageInfo info = stage_info(recording.problem(), *stage);
     if (!has_stage(recording.problem(), *stage))
-        refuse(text, fmt::format("this recording's pass has no stage {}", info.name), "name one that it has");
+        refuse(where, fmt::format("this recording's pass has no stage {}", info.name),
+               "name one that it has");
     const std::vector<const char*> further = further_fields(recording.problem(), *stage);
     const std::string form = form_of(fields.front(), further);
     if (fields.size() < 5 || fields.size() > 5 + further.size())
-        refuse(text, fmt::format("has {} fields", fields.size()), form);
+        refuse(where, fmt::format("has {} fields", fields.size()), form);
     std::vector<std::int64_t> numbers;
     for (std::size_t i = 1; i < fields.size(); ++i) {
         const std::optional<std::int64_t> number = number_of(fields[i]);
-        if (!number) refuse(text, fmt::format("\"{}\" is not a number from 0 on", fields[i]), form);
+        if (!number) refuse(where, fmt::format("\"{}\" is not a number from 0 on", fields[i]), form);
         numbers.push_back(*number);
     }
 
     const auto require = [&](const char* what, std::int64_t value, std::int64_t size) {
         if (value < size) return;
-        if (size == 0) refuse(text, fmt::format("this batch entry has no {}", what), "name another one");
-        refuse(text, fmt::format("{} {} is outside the problem", what, value),
+        if (size == 0) refuse(where, fmt::format("this batch entry has no {}", what), "name another one");
+        refuse(where, fmt::format("{} {} is outside the problem", what, value),
                fmt::format("give one from 0 to {}", size - 1));
     };
     require("batch", numbers[0], recording.problem().batch);
@@ -154,8 +155,13 @@ ElementPlace element_place(const Recording& recording, const std::string& text) 
     require(col.name, numbers[3], col.size);
 
     ElementPlace place{*stage, {numbers[0], numbers[1], 0, 0}, numbers[2], numbers[3]};
-    find_tile(problem, recording.units().kv_order, info, std::span(numbers).subspan(4), text, require, place);
+    find_tile(problem, recording.units().kv_order, info, std::span(numbers).subspan(4), where, require,
+              place);
     return place;
+}
+
+ElementPlace element_place(const Recording& recording, const std::string& text) {
+    return element_place(recording, text, "--explain-tolerance " + text);
 }
 
 }  // namespace tilescope

@@ -118,44 +118,59 @@ BudgetTerms finishing_terms(const TileParts& parts, Eigen::Index row, Eigen::Ind
     return terms;
 }
 
-BudgetTerms max_terms(const TileParts& parts, Eigen::Index row) {
-    const HeadCall& call = parts.call;
-    const Estimate before{parts.before.m.value.row(row), parts.before.m.error.row(row)};
-    const Estimate s{parts.s.value.row(row), parts.s.error.row(row)};
-    // Without errors and without a threshold nothing is left but the conversion.
-    const Estimate exact_before{before.value, one_by_one(0)};
-    const Estimate exact_s{s.value, Matrix::Zero(1, s.value.cols())};
-    HeadCall never_stale = call;
-    never_stale.units.m_stale_threshold = 0;
-    const Estimate m = row_max(never_stale, exact_before, exact_s);
-    const double most = m.value(0, 0);
-    const double conversion = std::isfinite(most) ? m.error(0, 0) : 0;
+namespace {
 
-    Eigen::Index worst = 0;
-    double s_error = 0;
-    for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
-        if (s.value(0, j) == -infinity || s.error(0, j) <= s_error) continue;
-        s_error = s.error(0, j);
-        worst = j;
-    }
+/// What one end of the maximum is off by on its own.
+BudgetTerms end_terms(const TileParts& parts, Eigen::Index row, const MaxEnd& end) {
+    const HeadCall& call = parts.call;
     BudgetTerms terms;
-    if (before.error(0, 0) > s_error + conversion || !std::isfinite(most)) {
-        const double error = before.error(0, 0);
+    if (end.key == m_key_before) {
         const bool sink = parts.begins && call.problem.sink == AttentionSink::first;
         terms.add(sink ? "sink in the units of m" : "m before, not dumped",
-                  sink ? roundings(3, std::abs(call.sink)) : in_formula(error), error,
+                  sink ? roundings(3, std::abs(call.sink)) : in_formula(end.error), end.error,
                   sink ? "Higham, lemma 3.1" : "from m");
-    } else {
-        if (s_error > 0) terms.append(finishing_terms(parts, row, worst));
-        const double count = conversion > 0 ? rounding_count(conversion / std::abs(most)) : 0;
-        terms.add("conversion of m", roundings(count, std::abs(most)), conversion, "Higham, lemma 3.1");
+        return terms;
     }
-    if (call.units.m_stale_threshold > 0 && std::isfinite(most)) {
-        const double lag = part_of(row_max(call, exact_before, exact_s).error(0, 0), conversion);
-        terms.add("m may stay behind", fmt::format("half of up to {:.6g} below {:.6g}", 2 * lag, most), lag,
-                  "declared threshold");
-    }
+    const double score_error = parts.s.error(row, end.key);
+    if (score_error > 0) terms.append(finishing_terms(parts, row, end.key));
+    const double conversion = part_of(end.error, score_error);
+    const double count = conversion > 0 ? rounding_count(conversion / std::abs(end.value)) : 0;
+    terms.add("conversion of m", roundings(count, std::abs(end.value)), conversion, "Higham, lemma 3.1");
     return terms;
+}
+
+}  // namespace
+
+BudgetTerms max_terms(const TileParts& parts, Eigen::Index row) {
+    const HeadCall& call = parts.call;
+    const double threshold = call.units.m_stale_threshold;
+    const MaxInterval max = max_interval(call, parts.before.m, parts.s, row);
+    if (!std::isfinite(max.most)) return end_terms(parts, row, {max.most, parts.before.m.error(row, 0)});
+
+    BudgetTerms upper = end_terms(parts, row, max.upper);
+    BudgetTerms lower = end_terms(parts, row, max.lower);
+    // From the one score, or m before, to the other.
+    const double between = max.upper.value - max.lower.value - (max.lower.reach + max.lower.error);
+    if (threshold > 0) {
+        const double share = between < 0 ? 1 + between / max.upper.error : 1;
+        upper.scale(share / 2, fmt::format("{:.3g}", share / 2));
+        lower.scale(0.5, "1/2");
+        upper.append(lower);
+        const double lag = std::max(between, 0.0) / 2;
+        upper.add("m may stay behind", fmt::format("half of up to {:.6g} below {:.6g}", 2 * lag, max.most),
+                  lag, "declared threshold");
+        upper.add_own_error(u_oracle * (std::abs(max.most) + threshold));
+        return upper;
+    }
+    const double up = max.upper.value + max.upper.error - max.most;
+    const double away = max.most - max.lower.value;
+    if (up > away + max.lower.error) {
+        // Of a score below the maximum counts what its error reaches beyond it.
+        upper.scale(up / max.upper.error, fmt::format("{:.3g} (beyond the maximum)", up / max.upper.error));
+        return upper;
+    }
+    lower.add("distance of that score to the maximum", in_formula(away), away, "");
+    return lower;
 }
 
 }  // namespace tilescope

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "oracle/recording_view.h"
 #include "oracle/references.h"
 #include "oracle/report.h"
 
@@ -12,9 +13,9 @@ namespace tilescope {
 namespace {
 
 /// A recording of a backward pass as one of the forward pass before it, whose outputs are a reference.
-class ForwardPass final : public Recording {
+class ForwardPass final : public RecordingView {
  public:
-    explicit ForwardPass(const Recording& backward) : backward_(backward), problem_(backward.problem()) {
+    explicit ForwardPass(const Recording& backward) : RecordingView(backward), problem_(backward.problem()) {
         problem_.direction = Direction::forward;
         given_.front().has_o = backward.has_input(Input::o);
         given_.front().has_lse = true;
@@ -22,33 +23,19 @@ class ForwardPass final : public Recording {
         given_.front().lse_log_base = backward.units().lse_log_base;
     }
 
-    const std::string& name() const override { return backward_.name(); }
     const Problem& problem() const override { return problem_; }
-    const Units& units() const override { return backward_.units(); }
-    const Provenance& provenance() const override { return backward_.provenance(); }
     const CaptureSummary& capture() const override { return capture_; }
     bool has_stage(Stage) const override { return false; }
     bool has_tile(Stage, const TileId&) const override { return false; }
     bool read_tile(Stage, const TileId&, std::span<float>) const override { return false; }
-    bool has_input(Input input) const override { return backward_.has_input(input); }
-    void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
-                    std::span<float> out) const override {
-        backward_.read_input(input, batch, head, row, count, out);
-    }
-    const SideInputs& side_inputs() const override { return backward_.side_inputs(); }
-    bool has_bias() const override { return backward_.has_bias(); }
-    void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
-                   std::span<float> out) const override {
-        backward_.read_bias(batch, head, row, first_key, out);
-    }
+    bool has_writers(Stage) const override { return false; }
     std::span<const ReferenceInfo> references() const override { return given_; }
     void read_reference(std::size_t, Stage stage, std::int64_t batch, std::int64_t head, std::int64_t row,
                         std::int64_t count, std::span<float> out) const override {
-        backward_.read_input(stage == Stage::o ? Input::o : Input::lse, batch, head, row, count, out);
+        of().read_input(stage == Stage::o ? Input::o : Input::lse, batch, head, row, count, out);
     }
 
  private:
-    const Recording& backward_;
     Problem problem_;
     CaptureSummary capture_;
     std::array<ReferenceInfo, 1> given_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "oracle/gradient_sum.h"
+#include "oracle/spread.h"
 #include "oracle/tile_judge.h"
 
 namespace tilescope {
@@ -107,8 +108,9 @@ class RowJudge {
         const DumpedTile dumped = judge_.load(gradient_tile_stages, id);
         const LoadedGradientKeys keys = load_gradient_keys(judge_.call(), *inputs_, id, dumped);
         const bool pair = plan_.other != nullptr;
-        const GradientTile first = first_.step(id, pair ? keys.k.natural : keys.k_from_stages,
-                                               pair ? keys.v.natural : keys.v_from_stages, dumped);
+        const Operand& k = pair ? keys.k.natural : keys.k_from_stages;
+        GradientTile first = first_.step(id, k, pair ? keys.v.natural : keys.v_from_stages, dumped);
+        first.s.spread = spread_of_scores(judge_.call(), (pair ? rows_.from_inputs : rows_.from_stages).q, k);
         std::optional<GradientTile> second;
         if (second_) second = second_->step(id, keys.k.natural, keys.v.natural, dumped);
         for (const Stage stage : gradient_tile_stages) {

@@ -1,5 +1,6 @@
 #include "oracle/head_call.h"
 
+#include <algorithm>
 #include <array>
 #include <numbers>
 
@@ -41,6 +42,11 @@ HeadCall make_head_call(const Recording& recording, const RoundingModel& roundin
     HeadCall call;
     call.problem = problem_of(recording.problem(), side, batch);
     call.units = recording.units();
+    // Outputs are the same for any maximum: where nothing that depends on it was recorded, the true one
+    // serves.
+    const auto recorded = [&](Stage stage) { return recording.has_stage(stage); };
+    if (std::ranges::none_of(std::array{Stage::m, Stage::p, Stage::l, Stage::acc}, recorded))
+        call.units.m_stale_threshold = 0;
     call.rounding = rounding;
     const std::int64_t head_kv = call.problem.head_kv(head);
     if (call.problem.alibi != Alibi::none) {

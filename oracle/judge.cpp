@@ -1,8 +1,6 @@
 #include "oracle/judge.h"
 
 #include <fmt/format.h>
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -16,6 +14,8 @@
 #include "oracle/options.h"
 #include "oracle/q_block.h"
 #include "oracle/references.h"
+#include "oracle/team.h"
+#include "oracle/undeclared.h"
 
 namespace tilescope {
 
@@ -61,6 +61,7 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
               .compare = options.compare,
               .inputs = inputs,
               .observe = options.observe,
+              .observe_inherited = options.observe_inherited,
               .rounding = {}};
     int stages = 0;
     bool named = false;
@@ -150,10 +151,22 @@ class WorkList {
         if (options.only_q_block && (!of_rows || *options.only_q_block != tile.q_block)) return std::nullopt;
         const Problem entry = problem_of(problem_, plan_.recording.side_inputs(), work.tile.batch);
         if (!is_named(stage) && tile_extent(entry, stage, work.tile).rows <= 0) return std::nullopt;
+        if (stage == Stage::q && !has_rows(tile)) return std::nullopt;
         return work;
     }
 
  private:
+    /// Whether anything of the query block was recorded, or is missing.
+    bool has_rows(const TileId& q_block) const {
+        const Recording& recording = plan_.recording;
+        const std::optional<Selection>& selection = recording.capture().selection;
+        const bool asked_for = selection && selection->batch.contains(q_block.batch) &&
+                               selection->head.contains(q_block.head) &&
+                               selection->lists_block(q_block.batch, q_block.head, q_block.q_block) &&
+                               selection->q_block.contains(q_block.q_block);
+        return asked_for || recording.may_hold(q_block);
+    }
+
     const Plan& plan_;
     const Problem& problem_;
     decltype(Work::judge) of_rows_ = nullptr;
@@ -206,7 +219,8 @@ struct Shared {
 /// The calling thread's share of the work from `first` up to `last`.
 void judge_share(const Plan& plan, const WorkList& list, std::int64_t first, std::int64_t last,
                  const JudgeOptions& options, Steps& steps, Shared& shared, Partial& mine) {
-    const bool inherits = shared.divergences > 0;
+    const bool of_keys = first == list.rows();
+    const bool inherits = shared.divergences > 0 || (of_keys && options.may_inherit);
     std::shared_ptr<const HeadInputs> inputs_in_use;
 #pragma omp for schedule(dynamic)
     for (std::int64_t i = first; i < last; ++i) {
@@ -241,7 +255,7 @@ Partial judge_all(const Plan& plan, const WorkList& list, const JudgeOptions& op
     whole.drift.resize(std::size_t(plan.problem().kv_tiles()));
     Shared shared;
 
-#pragma omp parallel num_threads(options.threads > 0 ? options.threads : omp_get_max_threads())
+#pragma omp parallel num_threads(team_size(options.threads))
     {
         Partial mine;
         mine.drift.resize(whole.drift.size());
@@ -291,14 +305,35 @@ void count_writers(const Recording& recording, Report& report) {
 }
 
 void reach_verdict(Report& report) {
+    report.verdict = Verdict::match;
+    report.guilty = std::nullopt;
+    report.first_divergence = std::nullopt;
     for (const StageInfo& info : stages_of(report.problem)) {
         const StageReport& stage = report.stage(info.stage);
-        if (!stage.tally.diverges()) continue;
+        if (!stage.tally.diverges() || !stage.undeclared.empty()) continue;
         report.verdict = Verdict::diverged;
         report.guilty = info.stage;
         report.first_divergence = stage.tally.first;
         return;
     }
+}
+
+/// Why a recorded output supports no match although nothing diverges; "" where each of them does.
+std::string silent_output(const Report& report) {
+    for (const StageInfo& info : stages_of(report.problem)) {
+        const StageTally& tally = report.stage(info.stage).tally;
+        if (!is_output(info.stage) || !report.stage(info.stage).captured || tally.tiles == 0) continue;
+        if (tally.is_constant())
+            return fmt::format(
+                "{} is {:g} everywhere, although its expected values differ by more than their "
+                "tolerances",
+                info.name, tally.least_got);
+        if (tally.compared > 0) continue;
+        return fmt::format("no element of {} could be judged: {}", info.name,
+                           tally.not_judged > 0 ? "the tolerances are as wide as what could be there at all"
+                                                : "nothing can be expected of any");
+    }
+    return "";
 }
 
 std::string describe_out_of_range(const Problem& problem, const StageInfo& info,
@@ -339,6 +374,15 @@ void add_warnings(const Recording& recording, Report& report) {
         const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
         if (capture.elements_out_of_range == 0) continue;
         report.warnings.push_back(describe_out_of_range(recording.problem(), info, capture));
+    }
+    const StageTally& p = report.stage(Stage::p).tally;
+    if (p.saturated > 0) {
+        report.warnings.push_back(fmt::format(
+            "{} elements of p are {:g}, the largest {} number, where up to {:g} belongs: the scale of p, "
+            "{:g}, "
+            "leaves no room for a maximum that stays behind by up to {:g}",
+            p.saturated, dtype_info(report.units.p_cast).max_finite, dtype_info(report.units.p_cast).name,
+            p.most_saturated, report.units.p_scale, report.units.m_stale_threshold));
     }
     // The null test. Operands are copies, of inputs that may well be constant.
     std::string constants;
@@ -419,7 +463,7 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
         throw NoVerdict("only named tiles were captured, and they have no reference", recording.name(),
                         "compare it with another recording, or record stages as well", std::move(report));
     }
-    if (report.compared() == 0 && report.verdict == Verdict::match) {
+    if (report.compared() == 0 && report.verdict == Verdict::match && silent_output(report).empty()) {
         cannot_judge(recording, "no element could be compared",
                      "check the selection and that the kernel has hooks");
     }
@@ -429,6 +473,11 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
         throw UnfinishedRun(how_it_ended(run->capture().ended) + ", and what it left matches", run->name(),
                             "find out why it ended", std::move(report));
     }
+    const std::string silent = report.verdict == Verdict::match ? silent_output(report) : "";
+    if (!silent.empty())
+        throw NoVerdict(silent, recording.name(),
+                        "record s and m as well, which narrows the tolerances, or other inputs",
+                        std::move(report));
     return report;
 }
 
@@ -471,10 +520,68 @@ void require_same_inputs(const Recording& a, const Recording& b) {
     }
 }
 
+/// What the first wrong stage may be all the same: one of the conventions of healthy kernels that no
+/// attribute declares. The recording is judged again as a kernel without them leaves it. nullopt where q or s
+/// are wrong then, too. Errors: NoVerdict where nothing else is.
+std::optional<Report> judge_as_declared(const Recording& recording, JudgeOptions options,
+                                        Report as_recorded) {
+    const std::optional<FoldedScale> folded =
+        recording.has_stage(Stage::q) ? folded_scale(recording) : std::nullopt;
+    const DeclaredView view(recording, folded);
+    CastOfScores cast(recording);
+    // Who looks on was shown the recording as it is.
+    options.progress = {};
+    options.observe_inherited = {};
+    options.observe = [&](Stage stage, const TileId&, const MatrixF& got, const Estimate& expected) {
+        if (stage == Stage::s) cast.look_at(got, expected);
+    };
+    Report report = run(view, nullptr, options);
+
+    std::string missing;
+    const auto excuse = [&](Stage stage, const std::string& what, const char* declaration) {
+        std::string& undeclared = report.stages[static_cast<std::size_t>(stage)].undeclared;
+        undeclared += (undeclared.empty() ? "" : ", ") + what;
+        missing +=
+            fmt::format("{}{}, and no attribute declares {}", missing.empty() ? "" : "; ", what, declaration);
+    };
+    if (folded)
+        excuse(Stage::q,
+               fmt::format("q is staged as {}(q * {:g})", dtype_info(folded->dtype).name, folded->factor),
+               "a scale of q as staged");
+    if (view.masks_with_numbers())
+        excuse(Stage::s, fmt::format("s holds {:g} where the mask hides a score", view.masked_value()),
+               "the value that masked scores hold");
+    const bool s_diverges = report.stage(Stage::s).tally.diverges();
+    const std::optional<std::string> rounded = s_diverges ? cast.found() : std::nullopt;
+    if (s_diverges && !rounded) return std::nullopt;
+    if (rounded) excuse(Stage::s, *rounded, "a cast of s");
+
+    if (missing.empty()) return std::nullopt;
+    reach_verdict(report);
+    if (report.guilty && view.masks_with_numbers()) {
+        // A first tile that is hidden altogether leaves what the next one wipes out: taken for scores, its
+        // numbers may make everything right that comes after them.
+        for (const Stage stage : {Stage::q, Stage::s})
+            as_recorded.stages[static_cast<std::size_t>(stage)].undeclared = report.stage(stage).undeclared;
+        reach_verdict(as_recorded);
+        const auto inherits = [&](Stage stage) { return as_recorded.stage(stage).tally.inherited > 0; };
+        if (!as_recorded.guilty && (inherits(Stage::o) || inherits(Stage::lse))) return std::nullopt;
+        if (!as_recorded.guilty) report = std::move(as_recorded);
+    }
+    if (report.guilty == Stage::q || report.guilty == Stage::s) return std::nullopt;
+    report.warnings.push_back(missing);
+    if (report.guilty) return report;
+    throw NoVerdict(missing, recording.name(),
+                    "record the stage as it is declared, or leave it out; what else was recorded matches",
+                    std::move(report));
+}
+
 }  // namespace
 
 Report judge(const Recording& recording, const JudgeOptions& options) {
-    return run(recording, nullptr, options);
+    Report report = run(recording, nullptr, options);
+    if (!may_be_undeclared(recording, report)) return report;
+    return judge_as_declared(recording, options, report).value_or(std::move(report));
 }
 
 Report judge_pair(const Recording& recording, const Recording& other, const JudgeOptions& options) {

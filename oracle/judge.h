@@ -23,8 +23,12 @@ struct JudgeOptions {
     std::function<void(std::int64_t done, std::int64_t total)> progress;
     /// Called from any thread with each captured tile and what it should hold, in the dump's units.
     TileObserver observe;
+    /// The same of tiles that may have inherited an error, after `observe` was shown them.
+    InheritedObserver observe_inherited;
     std::optional<std::pair<std::int64_t, std::int64_t>> only_head;  ///< batch and head; nullopt: all of them
     std::optional<std::int64_t> only_q_block;                        ///< nullopt: all of them
+    /// Something diverges in the rest of the recording: gradients of keys may have inherited it.
+    bool may_inherit = false;
 };
 
 /// There is a report, and no verdict.

@@ -86,6 +86,10 @@ Placement place_tile(const Problem& problem, Stage stage, const TileId& tile) {
 
 }  // namespace
 
+std::array<std::string, 3> npy_files(const std::string& directory) {
+    return {directory + "/got.npy", directory + "/expected.npy", directory + "/difference.npy"};
+}
+
 void write_npy(const std::string& directory, const Report& report, const Recording& recording,
                const Recording* other, JudgeOptions options) {
     if (!report.guilty) return;
@@ -99,9 +103,10 @@ void write_npy(const std::string& directory, const Report& report, const Recordi
     const Problem& problem = recording.problem();
     const DatasetShape dataset = dataset_shape(problem, guilty);
     const std::vector<std::int64_t> shape(dataset.dims.begin() + 2, dataset.dims.end());
-    NpyFile<float> got(directory + "/got.npy", shape, "<f4");
-    NpyFile<double> expected(directory + "/expected.npy", shape, "<f8");
-    NpyFile<double> difference(directory + "/difference.npy", shape, "<f8");
+    const std::array<std::string, 3> files = npy_files(directory);
+    NpyFile<float> got(files[0], shape, "<f4");
+    NpyFile<double> expected(files[1], shape, "<f8");
+    NpyFile<double> difference(files[2], shape, "<f8");
 
     // Tiles are disjoint, and so are the places that several threads write to.
     options.only_head = std::pair{report.first_divergence->tile.batch,

@@ -6,17 +6,37 @@
 
 namespace tilescope {
 
-TileObserver observer_of(const Recording& recording, bool against_other, const CompareOptions& options,
+namespace {
+
+bool completed(const Recording& recording) {
+    return recording.capture().ended == "completed";
+}
+
+}  // namespace
+
+TileObserver observer_of(const Recording& recording, const Recording* other, const CompareOptions& options,
                          const ObservedTileFunction& observe) {
-    return [&, against_other](Stage stage, const TileId& tile, const MatrixF& got, const Estimate& expected) {
+    const bool both = completed(recording) && (other == nullptr || completed(*other));
+    return [&, both, against_other = other != nullptr](Stage stage, const TileId& tile, const MatrixF& got,
+                                                       const Estimate& expected) {
         const Problem entry = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
-        observe({entry, observed_context(entry, stage, tile, against_other), got, &expected, options});
+        observe({entry, observed_context(entry, stage, tile, against_other, both), got, &expected, options});
+    };
+}
+
+InheritedObserver inherited_observer_of(const Recording& recording, const CompareOptions& options,
+                                        const ObservedTileFunction& observe) {
+    return [&](Stage stage, const TileId& tile, const MatrixF& got, const Estimate& expected,
+               const Estimate& end_to_end) {
+        const Problem entry = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
+        const TileContext context = observed_context(entry, stage, tile, false, completed(recording));
+        observe({entry, context, got, &expected, options, &end_to_end});
     };
 }
 
 void observe_tiles(const Recording& recording, const Recording* other, JudgeOptions options,
                    std::int64_t batch, std::int64_t head, std::optional<std::int64_t> q_block,
-                   const ObservedTileFunction& observe) {
+                   const ObservedTileFunction& observe, const ObservedTileFunction& observe_inherited) {
     const Problem entry = problem_of(recording.problem(), recording.side_inputs(), batch);
     const std::int64_t blocks = q_block ? (*q_block < entry.q_blocks() ? 1 : 0) : entry.q_blocks();
     if (blocks == 0) return;
@@ -24,7 +44,9 @@ void observe_tiles(const Recording& recording, const Recording* other, JudgeOpti
     const CompareOptions compare = options.compare;
     options.only_head = std::pair{batch, head};
     options.only_q_block = q_block;
-    options.observe = observer_of(recording, other != nullptr, compare, observe);
+    options.observe = observer_of(recording, other, compare, observe);
+    if (observe_inherited)
+        options.observe_inherited = inherited_observer_of(recording, compare, observe_inherited);
     options.progress = [&, progress = options.progress](std::int64_t now, std::int64_t total) {
         if (progress) progress(now, total);
         if (now == total) done = true;

@@ -13,14 +13,20 @@ namespace tilescope {
 using ObservedTileFunction = std::function<void(const ObservedTile&)>;
 
 /// A function for JudgeOptions::observe. Everything must outlive it.
-TileObserver observer_of(const Recording& recording, bool against_other, const CompareOptions& options,
+TileObserver observer_of(const Recording& recording, const Recording* other, const CompareOptions& options,
                          const ObservedTileFunction& observe);
+
+/// The same for JudgeOptions::observe_inherited.
+InheritedObserver inherited_observer_of(const Recording& recording, const CompareOptions& options,
+                                        const ObservedTileFunction& observe);
 
 /// Shows `observe` the captured tiles of a head, or of one query block of it, stage-local or against `other`.
 /// What judge() has to say of the head as a whole is left aside: that nothing was compared, or how the run
-/// ended. `options.progress` and `observe` may throw to stop. Errors: as judge() for what cannot be read.
+/// ended. `observe_inherited` is shown those again that may have inherited an error, with what is expected
+/// end to end. `options.progress` and `observe` may throw to stop. Errors: as judge() for what cannot be
+/// read.
 void observe_tiles(const Recording& recording, const Recording* other, JudgeOptions options,
                    std::int64_t batch, std::int64_t head, std::optional<std::int64_t> q_block,
-                   const ObservedTileFunction& observe);
+                   const ObservedTileFunction& observe, const ObservedTileFunction& observe_inherited = {});
 
 }  // namespace tilescope

@@ -19,6 +19,7 @@ struct Plan {
     const CompareOptions& compare;
     HeadInputCache& inputs;
     const TileObserver& observe;
+    const InheritedObserver& observe_inherited;
     RoundingModel rounding;
     std::array<bool, stage_count> captured{};
     Stage last = Stage::q;    ///< last stage of the forward pass that has to be computed

@@ -14,6 +14,9 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 constexpr std::array kv_stages = {Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc};
+/// Computed from what the KV tiles before left.
+constexpr std::array running_stages = {Stage::m, Stage::p, Stage::l, Stage::acc};
+constexpr std::array output_stages = {Stage::o, Stage::lse};
 
 /// The estimate of a stage that the tile's replay computed.
 const Estimate& of(const TileEstimates& tile, Stage stage) {
@@ -58,6 +61,7 @@ QBlockJudge::QBlockJudge(const Plan& plan, const TileId& q_block, Pass pass, Par
       problem_(call_.problem),
       exact_call_(call_),
       inputs_(plan.inputs.get(q_block.batch, problem_.head_kv(q_block.head))),
+      spreads_(call_, q_block.q_block, tile_extent(problem_, Stage::q, q_block).rows),
       local_(call_, q_block.q_block, plan.last, Replay::Source::stages),
       exact_(exact_call_, q_block.q_block, plan.last, Replay::Source::inputs) {
     exact_call_.bounds = pass == Pass::inherited || plan.other != nullptr;
@@ -74,12 +78,16 @@ void QBlockJudge::run() {
     judge_q();
     const std::int64_t tiles = problem_.kv_tiles();
     const bool reverse = plan_.recording.units().kv_order == KvOrder::reverse;
+    const auto in_order = [&](std::int64_t i) { return tile(reverse ? tiles - 1 - i : i); };
+    // Running statistics depend on the tiles before them, outputs on all tiles.
+    std::int64_t needed = judge_.has_any(output_stages, tile(0)) ? tiles : 0;
+    for (std::int64_t i = tiles; needed == 0 && i > 0; --i) {
+        if (judge_.has_any(running_stages, in_order(i - 1))) needed = i;
+    }
     for (std::int64_t i = 0; i < tiles; ++i) {
-        const std::int64_t kv_tile = reverse ? tiles - 1 - i : i;
-        const bool skip = !judge_.has_any(kv_stages, tile(kv_tile)) &&
-                          (plan_.last < Stage::m || !tile_is_visible(problem_, id_.q_block, kv_tile));
-        if (skip) continue;
-        judge_kv_tile(kv_tile);
+        const TileId id = in_order(i);
+        const bool runs = i < needed && tile_is_visible(problem_, id_.q_block, id.kv_tile);
+        if (runs || judge_.has_any(kv_stages, id)) judge_kv_tile(id.kv_tile);
     }
     judge_outputs();
 }
@@ -109,7 +117,8 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
     };
 
     if (plan_.other != nullptr) {
-        const TileEstimates mine = exact_.step(kv_tile, from_inputs, {});
+        TileEstimates mine = exact_.step(kv_tile, from_inputs, {});
+        spreads_.add(kv_tile, from_inputs, mine);
         const TileEstimates theirs = exact_other_->step(kv_tile, from_inputs, {});
         for (const Stage stage : kv_stages) {
             if (!plan_.has(stage)) continue;
@@ -123,8 +132,9 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
     const auto& v_dumped = of(dumped, Stage::v);
     const Operand k_staged = k_dumped ? dumped_operand(call_, Stage::k, first_key, k, *k_dumped) : Operand();
     const Operand v_staged = v_dumped ? dumped_operand(call_, Stage::v, first_key, v, *v_dumped) : Operand();
-    const TileEstimates local = local_.step(
-        kv_tile, {q_staged_, k_dumped ? k_staged : k.natural, v_dumped ? v_staged : v.natural}, dumped);
+    const TileOperands staged{q_staged_, k_dumped ? k_staged : k.natural, v_dumped ? v_staged : v.natural};
+    TileEstimates local = local_.step(kv_tile, staged, dumped);
+    spreads_.add(kv_tile, staged, local);
     std::optional<TileEstimates> exact;
     if (judge_.pass() == Pass::inherited || plan_.drift) exact = exact_.step(kv_tile, from_inputs, dumped);
 
@@ -150,7 +160,11 @@ void QBlockJudge::judge_outputs() {
             judge_.compare(stage, tile(0), got, compute(local_), nullptr, inherits ? &exact : nullptr);
         }
     };
-    judge_output(Stage::o, [](const Replay& replay) { return replay.output(); });
+    judge_output(Stage::o, [&](const Replay& replay) {
+        Estimate o = replay.output();
+        spreads_.add_output(o);
+        return o;
+    });
     judge_output(Stage::lse, [](const Replay& replay) { return replay.log_sum_exp(); });
 }
 

@@ -6,6 +6,7 @@
 
 #include "oracle/plan.h"
 #include "oracle/replay.h"
+#include "oracle/spread.h"
 #include "oracle/tile_judge.h"
 #include "oracle/tiles.h"
 
@@ -34,6 +35,7 @@ class QBlockJudge {
     std::shared_ptr<const HeadInputs> inputs_;
     StagedOperand q_;
     Operand q_staged_;
+    Spreads spreads_;
     Replay local_;                       ///< from the dumped stages
     Replay exact_;                       ///< from the inputs
     std::optional<Replay> exact_other_;  ///< from the inputs, in the units of the other recording

@@ -1,8 +1,8 @@
 #include "oracle/reached.h"
 
-#include <fmt/format.h>
-#include <omp.h>
+#include "oracle/team.h"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -138,7 +138,7 @@ Reached reached_blocks(const Recording& recording) {
     std::vector<std::optional<ReachedBlock>> found(static_cast<std::size_t>(count));
     std::atomic<bool> failed = false;
     std::exception_ptr failure;
-#pragma omp parallel
+#pragma omp parallel num_threads(team_size(0))
     {
         BlockReader reader(recording);
 #pragma omp for schedule(dynamic)

@@ -1,7 +1,5 @@
 #include "oracle/references.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -14,6 +12,8 @@
 #include "oracle/budget.h"
 #include "oracle/head_call.h"
 #include "oracle/replay.h"
+#include "oracle/spread.h"
+#include "oracle/team.h"
 #include "oracle/tiles.h"
 
 namespace tilescope {
@@ -104,7 +104,7 @@ class QBlockReferences {
 
  private:
     bool any_has(Stage stage) const;
-    void replay(Replay& replay) const;
+    void replay(Replay& replay, Spreads& spreads) const;
     bool is_empty(Stage stage, Eigen::Index row) const;
     MatrixF read(std::size_t index, Stage stage) const;
     Estimate expected(const ReferenceInfo& info, Stage stage) const;
@@ -131,7 +131,7 @@ bool QBlockReferences::any_has(Stage stage) const {
                                [&](const ReferenceInfo& info) { return info.has(stage); });
 }
 
-void QBlockReferences::replay(Replay& replay) const {
+void QBlockReferences::replay(Replay& replay, Spreads& spreads) const {
     const Problem& p = call_.problem;
     const std::int64_t first_row = tile_.q_block * p.block_m;
     StagedOperand q =
@@ -145,7 +145,9 @@ void QBlockReferences::replay(Replay& replay) const {
         const std::int64_t keys = std::min(p.block_n, p.seqlen_kv - first);
         const StagedOperand k = staged_operand(call_, Stage::k, first, inputs_->k.middleRows(first, keys));
         const StagedOperand v = staged_operand(call_, Stage::v, first, inputs_->v.middleRows(first, keys));
-        replay.step(kv_tile, {q.natural, k.natural, v.natural}, {});
+        const TileOperands operands{q.natural, k.natural, v.natural};
+        TileEstimates tile = replay.step(kv_tile, operands, {});
+        spreads.add(kv_tile, operands, tile);
     }
 }
 
@@ -238,10 +240,12 @@ void QBlockReferences::judge_output(std::size_t index, Stage stage, ReferenceRep
 void QBlockReferences::judge(std::vector<ReferenceReport>& reports) {
     const bool with_o = any_has(Stage::o);
     Replay exact(call_, tile_.q_block, with_o ? Stage::acc : Stage::l, Replay::Source::inputs);
-    replay(exact);
+    Spreads spreads(call_, tile_.q_block, rows_);
+    replay(exact, spreads);
     row_sums_ = exact.state().l.value;
     if (with_o) {
         o_ = exact.output();
+        spreads.add_output(o_);
         kernel_o_ = load_tile(recording_, call_.problem, Stage::o, tile_);
     }
     if (any_has(Stage::lse)) {
@@ -311,7 +315,7 @@ std::vector<ReferenceReport> judge_references(const Recording& recording, double
     std::atomic<bool> failed = false;
     std::exception_ptr failure;
 
-#pragma omp parallel num_threads(threads > 0 ? threads : omp_get_max_threads())
+#pragma omp parallel num_threads(team_size(threads))
     {
         std::vector<ReferenceReport> mine = nothing_found(recording);
         std::shared_ptr<const HeadInputs> inputs_in_use;

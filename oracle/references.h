@@ -37,6 +37,8 @@ struct ReferenceOutput {
     std::array<bool, empty_row_kinds> empty_rows{};  ///< what its rows that see no key hold, by EmptyRow
 
     bool wrong() const { return tally.outside > 0; }
+    /// Whether a match says something.
+    bool judged() const { return tally.compared > 0 && !tally.is_constant(); }
     std::int64_t nonfinite() const { return tally.nan + tally.infinite; }
     /// Whether the kernel's output can be compared with it everywhere.
     bool comparable() const { return to_kernel.elements > 0 && lost == 0; }
@@ -52,6 +54,10 @@ struct ReferenceReport {
     ReferenceOutput lse;
 
     bool wrong() const { return o.wrong() || lse.wrong(); }
+    bool right() const {
+        const auto fine = [&](Stage stage) { return !info.has(stage) || output(stage).judged(); };
+        return !wrong() && fine(Stage::o) && fine(Stage::lse);
+    }
     const ReferenceOutput& output(Stage stage) const { return stage == Stage::o ? o : lse; }
 };
 

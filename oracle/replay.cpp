@@ -37,6 +37,7 @@ Estimate in_dump_units(const Estimate& natural, const DumpFactor& factor) {
             double& value = there.value(i, j);
             double& error = there.error(i, j);
             value *= by;
+            if (there.spread.size() > 0) there.spread(i, j) *= std::abs(by);
             if (error != 0 || !std::isinf(value)) error *= by;
             if (std::isfinite(value)) error += std::abs(value) * u_oracle;
         }

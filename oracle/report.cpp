@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace tilescope {
@@ -11,6 +12,24 @@ std::int64_t Report::compared() const {
     std::int64_t elements = 0;
     for (const StageReport& stage : stages) elements += stage.tally.compared;
     return elements;
+}
+
+StageState state_of(const Report& report, Stage stage) {
+    const StageReport& found = report.stage(stage);
+    if (!found.captured) return StageState::not_captured;
+    if (!found.undeclared.empty()) return StageState::not_declared;
+    if (found.tally.diverges())
+        return report.guilty == stage ? StageState::first_wrong : StageState::wrong_too;
+    if (found.tally.inherited > 0) return StageState::inherited;
+    if (found.tally.compared > 0) return StageState::ok;
+    return found.tally.not_judged > 0 ? StageState::not_judged : StageState::not_compared;
+}
+
+std::string_view to_string(StageState state) {
+    constexpr std::array<std::string_view, 8> words = {"not captured", "not compared", "not judged",
+                                                       "not declared", "ok",           "inherited",
+                                                       "wrong too",    "FIRST WRONG"};
+    return words[static_cast<std::size_t>(state)];
 }
 
 std::string tensor_place_of(const Problem& problem, Stage stage, const Element& element) {
@@ -59,12 +78,6 @@ std::string values_of(const Element& element) {
             return fmt::format("got {}, expected {} +- {:.3g}", digits_of(element.got),
                                digits_of(element.expected), element.tolerance);
     }
-}
-
-std::string one_line(std::string text) {
-    std::ranges::replace_if(
-        text, [](char c) { return (static_cast<unsigned char>(c) < 0x20) || c == 0x7f; }, '?');
-    return text;
 }
 
 std::string tolerance_line(const Report& report) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dump/recording.h"
+#include "dump/text.h"
 #include "oracle/causes/diagnosis.h"
 #include "oracle/reached.h"
 #include "oracle/references.h"
@@ -37,6 +38,9 @@ struct StageReport {
     StageTally tally;
     std::optional<WriterCounts> writers;         ///< nullopt where the recording does not say
     std::optional<WrittenAgain> first_repeated;  ///< the same, and where nothing conflicts
+    /// What the stage does that healthy kernels do and no attribute declares; empty: nothing. Then it is not
+    /// judged.
+    std::string undeclared;
 };
 
 /// What tile-diff has to say about a recording, or about two.
@@ -70,6 +74,21 @@ struct Report {
     std::int64_t compared() const;
 };
 
+/// How a stage came out.
+enum class StageState : std::uint8_t {
+    not_captured,
+    not_compared,
+    not_judged,    ///< within tolerances that tell nothing
+    not_declared,  ///< see StageReport::undeclared
+    ok,
+    inherited,
+    wrong_too,
+    first_wrong
+};
+StageState state_of(const Report& report, Stage stage);
+/// As the report's table has it.
+std::string_view to_string(StageState state);
+
 /// The element's coordinates in the tensor as a kernel author says them.
 std::string tensor_place_of(const Problem& problem, Stage stage, const Element& element);
 
@@ -86,10 +105,6 @@ std::string digits_of(double value);
 
 /// What the element holds and should hold.
 std::string values_of(const Element& element);
-
-/// `text` with '?' for what would move the cursor or begin a line: names and messages may come from a
-/// stranger.
-std::string one_line(std::string text);
 
 /// Where the tolerances come from, and what they promise.
 std::string tolerance_line(const Report& report);

@@ -70,6 +70,9 @@ ordered_json to_json(const StageInfo& info, const StageReport& stage) {
     json["name"] = info.name;
     json["captured"] = stage.captured;
     json["compared"] = t.compared;
+    json["not_judged"] = t.not_judged;
+    json["saturated"] = t.saturated;
+    if (!stage.undeclared.empty()) json["undeclared"] = stage.undeclared;
     json["outside"] = t.outside;
     json["nonfinite"] = t.nan + t.infinite;
     json["nan"] = t.nan;
@@ -202,7 +205,8 @@ ordered_json to_json(const FoundCause& cause) {
             {"look_at", cause.look_at},
             {"rank", cause.rank},
             {"legal", cause.legal},
-            {"structural", cause.structural}};
+            {"structural", cause.structural},
+            {"race_looks_the_same", cause.race_alike}};
 }
 
 ordered_json to_json(const std::vector<FoundCause>& causes) {
@@ -234,6 +238,7 @@ ordered_json to_json(const std::optional<WrongThreads>& threads) {
 void add_causes(const Diagnosis& diagnosis, ordered_json& json) {
     json["causes"] = diagnosis.searched ? to_json(diagnosis.causes) : ordered_json();
     json["further_causes"] = to_json(diagnosis.then);
+    json["places"] = diagnosis.places;
     json["wrong_threads"] = to_json(diagnosis.threads);
     json["separate_with"] = diagnosis.separate_with;
 }
@@ -255,7 +260,7 @@ ordered_json to_json(const Problem& p) {
 
 /// Names that are no UTF-8 are still reported.
 std::string dump(const ordered_json& json) {
-    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return json.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

@@ -62,13 +62,6 @@ std::string heading(const Report& report) {
     return wrapped(run, "  ") + wrapped(problem, "  ");
 }
 
-std::string_view state_of(const Report& report, const StageInfo& info) {
-    const StageReport& stage = report.stage(info.stage);
-    if (stage.tally.diverges()) return report.guilty == info.stage ? "FIRST WRONG" : "wrong too";
-    if (stage.tally.inherited > 0) return "inherited";
-    return stage.tally.compared > 0 ? "ok" : "not compared";
-}
-
 std::string stage_table(const Report& report) {
     std::size_t width = 5;
     for (const StageInfo& info : stages_of(report.problem)) {
@@ -78,6 +71,7 @@ std::string stage_table(const Report& report) {
                                    "stage", width, "compared", "outside", "nan", "inf", "unwritten",
                                    "conflicts", "inherited", "max |diff|", "max ulp", "state");
     std::string not_captured;
+    std::string not_judged;
     for (const StageInfo& info : stages_of(report.problem)) {
         if (is_named(info.stage) && !report.stage(info.stage).captured) continue;
         if (!report.stage(info.stage).captured) {
@@ -85,10 +79,15 @@ std::string stage_table(const Report& report) {
             continue;
         }
         const StageTally& t = report.stage(info.stage).tally;
-        text += fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10.3g} {:>10}  {}\n",
-                            info.name, width, t.compared, t.outside, t.nan, t.infinite, t.unwritten,
-                            t.conflicting, t.inherited, t.max_abs, t.max_ulp, state_of(report, info));
+        text +=
+            fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10.3g} {:>10}  {}\n", info.name,
+                        width, t.compared, t.outside, t.nan, t.infinite, t.unwritten, t.conflicting,
+                        t.inherited, t.max_abs, t.max_ulp, to_string(state_of(report, info.stage)));
+        if (t.not_judged > 0)
+            not_judged += fmt::format("{}{} of {}", not_judged.empty() ? "" : ", ", t.not_judged, info.name);
     }
+    if (!not_judged.empty())
+        text += "not judged, within a tolerance as wide as what could be there: " + not_judged + "\n";
     if (!not_captured.empty()) text += "not captured:" + not_captured + "\n";
     if (!report.without_reference.empty())
         text += fmt::format("not judged, no reference: {}\n", fmt::join(report.without_reference, " "));
@@ -307,11 +306,14 @@ std::string closest_reference(const Report& report) {
 /// At most 6 lines; nothing where there are no references.
 std::string references(const Report& report) {
     std::vector<std::string> right;
+    std::vector<std::string> not_judged;
     for (const ReferenceReport& reference : report.references) {
-        if (!reference.wrong()) right.push_back(one_line(reference.info.name));
+        if (reference.right()) right.push_back(one_line(reference.info.name));
+        if (!reference.right() && !reference.wrong()) not_judged.push_back(one_line(reference.info.name));
     }
     std::string text;
     if (!right.empty()) text = "right references: " + some_of(right, 4) + "\n";
+    if (!not_judged.empty()) text += "references not judged, whole outputs: " + some_of(not_judged, 4) + "\n";
     return text + wrong_references(report) + other_conventions(report) + closest_reference(report);
 }
 

@@ -7,6 +7,7 @@
 
 #include "dump/recording.h"
 #include "oracle/estimate.h"
+#include "oracle/heatmap/colour.h"
 #include "oracle/judge.h"
 
 namespace tilescope {
@@ -20,7 +21,7 @@ struct TracePoint {
     double expected_low = 0;
     double expected_high = 0;
     double over_budget = 0;  ///< largest; infinity where a divergence has no finite one
-    std::uint8_t kinds = 0;  ///< flags of Kind of what was dumped
+    KindFlags kinds = 0;     ///< flags of Kind of what was dumped
 };
 
 /// One q row across the KV tiles.

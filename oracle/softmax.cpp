@@ -89,36 +89,53 @@ double addition_bound(double lambda, double start, std::span<const double> terms
     return lambda > 0 && likely < certain ? likely : certain;
 }
 
-/// What a lagging maximum may be: not below the one before, nor further below `most` than the threshold.
-void allow_stale(double threshold, double before, double most, double& value, double& error) {
-    // A kernel rounds how far the maximum has risen, and compares that.
-    const double least = std::max(before, most - threshold * (1 + gamma(4, u_f32)));
-    value = 0.5 * (least + most);
-    error += 0.5 * (most - least) + u_oracle * (std::abs(most) + threshold);
+/// Keeps the end that is further up, and where it comes from.
+void raise(MaxEnd& end, double score, double error, double reach, Eigen::Index key) {
+    if (score + reach > end.value + end.reach) end = {score, error, reach, key};
 }
 
 }  // namespace
 
-Estimate row_max(const HeadCall& call, const Estimate& m_before, const Estimate& s) {
+MaxInterval max_interval(const HeadCall& call, const Estimate& m_before, const Estimate& s,
+                         Eigen::Index row) {
     const double conversion = gamma(max_roundings(call), u_f32);
-    const double threshold = call.units.m_stale_threshold;
+    const double before = m_before.value(row, 0);
+    const double before_error = m_before.error(row, 0);
+    MaxInterval max{before, {-infinity, 0, 0, m_key_before}, {-infinity, 0, 0, m_key_before}};
+    for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+        const double score = s.value(row, j);
+        // A NaN stays: from here on nothing can be expected of this row.
+        if (std::isnan(max.most)) return max;
+        if (!(score <= max.most)) max.most = score;
+        if (score == -infinity) continue;
+        const double error = s.error(row, j) + conversion * std::abs(score);
+        raise(max.lower, score, error, -error, j);
+        raise(max.upper, score, error, error, j);
+    }
+    // A kernel rounds how far the maximum has risen, and compares that.
+    if (call.units.m_stale_threshold > 0)
+        max.lower.reach -= call.units.m_stale_threshold * (1 + gamma(4, u_f32));
+    raise(max.lower, before, before_error, -before_error, m_key_before);
+    raise(max.upper, before, before_error, before_error, m_key_before);
+    return max;
+}
+
+Estimate row_max(const HeadCall& call, const Estimate& m_before, const Estimate& s) {
     Estimate m = m_before;
     for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
-        double row_m = m.value(i, 0);
-        double s_error = 0;
-        for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
-            // A NaN score stays: from here on nothing can be expected of this row.
-            if (std::isnan(row_m)) break;
-            const double score = s.value(i, j);
-            if (!(score <= row_m)) row_m = score;
-            if (score != -infinity) s_error = std::max(s_error, s.error(i, j));
+        const MaxInterval max = max_interval(call, m_before, s, i);
+        m.value(i, 0) = max.most;
+        if (std::isnan(max.most)) m.error(i, 0) = infinity;
+        if (!std::isfinite(max.most)) continue;
+        const auto& [lower, upper] = std::pair(max.lower, max.upper);
+        if (call.units.m_stale_threshold > 0) {
+            m.value(i, 0) = 0.5 * (lower.value + lower.reach + upper.value + upper.reach);
+            m.error(i, 0) = 0.5 * (upper.value - lower.value + upper.reach - lower.reach) +
+                            u_oracle * (std::abs(max.most) + call.units.m_stale_threshold);
+        } else {
+            m.error(i, 0) =
+                std::max(upper.value - max.most + upper.reach, max.most - lower.value - lower.reach);
         }
-        const double before = m.value(i, 0);
-        m.value(i, 0) = row_m;
-        if (std::isnan(row_m)) m.error(i, 0) = infinity;
-        if (!std::isfinite(row_m)) continue;
-        m.error(i, 0) = std::max(m.error(i, 0), s_error + conversion * std::abs(row_m));
-        if (threshold > 0) allow_stale(threshold, before, row_m, m.value(i, 0), m.error(i, 0));
     }
     return m;
 }
@@ -142,12 +159,13 @@ Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, doubl
         double& error = estimate.error.data()[i];
         // A masked cell is 0 before its cast and after it.
         if (value == 0 && error == 0) continue;
-        if (error == 0) {
+        // Beyond the range of its type a number is lost, and not rounded: what should be there stays
+        // expected.
+        const bool lost = overflow == Overflow::saturate && std::abs(value) > most;
+        if (error == 0 && !lost) {
             value = double(decode(dtype, encode(dtype, float(value * scale), overflow))) / scale;
         } else {
             error += u * (std::abs(value) + error) + quantum;
-            // Saturating moves no two numbers further apart.
-            if (overflow == Overflow::saturate) value = std::clamp(value, -most, most);
         }
     }
     return estimate;

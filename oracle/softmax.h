@@ -5,15 +5,36 @@
 
 namespace tilescope {
 
-/// Running maximum after the tile, R x 1. A maximum rounds nothing; the bound is that of converting it, where
-/// m is kept in other units than s, and half the stale threshold, where m may stay behind.
+/// Of MaxEnd: it comes from m before the tile, and not from a key's score.
+inline constexpr Eigen::Index m_key_before = -1;
+
+/// One end of what a running maximum may be: value + reach.
+struct MaxEnd {
+    double value = 0;                 ///< a score, or m before the tile
+    double error = 0;                 ///< its own, with its conversion to the units of m
+    double reach = 0;                 ///< from the value to the end
+    Eigen::Index key = m_key_before;  ///< column of the score
+};
+
+/// What one row's maximum after the tile may be, natural units. A score far below the others changes neither
+/// end, however far off it is: the ends are the maxima of score - error and of score + error.
+struct MaxInterval {
+    double most = 0;  ///< the maximum itself; NaN where a score is
+    MaxEnd lower;     ///< where m may stay behind, by as much below
+    MaxEnd upper;
+};
+MaxInterval max_interval(const HeadCall& call, const Estimate& m_before, const Estimate& s, Eigen::Index row);
+
+/// Running maximum after the tile, R x 1: max_interval(). A maximum rounds nothing; the bound is that of
+/// scores, of converting them, where m is kept in other units than s, and half the stale threshold, where m
+/// may stay behind.
 Estimate row_max(const HeadCall& call, const Estimate& m_before, const Estimate& s);
 
 /// P = exp(s - m) before any cast, R x N; 0 where s is -inf. In the backward pass lse is in the place of m.
 Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& m);
 
 /// P after its cast to `dtype`, in which it is multiplied with p_scale. Numbers that are exact are rounded;
-/// estimates get the bound of rounding.
+/// estimates, and what the type cannot hold, get the bound of rounding.
 Estimate cast_probabilities(const HeadCall& call, Estimate p, Dtype dtype);
 
 /// The same for any estimate that is multiplied with `scale` in the cast.

@@ -33,17 +33,31 @@ void keep_worst(const Element& element, int top, std::vector<Element>& worst) {
     if (std::ssize(worst) > top) worst.pop_back();
 }
 
-void narrow_constants(double expected, double tolerance, StageTally& tally) {
+void narrow(double expected, double tolerance, double& highest_lower, double& lowest_upper) {
     if (!std::isfinite(expected)) return;
-    tally.highest_lower = std::max(tally.highest_lower, expected - tolerance);
-    tally.lowest_upper = std::min(tally.lowest_upper, expected + tolerance);
+    highest_lower = std::max(highest_lower, expected - tolerance);
+    lowest_upper = std::min(lowest_upper, expected + tolerance);
 }
 
 /// Nothing to do as soon as no constant is left, which is nearly always after a tile or two.
 void narrow_constants(const Estimate& expected, StageTally& tally) {
     if (tally.highest_lower > tally.lowest_upper) return;
     for (Eigen::Index i = 0; i < expected.value.size(); ++i)
-        narrow_constants(expected.value.data()[i], expected.error.data()[i], tally);
+        narrow(expected.value.data()[i], expected.error.data()[i], tally.highest_lower, tally.lowest_upper);
+}
+
+/// Whether an output is a constant, of one element.
+void add_value(float got, double expected, double error, StageTally& tally) {
+    if (!std::isfinite(got)) return;
+    tally.least_got = std::min(tally.least_got, double(got));
+    tally.most_got = std::max(tally.most_got, double(got));
+    narrow(expected, error / 2, tally.highest_half_lower, tally.lowest_half_upper);
+}
+
+/// Of a tile that matches. What is known to vary is not looked at any further.
+void add_values(const MatrixF& got, const Estimate& expected, StageTally& tally) {
+    for (Eigen::Index i = 0; i < got.size() && tally.least_got >= tally.most_got; ++i)
+        add_value(got.data()[i], expected.value.data()[i], expected.error.data()[i], tally);
 }
 
 void count_finding(const Element& element, const CompareOptions& options, StageTally& tally) {
@@ -59,6 +73,9 @@ void count_finding(const Element& element, const CompareOptions& options, StageT
         case Finding::unwritten:
             ++tally.unwritten;
             keep_first(element, tally.first_unwritten);
+            break;
+        case Finding::not_judged:
+            ++tally.not_judged;
             break;
         case Finding::match:
         case Finding::indifferent:
@@ -80,13 +97,17 @@ void count_bad_row(const Element& element, StageTally& tally) {
     ++tally.bad_rows.back().elements;
 }
 
+bool tells(double tolerance, double spread) {
+    return std::isfinite(tolerance) && !(spread > 0 && tolerance >= spread);
+}
+
 /// Whether every element of a float32 tile matches; then max_abs and max_ulp are all there is to add.
 bool all_match(const MatrixF& got, const Estimate& expected, const CompareOptions& options,
                StageTally& tally) {
     if (options.atol || options.rtol) return false;
     const MatchSummary summary = vector_kernels().match({got.data(), std::size_t(got.size())},
                                                         expected.value.data(), expected.error.data());
-    if (!summary.matches) return false;
+    if (!summary.matches || !tells_everywhere(expected, options)) return false;
     tally.max_abs = std::max(tally.max_abs, summary.max_abs);
     tally.max_ulp = std::max(tally.max_ulp, std::uint64_t(summary.max_ulp));
     return true;
@@ -98,36 +119,64 @@ void merge_first(const std::optional<Element>& part, std::optional<Element>& who
 
 }  // namespace
 
-double tolerance_of(const Estimate& expected, Eigen::Index i, const CompareOptions& options) {
-    if (!options.atol && !options.rtol) return expected.error.data()[i];
-    return options.atol.value_or(0) + options.rtol.value_or(0) * std::abs(expected.value.data()[i]);
+Expected expected_of(const Estimate& estimate, Eigen::Index i, const CompareOptions& options) {
+    const double error = estimate.error.data()[i];
+    Expected expected{estimate.value.data()[i], error, error == 0};
+    if (options.atol || options.rtol)
+        expected.tolerance = options.atol.value_or(0) + options.rtol.value_or(0) * std::abs(expected.value);
+    const double spread = estimate.spread.size() == 0 ? infinity : estimate.spread.data()[i];
+    expected.tells = std::isinf(expected.value) || tells(expected.tolerance, spread);
+    return expected;
 }
 
-Finding judge_element(const TileContext& context, float got, double expected, double tolerance,
-                      bool certain) {
-    const bool expects_unwritten = context.expects_nan && is_unwritten(float(expected));
-    if (is_unwritten(got) && (expected == -infinity || expects_unwritten)) return Finding::indifferent;
+bool tells_everywhere(const Estimate& estimate, const CompareOptions& options) {
+    const Eigen::Index size = estimate.value.size();
+    std::int64_t silent = 0;
+    if (options.atol || options.rtol) {
+        for (Eigen::Index i = 0; i < size; ++i) silent += !expected_of(estimate, i, options).tells;
+    } else if (estimate.spread.size() == 0) {
+        silent = std::count_if(estimate.error.data(), estimate.error.data() + size,
+                               [](double tolerance) { return !std::isfinite(tolerance); });
+    } else {
+        const double* error = estimate.error.data();
+        const double* spread = estimate.spread.data();
+        for (Eigen::Index i = 0; i < size; ++i) silent += !tells(error[i], spread[i]);
+    }
+    return silent == 0;
+}
+
+Finding judge_element(const TileContext& context, float got, const Expected& expected) {
+    const bool expects_unwritten = context.expects_nan && is_unwritten(float(expected.value));
+    if (is_unwritten(got) && (expected.value == -infinity || expects_unwritten)) return Finding::indifferent;
     if (is_unwritten(got) || expects_unwritten)
         return context.may_be_unwritten ? Finding::indifferent : Finding::unwritten;
-    if (std::isnan(expected)) {
-        if (!context.expects_nan && !certain) return Finding::indifferent;
+    if (std::isnan(expected.value)) {
+        if (!context.expects_nan && !expected.certain) return Finding::indifferent;
         return std::isnan(got) ? Finding::match : Finding::nan;
     }
     if (std::isnan(got)) return Finding::nan;
-    if (double(got) == expected) return Finding::match;
-    if (std::isinf(got) || std::isinf(expected)) {
-        return overflows_alike(context.dtype, got, expected, tolerance) ? Finding::match : Finding::infinite;
+    const Finding agrees = expected.tells ? Finding::match : Finding::not_judged;
+    if (double(got) == expected.value) return agrees;
+    if (std::isinf(got) || std::isinf(expected.value)) {
+        return overflows_alike(context.dtype, got, expected.value, expected.tolerance) ? agrees
+                                                                                       : Finding::infinite;
     }
-    return std::abs(double(got) - expected) <= tolerance ? Finding::match : Finding::outside;
+    return std::abs(double(got) - expected.value) <= expected.tolerance ? agrees : Finding::outside;
+}
+
+bool is_inherited(const TileContext& context, float got, Finding finding, const Estimate& end_to_end,
+                  Eigen::Index i, const CompareOptions& options) {
+    if (is_divergence(finding) || is_unwritten(got)) return false;
+    return is_divergence(judge_element(context, got, expected_of(end_to_end, i, options)));
 }
 
 bool is_divergence(Finding finding) {
-    return finding != Finding::match && finding != Finding::indifferent;
+    return finding > Finding::not_judged;
 }
 
 std::string_view to_string(Finding finding) {
-    constexpr std::array<std::string_view, 7> names = {"match", "indifferent", "outside",    "nan",
-                                                       "inf",   "unwritten",   "conflicting"};
+    constexpr std::array<std::string_view, 8> names = {"match", "indifferent", "not judged", "outside",
+                                                       "nan",   "inf",         "unwritten",  "conflicting"};
     return names[static_cast<std::size_t>(finding)];
 }
 
@@ -152,6 +201,7 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
     if (clean) {
         tally.compared += got.size();
         narrow_constants(expected, tally);
+        if (is_output(context.stage)) add_values(got, expected, tally);
     }
     StageTally unused;
     if (clean && (end_to_end == nullptr || all_match(got, *end_to_end, options, unused))) return;
@@ -159,19 +209,20 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
     for (Eigen::Index row = 0; row < got.rows(); ++row) {
         for (Eigen::Index col = 0; col < got.cols(); ++col) {
             const Eigen::Index i = row * got.cols() + col;
-            Element element{Finding::match,
-                            context.tile,
-                            context.first_row + row,
-                            context.first_col + col,
-                            got.data()[i],
-                            expected.value.data()[i],
-                            tolerance_of(expected, i, options)};
-            element.finding = judge_element(context, got.data()[i], element.expected, element.tolerance,
-                                            expected.error.data()[i] == 0);
+            const Expected here = expected_of(expected, i, options);
+            const Element element{judge_element(context, got.data()[i], here),
+                                  context.tile,
+                                  context.first_row + row,
+                                  context.first_col + col,
+                                  got.data()[i],
+                                  here.value,
+                                  here.tolerance};
             if (!clean) {
-                if (element.finding != Finding::indifferent) {
+                if (element.finding != Finding::indifferent && element.finding != Finding::not_judged) {
                     ++tally.compared;
-                    narrow_constants(element.expected, element.tolerance, tally);
+                    narrow(here.value, here.tolerance, tally.highest_lower, tally.lowest_upper);
+                    if (is_output(context.stage))
+                        add_value(got.data()[i], here.value, expected.error.data()[i], tally);
                 }
                 count_finding(element, options, tally);
                 if (is_divergence(element.finding)) count_bad_row(element, tally);
@@ -183,14 +234,21 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
                         std::max(tally.max_ulp, ulp_distance(context.dtype, element.got, element.expected));
                 }
             }
-            if (end_to_end != nullptr && !is_divergence(element.finding) && !is_unwritten(got.data()[i])) {
-                const double exact = end_to_end->value.data()[i];
-                const Finding whole =
-                    judge_element(context, got.data()[i], exact, tolerance_of(*end_to_end, i, options),
-                                  end_to_end->error.data()[i] == 0);
-                tally.inherited += is_divergence(whole);
-            }
+            if (end_to_end != nullptr)
+                tally.inherited +=
+                    is_inherited(context, got.data()[i], element.finding, *end_to_end, i, options);
         }
+    }
+}
+
+void count_saturated(Dtype dtype, const MatrixF& got, const Estimate& expected, StageTally& tally) {
+    const float most = dtype_info(dtype).max_finite;
+    for (Eigen::Index i = 0; i < got.size(); ++i) {
+        if (std::abs(got.data()[i]) != most) continue;
+        const double belongs = std::abs(expected.value.data()[i]);
+        if (!(belongs > double(most))) continue;
+        ++tally.saturated;
+        tally.most_saturated = std::max(tally.most_saturated, belongs);
     }
 }
 
@@ -232,16 +290,23 @@ void merge(const StageTally& part, const CompareOptions& options, StageTally& wh
     whole.tiles += part.tiles;
     whole.tiles_missing += part.tiles_missing;
     whole.compared += part.compared;
+    whole.not_judged += part.not_judged;
     whole.outside += part.outside;
     whole.nan += part.nan;
     whole.infinite += part.infinite;
     whole.unwritten += part.unwritten;
     whole.conflicting += part.conflicting;
+    whole.saturated += part.saturated;
+    whole.most_saturated = std::max(whole.most_saturated, part.most_saturated);
     whole.inherited += part.inherited;
     whole.max_abs = std::max(whole.max_abs, part.max_abs);
     whole.max_ulp = std::max(whole.max_ulp, part.max_ulp);
     whole.highest_lower = std::max(whole.highest_lower, part.highest_lower);
     whole.lowest_upper = std::min(whole.lowest_upper, part.lowest_upper);
+    whole.least_got = std::min(whole.least_got, part.least_got);
+    whole.most_got = std::max(whole.most_got, part.most_got);
+    whole.highest_half_lower = std::max(whole.highest_half_lower, part.highest_half_lower);
+    whole.lowest_half_upper = std::min(whole.lowest_half_upper, part.lowest_half_upper);
     merge_first(part.first, whole.first);
     merge_first(part.first_nan, whole.first_nan);
     merge_first(part.first_infinite, whole.first_infinite);

@@ -13,10 +13,11 @@
 
 namespace tilescope {
 
-/// How one element fares. Everything but match and indifferent is a divergence.
+/// How one element fares. The first three are no divergence.
 enum class Finding : std::uint8_t {
     match,
     indifferent,  ///< nothing can be expected here, or an unwritten cell that the mask hides
+    not_judged,   ///< within a tolerance that tells nothing
     outside,      ///< finite, further from the expected value than the tolerance
     nan,
     infinite,    ///< an infinity where none is expected, or a finite value in place of an expected infinity
@@ -56,15 +57,20 @@ struct BadRow {
 struct StageTally {
     std::int64_t tiles = 0;          ///< tiles compared
     std::int64_t tiles_missing = 0;  ///< tiles that the kernel should have written and did not
-    std::int64_t compared = 0;       ///< elements compared, without indifferent ones
+    std::int64_t compared = 0;       ///< elements compared, without indifferent ones and those not judged
+    std::int64_t not_judged = 0;     ///< elements within a tolerance that tells nothing
     std::int64_t outside = 0;        ///< elements that diverge, of any kind
     std::int64_t nan = 0;
     std::int64_t infinite = 0;
     std::int64_t unwritten =
         0;  ///< inside captured tiles and in missing ones, also where the mask hides them
     std::int64_t conflicting = 0;  ///< elements written again with different bits
-    std::int64_t inherited = 0;    ///< elements that agree with the stages before them, yet differ end to end
-    double max_abs = 0;            ///< largest finite |got - expected|
+    /// Elements that are the largest number of the type of the stage's cast where more than that belongs, and
+    /// the most that belongs there.
+    std::int64_t saturated = 0;
+    double most_saturated = 0;
+    std::int64_t inherited = 0;  ///< elements that agree with the stages before them, yet differ end to end
+    double max_abs = 0;          ///< largest finite |got - expected|
     std::uint64_t max_ulp = 0;
     /// Largest expected - tolerance and smallest expected + tolerance, of what is expected to be finite,
     /// until they cross.
@@ -77,7 +83,17 @@ struct StageTally {
     std::vector<Element> worst;  ///< largest ratio() first
     std::vector<BadRow> bad_rows;
 
+    /// Least and largest finite value of the elements compared, of an output.
+    double least_got = std::numeric_limits<double>::infinity();
+    double most_got = -std::numeric_limits<double>::infinity();
+    /// As highest_lower and lowest_upper, of half of each derived tolerance: they cross where two expected
+    /// values differ by more than the mean of their tolerances.
+    double highest_half_lower = -std::numeric_limits<double>::infinity();
+    double lowest_half_upper = std::numeric_limits<double>::infinity();
+
     bool diverges() const { return outside > 0 || conflicting > 0; }
+    /// Whether an output holds one value alone although more than one is expected.
+    bool is_constant() const { return least_got == most_got && highest_half_lower > lowest_half_upper; }
     /// Whether one constant in place of every element would have matched: then a match says nothing.
     bool constant_passes() const { return compared > 1 && highest_lower <= lowest_upper; }
 };
@@ -101,12 +117,27 @@ struct TileContext {
     bool expects_nan = false;  ///< the expected values are a copy: NaN is to be NaN, and not indifferent
 };
 
-/// What element `i` of a tile, row-major, may differ by.
-double tolerance_of(const Estimate& expected, Eigen::Index i, const CompareOptions& options);
+/// What one element should hold.
+struct Expected {
+    double value = 0;
+    double tolerance = 0;
+    bool certain = false;  ///< the value has no error; then NaN is what a convention asks for
+    bool tells = true;     ///< the tolerance is narrower than what could be there at all
+};
 
-/// NaN is judged before any metric. `certain`: the expected value has no error; then NaN is what a convention
-/// asks for.
-Finding judge_element(const TileContext& context, float got, double expected, double tolerance, bool certain);
+/// Of element `i` of a tile, row-major.
+Expected expected_of(const Estimate& estimate, Eigen::Index i, const CompareOptions& options);
+
+/// Whether the tolerances of a whole tile do.
+bool tells_everywhere(const Estimate& estimate, const CompareOptions& options);
+
+/// NaN is judged before any metric.
+Finding judge_element(const TileContext& context, float got, const Expected& expected);
+
+/// Whether the element, whose finding is `finding`, agrees with the stages before it and yet differs from
+/// what is expected end to end. `i` is its place in the tile, row-major.
+bool is_inherited(const TileContext& context, float got, Finding finding, const Estimate& end_to_end,
+                  Eigen::Index i, const CompareOptions& options);
 
 /// Compares a dumped tile with what it should hold, both in the dump's units, and adds to `tally`.
 /// NaN is judged before any metric. `end_to_end`, where given, counts what is inherited.
@@ -116,6 +147,13 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
 /// Shown each tile that is compared, and what it should hold.
 using TileObserver =
     std::function<void(Stage stage, const TileId& tile, const MatrixF& got, const Estimate& expected)>;
+
+/// Counts the elements of a tile that saturate in `dtype`, to which its stage was cast.
+void count_saturated(Dtype dtype, const MatrixF& got, const Estimate& expected, StageTally& tally);
+
+/// Shown each tile of what holds a divergence or is computed from one, and what is expected of it end to end.
+using InheritedObserver = std::function<void(Stage stage, const TileId& tile, const MatrixF& got,
+                                             const Estimate& expected, const Estimate& end_to_end)>;
 
 /// Counts a whole tile as unwritten.
 void count_missing_tile(const TileContext& context, const TileShape& extent, const CompareOptions& options,

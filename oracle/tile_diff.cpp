@@ -6,15 +6,18 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dump/error.h"
+#include "dump/file_identity.h"
 #include "dump/file_reader.h"
 #include "dump/file_writer.h"
+#include "dump/program.h"
+#include "dump/text.h"
 #include "oracle/causes/causes.h"
 #include "oracle/causes/replayed.h"
 #include "oracle/causes/same_run.h"
@@ -85,7 +88,8 @@ void declare(CLI::App& app, Arguments& arguments) {
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
     app.add_flag("--same-run", arguments.same_run,
-                 "both recordings are of the same run: what differs in any bit is a race")
+                 "both recordings are of the same run: what differs in any bit is a race, or memory read "
+                 "before it is written")
         ->needs("other")
         ->excludes("--npy", "--png", "--atol", "--rtol");
     app.add_option("--replay-out", arguments.replay,
@@ -107,13 +111,12 @@ void declare(CLI::App& app, Arguments& arguments) {
 }
 
 void spare_recordings(const Arguments& arguments) {
-    for (const std::string& output : {arguments.json, arguments.replay}) {
-        for (const std::string& recording : {arguments.recording, arguments.other}) {
-            std::error_code not_there;
-            if (std::filesystem::equivalent(output, recording, not_there))
-                throw Error("is a recording that is judged", output, "name another output file");
-        }
-    }
+    std::vector<std::string> outputs = {arguments.replay};
+    if (arguments.json != "-") outputs.push_back(arguments.json);
+    const auto add = [&](const auto& files) { outputs.insert(outputs.end(), files.begin(), files.end()); };
+    if (!arguments.npy.empty()) add(npy_files(arguments.npy));
+    if (!arguments.png.empty()) add(heatmap_files(arguments.png));
+    spare_inputs(std::vector{arguments.recording, arguments.other}, outputs);
 }
 
 /// `pictures` gets a line that names the heatmaps, where they are asked for.
@@ -138,19 +141,26 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     if (!arguments.npy.empty()) write_npy(arguments.npy, report, *recording, other.get(), arguments.judge);
     if (!arguments.png.empty())
         pictures = write_heatmaps(arguments.png, report, *recording, other.get(), arguments.judge) + "\n";
+    recording->require_unchanged();
+    if (other) other->require_unchanged();
     return report;
 }
 
 std::string explain_element(const Arguments& arguments) {
     const std::unique_ptr<Recording> recording = open_recording(arguments.recording);
     const ElementPlace place = element_place(*recording, arguments.element);
-    return to_text(explain_tolerance(*recording, place, arguments.judge.confidence));
+    const std::string text = to_text(explain_tolerance(*recording, place, arguments.judge.confidence));
+    recording->require_unchanged();
+    return text;
 }
 
 SameRun compare_arguments(const Arguments& arguments) {
     const std::unique_ptr<Recording> first = open_recording(arguments.recording);
     const std::unique_ptr<Recording> second = open_recording(arguments.other);
-    return compare_same_run(*first, *second);
+    SameRun runs = compare_same_run(*first, *second);
+    first->require_unchanged();
+    second->require_unchanged();
+    return runs;
 }
 
 /// Also when the reader of a pipe has gone, or the disk is full.
@@ -160,6 +170,13 @@ void write_to_stdout(const std::string& text) {
         throw Error(std::string("cannot be written: ") + std::strerror(errno), "stdout",
                     "redirect it to a place that can be written");
     }
+}
+
+void write_json(const Arguments& arguments, const std::string& json) {
+    if (arguments.json == "-") return write_to_stdout(json);
+    OutputFile file(arguments.json);
+    file.write(json);
+    file.commit();
 }
 
 int run(const Arguments& arguments) {
@@ -205,12 +222,27 @@ int run(const Arguments& arguments) {
             json_file->write(json);
             json_file->commit();
         }
-        write_to_stdout(json_to_stdout ? json : text);
+        write_to_stdout(json_to_stdout ? json : readable(text));
     } catch (const std::exception& error) {
         if (code != exit_unjudged) cannot_judge(error.what());
         return exit_unjudged;
     }
     return code;
+}
+
+/// When the process that judged has ended without a word.
+int give_up(const Arguments& arguments, const std::string& how) {
+    const std::string why = one_line(arguments.recording + ": judging it does not end (" + how +
+                                     "); allow more memory and threads, or record it again");
+    fmt::print(stderr, "tile-diff: {}\n", why);
+    if (arguments.json.empty()) return exit_unjudged;
+    try {
+        spare_recordings(arguments);
+        write_json(arguments, unjudged_json(arguments.recording, why));
+    } catch (const std::exception&) {
+        // One line says enough.
+    }
+    return exit_unjudged;
 }
 
 }  // namespace
@@ -231,5 +263,7 @@ int main(int argc, char** argv) {
                    tilescope::one_line(error.what()));
         return tilescope::exit_unjudged;
     }
-    return tilescope::run(arguments);
+    return tilescope::run_supervised(
+        [&] { return tilescope::run(arguments); },
+        [&](const std::string& how) { return tilescope::give_up(arguments, how); });
 }

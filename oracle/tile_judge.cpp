@@ -31,14 +31,7 @@ bool is_operand(Stage stage) {
 }
 
 bool must_hold(const Recording& recording, const Problem& entry, Stage stage, const TileId& id) {
-    if (is_named(stage) || !was_asked_for(recording, entry, stage, id)) return false;
-    const StageInfo& info = stage_info(stage);
-    if (is_output(stage)) return true;
-    if (info.per_kv_tile) return tile_is_visible(entry, id.q_block, id.kv_tile);
-    for (std::int64_t kv_tile = 0; kv_tile < entry.kv_tiles(); ++kv_tile) {
-        if (tile_is_visible(entry, id.q_block, kv_tile)) return true;
-    }
-    return false;
+    return !is_named(stage) && was_asked_for(recording, entry, stage, id) && is_needed(entry, stage, id);
 }
 
 bool is_missing_in_pair(const Recording& recording, const Recording& other, const Problem& entry, Stage stage,
@@ -107,7 +100,11 @@ void TileJudge::compare_with(Stage stage, const TileId& id, const MatrixF& got, 
     const DumpFactor factor = factor_of(stage, id);
     const auto judge = [&](const Estimate& there, const Estimate* end_to_end_there) {
         if (plan_.observe && pass_ == Pass::divergences) plan_.observe(stage, id, got, there);
+        if (plan_.observe_inherited && end_to_end_there != nullptr)
+            plan_.observe_inherited(stage, id, got, there, *end_to_end_there);
         compare_tile(context, got, there, end_to_end_there, options, partial_.tally(stage));
+        const Dtype cast = call_.units.p_cast;
+        if (stage == Stage::p && cast != Dtype::f32) count_saturated(cast, got, there, partial_.tally(stage));
     };
     if (factor.is_one()) return judge(expected, end_to_end);
     const Estimate end_to_end_there = end_to_end != nullptr ? in_dump_units(*end_to_end, factor) : Estimate();
@@ -123,7 +120,7 @@ void TileJudge::compare_pair(Stage stage, const TileId& id, const std::optional<
     }
     const DumpFactor factor = factor_of(*other_call_, stage, id);
     // NaN keeps its payload, and with it whether the other one was written.
-    Estimate expected{other->cast<double>(), mine.error + theirs.error};
+    Estimate expected{other->cast<double>(), mine.error + theirs.error, mine.spread};
     if (!factor.is_one()) {
         for (Eigen::Index i = 0; i < expected.value.rows(); ++i)
             for (Eigen::Index j = 0; j < expected.value.cols(); ++j) expected.value(i, j) /= factor.at(i, j);

@@ -1,8 +1,11 @@
 #include "oracle/tiles.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "dump/array_shape.h"
+#include "dump/semantics.h"
 #include "oracle/replay.h"
 
 namespace tilescope {
@@ -30,14 +33,29 @@ OperandUnits units_of(const HeadCall& call, Stage stage) {
 
 }  // namespace
 
+bool is_needed(const Problem& entry, Stage stage, const TileId& tile) {
+    if (is_output(stage)) return true;
+    if (stage_info(stage).per_kv_tile) return tile_is_visible(entry, tile.q_block, tile.kv_tile);
+    for (std::int64_t kv_tile = 0; kv_tile < entry.kv_tiles(); ++kv_tile) {
+        if (tile_is_visible(entry, tile.q_block, kv_tile)) return true;
+    }
+    return false;
+}
+
 std::optional<MatrixF> load_tile(const Recording& recording, const Problem& entry, Stage stage,
                                  const TileId& tile) {
     const TileShape shape = tile_shape(entry, stage);
     const TileShape extent = tile_extent(entry, stage, tile);
     MatrixF whole(shape.rows, shape.cols);
     if (!recording.read_tile(stage, tile, {whole.data(), std::size_t(whole.size())})) return std::nullopt;
-    if (extent == shape) return whole;
-    return MatrixF(whole.topLeftCorner(extent.rows, extent.cols));
+    MatrixF values =
+        extent == shape ? std::move(whole) : MatrixF(whole.topLeftCorner(extent.rows, extent.cols));
+    // Whoever prefills arrays and writes them whole stores tiles that the kernel skipped.
+    const auto all_unwritten = [&] {
+        return std::all_of(values.data(), values.data() + values.size(), is_unwritten);
+    };
+    if (!is_named(stage) && all_unwritten() && !is_needed(entry, stage, tile)) return std::nullopt;
+    return values;
 }
 
 Matrix load_input(const Recording& recording, Input input, std::int64_t batch, std::int64_t head,

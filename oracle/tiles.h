@@ -15,8 +15,12 @@
 
 namespace tilescope {
 
+/// Whether the kernel cannot do without the tile: some row sees something of it. `entry` is the problem with
+/// the batch entry's own lengths.
+bool is_needed(const Problem& entry, Stage stage, const TileId& tile);
+
 /// A recorded tile without its padding, of a problem with the batch entry's own lengths; nullopt where it was
-/// not captured.
+/// not captured, or where nobody wrote it and no row can see it.
 std::optional<MatrixF> load_tile(const Recording& recording, const Problem& entry, Stage stage,
                                  const TileId& tile);
 

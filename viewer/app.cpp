@@ -99,9 +99,8 @@ std::string quoted(const std::string& path) {
 
 /// A file that was written anew is read again, once for each change; what cannot be read leaves the view.
 void reload_changed(App& app) {
-    const bool readable = app.status.changed && !app.status.gone;
-    if (readable && !app.saw_change && app.document != nullptr) app.session.reload();
-    app.saw_change = readable;
+    const std::uint64_t before = std::exchange(app.seen_changes, app.status.settled_changes);
+    if (before != app.seen_changes && app.document != nullptr) app.session.reload();
 }
 
 void take_aim(App& app) {
@@ -148,7 +147,7 @@ void place_new_document(App& app) {
     if (!document.other.empty()) entry += "\n" + absolute_path(document.other);
     remember_recent(app.settings, entry);
     if (app.goto_text.empty()) return;
-    go_to_text(app, std::exchange(app.goto_text, {}));
+    if (!go_to_text(app, std::exchange(app.goto_text, {}))) app.goto_refused = app.notice;
 }
 
 }  // namespace
@@ -173,6 +172,7 @@ void open_paths(App& app, const std::vector<std::string>& paths) {
 
 void go_to(App& app, Stage stage, const Cursor& cursor, bool keep_ranges) {
     app.placed_by_report = true;
+    app.pointer_leads = false;
     app.aim.reset();
     app.view.stage = stage;
     app.view.cursor = cursor;
@@ -192,14 +192,16 @@ bool go_to_first_divergence(App& app) {
     return true;
 }
 
-void go_to_text(App& app, const std::string& text) {
+bool go_to_text(App& app, const std::string& text) {
     try {
         const Target target = target_from(*app.document->recording, text);
         go_to(app, target.stage, target.cursor, false);
         app.bad.list.stage = target.stage;
         app.notice.clear();
+        return true;
     } catch (const std::exception& error) {
         app.notice = one_line(error.what());
+        return false;
     }
 }
 
@@ -209,6 +211,7 @@ void select_stage(App& app, Stage stage) {
         return;
     }
     app.placed_by_report = true;
+    app.pointer_leads = false;
     app.view.stage = stage;
     app.view.region.reset();
     app.bad.list.stage = stage;

@@ -91,7 +91,8 @@ struct App {
     Status status;
     bool waits = false;  ///< a panel shows something that is not there yet
 
-    std::string goto_text;  ///< where to go once a recording is open; empty: to the first divergence
+    std::string goto_text;     ///< where to go once a recording is open; empty: to the first divergence
+    std::string goto_refused;  ///< why there is no such place
     std::uint64_t shown_generation = 0;
     std::pair<std::string, std::string> shown_files;
     std::optional<Problem> shown_problem;
@@ -102,9 +103,11 @@ struct App {
     bool show_goto = false;
     std::array<char, 128> goto_input{};
     bool quit = false;
-    bool saw_change = false;                                       ///< of the file, in the frame before
+    std::uint64_t seen_changes = 0;  ///< of the file, after which it was read again
     std::optional<std::pair<std::int64_t, std::int64_t>> hovered;  ///< row, column of the stage's plane
     Stage hovered_stage = Stage::s;
+    /// The pointer moved after the cursor did: panels describe what is under it.
+    bool pointer_leads = false;
     std::vector<DetailTiles> shown_details;  ///< that the heatmaps of this frame asked for
     Scale shown_scale;                       ///< of the chosen quantity, in the frame before
 
@@ -137,8 +140,8 @@ void open_paths(App& app, const std::vector<std::string>& paths);
 void go_to(App& app, Stage stage, const Cursor& cursor, bool keep_ranges);
 /// To the guilty stage, batch, head and element; false where nothing diverges.
 bool go_to_first_divergence(App& app);
-/// Errors are shown at the bottom.
-void go_to_text(App& app, const std::string& text);
+/// Errors are shown at the bottom; then false.
+bool go_to_text(App& app, const std::string& text);
 void select_stage(App& app, Stage stage);
 
 /// Finds the table's places again where report, map or filter changed.

@@ -129,18 +129,25 @@ int next_of(const std::array<int, count>& choices, int value) {
     return next == choices.end() ? choices.front() : *next;
 }
 
+/// The grid gives way to the threads that a recording declares.
+std::string where_grid_is(const App& app) {
+    const bool declared =
+        app.document != nullptr && app.document->recording->threads()[app.view.stage].declared();
+    return declared ? ", in stages whose threads are not declared" : "";
+}
+
 void next_warp_rows(App& app) {
     constexpr std::array choices = {1, 2, 4, 8, 16, 32, 64, 128};
     app.settings.warp_lines = true;
     app.settings.warp_rows = next_of(choices, app.settings.warp_rows);
-    app.notice = fmt::format("a warp every {} rows", app.settings.warp_rows);
+    app.notice = fmt::format("a warp every {} rows{}", app.settings.warp_rows, where_grid_is(app));
 }
 
 void next_lane_columns(App& app) {
     constexpr std::array choices = {1, 2, 4, 8, 16, 32, 64};
     app.settings.warp_lines = true;
     app.settings.lane_columns = next_of(choices, app.settings.lane_columns);
-    app.notice = fmt::format("a lane every {} columns", app.settings.lane_columns);
+    app.notice = fmt::format("a lane every {} columns{}", app.settings.lane_columns, where_grid_is(app));
 }
 
 void next_table_stage(App& app) {
@@ -273,13 +280,25 @@ constexpr std::array commands = {
     Command{file, "Ctrl+Q", "quit", false, false, [](App& a) { a.quit = true; }},
 };
 
+bool is_asked(const KeyChord& chord, bool repeats, std::span<const TypedCharacter> typed) {
+    const ImGuiIO& io = ImGui::GetIO();
+    if (chord.is_character())
+        return std::ranges::any_of(typed, [&](const TypedCharacter& character) {
+            return character.code == chord.key && (repeats || !character.repeated);
+        });
+    // AltGr and a letter type another character.
+    const bool letter = chord.key > GLFW_KEY_SPACE && chord.key < 128;
+    if (chord.shift != io.KeyShift || chord.control != io.KeyCtrl || (letter && io.KeyAlt)) return false;
+    return ImGui::IsKeyPressed(chord.key, repeats);
+}
+
 }  // namespace
 
 std::span<const Command> all_commands() {
     return commands;
 }
 
-void run_commands(App& app) {
+void run_commands(App& app, std::span<const TypedCharacter> typed) {
     const ImGuiIO& io = ImGui::GetIO();
     app.view.flipped = !io.WantTextInput && ImGui::IsKeyDown(GLFW_KEY_SPACE);
     app.view.to_replay = app.view.flipped && io.KeyShift;
@@ -287,8 +306,7 @@ void run_commands(App& app) {
         const KeyChord chord = *chord_from_name(command.key);
         // What is typed belongs to the field, but for the key that leaves it.
         if (io.WantTextInput && chord.key != GLFW_KEY_ESCAPE) continue;
-        if (chord.shift != io.KeyShift || chord.control != io.KeyCtrl) continue;
-        if (!ImGui::IsKeyPressed(chord.key, command.repeats)) continue;
+        if (!is_asked(chord, command.repeats, typed)) continue;
         if (command.needs_document && app.document == nullptr) {
             app.notice = "no recording is open; drop one here";
         } else {

@@ -3,6 +3,8 @@
 #include <span>
 #include <string_view>
 
+#include "viewer/input.h"
+
 namespace tilescope::viewer {
 
 struct App;
@@ -19,7 +21,8 @@ struct Command {
 
 std::span<const Command> all_commands();
 
-/// Runs the commands whose keys went down in this frame, unless text is typed.
-void run_commands(App& app);
+/// Runs the command whose key went down in this frame, or whose character was typed, unless a field takes
+/// text.
+void run_commands(App& app, std::span<const TypedCharacter> typed);
 
 }  // namespace tilescope::viewer

@@ -11,8 +11,14 @@ FileStamp stamp_of(const std::string& path) {
             std::int64_t(found.st_mtim.tv_sec) * 1'000'000'000 + found.st_mtim.tv_nsec};
 }
 
-bool is_gone(const FileStamp& before, const FileStamp& now) {
-    return !now.exists || (now.inode == before.inode && now.bytes < before.bytes);
+std::vector<FileStamp> stamps_of(const std::string& path, const std::string& other) {
+    std::vector<FileStamp> stamps = {stamp_of(path)};
+    if (!other.empty()) stamps.push_back(stamp_of(other));
+    return stamps;
+}
+
+bool is_written_over(const FileStamp& before, const FileStamp& now) {
+    return now.exists && now != before && now.device == before.device && now.inode == before.inode;
 }
 
 }  // namespace tilescope::viewer

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tilescope::viewer {
 
@@ -16,8 +17,11 @@ struct FileStamp {
     bool operator==(const FileStamp&) const = default;
 };
 FileStamp stamp_of(const std::string& path);
+/// Of a document's files; `other` may be empty.
+std::vector<FileStamp> stamps_of(const std::string& path, const std::string& other);
 
-/// Whether a file that was as `before` has lost what it held: removed, or cut.
-bool is_gone(const FileStamp& before, const FileStamp& now);
+/// Whether a file that was as `before` was written over in its place: what is read of it now is not of what
+/// was opened. One that was removed or replaced can still be read by whoever holds it open.
+bool is_written_over(const FileStamp& before, const FileStamp& now);
 
 }  // namespace tilescope::viewer

@@ -57,8 +57,8 @@ void MapPicture::draw(const TileMap& map, const Problem& problem, Stage stage, c
         const Box box = grid.cell(index);
         const int top = int(box.y) - scroll;
         if (top + int(box.height) <= 0 || top >= image_.height) continue;
-        const auto picture = map.picture(stage, index / heads, index % heads);
-        if (picture == nullptr) continue;
+        auto picture = map.picture(stage, index / heads, index % heads);
+        if (picture == nullptr) picture = map.empty_picture(stage);
         if (cell_.width != int(box.width) || cell_.height != int(box.height))
             cell_ = Image(int(box.width), int(box.height));
         render(*picture, {}, {0, 0, double(picture->rows()), double(picture->cols())}, style(), cell_);

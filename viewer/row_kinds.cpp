@@ -15,12 +15,13 @@ constexpr std::size_t most_pictures = 32;
 
 struct FilterKinds {
     BadFilter filter;
-    std::uint8_t kinds;  ///< flags of Kind
+    KindFlags kinds;  ///< flags of Kind
 };
 /// Those that the pictures know.
 constexpr std::array filter_kinds = {
     FilterKinds{BadFilter::nan, flag_of(Kind::nan)},
-    FilterKinds{BadFilter::infinite, flag_of(Kind::plus_infinity) | flag_of(Kind::minus_infinity)},
+    FilterKinds{BadFilter::infinite, flag_of(Kind::plus_infinity) | flag_of(Kind::minus_infinity) |
+                                         flag_of(Kind::should_be_infinite)},
     FilterKinds{BadFilter::unwritten, flag_of(Kind::unwritten)},
 };
 

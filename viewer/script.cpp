@@ -37,6 +37,7 @@ constexpr std::array step_kinds = {
     StepKind{"wait", 0, 0},        StepKind{"frames", 1, 1},     StepKind{"expect", 1, -1},
     StepKind{"expect_not", 1, -1}, StepKind{"screenshot", 1, 1}, StepKind{"time", 0, 0},
     StepKind{"await", 1, -1},      StepKind{"picture", 2, 2},    StepKind{"expect_clipboard", 1, -1},
+    StepKind{"listen", 0, 0},
 };
 
 std::optional<double> number_from(const std::string& text) {
@@ -52,6 +53,9 @@ void feed_key(Window& window, const KeyChord& chord, bool down) {
     const auto feed = [&](int code) {
         window.feed({.type = InputEvent::Type::key, .code = code, .down = down, .path = {}});
     };
+    if (down && chord.is_character())
+        return window.feed({.type = InputEvent::Type::character, .code = chord.key, .path = {}});
+    if (chord.is_character()) return;
     if (!down) feed(chord.key);
     if (chord.shift) feed(shift);
     if (chord.control) feed(control);
@@ -204,6 +208,8 @@ void ScriptPlayer::play(const ScriptStep& step, App& app, Window& window) {
     } else if (command == "await") {
         awaited_ = step.rest;
         waited_since_ = ImGui::GetTime();
+    } else if (command == "listen") {
+        window.listen();
     } else if (command == "time") {
         times_anew_ = true;
     } else if (command == "screenshot") {

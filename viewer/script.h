@@ -31,6 +31,7 @@ struct ScriptStep {
 ///   await TEXT       until the window shows the text
 ///   frames N         lets so many frames pass
 ///   expect TEXT      fails unless the window shows the text; expect_not fails if it does; \n ends a line
+///   listen           takes what a person does, too
 ///   time             forgets how long frames took so far
 ///   screenshot FILE  writes the window as PNG
 ///   picture PANEL FILE      writes a part of it, such as heatmap, map_picture or element

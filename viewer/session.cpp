@@ -69,6 +69,8 @@ Status Session::status() const {
     status.idle = work_->idle();
     status.changed = work_->file_changed;
     status.gone = work_->file_gone;
+    status.written_over = work_->file_written_over;
+    status.settled_changes = work_->settled_changes;
     return status;
 }
 

@@ -17,6 +17,7 @@
 #include "oracle/heatmap/tile_map.h"
 #include "oracle/report.h"
 #include "oracle/row_trace.h"
+#include "viewer/file_stamp.h"
 
 namespace tilescope::viewer {
 
@@ -31,7 +32,8 @@ struct SessionOptions {
 /// fills up meanwhile, and `diagnosis`, which is null until causes were searched after that.
 struct Document {
     std::string path;
-    std::string other;  ///< compared with; empty: the oracle
+    std::string other;              ///< compared with; empty: the oracle
+    std::vector<FileStamp> stamps;  ///< of both files, before they were opened
     std::shared_ptr<const Recording> recording;
     std::shared_ptr<const Recording> other_recording;
     std::shared_ptr<const Report> report;
@@ -53,8 +55,11 @@ struct Status {
                              ///< dismiss_error()
     bool searching = false;  ///< causes are searched, or will be
     bool idle = true;        ///< nothing is asked for that is not there
-    bool changed = false;    ///< a file was replaced or written since it was opened
-    bool gone = false;       ///< a file is not there any more, or has become shorter
+    bool changed = false;    ///< a file was replaced, written or removed since it was opened
+    bool gone = false;       ///< a file is not there any more
+    bool written_over = false;  ///< in its place: nothing more is read of what was opened
+    /// Counts the changes after which the file stayed as it is for a moment: it may be read again.
+    std::uint64_t settled_changes = 0;
 };
 
 /// Opens recordings and prepares what frames show, in threads of its own. No function waits for a file or

@@ -9,7 +9,7 @@ namespace tilescope::viewer {
 
 bool Session::Work::is_to_be_searched() const {
     return document != nullptr && document->report != nullptr && document->diagnosis == nullptr &&
-           !search_given_up;
+           !search_given_up && !file_written_over;
 }
 
 CauseOptions Session::Work::cause_options(std::uint64_t ticket, int threads) const {

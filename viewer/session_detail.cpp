@@ -36,7 +36,7 @@ bool Session::Work::answer(std::unique_lock<std::mutex>& lock, Answers<Key, Valu
 }
 
 bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
-    if (document == nullptr) return false;
+    if (document == nullptr || file_written_over) return false;
     const auto explain = [](const Document& of, const ExplanationQuestion& q, std::uint64_t) {
         try {
             return to_text(explain_tolerance(*of.recording, {q.stage, q.tile, q.row, q.col}));
@@ -93,8 +93,10 @@ bool Session::Work::detail_from(std::unique_lock<std::mutex>& lock, DetailStore&
             observe_replayed(*of->recording, *of->report, *replay, cause_options(ticket, 1), band->batch,
                              head, q_block, observe);
         } else {
-            observe_tiles(*of->recording, of->other_recording.get(), judge_options(detailing, ticket, 1),
-                          band->batch, head, q_block, observe);
+            JudgeOptions judge_with = judge_options(detailing, ticket, 1);
+            judge_with.may_inherit = of->report != nullptr && of->report->guilty.has_value();
+            observe_tiles(*of->recording, of->other_recording.get(), judge_with, band->batch, head, q_block,
+                          observe, observe);
         }
     });
     return true;
@@ -111,11 +113,18 @@ void Session::Work::compute_band(const Document& of, DetailStore& store, const D
         ++version;
     };
     std::set<DetailStore::Key> left = band.tiles;
+    // What may have inherited an error is shown again: until then nobody is told that it matches.
+    std::map<DetailStore::Key, std::shared_ptr<const DetailTile>> found;
     try {
         show_all([&](const ObservedTile& tile) {
+            check_wanted();
             DetailStore::Key key{tile.context.stage, tile.context.tile};
-            if (left.erase(key) > 0) put(key, std::make_shared<const DetailTile>(tile));
+            if (left.contains(key)) found[key] = std::make_shared<const DetailTile>(tile);
         });
+        for (auto& [key, tile] : found) {
+            left.erase(key);
+            put(key, std::move(tile));
+        }
     } catch (const Cancelled&) {
         throw;
     } catch (...) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <tuple>
 
 #include "dump/file_reader.h"
 #include "oracle/judge.h"
@@ -41,20 +42,13 @@ bool Session::Work::step_judging(std::unique_lock<std::mutex>& lock) {
     activities[judging] = {true, "opening " + what.path, 0};
     lock.unlock();
 
-    const auto stamped = [&] {
-        std::vector<std::pair<std::string, FileStamp>> all = {{what.path, stamp_of(what.path)}};
-        if (!what.other.empty()) all.emplace_back(what.other, stamp_of(what.other));
-        return all;
-    };
-    const auto opened_stamps = stamped();
     const std::shared_ptr<Document> opened = open_document(what, ticket);
     const auto map = std::make_shared<TileMap>(opened->problem());
     opened->map = map;
 
     lock.lock();
     const DocumentPointer before = document;
-    const auto stamps_before = stamps;
-    stamps = opened_stamps;
+    const std::tuple changes_before(file_changed, file_gone, file_written_over);
     lock.unlock();
     try {
         const Report report = judge_whole(opened, *map, ticket);
@@ -63,14 +57,16 @@ bool Session::Work::step_judging(std::unique_lock<std::mutex>& lock) {
         auto judged = std::make_shared<Document>(*opened);
         judged->report = std::make_shared<const Report>(report);
         document = judged;
+        // Gradients of keys may have inherited an error of another head, which was not known until now.
+        if (report.guilty && report.problem.direction == Direction::backward) details.clear();
     } catch (const Cancelled&) {
-        if (!lock.owns_lock()) lock.lock();
-        if (document == before) stamps = stamps_before;
         throw;
     } catch (...) {
         lock.lock();
-        stamps = stamps_before;
-        if (document != before) publish(before, {});
+        if (document != before) {
+            publish(before, {});
+            std::tie(file_changed, file_gone, file_written_over) = changes_before;
+        }
         // Its own judging was given up for this one.
         if (before != nullptr && before->report == nullptr && !opening && epoch == ticket)
             opening = {before->path, before->other};
@@ -84,6 +80,7 @@ std::shared_ptr<Document> Session::Work::open_document(const Opening& what, std:
     auto opened = std::make_shared<Document>();
     opened->path = what.path;
     opened->other = what.other;
+    opened->stamps = stamps_of(what.path, what.other);
     opened->recording = open_recording(what.path);
     check(ticket);
     if (!what.other.empty()) opened->other_recording = open_recording(what.other);
@@ -95,7 +92,7 @@ std::shared_ptr<Document> Session::Work::open_document(const Opening& what, std:
 void Session::Work::publish(const DocumentPointer& shown, const std::vector<PictureKey>& filled) {
     document = shown;
     forget_everything();
-    file_changed = file_gone = false;
+    file_changed = file_gone = file_written_over = false;
     for (const auto& [plane, quantity] : filled) picture_of(plane, quantity).state = Picture::State::running;
     ++version;
 }
@@ -132,7 +129,8 @@ Report Session::Work::judge_whole(const std::shared_ptr<Document>& opened, TileM
                                                            tile.got.cols(), values.values, values.kinds);
     };
     JudgeOptions judge_with = judge_options(judging, ticket, options.threads);
-    judge_with.observe = observer_of(recording, opened->pair(), options.compare, observe);
+    judge_with.observe = observer_of(recording, opened->other_recording.get(), options.compare, observe);
+    judge_with.observe_inherited = inherited_observer_of(recording, options.compare, observe);
     try {
         const Report report = report_of(*opened, judge_with);
         show();
@@ -140,6 +138,7 @@ Report Session::Work::judge_whole(const std::shared_ptr<Document>& opened, TileM
         for (const PictureKey& key : filled) {
             const auto& target = targets[static_cast<std::size_t>(key.first.stage)];
             set_missing_tiles(recording, opened->other_recording.get(), key.first, *target);
+            set_unjudged_tiles(recording, key.first, *target);
             target->complete();
         }
         end_pictures(*opened, filled, Picture::State::done);

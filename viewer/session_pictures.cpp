@@ -49,7 +49,7 @@ std::vector<Session::Work::PictureKey> Session::Work::next_pictures() const {
 }
 
 bool Session::Work::step_picturing(std::unique_lock<std::mutex>& lock) {
-    if (document == nullptr) return false;
+    if (document == nullptr || file_written_over) return false;
     const std::vector<PictureKey> keys = next_pictures();
     if (keys.empty()) return false;
     const std::uint64_t ticket = epoch;
@@ -73,6 +73,7 @@ bool Session::Work::step_picturing(std::unique_lock<std::mutex>& lock) {
         }
         for (std::size_t i = 0; i < keys.size(); ++i) {
             set_missing_tiles(*of->recording, of->other_recording.get(), keys[i].first, *pyramids[i]);
+            set_unjudged_tiles(*of->recording, keys[i].first, *pyramids[i]);
             pyramids[i]->complete();
         }
         end_pictures(*of, keys, Picture::State::done);
@@ -129,20 +130,21 @@ void Session::Work::fill_dumped(const Document& of, const Plane& plane, Pyramid&
 void Session::Work::fill_judged(const Document& of, const std::vector<PictureKey>& keys,
                                 const std::vector<std::shared_ptr<Pyramid>>& pyramids, std::uint64_t ticket) {
     const Plane& first = keys.front().first;
-    observe_tiles(*of.recording, of.other_recording.get(), judge_options(picturing, ticket, options.threads),
-                  first.batch, query_heads(of.problem(), first.stage, first.head).first, std::nullopt,
-                  [&](const ObservedTile& tile) {
-                      check(ticket);
-                      const PlaceInPlane corner =
-                          corner_of(of.problem(), tile.context.stage, tile.context.tile);
-                      QuantityValues values;
-                      for (std::size_t i = 0; i < keys.size(); ++i) {
-                          if (keys[i].first != corner.plane) continue;
-                          values_of(tile, keys[i].second, values);
-                          pyramids[i]->set_tile(corner.row, corner.col, tile.got.rows(), tile.got.cols(),
-                                                values.values, values.kinds);
-                      }
-                  });
+    const auto show = [&](const ObservedTile& tile) {
+        check(ticket);
+        const PlaceInPlane corner = corner_of(of.problem(), tile.context.stage, tile.context.tile);
+        QuantityValues values;
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+            if (keys[i].first != corner.plane) continue;
+            values_of(tile, keys[i].second, values);
+            pyramids[i]->set_tile(corner.row, corner.col, tile.got.rows(), tile.got.cols(), values.values,
+                                  values.kinds);
+        }
+    };
+    JudgeOptions judge_with = judge_options(picturing, ticket, options.threads);
+    judge_with.may_inherit = of.report != nullptr && of.report->guilty.has_value();
+    observe_tiles(*of.recording, of.other_recording.get(), judge_with, first.batch,
+                  query_heads(of.problem(), first.stage, first.head).first, std::nullopt, show, show);
 }
 
 }  // namespace tilescope::viewer

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <tuple>
 
 #include "oracle/report.h"
 
@@ -73,25 +74,40 @@ void Session::Work::run_lane(Lane lane, int niceness,
 }
 
 void Session::Work::watch_files() {
+    std::vector<FileStamp> last;
+    std::vector<FileStamp> settled;
     std::unique_lock lock(mutex);
     while (!stopping_) {
-        const auto opened = stamps;
-        const std::uint64_t generation = document != nullptr ? document->generation : 0;
+        const DocumentPointer opened = document;
         lock.unlock();
-        bool differs = false;
         bool lost = false;
-        for (const auto& [path, stamp] : opened) {
-            const FileStamp now = stamp_of(path);
-            differs = differs || now != stamp;
-            lost = lost || is_gone(stamp, now);
+        bool written_over = false;
+        std::vector<FileStamp> now;
+        if (opened != nullptr) now = stamps_of(opened->path, opened->other);
+        for (std::size_t i = 0; i < now.size(); ++i) {
+            lost = lost || !now[i].exists;
+            written_over = written_over || is_written_over(opened->stamps[i], now[i]);
         }
+        const bool differs = opened != nullptr && now != opened->stamps;
         lock.lock();
-        const bool same_document = generation == (document != nullptr ? document->generation : 0);
-        if (same_document && (differs != file_changed || lost != file_gone)) {
+        // What was written over in its place does not come back by being removed.
+        written_over = written_over || file_written_over;
+        const bool same =
+            opened != nullptr && document != nullptr && document->generation == opened->generation;
+        if (same && std::tuple(differs, lost, written_over) !=
+                        std::tuple(file_changed, file_gone, file_written_over)) {
             file_changed = differs;
             file_gone = lost;
+            file_written_over = written_over;
             ++version;
         }
+        // Whoever writes it may not be done.
+        if (same && differs && !lost && now == last && now != settled) {
+            settled = now;
+            ++settled_changes;
+            ++version;
+        }
+        last = now;
         const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
         changed.wait_until(lock, soon, [&] { return stopping_; });
     }

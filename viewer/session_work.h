@@ -97,9 +97,10 @@ class Session::Work {
     std::optional<Opening> opening;
     std::array<Activity, 3> activities;
     std::string error;
-    std::vector<std::pair<std::string, FileStamp>> stamps;  ///< of the document's files, as opened
     bool file_changed = false;
     bool file_gone = false;
+    bool file_written_over = false;
+    std::uint64_t settled_changes = 0;
 
     std::uint64_t clock = 0;
     std::map<PictureKey, Picture> pictures;

@@ -14,6 +14,9 @@ inline constexpr ImU32 line = IM_COL32(58, 63, 73, 255);
 inline constexpr ImU32 panel = IM_COL32(24, 27, 32, 255);
 inline constexpr ImU32 canvas = IM_COL32(14, 16, 19, 255);
 inline constexpr ImU32 bad = IM_COL32(240, 140, 90, 255);
+inline constexpr ImU32 inherited = IM_COL32(176, 150, 228, 255);
+inline constexpr ImU32 absent = IM_COL32(92, 98, 109, 255);
+inline constexpr ImU32 unjudged = IM_COL32(214, 190, 110, 255);
 inline constexpr ImU32 good = IM_COL32(130, 190, 130, 255);
 }  // namespace colours
 

@@ -12,6 +12,9 @@
 #include <vector>
 
 #include "dump/error.h"
+#include "dump/file_identity.h"
+#include "dump/program.h"
+#include "dump/text.h"
 #include "oracle/heatmap/png.h"
 #include "oracle/output_file.h"
 #include "oracle/report.h"
@@ -49,6 +52,15 @@ struct Arguments {
     bool scripted() const { return !script.empty() || !screenshot.empty(); }
 };
 
+/// CLI::Range lets NaN pass.
+const CLI::Validator text_scale(
+    [](std::string& text) {
+        double value = 0;
+        const bool fine = CLI::detail::lexical_cast(text, value) && value >= 0 && value <= 4;
+        return fine ? std::string() : text + " is no number from 0 to 4";
+    },
+    "");
+
 void declare(CLI::App& app, Arguments& arguments) {
     app.description(
         "Shows a recording of an attention kernel at the first element that diverges from the oracle.\n"
@@ -66,7 +78,7 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--size", arguments.size, "size of the window")->type_name("WIDTHxHEIGHT");
     app.add_option("--scale", arguments.scale,
                    "size of text, 1 for that of an ordinary display; 0: as the display says")
-        ->check(CLI::Range(0.0, 4.0))
+        ->check(text_scale)
         ->capture_default_str();
     app.add_option("--threads", arguments.threads, "threads that judge, 0 for one a core")
         ->check(CLI::Range(0, 1024))
@@ -125,7 +137,12 @@ class Program {
           window_(window_options(arguments, settings_)),
           app_({.compare = {}, .threads = arguments.threads}, settings_),
           times_(start) {
+        std::vector<std::string> inputs = arguments.recordings;
+        inputs.push_back(arguments.script);
+        spare_inputs(inputs, std::vector{arguments.timing, arguments.screenshot, settings_file_});
         if (arguments.scripted()) player_.emplace(arguments.script, steps_of(arguments));
+        if (!arguments.go_to.empty() && arguments.recordings.empty())
+            throw Error("no recording to go to a place of", "--goto " + arguments.go_to, "name one as well");
         app_.goto_text = arguments.go_to;
         open_paths(app_, arguments.recordings);
     }
@@ -133,7 +150,8 @@ class Program {
     ExitCode run() {
         std::signal(SIGINT, on_signal);
         std::signal(SIGTERM, on_signal);
-        while (asked_to_end == 0 && !window_.closing() && !app_.quit && !(player_ && player_->done())) {
+        while (asked_to_end == 0 && !window_.closing() && !app_.quit && app_.goto_refused.empty() &&
+               !(player_ && player_->done())) {
             wait();
             frame();
         }
@@ -145,11 +163,16 @@ class Program {
     }
 
  private:
-    /// A picture of a recording that could not be shown is none.
+    /// A picture of a recording that could not be shown is none, nor is one of another place.
     bool failed() const {
+        if (!app_.goto_refused.empty()) {
+            fmt::print(stderr, "tile-view: {}\n", app_.goto_refused);
+            return true;
+        }
         if (arguments_.screenshot.empty() || arguments_.recordings.empty() || app_.document != nullptr)
             return false;
-        fmt::print(stderr, "tile-view: {}\n", app_.status.error.empty() ? app_.notice : app_.status.error);
+        fmt::print(stderr, "tile-view: {}\n",
+                   one_line(app_.status.error.empty() ? app_.notice : app_.status.error));
         return true;
     }
 
@@ -177,11 +200,12 @@ class Program {
         if (player_ && player_->take_time()) times_.forget_frames();
         const auto begin = FrameTimes::Clock::now();
         window_.begin_frame();
+        if (window_.pointer_moved()) app_.pointer_leads = true;
         const std::vector<std::string> dropped = window_.take_dropped();
         if (!dropped.empty()) open_paths(app_, dropped);
         app_.readout.begin_frame();
         follow_document(app_);
-        run_commands(app_);
+        run_commands(app_, window_.typed());
         draw_panels(app_);
         if (app_.document != nullptr) serve_exports(app_);
         const PanelPicture picture = player_ ? player_->take_picture() : PanelPicture();
@@ -223,8 +247,16 @@ ExitCode run(const Arguments& arguments, FrameTimes::Clock::time_point start) {
     } catch (const std::bad_alloc&) {
         fmt::print(stderr, "tile-view: not enough memory; close other programs, or use a larger machine\n");
     } catch (const std::exception& error) {
-        fmt::print(stderr, "tile-view: {}\n", error.what());
+        fmt::print(stderr, "tile-view: {}\n", one_line(error.what()));
     }
+    return exit_failed;
+}
+
+ExitCode give_up(const Arguments& arguments, const std::string& how) {
+    const std::string where = arguments.recordings.empty() ? "the window" : arguments.recordings.front();
+    fmt::print(stderr, "tile-view: {}\n",
+               one_line(where + ": showing it does not end (" + how +
+                        "); allow more memory and threads, or record it again"));
     return exit_failed;
 }
 
@@ -245,5 +277,7 @@ int main(int argc, char** argv) {
                    tilescope::one_line(error.what()));
         return tilescope::viewer::exit_failed;
     }
-    return tilescope::viewer::run(arguments, start);
+    return tilescope::run_supervised(
+        [&] { return tilescope::viewer::run(arguments, start); },
+        [&](const std::string& how) { return tilescope::viewer::give_up(arguments, how); });
 }

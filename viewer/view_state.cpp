@@ -191,7 +191,17 @@ Target target_from(const Recording& recording, const std::string& text) {
     std::string commas = text;
     const std::size_t colon = commas.find(':');
     if (colon != std::string::npos) commas[colon] = ',';
-    const ElementPlace place = element_place(recording, commas);
+    const std::string where = "--goto " + text;
+    const ElementPlace place = element_place(recording, commas, where);
+    if (!recording.has_stage(place.stage)) {
+        std::string recorded;
+        for (const StageInfo& info : stages_of(recording.problem())) {
+            if (recording.has_stage(info.stage))
+                recorded += (recorded.empty() ? "" : ", ") + std::string(info.name);
+        }
+        throw Error(std::string(stage_info(recording.problem(), place.stage).name) + " was not recorded",
+                    where, "name one of " + recorded);
+    }
     const PlaceInPlane found = place_in_plane(recording.problem(), place);
     return {place.stage, cursor_at(recording.problem(), {}, found.plane, {found.row, found.col})};
 }

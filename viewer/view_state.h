@@ -29,12 +29,12 @@ struct PlanePoint {
     bool operator==(const PlanePoint&) const = default;
 };
 
-/// The stage's plane through the cursor, and the cursor's element in it.
 /// The head of the stage's tensor that holds query head `head`: its KV head, where dk and dv are of those.
 std::int64_t head_in(const Problem& problem, Stage stage, std::int64_t head);
 /// A query head of the stage's head: `before`, where it is one of them.
 std::int64_t query_head_in(const Problem& problem, Stage stage, std::int64_t head, std::int64_t before);
 
+/// The stage's plane through the cursor, and the cursor's element in it.
 Plane plane_at(const Problem& problem, const Cursor& cursor, Stage stage);
 PlanePoint point_at(const Problem& problem, const Cursor& cursor, Stage stage);
 /// The cursor at an element of a plane, clamped to it. What the stage has no coordinate for stays.
@@ -42,7 +42,8 @@ Cursor cursor_at(const Problem& problem, const Cursor& before, const Plane& plan
 Cursor cursor_at(const Problem& problem, Stage stage, const Element& element);
 
 /// STAGE:BATCH,HEAD,ROW,COL[,KV_TILE], as --goto has it: coordinates as --explain-tolerance takes them.
-/// Errors: Error for wrong text, and for coordinates that the recording's problem does not have.
+/// Errors: Error for wrong text, for coordinates that the recording's problem does not have, and for a stage
+/// that was not recorded.
 struct Target {
     Stage stage = Stage::s;
     Cursor cursor;

@@ -9,7 +9,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "dump/error.h"
@@ -28,20 +31,71 @@ Window& window_of(GLFWwindow* window) {
     return *static_cast<Window*>(glfwGetWindowUserPointer(window));
 }
 
-void on_key(GLFWwindow* window, int key, int, int action, int) {
-    // ImGui repeats held keys itself.
-    if (action == GLFW_REPEAT || key < 0) return;
-    window_of(window).feed(
-        {.type = InputEvent::Type::key, .code = key, .down = action == GLFW_PRESS, .path = {}});
+/// What the user's layout types with the key alone, in UTF-8.
+std::string_view typed_with(int key, int scancode) {
+    const char* name = glfwGetKeyName(key, scancode);
+    return name == nullptr ? std::string_view() : name;
 }
 
-void on_character(GLFWwindow* window, unsigned code_point) {
-    window_of(window).feed({.type = InputEvent::Type::character, .code = int(code_point), .path = {}});
+bool types_latin_letters() {
+    for (int key = GLFW_KEY_A; key <= GLFW_KEY_Z; ++key) {
+        const std::string_view name = typed_with(key, glfwGetKeyScancode(key));
+        if (name.size() == 1 && name[0] >= 'a' && name[0] <= 'z') return true;
+    }
+    return false;
 }
 
-void on_cursor(GLFWwindow* window, double x, double y) {
-    window_of(window).feed({.type = InputEvent::Type::cursor, .x = x, .y = y, .path = {}});
-}
+}  // namespace
+
+/// What GLFW calls.
+struct WindowCallbacks {
+    static void on_key(GLFWwindow* of, int place, int scancode, int action, int modifiers) {
+        if (place < 0) return;
+        Window& window = window_of(of);
+        window.repeating_ = action == GLFW_REPEAT;
+        if (action == GLFW_RELEASE) {
+            const auto held = window.held_.find(place);
+            if (held == window.held_.end()) return;
+            window.feed({.type = InputEvent::Type::key, .code = held->second, .down = false, .path = {}});
+            window.held_.erase(held);
+            return;
+        }
+        const PhysicalKey key{place, typed_with(place, scancode), types_latin_letters()};
+        const auto character = character_of(key, (modifiers & GLFW_MOD_SHIFT) != 0);
+        if (character && (modifiers & (GLFW_MOD_CONTROL | GLFW_MOD_ALT)) == 0)
+            window.feed({.type = InputEvent::Type::character,
+                         .code = *character,
+                         .repeated = window.repeating_,
+                         .is_text = false,
+                         .path = {}});
+        // ImGui repeats held keys itself.
+        const std::optional<int> meant = key_of(key);
+        if (action == GLFW_REPEAT || !meant) return;
+        window.held_[place] = *meant;
+        window.feed({.type = InputEvent::Type::key, .code = *meant, .down = true, .path = {}});
+    }
+
+    static void on_character(GLFWwindow* of, unsigned code_point) {
+        Window& window = window_of(of);
+        window.feed({.type = InputEvent::Type::character,
+                     .code = int(code_point),
+                     .repeated = window.repeating_,
+                     .path = {}});
+    }
+
+    /// The first call says where the pointer rests when the window opens under it.
+    static void on_cursor(GLFWwindow* of, double x, double y) {
+        Window& window = window_of(of);
+        if (std::exchange(window.placed_, true)) {
+            window.feed({.type = InputEvent::Type::cursor, .x = x, .y = y, .path = {}});
+        } else {
+            window.cursor_x_ = x;
+            window.cursor_y_ = y;
+        }
+    }
+};
+
+namespace {
 
 void on_button(GLFWwindow* window, int button, int action, int) {
     window_of(window).feed(
@@ -55,15 +109,6 @@ void on_scroll(GLFWwindow* window, double x, double y) {
 void on_drop(GLFWwindow* window, int count, const char** paths) {
     for (int i = 0; i < count; ++i)
         window_of(window).feed({.type = InputEvent::Type::drop, .path = paths[i]});
-}
-
-/// Of a scripted window, whose input must not depend on where the real pointer is.
-void ignore_people(GLFWwindow* window) {
-    glfwSetKeyCallback(window, nullptr);
-    glfwSetCharCallback(window, nullptr);
-    glfwSetCursorPosCallback(window, nullptr);
-    glfwSetMouseButtonCallback(window, nullptr);
-    glfwSetScrollCallback(window, nullptr);
 }
 
 }  // namespace
@@ -127,13 +172,9 @@ void Window::open(const WindowOptions& options) {
     glfwMakeContextCurrent(window_);
     glfwSwapInterval(options.scripted ? 0 : 1);
     glfwSetWindowUserPointer(window_, this);
-    glfwSetKeyCallback(window_, on_key);
-    glfwSetCharCallback(window_, on_character);
-    glfwSetCursorPosCallback(window_, on_cursor);
-    glfwSetMouseButtonCallback(window_, on_button);
-    glfwSetScrollCallback(window_, on_scroll);
     glfwSetDropCallback(window_, on_drop);
-    if (options.scripted) ignore_people(window_);
+    // A script must not depend on where the real pointer is.
+    if (!options.scripted) listen();
 
     float x_scale = 1;
     float y_scale = 1;
@@ -144,6 +185,14 @@ void Window::open(const WindowOptions& options) {
     const double system = framebuffer_width > 0 ? double(framebuffer_width) / std::max(1, width()) : 1;
     const double asked = options.scale > 0 ? options.scale : x_scale / system;
     scale_ = std::clamp(asked, 0.5, 4.0);
+}
+
+void Window::listen() {
+    glfwSetKeyCallback(window_, WindowCallbacks::on_key);
+    glfwSetCharCallback(window_, WindowCallbacks::on_character);
+    glfwSetCursorPosCallback(window_, WindowCallbacks::on_cursor);
+    glfwSetMouseButtonCallback(window_, on_button);
+    glfwSetScrollCallback(window_, on_scroll);
 }
 
 void Window::start_imgui() {
@@ -226,11 +275,14 @@ void Window::apply(const InputEvent& event) {
     switch (event.type) {
         case InputEvent::Type::key:
             ImGui_ImplGlfw_KeyCallback(window_, event.code, 0, event.down ? GLFW_PRESS : GLFW_RELEASE, 0);
+            if (event.down) letter_ = io.WantTextInput ? 0 : event.code;
             break;
         case InputEvent::Type::character:
-            io.AddInputCharacter(unsigned(event.code));
+            apply_character(event);
             break;
         case InputEvent::Type::cursor:
+            placed_ = true;
+            pointer_moved_ = pointer_moved_ || event.x != cursor_x_ || event.y != cursor_y_;
             cursor_x_ = event.x;
             cursor_y_ = event.y;
             break;
@@ -247,19 +299,33 @@ void Window::apply(const InputEvent& event) {
     }
 }
 
+void Window::apply_character(const InputEvent& event) {
+    ImGuiIO& io = ImGui::GetIO();
+    if (!io.WantTextInput && !io.KeyCtrl) typed_.push_back({event.code, event.repeated});
+    // The letter of a command may come late, when that has opened a field.
+    const bool of_command = letter_ != 0 && event.code < 128 && std::toupper(event.code) == letter_;
+    letter_ = 0;
+    if (event.is_text && !of_command) io.AddInputCharacter(unsigned(event.code));
+}
+
 void Window::begin_frame() {
+    typed_.clear();
+    pointer_moved_ = false;
     begun_ = glfwGetTime();
     ImGui_ImplOpenGL3_NewFrame();
     ImGui_ImplGlfw_NewFrame();
     bool moved = false;
-    for (bool transition = false; !events_.empty() && !transition;) {
+    for (bool transition = false; !events_.empty();) {
         const InputEvent::Type type = events_.front().type;
+        // What a key types goes with it.
+        if (transition && (type != InputEvent::Type::character || !typed_.empty())) break;
         // A drag that ends where it is let go has to be seen there with the button held.
         if (type == InputEvent::Type::button && moved) break;
         apply(events_.front());
         events_.pop_front();
         moved = moved || type == InputEvent::Type::cursor;
-        transition = type == InputEvent::Type::key || type == InputEvent::Type::button;
+        transition = transition || !typed_.empty() || type == InputEvent::Type::key ||
+                     type == InputEvent::Type::button;
     }
     // The backend asks the display where the pointer is; scripts move it without the display.
     ImGuiIO& io = ImGui::GetIO();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,7 +41,7 @@ struct WindowOptions {
 /// The one place that knows GLFW, OpenGL and ImGui's backends. One window a process.
 class Window {
  public:
-    /// Errors: Error when there is no display to open a window on, or no OpenGL 3.
+    /// Errors: Error when there is no display to open a window on, or no OpenGL 3.3.
     explicit Window(const WindowOptions& options);
     ~Window();
     Window(const Window&) = delete;
@@ -61,6 +62,12 @@ class Window {
 
     /// The way of every event: the callbacks call it, and so do scripts.
     void feed(InputEvent event);
+    /// Of a scripted window: takes what a person does from now on, too.
+    void listen();
+    /// Characters of this frame, for commands.
+    const std::vector<TypedCharacter>& typed() const { return typed_; }
+    /// Whether the pointer moved before this frame.
+    bool pointer_moved() const { return pointer_moved_; }
     bool has_input() const { return !events_.empty(); }
     std::vector<std::string> take_dropped();
     void resize(int width, int height);
@@ -74,12 +81,20 @@ class Window {
     void start_imgui();
     void sample_nearest();
     void apply(const InputEvent& event);
+    void apply_character(const InputEvent& event);
+    friend struct WindowCallbacks;
 
     GLFWwindow* window_ = nullptr;
     double scale_ = 1;
     bool scripted_ = false;
     bool has_font_ = false;
     std::deque<InputEvent> events_;
+    std::vector<TypedCharacter> typed_;
+    std::map<int, int> held_;  ///< what keys meant when they went down, by their place
+    int letter_ = 0;           ///< that went down last, where no field took it
+    bool repeating_ = false;   ///< the key that went down last is held
+    bool placed_ = false;      ///< it is known where the pointer is
+    bool pointer_moved_ = false;
     std::vector<std::string> dropped_;
     double begun_ = 0;  ///< when the last frame began
     double cursor_x_ = -1;

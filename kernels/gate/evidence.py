@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs every gate of the bundled kernels on a GPU and leaves what they found in one folder.
 
-usage: evidence.py DIR [--bin build/bin] [--most-seconds 5]
+usage: evidence.py DIR [--bin build/bin] [--most-seconds 5] [--gate NAME]...
+
+Without --gate every gate is run, with it those that are named; the machine is described in any case.
 
 DIR gets summary.md (one page), evidence.json (the same for programs), logs/ (each command with its output), and the
 files of the gates: machine.csv, correctness/, faults/, latency/, resources/, sanitizers/, profile/. A gate whose
@@ -40,7 +42,8 @@ REFERENCES = {"flash", "math"}
 PROFILED_SHAPE = "4,16,2048,2048,64"
 # Where the first launch of all is not that of the kernel, but its quantiser; that of cublas is cuBLAS'.
 PROFILED = {"fp8": ("--kernel-name", "fp8_kernel")}
-COUNTERS = {"tensor pipe %": "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
+# Cycles in which the tensor pipe works, not instructions: one of wgmma keeps it busy for many cycles.
+COUNTERS = {"tensor pipe %": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
             "DRAM throughput %": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
             "warps active %": "sm__warps_active.avg.pct_of_peak_sustained_active"}
 
@@ -365,8 +368,9 @@ def profile(evidence, kernels):
 
 
 # Side by side; what is timed comes afterwards, each alone.
-UNTIMED = (describe_machine, sweep, compare_references, plant_faults, sanitize, hold_resources)
-TIMED = (compare_latencies, measure_tiles, profile)
+UNTIMED = {"machine": describe_machine, "correctness": sweep, "references": compare_references,
+           "faults": plant_faults, "sanitizers": sanitize, "resources": hold_resources}
+TIMED = {"latency": compare_latencies, "tile": measure_tiles, "profile": profile}
 
 
 # ---- the summary
@@ -418,6 +422,8 @@ def parse_arguments():
     parser.add_argument("--most-seconds", type=float, default=5, metavar="SECONDS",
                         help="for the latency of a configuration; slow kernels are sampled less often (default %(default)s)")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/bin", metavar="DIR")
+    parser.add_argument("--gate", action="append", choices=[*UNTIMED, *TIMED],
+                        help="run this one, and others named in the same way; default: every gate")
     return parser.parse_args()
 
 
@@ -433,7 +439,11 @@ def main():
         raise Unrunnable("nvidia-smi: not found; run this on a machine with an NVIDIA GPU")
     evidence = Evidence(folder, options.bin.resolve(), options.most_seconds)
     kernels = evidence.kernels()
-    for gates in (UNTIMED, *((gate,) for gate in TIMED)):
+    chosen = {"machine", *(options.gate or [*UNTIMED, *TIMED])}
+    for names in (UNTIMED, *((name,) for name in TIMED)):
+        gates = [(UNTIMED | TIMED)[name] for name in names if name in chosen]
+        if not gates:
+            continue
         evidence.run_gates(gates, kernels)
         write_summary(evidence)  # what was found so far stays when the next gate is interrupted
     print(f"{options.folder}/summary.md")

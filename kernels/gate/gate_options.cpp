@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dump/error.h"
+#include "kernels/number_range.h"
 
 namespace tilescope {
 
@@ -54,11 +55,11 @@ void declare_sampling(CLI::App* measure, GateOptions& options) {
     measure
         ->add_option("--warmup-ms", sampling.warmup_ms,
                      "time that each configuration runs before it is timed")
-        ->check(CLI::Range(0.0, 60000.0))
+        ->check(number_range(0.0, 60000.0))
         ->capture_default_str();
     measure
         ->add_option("--most-seconds", sampling.most_seconds, "of a configuration, but 20 samples are taken")
-        ->check(CLI::Range(0.0, 36000.0))
+        ->check(number_range(0.0, 36000.0))
         ->capture_default_str();
     measure->add_option("--seed", sampling.seed, "of the inputs")
         ->check(CLI::NonNegativeNumber)

@@ -16,6 +16,8 @@ namespace tilescope {
 
 namespace {
 
+constexpr std::size_t longest_line = std::size_t(1) << 16;
+constexpr std::size_t most_bytes = std::size_t(1) << 26;
 constexpr std::string_view latency_prefix = "latency_";
 constexpr std::string_view units[] = {"ns", "us", "ms", "s"};
 // Columns that describe a sample and not the configuration.
@@ -58,8 +60,7 @@ class Reader {
 
     LatencyFile read() {
         std::string line;
-        while (std::getline(stream_, line)) {
-            ++line_;
+        while (next_line(line)) {
             if (line_ == 1 && line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
             const std::string_view text = trim(line);
             if (text.empty()) continue;
@@ -79,6 +80,21 @@ class Reader {
  private:
     [[noreturn]] void refuse(const std::string& what, const std::string& what_to_do) const {
         throw Error(what, fmt::format("{}:{}", file_.path, line_), what_to_do);
+    }
+
+    /// A file such as /dev/zero has no end, and no end of a line.
+    bool next_line(std::string& line) {
+        line.clear();
+        ++line_;
+        for (int c = stream_.get(); c != std::ifstream::traits_type::eof(); c = stream_.get()) {
+            if (++bytes_ > most_bytes) refuse("it is longer than 64 MiB", "give a file of latencies");
+            if (c == '\n') return true;
+            if (line.size() == longest_line) {
+                refuse("it has a line of more than 64 KiB", "give a CSV file of latencies");
+            }
+            line.push_back(static_cast<char>(c));
+        }
+        return !line.empty();
     }
 
     void add_metadata(std::string_view comment) {
@@ -192,6 +208,7 @@ class Reader {
     std::string wanted_;
     std::ifstream stream_;
     std::size_t line_ = 0;
+    std::size_t bytes_ = 0;
     Columns columns_;
     std::set<std::string> implementations_;
     std::map<ConfigurationKey, std::size_t> places_;

@@ -184,7 +184,7 @@ std::string to_json(const LatencyReport& report) {
         json["configurations"].push_back(as_json(compared, report.candidate.key_columns));
     }
     json["notes"] = report.notes;
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tilescope

@@ -5,8 +5,12 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "dump/error.h"
+#include "dump/file_identity.h"
+#include "dump/program.h"
+#include "dump/text.h"
 #include "kernels/gate/gate_options.h"
 #include "kernels/gate/latency_reports.h"
 
@@ -17,7 +21,7 @@ enum ExitCode { exit_met = 0, exit_not_met = 1, exit_failed = 2 };
 
 void write_text(const std::string& path, const std::string& text) {
     if (path == "-") {
-        fmt::print("{}", text);
+        fmt::print("{}", readable(text));
         return;
     }
     std::ofstream stream(path, std::ios::binary);
@@ -38,11 +42,13 @@ int compare(const GateOptions& options) {
     const LatencyReport report = compare_latencies(std::move(candidate), std::move(baseline),
                                                    options.requirements, options.resampling);
     if (!options.json.empty()) write_text(options.json, to_json(report));
-    if (options.json != "-") fmt::print("{}", to_text(report));
+    if (options.json != "-") fmt::print("{}", readable(to_text(report)));
     return first_unmet(report) == nullptr ? exit_met : exit_not_met;
 }
 
 int judge_latencies(const GateOptions& options) {
+    if (options.json != "-")
+        spare_inputs(std::vector{options.candidate_file, options.baseline_file}, std::vector{options.json});
     try {
         return compare(options);
     } catch (const Error& error) {
@@ -50,7 +56,7 @@ int judge_latencies(const GateOptions& options) {
         if (!options.json.empty()) {
             const nlohmann::ordered_json json = {{"verdict", "unjudged"}, {"reason", error.what()}};
             write_text(options.json,
-                       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+                       json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n");
         }
         throw;
     }
@@ -58,7 +64,8 @@ int judge_latencies(const GateOptions& options) {
 
 int measure(const GateOptions& options) {
     write_text(options.output, options.measure(options.measuring));
-    if (options.output != "-") fmt::print("next: tile-gate latency {} BASELINE.csv\n", options.output);
+    if (options.output != "-")
+        fmt::print("next: tile-gate latency {} BASELINE.csv\n", one_line(options.output));
     return exit_met;
 }
 
@@ -70,16 +77,20 @@ int run(const GateOptions& options) {
     return options.measure != nullptr ? measure(options) : judge_latencies(options);
 }
 
+int run(std::vector<std::string> arguments) {
+    try {
+        return run(parse_gate_options(std::move(arguments)));
+    } catch (const std::bad_alloc&) {
+        fmt::print(stderr, "tile-gate: not enough memory; use fewer samples or a smaller shape\n");
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "tile-gate: {}\n", one_line(error.what()));
+    }
+    return exit_failed;
+}
+
 }  // namespace
 }  // namespace tilescope
 
 int main(int argc, char** argv) {
-    try {
-        return tilescope::run(tilescope::parse_gate_options({argv + 1, argv + argc}));
-    } catch (const std::bad_alloc&) {
-        fmt::print(stderr, "tile-gate: not enough memory; use fewer samples or a smaller shape\n");
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "tile-gate: {}\n", error.what());
-    }
-    return tilescope::exit_failed;
+    return tilescope::run_program([&] { return tilescope::run({argv + 1, argv + argc}); });
 }

@@ -81,7 +81,7 @@ std::vector<Candidate> half_accumulator(const Evidence& evidence) {
                           dump_factor(*site.call, Stage::acc, site.first_row, site.first_key, 1, 1);
                       round_to(dtype, factor.scalar, acc);
                   },
-              .widens = true}});
+              .widens = evidence.direct()}});
     }
     // Sums that are kept narrow throughout leave their noise: the budget of such sums.
     if (evidence.direct() && !candidates.empty() && candidates[0].parameters[0].value == "f16") {
@@ -218,7 +218,7 @@ std::vector<Cause> accumulator_causes() {
          "precision",
          acc,
          "P multiplies V before its cast",
-         "nothing where it is meant: declare dtype_p",
+         "declare dtype_p where it is meant",
          uncast_p_multiplied,
          {},
          true},

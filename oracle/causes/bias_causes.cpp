@@ -125,10 +125,10 @@ std::vector<Candidate> alibi_offset(const Evidence& evidence) {
             }
         }
     }
-    if (const double middle = median_of(differences); std::isfinite(middle)) {
+    // Of slopes near 0 it may be any number.
+    if (const double middle = median_of(differences); std::abs(middle) < 0x1p31) {
         for (const std::int64_t at : {std::llround(middle), std::llround(-middle)}) {
-            if (at != 0 && std::abs(at) < (1LL << 31) && std::ranges::find(columns, at) == columns.end())
-                columns.push_back(at);
+            if (at != 0 && std::ranges::find(columns, at) == columns.end()) columns.push_back(at);
         }
     }
     for (const std::int64_t shift : columns) {

@@ -15,6 +15,8 @@ struct Candidate {
     Change change;
     /// Of the parameters, those that were fitted to the dump.
     int free_parameters = 0;
+    /// Numbers beside them that each were fitted to some elements: the maximum of each lane of each row.
+    std::int64_t fitted = 0;
 };
 
 /// A row of the table of causes.
@@ -29,6 +31,7 @@ struct Cause {
     std::string_view separate_with = {};  ///< options of tile-run whose input shows this cause alone
     bool legal = false;
     bool structural = false;  ///< from places alone
+    bool race_alike = false;  ///< a missing barrier leaves the same numbers
 };
 
 /// Every cause, by stage; among those that explain as much with as few parameters the first is shown first.

@@ -65,6 +65,8 @@ struct FoundCause {
     int rank = 1;             ///< causes that explain as much share one
     bool legal = false;       ///< no mistake: a variation that the dump does not declare
     bool structural = false;  ///< only the places are known: no replay knows the values
+    bool race_alike =
+        false;  ///< a missing barrier leaves the same numbers: one recording does not tell them apart
     /// What the replay does otherwise, for replayed_tiles(); null where structural. Refers to the recording.
     std::shared_ptr<const std::vector<Change>> changes;
     Scope scope = Scope::everywhere;
@@ -75,6 +77,7 @@ struct Diagnosis {
     bool searched = false;                ///< false: no causes are known for what diverges
     std::vector<FoundCause> causes;       ///< of the first wrong stage, best first; empty: none explains it
     std::vector<FoundCause> then;         ///< found in the replay that contains the first
+    std::vector<std::string> places;      ///< "one NaN at batch 0, head 1, row 3, column 5"; none of many
     std::optional<WrongThreads> threads;  ///< of the first wrong stage, where they tell right from wrong
     std::string separate_with;            ///< options of tile-run that would tell ties apart; "" without ties
 };

@@ -90,15 +90,23 @@ TileContext context_of(const World& world, const Site& site, Stage observed) {
     return context;
 }
 
-double tolerance_at(const World& world, const Observation& seen, const Estimate& expected, Eigen::Index i) {
+Expected expected_at(const World& world, const Observation& seen, const Estimate& expected, Eigen::Index i) {
     // Operands must be exact copies: a tolerance given by hand is not for them.
-    return is_operand(seen.context.stage) ? expected.error.data()[i]
-                                          : tolerance_of(expected, i, world.compare());
+    return expected_of(expected, i, is_operand(seen.context.stage) ? CompareOptions() : world.compare());
 }
 
 Finding finding_at(const World& world, const Observation& seen, const Estimate& expected, Eigen::Index i) {
-    return judge_element(seen.context, seen.got.data()[i], expected.value.data()[i],
-                         tolerance_at(world, seen, expected, i), expected.error.data()[i] == 0);
+    return judge_element(seen.context, seen.got.data()[i], expected_at(world, seen, expected, i));
+}
+
+/// Marks what the inputs of the stage leave open, whatever the kernel did.
+void find_unjudged(const World& world, Observation& seen) {
+    seen.unjudged.assign(std::size_t(seen.got.size()), false);
+    for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+        const Finding finding = finding_at(world, seen, seen.expected, i);
+        const bool is_open = std::isnan(seen.expected.value.data()[i]) && finding == Finding::indifferent;
+        seen.unjudged[std::size_t(i)] = is_open || finding == Finding::not_judged;
+    }
 }
 
 /// Compares with what is expected so far.
@@ -108,10 +116,14 @@ void judge(const World& world, Observation& seen) {
     if (seen.settled.empty()) seen.settled.assign(std::size_t(seen.got.rows()), false);
     seen.wrong_elements = seen.compared = 0;
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+        if (seen.unjudged[std::size_t(i)] || seen.settled[std::size_t(i / seen.got.cols())]) continue;
         const Finding finding = finding_at(world, seen, seen.expected, i);
-        if (finding == Finding::indifferent || seen.settled[std::size_t(i / seen.got.cols())]) continue;
+        // NaN that a known change leaves is to be NaN.
+        const bool by_change = std::isnan(seen.expected.value.data()[i]) && finding == Finding::indifferent;
+        const bool unknown = finding == Finding::indifferent || finding == Finding::not_judged;
+        if (unknown && !by_change) continue;
         ++seen.compared;
-        if (!is_divergence(finding)) continue;
+        if (by_change ? is_computed_nan(seen.got.data()[i]) : !is_divergence(finding)) continue;
         seen.wrong[std::size_t(i)] = true;
         seen.bad_rows[std::size_t(i / seen.got.cols())] = true;
         ++seen.wrong_elements;
@@ -127,30 +139,47 @@ Fit fit_of(const World& world, const Observation& seen, const Estimate& changed,
     const float got = seen.got.data()[i];
     const bool wrong = seen.wrong[std::size_t(i)];
     const auto fits_if = [](bool fits) { return fits ? Fit::sharp : Fit::none; };
+    if (seen.unjudged[std::size_t(i)]) return Fit::sharp;
     if (is_unwritten(float(value))) return fits_if(is_unwritten(got) || seen.context.may_be_unwritten);
-    // A change after which nothing can be expected explains nothing.
-    if (std::isnan(value)) return fits_if(std::isnan(got) || !wrong);
+    // NaN explains NaN only. What nobody wrote where nothing shows is no contradiction.
+    if (std::isnan(value)) return fits_if(is_computed_nan(got) || (is_unwritten(got) && !wrong));
     // Beyond float32 there is infinity, and its largest number where casts saturate.
     constexpr double most = std::numeric_limits<float>::max();
     if (std::isfinite(value) && std::abs(value) > most)
         return fits_if(std::abs(got) >= most && std::signbit(got) == std::signbit(value));
     if (is_divergence(finding_at(world, seen, changed, i))) return Fit::none;
     if (widens || !wrong || !std::isfinite(value)) return Fit::sharp;
-    // Nor does one that widens the budget until it swallows what was wrong.
-    const double healthy = tolerance_at(world, seen, seen.expected, i);
-    const double allowed = tolerance_at(world, seen, changed, i);
+    // A wider budget explains nothing: the replay has to be as near as the healthy budget asks for, or what
+    // is right outside of its own.
+    const double healthy = expected_at(world, seen, seen.expected, i).tolerance;
+    const double allowed = expected_at(world, seen, changed, i).tolerance;
     const double moved = std::abs(double(got) - seen.expected.value.data()[i]);
-    return allowed <= 8 * healthy || !(allowed >= moved) ? Fit::sharp : Fit::swallowed;
+    const bool is_near = std::abs(double(got) - value) <= healthy;
+    return is_near || !(allowed >= moved) ? Fit::sharp : Fit::swallowed;
 }
 
-void add_misfit(const World& world, const Observation& seen, const Estimate& changed, bool widens,
-                Misfit& misfit) {
+/// Adds how much nearer a wrong element is to the replay than to what is right.
+void add_distance(const Observation& seen, double value, Eigen::Index i, Misfit& misfit) {
+    const double got = seen.got.data()[i];
+    const double moved = std::abs(got - seen.expected.value.data()[i]);
+    if (!std::isfinite(value) || !std::isfinite(moved)) return;
+    misfit.distance += std::abs(got - value) / moved;
+    ++misfit.distances;
+}
+
+void add_misfit(const World& world, const Observation& seen, const Estimate& changed, Misfit& misfit) {
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
         if (seen.settled[std::size_t(i / seen.got.cols())]) continue;
-        const Fit fit = fit_of(world, seen, changed, i, widens);
+        const Fit fit = fit_of(world, seen, changed, i, misfit.widens);
         const bool wrong = seen.wrong[std::size_t(i)];
+        const double value = changed.value.data()[i];
         misfit.sharp += wrong && fit == Fit::sharp;
         misfit.swallowed += fit == Fit::swallowed;
+        const bool is_nan = std::isnan(value) && !is_unwritten(float(value));
+        // What the mask hides stays hidden, whatever the kernel computes.
+        misfit.finite += fit == Fit::sharp && std::isfinite(value) && !seen.unjudged[std::size_t(i)];
+        misfit.by_value += fit == Fit::sharp && !is_nan && wrong;
+        if (wrong && fit != Fit::none) add_distance(seen, value, i, misfit);
         if (fit == Fit::sharp) continue;
         if (!seen.is_bad()) {
             ++misfit.in_good_tiles;
@@ -195,6 +224,7 @@ std::vector<Observation> observe_block(const World& world, const TileId& block, 
                                       seen.got.cols());
         seen.expected = in_dump_units(expected, seen.factor);
         seen.context = context_of(world, site, observed);
+        find_unjudged(world, seen);
         judge(world, seen);
         seen.site = narrowed(site, observed);
         all.push_back(std::move(seen));
@@ -235,6 +265,10 @@ void for_each_changed(const Evidence& evidence, std::span<const Change> changes,
 }
 
 }  // namespace
+
+bool is_computed_nan(float got) {
+    return std::isnan(got) && !is_unwritten(got);
+}
 
 Evidence collect_evidence(const World& world, const Report& report, Stage observed, int threads) {
     Evidence evidence;
@@ -291,17 +325,23 @@ Evidence without_explained(const Evidence& evidence, const Change& change) {
     return rest;
 }
 
+bool Misfit::tells_values() const {
+    // Twice as near, on the whole: chance does not do that where right elements have to stay right.
+    return widens || distance <= 0.5 * double(distances);
+}
+
 Misfit misfit_of(const Evidence& evidence, const Change& change) {
     std::vector<Change> changes = evidence.known;
     changes.push_back(change);
     Misfit misfit;
+    misfit.widens = change.widens;
     std::int64_t wrong = 0;
     int bad_tiles = 0;
     // Of a stage that is replayed from others, a tile takes as long as a whole query block.
     const int telling = evidence.direct() ? 3 : 1;
     for_each_changed(evidence, changes, [&](std::size_t i, Estimate changed) {
         const Observation& seen = evidence.seen[i];
-        add_misfit(*evidence.world, seen, changed, change.widens, misfit);
+        add_misfit(*evidence.world, seen, changed, misfit);
         wrong += seen.wrong_elements;
         bad_tiles += seen.is_bad();
         const bool hopeless = bad_tiles >= telling && double(misfit.in_bad_rows) > 0.97 * double(wrong);

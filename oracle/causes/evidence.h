@@ -18,6 +18,7 @@ struct Observation {
     DumpFactor factor;  ///< from natural units to the dump's
     TileContext context;
     std::vector<bool> wrong;     ///< of each element, row-major
+    std::vector<bool> unjudged;  ///< of each element: nothing can be expected of a healthy kernel either
     std::vector<bool> bad_rows;  ///< of each row: something in it is wrong
     std::vector<bool> settled;   ///< rows that are explained already: nothing is compared there
     std::int64_t wrong_elements = 0;
@@ -52,6 +53,9 @@ struct Evidence {
     const Units& units() const { return world->recording().units(); }
 };
 
+/// A NaN, and not what nobody wrote.
+bool is_computed_nan(float got);
+
 /// From the query blocks with bad rows, and from as many without.
 Evidence collect_evidence(const World& world, const Report& report, Stage observed, int threads);
 
@@ -70,9 +74,20 @@ struct Misfit {
     /// as fitting where the former are most.
     std::int64_t sharp = 0;
     std::int64_t swallowed = 0;
+    std::int64_t by_value = 0;  ///< of the sharp ones: numbers, infinities, and elements that nobody wrote
+    std::int64_t finite = 0;    ///< judged elements that the change expects to be finite, and that fit
+    /// Of finite wrong elements that fit, the sum of |got - replay| / |got - healthy|.
+    double distance = 0;
+    std::int64_t distances = 0;
+    bool widens = false;  ///< the change's budget is wider by right
 
     std::int64_t in_bad_tiles() const { return in_bad_rows + beside_bad_rows; }
     std::int64_t anywhere() const { return in_bad_tiles() + in_good_tiles; }
+    /// Whether what was dumped is nearer to the replay than to what is right, and not only within a wider
+    /// budget.
+    bool tells_values() const;
+    /// Whether anything is known but that all is NaN.
+    bool tells_more_than_nan() const { return by_value > 0 || finite > 0; }
 };
 
 /// What would still diverge in a kernel with the known changes and this one. Gives up, with everything in

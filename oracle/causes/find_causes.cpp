@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "oracle/causes/causes.h"
 #include "oracle/causes/places.h"
@@ -60,6 +61,7 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.says = found.cause->says;
     cause.look_at = found.cause->look_at;
     cause.legal = found.cause->legal;
+    cause.race_alike = found.cause->race_alike;
     cause.stage = found.acts;
     cause.observed = evidence.observed;
     cause.scope = found.scope;
@@ -83,6 +85,12 @@ void rank(const std::vector<Found>& found, const Evidence& evidence, std::vector
             i > 0 && are_tied(found[i], found[i - 1], evidence) ? causes[i - 1].rank : int(i) + 1;
 }
 
+/// Of a cause that explains it in several stages the best alone.
+void keep_one_of_each(std::vector<Found>& found) {
+    std::set<std::string_view> names;
+    std::erase_if(found, [&](const Found& one) { return !names.insert(one.cause->name).second; });
+}
+
 /// All that explain it, in any stage that may be to blame.
 std::vector<Found> single_causes(const Evidence& evidence, double share, int threads) {
     std::vector<Found> all;
@@ -95,7 +103,21 @@ std::vector<Found> single_causes(const Evidence& evidence, double share, int thr
         const std::int64_t grain = evidence.wrong_elements / 1000 + 1;
         return std::pair(a.left / grain, a.cost()) < std::pair(b.left / grain, b.cost());
     });
+    keep_one_of_each(all);
+    leave_out_guesses(evidence, all);
     return all;
+}
+
+/// One mistake that is made with other parameters elsewhere: "which 0 and 1".
+void add_parameters(const FoundCause& second, const Evidence& evidence, FoundCause& cause) {
+    for (std::size_t i = 0; i < cause.parameters.size() && i < second.parameters.size(); ++i) {
+        const CauseParameter& other = second.parameters[i];
+        if (other.name == cause.parameters[i].name && other != cause.parameters[i])
+            cause.parameters[i].value += " and " + other.value;
+    }
+    cause.free_parameters += second.free_parameters;
+    const double left = (1 - second.explained_after) * double(second.elements);
+    cause.explained_after = 1 - left / double(evidence.compared);
 }
 
 /// Two mistakes of the same stage: the second explains what the first leaves, where both are made or where
@@ -113,7 +135,12 @@ void find_pair(const Evidence& evidence, const Report& report, int threads, Diag
             const std::vector<Found> seconds = search(rest, enough, threads);
             if (seconds.empty()) continue;
             diagnosis.causes.push_back(report_of(first, evidence, report));
-            diagnosis.then.push_back(report_of(seconds[0], rest, report));
+            FoundCause second = report_of(seconds[0], rest, report);
+            if (seconds[0].cause == first.cause) {
+                add_parameters(second, evidence, diagnosis.causes.back());
+            } else {
+                diagnosis.then.push_back(std::move(second));
+            }
             return;
         }
     }
@@ -139,16 +166,57 @@ void diagnose(const World& world, const Report& report, Stage observed, const Ca
         if (found.empty()) find_pair(evidence, report, options.threads, diagnosis);
     }
     diagnosis.threads = wrong_threads(world, evidence);
-    if (diagnosis.causes.empty()) diagnosis.causes = found_places(world, report, evidence, diagnosis.threads);
+    diagnosis.places = places_told(report, evidence);
+    if (diagnosis.causes.empty()) {
+        diagnosis.causes = found_places(world, report, evidence, diagnosis.threads);
+    } else if (report.stage(observed).tally.conflicting > 0) {
+        diagnosis.then.push_back(racing(report, evidence));
+    }
+}
+
+bool is_told(const Diagnosis& diagnosis, std::string_view name) {
+    const auto is = [&](const FoundCause& cause) { return cause.name == name; };
+    return std::ranges::any_of(diagnosis.causes, is) || std::ranges::any_of(diagnosis.then, is);
 }
 
 /// One mistake that explains two stages is likelier than two: of the causes that explain the first wrong
-/// stage, the one that a later stage has as well comes first.
-void prefer(std::string_view name, std::vector<FoundCause>& causes) {
-    const auto found = std::ranges::find(causes, name, &FoundCause::name);
-    if (found == causes.end() || found->rank == 1) return;
-    std::rotate(causes.begin(), found, found + 1);
-    for (std::size_t i = 0; i < causes.size(); ++i) causes[i].rank = int(i) + 1;
+/// stage, those come first that are best in a later stage as well. Whether there are any.
+bool prefer_those_of(std::span<const FoundCause> later, std::vector<FoundCause>& causes) {
+    const auto is_of_both = [&](const FoundCause& cause) {
+        return std::ranges::any_of(
+            later, [&](const FoundCause& other) { return other.rank == 1 && other.name == cause.name; });
+    };
+    const auto best = std::ranges::find_if(causes, is_of_both);
+    if (best == causes.end()) return false;
+    const auto is_preferred = [&, rank = best->rank](const FoundCause& cause) {
+        return cause.rank == rank && is_of_both(cause);
+    };
+    const auto others = std::stable_partition(causes.begin(), causes.end(), is_preferred);
+    for (auto cause = causes.begin(); cause != causes.end(); ++cause)
+        cause->rank = cause < others ? 1 : int(cause - causes.begin()) + 1;
+    return true;
+}
+
+/// The cause of a later stage, where it is not that of the first, and what was written again.
+void add_further(const Diagnosis& further, Diagnosis& diagnosis) {
+    const bool is_known = !further.causes.empty() && !further.causes[0].structural;
+    if (is_known && !prefer_those_of(further.causes, diagnosis.causes) &&
+        !is_told(diagnosis, further.causes[0].name))
+        diagnosis.then.push_back(further.causes[0]);
+    for (const std::vector<FoundCause>* told : {&further.causes, &further.then}) {
+        for (const FoundCause& cause : *told)
+            if (cause.name == racing_name && !is_told(diagnosis, racing_name))
+                diagnosis.then.push_back(cause);
+    }
+}
+
+/// Whether the stage is as it should be if the first wrong one were right: then the kernel went on with other
+/// values than it dumped.
+bool is_right_without_the_first(const World& world, const Report& report, Stage stage,
+                                const CauseOptions& options) {
+    World other(world.recording(), options.compare, report.confidence, options.check);
+    other.hide(*report.guilty);
+    return collect_evidence(other, report, stage, options.threads).wrong_elements == 0;
 }
 
 /// Stages that diverge by themselves, too: given the dumped stages before them.
@@ -156,15 +224,12 @@ void diagnose_further(const World& world, const Report& report, const CauseOptio
                       Diagnosis& diagnosis) {
     for (const StageInfo& info : stages_of(report.problem)) {
         if (is_named(info.stage) || info.stage <= *report.guilty ||
-            !report.stage(info.stage).tally.diverges())
+            !report.stage(info.stage).tally.diverges() ||
+            is_right_without_the_first(world, report, info.stage, options))
             continue;
         Diagnosis further;
         diagnose(world, report, info.stage, options, further);
-        if (further.causes.empty() || further.causes[0].structural) continue;
-        const FoundCause& next = further.causes[0];
-        prefer(next.name, diagnosis.causes);
-        const bool known = !diagnosis.causes.empty() && diagnosis.causes[0].name == next.name;
-        if (!known) diagnosis.then.push_back(next);
+        add_further(further, diagnosis);
     }
 }
 

@@ -144,7 +144,13 @@ std::vector<Candidate> accumulator_not_zeroed(const Evidence& evidence) {
     }
     // Each tile's scores begin anew, O goes on.
     const auto nan = [anew = evidence.acts == Stage::s](const Site& site, Estimate& result) {
-        if (site.begins || anew) result.value.setConstant(std::numeric_limits<double>::quiet_NaN());
+        if (!site.begins && !anew) return;
+        // The mask comes after the product.
+        for (Eigen::Index i = 0; i < result.value.size(); ++i) {
+            double& value = result.value.data()[i];
+            const bool is_hidden = anew && value == -std::numeric_limits<double>::infinity();
+            if (!is_hidden) value = std::numeric_limits<double>::quiet_NaN();
+        }
     };
     candidates.push_back({{{"starts with", "NaN"}}, {.result = nan}, 1});
     return candidates;

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <omp.h>
-
 #include <atomic>
 #include <cstddef>
 #include <exception>
+
+#include "oracle/team.h"
 
 namespace tilescope {
 
@@ -14,7 +14,7 @@ template <class Work>
 void in_parallel(std::size_t count, int threads, const Work& work) {
     std::atomic<bool> failed = false;
     std::exception_ptr failure;
-#pragma omp parallel for schedule(dynamic) num_threads(threads > 0 ? threads : omp_get_max_threads())
+#pragma omp parallel for schedule(dynamic) num_threads(team_size(threads))
     for (std::size_t i = 0; i < count; ++i) {
         if (failed) continue;
         try {

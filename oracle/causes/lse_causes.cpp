@@ -77,7 +77,7 @@ std::vector<Cause> lse_causes() {
          "split / combine",
          lse,
          "the log-sum-exp is stored to another base than declared",
-         "log2(e) or ln 2 in the store; declare log_base of /outputs/lse where it is meant",
+         "declare log_base of /outputs/lse where it is meant; otherwise look at log2(e) or ln 2 in the store",
          lse_in_other_base,
          {},
          true},
@@ -92,7 +92,8 @@ std::vector<Cause> lse_causes() {
          "sink, ALiBi, bias",
          lse,
          "the sink is not in the log-sum-exp, although it is declared to be",
-         "where the sink joins; declare includes_sink false where it is meant",
+         "declare includes_sink false of /outputs/lse where it is meant; otherwise look at where the sink "
+         "joins",
          sink_missing_at_end,
          {},
          true},

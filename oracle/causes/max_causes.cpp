@@ -282,7 +282,7 @@ std::vector<Cause> max_causes() {
          "recurrence",
          m,
          "the maximum is left behind while it rises by little",
-         "nothing: declare stale_threshold of /tiles/m",
+         "declare stale_threshold of /tiles/m where it is meant",
          m_left_behind,
          {},
          true},

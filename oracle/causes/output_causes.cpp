@@ -280,7 +280,7 @@ std::vector<Cause> output_causes() {
         {"double_normalised", "constants", o, "the output is divided by the row sum twice",
          "acc / l at the end", double_normalised},
         {"zero_row_convention", "guards", both, "rows that see no key hold another value than declared",
-         "nothing where it is meant: declare empty_row", zero_row_convention,
+         "declare empty_row of the output where it is meant", zero_row_convention,
          "--causal with seqlen_q above seqlen_kv", true},
         {"sink_missing_in_denominator", "sink, ALiBi, bias", o, "the sink does not join the row sum",
          "where the sink is added to l before the division", sink_missing_at_end},

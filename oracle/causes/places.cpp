@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "oracle/causes/signature.h"
@@ -132,16 +133,15 @@ std::vector<FoundCause> found_places(const World& world, const Report& report, c
                                      const std::optional<WrongThreads>& threads) {
     std::vector<FoundCause> all;
     const StageTally& tally = report.stage(evidence.observed).tally;
-    if (tally.conflicting > 0 && tally.outside == 0) {
-        all.push_back(found("racing", evidence));
-        return all;
-    }
+    if (tally.conflicting > 0) all.push_back(racing(report, evidence));
+    if (tally.conflicting > 0 && tally.outside == 0) return all;
     if (tally.tiles_missing > 0 && evidence.wrong_elements == 0) {
         all.push_back(found("tile_skipped", evidence));
         all.back().parameters = {{"tiles", digits(tally.tiles_missing)}};
         return all;
     }
-    if (evidence.seen.empty() || evidence.wrong_elements == 0) return all;
+    // One or two elements are told by themselves.
+    if (evidence.seen.empty() || evidence.wrong_elements <= 2) return all;
     std::vector<Pattern> patterns;
     const Problem& problem = world.recording().problem();
     add_only(
@@ -161,6 +161,7 @@ std::vector<FoundCause> found_places(const World& world, const Report& report, c
     add_lines(evidence, false, warps_known, patterns);
     if (told_by_threads && !whole_warps) add_threads(world, evidence, *threads, patterns);
     constexpr double enough = 0.9;
+    const auto first = std::ssize(all);
     for (const Pattern& pattern : patterns) {
         const double share = agreement(evidence, pattern.holds, pattern.of_tiles);
         if (share < enough) continue;
@@ -169,10 +170,77 @@ std::vector<FoundCause> found_places(const World& world, const Report& report, c
         all.back().parameters = pattern.parameters;
         if (threads && !threads->among_right_ones) all.back().where = threads->says;
     }
-    std::ranges::stable_sort(all, std::greater(), &FoundCause::explained_after);
+    std::stable_sort(all.begin() + first, all.end(), [](const FoundCause& a, const FoundCause& b) {
+        return a.explained_after > b.explained_after;
+    });
     for (std::size_t i = 1; i < all.size(); ++i)
         all[i].rank = all[i].explained_after == all[i - 1].explained_after ? all[i - 1].rank : int(i) + 1;
     return all;
+}
+
+FoundCause racing(const Report& report, const Evidence& evidence) {
+    FoundCause cause = found(racing_name, evidence);
+    cause.parameters = {{"writes", digits(report.stage(evidence.observed).tally.conflicting)}};
+    return cause;
+}
+
+namespace {
+
+/// What an element that diverges is, by itself.
+std::string_view kind_of(const Element& element) {
+    switch (element.finding) {
+        case Finding::nan:
+            return "one NaN";
+        case Finding::infinite:
+            return std::isinf(element.got) ? "one infinity" : "one number in place of an infinity";
+        case Finding::unwritten:
+            return "one element that no thread wrote";
+        default:
+            return "one wrong number";
+    }
+}
+
+/// "NaN in rows 8-31 of the wrong tiles": where whole rows are such in every bad tile, and no other element
+/// is.
+std::string rows_that(const Evidence& evidence, const char* says, bool (*is)(float)) {
+    std::vector<bool> any;
+    std::vector<bool> all;
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad()) continue;
+        const auto rows = std::size_t(seen.got.rows());
+        any.resize(std::max(any.size(), rows), false);
+        all.resize(std::max(all.size(), rows), true);
+        for (std::size_t row = 0; row < rows; ++row) {
+            for (const float got : seen.got.row(Eigen::Index(row))) {
+                any[row] = any[row] || is(got);
+                all[row] = all[row] && is(got);
+            }
+        }
+    }
+    const auto places = places_of(any);
+    if (!places || any != all) return "";
+    if (places->count == std::ssize(any)) return fmt::format("{} in all rows of the wrong tiles", says);
+    return fmt::format("{} in {} {} of the wrong tiles", says,
+                       places->count == 1 && places->period == 0 ? "row" : "rows", to_string(*places));
+}
+
+}  // namespace
+
+std::vector<std::string> places_told(const Report& report, const Evidence& evidence) {
+    std::vector<std::string> told;
+    const StageTally& tally = report.stage(evidence.observed).tally;
+    if (tally.outside > std::ssize(tally.worst)) {
+        for (const auto& line : {rows_that(evidence, "no thread wrote anything", is_unwritten),
+                                 rows_that(evidence, "NaN", is_computed_nan)})
+            if (!line.empty()) told.push_back(line);
+        return told;
+    }
+    std::vector<Element> elements = tally.worst;
+    std::ranges::sort(elements, comes_before);
+    for (const Element& element : elements)
+        told.push_back(fmt::format("{} at {}", kind_of(element),
+                                   tensor_place_of(report.problem, evidence.observed, element)));
+    return told;
 }
 
 std::string where_of(const Evidence& evidence, const Report& report, bool rows_alone) {
@@ -214,8 +282,7 @@ std::vector<Cause> place_causes() {
         return Cause{name, family, {}, says, look_at, none, {}, false, true};
     };
     return {
-        row("racing", "race",
-            "elements are written more than once with different values, or differ from run to run",
+        row(racing_name, "race", "elements are written more than once with different values",
             "the barrier before what is written is read, and before it is written again"),
         row("tile_skipped", "trip / tile", "tiles that some row sees are never computed",
             "the first and last KV tile of the loop, and the grid"),

@@ -8,6 +8,15 @@
 
 namespace tilescope {
 
+/// Written again with other values: the one row of the table that says more than a place and is told beside
+/// others.
+inline constexpr std::string_view racing_name = "racing";
+FoundCause racing(const Report& report, const Evidence& evidence);
+
+/// Each wrong element of a few; rows that hold NaN alone, and rows that no thread wrote. "one NaN at batch 0,
+/// head 0, row 3, column 5".
+std::vector<std::string> places_told(const Report& report, const Evidence& evidence);
+
 /// Which elements diverge, where no replay knows what they hold: the simplest pattern that holds nearly all
 /// of them and nearly nothing else. `threads` are those of wrong_threads(). Empty where there is none.
 std::vector<FoundCause> found_places(const World& world, const Report& report, const Evidence& evidence,

@@ -166,9 +166,11 @@ std::vector<Candidate> masked_p_not_zero(const Evidence& evidence) {
     add("exp(-m)", 0, [](const Site& site, const Estimate&, Eigen::Index i, Eigen::Index) {
         return std::exp(-std::max(site.m.value(i, 0), -80.0));
     });
-    add("nothing: they are not written", 0, [](const Site&, const Estimate&, Eigen::Index, Eigen::Index) {
-        return double(std::bit_cast<float>(unwritten_bits));
-    });
+    if (evidence.direct()) {
+        add("nothing: they are not written", 0, [](const Site&, const Estimate&, Eigen::Index, Eigen::Index) {
+            return double(std::bit_cast<float>(unwritten_bits));
+        });
+    }
     add("P of the tile before", 0, [](const Site& site, const Estimate&, Eigen::Index i, Eigen::Index j) {
         const Matrix& before = site.p_of_tile_before.value;
         return i < before.rows() && j < before.cols() ? before(i, j) : 0.0;
@@ -220,11 +222,24 @@ std::vector<Candidate> p_not_saturated(const Evidence& evidence) {
                                        p.value *= by;
                                        p.error *= by;
                                        round_to(dtype, site.call->units.p_scale, p);
-                                   },
-                               .widens = true},
+                                   }},
                               by == 1 ? 0 : 1});
     }
     return candidates;
+}
+
+/// A scale that leaves no room in the type for what a maximum that stays behind makes larger than 1.
+std::vector<Candidate> p_saturated(const Evidence& evidence) {
+    const Dtype dtype = evidence.units().p_cast;
+    if (dtype == Dtype::f32) return {};
+    return always({.result = [dtype](const Site& site, Estimate& p) {
+        const double most = double(dtype_info(dtype).max_finite) / site.call->units.p_scale;
+        for (Eigen::Index i = 0; i < p.value.size(); ++i) {
+            if (!(std::abs(p.value.data()[i]) > most)) continue;
+            p.value.data()[i] = std::copysign(most, p.value.data()[i]);
+            p.error.data()[i] = 0;
+        }
+    }});
 }
 
 /// The largest p that is 0 in the dump and the smallest that is not, of what should be more than 0.
@@ -262,7 +277,7 @@ void replace_non_finite(Stage stage, double by, const Site& site, Estimate& e) {
         for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
             if (std::isfinite(e.value(i, j))) continue;
             e.value(i, j) = by / factor.at(i, j);
-            e.error(i, j) = 2 * u_f32 * std::abs(e.value(i, j));
+            e.error(i, j) = std::isfinite(by) ? 2 * u_f32 * std::abs(e.value(i, j)) : 0;
         }
     }
 }
@@ -279,7 +294,7 @@ std::vector<Candidate> non_finite_replaced(const Evidence& evidence) {
         }
     }
     for (const double by : values) {
-        if (!std::isfinite(by)) continue;
+        if (std::isnan(by)) continue;
         const auto change = [=, stage = evidence.acts](const Site& site, Estimate& e) {
             replace_non_finite(stage, by, site, e);
         };
@@ -339,6 +354,17 @@ bool are_scores(const Evidence& evidence, const LaneMaxima& maxima) {
     return true;
 }
 
+/// Lanes that subtract less than their row's maximum: each is a number that was fitted.
+std::int64_t lanes_behind(const Evidence& evidence, const LaneMaxima& maxima) {
+    std::int64_t count = 0;
+    for (const Observation& seen : evidence.seen) {
+        const Matrix& mine = maxima.at(seen.site.id);
+        for (Eigen::Index i = 0; i < mine.rows(); ++i)
+            count += (mine.row(i).array() < seen.site.m.value(i, 0)).count();
+    }
+    return count;
+}
+
 /// Lanes subtract a maximum of their own, which the dump does not hold: it is fitted to the columns of each
 /// lane, which must agree.
 std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
@@ -366,7 +392,7 @@ std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
             }
             site.own_call().units.m_stale_threshold = infinity;
         };
-        candidates.push_back({std::move(parameters), {.inputs = change}, 3});
+        candidates.push_back({std::move(parameters), {.inputs = change}, 3, lanes_behind(evidence, *maxima)});
     }
     return candidates;
 }
@@ -390,7 +416,7 @@ std::vector<Cause> probability_causes() {
          "precision",
          p,
          "P is rounded to a narrower type than the dump declares",
-         "nothing where it is meant: declare cast of /tiles/p",
+         "declare cast of /tiles/p where it is meant",
          undeclared_cast,
          {},
          true},
@@ -398,6 +424,8 @@ std::vector<Cause> probability_causes() {
          "the scale of P before the cast", p_scale_missing},
         {"p_not_saturated", "precision", p, "P beyond the range of its type is not saturated",
          "the scale of P and the saturation of its cast", p_not_saturated},
+        {"p_saturated", "precision", p, "P beyond the range of its type is cut to its largest number",
+         "the scale of P, and how far its maximum may stay behind", p_saturated},
         {"p_flushed", "precision", p, "small P become 0", "denormals of the type of P, and guards",
          p_flushed},
         {"non_finite_replaced",

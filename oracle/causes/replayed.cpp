@@ -36,10 +36,9 @@ std::vector<bool> bad_rows(const World& world, Stage stage, const ReplayedTile& 
     TileContext context = tile_context(entry, stage, healthy.id);
     context.expects_nan = is_operand(stage);
     for (Eigen::Index i = 0; i < got->size(); ++i) {
-        const double tolerance = tolerance_of(healthy.expected, i, world.compare());
-        const Finding finding = judge_element(context, got->data()[i], healthy.expected.value.data()[i],
-                                              tolerance, healthy.expected.error.data()[i] == 0);
-        if (is_divergence(finding)) bad[std::size_t(i / got->cols())] = true;
+        const Expected expected = expected_of(healthy.expected, i, world.compare());
+        if (is_divergence(judge_element(context, got->data()[i], expected)))
+            bad[std::size_t(i / got->cols())] = true;
     }
     return bad;
 }
@@ -67,7 +66,7 @@ std::vector<ReplayedTile> replayed_tiles(const World& world, const FoundCause& c
 }
 
 ReplayedRecording::ReplayedRecording(const Recording& recording, const FoundCause& cause, double confidence)
-    : recording_(recording),
+    : RecordingView(recording),
       cause_(cause),
       world_(recording, {}, confidence),
       provenance_(recording.provenance()) {
@@ -79,7 +78,7 @@ ReplayedRecording::ReplayedRecording(const Recording& recording, const FoundCaus
 }
 
 bool ReplayedRecording::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
-    if (!recording_.read_tile(stage, tile, out)) return false;
+    if (!of().read_tile(stage, tile, out)) return false;
     if (stage != cause_.observed) return true;
     const std::scoped_lock lock(mutex_);
     const TileId block{tile.batch, tile.head, tile.q_block, 0};

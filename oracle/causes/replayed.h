@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "dump/recording.h"
 #include "oracle/causes/diagnosis.h"
 #include "oracle/causes/site.h"
+#include "oracle/recording_view.h"
 
 namespace tilescope {
 
@@ -22,34 +22,18 @@ struct ReplayedTile {
 std::vector<ReplayedTile> replayed_tiles(const World& world, const FoundCause& cause, const TileId& q_block);
 
 /// A recording with the replayed tiles in the place of those of `cause.observed`. Both must outlive it.
-class ReplayedRecording final : public Recording {
+class ReplayedRecording final : public RecordingView {
  public:
     /// Errors: Error where the cause is structural.
     ReplayedRecording(const Recording& recording, const FoundCause& cause, double confidence);
 
-    const std::string& name() const override { return recording_.name(); }
-    const Problem& problem() const override { return recording_.problem(); }
-    const Units& units() const override { return recording_.units(); }
     const Provenance& provenance() const override { return provenance_; }
-    const CaptureSummary& capture() const override { return recording_.capture(); }
-    const ThreadLayouts& threads() const override { return recording_.threads(); }
-    bool has_stage(Stage stage) const override { return recording_.has_stage(stage); }
-    bool has_tile(Stage stage, const TileId& tile) const override { return recording_.has_tile(stage, tile); }
     bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
-    bool has_input(Input input) const override { return recording_.has_input(input); }
-    void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
-                    std::span<float> out) const override {
-        recording_.read_input(input, batch, head, row, count, out);
-    }
-    const SideInputs& side_inputs() const override { return recording_.side_inputs(); }
-    bool has_bias() const override { return recording_.has_bias(); }
-    void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
-                   std::span<float> out) const override {
-        recording_.read_bias(batch, head, row, first_key, out);
-    }
+    // A replay is another run than those that the recording was compared with.
+    bool has_writers(Stage /*stage*/) const override { return false; }
+    std::span<const ReferenceInfo> references() const override { return {}; }
 
  private:
-    const Recording& recording_;
     const FoundCause& cause_;
     World world_;
     Provenance provenance_;

@@ -123,14 +123,23 @@ std::string summary_of(const SameRun& runs) {
 std::string cause_text(const SameRun& runs) {
     if (runs.changed() == nullptr) return "";
     const std::string stage(stage_info(runs.problem, runs.changed()->stage).name);
-    return fmt::format("cause: racing in {}: it differs from run to run with the same inputs\n", stage) +
+    const char* const other =
+        runs.is_poisoned ? "  memory was filled otherwise before one of the runs (--poison)\n" : "";
+    return fmt::format(
+               "cause: racing in {}, or read_before_written: it differs from run to run with the same "
+               "inputs\n",
+               stage) +
+           other +
            fmt::format("  {} of {} tiles differ, {} of them in every element{}{}{}\n", runs.tiles_changed,
                        runs.tiles, runs.tiles_filled,
                        runs.rows.empty() ? "" : "; rows " + runs.rows + " of the tile",
                        runs.columns.empty() ? "" : "; columns " + runs.columns,
                        runs.threads.empty() ? "" : "; " + runs.threads) +
-           "  look at: the barrier before it is read and before it is written again, and memory read before "
-           "it is written\n";
+           "  look at: the barrier before it is read and before it is written again, and memory that is read "
+           "before it is written\n"
+           "  to tell them apart: tile-run --poison, which fills memory in different ways, and --repeat, "
+           "which "
+           "does not\n";
 }
 
 }  // namespace
@@ -140,6 +149,10 @@ SameRun compare_same_run(const Recording& first, const Recording& second) {
     runs.first = first.name();
     runs.second = second.name();
     runs.problem = first.problem();
+    const auto poisons = [](const Recording& run) {
+        return run.provenance().command.find("--poison") != std::string::npos;
+    };
+    runs.is_poisoned = poisons(first) != poisons(second);
     runs.stages = compare_runs(first, second);
     if (const StageDifference* changed = runs.changed())
         ChangedPlaces(first, second, changed->stage).add_to(runs);
@@ -174,18 +187,22 @@ std::string to_json(const SameRun& runs) {
     }
     json["causes"] = ordered_json::array();
     if (changed != nullptr) {
-        json["causes"].push_back({{"name", "racing"},
-                                  {"family", "race"},
-                                  {"stage", stage_info(runs.problem, changed->stage).name},
-                                  {"tiles", runs.tiles},
-                                  {"tiles_changed", runs.tiles_changed},
-                                  {"tiles_filled", runs.tiles_filled},
-                                  {"rows", runs.rows},
-                                  {"columns", runs.columns},
-                                  {"threads", runs.threads}});
+        // Two recordings do not tell one from the other.
+        for (const auto& [name, family] :
+             {std::pair{"racing", "race"}, std::pair{"read_before_written", "unwritten / stale"}})
+            json["causes"].push_back({{"name", name},
+                                      {"family", family},
+                                      {"rank", 1},
+                                      {"stage", stage_info(runs.problem, changed->stage).name},
+                                      {"tiles", runs.tiles},
+                                      {"tiles_changed", runs.tiles_changed},
+                                      {"tiles_filled", runs.tiles_filled},
+                                      {"rows", runs.rows},
+                                      {"columns", runs.columns},
+                                      {"threads", runs.threads}});
     }
     json["summary"] = summary_of(runs);
-    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    return json.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tilescope

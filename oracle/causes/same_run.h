@@ -14,6 +14,7 @@ struct SameRun {
     std::string second;
     Problem problem;
     std::vector<StageDifference> stages;
+    bool is_poisoned = false;  ///< memory was filled otherwise before one of them, as its command says
     // Of the first stage that differs.
     std::int64_t tiles = 0;          ///< that either run holds
     std::int64_t tiles_changed = 0;  ///< with an element that differs
@@ -29,7 +30,7 @@ struct SameRun {
 SameRun compare_same_run(const Recording& first, const Recording& second);
 
 std::string to_text(const SameRun& runs);
-/// verdict, recording, other, stages with what changed, and causes: racing, or none.
+/// verdict, recording, other, stages with what changed, and causes: racing and read_before_written, or none.
 std::string to_json(const SameRun& runs);
 
 }  // namespace tilescope

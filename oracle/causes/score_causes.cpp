@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/causes/bare_scores.h"
 #include "oracle/causes/signature.h"
 #include "oracle/tiles.h"
 
@@ -21,13 +22,6 @@ Change multiplies(double factor) {
         s.value *= factor;
         s.error *= std::abs(factor);
     }};
-}
-
-/// What 1 in the kernel's own sum of products is in a score: sm_scale, and the descales that come after it.
-double unit_of(const HeadCall& call, std::int64_t row, std::int64_t key) {
-    const double of_q = call.units.q_dequantised ? 1 : call.q_descale(row);
-    const double of_k = call.units.k_dequantised ? 1 : call.k_descale(key);
-    return call.problem.sm_scale * of_q * of_k;
 }
 
 /// The scaled score times a power of its whole scale: kernels multiply sm_scale and descales first.
@@ -85,48 +79,6 @@ std::vector<Candidate> scale_of_padded_head_dim(const Evidence& evidence) {
         candidates.push_back({{{"head_dim", digits(padded)}}, scales(factor), is_power ? 1 : 0});
     }
     return candidates;
-}
-
-/// A wrong score as it would be without cap and bias, beside the one expected.
-struct BareScore {
-    double got = 0;
-    double expected = 0;
-    double error = 0;
-    double unit = 1;      ///< of the sum of products
-    bool is_bare = true;  ///< no cap and no bias had to be taken off
-};
-
-std::vector<BareScore> bare_scores(const Evidence& evidence) {
-    std::vector<BareScore> scores;
-    if (!evidence.direct()) return scores;
-    const HeadCall& any = evidence.call();
-    const double cap = any.units.s_capped ? any.problem.logits_soft_cap : 0;
-    const bool is_bare = cap == 0 && !(any.biased() && any.units.s_biased);
-    for (const Observation& seen : evidence.seen) {
-        const Site& site = seen.site;
-        const Estimate scaled = scaled_scores(*site.call, site.q, site.k);
-        const Estimate full = dumped_from_scaled(*site.call, site.first_row, site.first_key, scaled);
-        for (Eigen::Index i = 0; i < full.value.rows(); ++i) {
-            for (Eigen::Index j = 0; j < full.value.cols(); ++j) {
-                if (!seen.is_wrong(i, j)) continue;
-                const double unit = unit_of(*site.call, site.first_row + i, site.first_key + j);
-                const double expected = scaled.value(i, j);
-                double error = full.error(i, j);
-                double got = seen.natural(i, j);
-                if (!is_bare)
-                    got -= full.value(i, j) - (cap > 0 ? cap * std::tanh(expected / cap) : expected);
-                if (cap > 0) {
-                    const double tangent = got / cap;
-                    // Near the cap a score is anything.
-                    if (!(std::abs(tangent) < 0.9)) continue;
-                    got = cap * std::atanh(tangent);
-                    error = std::max(error / (1 - tangent * tangent), scaled.error(i, j));
-                }
-                scores.push_back({got, expected, error, unit, is_bare});
-            }
-        }
-    }
-    return scores;
 }
 
 /// What the dump shows; without it, all that are known.
@@ -199,23 +151,30 @@ std::vector<Candidate> cap_after_mask(const Evidence& evidence) {
     }});
 }
 
-/// Whether the sums that the dumped scores were made of are numbers of the type, or infinite.
+/// Whether the sums that the dumped scores were made of are numbers of the type, or infinite where they are
+/// beyond its range. What is infinite in float32 says nothing.
 bool sums_are(const Evidence& evidence, Dtype dtype) {
     std::int64_t fit = 0;
     std::int64_t others = 0;
     for (const BareScore& score : bare_scores(evidence)) {
         const double sum = score.got / score.unit;
+        if (!std::isfinite(score.expected)) continue;
+        if (std::isinf(sum)) {
+            const bool is_beyond = std::isinf(rounded_to(dtype, score.expected / score.unit));
+            (is_beyond ? fit : others) += 1;
+            continue;
+        }
         const double noise = score.is_bare ? 8 * u_f32 * std::abs(sum) : score.error / score.unit;
         // Where cap and bias hide more than the type's last bits nothing can be told.
         if (std::isnan(sum) || noise > std::ldexp(std::abs(sum), -14)) continue;
-        (std::isinf(sum) || std::abs(rounded_to(dtype, sum) - sum) <= noise ? fit : others) += 1;
+        (std::abs(rounded_to(dtype, sum) - sum) <= noise ? fit : others) += 1;
     }
-    return fit > 0 && others * 50 <= fit;
+    return fit >= 8 && others * 50 <= fit;
 }
 
 /// The sum of products rounded to a narrow type before anything else is done with it. What overflows is
-/// infinite, or what a guard makes of it.
-Change rounds_sum(Dtype dtype, bool guarded) {
+/// infinite, or what a guard makes of it. `is_seen`: the dump shows numbers of the type.
+Change rounds_sum(Dtype dtype, bool guarded, bool is_seen) {
     return {.result =
                 [=](const Site& site, Estimate& s) {
                     Estimate sum = scaled_scores(*site.call, site.q, site.k);
@@ -233,7 +192,7 @@ Change rounds_sum(Dtype dtype, bool guarded) {
                     s = dumped_from_scaled(*site.call, site.first_row, site.first_key, std::move(sum));
                     if (guarded) s.value = (s.value.array() == infinity).select(-infinity, s.value);
                 },
-            .widens = true};
+            .widens = is_seen};
 }
 
 /// Sums beyond the range of float16 are infinite. Where only some order of the sum leaves the range, the dump
@@ -264,9 +223,11 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
         std::vector<CauseParameter> parameters = {{"dtype", std::string(dtype_info(dtype).name)}};
-        candidates.push_back({parameters, rounds_sum(dtype, false)});
+        const bool is_seen = evidence.direct() && sums_are(evidence, dtype);
+        candidates.push_back({parameters, rounds_sum(dtype, false, is_seen)});
         parameters.push_back({"beyond its range", "-inf"});
-        candidates.push_back({parameters, rounds_sum(dtype, true), 1});
+        // A guard alone makes infinities, too.
+        if (is_seen) candidates.push_back({parameters, rounds_sum(dtype, true, true), 1});
         parameters.back() = {"kept as", "score"};
         if (evidence.direct() && are_numbers_of(evidence, dtype)) {
             const double by = evidence.units().s_scaled ? 1 : 1 / evidence.problem().sm_scale;

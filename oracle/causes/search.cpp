@@ -1,6 +1,8 @@
 #include "oracle/causes/search.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 #include <tuple>
 
 #include "oracle/causes/in_parallel.h"
@@ -41,7 +43,48 @@ void choose_scope(const Evidence& evidence, const Misfit& misfit, double enough,
     }
 }
 
+/// Whether all that the stage is computed from was dumped, or is an operand: then its NaN is made in it.
+bool comes_from_known(const Evidence& evidence) {
+    constexpr std::array inner = {Stage::s, Stage::m, Stage::p};
+    return evidence.direct() && std::ranges::all_of(inner, [&](Stage stage) {
+               return stage >= evidence.acts || evidence.world->has(stage);
+           });
+}
+
+/// Whether the replay says anything that wider budgets and NaN everywhere do not.
+bool tells(const Evidence& evidence, const Trial& trial) {
+    const bool more_than_nan =
+        trial.misfit.tells_more_than_nan() || (comes_from_known(evidence) && trial.misfit.anywhere() == 0);
+    return trial.misfit.tells_values() && (trial.cause->legal || more_than_nan);
+}
+
+/// Parameters, whether fitted or one of those that are tried, and the scope.
+std::int64_t parameters_of(const Found& found) {
+    return std::max<std::int64_t>(std::ssize(found.candidate.parameters) + int(found.scope), found.cost());
+}
+
 }  // namespace
+
+void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
+    constexpr std::int64_t few = 2;
+    const auto is_from_afar = [&](const Found& one) {
+        return !one.by_value && one.acts != evidence.observed;
+    };
+    std::set<std::string_view> faults;
+    std::set<std::string_view> from_afar;
+    for (const Found& one : found) {
+        if (one.cause->legal) continue;
+        faults.insert(one.cause->name);
+        if (is_from_afar(one)) from_afar.insert(one.cause->name);
+    }
+    std::erase_if(found, [&](const Found& one) {
+        const std::int64_t explained = evidence.wrong_elements - one.left;
+        if (one.cause->legal) return false;
+        if (explained < parameters_of(one) || explained < 2 * one.candidate.fitted) return true;
+        if (is_from_afar(one) && (one.cost() > 0 || from_afar.size() > 1)) return true;
+        return explained <= few && (one.cost() > 0 || !one.by_value || faults.size() > 1);
+    });
+}
 
 bool are_tied(const Found& a, const Found& b, const Evidence& evidence) {
     return std::abs(a.left - b.left) <= noise(evidence) && a.cost() == b.cost();
@@ -59,7 +102,9 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
     };
     std::vector<Found> found;
     for (Trial& trial : trials) {
+        if (!tells(evidence, trial)) continue;
         Found next{trial.cause, std::move(trial.candidate), evidence.acts};
+        next.by_value = trial.misfit.by_value > 0;
         choose_scope(evidence, trial.misfit, enough, next);
         if (double(next.left) > double(evidence.wrong_elements) * (1 - enough)) continue;
         if (!found.empty() && found.back().cause == next.cause) {
@@ -68,6 +113,7 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
             found.push_back(std::move(next));
         }
     }
+    leave_out_guesses(evidence, found);
     std::ranges::stable_sort(found, better);
     return found;
 }

@@ -1,11 +1,19 @@
 #include "oracle/causes/site.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "oracle/softmax.h"
 #include "oracle/tiles.h"
 
 namespace tilescope {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
 
 World::World(const Recording& recording, const CompareOptions& compare, double confidence,
              std::function<void()> check)
@@ -61,7 +69,16 @@ Estimate finished_scores(const Site& site) {
 RunningState whole_state(const Site& site) {
     const Problem& problem = site.call->problem;
     if (problem.kv_tiles_per_split == 0 && problem.l_lanes == 1) return site.splits.back();
-    return combine(*site.call, site.splits);
+    RunningState whole = combine(*site.call, site.splits);
+    // Of a split that saw nothing there is nothing to weigh, but its NaN is in the sums all the same.
+    for (const RunningState& split : site.splits) {
+        for (Eigen::Index i = 0; i < split.l.value.rows(); ++i) {
+            if (!split.l.value.row(i).hasNaN() || split.m.value(i, 0) != -infinity) continue;
+            whole.l.value.row(i).setConstant(nan);
+            whole.acc.value.row(i).setConstant(nan);
+        }
+    }
+    return whole;
 }
 
 Estimate expected_of(Stage stage, const Site& site) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "dump/recording.h"
@@ -25,7 +26,9 @@ class World {
 
     const Recording& recording() const { return recording_; }
     const CompareOptions& compare() const { return compare_; }
-    bool has(Stage stage) const { return recording_.has_stage(stage); }
+    bool has(Stage stage) const { return recording_.has_stage(stage) && stage != hidden_; }
+    /// From here on the stage is computed, as if it had not been dumped.
+    void hide(Stage stage) { hidden_ = stage; }
     void check() const {
         if (check_) check_();
     }
@@ -39,6 +42,7 @@ class World {
     CompareOptions compare_;
     RoundingModel rounding_;
     std::function<void()> check_;
+    std::optional<Stage> hidden_;
     mutable std::mutex mutex_;
     mutable std::map<std::pair<std::int64_t, std::int64_t>, std::shared_ptr<const HeadCall>> calls_;
 };

@@ -1,6 +1,18 @@
+#include <algorithm>
+#include <array>
+
 #include "oracle/causes/cause.h"
 
 namespace tilescope {
+
+namespace {
+
+/// What is read holds what was there before or after: so it does where a barrier is missing.
+constexpr std::array<std::string_view, 8> race_alike = {
+    "other_kv_tile",   "rows_not_loaded", "buffer_aliased", "scores_of_other_tile",
+    "v_of_other_tile", "p_of_other_tile", "p_of_old_max",   "p_of_partial_max"};
+
+}  // namespace
 
 const std::vector<Cause>& all_causes() {
     static const std::vector<Cause> causes = [] {
@@ -11,6 +23,8 @@ const std::vector<Cause>& all_causes() {
               coverage_causes, fragment_causes, place_causes}) {
             for (Cause& cause : part()) all.push_back(std::move(cause));
         }
+        for (Cause& cause : all)
+            cause.race_alike = std::ranges::find(race_alike, cause.name) != race_alike.end();
         return all;
     }();
     return causes;

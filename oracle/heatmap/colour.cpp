@@ -126,11 +126,27 @@ constexpr std::array<KindStyle, kind_count> kinds = {{
      rgb(0x8d8d96),
      rgb(0x5d5d66),
      {0x11, 0x22, 0x44, 0x88, 0x11, 0x22, 0x44, 0x88}},
+    {Kind::should_be_infinite,
+     "should be Inf",
+     rgb(0xff3b30),
+     rgb(0x7a0f08),
+     {0x18, 0x18, 0x18, 0xff, 0xff, 0x18, 0x18, 0x18}},
+    {Kind::inherited,
+     "inherited",
+     rgb(0x8a76bd),
+     rgb(0x5e4e8c),
+     {0x80, 0x40, 0x20, 0x10, 0x08, 0x04, 0x02, 0x01}},
+    {Kind::not_judged,
+     "not judged",
+     rgb(0x4c5a55),
+     rgb(0x1d2624),
+     {0x00, 0x66, 0x66, 0x00, 0x00, 0x66, 0x66, 0x00}},
 }};
 
 constexpr std::array<Kind, kind_count> worst_first = {
-    Kind::nan,    Kind::unwritten,   Kind::plus_infinity, Kind::minus_infinity,
-    Kind::finite, Kind::indifferent, Kind::masked,        Kind::not_captured};
+    Kind::nan,         Kind::unwritten, Kind::plus_infinity, Kind::minus_infinity, Kind::should_be_infinite,
+    Kind::inherited,   Kind::finite,    Kind::indifferent,   Kind::masked,         Kind::not_judged,
+    Kind::not_captured};
 
 double symlog(double value, double threshold) {
     const double scaled = std::abs(value) / threshold;
@@ -143,11 +159,16 @@ double positive(double value) {
 
 }  // namespace
 
-Kind worst_of(std::uint8_t flags) {
+Kind worst_of(KindFlags flags) {
     for (const Kind kind : worst_first) {
         if ((flags & flag_of(kind)) != 0) return kind;
     }
     return Kind::not_captured;
+}
+
+Kind worst_of(KindFlags flags, bool beyond_budget) {
+    const bool hides = beyond_budget && (flags & flag_of(Kind::finite)) != 0;
+    return worst_of(hides ? KindFlags(flags & ~flag_of(Kind::inherited)) : flags);
 }
 
 const std::array<ColourMapInfo, colour_map_count>& all_colour_maps() {

@@ -7,24 +7,34 @@
 
 namespace tilescope {
 
-/// What an element is. One byte of flags holds those that were seen.
+/// What an element is.
 enum class Kind : std::uint8_t {
     finite,
     nan,
     plus_infinity,
     minus_infinity,
-    masked,        ///< hidden by the mask, and as it is to be there
-    unwritten,     ///< no thread wrote it
-    not_captured,  ///< its tile was not recorded
-    indifferent    ///< nothing can be expected, because what it is computed from is NaN
+    masked,              ///< hidden by the mask, and as it is to be there
+    unwritten,           ///< no thread wrote it
+    not_captured,        ///< its tile was not recorded
+    indifferent,         ///< nothing can be expected, because what it is computed from is NaN
+    should_be_infinite,  ///< finite, where an infinity is expected: a score that the mask should have hidden
+    inherited,           ///< agrees with the stages before it, which are wrong
+    not_judged           ///< recorded, and not judged, or not yet
 };
-inline constexpr int kind_count = 8;
+inline constexpr int kind_count = 11;
 
-constexpr std::uint8_t flag_of(Kind kind) {
-    return std::uint8_t(1u << unsigned(kind));
+/// Kinds that were seen, a bit each.
+using KindFlags = std::uint16_t;
+static_assert(kind_count <= 16);
+
+constexpr KindFlags flag_of(Kind kind) {
+    return KindFlags(1u << unsigned(kind));
 }
 /// The kind to show of those that were seen: what is worse, first; not_captured for none.
-Kind worst_of(std::uint8_t flags);
+Kind worst_of(KindFlags flags);
+/// The same where it is known of finite values that some are beyond their budget, which is worse than what is
+/// inherited, or that none is.
+Kind worst_of(KindFlags flags, bool beyond_budget);
 
 struct Colour {
     std::uint8_t r = 0;

@@ -7,10 +7,21 @@ DetailTile::DetailTile(const ObservedTile& tile)
       context_(tile.context),
       got_(tile.got),
       expected_(*tile.expected),
+      end_to_end_(tile.end_to_end != nullptr ? std::optional(*tile.end_to_end) : std::nullopt),
       options_(tile.options) {}
 
 Element DetailTile::element(std::int64_t row, std::int64_t col) const {
     return judged_element(view(), row, col);
+}
+
+bool DetailTile::inherits(std::int64_t row, std::int64_t col) const {
+    return is_inherited(view(), row, col);
+}
+
+Element DetailTile::end_to_end(std::int64_t row, std::int64_t col) const {
+    ObservedTile whole = view();
+    whole.expected = whole.end_to_end;
+    return judged_element(whole, row, col);
 }
 
 ElementValue DetailTile::value(Quantity quantity, std::int64_t row, std::int64_t col) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "oracle/heatmap/plane.h"
@@ -13,7 +14,7 @@ namespace tilescope {
 
 /// What an element of a detail tile takes, with every quantity.
 inline constexpr std::int64_t detail_bytes_of_element =
-    sizeof(float) + 2 * sizeof(double) + healthy_quantity_count * (sizeof(float) + sizeof(Kind));
+    sizeof(float) + 4 * sizeof(double) + healthy_quantity_count * (sizeof(float) + sizeof(Kind));
 
 /// A captured tile and what it should hold, or what a replay holds, kept for looking at its elements.
 class DetailTile {
@@ -25,6 +26,10 @@ class DetailTile {
     /// In coordinates of the tensor, with its finding; `row` and `col` are those of the tile.
     Element element(std::int64_t row, std::int64_t col) const;
     float dumped(std::int64_t row, std::int64_t col) const { return got_(row, col); }
+    /// Agrees with the stages before it, and not with what is expected end to end.
+    bool inherits(std::int64_t row, std::int64_t col) const;
+    /// What is expected of it end to end, in place of what the stages before it give. Only of what inherits.
+    Element end_to_end(std::int64_t row, std::int64_t col) const;
     ElementValue value(Quantity quantity, std::int64_t row, std::int64_t col) const;
     /// Computed when first asked for. Thread-safe.
     const QuantityValues& values(Quantity quantity) const;
@@ -34,12 +39,15 @@ class DetailTile {
     std::int64_t bytes() const { return rows() * cols() * detail_bytes_of_element; }
 
  private:
-    ObservedTile view() const { return {problem_, context_, got_, &expected_, options_}; }
+    ObservedTile view() const {
+        return {problem_, context_, got_, &expected_, options_, end_to_end_ ? &*end_to_end_ : nullptr};
+    }
 
     Problem problem_;
     TileContext context_;
     MatrixF got_;
     Estimate expected_;
+    std::optional<Estimate> end_to_end_;
     CompareOptions options_;
     mutable std::mutex mutex_;
     mutable std::array<QuantityValues, healthy_quantity_count> values_;  ///< by what they are computed as

@@ -28,7 +28,6 @@ class Painter {
     Painter(const ImageStyle& style, bool complete) : scale_(style.scale), complete_(complete) {
         const Palette& colours = palette(style.colours);
         std::transform(colours.begin(), colours.end(), colours_.begin(), packed);
-        for (unsigned flags = 0; flags < 256; ++flags) shown_[flags] = worst_of(std::uint8_t(flags));
         from_ = transformed(float(scale_.low));
         const float to = transformed(float(scale_.high));
         // Of an empty range everything that is not below is in the middle or above.
@@ -53,14 +52,15 @@ class Painter {
     }
 
     /// Patterns go with the image, not with what it shows.
-    void paint_kinds(const std::vector<std::uint8_t>& flags, std::size_t first, std::size_t last, int y,
-                     std::uint32_t* out) const {
+    void paint_kinds(const std::vector<KindFlags>& flags, const std::vector<float>& worst, std::size_t first,
+                     std::size_t last, int y, std::uint32_t* out) const {
         for (std::size_t x = first; x < last; ++x) {
             if (flags[x] == flag_of(Kind::finite)) continue;
-            const Kind kind = shown_[flags[x]];
-            if (kind == Kind::finite) continue;
             const bool waits = flags[x] == 0 && !complete_;
-            out[x] = packed(waits ? kind_style(kind).second : colour_of(kind, int(x), y));
+            // Only quotients by the budget know what is inherited.
+            const Kind kind = waits ? Kind::not_judged : worst_of(flags[x], worst[x] > 1);
+            if (kind == Kind::finite) continue;
+            out[x] = packed(colour_of(kind, int(x), y));
         }
     }
 
@@ -104,7 +104,6 @@ class Painter {
     float from_ = 0;
     float factor_ = 0;
     std::array<std::uint32_t, 256> colours_;
-    std::array<Kind, 256> shown_;
     std::vector<std::int32_t> indices_;
 };
 
@@ -148,7 +147,7 @@ struct Line {
     std::size_t cells;
     std::size_t margin;
     std::vector<float> worst;
-    std::vector<std::uint8_t> kinds;
+    std::vector<KindFlags> kinds;
 
     Line(std::int64_t from, std::int64_t count, std::int64_t beside)
         : first(from),
@@ -159,12 +158,12 @@ struct Line {
     std::int64_t size() const { return std::int64_t(cells); }
     void clear() {
         std::ranges::fill(worst, 0.0f);
-        std::ranges::fill(kinds, std::uint8_t(0));
+        std::ranges::fill(kinds, KindFlags(0));
     }
     /// Adds `count` cells at `to`.
-    void add(std::int64_t to, std::int64_t count, const float* values, const std::uint8_t* flags) {
+    void add(std::int64_t to, std::int64_t count, const float* values, const KindFlags* flags) {
         float* __restrict value = worst.data() + margin + to;
-        std::uint8_t* __restrict seen = kinds.data() + margin + to;
+        KindFlags* __restrict seen = kinds.data() + margin + to;
         for (std::int64_t i = 0; i < count; ++i) value[i] = worse(value[i], values[i]);
         for (std::int64_t i = 0; i < count; ++i) seen[i] |= flags[i];
     }
@@ -175,7 +174,7 @@ struct Line {
 void set_rows(const Pyramid::Level& level, const Cover& rows, Line& line) {
     const std::size_t count = line.cells;
     float* __restrict worst = line.worst.data() + line.margin;
-    std::uint8_t* __restrict kinds = line.kinds.data() + line.margin;
+    KindFlags* __restrict kinds = line.kinds.data() + line.margin;
     for (std::int64_t row = rows.first; row < rows.last; row += 3) {
         const auto from = [&](std::int64_t i) {
             return std::min(row + i, rows.last - 1) * level.cols + line.first;
@@ -205,8 +204,8 @@ void set_rows(const Pyramid::Level& level, const Cover& rows, Line& line) {
         }
         const auto flags = three(level.kinds);
         for (std::size_t i = 0; i < count; ++i) {
-            const auto seen = std::uint8_t(flags[0][i] | flags[1][i] | flags[2][i]);
-            kinds[i] = begins ? seen : std::uint8_t(kinds[i] | seen);
+            const auto seen = KindFlags(flags[0][i] | flags[1][i] | flags[2][i]);
+            kinds[i] = begins ? seen : KindFlags(kinds[i] | seen);
         }
     }
 }
@@ -267,8 +266,8 @@ class ElementRows {
         const Kind* kinds = known.values->kinds.data() + row * known.cols;
         unsigned any = 0;
         for (std::int64_t i = first; i < last; ++i) any |= unsigned(kinds[i]);
-        static const std::array<std::uint8_t, 256> finite = [] {
-            std::array<std::uint8_t, 256> flags;
+        static const std::array<KindFlags, 256> finite = [] {
+            std::array<KindFlags, 256> flags;
             flags.fill(flag_of(Kind::finite));
             return flags;
         }();
@@ -279,7 +278,7 @@ class ElementRows {
         }
         for (std::int64_t i = first; i < last; ++i, ++to) {
             const float value = kinds[i] == Kind::finite ? values[i] : 0;
-            const std::uint8_t flag = flag_of(kinds[i]);
+            const KindFlags flag = flag_of(kinds[i]);
             line.add(to, 1, &value, &flag);
         }
     }
@@ -330,7 +329,7 @@ class PixelLine {
 
     void gather(const Line& line) {
         const float* values = line.worst.data();
-        const std::uint8_t* flags = line.kinds.data();
+        const KindFlags* flags = line.kinds.data();
         if (window_ > 1) {
             widen(line.worst, line.kinds, 1);
             for (std::int64_t n = 2; n < window_; n *= 2) widen(wide_worst_, wide_kinds_, std::size_t(n));
@@ -339,7 +338,7 @@ class PixelLine {
         }
         const Slot* slot = slots_.data();
         float* __restrict value = worst.data();
-        std::uint8_t* __restrict seen = kinds.data();
+        KindFlags* __restrict seen = kinds.data();
         const std::size_t width = slots_.size();
         for (std::size_t x = 0; x < width; ++x) {
             const auto [first, last] = slot[x];
@@ -353,7 +352,7 @@ class PixelLine {
     }
 
     std::vector<float> worst;
-    std::vector<std::uint8_t> kinds;  ///< none where the pixel is outside
+    std::vector<KindFlags> kinds;  ///< none where the pixel is outside
     /// Pixels of the plane: from first_inside on, before last_inside.
     std::size_t first_inside = 0;
     std::size_t last_inside = 0;
@@ -374,16 +373,15 @@ class PixelLine {
     }
 
     /// From windows of `n` cells to those of twice as many.
-    void widen(const std::vector<float>& narrow, const std::vector<std::uint8_t>& narrow_kinds,
-               std::size_t n) {
+    void widen(const std::vector<float>& narrow, const std::vector<KindFlags>& narrow_kinds, std::size_t n) {
         wide_worst_.resize(narrow.size());
         wide_kinds_.resize(narrow.size());
         const std::size_t count = narrow.size() - n;
         const float* value = narrow.data();
         float* wide = wide_worst_.data();
         for (std::size_t i = 0; i < count; ++i) wide[i] = worse(value[i], value[i + n]);
-        const std::uint8_t* seen = narrow_kinds.data();
-        std::uint8_t* wide_seen = wide_kinds_.data();
+        const KindFlags* seen = narrow_kinds.data();
+        KindFlags* wide_seen = wide_kinds_.data();
         for (std::size_t i = 0; i < count; ++i) wide_seen[i] = seen[i] | seen[i + n];
     }
 
@@ -393,7 +391,7 @@ class PixelLine {
     };
     std::int64_t window_ = 1;
     std::vector<float> wide_worst_;
-    std::vector<std::uint8_t> wide_kinds_;
+    std::vector<KindFlags> wide_kinds_;
     std::vector<Slot> slots_;
 };
 
@@ -454,7 +452,7 @@ void render(const Pyramid& pyramid, const DetailTiles& details, const PlaneView&
         }
         painted = out;
         if (!pixels.all_finite)
-            painter.paint_kinds(pixels.kinds, pixels.first_inside, pixels.last_inside, y, out);
+            painter.paint_kinds(pixels.kinds, pixels.worst, pixels.first_inside, pixels.last_inside, y, out);
     }
 }
 

@@ -35,10 +35,10 @@ struct ImageStyle {
 };
 
 /// Fills the image, whose size is set. Each pixel shows the worst of what it covers: NaN before unwritten
-/// before infinities before the finite value of the largest magnitude (Scale::log: the largest). Elements
-/// that `details` holds are exact where one covers a pixel or more; elsewhere what the pyramid has. Outside
-/// the plane pixels are transparent; what is not there yet has the colour of Kind::not_captured without its
-/// pattern.
+/// before infinities before what is inherited before the finite value of the largest magnitude (Scale::log:
+/// the largest), and before the inherited one that is beyond its budget. Elements that `details` holds are
+/// exact where one covers a pixel or more; elsewhere what the pyramid has. Outside the plane pixels are
+/// transparent; what is not there yet is shown as Kind::not_judged.
 void render(const Pyramid& pyramid, const DetailTiles& details, const PlaneView& view,
             const ImageStyle& style, Image& image);
 

@@ -23,7 +23,7 @@ struct Cells {
     std::int64_t cols;
     std::vector<float> min;
     std::vector<float> max;
-    std::vector<std::uint8_t> kinds;
+    std::vector<KindFlags> kinds;
 
     Cells(std::int64_t row, std::int64_t col, std::int64_t n_rows, std::int64_t n_cols)
         : first_row(row),
@@ -34,7 +34,7 @@ struct Cells {
           max(min.size(), -infinity),
           kinds(min.size(), 0) {}
 
-    void add(std::size_t cell, float low, float high, std::uint8_t flags) {
+    void add(std::size_t cell, float low, float high, KindFlags flags) {
         min[cell] = std::min(min[cell], low);
         max[cell] = std::max(max[cell], high);
         kinds[cell] |= flags;
@@ -63,7 +63,7 @@ Cells reduced(const Pyramid::Level& level, std::int64_t first_row, std::int64_t 
             const std::int64_t last = std::min(cols, (cell + 1) * level.block_cols - first_col);
             float low = infinity;
             float high = -infinity;
-            std::uint8_t flags = 0;
+            KindFlags flags = 0;
             for (; col < last; ++col) {
                 const Kind what = kind != nullptr ? kind[col] : Kind::finite;
                 flags |= flag_of(what);
@@ -111,12 +111,12 @@ float low_of(const Pyramid::Level& level, std::size_t cell) {
     return level.max[cell] == -infinity ? infinity : 0;
 }
 
-Summary summary_of(float low, float high, std::uint8_t kinds) {
+Summary summary_of(float low, float high, KindFlags kinds) {
     return low > high ? Summary{0, 0, kinds} : Summary{low, high, kinds};
 }
 
 /// Adds the cells [first_row, last_row) x [first_col, last_col) of a level.
-void gather(const Pyramid::Level& level, const Rect& cells, float& low, float& high, std::uint8_t& kinds) {
+void gather(const Pyramid::Level& level, const Rect& cells, float& low, float& high, KindFlags& kinds) {
     for (std::int64_t row = cells.first_row; row < cells.last_row; ++row) {
         for (std::int64_t col = cells.first_col; col < cells.last_col; ++col) {
             const auto i = std::size_t(row * level.cols + col);
@@ -179,7 +179,7 @@ Summary Pyramid::worst_of(const Rect& rect) const {
     if (inside.empty()) return {};
     float low = infinity;
     float high = -infinity;
-    std::uint8_t kinds = 0;
+    KindFlags kinds = 0;
     const std::shared_lock held(mutex_);
     Rect cells{inside.first_row / block_rows_, inside.first_col / block_cols_,
                divide_up(inside.last_row, block_rows_), divide_up(inside.last_col, block_cols_)};
@@ -216,7 +216,7 @@ double Pyramid::filled() const {
 std::int64_t Pyramid::bytes() const {
     std::int64_t cells = 0;
     for (const Level& level : levels_) cells += level.rows * level.cols;
-    const std::size_t of_cell = (levels_.front().min.empty() ? 1 : 2) * sizeof(float) + 1;
+    const std::size_t of_cell = (levels_.front().min.empty() ? 1 : 2) * sizeof(float) + sizeof(KindFlags);
     return cells * std::int64_t(of_cell);
 }
 

@@ -14,7 +14,7 @@ namespace tilescope {
 struct Summary {
     float min = 0;  ///< of the finite ones; 0 where there is none
     float max = 0;
-    std::uint8_t kinds = 0;  ///< flags of Kind; 0: nothing was set
+    KindFlags kinds = 0;  ///< flags of Kind; 0: nothing was set
 
     bool has(Kind kind) const { return (kinds & flag_of(kind)) != 0; }
     /// The one of min and max with the larger magnitude.
@@ -74,7 +74,7 @@ class Pyramid {
         std::int64_t cols = 0;
         std::vector<float> min;  ///< empty for Sign::never_negative
         std::vector<float> max;
-        std::vector<std::uint8_t> kinds;
+        std::vector<KindFlags> kinds;
     };
     int level_count() const { return int(levels_.size()); }
     /// The coarsest level with blocks of at most so many elements, or level 0.

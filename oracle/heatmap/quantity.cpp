@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "dump/semantics.h"
+#include "oracle/tile_judge.h"
 #include "oracle/tiles.h"
 
 namespace tilescope {
@@ -27,10 +28,6 @@ constexpr std::array<QuantityInfo, quantity_count> quantities = {{
     {Quantity::unexplained, "unexplained", false, true, ColourMap::budget, ScaleKind::log, true,
      Quantity::over_budget},
 }};
-
-bool is_operand(Stage stage) {
-    return stage == Stage::q || stage == Stage::k || stage == Stage::v;
-}
 
 Kind kind_of(double value) {
     if (std::isnan(value)) return Kind::nan;
@@ -74,12 +71,9 @@ struct Judged {
 
 Judged judge_at(const ObservedTile& tile, const CompareOptions& options, Eigen::Index row, Eigen::Index col) {
     const Eigen::Index i = row * tile.got.cols() + col;
-    const Estimate& estimate = *tile.expected;
-    Judged element{tile.got.data()[i], estimate.value.data()[i], tolerance_of(estimate, i, options),
-                   Finding::match};
-    element.finding = judge_element(tile.context, element.got, element.expected, element.tolerance,
-                                    estimate.error.data()[i] == 0);
-    return element;
+    const float got = tile.got.data()[i];
+    const Expected expected = expected_of(*tile.expected, i, options);
+    return {got, expected.value, expected.tolerance, judge_element(tile.context, got, expected)};
 }
 
 double distance_in_ulps(Dtype dtype, double got, double expected) {
@@ -93,10 +87,10 @@ double quotient(double difference, double by) {
     return by > 0 ? std::abs(difference) / by : double(largest);
 }
 
+/// Of finite values.
 double error_of(const Judged& element, Quantity quantity, Dtype dtype) {
     const double difference = double(element.got) - element.expected;
     if (quantity == Quantity::difference) return difference;
-    if (!std::isfinite(difference)) return std::abs(difference);
     if (quantity == Quantity::ulps) return distance_in_ulps(dtype, element.got, element.expected);
     return quotient(difference,
                     quantity == Quantity::over_budget ? element.tolerance : std::abs(element.expected));
@@ -126,6 +120,8 @@ ElementValue error_value(const ObservedTile& tile, const CompareOptions& options
             return {0, Kind::unwritten};
         case Finding::nan:
             return {0, Kind::nan};
+        case Finding::not_judged:
+            return {0, Kind::not_judged};
         case Finding::indifferent:
             return {0, element.expected == -infinity ? Kind::masked : Kind::indifferent};
         case Finding::match:
@@ -133,8 +129,10 @@ ElementValue error_value(const ObservedTile& tile, const CompareOptions& options
             // An infinity or NaN as it is to be.
             if (!std::isfinite(element.got - element.expected)) return {0, Kind::finite};
             break;
-        case Finding::outside:
         case Finding::infinite:
+            // The colour is that of what was dumped: a difference to -Inf is no +Inf.
+            return {0, std::isinf(element.got) ? kind_of(element.got) : Kind::should_be_infinite};
+        case Finding::outside:
         case Finding::conflicting:
             break;
     }
@@ -222,11 +220,12 @@ Pyramid::Sign sign_of(Quantity quantity) {
     return quantity_info(quantity).is_signed ? Pyramid::Sign::any : Pyramid::Sign::never_negative;
 }
 
-TileContext observed_context(const Problem& entry, Stage stage, const TileId& tile, bool against_other) {
+TileContext observed_context(const Problem& entry, Stage stage, const TileId& tile, bool against_other,
+                             bool completed) {
     TileContext context = tile_context(entry, stage, tile);
     context.expects_nan = is_operand(stage) || against_other;
     // Nobody knows which elements of a named tile the kernel writes.
-    context.may_be_unwritten = is_named(stage) && !against_other;
+    context.may_be_unwritten = !completed || (is_named(stage) && !against_other);
     return context;
 }
 
@@ -237,7 +236,9 @@ void values_of(const ObservedTile& tile, Quantity asked, QuantityValues& out) {
     out.values.resize(std::size_t(rows * cols));
     out.kinds.assign(std::size_t(rows * cols), Kind::finite);
     const CompareOptions options = compare_options(tile);
-    const bool fast = quantity != Quantity::ulps || tile.context.dtype == Dtype::f32;
+    const bool of_values = quantity == Quantity::dumped || quantity == Quantity::expected;
+    const bool fast = (quantity != Quantity::ulps || tile.context.dtype == Dtype::f32) &&
+                      (of_values || tells_everywhere(*tile.expected, options));
     for (Eigen::Index row = 0; row < rows; ++row) {
         float* values = out.values.data() + row * cols;
         Kind* kinds = out.kinds.data() + row * cols;
@@ -251,12 +252,28 @@ void values_of(const ObservedTile& tile, Quantity asked, QuantityValues& out) {
             values[col] = in_float_range(element.value);
             kinds[col] = element.kind;
         }
+        if (quantity != Quantity::over_budget || tile.end_to_end == nullptr) continue;
+        for (Eigen::Index col = 0; col < cols; ++col) {
+            if (is_inherited(tile, row, col)) kinds[col] = Kind::inherited;
+        }
     }
 }
 
 ElementValue value_of(const ObservedTile& tile, Quantity quantity, Eigen::Index row, Eigen::Index col) {
-    return value_at(tile, compare_options(tile), HiddenCells(tile, row), quantity_info(quantity).computed_as,
-                    row, col);
+    const Quantity computed_as = quantity_info(quantity).computed_as;
+    ElementValue element =
+        value_at(tile, compare_options(tile), HiddenCells(tile, row), computed_as, row, col);
+    if (computed_as != Quantity::over_budget || !is_inherited(tile, row, col)) return element;
+    if (element.kind != Kind::finite) element.value = std::numeric_limits<double>::quiet_NaN();
+    return {element.value, Kind::inherited};
+}
+
+bool is_inherited(const ObservedTile& tile, Eigen::Index row, Eigen::Index col) {
+    if (tile.end_to_end == nullptr) return false;
+    const CompareOptions options = compare_options(tile);
+    const Judged element = judge_at(tile, options, row, col);
+    return is_inherited(tile.context, element.got, element.finding, *tile.end_to_end,
+                        row * tile.got.cols() + col, options);
 }
 
 Element judged_element(const ObservedTile& tile, Eigen::Index row, Eigen::Index col) {

@@ -51,10 +51,14 @@ struct ObservedTile {
     /// Quantity::dumped can be asked for.
     const Estimate* expected = nullptr;
     const CompareOptions& options;  ///< tolerances given by hand are not for operands
+    /// Null: nothing that the tile is computed from diverges, as far as is known.
+    const Estimate* end_to_end = nullptr;
 };
 
-/// `against_other`: what is expected comes from another recording.
-TileContext observed_context(const Problem& entry, Stage stage, const TileId& tile, bool against_other);
+/// `against_other`: what is expected comes from another recording. `completed`: the run, or both, got to
+/// their end; otherwise nobody is to blame for what was not written.
+TileContext observed_context(const Problem& entry, Stage stage, const TileId& tile, bool against_other,
+                             bool completed = true);
 
 /// How the tile is compared: operands must be exact copies.
 CompareOptions compare_options(const ObservedTile& tile);
@@ -65,17 +69,24 @@ struct QuantityValues {
     std::vector<Kind> kinds;
 };
 
-/// Values of `quantity`, rounded to float32. Beyond its range, and where a finite difference is divided by 0,
-/// they are the largest finite float32: infinities are those of the values. What the mask hides and what is
-/// as it is to be there is Kind::masked; where nothing can be expected, Kind::indifferent.
+/// Values of `quantity`, of what the stages before the tile's give, rounded to float32. Beyond its range, and
+/// where a finite difference is divided by 0, they are the largest finite float32: infinities are those of
+/// what was dumped, and a finite value in the place of one is Kind::should_be_infinite. What the mask hides
+/// and what is as it is to be there is Kind::masked; where nothing can be expected, Kind::indifferent. Of
+/// Quantity::over_budget, what agrees with the stages before it and yet differs end to end is
+/// Kind::inherited, with the value that it has all the same.
 void values_of(const ObservedTile& tile, Quantity quantity, QuantityValues& out);
 
 /// The same of one element, in float64 and in float32's range or not. `kind` is that of values_of().
 struct ElementValue {
-    double value = 0;
+    double value = 0;  ///< NaN where something inherited has none
     Kind kind = Kind::finite;
 };
 ElementValue value_of(const ObservedTile& tile, Quantity quantity, Eigen::Index row, Eigen::Index col);
+
+/// Whether the element agrees with the stages before it and yet differs end to end: those that a report
+/// counts.
+bool is_inherited(const ObservedTile& tile, Eigen::Index row, Eigen::Index col);
 
 /// Of one element of the tile, in coordinates of the tensor, with its finding.
 Element judged_element(const ObservedTile& tile, Eigen::Index row, Eigen::Index col);

@@ -14,17 +14,13 @@ namespace {
 constexpr float largest = std::numeric_limits<float>::max();
 
 /// What a cell of the picture shows.
-std::uint8_t flags_of(const TileFinding& finding) {
+KindFlags flags_of(const TileFinding& finding) {
     if (finding.state == TileFinding::State::missing) return flag_of(Kind::unwritten);
-    std::uint8_t flags = flag_of(Kind::finite);
-    if (finding.nan > 0) flags |= flag_of(Kind::nan);
-    if (finding.infinite > 0) flags |= flag_of(Kind::plus_infinity);
-    if (finding.unwritten > 0) flags |= flag_of(Kind::unwritten);
-    return flags;
+    return finding.kinds;
 }
 
 void show(const TileFinding& finding, std::int64_t row, std::int64_t col, Pyramid& picture) {
-    const std::uint8_t flags = flags_of(finding);
+    const KindFlags flags = flags_of(finding);
     for (int i = 0; i < kind_count; ++i) {
         const auto kind = Kind(i);
         if ((flags & flag_of(kind)) == 0) continue;
@@ -39,7 +35,7 @@ TileFinding finding_of(const ObservedTile& tile, const QuantityValues& over_budg
     StageTally tally;
     CompareOptions options = compare_options(tile);
     options.top = 0;
-    compare_tile(tile.context, tile.got, *tile.expected, nullptr, options, tally);
+    compare_tile(tile.context, tile.got, *tile.expected, tile.end_to_end, options, tally);
     TileFinding finding;
     finding.state = TileFinding::State::captured;
     finding.outside = std::uint32_t(tally.outside);
@@ -47,8 +43,11 @@ TileFinding finding_of(const ObservedTile& tile, const QuantityValues& over_budg
     finding.infinite = std::uint32_t(tally.infinite);
     // Those that the mask hides are no divergence.
     finding.unwritten = std::uint32_t(std::ranges::count(over_budget.kinds, Kind::unwritten));
-    for (std::size_t i = 0; i < over_budget.values.size(); ++i)
+    finding.inherited = std::uint32_t(tally.inherited);
+    for (std::size_t i = 0; i < over_budget.values.size(); ++i) {
         finding.worst = std::max(finding.worst, over_budget.values[i]);
+        finding.kinds |= flag_of(over_budget.kinds[i]);
+    }
     if (tally.nan + tally.infinite + finding.unwritten > 0) finding.worst = largest;
     return finding;
 }
@@ -77,6 +76,25 @@ void set_missing_tiles(const Recording& recording, const Recording* other, const
         const TileShape extent = tile_extent(entry, plane.stage, tile);
         const std::vector<float> zeros(std::size_t(extent.elements()));
         const std::vector<Kind> kinds(zeros.size(), Kind::unwritten);
+        pyramid.set_tile(corner.row, corner.col, extent.rows, extent.cols, zeros, kinds);
+    }
+}
+
+void set_unjudged_tiles(const Recording& recording, const Plane& plane, Pyramid& pyramid) {
+    if (!recording.has_stage(plane.stage)) return;
+    const Problem& problem = recording.problem();
+    const PlaneShape shape = plane_shape(problem, plane.stage);
+    const Problem entry = problem_of(problem, recording.side_inputs(), plane.batch);
+    const Pyramid::Level& blocks = pyramid.level(0);
+    if (shape.tile_rows % blocks.block_rows != 0 || shape.tile_cols % blocks.block_cols != 0) return;
+    for (const TileId& tile : tiles_of(problem, plane)) {
+        const PlaceInPlane corner = corner_of(problem, plane.stage, tile);
+        const TileShape extent = tile_extent(entry, plane.stage, tile);
+        const Rect place{corner.row, corner.col, corner.row + extent.rows, corner.col + extent.cols};
+        if (place.empty() || pyramid.worst_of(place).kinds != 0) continue;
+        if (!recording.has_tile(plane.stage, tile)) continue;
+        const std::vector<float> zeros(std::size_t(extent.elements()));
+        const std::vector<Kind> kinds(zeros.size(), Kind::not_judged);
         pyramid.set_tile(corner.row, corner.col, extent.rows, extent.cols, zeros, kinds);
     }
 }
@@ -111,7 +129,10 @@ void TileMap::set(Stage stage, const TileId& tile, const TileFinding& finding) {
 TileFinding TileMap::at(Stage stage, const TileId& tile) const {
     const std::shared_lock lock(mutex_);
     const auto found = heads_.find({stage, tile.batch, tile.head});
-    return found == heads_.end() ? TileFinding() : found->second.tiles[index(stage, tile)];
+    TileFinding finding = found == heads_.end() ? TileFinding() : found->second.tiles[index(stage, tile)];
+    if (finding.state == TileFinding::State::not_captured && !finished_)
+        finding.state = TileFinding::State::not_judged;
+    return finding;
 }
 
 std::vector<TileId> TileMap::bad_tiles(Stage stage) const {
@@ -137,14 +158,27 @@ std::shared_ptr<const Pyramid> TileMap::picture(Stage stage, std::int64_t batch,
     return found == heads_.end() ? nullptr : found->second.picture;
 }
 
+std::shared_ptr<const Pyramid> TileMap::empty_picture(Stage stage) const {
+    const std::int64_t rows = stage_info(problem_, stage).per_q_block ? problem_.q_blocks() : 1;
+    auto picture = std::make_shared<Pyramid>(rows, columns(stage), 1, sign_of(Quantity::over_budget));
+    const std::shared_lock lock(mutex_);
+    if (finished_) picture->complete();
+    return picture;
+}
+
 void TileMap::finish(const Recording& recording, const Recording* other) {
     for (const StageInfo& info : stages_of(problem_)) {
         const bool judged =
             recording.has_stage(info.stage) && (other == nullptr || other->has_stage(info.stage));
-        for (std::int64_t i = 0; judged && i < tile_count(problem_, info.stage); ++i) {
+        for (std::int64_t i = 0; i < tile_count(problem_, info.stage); ++i) {
             const TileId tile = tile_at(problem_, info.stage, i);
-            if (at(info.stage, tile).state != TileFinding::State::not_captured) continue;
-            if (!is_missing(recording, other, info.stage, tile)) continue;
+            if (at(info.stage, tile).state != TileFinding::State::not_judged) continue;
+            if (!judged || !is_missing(recording, other, info.stage, tile)) {
+                if (recording.has_stage(info.stage) && recording.has_tile(info.stage, tile))
+                    set(info.stage, tile,
+                        {.state = TileFinding::State::not_judged, .kinds = flag_of(Kind::not_judged)});
+                continue;
+            }
             const Problem entry = problem_of(problem_, recording.side_inputs(), tile.batch);
             TileFinding finding;
             finding.state = TileFinding::State::missing;
@@ -161,7 +195,8 @@ void TileMap::finish(const Recording& recording, const Recording* other) {
             set(info.stage, conflict.tile, finding);
         }
     }
-    const std::shared_lock lock(mutex_);
+    const std::scoped_lock lock(mutex_);
+    finished_ = true;
     for (auto& [key, head] : heads_) head.picture->complete();
     ++version_;
 }

@@ -20,6 +20,7 @@ namespace tilescope {
 struct TileFinding {
     enum class State : std::uint8_t {
         not_captured,
+        not_judged,  ///< or not yet: then it may be not captured as well
         captured,
         missing  ///< the kernel should have written it
     };
@@ -30,6 +31,8 @@ struct TileFinding {
     std::uint32_t infinite = 0;
     std::uint32_t unwritten = 0;
     std::uint32_t conflicting = 0;
+    std::uint32_t inherited = 0;
+    KindFlags kinds = 0;  ///< of Quantity::over_budget
 
     bool bad() const { return outside > 0 || conflicting > 0 || state == State::missing; }
 };
@@ -46,6 +49,9 @@ bool is_missing(const Recording& recording, const Recording* other, Stage stage,
 void set_missing_tiles(const Recording& recording, const Recording* other, const Plane& plane,
                        Pyramid& pyramid);
 
+/// Sets the elements of tiles of a plane that are there and were not set, as not judged.
+void set_unjudged_tiles(const Recording& recording, const Plane& plane, Pyramid& pyramid);
+
 /// Every tile of a recording. Thread-safe: filled while it is looked at.
 class TileMap {
  public:
@@ -58,10 +64,12 @@ class TileMap {
     /// Query blocks by KV tiles (one column where the stage has none), with `worst` as values and what was
     /// found as kinds: for render(). Null where nothing of the head was captured.
     std::shared_ptr<const Pyramid> picture(Stage stage, std::int64_t batch, std::int64_t head) const;
+    /// The same where nothing of the head was captured, or not yet judged.
+    std::shared_ptr<const Pyramid> empty_picture(Stage stage) const;
     std::uint64_t version() const { return version_; }
 
-    /// Adds what no observer is shown: conflicts, and tiles that should have been written, in both recordings
-    /// where there is another.
+    /// Adds what no observer is shown: conflicts, tiles that should have been written, in both recordings
+    /// where there is another, and those that were recorded and not judged.
     void finish(const Recording& recording, const Recording* other);
 
  private:
@@ -78,6 +86,7 @@ class TileMap {
     Problem problem_;
     mutable std::shared_mutex mutex_;
     std::map<Key, Head> heads_;
+    bool finished_ = false;
     std::atomic<std::uint64_t> version_ = 0;
 };
 

@@ -17,9 +17,17 @@ namespace tilescope {
 
 namespace {
 
+struct PictureFile {
+    Quantity quantity;
+    const char* name;
+};
+constexpr std::array<PictureFile, 4> picture_files = {{{Quantity::dumped, "dumped.png"},
+                                                       {Quantity::expected, "expected.png"},
+                                                       {Quantity::difference, "difference.png"},
+                                                       {Quantity::over_budget, "over_budget.png"}}};
+
 struct Picture {
     Quantity quantity;
-    const char* file;
     std::unique_ptr<Pyramid> pyramid;
 };
 
@@ -27,12 +35,11 @@ std::array<Picture, 4> fill_pictures(const Plane& plane, const Recording& record
                                      const JudgeOptions& options) {
     const Problem& problem = recording.problem();
     const PlaneShape shape = plane_shape(problem, plane.stage);
-    std::array<Picture, 4> pictures = {{{Quantity::dumped, "dumped.png", {}},
-                                        {Quantity::expected, "expected.png", {}},
-                                        {Quantity::difference, "difference.png", {}},
-                                        {Quantity::over_budget, "over_budget.png", {}}}};
-    for (Picture& picture : pictures)
-        picture.pyramid = std::make_unique<Pyramid>(shape.rows, shape.cols, 1, sign_of(picture.quantity));
+    std::array<Picture, 4> pictures;
+    for (std::size_t i = 0; i < pictures.size(); ++i) {
+        const Quantity quantity = picture_files[i].quantity;
+        pictures[i] = {quantity, std::make_unique<Pyramid>(shape.rows, shape.cols, 1, sign_of(quantity))};
+    }
     const auto observe = [&](const ObservedTile& tile) {
         const PlaceInPlane corner = corner_of(problem, tile.context.stage, tile.context.tile);
         if (corner.plane != plane) return;
@@ -72,6 +79,12 @@ std::string name_of(const Problem& problem, const Plane& plane) {
 
 }  // namespace
 
+std::array<std::string, 4> heatmap_files(const std::string& directory) {
+    std::array<std::string, 4> files;
+    for (std::size_t i = 0; i < files.size(); ++i) files[i] = directory + "/" + picture_files[i].name;
+    return files;
+}
+
 std::string write_heatmaps(const std::string& directory, const Report& report, const Recording& recording,
                            const Recording* other, JudgeOptions options) {
     if (!report.guilty) return "heatmaps: none, since no stage diverges";
@@ -87,15 +100,16 @@ std::string write_heatmaps(const std::string& directory, const Report& report, c
     const PlaneShape shape = plane_shape(problem, plane.stage);
     const PlaneView whole{0, 0, double(shape.rows), double(shape.cols)};
     Image image = image_for(shape);
+    const std::array<std::string, 4> files = heatmap_files(directory);
     std::string names;
-    for (const Picture& picture : pictures) {
+    for (std::size_t i = 0; i < pictures.size(); ++i) {
+        const Picture& picture = pictures[i];
         const ScaleKind scale = quantity_info(picture.quantity).scale;
         const ImageStyle style{fitting_scale(*picture.pyramid, picture.quantity, scale, 0),
                                fitting_colours(*picture.pyramid, picture.quantity)};
         render(*picture.pyramid, {}, whole, style, image);
-        const std::string path = directory + "/" + picture.file;
-        write_png(path, image);
-        names += (names.empty() ? "" : ", ") + path;
+        write_png(files[i], image);
+        names += (names.empty() ? "" : ", ") + files[i];
     }
     return fmt::format("heatmaps of {}: {}", name_of(problem, plane), names);
 }

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "dump/recording.h"
 #include "oracle/judge.h"
 
 namespace tilescope {
+
+/// What write_heatmaps() writes there.
+std::array<std::string, 4> heatmap_files(const std::string& directory);
 
 /// Renders the plane of the report's first divergence to `directory`, which is created: dumped.png,
 /// expected.png, difference.png and over_budget.png. Returns a line that names them, or says that no stage

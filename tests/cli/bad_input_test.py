@@ -3,6 +3,7 @@
 usage: bad_input_test.py TILE_DIFF
 """
 
+import pathlib
 import random
 import resource
 import shutil
@@ -12,6 +13,8 @@ import numpy as np
 
 import small_dump
 from tile_diff_case import TileDiffCase, main
+
+DATA = pathlib.Path(__file__).parents[1] / "data"
 
 
 class NoDump(TileDiffCase):
@@ -57,6 +60,20 @@ class NoDump(TileDiffCase):
             with self.subTest(seed=seed):
                 self.assertIn(run.returncode, (0, 1, 2), run.stderr)
                 self.assertEqual(run.stderr.count("\n"), run.returncode == 2, run.stderr)
+
+
+class Damaged(TileDiffCase):
+    """What HDF5 1.10 does not survive. Both files were found by changing bytes of a good dump at random."""
+
+    def test_file_that_hdf5_crashes_on(self):
+        self.assert_refused("it crashes", path=DATA / "hdf5_crashes.h5")
+
+    def test_file_that_hdf5_loops_in(self):
+        """In text of variable length, for as long as it may: a healthy dump takes a tenth of a second."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        run = self.run_it(DATA / "hdf5_loops.h5")
+        self.assert_one_line(run, "it takes too long")
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 5)
 
 
 class Spoiled(TileDiffCase):

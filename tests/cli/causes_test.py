@@ -13,6 +13,7 @@ import sys
 import h5py
 import numpy as np
 
+import small_dump
 from tile_diff_case import DIVERGED, TileDiffCase, main
 
 TILE_RUN = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -106,13 +107,25 @@ class Causes(TileDiffCase):
         self.assert_one_line(refused, "no cause was found")
         self.assertFalse((self.folder / "replay.h5").exists())
 
+    def test_offset_that_no_sequence_has(self):
+        """Slopes of ALiBi near 0: a little more than 8 too many is more than 2^63 columns."""
+        given = small_dump.inputs()
+        values = small_dump.stages(given)
+        values["s"] += np.float32(8.000001)
+        small_dump.write(self.file, values, given, only=["s"])
+        with h5py.File(self.file, "r+") as f:
+            f["problem"].attrs["alibi"] = "linear"
+            f["inputs/alibi_slopes"] = np.full(small_dump.H, 2.0**-60, np.float32)
+        for cause in self.judge(self.file)["causes"]:
+            self.assertNotEqual(cause["name"], "alibi_offset", cause)
+
     def test_recordings_are_not_overwritten(self):
         path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")
         before = path.read_bytes()
         alias = self.folder / "alias.h5"
         alias.symlink_to(path)
         for options in (["--replay-out", path], ["--replay-out", alias], ["--json", path]):
-            self.assert_one_line(self.run_it(path, *options), "is a recording that is judged")
+            self.assert_one_line(self.run_it(path, *options), "is a file that is read")
             self.assertEqual(path.read_bytes(), before)
 
     def test_two_dumps_of_the_same_run_show_a_race(self):

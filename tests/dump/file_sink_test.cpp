@@ -245,6 +245,35 @@ TEST_F(FileSinkForward, MemoryOutlivesIt) {
     EXPECT_EQ(tile[0], 1.5f);
 }
 
+TEST_F(FileSinkForward, IsItsOwnersAlone) {
+    const OpenSink open(path);
+    EXPECT_EQ(std::filesystem::status(path).permissions(),
+              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST_F(FileSinkForward, KeepsItsNameAsLongAsItsRun) {
+    std::optional<OpenSink> first(path);
+    first->write(Stage::s, {1, 5, 2, 1});
+    const std::unique_ptr<Recording> recording = open_recording(path);
+    const std::string refused =
+        path +
+        ": holds the tiles of a run that has not ended; choose another output file, or "
+        "wait for the run";
+    EXPECT_EQ(error_of([&] { write_recording(path, *recording); }), refused);
+    EXPECT_EQ(error_of([&] { OpenSink second(path); }), refused);
+    EXPECT_TRUE(open_recording(path)->has_tile(Stage::s, {1, 5, 2, 1}));
+    write_recording(folder.file("recovered.h5"), *recording);
+    first->file.set_ended("completed");
+    EXPECT_EQ(error_of([&] { OpenSink second(path); }), "accepted") << "it has ended";
+    first.emplace(path);
+    first->file.set_ended("completed");
+    first->file.set_running();
+    EXPECT_EQ(error_of([&] { OpenSink second(path); }), refused) << "it began again";
+    first.reset();
+    write_recording(path, *recording);
+    EXPECT_TRUE(open_recording(path)->has_tile(Stage::s, {1, 5, 2, 1}));
+}
+
 TEST_F(FileSinkForward, ReplacesAFileAndNothingElse) {
     std::ofstream(path) << "what was there before";
     { const OpenSink open(path); }

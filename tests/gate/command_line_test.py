@@ -259,6 +259,26 @@ class TileGate(unittest.TestCase):
         self.assert_refused(["latency", good, "missing.csv"], "missing.csv")
         self.assert_refused(["latency", good, "."], "cannot be read")
 
+    def test_files_without_an_end(self):
+        good = self.csv("good.csv", {512: self.samples(10)})
+        self.assert_refused(["latency", "/dev/zero", good], "/dev/zero:1: ", "64 KiB")
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        yes = subprocess.Popen(["sh", "-c", f"(echo latency_us; yes '{12.5:<1000}') >'{pipe}'"],
+                               stderr=subprocess.DEVNULL)
+        run = self.run_it("latency", pipe, good)
+        self.assertEqual((run.returncode, run.stdout, run.stderr.count("\n")), (UNJUDGED, "", 1))
+        self.assertIn("64 MiB", run.stderr)
+        yes.wait(timeout=60)
+
+    def test_numbers_that_are_none(self):
+        files = self.two_files()
+        for value in ("nan", "-nan", "inf", "-inf", "1e999"):
+            for option in ("--require-ratio", "--require-effect", "--confidence"):
+                self.assert_refused(["latency", *files, f"{option}={value}"], option)
+            for option in ("--warmup-ms", "--most-seconds"):
+                self.assert_refused(["tile", "-o", "tile.csv", f"{option}={value}"], option)
+
     def test_bad_usage(self):
         files = self.two_files()
         for arguments, *words in [

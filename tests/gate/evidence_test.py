@@ -56,6 +56,7 @@ esac
 NCU = """\
 echo '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
 echo '"0","k","sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active","%","12.50"'
+echo '"0","k","sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active","%","54.00"'
 echo '"0","k","dram__throughput.avg.pct_of_peak_sustained_elapsed","%","3.25"'
 [[ -n ${SHORT:-} ]] || echo '"0","k","sm__warps_active.avg.pct_of_peak_sustained_active","%","50.00"'
 """
@@ -178,7 +179,7 @@ class EvidenceTest(unittest.TestCase):
             self.assertEqual(results[f"sanitizers of {kernel}"], ("passed", "; ".join(
                 f"{tool}: ERROR SUMMARY: 0 errors" for tool in ("memcheck", "racecheck", "initcheck", "synccheck"))))
         self.assertEqual(results["profile of fast"],
-                         ("measured", "tensor pipe % 12.50, DRAM throughput % 3.25, warps active % 50.00"))
+                         ("measured", "tensor pipe % 54.00, DRAM throughput % 3.25, warps active % 50.00"))
         self.assertIn("NVIDIA X", results["machine"][1])
         self.assertEqual(results["latency of one tile of QK^T by wmma, beside cuBLAS"], ("measured", "met: everything"))
         # Something is asked of fast beside flash only; PyTorch has no cudnn here.
@@ -191,6 +192,12 @@ class EvidenceTest(unittest.TestCase):
         for result in json.loads((self.folder / "evidence.json").read_text()):
             for file in result["files"]:
                 self.assertTrue((self.folder / file).is_file(), file)
+
+    def test_a_gate_is_run_alone(self):
+        self.add_tools()
+        run = self.run_it("--gate", "profile")
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertEqual(list(self.results()), ["machine", *(f"profile of {name}" for name in ("scalar", "fast", "fp8"))])
 
     def test_fp8_is_beside_the_float16_of_pytorch_and_its_own_kernel_is_profiled(self):
         self.add_tools()

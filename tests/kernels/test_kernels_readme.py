@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the tables of kernels/README.md against what tile-run lists.
+"""Holds the tables of kernels/README.md, and of what hooks cost, against what tile-run lists.
 
 usage: test_kernels_readme.py ROOT TILE_RUN
 """
@@ -13,8 +13,14 @@ import unittest
 
 ROOT, TILE_RUN = (pathlib.Path(sys.argv.pop(1)).resolve() for _ in range(2))
 LISTED = json.loads(subprocess.run([TILE_RUN, "--list", "--json"], capture_output=True, check=True).stdout)
-ROWS = [[cell.strip() for cell in line.strip("|").split(" | ")]
-        for line in (ROOT / "kernels/README.md").read_text().splitlines() if re.match(r"\| `\w+` \|", line)]
+
+
+def rows_of(page):
+    return [[cell.strip() for cell in line.strip("|").split(" | ")]
+            for line in (ROOT / page).read_text().splitlines() if re.match(r"\| `\w+` \|", line)]
+
+
+ROWS = rows_of("kernels/README.md")
 
 
 class KernelsReadme(unittest.TestCase):
@@ -26,6 +32,11 @@ class KernelsReadme(unittest.TestCase):
         rows = {tuple(cell.strip("`") for cell in row[:3]) + (row[4].strip("`"),) for row in ROWS if len(row) == 7}
         self.assertEqual(rows, {(fault["name"], fault["stage"], " ".join(fault["kernels"]), fault["shown_by"])
                                 for fault in LISTED["faults"]})
+
+    def test_what_hooks_cost_is_said_of_every_kernel_in_both_pages(self):
+        costs = [[row for row in rows_of(page) if len(row) == 10] for page in ("README.md", "dump/HOOKS.md")]
+        self.assertEqual([row[0].strip("`") for row in costs[0]], [kernel["name"] for kernel in LISTED["kernels"]])
+        self.assertEqual(costs[0], costs[1])
 
 
 if __name__ == "__main__":

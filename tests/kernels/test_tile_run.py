@@ -58,6 +58,22 @@ class TileRun(unittest.TestCase):
         for kernel in ("scalar", "wmma", "stable", "fast", "fp8", "cublas"):
             self.assertGreaterEqual(sum(kernel in fault["kernels"] for fault in listed["faults"]), 10)
 
+    def test_numbers_that_are_none(self):
+        for value in ("nan", "-nan", "inf", "-inf", "1e999"):
+            self.assert_refused([*SCALAR, *SMALL, f"--time-limit={value}", "-o", self.file], "--time-limit")
+            self.assert_refused(["--sweep", f"--time-budget={value}"], "--time-budget")
+            self.assert_refused([*SCALAR, *SMALL, f"--sink-bytes={value}", "-o", self.file], "--sink-bytes")
+
+    def test_a_nan_that_is_stored_is_not_unwritten(self):
+        """What lies behind the inputs is a NaN with the bits of an output that nobody wrote."""
+        for options in (["--fault", "nan_times_zero"], ["--input", "non_finite"]):
+            self.record(*SCALAR, *SMALL, *options)
+            with h5py.File(self.file) as file:
+                for name in ("/outputs/o", "/outputs/lse"):
+                    values = file[name][...].astype(numpy.float32)
+                    self.assertEqual((values.view(numpy.uint32) == 0x7FD17E5C).sum(), 0, (options, name))
+                self.assertTrue(numpy.isnan(file["/outputs/o"][...].astype(numpy.float32)).any(), options)
+
     def test_help_is_a_success(self):
         run = self.run_it("--help")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
@@ -124,7 +140,14 @@ class TileRun(unittest.TestCase):
         self.assert_refused(["--kernel", "scalar", "--engine", "cuda", *SMALL, "-o", "run.h5"], "--engine cpu",
                             **NO_GPU)
         self.assert_refused(["--kernel", "wmma", "--engine", "cpu", *SMALL, "-o", "run.h5"], "--engine cpu", "wmma")
-        self.assert_refused(["--kernel", "scalar", *SMALL, "--prove-inert"], "GPU", **NO_GPU)
+        self.assert_refused(["--kernel", "scalar", *SMALL, "--prove-inert"], "--prove-inert: ", "GPU", **NO_GPU)
+        self.assert_refused([*SCALAR, *SMALL, "--prove-inert"], "--prove-inert: ", "GPU")
+
+    def test_every_other_check_runs_on_the_cpu(self):
+        for check in (["--poison"], ["--repeat", "2"], ["--watch"], ["--flight-recorder", "2", "--launches", "3"]):
+            for kernel in ("scalar", "stable"):
+                run = self.run_it("--kernel", kernel, "--engine", "cpu", *SMALL, *check)
+                self.assertEqual((run.returncode, run.stderr), (0, ""), (kernel, check))
 
     def test_without_a_gpu_cublas_cannot_run(self):
         self.assert_refused(["--kernel", "cublas", *SMALL, "-o", "run.h5"], "cublas", "GPU", **NO_GPU)

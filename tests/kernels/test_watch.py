@@ -16,6 +16,7 @@ import numpy
 
 TILE_RUN = pathlib.Path(sys.argv.pop(1)).resolve()
 TILE_DIFF = pathlib.Path(sys.argv.pop(1)).resolve()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCALAR = ["--kernel", "scalar", "--engine", "cpu"]
 SMALL = ["--shape", "1,2,40,70,64"]
 
@@ -91,6 +92,14 @@ class Watch(CommandLine):
                 self.assertIn(f"diverged: {guilty} is the first wrong stage", text.splitlines()[-1])
                 with h5py.File(self.file) as file:
                     self.assertEqual(file["capture"].attrs["selection"], report["selection"])
+
+    def test_hooks_md_says_how_many_faults_are_seen(self):
+        listed = json.loads(subprocess.run([TILE_RUN, "--list", "--json"], capture_output=True, text=True).stdout)
+        codes = [self.run_it("--fault", fault["name"], *fault["shown_by"].split(), "--watch").returncode
+                 for fault in listed["faults"] if "scalar" in fault["kernels"]]
+        seen, not_seen = codes.count(1), codes.count(0)  # 2: a race, which needs a GPU
+        page = " ".join((ROOT / "dump/HOOKS.md").read_text().split())
+        self.assertIn(f"Of the {seen + not_seen} faults of `scalar` that the CPU engine plays {seen} are", page)
 
     def test_the_text_says_where_and_what_comes_next(self):
         text = self.check(1, *SMALL, "--fault", "lse_base2", "--watch", "-o", self.file)
@@ -183,6 +192,8 @@ class FlightRecorder(CommandLine):
             ([*SMALL, *self.FLIGHT, "--limit", "acc"], "--limit", "acc=1000"),
             ([*SMALL, *self.FLIGHT, "--limit", "row=3"], "--limit"),
             ([*SMALL, *self.FLIGHT, "--limit", "acc=-1"], "--limit"),
+            ([*SMALL, *self.FLIGHT, "--limit", "acc=nan"], "--limit"),
+            ([*SMALL, *self.FLIGHT, "--limit", "acc=inf"], "--limit"),
             ([*SMALL, *self.FLIGHT, "--limit", "acc=1x"], "--limit"),
             ([*SMALL, *self.FLIGHT, "--all-launches"], "-o"),
             ([*SMALL, *self.FLIGHT, "--watch"], "choose one of them"),

@@ -49,11 +49,12 @@ Report judge_with_ratios(const Recording& recording, StageRatios& ratios) {
     options.observe = [&](Stage stage, const TileId&, const MatrixF& got, const Estimate& expected) {
         ratios[std::size_t(stage)].add(got, expected);
     };
-    return judge(recording, options);
+    return report_of(recording, options);
 }
 
 void expect_clean(const Report& report) {
     EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    EXPECT_EQ(report.unjudged, "");
     for (const StageInfo& info : stages_of(Direction::forward)) {
         const StageTally& tally = report.stage(info.stage).tally;
         EXPECT_TRUE(report.stage(info.stage).captured) << info.name;

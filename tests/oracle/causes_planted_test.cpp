@@ -80,7 +80,6 @@ void PrintTo(const HardCase& hard, std::ostream* out) {
 
 constexpr HardCase hard_cases[] = {
     {"cap_missing", "ramped_k", "40x65", 54848},
-    {"masked_scores_finite", "ramped_k", "40x65", 73088},
     {"uncast_p_multiplied", "normal", "40x65", 121040},
     {"half_accumulator", "normal", "40x65", 107600},
     {"l_of_cast_p", "hidden_rows", "40x65", 96656},

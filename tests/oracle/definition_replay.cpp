@@ -183,6 +183,8 @@ ReplayFromInputs::ReplayFromInputs(const Recording& recording, std::int64_t batc
       call_(make_head_call(recording, rounding(), batch, head)),
       replay_(call_, q_block, Stage::lse, Replay::Source::inputs) {
     call_.bounds = bounds;
+    // m is handed over tile by tile.
+    call_.units = recording.units();
     const std::int64_t first = q_block * call_.problem.block_m;
     const std::int64_t rows = tile_extent(call_.problem, Stage::q, {batch, head, q_block, 0}).rows;
     q_ = staged_operand(call_, Stage::q, first, load_input(recording, Input::q, batch, head, first, rows));

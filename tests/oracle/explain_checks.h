@@ -35,7 +35,7 @@ inline std::map<TileKey, Judged> judged_tiles(const Recording& recording) {
     options.observe = [&](Stage stage, const TileId& tile, const MatrixF& got, const Estimate& expected) {
         tiles[{stage, tile}] = {got, expected};
     };
-    judge(recording, options);
+    report_of(recording, options);
     return tiles;
 }
 

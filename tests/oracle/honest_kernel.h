@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -66,7 +67,9 @@ struct Arithmetic {
     bool p_scale_in_exponent = false;  ///< exp(s - m + ln p_scale) rather than p_scale * exp(s - m)
     bool l_scaled = true;              ///< l adds scaled P
     bool acc_scaled = true;            ///< products of scaled P are not divided as they join acc
-    bool sink_rescales = false;        ///< a sink that comes last may become the maximum
+    Dtype kept_s = Dtype::f32;         ///< that scores are rounded to, as the softmax takes them
+    float masked_s = -std::numeric_limits<float>::infinity();
+    bool sink_rescales = false;  ///< a sink that comes last may become the maximum
     bool dumps_unmasked_s = false;
     bool dumps_uncapped_s = false;
     bool dumps_unbiased_s = false;
@@ -160,8 +163,6 @@ enum class Mistake : std::uint8_t {
     alibi_sign,
     alibi_of_other_head,
     alibi_offset,
-    scores_rounded_to_half,
-    scores_rounded_to_bf16,
     scores_summed_in_half,
     k_slice_missing,
     head_dim_truncated_in_s,
@@ -171,7 +172,6 @@ enum class Mistake : std::uint8_t {
     scores_of_tile_before,
     first_fragment_only,
     one_lane_only,
-    masked_scores_finite,
     m_not_carried,
     m_starts_at_zero,
     m_starts_at_sentinel,

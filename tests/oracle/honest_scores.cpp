@@ -108,15 +108,17 @@ Scores scores_of(const Block& b, const Tile& q, const Tile& k) {
             const float base = base_of(b, sums.at(i, j), row, key);
             scores.base.at(i, j) = base;
             const bool shown = is_shown(b, row, key);
-            float held = -infinity;
+            float held = b.a.masked_s;
             if (shown) {
                 held = held_score(b, base, row, key);
                 if (changed != nullptr) held = changed(b, held);
             } else if (hidden != nullptr) {
                 held = hidden(b, row, key);
             }
+            held = decode(b.a.kept_s, encode(b.a.kept_s, held));
             scores.held.at(i, j) = held;
-            const bool as_held = (!shown && !b.a.dumps_unmasked_s) || changed != nullptr;
+            const bool as_held =
+                (!shown && !b.a.dumps_unmasked_s) || changed != nullptr || b.a.kept_s != Dtype::f32;
             scores.dumped.at(i, j) = as_held ? held : dumped_score(b, sums.at(i, j), base, row, key);
         }
     }

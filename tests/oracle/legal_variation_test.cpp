@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numbers>
 
+#include "oracle/causes/causes.h"
 #include "oracle/judge.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
@@ -44,22 +46,51 @@ float largest_of(const Recording& recording, Stage stage) {
     return largest;
 }
 
-/// Behind a maximum that lags, P times its scale may not fit its type: the kernel saturates it, and the
-/// oracle expects that whether P was dumped or not.
-TEST(LegalVariations, ScaledPThatSaturates) {
+/// Elements of P that are 448 where exp(s - m) times 256, of the s and m of the dump, is more.
+std::int64_t saturated_in(const Recording& recording) {
+    const Problem& problem = recording.problem();
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < tile_count(problem, Stage::p); ++i) {
+        const TileId tile = tile_at(problem, Stage::p, i);
+        const TileShape extent = tile_extent(problem, Stage::p, tile);
+        for (std::int64_t row = 0; row < extent.rows; ++row) {
+            const double m = peek(recording, Stage::m, tile, row, 0);
+            for (std::int64_t col = 0; col < extent.cols; ++col) {
+                const double s = peek(recording, Stage::s, tile, row, col);
+                const bool beyond = 256 * std::exp(s - m) > 448;
+                count += beyond && peek(recording, Stage::p, tile, row, col) == 448;
+            }
+        }
+    }
+    return count;
+}
+
+/// Behind a maximum that lags, P times its scale may not fit its type. A cast rounds; saturating loses what
+/// is beyond, which no declaration allows: p is blamed, or where it was not dumped what adds it up.
+TEST(IllegalVariation, OfPThatSaturatesIsCountedAndBlamed) {
     Arithmetic arithmetic;
+    arithmetic.dumps_cast_p = true;
     arithmetic.stale_threshold = 4;
     arithmetic.p_operand = Dtype::e4m3;
     arithmetic.p_scale = 256;
     arithmetic.l_scaled = false;
     const Problem problem = two_heads(Mask::none);
     KernelRun run = run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
-    ASSERT_GT(largest_of(run.recording, Stage::p), 448.0f) << "nothing saturates";
-    expect_clean(judge(run.recording, one_thread()));
+    ASSERT_EQ(largest_of(run.recording, Stage::p), 448.0f) << "nothing saturates";
+    const Report with_p = judge(run.recording, one_thread());
+    EXPECT_EQ(with_p.guilty, Stage::p) << verdict_line(with_p);
+    EXPECT_EQ(with_p.stage(Stage::p).tally.saturated, saturated_in(run.recording));
+    EXPECT_GE(with_p.stage(Stage::p).tally.saturated, with_p.stage(Stage::p).tally.outside);
+    ASSERT_EQ(with_p.warnings.size(), 1u);
+    EXPECT_NE(with_p.warnings[0].find("elements of p are 448, the largest e4m3 number"), std::string::npos);
+    EXPECT_EQ(with_p.stage(Stage::acc).tally.outside, 0) << "acc is right for this p";
+    const Diagnosis diagnosis = find_causes(run.recording, with_p, {});
+    ASSERT_EQ(diagnosis.causes.size(), 1u);
+    EXPECT_EQ(diagnosis.causes[0].name, "p_saturated");
     for (std::int64_t i = 0; i < tile_count(problem, Stage::p); ++i)
         run.recording.remove_tile(Stage::p, tile_at(problem, Stage::p, i));
-    const Report report = judge(run.recording, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    const Report without_p = judge(run.recording, one_thread());
+    EXPECT_EQ(without_p.guilty, Stage::acc) << verdict_line(without_p);
 }
 
 class LegalVariation : public ::testing::TestWithParam<int> {};

@@ -124,14 +124,46 @@ TEST(Mistake04, ConstantOutputPassesNoDerivedTolerance) {
 TEST(Mistake04, ToleranceThatAConstantPassesIsMentioned) {
     const KernelRun run = healthy_run();
     EXPECT_TRUE(judge(run.recording, one_thread()).warnings.empty());
+    // Half of the way from the least to the greatest logarithm of a sum.
+    const MemoryRecording logarithms = with_stages(run.recording, {Stage::lse});
+    const auto [least, most] = range_of(logarithms, Stage::lse);
     JudgeOptions loose = one_thread();
-    loose.compare.atol = 1e3;
-    const Report report = judge(run.recording, loose);
+    loose.compare.atol = 0.51 * (most - least);
+    const Report report = judge(logarithms, loose);
     EXPECT_EQ(report.verdict, Verdict::match);
     ASSERT_EQ(report.warnings.size(), 1u);
-    EXPECT_NE(report.warnings[0].find("s, m, p, l, acc, o, lse"), std::string::npos) << report.warnings[0];
+    EXPECT_NE(report.warnings[0].find("the whole of lse"), std::string::npos) << report.warnings[0];
     loose.compare.atol = 0.01;
     EXPECT_TRUE(judge(run.recording, loose).warnings.empty());
+}
+
+/// A tolerance that reaches as far as any kernel could come compares nothing.
+TEST(Mistake04, ToleranceThatEverythingPassesIsNoMatch) {
+    const KernelRun run = healthy_run();
+    JudgeOptions loose = one_thread();
+    loose.compare.atol = 1e3;
+    EXPECT_THROW(judge(run.recording, loose), NoVerdict);
+    const Report report = report_of(run.recording, loose);
+    EXPECT_EQ(report.stage(Stage::o).tally.compared, 0);
+    EXPECT_GT(report.stage(Stage::o).tally.not_judged, 0);
+    EXPECT_NE(report.unjudged.find("no element of o could be judged"), std::string::npos) << report.unjudged;
+}
+
+/// The tolerance is narrower than what the kernel could have stored, and a constant passes.
+TEST(Mistake04, ConstantInPlaceOfAnOutputIsNoMatch) {
+    const KernelRun run = healthy_run();
+    MemoryRecording recording = with_stages(run.recording, {Stage::lse});
+    const Problem& p = recording.problem();
+    const auto [least, most] = range_of(recording, Stage::lse);
+    for (std::int64_t i = 0; i < tile_count(p, Stage::lse); ++i) {
+        const TileId tile = tile_at(p, Stage::lse, i);
+        for (std::int64_t row = 0; row < tile_extent(p, Stage::lse, tile).rows; ++row)
+            poke(recording, Stage::lse, tile, row, 0, 0.5f * (least + most));
+    }
+    EXPECT_EQ(judge(recording, one_thread()).verdict, Verdict::diverged);
+    JudgeOptions loose = one_thread();
+    loose.compare.atol = 0.51 * (most - least);
+    EXPECT_NE(report_of(recording, loose).unjudged.find("everywhere, although"), std::string::npos);
 }
 
 TEST(Mistake05, OneUlpFailsNoStageThatRounds) {

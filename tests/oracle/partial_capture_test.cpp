@@ -7,6 +7,7 @@
 
 #include "dump/error.h"
 #include "oracle/judge.h"
+#include "oracle/recording_view.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 
@@ -111,6 +112,39 @@ TEST(PartialCapture, SelectionOfOneHeadAndQueryBlock) {
     EXPECT_EQ(report.stage(Stage::s).tally.tiles_missing, 0);
 }
 
+/// Says which query block it holds, and counts what is read of the inputs.
+class OneBlock final : public RecordingView {
+ public:
+    OneBlock(const Recording& from, const TileId& block) : RecordingView(from), block_(block) {}
+
+    bool may_hold(const TileId& block) const override {
+        return block.batch == block_.batch && block.head == block_.head && block.q_block == block_.q_block;
+    }
+    void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
+                    std::span<float> out) const override {
+        rows_read[static_cast<std::size_t>(input)] += count;
+        of().read_input(input, batch, head, row, count, out);
+    }
+
+    mutable std::array<std::int64_t, input_count> rows_read{};
+
+ private:
+    TileId block_;
+};
+
+TEST(PartialCapture, WhatNothingDependsOnIsNotComputed) {
+    const Problem problem = small_problem();
+    const TileId block{1, 2, 1, 0};
+    const MemoryRecording held =
+        copy_of(healthy_run(problem).recording, [&](Stage stage, const TileId& tile) {
+            return stage == Stage::o && tile.batch == 1 && tile.head == 2 && tile.q_block == 1;
+        });
+    const OneBlock recording(held, block);
+    EXPECT_EQ(judge(recording, one_thread()).compared(), problem.block_m * problem.head_dim_v);
+    EXPECT_EQ(recording.rows_read[std::size_t(Input::q)], problem.block_m);
+    EXPECT_EQ(recording.rows_read[std::size_t(Input::k)], problem.seqlen_kv);
+}
+
 TEST(PartialCapture, SelectedTileThatIsMissingIsUnwritten) {
     const KernelRun run = healthy_run(small_problem());
     const TileId missing{1, 2, 1, 4};
@@ -176,6 +210,37 @@ TEST(PartialCapture, HiddenTilesMayBeSkipped) {
 }
 
 /// A kernel that returns early where no key is visible never loads such a query block.
+/// Arrays that were filled with the unwritten pattern and then written whole hold every tile.
+TEST(PartialCapture, HiddenTilesThatNobodyWroteCountAsNotRecorded) {
+    for (const Mask mask : {Mask::causal, Mask::none}) {
+        Problem problem = small_problem(mask);
+        problem.window_left = 20;
+        const KernelRun run = healthy_run(problem);
+        MemoryRecording whole = copy_of(run.recording);
+        std::int64_t added = 0;
+        for (const StageInfo& info : stages_of(Direction::forward)) {
+            for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
+                const TileId tile = tile_at(problem, info.stage, i);
+                if (whole.has_tile(info.stage, tile)) continue;
+                ++added;
+                whole.set_tile(info.stage, tile,
+                               std::vector<float>(std::size_t(tile_shape(problem, info.stage).elements()),
+                                                  std::bit_cast<float>(unwritten_bits)));
+            }
+        }
+        EXPECT_GT(added, 0) << "the kernel skips no tile";
+        const Report report = judge(whole, one_thread());
+        EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+        EXPECT_EQ(report.compared(), judge(run.recording, one_thread()).compared());
+
+        // A tile that rows see is none of them.
+        whole.set_tile(Stage::p, {0, 0, 0, 0},
+                       std::vector<float>(std::size_t(tile_shape(problem, Stage::p).elements()),
+                                          std::bit_cast<float>(unwritten_bits)));
+        EXPECT_EQ(judge(whole, one_thread()).guilty, Stage::p);
+    }
+}
+
 TEST(PartialCapture, QueryBlockThatSeesNothingNeedNotBeLoaded) {
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = 20;

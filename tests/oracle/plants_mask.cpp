@@ -135,12 +135,6 @@ const MistakeInfo table[] = {
                   from.value = std::numeric_limits<float>::quiet_NaN();
           },
       .tail = Tail::unmasked}},
-    {Mistake::masked_scores_finite,
-     "masked_scores_finite",
-     {"non_finite_replaced"},
-     Stage::s,
-     need_causal,
-     {.hidden = [](const Block&, std::int64_t, std::int64_t) { return -65504.0f; }}},
 };
 
 }  // namespace

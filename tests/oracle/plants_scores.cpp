@@ -9,10 +9,6 @@ namespace tilescope::test {
 
 namespace {
 
-float to_bf16(float value) {
-    return decode(Dtype::bf16, encode(Dtype::bf16, value));
-}
-
 /// K read with another index: 0 beyond the tile.
 template <class Index>
 Tile read_with(const Tile& k, const Index& index) {
@@ -238,18 +234,6 @@ const MistakeInfo table[] = {
      Stage::s,
      need_alibi,
      {.bias = [](const Block&, std::int64_t, std::int64_t, BiasTerms& terms) { terms.shift = 1; }}},
-    {Mistake::scores_rounded_to_half,
-     "scores_rounded_to_half",
-     {"half_scores"},
-     Stage::s,
-     need_nothing,
-     {.product = [](const Block&, float sum, std::int64_t, std::int64_t) { return to_half(sum); }}},
-    {Mistake::scores_rounded_to_bf16,
-     "scores_rounded_to_bf16",
-     {"half_scores"},
-     Stage::s,
-     need_nothing,
-     {.product = [](const Block&, float sum, std::int64_t, std::int64_t) { return to_bf16(sum); }}},
     {Mistake::scores_summed_in_half,
      "scores_summed_in_half",
      {"half_scores"},

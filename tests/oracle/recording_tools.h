@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "oracle/judge.h"
@@ -13,6 +16,15 @@ inline JudgeOptions one_thread() {
     JudgeOptions options;
     options.threads = 1;
     return options;
+}
+
+/// The report, also where the judgement ends without a verdict.
+inline Report report_of(const Recording& recording, const JudgeOptions& options) {
+    try {
+        return judge(recording, options);
+    } catch (const NoVerdict& unjudged) {
+        return unjudged.report();
+    }
 }
 
 inline MemoryRecording with_stages(const Recording& from, const std::vector<Stage>& stages) {
@@ -37,6 +49,25 @@ inline float peek(const Recording& recording, Stage stage, const TileId& tile, s
     std::vector<float> values(std::size_t(shape.elements()));
     if (!recording.read_tile(stage, tile, values)) throw std::invalid_argument("peek: no such tile");
     return values[std::size_t(row * shape.cols + col)];
+}
+
+/// Least and greatest value that a stage holds.
+inline std::pair<float, float> range_of(const Recording& recording, Stage stage) {
+    const Problem& p = recording.problem();
+    std::pair<float, float> range{std::numeric_limits<float>::infinity(),
+                                  -std::numeric_limits<float>::infinity()};
+    for (std::int64_t i = 0; i < tile_count(p, stage); ++i) {
+        const TileId tile = tile_at(p, stage, i);
+        if (!recording.has_tile(stage, tile)) continue;
+        const TileShape extent = tile_extent(p, stage, tile);
+        for (std::int64_t row = 0; row < extent.rows; ++row) {
+            for (std::int64_t col = 0; col < extent.cols; ++col) {
+                const float value = peek(recording, stage, tile, row, col);
+                range = {std::min(range.first, value), std::max(range.second, value)};
+            }
+        }
+    }
+    return range;
 }
 
 }  // namespace tilescope::test

@@ -85,7 +85,7 @@ ReferenceReport judged_alone(MemoryRecording& recording, const ReferenceInfo& in
 }
 
 void expect_right(const ReferenceOutput& output, std::int64_t elements) {
-    EXPECT_EQ(output.tally.compared, elements);
+    EXPECT_EQ(output.tally.compared + output.tally.not_judged, elements);
     EXPECT_EQ(output.tally.outside, 0) << (output.tally.first ? values_of(*output.tally.first) : "");
     EXPECT_EQ(output.nonfinite(), 0);
 }
@@ -142,6 +142,7 @@ TEST(References, DefinitionIsRightWithEveryOption) {
 }
 
 TEST(References, HonestImplementationsAreRight) {
+    std::array<std::int64_t, input_kinds> judged{};
     for (std::uint64_t seed = 1; seed <= 100; ++seed) {
         Problem problem = random_problem(seed);
         const Dtype input = std::array{Dtype::f16, Dtype::bf16, Dtype::f32}[seed % 3];
@@ -161,6 +162,13 @@ TEST(References, HonestImplementationsAreRight) {
         expect_right(report.o, rows * problem.head_dim_v);
         expect_right(report.lse, rows);
         EXPECT_EQ(report.o.to_kernel.largest, 0);
+        judged[seed % input_kinds] += report.o.tally.compared;
+    }
+    // Scores of tens of thousands leave little to tell of outputs: float32 rounds them by more than their
+    // softmax bears.
+    for (int kind = 0; kind < input_kinds; ++kind) {
+        const bool far = InputKind(kind) == InputKind::negative || InputKind(kind) == InputKind::huge;
+        EXPECT_TRUE(far || judged[std::size_t(kind)] > 0) << to_string(InputKind(kind));
     }
 }
 

@@ -288,9 +288,12 @@ TEST(Options, PrecisionOfTheSums) {
         EXPECT_EQ(declared.verdict, Verdict::match) << verdict_line(declared);
         Units fine = units_of(coarse);
         fine.s_accumulation = fine.acc_accumulation = Accumulation::fma_f32;
-        EXPECT_EQ(
-            judge(declared_as(run.recording, run.recording.problem(), fine, inputs), one_thread()).guilty,
-            Stage::s);
+        const Report report =
+            judge(declared_as(run.recording, run.recording.problem(), fine, inputs), one_thread());
+        // A tensor core rounds a sum of 16 terms once: that is s kept in float16, which is no fault of s.
+        const bool rounds_once = sum == Sum::half_tensor_core;
+        EXPECT_EQ(report.guilty, rounds_once ? Stage::acc : Stage::s) << verdict_line(report);
+        EXPECT_EQ(report.stage(Stage::s).undeclared, rounds_once ? "s is rounded to f16" : "");
     }
 }
 

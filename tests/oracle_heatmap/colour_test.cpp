@@ -111,12 +111,18 @@ TEST(Kinds, DifferInColourAndInPattern) {
 }
 
 TEST(Kinds, TheWorseIsShown) {
-    const auto of = [](auto... kinds) { return std::uint8_t((flag_of(kinds) | ...)); };
+    const auto of = [](auto... kinds) { return KindFlags((flag_of(kinds) | ...)); };
     EXPECT_EQ(worst_of(of(Kind::finite, Kind::nan, Kind::plus_infinity, Kind::unwritten)), Kind::nan);
     EXPECT_EQ(worst_of(of(Kind::finite, Kind::unwritten, Kind::masked)), Kind::unwritten);
     EXPECT_EQ(worst_of(of(Kind::finite, Kind::minus_infinity)), Kind::minus_infinity);
     EXPECT_EQ(worst_of(of(Kind::finite, Kind::masked, Kind::indifferent)), Kind::finite);
     EXPECT_EQ(worst_of(of(Kind::masked, Kind::not_captured)), Kind::masked);
+    EXPECT_EQ(worst_of(of(Kind::finite, Kind::inherited)), Kind::inherited);
+    EXPECT_EQ(worst_of(of(Kind::finite, Kind::inherited), false), Kind::inherited);
+    // An element of the stage itself is beyond its budget.
+    EXPECT_EQ(worst_of(of(Kind::finite, Kind::inherited), true), Kind::finite);
+    EXPECT_EQ(worst_of(of(Kind::masked, Kind::inherited), true), Kind::inherited);
+    EXPECT_EQ(worst_of(of(Kind::not_judged, Kind::not_captured)), Kind::not_judged);
     EXPECT_EQ(worst_of(0), Kind::not_captured);
 }
 

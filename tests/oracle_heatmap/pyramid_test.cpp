@@ -22,7 +22,7 @@ Summary brute_force(const PlainMatrix& matrix, const Rect& rect) {
     for (std::int64_t row = rect.first_row; row < rect.last_row; ++row) {
         for (std::int64_t col = rect.first_col; col < rect.last_col; ++col) {
             const Kind kind = matrix.kind(row, col);
-            found.kinds |= std::uint8_t(1 << int(kind));
+            found.kinds |= KindFlags(1 << int(kind));
             if (kind != Kind::finite) continue;
             const float value = matrix.value(row, col);
             found.min = any ? std::min(found.min, value) : value;

@@ -64,8 +64,8 @@ TEST(Quantities, OfElementsThatAreNotFinite) {
     const std::array<Kind, 7> expected = {Kind::finite,         Kind::finite, Kind::plus_infinity,
                                           Kind::minus_infinity, Kind::finite, Kind::finite,
                                           Kind::indifferent};
-    // The sign of dumped - expected; an infinity as it is to be is no difference.
-    const std::array<Kind, 7> difference = {Kind::nan,        Kind::plus_infinity, Kind::minus_infinity,
+    // That of what was dumped; an infinity as it is to be is no difference.
+    const std::array<Kind, 7> difference = {Kind::nan,        Kind::plus_infinity, Kind::should_be_infinite,
                                             Kind::finite,     Kind::unwritten,     Kind::plus_infinity,
                                             Kind::indifferent};
     for (Eigen::Index col = 0; col < 7; ++col) {
@@ -75,8 +75,9 @@ TEST(Quantities, OfElementsThatAreNotFinite) {
     }
     for (const Quantity unsigned_one : {Quantity::over_budget, Quantity::ulps, Quantity::relative}) {
         expect_kind(tile, unsigned_one, 1, Kind::plus_infinity);
-        expect_kind(tile, unsigned_one, 2, Kind::plus_infinity);
+        expect_kind(tile, unsigned_one, 2, Kind::should_be_infinite);
         expect_kind(tile, unsigned_one, 4, Kind::unwritten);
+        expect_kind(row_of(Stage::acc, {-inf}, {1}, {1}), unsigned_one, 0, Kind::minus_infinity);
     }
 }
 
@@ -107,7 +108,7 @@ TEST(Quantities, MaskedCellsAreMaskedWhereTheyHoldWhatTheyShould) {
     }
     // A score that the mask should have hidden.
     EXPECT_EQ(tile.value(Quantity::dumped, 0, 2).kind, Kind::finite);
-    EXPECT_EQ(tile.value(Quantity::over_budget, 0, 2).kind, Kind::plus_infinity);
+    EXPECT_EQ(tile.value(Quantity::over_budget, 0, 2).kind, Kind::should_be_infinite);
     // Unwritten is what it is, and no error where the mask hides it.
     EXPECT_EQ(tile.value(Quantity::dumped, 1, 2).kind, Kind::unwritten);
     EXPECT_EQ(tile.value(Quantity::over_budget, 1, 2).kind, Kind::masked);
@@ -130,9 +131,34 @@ TEST(Quantities, TolerancesGivenByHandAreNotForOperands) {
     s.options.atol = 0.25;
     s.options.rtol = 0.25;
     expect_value(s, Quantity::over_budget, 0, 2);
-    OneTile q = row_of(Stage::q, {2}, {1}, {4});
-    q.options = s.options;
-    expect_value(q, Quantity::over_budget, 0, 0.25);
+    for (const Stage stage : {Stage::q, Stage::k, Stage::v, Stage::dout}) {
+        OneTile operand = row_of(stage, {2}, {1}, {4});
+        operand.options = s.options;
+        expect_value(operand, Quantity::over_budget, 0, 0.25);
+    }
+}
+
+TEST(Quantities, InheritedIsWhatDiffersEndToEndAlone) {
+    // Right, right for what it is computed from, wrong by itself, and NaN of what is NaN.
+    OneTile o =
+        row_of(Stage::o, {1, 2, 3, quiet_nan}, {1, 2.5, 5, double(quiet_nan)}, {1, 1, 1, double(quiet_nan)});
+    o.problem.dtype_o = Dtype::f32;
+    ObservedTile tile = o.view();
+    const Estimate exact{Eigen::RowVector4d(1, 7, 7, 7), Eigen::RowVector4d(1, 1, 1, 1)};
+    tile.end_to_end = &exact;
+    const std::array<Kind, 4> kinds = {Kind::finite, Kind::inherited, Kind::finite, Kind::inherited};
+    QuantityValues values;
+    values_of(tile, Quantity::over_budget, values);
+    for (Eigen::Index col = 0; col < 4; ++col) {
+        EXPECT_EQ(value_of(tile, Quantity::over_budget, 0, col).kind, kinds[std::size_t(col)]) << col;
+        EXPECT_EQ(values.kinds[std::size_t(col)], kinds[std::size_t(col)]) << col;
+        EXPECT_EQ(is_inherited(tile, 0, col), kinds[std::size_t(col)] == Kind::inherited) << col;
+        EXPECT_EQ(value_of(tile, Quantity::difference, 0, col).kind,
+                  col == 3 ? Kind::indifferent : Kind::finite);
+    }
+    EXPECT_EQ(value_of(tile, Quantity::over_budget, 0, 1).value, 0.5);
+    tile.end_to_end = nullptr;
+    EXPECT_EQ(value_of(tile, Quantity::over_budget, 0, 1).kind, Kind::finite);
 }
 
 TEST(Quantities, UlpsAreThoseOfTheOutputsType) {

@@ -328,27 +328,36 @@ TEST_F(SessionTest, NoticesThatTheFileChanges) {
     EXPECT_EQ(session.document()->report->guilty, Stage::acc);
     wait_until([&] { return !session.status().changed; });
     std::filesystem::resize_file(path, 1000);
-    wait_until([&] { return session.status().gone; });
+    wait_until([&] { return session.status().written_over; });
+    EXPECT_FALSE(session.status().gone);
+    const std::uint64_t changes = session.status().settled_changes;
     std::filesystem::remove(path);
     wait_until([&] { return session.status().gone; });
+    EXPECT_TRUE(session.status().written_over);
+    EXPECT_LE(session.status().settled_changes, changes + 1);
     session.reload();
     wait_until([&] { return session.status().idle; });
     EXPECT_NE(session.status().error, "");
     EXPECT_EQ(session.document()->report->guilty, Stage::acc);
 }
 
-TEST_F(SessionTest, StampsTellWhetherAFileHasGone) {
+TEST_F(SessionTest, StampsTellWhetherAFileWasWrittenOver) {
     const std::string path = copy_of_sample("lse_base2");
     const FileStamp before = stamp_of(path);
     EXPECT_EQ(before, stamp_of(path));
-    EXPECT_FALSE(is_gone(before, stamp_of(path)));
+    EXPECT_FALSE(is_written_over(before, stamp_of(path)));
     std::ofstream(path, std::ios::app) << "longer";
     EXPECT_NE(before, stamp_of(path));
-    EXPECT_FALSE(is_gone(before, stamp_of(path)));
+    EXPECT_TRUE(is_written_over(before, stamp_of(path)));
     std::filesystem::resize_file(path, std::size_t(before.bytes) / 2);
-    EXPECT_TRUE(is_gone(before, stamp_of(path)));
+    EXPECT_TRUE(is_written_over(before, stamp_of(path)));
+    // Who holds it open reads on.
+    std::filesystem::rename(copy_of_sample("acc_not_rescaled"), path);
+    EXPECT_NE(before, stamp_of(path));
+    EXPECT_FALSE(is_written_over(before, stamp_of(path)));
     std::filesystem::remove(path);
-    EXPECT_TRUE(is_gone(before, stamp_of(path)));
+    EXPECT_NE(before, stamp_of(path));
+    EXPECT_FALSE(is_written_over(before, stamp_of(path)));
 }
 
 TEST_F(SessionTest, TilesThatAreTooManyAreNotKept) {

@@ -33,7 +33,7 @@ Report fill(const Recording& recording, TileMap& map) {
         values_of(tile, Quantity::over_budget, values);
         map.set(tile.context.stage, tile.context.tile, finding_of(tile, values));
     };
-    options.observe = observer_of(recording, false, compare, observe);
+    options.observe = observer_of(recording, nullptr, compare, observe);
     const Report report = judge(recording, options);
     map.finish(recording, nullptr);
     return report;

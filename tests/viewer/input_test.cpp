@@ -17,9 +17,36 @@ TEST(KeyNames, AreReadAsGlfwNumbersThem) {
     EXPECT_EQ(chord_from_name("Shift+N"), (KeyChord{GLFW_KEY_N, true, false}));
     EXPECT_EQ(chord_from_name("Ctrl+C"), (KeyChord{GLFW_KEY_C, false, true}));
     EXPECT_EQ(chord_from_name("Ctrl+Shift+Left"), (KeyChord{GLFW_KEY_LEFT, true, true}));
-    EXPECT_EQ(chord_from_name("?"), (KeyChord{GLFW_KEY_SLASH, true, false}));
-    EXPECT_EQ(chord_from_name("+"), (KeyChord{GLFW_KEY_EQUAL, true, false}));
-    EXPECT_EQ(chord_from_name("7"), (KeyChord{GLFW_KEY_7, false, false}));
+}
+
+TEST(KeyNames, OfDigitsAndPunctuationAreCharacters) {
+    for (const char* name : {"?", "+", "=", "-", "/", ",", ".", "[", "]", "7"}) {
+        EXPECT_EQ(chord_from_name(name), (KeyChord{name[0], false, false}));
+        EXPECT_TRUE(chord_from_name(name)->is_character()) << name;
+    }
+    for (const char* name : {"N", "Space", "Left", "F1"}) EXPECT_FALSE(chord_from_name(name)->is_character());
+}
+
+TEST(Keys, AreThoseThatTypeTheLetter) {
+    // German: z is at the place of Y, and sharp s beside 0. Dvorak: an apostrophe at the place of Q.
+    EXPECT_EQ(key_of({GLFW_KEY_Y, "z"}), GLFW_KEY_Z);
+    EXPECT_EQ(key_of({GLFW_KEY_SEMICOLON, "s"}), GLFW_KEY_S);
+    EXPECT_EQ(key_of({GLFW_KEY_Q, "'"}), std::nullopt);
+    EXPECT_EQ(key_of({GLFW_KEY_I, "\u0131"}), std::nullopt);
+    EXPECT_EQ(key_of({GLFW_KEY_MINUS, "\u00df"}), GLFW_KEY_MINUS);
+    EXPECT_EQ(character_of({GLFW_KEY_MINUS, "\u00df"}, true), std::nullopt);
+    EXPECT_EQ(key_of({GLFW_KEY_LEFT, ""}), GLFW_KEY_LEFT);
+}
+
+TEST(Keys, AreThoseOfAUsKeyboardWhereNoLatinLettersAreTyped) {
+    EXPECT_EQ(key_of({GLFW_KEY_Z, "\u044f", false}), GLFW_KEY_Z);
+    EXPECT_EQ(character_of({GLFW_KEY_Z, "\u044f", false}, false), std::nullopt);
+    EXPECT_EQ(character_of({GLFW_KEY_LEFT_BRACKET, "\u0445", false}, false), '[');
+    EXPECT_EQ(character_of({GLFW_KEY_LEFT_BRACKET, "\u0445", false}, true), std::nullopt);
+    // Arabic: the key of the slash types one of its own question mark.
+    EXPECT_EQ(character_of({GLFW_KEY_SLASH, "\u0638", false}, true), '?');
+    // What the layout types comes as a character.
+    EXPECT_EQ(character_of({GLFW_KEY_SLASH, ".", false}, false), std::nullopt);
 }
 
 TEST(KeyNames, RefuseOtherTexts) {

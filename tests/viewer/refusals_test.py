@@ -27,7 +27,7 @@ class Refusals(TileViewCase):
         self.assert_fails(self.start(path, "--script", self.script(["wait", "expect purple"])), "purple", "script.txt:2")
 
     def test_wrong_options(self):
-        for arguments in (["--size", "big"], ["--scale", "9"], ["--what"], ["a.h5", "b.h5", "c.h5"]):
+        for arguments in (["--size", "big"], ["--scale", "9"], ["--scale", "nan"], ["--what"], ["a.h5", "b.h5", "c.h5"]):
             self.assert_fails(self.start(*arguments))
 
     def test_size_that_no_window_has(self):

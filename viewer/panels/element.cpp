@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -18,7 +19,7 @@ struct Shown {
 
 Shown shown_element(const App& app) {
     Shown shown;
-    shown.pointed = app.hovered.has_value();
+    shown.pointed = app.hovered.has_value() && app.pointer_leads;
     const Stage stage = shown.pointed ? app.hovered_stage : app.view.stage;
     shown.plane = plane_at(app.problem(), app.view.cursor, stage);
     shown.point = shown.pointed ? PlanePoint{app.hovered->first, app.hovered->second}
@@ -45,7 +46,9 @@ std::string bits_of(Dtype dtype, float value) {
 std::string value_text(const DetailTile& tile, Quantity quantity, std::int64_t row, std::int64_t col) {
     const ElementValue value = tile.value(quantity, row, col);
     // Quotients by a budget of 0 are the largest float32.
-    if (value.kind == Kind::finite && !quantity_info(quantity).is_signed) return quotient_text(value.value);
+    const bool counted = value.kind == Kind::inherited && !std::isnan(value.value);
+    if ((value.kind == Kind::finite || counted) && !quantity_info(quantity).is_signed)
+        return quotient_text(value.value);
     return value.kind == Kind::finite ? short_number(value.value) : std::string(kind_style(value.kind).name);
 }
 
@@ -62,24 +65,52 @@ DetailTiles details_of(App& app, const Plane& plane, PlanePoint point, Quantity 
     return app.session.request_detail(plane, quantity, {point.row, point.col, point.row + 1, point.col + 1});
 }
 
-ImU32 colour_of(Finding finding) {
-    return is_divergence(finding) ? colours::bad : colours::text;
+/// How an element fares, in the words of a report.
+struct FindingStyle {
+    Finding finding;
+    std::string_view word;
+    ImU32 colour;
+};
+constexpr std::array finding_styles = {
+    FindingStyle{Finding::match, "match", colours::text},
+    FindingStyle{Finding::indifferent, "nothing can be expected", colours::text},
+    FindingStyle{Finding::not_judged, "not judged: the tolerance tells nothing", colours::dim},
+    FindingStyle{Finding::outside, "outside", colours::bad},
+    FindingStyle{Finding::nan, "nan", colours::bad},
+    FindingStyle{Finding::infinite, "inf", colours::bad},
+    FindingStyle{Finding::unwritten, "unwritten", colours::bad},
+    FindingStyle{Finding::conflicting, "conflicting", colours::bad},
+};
+constexpr FindingStyle inherited_style = {Finding::match, "inherited", colours::inherited};
+
+const FindingStyle& style_of(const DetailTile& tile, std::int64_t row, std::int64_t col) {
+    if (tile.inherits(row, col)) return inherited_style;
+    return *std::ranges::find(finding_styles, tile.element(row, col).finding, &FindingStyle::finding);
+}
+
+/// What should be there, and what it may differ by.
+std::string expected_text(const Element& element) {
+    if (is_unwritten(float(element.expected))) return "unwritten";
+    return fmt::format("{} +- {:.3g}", digits_of(element.expected), element.tolerance);
 }
 
 void describe(App& app, const DetailTile& tile, std::int64_t row, std::int64_t col) {
     const Element element = tile.element(row, col);
     const float dumped = tile.dumped(row, col);
-    line(app, "finding", std::string(to_string(element.finding)), colour_of(element.finding));
+    const FindingStyle& style = style_of(tile, row, col);
+    line(app, "finding", std::string(style.word), style.colour);
     line(app, "dumped",
          std::bit_cast<std::uint32_t>(dumped) == unwritten_bits ? "no thread wrote it" : digits_of(dumped));
     if (!tile.has_reference()) {
         line(app, "expected", "no reference", colours::dim);
         return line(app, "bits", bits_of(tile.dtype(), dumped));
     }
-    line(app, app.document->pair() ? "other file" : "expected",
-         fmt::format("{} +- {:.3g}", digits_of(element.expected), element.tolerance));
+    line(app, app.document->pair() ? "other file" : "expected", expected_text(element));
+    if (tile.inherits(row, col)) {
+        line(app, "end to end", expected_text(tile.end_to_end(row, col)), colours::inherited);
+    }
     line(app, "difference", value_text(tile, Quantity::difference, row, col));
-    line(app, "over budget", value_text(tile, Quantity::over_budget, row, col), colour_of(element.finding));
+    line(app, "over budget", value_text(tile, Quantity::over_budget, row, col), style.colour);
     const bool counted = tile.value(Quantity::ulps, row, col).kind == Kind::finite;
     line(app, "ulps",
          value_text(tile, Quantity::ulps, row, col) +
@@ -100,7 +131,7 @@ void describe_replay(App& app, const Shown& shown) {
     }
     const Element element =
         tile->element(point.row % tiles.shape.tile_rows, point.col % tiles.shape.tile_cols);
-    line(app, "replayed", fmt::format("{} +- {:.3g}", digits_of(element.expected), element.tolerance),
+    line(app, "replayed", expected_text(element),
          is_divergence(element.finding) ? colours::bad : colours::good);
 }
 
@@ -134,9 +165,7 @@ void draw_element(App& app, const Box& box) {
     const DetailTile* tile = tiles.tiles.empty() ? nullptr : tiles.at(shown.point.row, shown.point.col);
     if (tile == nullptr) {
         const PlaceInTile in_tile = place_in_tile(problem, shown.plane, shown.point.row, shown.point.col);
-        const bool captured = app.document->recording->has_tile(shown.plane.stage, in_tile.tile);
-        if (captured) return text_waiting(app, "its tile is being judged");
-        return text(app, "its tile was not captured", colours::dim);
+        return text(app, why_not_judged(app, shown.plane.stage, in_tile.tile), colours::dim);
     }
     const std::int64_t row = shown.point.row % tiles.shape.tile_rows;
     const std::int64_t col = shown.point.col % tiles.shape.tile_cols;

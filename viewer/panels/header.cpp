@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "viewer/panels/panel.h"
@@ -36,14 +37,38 @@ void draw_verdict(App& app) {
         text(app, app.status.message.empty() ? "not judged" : "being judged", colours::dim);
         return;
     }
-    const ImU32 colour = report->guilty ? colours::bad : colours::good;
+    // What was judged is not what is there now.
+    if (app.status.changed)
+        return text(app,
+                    (app.status.gone ? "before the file was removed: " : "before the file changed: ") +
+                        verdict_line(*report),
+                    colours::dim);
+    const ImU32 colour = report->guilty             ? colours::bad
+                         : report->unjudged.empty() ? colours::good
+                                                    : colours::unjudged;
     text(app, verdict_line(*report), colour);
 }
 
+struct StateColour {
+    StageState state;
+    ImU32 colour;
+};
+constexpr std::array state_colours = {
+    StateColour{StageState::not_captured, colours::absent},
+    StateColour{StageState::not_compared, colours::dim},
+    StateColour{StageState::not_judged, colours::dim},
+    StateColour{StageState::not_declared, colours::dim},
+    StateColour{StageState::ok, colours::text},
+    StateColour{StageState::inherited, colours::inherited},
+    StateColour{StageState::wrong_too, colours::bad},
+    StateColour{StageState::first_wrong, colours::bad},
+};
+
 ImU32 colour_of_stage(const App& app, Stage stage) {
-    if (!app.has(stage)) return IM_COL32(92, 98, 109, 255);
+    if (!app.has(stage)) return colours::absent;
     const Report* report = app.document->report.get();
-    return report != nullptr && report->stage(stage).tally.diverges() ? colours::bad : colours::text;
+    if (report == nullptr || !report->stage(stage).captured) return colours::text;
+    return std::ranges::find(state_colours, state_of(*report, stage), &StateColour::state)->colour;
 }
 
 void draw_stages(App& app) {

@@ -40,9 +40,13 @@ std::vector<PaneChoice> panes_of(const App& app) {
 }
 
 /// `alone`: no other pane says the same of its head.
-std::string title_of(const Problem& problem, const PaneFrame& pane, bool alone) {
+std::string title_of(const App& app, const PaneFrame& pane, bool alone) {
+    const Problem& problem = app.problem();
     const StageInfo info = stage_info(problem, pane.plane.stage);
     std::string line(info.name);
+    const Report* report = app.document->report.get();
+    if (alone && report != nullptr && report->stage(pane.plane.stage).captured)
+        line += fmt::format(" ({})", to_string(state_of(*report, pane.plane.stage)));
     if (alone) line += fmt::format("  batch {}  head {}", pane.plane.batch, pane.plane.head);
     const TileId first = place_in_tile(problem, pane.plane, 0, 0).tile;
     const SliceKinds slices = slice_kinds(problem, pane.plane.stage);
@@ -156,7 +160,7 @@ ImageStyle draw_pane(App& app, HeatmapPane& heatmap, PaneFrame pane) {
     draw.AddRectFilled(pane.at, pane.end(), colours::canvas);
     const std::shared_ptr<const Pyramid> pyramid = app.session.request(pane.plane, pane.quantity);
     const ImageStyle style = style_of(app, heatmap, pane, pyramid);
-    if (pyramid != nullptr && !pyramid->is_complete()) app.waits = true;
+    if (pyramid != nullptr && !pyramid->is_complete() && !app.status.written_over) app.waits = true;
     if (pyramid == nullptr) {
         text_at(app, draw, pane.at + ImVec2(12, 12), why_no_picture(app, pane), colours::dim);
         return style;
@@ -266,7 +270,7 @@ void draw_heatmaps(App& app, const Box& box) {
         ImGui::InvisibleButton(fmt::format("pane {}", i).c_str(), pane.size,
                                ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
         handle_mouse(app, pane);
-        const std::string title = title_of(app.problem(), pane, choices.size() == 1);
+        const std::string title = title_of(app, pane, choices.size() == 1);
         text_at(app, draw, {pane.at.x, pane.at.y - 2.6F * em}, title);
         if (choices.size() == 1) name_axes(app, draw, pane, title);
         draw_axes(draw, pane);

@@ -36,8 +36,22 @@ float swatch_size() {
 
 std::string text_of_lines(const App& app) {
     if (!app.settings.warp_lines) return {};
-    return fmt::format("blue lines: a warp every {} rows, a lane every {} columns (Shift+W, Ctrl+W)",
-                       app.settings.warp_rows, app.settings.lane_columns);
+    const std::string_view stage = stage_info(app.problem(), app.view.stage).name;
+    switch (thread_lines(app, app.view.stage)) {
+        case ThreadLines::declared:
+            return fmt::format(
+                "blue lines: thick between warps, thin between lanes, as the recording declares the "
+                "threads of {}",
+                stage);
+        case ThreadLines::too_small:
+            return fmt::format("zoom in to see the warps and lanes of {}", stage);
+        default:
+            break;
+    }
+    return fmt::format(
+        "blue lines: a grid, as no threads of {} are declared: a warp every {} rows, a lane every {} "
+        "columns (Shift+W, Ctrl+W)",
+        stage, app.settings.warp_rows, app.settings.lane_columns);
 }
 
 /// As many lines as the width asks for: nothing of it may be cut off.

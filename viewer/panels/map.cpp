@@ -73,20 +73,25 @@ void draw_finding(App& app, const MapPlace& place) {
     switch (finding.state) {
         case TileFinding::State::not_captured:
             return text(app, "not captured", colours::dim);
+        case TileFinding::State::not_judged:
+            return text(app, why_not_judged(app, app.view.stage, tile), colours::dim);
         case TileFinding::State::missing:
             return text(app, "should have been written, and was not", colours::bad);
         default:
             break;
     }
+    if (finding.kinds == flag_of(Kind::indifferent))
+        return text(app, "nothing can be expected", colours::dim);
     const bool finite = finding.worst < std::numeric_limits<float>::max();
     const std::string worst = finite ? short_number(finding.worst) + " x budget" : "beyond any budget";
     std::string what = fmt::format("worst {}, {} outside", worst, finding.outside);
     if (finding.nan > 0) what += fmt::format(", {} nan", finding.nan);
     if (finding.infinite > 0) what += fmt::format(", {} inf", finding.infinite);
     if (finding.unwritten > 0) what += fmt::format(", {} unwritten", finding.unwritten);
+    if (finding.inherited > 0) what += fmt::format(", {} inherited", finding.inherited);
     if (finding.conflicting > 0) what += fmt::format(", {} conflicting", finding.conflicting);
     ImGui::PushTextWrapPos(0);
-    text(app, what, finding.bad() ? colours::bad : colours::dim);
+    text(app, what, finding.bad() ? colours::bad : finding.inherited > 0 ? colours::inherited : colours::dim);
     ImGui::PopTextWrapPos();
 }
 
@@ -174,8 +179,9 @@ void map_contents(App& app) {
     draw_picture(app, arrange_heads(heads, size.rows, size.cols, width, height, gap, int(3.4F * em)), width,
                  height);
     const auto& pointed = app.map_pointed;
-    draw_finding(app, pointed ? MapPlace{(*pointed)[0], (*pointed)[1], (*pointed)[2], (*pointed)[3]}
-                              : place_of_cursor(app));
+    draw_finding(app, pointed && app.pointer_leads
+                          ? MapPlace{(*pointed)[0], (*pointed)[1], (*pointed)[2], (*pointed)[3]}
+                          : place_of_cursor(app));
 }
 
 }  // namespace tilescope::viewer

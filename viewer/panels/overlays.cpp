@@ -45,6 +45,103 @@ void draw_col_lines(ImDrawList& draw, const PaneFrame& pane, std::int64_t step, 
     }
 }
 
+/// Elements whose owners are looked up for a frame.
+constexpr std::int64_t most_owners = 300'000;
+
+/// Whether neighbours belong to other warps, or to other lanes of one.
+enum class Border : std::uint8_t { none, lanes, warps };
+Border border_between(const Owner& a, const Owner& b) {
+    if (a.warp != b.warp) return Border::warps;
+    return a.lane != b.lane ? Border::lanes : Border::none;
+}
+
+/// Along the border before row or column `at`, from one element of it to another.
+struct ThreadLine {
+    std::int64_t at;
+    std::int64_t from;
+    std::int64_t to;
+    float thickness;
+};
+
+/// Adds the borders before a row or column, each as long as it goes on.
+template <class BorderAt>
+void add_borders(std::int64_t at, std::int64_t first, std::int64_t last, bool lanes, BorderAt border_at,
+                 std::vector<ThreadLine>& lines) {
+    Border before = Border::none;
+    std::int64_t from = first;
+    for (std::int64_t i = first; i <= last; ++i) {
+        Border border = i < last ? border_at(i) : Border::none;
+        if (border == Border::lanes && !lanes) border = Border::none;
+        if (border == before) continue;
+        if (before != Border::none) lines.push_back({at, from, i, before == Border::warps ? 3.0F : 1.0F});
+        before = border;
+        from = i;
+    }
+}
+
+/// Lines closer than others may be would hide the picture.
+bool have_room(const std::vector<ThreadLine>& lines, float pixels) {
+    std::int64_t count = 0;
+    for (std::size_t i = 0; i < lines.size(); ++i) count += i == 0 || lines[i].at != lines[i - 1].at;
+    return float(count) * closest_lines <= pixels;
+}
+
+/// Between elements of other threads, as the recording declares them: thick between warps.
+void draw_threads(const App& app, ImDrawList& draw, const PaneFrame& pane, const ThreadMap& threads) {
+    const Rect seen = pane.visible();
+    const std::int64_t rows = seen.last_row - seen.first_row;
+    const std::int64_t cols = seen.last_col - seen.first_col;
+    if (rows <= 0 || cols <= 0) return;
+    std::vector<Owner> owners;
+    owners.reserve(std::size_t(rows * cols));
+    for (std::int64_t row = seen.first_row; row < seen.last_row; ++row) {
+        for (std::int64_t col = seen.first_col; col < seen.last_col; ++col) {
+            const PlaceInTile place = place_in_tile(app.problem(), pane.plane, row, col);
+            owners.push_back(threads.owner(place.tile, place.row, place.col));
+        }
+    }
+    const auto owner = [&](std::int64_t row, std::int64_t col) {
+        return owners[std::size_t((row - seen.first_row) * cols + col - seen.first_col)];
+    };
+    std::vector<ThreadLine> lines;
+    for (std::int64_t row = seen.first_row + 1; row < seen.last_row; ++row)
+        add_borders(
+            row, seen.first_col, seen.last_col, pane.row_height() >= closest_lines,
+            [&](std::int64_t col) { return border_between(owner(row - 1, col), owner(row, col)); }, lines);
+    if (have_room(lines, pane.size.y)) {
+        for (const auto& [at, from, to, thickness] : lines) {
+            const float y = std::round(pane.y_of(double(at)));
+            draw.AddRectFilled({pane.x_of(double(from)), y - std::floor(thickness / 2)},
+                               {pane.x_of(double(to)), y + std::ceil(thickness / 2)}, warp_colour);
+        }
+    }
+    lines.clear();
+    for (std::int64_t col = seen.first_col + 1; col < seen.last_col; ++col)
+        add_borders(
+            col, seen.first_row, seen.last_row, pane.col_width() >= closest_lines,
+            [&](std::int64_t row) { return border_between(owner(row, col - 1), owner(row, col)); }, lines);
+    if (!have_room(lines, pane.size.x)) return;
+    for (const auto& [at, from, to, thickness] : lines) {
+        const float x = std::round(pane.x_of(double(at)));
+        draw.AddRectFilled({x - std::floor(thickness / 2), pane.y_of(double(from))},
+                           {x + std::ceil(thickness / 2), pane.y_of(double(to))}, warp_colour);
+    }
+}
+
+/// The threads that own the elements, or a grid where the recording does not declare them.
+void draw_warps(const App& app, ImDrawList& draw, const PaneFrame& pane) {
+    const ThreadLines lines = thread_lines(app, pane.plane.stage);
+    if (lines == ThreadLines::grid) {
+        draw_row_lines(draw, pane, app.settings.warp_rows, warp_colour);
+        draw_col_lines(draw, pane, app.settings.lane_columns, warp_colour);
+        return;
+    }
+    if (lines == ThreadLines::too_small) return;
+    const Recording& recording = *app.document->recording;
+    draw_threads(app, draw, pane,
+                 *thread_map(app.problem(), pane.plane.stage, recording.threads(), recording.name()));
+}
+
 /// Where the keys that a row sees begin and end: steps of one row, or of a pixel where rows are smaller.
 void draw_mask_edges(const App& app, ImDrawList& draw, const PaneFrame& pane) {
     const Problem problem =
@@ -105,12 +202,17 @@ Rect PaneFrame::visible() const {
             inside(std::ceil(view.first_col + view.cols), shape.cols)};
 }
 
+ThreadLines thread_lines(const App& app, Stage stage) {
+    if (!app.document->recording->threads()[stage].declared()) return ThreadLines::grid;
+    const PlaneView view = app.view.ranges.view(app.problem(), stage);
+    const PlaneShape shape = plane_shape(app.problem(), stage);
+    const double elements = std::min(view.rows, double(shape.rows)) * std::min(view.cols, double(shape.cols));
+    return elements > double(most_owners) ? ThreadLines::too_small : ThreadLines::declared;
+}
+
 void draw_overlays(const App& app, ImDrawList& draw, const PaneFrame& pane) {
     const Stage stage = pane.plane.stage;
-    if (app.settings.warp_lines) {
-        draw_row_lines(draw, pane, app.settings.warp_rows, warp_colour);
-        draw_col_lines(draw, pane, app.settings.lane_columns, warp_colour);
-    }
+    if (app.settings.warp_lines) draw_warps(app, draw, pane);
     if (app.settings.tile_grid) {
         draw_row_lines(draw, pane, pane.shape.tile_rows, grid_colour);
         draw_col_lines(draw, pane, pane.shape.tile_cols, grid_colour);

@@ -25,6 +25,13 @@ struct PaneFrame {
     Rect visible() const;
 };
 
+/// What the lines of warps and lanes are.
+enum class ThreadLines : std::uint8_t {
+    grid,       ///< chosen by hand: the recording does not declare the stage's threads
+    declared,   ///< of the threads that own the elements
+    too_small,  ///< too many elements are shown to look up their owners
+};
+ThreadLines thread_lines(const App& app, Stage stage);
 /// Lines of the tile grid, the mask's edges, warps and lanes, as the settings ask for.
 void draw_overlays(const App& app, ImDrawList& draw, const PaneFrame& pane);
 /// Around a rectangle, light with a dark edge to be seen on every colour; whole inside of the second one.

@@ -6,6 +6,9 @@
 #include <limits>
 #include <optional>
 
+#include "dump/side_inputs.h"
+#include "oracle/tiles.h"
+
 namespace tilescope::viewer {
 
 namespace {
@@ -133,6 +136,7 @@ void text_at(App& app, ImDrawList& draw, ImVec2 at, const std::string& line, ImU
 }
 
 void text_waiting(App& app, const std::string& line) {
+    if (app.status.written_over) return text(app, "not read before the file changed", colours::dim);
     app.waits = true;
     text(app, line, colours::dim);
 }
@@ -147,6 +151,26 @@ bool choice(const char* label, bool chosen, ImU32 text_colour) {
     const bool pressed = ImGui::Button(label);
     ImGui::PopStyleColor(chosen ? 2 : 1);
     return pressed;
+}
+
+std::string why_not_judged(App& app, Stage stage, const TileId& tile) {
+    const Document& document = *app.document;
+    const Problem entry = problem_of(app.problem(), document.recording->side_inputs(), tile.batch);
+    const TileShape extent = tile_extent(entry, stage, tile);
+    if (extent.rows <= 0 || extent.cols <= 0) return "beyond the lengths of this batch entry";
+    if (!app.has(stage) || !document.recording->has_tile(stage, tile)) return "its tile was not captured";
+    if (app.status.written_over) return "not read before the file changed";
+    const bool waits = document.map->at(stage, tile).state == TileFinding::State::captured ||
+                       (document.report == nullptr && !app.status.message.empty());
+    if (waits) {
+        app.waits = true;
+        return "not judged yet";
+    }
+    if (!document.pair() || document.report == nullptr) return "not judged";
+    const bool theirs =
+        document.other_recording->has_stage(stage) && document.other_recording->has_tile(stage, tile);
+    return theirs ? "not compared: the two runs take the KV tiles in another order"
+                  : "not compared: the other recording does not hold this tile";
 }
 
 std::string short_number(double value) {

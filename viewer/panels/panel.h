@@ -37,6 +37,9 @@ inline ImVec2 operator-(ImVec2 a, ImVec2 b) {
     return {a.x - b.x, a.y - b.y};
 }
 
+/// Why there is no finding of a tile. What is not there yet is waited for.
+std::string why_not_judged(App& app, Stage stage, const TileId& tile);
+
 /// A number for a narrow place: four significant digits.
 std::string short_number(double value);
 /// The same of a quotient, which is the largest float32 where it was divided by 0.

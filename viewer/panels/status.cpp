@@ -18,7 +18,7 @@ void draw_progress(App& app, float width) {
 }
 
 std::string place_under_pointer(const App& app) {
-    if (!app.hovered || app.document == nullptr) return "";
+    if (!app.hovered || !app.pointer_leads || app.document == nullptr) return "";
     const Plane plane = plane_at(app.problem(), app.view.cursor, app.hovered_stage);
     return coordinates_of(app.problem(),
                           element_at(app.problem(), plane, app.hovered->first, app.hovered->second));
@@ -28,7 +28,7 @@ void draw_message(App& app) {
     if (!app.status.error.empty()) {
         text(app, app.status.error + escape_hint, colours::bad);
     } else if (app.status.gone) {
-        text(app, "the file is gone or shorter than it was; what was read of it stays", colours::bad);
+        text(app, "the file is gone; what was read of it stays", colours::bad);
     } else if (app.status.changed) {
         text(app, "the file has changed; F5 reads it again", colours::bad);
     } else if (!app.status.message.empty()) {

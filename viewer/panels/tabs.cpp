@@ -51,8 +51,8 @@ Plot plot_of(const std::vector<TracePoint>& points, std::string label, Drawn dra
             dumped.low.push_back(point.dumped_low);
             dumped.high.push_back(point.dumped_high);
         }
-        constexpr std::uint8_t ordinary = flag_of(Kind::finite) | flag_of(Kind::masked) |
-                                          flag_of(Kind::not_captured) | flag_of(Kind::indifferent);
+        constexpr KindFlags ordinary = flag_of(Kind::finite) | flag_of(Kind::masked) |
+                                       flag_of(Kind::not_captured) | flag_of(Kind::indifferent);
         plot.marks.push_back((point.kinds & ~ordinary) != 0);
     }
     plot.curves = {std::move(expected), std::move(dumped)};

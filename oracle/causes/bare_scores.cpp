@@ -1,0 +1,48 @@
+#include "oracle/causes/bare_scores.h"
+
+#include <cmath>
+
+#include "oracle/scores.h"
+
+namespace tilescope {
+
+double unit_of(const HeadCall& call, std::int64_t row, std::int64_t key) {
+    const double of_q = call.units.q_dequantised ? 1 : call.q_descale(row);
+    const double of_k = call.units.k_dequantised ? 1 : call.k_descale(key);
+    return call.problem.sm_scale * of_q * of_k;
+}
+
+std::vector<BareScore> bare_scores(const Evidence& evidence) {
+    std::vector<BareScore> scores;
+    if (!evidence.direct()) return scores;
+    const HeadCall& any = evidence.call();
+    const double cap = any.units.s_capped ? any.problem.logits_soft_cap : 0;
+    const bool is_bare = cap == 0 && !(any.biased() && any.units.s_biased);
+    for (const Observation& seen : evidence.seen) {
+        const Site& site = seen.site;
+        const Estimate scaled = scaled_scores(*site.call, site.q, site.k);
+        const Estimate full = dumped_from_scaled(*site.call, site.first_row, site.first_key, scaled);
+        for (Eigen::Index i = 0; i < full.value.rows(); ++i) {
+            for (Eigen::Index j = 0; j < full.value.cols(); ++j) {
+                if (!seen.is_wrong(i, j)) continue;
+                const double unit = unit_of(*site.call, site.first_row + i, site.first_key + j);
+                const double expected = scaled.value(i, j);
+                double error = full.error(i, j);
+                double got = seen.natural(i, j);
+                if (!is_bare)
+                    got -= full.value(i, j) - (cap > 0 ? cap * std::tanh(expected / cap) : expected);
+                if (cap > 0) {
+                    const double tangent = got / cap;
+                    // Near the cap a score is anything.
+                    if (!(std::abs(tangent) < 0.9)) continue;
+                    got = cap * std::atanh(tangent);
+                    error = std::max(error / (1 - tangent * tangent), scaled.error(i, j));
+                }
+                scores.push_back({got, expected, error, unit, is_bare});
+            }
+        }
+    }
+    return scores;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,425 @@
+// What no cause is to be named for: noise, a stray element, NaN that a replay leaves elsewhere as well, and
+// what one recording does not tell apart.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+
+#include "oracle/causes/causes.h"
+#include "oracle/causes/same_run.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/planted_calls.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 131;
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+const float unwritten = std::bit_cast<float>(unwritten_bits);
+
+Report diagnosed(const Recording& recording) {
+    Report report = judge(recording, one_thread());
+    CauseOptions options;
+    options.threads = 1;
+    report.diagnosis = find_causes(recording, report, options);
+    return report;
+}
+
+KernelRun healthy_run(Mask mask = Mask::none) {
+    const Problem problem = small_problem(mask);
+    return run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
+}
+
+/// Every cause of a replay that the report names, first or later.
+std::vector<std::string> named(const Report& report) {
+    std::vector<std::string> names;
+    for (const std::vector<FoundCause>* told : {&report.diagnosis.causes, &report.diagnosis.then}) {
+        for (const FoundCause& cause : *told)
+            if (!cause.structural) names.push_back(title_of(cause));
+    }
+    return names;
+}
+
+using Names = std::vector<std::string>;
+
+/// Applies change(value, row in tile, column) to every value of a stage.
+template <class Change>
+void change_stage(MemoryRecording& recording, Stage stage, const Change& change) {
+    const Problem& p = recording.problem();
+    const TileShape shape = tile_shape(p, stage);
+    for (std::int64_t i = 0; i < tile_count(p, stage); ++i) {
+        const TileId tile = tile_at(p, stage, i);
+        std::vector<float> values(std::size_t(shape.elements()));
+        if (!recording.read_tile(stage, tile, values)) continue;
+        for (std::int64_t at = 0; at < shape.elements(); ++at)
+            values[std::size_t(at)] = change(values[std::size_t(at)], at / shape.cols, at % shape.cols);
+        recording.set_tile(stage, tile, std::move(values));
+    }
+}
+
+/// Root of the mean square of what is finite.
+double size_of(const Recording& recording, Stage stage) {
+    double sum = 0;
+    double count = 0;
+    MemoryRecording copy = copy_of(recording);
+    change_stage(copy, stage, [&](float value, auto...) {
+        if (std::isfinite(value)) {
+            sum += double(value) * double(value);
+            ++count;
+        }
+        return value;
+    });
+    return std::sqrt(sum / count);
+}
+
+/// Adds normal noise of `size` times the stage's own, rounded to the type of o.
+void add_noise(MemoryRecording& recording, Stage stage, double size, std::uint64_t noise_seed) {
+    std::mt19937_64 random(noise_seed);
+    std::normal_distribution<double> normal(0, size * size_of(recording, stage));
+    const Dtype dtype = stage == Stage::o ? recording.problem().dtype_o : Dtype::f32;
+    change_stage(recording, stage, [&](float value, auto...) {
+        return std::isfinite(value) ? decode(dtype, encode(dtype, double(value) + normal(random))) : value;
+    });
+}
+
+/// A problem of some shape, mask and types.
+struct NoisyProblem {
+    const char* name;
+    std::int64_t seqlen_q;
+    std::int64_t seqlen_kv;
+    std::int64_t head_dim;
+    Mask mask;
+    Dtype operand;
+    Dtype dtype_o;
+};
+constexpr NoisyProblem noisy_problems[] = {
+    {"bf16", 40, 72, 32, Mask::none, Dtype::bf16, Dtype::bf16},
+    {"f16_causal", 72, 72, 16, Mask::causal, Dtype::f16, Dtype::f16},
+    {"f32", 24, 100, 16, Mask::none, Dtype::f32, Dtype::f32},
+    {"decode", 1, 130, 32, Mask::causal, Dtype::f16, Dtype::f16},
+};
+
+Problem problem_of(const NoisyProblem& noisy) {
+    Problem p = small_problem(noisy.mask);
+    p.batch = p.heads_kv = 1;
+    p.heads = 2;
+    p.seqlen_q = noisy.seqlen_q;
+    p.seqlen_kv = noisy.seqlen_kv;
+    p.head_dim = p.head_dim_v = noisy.head_dim;
+    p.sm_scale = 1 / std::sqrt(double(noisy.head_dim));
+    p.dtype_q = p.dtype_k = p.dtype_v = noisy.operand;
+    p.dtype_o = noisy.dtype_o;
+    return p;
+}
+
+class Noise : public ::testing::TestWithParam<NoisyProblem> {};
+
+/// Sizes from what just shows to what hides everything.
+constexpr double noise_sizes[] = {1e-5, 1e-3, 0.1};
+
+TEST_P(Noise, OnTheOutputHasNoCause) {
+    const Problem problem = problem_of(GetParam());
+    const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
+    int diverged = 0;
+    for (const double size : noise_sizes) {
+        for (std::uint64_t noise_seed = 1; noise_seed <= 2; ++noise_seed) {
+            MemoryRecording recording = with_stages(run.recording, {Stage::o, Stage::lse});
+            add_noise(recording, Stage::o, size, noise_seed);
+            const Report report = diagnosed(recording);
+            diverged += report.guilty.has_value();
+            EXPECT_EQ(named(report), Names())
+                << "size " << size << ", seeds " << seed << " and " << noise_seed;
+        }
+    }
+    EXPECT_GE(diverged, 2);
+}
+
+TEST_P(Noise, OnAStageHasNoCause) {
+    const Problem problem = problem_of(GetParam());
+    const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
+    for (const Stage stage : {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::lse}) {
+        int diverged = 0;
+        for (const double size : noise_sizes) {
+            MemoryRecording recording = copy_of(run.recording);
+            add_noise(recording, stage, size, 7);
+            const Report report = diagnosed(recording);
+            diverged += report.guilty == stage;
+            EXPECT_EQ(named(report), Names())
+                << stage_info(stage).name << ", size " << size << ", seed " << seed;
+        }
+        EXPECT_GE(diverged, 2) << stage_info(stage).name;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Problems, Noise, ::testing::ValuesIn(noisy_problems),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+TEST(FalseCauses, RowsThatNobodyStoredAreAPlace) {
+    const Problem problem = small_problem();
+    const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::ramped_k, seed));
+    for (const std::vector<Stage>& recorded :
+         {std::vector{Stage::o}, std::vector{Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o}}) {
+        MemoryRecording recording = with_stages(run.recording, recorded);
+        change_stage(recording, recorded[0], [](float value, std::int64_t row, std::int64_t) {
+            return row >= 4 && row < 7 ? unwritten : value;
+        });
+        const Report report = diagnosed(recording);
+        EXPECT_EQ(named(report),
+                  Names{recorded[0] == Stage::o ? "rows_uncovered (rows 4-6, left unwritten)"
+                                                : "unwritten_rows (rows 4-6, left unwritten)"});
+        EXPECT_EQ(report.diagnosis.places, Names{"no thread wrote anything in rows 4-6 of the wrong tiles"});
+        EXPECT_NE(causes_text(report).find("  no thread wrote anything in rows 4-6"), std::string::npos);
+    }
+}
+
+TEST(FalseCauses, NaNInEveryElementTellsNothing) {
+    for (const Stage stage : {Stage::p, Stage::l, Stage::acc, Stage::o}) {
+        MemoryRecording recording = with_stages(healthy_run().recording, {stage});
+        change_stage(recording, stage, [](auto...) { return nan; });
+        const Report report = diagnosed(recording);
+        EXPECT_EQ(report.guilty, stage);
+        EXPECT_EQ(named(report), Names()) << stage_info(stage).name;
+    }
+}
+
+/// In the splits that a row does not see, which weigh nothing and spoil the sums.
+TEST(FalseCauses, NaNThatARuleOfThePlacesMakesIsNamed) {
+    Problem problem = small_problem(Mask::causal);
+    problem.seqlen_q = problem.seqlen_kv = 48;
+    problem.kv_tiles_per_split = 1;
+    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
+    MemoryRecording recording = with_stages(run.recording, {Stage::o});
+    for (const TileId& tile : {TileId{0, 0, 0, 0}, {0, 0, 1, 0}}) {
+        for (std::int64_t row = 0; row < 16; ++row)
+            for (std::int64_t col = 0; col < 16; ++col) poke(recording, Stage::o, tile, row, col, nan);
+    }
+    for (std::int64_t head = 1; head < 8; ++head) {
+        for (std::int64_t block = 0; block < 2; ++block)
+            recording.set_tile(Stage::o, {head / 4, head % 4, block, 0}, std::vector<float>(256, nan));
+    }
+    EXPECT_EQ(named(diagnosed(recording)), Names{"inf_minus_inf"});
+}
+
+TEST(FalseCauses, OneElementIsAPlace) {
+    const KernelRun run = healthy_run(Mask::causal);
+    const TileId tile{1, 2, 1, 3};
+    for (const Stage stage : {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse}) {
+        const bool is_output = stage >= Stage::o;
+        const TileId here = is_output ? TileId{1, 2, 1, 0} : tile;
+        for (const float value : {nan, infinity, 0.37f}) {
+            MemoryRecording recording = copy_of(run.recording);
+            if (peek(recording, stage, here, 3, 0) == value) continue;
+            poke(recording, stage, here, 3, 0, value);
+            const Report report = diagnosed(recording);
+            ASSERT_EQ(report.guilty, stage) << value;
+            EXPECT_EQ(named(report), Names()) << stage_info(stage).name << " = " << value;
+            EXPECT_TRUE(report.diagnosis.causes.empty()) << stage_info(stage).name << " = " << value;
+            ASSERT_EQ(report.diagnosis.places.size(), 1u);
+            const char* kind = std::isnan(value)   ? "one NaN at batch 1, head 2, row 19"
+                               : std::isinf(value) ? "one infinity at batch 1, head 2, row 19"
+                                                   : "one wrong number at batch 1, head 2, row 19";
+            EXPECT_TRUE(report.diagnosis.places[0].starts_with(kind)) << report.diagnosis.places[0];
+            EXPECT_NE(causes_text(report).find(kind), std::string::npos);
+            EXPECT_EQ(nlohmann::json::parse(to_json(report))["places"][0], report.diagnosis.places[0]);
+        }
+    }
+}
+
+TEST(FalseCauses, TwoElementsAreTwoPlaces) {
+    MemoryRecording recording = copy_of(healthy_run().recording);
+    poke(recording, Stage::acc, {0, 1, 1, 4}, 3, 4, nan);
+    poke(recording, Stage::acc, {1, 3, 0, 4}, 8, 15, -7.5f);
+    const Report report = diagnosed(recording);
+    EXPECT_EQ(named(report), Names());
+    EXPECT_EQ(report.diagnosis.places.size(), 2u);
+}
+
+/// A declaration needs no more than one element, and is told as what it is.
+TEST(FalseCauses, OneElementIsEnoughForADeclaration) {
+    Problem problem = small_problem();
+    problem.batch = problem.heads = problem.heads_kv = problem.seqlen_q = 1;
+    MemoryRecording recording =
+        copy_of(run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed)).recording);
+    change_stage(recording, Stage::lse, [](float value, auto...) { return value * 1.44269504f; });
+    const Report report = diagnosed(recording);
+    EXPECT_EQ(named(report).at(0), "lse_in_other_base (base 2 where e is declared)");
+    EXPECT_NE(causes_text(report).find("\n  declare log_base of /outputs/lse where it is meant"),
+              std::string::npos)
+        << causes_text(report);
+}
+
+void expect_no_name_twice(const Diagnosis& diagnosis, std::string_view what) {
+    std::set<std::string_view> names;
+    for (const std::vector<FoundCause>* told : {&diagnosis.causes, &diagnosis.then}) {
+        for (const FoundCause& cause : *told)
+            EXPECT_TRUE(names.insert(cause.name).second) << cause.name << " twice for " << what;
+    }
+}
+
+/// From the outputs alone a cause may explain them in several stages.
+TEST(FalseCauses, NoCauseIsNamedTwice) {
+    for (const Mistake mistake :
+         {Mistake::scaled_twice, Mistake::sink_twice_at_start, Mistake::descale_v_twice_in_acc}) {
+        const Call call = planted_call(mistake_info(mistake), planted_inputs()[0], planted_shapes()[0], seed);
+        const KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs, {mistake});
+        expect_no_name_twice(diagnosed(with_stages(run.recording, {Stage::o})).diagnosis, to_string(mistake));
+    }
+    Problem problem = small_problem();
+    problem.batch = problem.heads = problem.heads_kv = 1;
+    problem.dtype_q = problem.dtype_k = problem.dtype_v = problem.dtype_o = Dtype::f32;
+    const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
+    Arithmetic arithmetic;
+    arithmetic.score_sum = arithmetic.pv_sum = Sum::tf32_rounded;
+    const KernelRun run = run_kernel(problem, arithmetic, inputs);
+    Units units = run.recording.units();
+    units.s_accumulation = units.acc_accumulation = Accumulation::fma_f32;
+    const MemoryRecording declared = declared_as(run.recording, problem, units, inputs);
+    const Report report = diagnosed(with_stages(declared, {Stage::o}));
+    EXPECT_EQ(report.guilty, Stage::o);
+    expect_no_name_twice(report.diagnosis, "sums of tf32");
+}
+
+/// The same mistake with other parameters in other heads is one.
+TEST(FalseCauses, OneMistakeWithTwoParametersIsOne) {
+    const MistakeInfo& mistake = mistake_info(Mistake::descale_v_of_other_head_in_acc);
+    const Call call = planted_call(mistake, planted_inputs()[0], planted_shapes()[0], seed);
+    const KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs, {mistake.mistake});
+    const Report report = diagnosed(run.recording);
+    const Names names = named(report);
+    ASSERT_EQ(names.size(), 1u);
+    EXPECT_TRUE(names[0].starts_with("descale_v_of_other_head (")) << names[0];
+    EXPECT_NE(names[0].find(" and "), std::string::npos) << names[0];
+    EXPECT_EQ(report.diagnosis.causes[0].explained_after, 1);
+}
+
+/// Writes that changed what was written, of one tile.
+void write_again(MemoryRecording& recording, Stage stage, const TileId& tile, std::int64_t writes) {
+    CaptureSummary capture = recording.capture();
+    capture.stages[std::size_t(stage)].conflicts.push_back({tile, writes});
+    recording.set_capture(capture);
+}
+
+TEST(FalseCauses, WhatIsWrittenAgainAndWrongIsARace) {
+    KernelRun run = healthy_run();
+    std::mt19937_64 random(seed);
+    for (std::int64_t row = 0; row < 16; ++row) {
+        for (std::int64_t col = 0; col < 16; ++col)
+            poke(run.recording, Stage::p, {1, 2, 1, 2}, row, col, float(random() % 1000) / 1000);
+    }
+    write_again(run.recording, Stage::p, {1, 2, 1, 2}, 500);
+    const Report report = diagnosed(run.recording);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "racing (writes 500)");
+    EXPECT_EQ(report.diagnosis.causes[0].rank, 1);
+    EXPECT_EQ(named(report), Names());
+}
+
+TEST(FalseCauses, ARaceIsToldBesideACause) {
+    const Problem problem = small_problem();
+    KernelRun run =
+        run_kernel(problem, {}, make_inputs(problem, InputKind::ramped_k, seed), {Mistake::l_not_rescaled});
+    write_again(run.recording, Stage::l, {1, 2, 1, 2}, 16);
+    const Report report = diagnosed(run.recording);
+    EXPECT_EQ(named(report), Names{"l_not_rescaled"});
+    EXPECT_NE(causes_text(report).find("besides: racing (writes 16) in l"), std::string::npos)
+        << causes_text(report);
+}
+
+TEST(FalseCauses, StaleTilesMayBeARace) {
+    const Problem problem = small_problem();
+    const KernelRun run =
+        run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed), {Mistake::stale_k_tile});
+    const Report report = diagnosed(run.recording);
+    ASSERT_EQ(report.diagnosis.causes.at(0).name, "other_kv_tile");
+    EXPECT_TRUE(report.diagnosis.causes[0].race_alike);
+    EXPECT_NE(
+        causes_text(report).find("  a race looks the same in one recording: compare two of the same run "
+                                 "(tile-diff A B --same-run, or tile-run --repeat N)\n"),
+        std::string::npos);
+    EXPECT_EQ(nlohmann::json::parse(to_json(report))["causes"][0]["race_looks_the_same"], true);
+    const KernelRun other =
+        run_kernel(problem, {}, make_inputs(problem, InputKind::ramped_k, seed), {Mistake::l_not_rescaled});
+    EXPECT_EQ(causes_text(diagnosed(other.recording)).find("a race"), std::string::npos);
+}
+
+/// Infinite scores that are replaced show no number of a narrow type.
+TEST(FalseCauses, AGuardIsNoNarrowType) {
+    const Problem problem = small_problem();
+    Inputs inputs = make_inputs(problem, InputKind::normal, seed);
+    inputs.q_at(problem, 1, 2, 19, 0) = infinity;
+    KernelRun run = run_kernel(problem, {}, inputs);
+    change_stage(run.recording, Stage::s,
+                 [](float value, auto...) { return std::isfinite(value) ? value : -infinity; });
+    const Report report = diagnosed(with_stages(run.recording, {Stage::q, Stage::k, Stage::s}));
+    ASSERT_EQ(report.guilty, Stage::s);
+    EXPECT_EQ(named(report).at(0), "non_finite_replaced (by -inf)");
+    for (const FoundCause& cause : report.diagnosis.causes) EXPECT_NE(cause.name, "half_scores");
+}
+
+/// Narrow sums are told by the numbers that they leave, not by how far they may be off.
+TEST(FalseCauses, NarrowSumsAreReadAndNoiseOfTheirSizeIsNot) {
+    Problem problem = small_problem();
+    problem.dtype_q = problem.dtype_k = problem.dtype_v = Dtype::f32;
+    const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
+    for (const Sum sum : {Sum::tf32_rounded, Sum::tf32_cut}) {
+        Arithmetic arithmetic;
+        arithmetic.score_sum = sum;
+        const KernelRun run = run_kernel(problem, arithmetic, inputs);
+        Units units = run.recording.units();
+        units.s_accumulation = Accumulation::fma_f32;
+        const Report report = diagnosed(declared_as(run.recording, problem, units, inputs));
+        ASSERT_FALSE(report.diagnosis.causes.empty());
+        EXPECT_EQ(report.diagnosis.causes[0].name, "narrow_sum");
+        EXPECT_TRUE(report.diagnosis.causes[0].legal);
+    }
+    MemoryRecording noisy = copy_of(run_kernel(problem, {}, inputs).recording);
+    add_noise(noisy, Stage::s, 1e-4, seed);
+    EXPECT_EQ(named(diagnosed(noisy)), Names());
+}
+
+TEST(FalseCauses, TiesSayThatNothingTellsThem) {
+    Problem problem = small_problem(Mask::causal);
+    problem.seqlen_q = problem.block_m;
+    problem.seqlen_kv = 4 * problem.block_n;
+    const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
+    Problem open = problem;
+    open.mask = Mask::none;
+    const KernelRun run = run_kernel(open, {}, inputs);
+    const std::string text =
+        causes_text(diagnosed(declared_as(run.recording, problem, run.recording.units(), inputs)));
+    EXPECT_NE(text.find("; this recording does not tell which of them it is\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("to tell them apart: --causal with seqlen_q = seqlen_kv of several tiles"),
+              std::string::npos)
+        << text;
+}
+
+TEST(SameRun, DoesNotTakeWhatMemoryHeldForARace) {
+    const KernelRun run = healthy_run();
+    MemoryRecording other = copy_of(run.recording);
+    poke(other, Stage::p, {1, 2, 1, 3}, 7, 4, 0.123f);
+    SameRun runs = compare_same_run(run.recording, other);
+    const nlohmann::json causes = nlohmann::json::parse(to_json(runs))["causes"];
+    EXPECT_EQ(causes[0]["name"], "racing");
+    EXPECT_EQ(causes[1]["name"], "read_before_written");
+    EXPECT_EQ(causes[1]["rank"], 1);
+    EXPECT_NE(to_text(runs).find("cause: racing in p, or read_before_written: "), std::string::npos);
+    EXPECT_NE(to_text(runs).find("to tell them apart: tile-run --poison"), std::string::npos);
+    EXPECT_EQ(to_text(runs).find("memory was filled"), std::string::npos);
+    Provenance poisoned = other.provenance();
+    poisoned.command = "tile-run --poison";
+    other.set_provenance(poisoned);
+    EXPECT_NE(to_text(compare_same_run(run.recording, other)).find("memory was filled otherwise"),
+              std::string::npos);
+}
+
+}  // namespace
+}  // namespace tilescope::test

@@ -1,0 +1,173 @@
+// What healthy kernels do and no attribute declares is no fault, and no match either: what masked scores
+// hold, a cast of s, and the scale in q as staged.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "oracle/judge.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 31;
+
+/// Why there is no verdict; what the verdict is where there is one.
+std::string outcome(const Recording& recording) {
+    const Report report = report_of(recording, one_thread());
+    return report.unjudged.empty() ? verdict_line(report) : report.unjudged;
+}
+
+void expect_unjudged(const Recording& recording, const std::string& declaration) {
+    const std::string why = outcome(recording);
+    EXPECT_NE(why.find("no attribute declares " + declaration), std::string::npos) << why;
+    EXPECT_THROW(judge(recording, one_thread()), NoVerdict);
+}
+
+KernelRun run(const Problem& problem, const Arithmetic& arithmetic) {
+    return run_kernel(problem, arithmetic, make_inputs(problem, InputKind::normal, seed));
+}
+
+KernelRun run_masked_with(float number) {
+    Arithmetic arithmetic;
+    arithmetic.masked_s = number;
+    return run(small_problem(Mask::causal), arithmetic);
+}
+
+TEST(Undeclared, NumbersInMaskedScores) {
+    for (const float number : {-std::numeric_limits<float>::max(), -1e9f, -65504.0f, -1e4f})
+        expect_unjudged(run_masked_with(number).recording, "the value that masked scores hold");
+}
+
+/// A first tile that is hidden altogether has the number as its maximum and ones as its P; the next tile
+/// wipes them out.
+TEST(Undeclared, NumbersInATileThatIsHiddenAltogether) {
+    for (const KvOrder order : {KvOrder::forward, KvOrder::reverse}) {
+        Arithmetic arithmetic;
+        arithmetic.masked_s = -1e9f;
+        arithmetic.kv_order = order;
+        arithmetic.skips_hidden_tiles = false;
+        Problem problem = small_problem(Mask::causal);
+        problem.window_left = 20;
+        expect_unjudged(run(problem, arithmetic).recording, "the value that masked scores hold");
+    }
+}
+
+/// A row that sees nothing then averages all of V.
+TEST(Undeclared, NumbersThatReachTheOutputAreWrong) {
+    Arithmetic arithmetic;
+    arithmetic.masked_s = -1e9f;
+    arithmetic.skips_hidden_tiles = false;
+    Problem problem = small_problem(Mask::causal);
+    problem.seqlen_kv = 24;
+    EXPECT_EQ(judge(run(problem, arithmetic).recording, one_thread()).verdict, Verdict::diverged);
+}
+
+TEST(Undeclared, NumbersThatLeaveSomethingOfPAreWrong) {
+    for (const float number : {0.0f, -30.0f})
+        EXPECT_EQ(judge(run_masked_with(number).recording, one_thread()).guilty, Stage::s) << number;
+}
+
+TEST(Undeclared, OneNumberAmongInfinitiesIsWrong) {
+    MemoryRecording recording = copy_of(run(small_problem(Mask::causal), {}).recording);
+    poke(recording, Stage::s, {0, 0, 0, 2}, 0, 15, -1e30f);
+    EXPECT_EQ(judge(recording, one_thread()).guilty, Stage::s);
+}
+
+TEST(Undeclared, CastsOfScores) {
+    for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
+        Arithmetic arithmetic;
+        arithmetic.kept_s = dtype;
+        expect_unjudged(run(small_problem(), arithmetic).recording, "a cast of s");
+        arithmetic.masked_s = -60000;
+        const KernelRun masked = run(small_problem(Mask::causal), arithmetic);
+        expect_unjudged(masked.recording, "a cast of s");
+        expect_unjudged(masked.recording, "the value that masked scores hold");
+    }
+}
+
+/// It is judged twice, and shown once.
+TEST(Undeclared, TilesAreShownOnce) {
+    Arithmetic arithmetic;
+    arithmetic.kept_s = Dtype::f16;
+    const KernelRun rounded = run(small_problem(), arithmetic);
+    std::multiset<std::pair<Stage, std::int64_t>> shown;
+    std::multiset<std::pair<Stage, std::int64_t>> inherited;
+    const auto number = [](const TileId& tile) {
+        return ((tile.batch * 100 + tile.head) * 100 + tile.q_block) * 100 + tile.kv_tile;
+    };
+    JudgeOptions options = one_thread();
+    options.observe = [&](Stage stage, const TileId& tile, const MatrixF&, const Estimate&) {
+        shown.insert({stage, number(tile)});
+    };
+    options.observe_inherited = [&](Stage stage, const TileId& tile, const MatrixF&, const Estimate&,
+                                    const Estimate&) {
+        inherited.insert({stage, number(tile)});
+    };
+    EXPECT_THROW(judge(rounded.recording, options), NoVerdict);
+    for (const auto* seen : {&shown, &inherited}) {
+        EXPECT_FALSE(seen->empty());
+        for (const auto& tile : *seen) EXPECT_EQ(seen->count(tile), 1u);
+    }
+}
+
+TEST(Undeclared, ScoresThatACastDoesNotExplainAreWrong) {
+    Arithmetic arithmetic;
+    arithmetic.kept_s = Dtype::f16;
+    MemoryRecording recording = copy_of(run(small_problem(), arithmetic).recording);
+    const float held = peek(recording, Stage::s, {1, 2, 1, 3}, 3, 5);
+    poke(recording, Stage::s, {1, 2, 1, 3}, 3, 5, held * 1.00390625f);
+    EXPECT_EQ(judge(recording, one_thread()).guilty, Stage::s) << "further off than half an ulp";
+    poke(recording, Stage::s, {1, 2, 1, 3}, 3, 5, std::nextafter(held, 0.0f));
+    EXPECT_EQ(judge(recording, one_thread()).guilty, Stage::s) << "no number of float16";
+    poke(recording, Stage::s, {1, 2, 1, 3}, 3, 5, std::numeric_limits<float>::infinity());
+    EXPECT_EQ(judge(recording, one_thread()).guilty, Stage::s) << "beyond the range of float16";
+}
+
+TEST(Undeclared, OtherFaultsAreBlamedAllTheSame) {
+    Arithmetic arithmetic;
+    arithmetic.kept_s = Dtype::f16;
+    const KernelRun masked = run_masked_with(-1e9f);
+    const KernelRun rounded = run(small_problem(), arithmetic);
+    for (const KernelRun* kernel : {&masked, &rounded}) {
+        MemoryRecording recording = copy_of(kernel->recording);
+        poke(recording, Stage::acc, {1, 2, 1, 3}, 3, 5, 7);
+        const Report report = judge(recording, one_thread());
+        EXPECT_EQ(report.guilty, Stage::acc) << verdict_line(report);
+        ASSERT_FALSE(report.warnings.empty());
+        EXPECT_NE(report.warnings.back().find("no attribute declares"), std::string::npos);
+    }
+}
+
+/// A kernel that stages f16(q * factor) and multiplies no more.
+MemoryRecording folded(double factor, const Units& units, bool scaled_again) {
+    Problem problem = small_problem();
+    problem.sm_scale = 0.1;
+    const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
+    Inputs staged = inputs;
+    for (float& q : staged.q) q = decode(Dtype::f16, encode(Dtype::f16, float(q * factor)));
+    Problem called = problem;
+    if (!scaled_again) called.sm_scale = 1;
+    const KernelRun kernel = run_kernel(called, {}, staged);
+    MemoryRecording recording = declared_as(kernel.recording, problem, units, inputs);
+    return recording;
+}
+
+TEST(Undeclared, ScaleInQ) {
+    expect_unjudged(folded(0.1, {}, false), "a scale of q as staged");
+    expect_unjudged(with_stages(folded(0.1, {}, false), {Stage::q, Stage::o}), "a scale of q as staged");
+}
+
+TEST(Undeclared, ScaleInQAndOnceMoreIsWrong) {
+    EXPECT_EQ(judge(folded(0.1, {}, true), one_thread()).guilty, Stage::q);
+}
+
+}  // namespace
+}  // namespace tilescope::test
