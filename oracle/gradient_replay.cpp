@@ -55,8 +55,8 @@ LoadedGradientKeys load_gradient_keys(const HeadCall& call, const HeadInputs& in
         return values ? dumped_operand(call, stage, first, operand, *values) : operand.natural;
     };
     LoadedGradientKeys keys;
-    keys.k = staged_operand(call, Stage::k, first, inputs.k.middleRows(first, count));
-    keys.v = staged_operand(call, Stage::v, first, inputs.v.middleRows(first, count));
+    keys.k = staged_operand(call, Stage::k, first, inputs.k(first, count));
+    keys.v = staged_operand(call, Stage::v, first, inputs.v(first, count));
     keys.k_from_stages = from_stages(Stage::k, keys.k);
     keys.v_from_stages = from_stages(Stage::v, keys.v);
     return keys;

@@ -111,9 +111,11 @@ Estimate accumulate(const HeadCall& call, const Estimate& acc_before, const Esti
         if (!call.bounds) return acc;
         // Not its maximum: a NaN may hide it.
         const bool inexact = !(p.error.array() == 0).all();
-        if (inexact || v_error > 0) {
+        if (v_error > 0) {
             const Matrix weight = p.error + v_error * (p.value.cwiseAbs() + p.error);
             add_product(weight, v.cwiseAbs(), false, acc.error);
+        } else if (inexact) {
+            add_product(p.error, v.cwiseAbs(), false, acc.error);
         }
     } else {
         acc = {start, Matrix::Zero(start.rows(), start.cols())};

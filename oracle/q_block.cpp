@@ -103,13 +103,12 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
     const TileId id = tile(kv_tile);
     const std::int64_t first_key = kv_tile * problem_.block_n;
     const std::int64_t keys = tile_extent(problem_, Stage::k, id).rows;
-    const StagedOperand k = staged_operand(call_, Stage::k, first_key, inputs_->k.middleRows(first_key, keys),
-                                           plan_.has(Stage::k));
+    const StagedOperand k =
+        staged_operand(call_, Stage::k, first_key, inputs_->k(first_key, keys), plan_.has(Stage::k));
     const bool needs_v = plan_.has(Stage::v) || plan_.last >= Stage::acc;
-    const StagedOperand v = needs_v
-                                ? staged_operand(call_, Stage::v, first_key,
-                                                 inputs_->v.middleRows(first_key, keys), plan_.has(Stage::v))
-                                : StagedOperand();
+    const StagedOperand v =
+        needs_v ? staged_operand(call_, Stage::v, first_key, inputs_->v(first_key, keys), plan_.has(Stage::v))
+                : StagedOperand();
     const TileOperands from_inputs{q_.natural, k.natural, v.natural};
     const DumpedTile dumped = judge_.load(kv_stages, id);
     const auto estimate = [&](const TileEstimates& tile, Stage stage) -> const Estimate& {
@@ -118,7 +117,7 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
 
     if (plan_.other != nullptr) {
         TileEstimates mine = exact_.step(kv_tile, from_inputs, {});
-        spreads_.add(kv_tile, from_inputs, mine);
+        spreads_.add(kv_tile, from_inputs, dumped, mine);
         const TileEstimates theirs = exact_other_->step(kv_tile, from_inputs, {});
         for (const Stage stage : kv_stages) {
             if (!plan_.has(stage)) continue;
@@ -134,7 +133,7 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
     const Operand v_staged = v_dumped ? dumped_operand(call_, Stage::v, first_key, v, *v_dumped) : Operand();
     const TileOperands staged{q_staged_, k_dumped ? k_staged : k.natural, v_dumped ? v_staged : v.natural};
     TileEstimates local = local_.step(kv_tile, staged, dumped);
-    spreads_.add(kv_tile, staged, local);
+    spreads_.add(kv_tile, staged, dumped, local);
     std::optional<TileEstimates> exact;
     if (judge_.pass() == Pass::inherited || plan_.drift) exact = exact_.step(kv_tile, from_inputs, dumped);
 

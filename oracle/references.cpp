@@ -143,11 +143,11 @@ void QBlockReferences::replay(Replay& replay, Spreads& spreads) const {
         if (!tile_is_visible(p, tile_.q_block, kv_tile)) continue;
         const std::int64_t first = kv_tile * p.block_n;
         const std::int64_t keys = std::min(p.block_n, p.seqlen_kv - first);
-        const StagedOperand k = staged_operand(call_, Stage::k, first, inputs_->k.middleRows(first, keys));
-        const StagedOperand v = staged_operand(call_, Stage::v, first, inputs_->v.middleRows(first, keys));
+        const StagedOperand k = staged_operand(call_, Stage::k, first, inputs_->k(first, keys));
+        const StagedOperand v = staged_operand(call_, Stage::v, first, inputs_->v(first, keys));
         const TileOperands operands{q.natural, k.natural, v.natural};
         TileEstimates tile = replay.step(kv_tile, operands, {});
-        spreads.add(kv_tile, operands, tile);
+        spreads.add(kv_tile, operands, {}, tile);
     }
 }
 

@@ -63,19 +63,21 @@ void Replay::begin_split(std::int64_t kv_tile) {
     split_ = split;
 }
 
-Estimate Replay::settled(Stage stage, std::int64_t kv_tile, const Estimate& estimate,
-                         const DumpedTile& dumped) const {
+const Estimate& Replay::settled(Stage stage, std::int64_t kv_tile, const Estimate& estimate,
+                                const DumpedTile& dumped, Estimate& room) const {
     const auto& values = of(dumped, stage);
     if (!values || source_ == Source::inputs) return estimate;
-    return settle(estimate, *values,
+    room = settle(estimate, *values,
                   dump_factor(call_, stage, q_block_ * call_.problem.block_m, kv_tile * call_.problem.block_n,
                               values->rows(), values->cols()));
+    return room;
 }
 
 Estimate Replay::settled_max(std::int64_t kv_tile, const Estimate& estimate, const DumpedTile& dumped) const {
     const double threshold = call_.units.m_stale_threshold;
-    if (source_ == Source::stages || threshold == 0) return settled(Stage::m, kv_tile, estimate, dumped);
-    Estimate m = estimate;
+    Estimate m;
+    if (source_ == Source::stages || threshold == 0) return settled(Stage::m, kv_tile, estimate, dumped, m);
+    m = estimate;
     const auto& values = of(dumped, Stage::m);
     const DumpFactor factor = dump_factor(call_, Stage::m, q_block_ * call_.problem.block_m,
                                           kv_tile * call_.problem.block_n, estimate.value.rows(), 1);
@@ -100,7 +102,9 @@ TileEstimates Replay::step(std::int64_t kv_tile, const TileOperands& operands, c
     tile.s = dumped_scores(call_, first_row, first_key, operands.q, operands.k);
     if (!wants(Stage::m)) return tile;
 
-    const Estimate s = finish_scores(call_, first_row, first_key, settled(Stage::s, kv_tile, tile.s, dumped));
+    Estimate room;
+    const Estimate s =
+        finish_scores(call_, first_row, first_key, settled(Stage::s, kv_tile, tile.s, dumped, room));
     tile.m = row_max(call_, state_.m, s);
     Estimate m = settled_max(kv_tile, tile.m, dumped);
     if (wants(Stage::p)) step_softmax(kv_tile, s, m, operands.v, dumped, tile);
@@ -112,21 +116,26 @@ void Replay::step_softmax(std::int64_t kv_tile, const Estimate& s, const Estimat
                           const DumpedTile& dumped, TileEstimates& tile) {
     // P before its cast is what l adds up, P after it is what multiplies V; the dump holds one of the two.
     const Units& units = call_.units;
-    const Estimate computed = probabilities(call_, s, m);
-    tile.p = cast_probabilities(call_, computed, units.p_cast);
-    if (!wants(Stage::l)) return;
-    const Estimate dumped_p = settled(Stage::p, kv_tile, tile.p, dumped);
     const bool dumped_uncast = units.p_cast == Dtype::f32;
+    Estimate computed = probabilities(call_, s, m);
+    tile.p = dumped_uncast ? std::move(computed) : cast_probabilities(call_, computed, units.p_cast);
+    if (!wants(Stage::l)) return;
+    Estimate p_room;
+    const Estimate& dumped_p = settled(Stage::p, kv_tile, tile.p, dumped, p_room);
     const Estimate& uncast = dumped_uncast ? dumped_p : computed;
-    const Estimate operand =
-        dumped_uncast ? cast_probabilities(call_, dumped_p, call_.problem.dtype_p) : dumped_p;
+    Estimate cast_room;
+    const bool casts = dumped_uncast && call_.problem.dtype_p != Dtype::f32;
+    if (casts) cast_room = cast_probabilities(call_, dumped_p, call_.problem.dtype_p);
+    const Estimate& operand = casts ? cast_room : dumped_p;
 
     const Estimate factor = rescale_factor(call_, state_.m, m);
     tile.l = row_sum(call_, state_.l, factor, units.l_sums_cast_p ? operand : uncast);
-    state_.l = settled(Stage::l, kv_tile, tile.l, dumped);
+    Estimate l_room;
+    state_.l = settled(Stage::l, kv_tile, tile.l, dumped, l_room);
     if (!wants(Stage::acc)) return;
     tile.acc = accumulate(call_, state_.acc, factor, operand, s, v.value, v.error);
-    state_.acc = settled(Stage::acc, kv_tile, tile.acc, dumped);
+    Estimate acc_room;
+    state_.acc = settled(Stage::acc, kv_tile, tile.acc, dumped, acc_room);
 }
 
 RunningState Replay::whole() const {

@@ -67,8 +67,9 @@ class Replay {
  private:
     bool wants(Stage stage) const { return stage <= last_; }
     void begin_split(std::int64_t kv_tile);
-    Estimate settled(Stage stage, std::int64_t kv_tile, const Estimate& estimate,
-                     const DumpedTile& dumped) const;
+    /// The estimate itself, or in `room` what was dumped.
+    const Estimate& settled(Stage stage, std::int64_t kv_tile, const Estimate& estimate,
+                            const DumpedTile& dumped, Estimate& room) const;
     Estimate settled_max(std::int64_t kv_tile, const Estimate& estimate, const DumpedTile& dumped) const;
     void step_softmax(std::int64_t kv_tile, const Estimate& s, const Estimate& m, const Operand& v,
                       const DumpedTile& dumped, TileEstimates& tile);

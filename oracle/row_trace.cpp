@@ -104,11 +104,8 @@ class BlockDrift {
         if (!any && !tile_is_visible(problem, tile.q_block, kv_tile)) return;
         const std::int64_t key = kv_tile * problem.block_n;
         const std::int64_t keys = tile_extent(problem, Stage::k, tile).rows;
-        const auto operand = [&](Stage stage, const Matrix& whole) {
-            return staged_operand(call_, stage, key, whole.middleRows(key, keys), false).natural;
-        };
-        const Operand k = operand(Stage::k, inputs_.k);
-        const Operand v = operand(Stage::v, inputs_.v);
+        const Operand k = staged_operand(call_, Stage::k, key, inputs_.k(key, keys), false).natural;
+        const Operand v = staged_operand(call_, Stage::v, key, inputs_.v(key, keys), false).natural;
         exact_.step(kv_tile, {q_, k, v}, dumped);
         for (Eigen::Index row = 0; row < exact_.state().m.value.rows(); ++row)
             add_row(tile, row, dumped, out);

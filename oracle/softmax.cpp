@@ -53,39 +53,65 @@ Estimate exponentials(const HeadCall& call, const Estimate& s, const Estimate& m
     return result;
 }
 
-/// Half an ulp of float32 is u times this: the power of two that is not above `sum`. What was computed may be
+/// Half an ulp of float32 is u times this: the power of two that is not above |sum|. What was computed may be
 /// just beyond one where the exact sum is just below it.
 double leading_power(double sum) {
-    constexpr std::uint64_t exponent = 0xfff0'0000'0000'0000u;
+    constexpr std::uint64_t exponent = 0x7ff0'0000'0000'0000u;
     return std::bit_cast<double>(std::bit_cast<std::uint64_t>(sum * (1 + 0x1p-14)) & exponent);
 }
 
-/// Roundings of the additions of a sum that starts from `start`, each off by half an ulp of its partial sum:
-/// certain, and the root of their squares.
-struct Additions {
+/// Roundings of the additions of a sum, each off by half an ulp of its partial sum, in units of u: certain,
+/// and the squares of likely ones.
+struct Roundings {
     double certain = 0;
     double squares = 0;
 
-    void add(double partial_sum) {
-        const double half_ulp = u_f32 * std::abs(leading_power(partial_sum));
-        certain += half_ulp;
-        squares += half_ulp * half_ulp;
+    void add(double partial_sum, double times = 1) {
+        const double ulps = leading_power(partial_sum);
+        certain += times * ulps;
+        squares += times * ulps * ulps;
     }
 };
 
+Roundings roundings_of(double start, auto first, auto last) {
+    Roundings roundings;
+    for (double sum = start; first != last; ++first) roundings.add(sum += *first);
+    return roundings;
+}
+
+struct RowSum {
+    double sum = 0;
+    double error = 0;   ///< of its terms
+    bool grows = true;  ///< no term is negative or NaN
+};
+
+/// In order; the two sums in one loop, since each addition waits for the one before.
+RowSum sum_in_order(double start, double start_error, std::span<const double> terms, const double* errors) {
+    RowSum row{start, start_error};
+    for (std::size_t j = 0; j < terms.size(); ++j) {
+        row.sum += terms[j];
+        row.error += errors[j];
+        row.grows &= terms[j] >= 0;
+    }
+    return row;
+}
+
 /// Bound of adding up probabilities. Their partial sums are taken from the front and from the back, and the
 /// larger bound counts; sums by threads have smaller ones.
-double addition_bound(double lambda, double start, std::span<const double> terms) {
-    const auto additions = [&](auto first, auto last) {
-        Additions result;
-        double sum = start;
-        for (auto term = first; term != last; ++term) result.add(sum += *term);
-        return result;
-    };
-    const Additions forward = additions(terms.begin(), terms.end());
-    const Additions backward = additions(terms.rbegin(), terms.rend());
-    const double certain = std::max(forward.certain, backward.certain);
-    const double likely = lambda * std::sqrt(std::max(forward.squares, backward.squares));
+double addition_bound(double lambda, double start, std::span<const double> terms, const RowSum& row) {
+    Roundings forward;
+    Roundings backward;
+    // Sums that only grow have one power of two from end to end, if they have it at both; those of long rows
+    // hardly ever reach the next one.
+    if (row.grows && leading_power(start) == leading_power(row.sum)) {
+        forward.add(row.sum, double(terms.size()));
+        backward = forward;
+    } else {
+        forward = roundings_of(start, terms.begin(), terms.end());
+        backward = roundings_of(start, terms.rbegin(), terms.rend());
+    }
+    const double certain = u_f32 * std::max(forward.certain, backward.certain);
+    const double likely = lambda * u_f32 * std::sqrt(std::max(forward.squares, backward.squares));
     return lambda > 0 && likely < certain ? likely : certain;
 }
 
@@ -101,17 +127,29 @@ MaxInterval max_interval(const HeadCall& call, const Estimate& m_before, const E
     const double conversion = gamma(max_roundings(call), u_f32);
     const double before = m_before.value(row, 0);
     const double before_error = m_before.error(row, 0);
+    const double* scores = s.value.data() + row * s.value.cols();
+    const double* errors = s.error.data() + row * s.error.cols();
+    const RowExtremes extremes =
+        vector_kernels().row_extremes({scores, std::size_t(s.value.cols())}, errors, conversion);
     MaxInterval max{before, {-infinity, 0, 0, m_key_before}, {-infinity, 0, 0, m_key_before}};
-    for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
-        const double score = s.value(row, j);
-        // A NaN stays: from here on nothing can be expected of this row.
-        if (std::isnan(max.most)) return max;
-        if (!(score <= max.most)) max.most = score;
-        if (score == -infinity) continue;
-        const double error = s.error(row, j) + conversion * std::abs(score);
-        raise(max.lower, score, error, -error, j);
-        raise(max.upper, score, error, error, j);
+    // A NaN stays: nothing can be expected of this row.
+    if (std::isnan(before) || std::isnan(extremes.most)) {
+        max.most = before + extremes.most;
+        return max;
     }
+    // The sign of a zero must not depend on the order of the comparisons.
+    max.most = std::max(before, extremes.most) + 0.0;
+    // Mostly the row has seen a larger score before, and which key it is need not be known.
+    const auto end = [&](double extreme, double sign) -> MaxEnd {
+        for (Eigen::Index j = 0; extreme >= before + sign * before_error && j < s.value.cols(); ++j) {
+            const double error = errors[j] + conversion * std::abs(scores[j]);
+            if (scores[j] + sign * error == extreme && scores[j] > -infinity)
+                return {scores[j], error, sign * error, j};
+        }
+        return {-infinity, 0, 0, m_key_before};
+    };
+    max.lower = end(extremes.lower, -1);
+    max.upper = end(extremes.upper, 1);
     // A kernel rounds how far the maximum has risen, and compares that.
     if (call.units.m_stale_threshold > 0)
         max.lower.reach -= call.units.m_stale_threshold * (1 + gamma(4, u_f32));
@@ -195,25 +233,32 @@ Estimate row_sum(const HeadCall& call, const Estimate& l_before, const Estimate&
             l.value(i, 0) = l_before.value(i, 0) * factor.value(i, 0) + sum_of_row(p.value, i);
         return l;
     }
-    std::vector<double> terms;
+    std::vector<double> lane_terms;
+    std::vector<double> lane_errors;
+    const auto columns_of = [&](const Matrix& values, Eigen::Index row, Eigen::Index lane,
+                                std::vector<double>& room) {
+        const double* first = values.data() + row * values.cols();
+        if (lanes == 1) return std::span(first, std::size_t(values.cols()));
+        room.clear();
+        for (Eigen::Index j = 0; j < values.cols(); ++j) {
+            if (call.problem.l_lane(j) == lane) room.push_back(first[j]);
+        }
+        return std::span<const double>(room);
+    };
     for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
         const double by = factor.value(i, 0);
         for (Eigen::Index lane = 0; lane < lanes; ++lane) {
             const double before = l_before.value(i, lane);
-            double sum = before * by;
-            double inherited =
+            const double start = before * by;
+            const double start_error =
                 l_before.error(i, lane) * (by + factor.error(i, 0)) + std::abs(before) * factor.error(i, 0);
-            terms.clear();
-            for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
-                if (lanes > 1 && call.problem.l_lane(j) != lane) continue;
-                terms.push_back(p.value(i, j));
-                sum += p.value(i, j);
-                inherited += p.error(i, j);
-            }
-            l.value(i, lane) = sum;
-            l.error(i, lane) = addition_bound(call.rounding.lambda_of(Stage::l), before * by, terms) +
-                               row_sum_roundings(call, before * by, sum) + inherited +
-                               u_oracle * std::abs(sum) + flush_to_zero;
+            const std::span<const double> terms = columns_of(p.value, i, lane, lane_terms);
+            const std::span<const double> errors = columns_of(p.error, i, lane, lane_errors);
+            const RowSum row = sum_in_order(start, start_error, terms, errors.data());
+            l.value(i, lane) = row.sum;
+            l.error(i, lane) = addition_bound(call.rounding.lambda_of(Stage::l), start, terms, row) +
+                               row_sum_roundings(call, start, row.sum) + row.error +
+                               u_oracle * std::abs(row.sum) + flush_to_zero;
         }
     }
     return l;

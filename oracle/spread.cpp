@@ -76,10 +76,11 @@ void Spreads::see(std::int64_t row, KeyRange keys, const Matrix& v) {
     acc_most_.row(row) += seen_positive_;
 }
 
-void Spreads::add(std::int64_t kv_tile, const TileOperands& operands, TileEstimates& tile) {
+void Spreads::add(std::int64_t kv_tile, const TileOperands& operands, const DumpedTile& dumped,
+                  TileEstimates& tile) {
     begin_split(kv_tile);
-    tile.s.spread = spread_of_scores(call_, operands.q, operands.k);
-    if (tile.p.value.size() > 0)
+    if (of(dumped, Stage::s)) tile.s.spread = spread_of_scores(call_, operands.q, operands.k);
+    if (of(dumped, Stage::p) && tile.p.value.size() > 0)
         tile.p.spread = tile.p.value.cwiseMax((largest_p_ - tile.p.value.array()).matrix());
     if (tile.l.value.size() == 0) return;
 
@@ -91,9 +92,12 @@ void Spreads::add(std::int64_t kv_tile, const TileOperands& operands, TileEstima
                             std::min<std::int64_t>(visible.last - first_key, operands.k.value.rows())};
         if (!keys.empty()) see(i, keys, operands.v.value);
     }
-    const Matrix largest = largest_l_.replicate(1, tile.l.value.cols());
-    tile.l.spread = spread_of(tile.l.value, Matrix::Zero(largest.rows(), largest.cols()), largest);
-    if (tile.acc.value.size() > 0) tile.acc.spread = spread_of(tile.acc.value, acc_least_, acc_most_);
+    if (of(dumped, Stage::l)) {
+        const Matrix largest = largest_l_.replicate(1, tile.l.value.cols());
+        tile.l.spread = spread_of(tile.l.value, Matrix::Zero(largest.rows(), largest.cols()), largest);
+    }
+    if (of(dumped, Stage::acc) && tile.acc.value.size() > 0)
+        tile.acc.spread = spread_of(tile.acc.value, acc_least_, acc_most_);
 }
 
 void Spreads::add_output(Estimate& o) const {

@@ -19,8 +19,10 @@ class Spreads {
  public:
     Spreads(const HeadCall& call, std::int64_t q_block, std::int64_t rows);
 
-    /// Sets the spreads of a tile's estimates, in the order of Replay::step().
-    void add(std::int64_t kv_tile, const TileOperands& operands, TileEstimates& tile);
+    /// Sees a tile's keys, and sets the spreads of those estimates that dumped values are held against; in
+    /// the order of Replay::step().
+    void add(std::int64_t kv_tile, const TileOperands& operands, const DumpedTile& dumped,
+             TileEstimates& tile);
     void add_output(Estimate& o) const;
 
  private:

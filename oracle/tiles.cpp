@@ -12,6 +12,9 @@ namespace tilescope {
 
 namespace {
 
+/// Of K or V, read at once: 1 MiB.
+constexpr std::int64_t part_elements = std::int64_t(1) << 18;
+
 /// What is declared of one of the operands.
 struct OperandUnits {
     bool dequantised;
@@ -65,14 +68,43 @@ Matrix load_input(const Recording& recording, Input input, std::int64_t batch, s
     return values.cast<double>();
 }
 
+HeadInputs::Parts::Parts(Input of, std::int64_t keys, std::int64_t cols)
+    : input(of),
+      part_rows(std::max<std::int64_t>(part_elements / cols, 1)),
+      parts(std::size_t((keys + part_rows - 1) / part_rows)) {}
+
+HeadInputs::HeadInputs(const Recording& recording, std::int64_t batch, std::int64_t head_kv)
+    : recording_(recording),
+      batch_(batch),
+      head_kv_(head_kv),
+      keys_(problem_of(recording.problem(), recording.side_inputs(), batch).seqlen_kv),
+      k_(Input::k, keys_, input_shape(recording.problem(), Input::k).cols),
+      v_(Input::v, keys_, input_shape(recording.problem(), Input::v).cols) {}
+
+Matrix HeadInputs::rows(Parts& of, std::int64_t first, std::int64_t count) const {
+    Matrix rows(count, input_shape(recording_.problem(), of.input).cols);
+    for (std::int64_t done = 0; done < count;) {
+        const std::int64_t row = first + done;
+        const std::int64_t begin = row / of.part_rows * of.part_rows;
+        Part& part = of.parts[std::size_t(row / of.part_rows)];
+        std::call_once(part.is_read, [&] {
+            MatrixF values(std::min(of.part_rows, keys_ - begin), rows.cols());
+            recording_.read_input(of.input, batch_, head_kv_, begin, values.rows(),
+                                  {values.data(), std::size_t(values.size())});
+            part.rows = std::move(values);
+        });
+        const std::int64_t here = std::min(count - done, begin + part.rows.rows() - row);
+        rows.middleRows(done, here) = part.rows.middleRows(row - begin, here).cast<double>();
+        done += here;
+    }
+    return rows;
+}
+
 std::shared_ptr<const HeadInputs> HeadInputCache::get(std::int64_t batch, std::int64_t head_kv) {
     const std::scoped_lock lock(mutex_);
     std::weak_ptr<const HeadInputs>& known = heads_[{batch, head_kv}];
     if (std::shared_ptr<const HeadInputs> inputs = known.lock()) return inputs;
-    const std::int64_t keys = problem_of(recording_.problem(), recording_.side_inputs(), batch).seqlen_kv;
-    auto inputs = std::make_shared<HeadInputs>();
-    inputs->k = load_input(recording_, Input::k, batch, head_kv, 0, keys);
-    inputs->v = load_input(recording_, Input::v, batch, head_kv, 0, keys);
+    auto inputs = std::make_shared<HeadInputs>(recording_, batch, head_kv);
     known = inputs;
     return inputs;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "dump/recording.h"
 #include "oracle/estimate.h"
@@ -28,10 +29,37 @@ std::optional<MatrixF> load_tile(const Recording& recording, const Problem& entr
 Matrix load_input(const Recording& recording, Input input, std::int64_t batch, std::int64_t head,
                   std::int64_t row, std::int64_t count);
 
-/// K and V of one KV head, whole, without descales.
-struct HeadInputs {
-    Matrix k;
-    Matrix v;
+/// K and V of one KV head, without descales. They are read in parts, each when it is first asked for: whoever
+/// judges one tile of a long context does not read the rest. Thread-safe.
+class HeadInputs {
+ public:
+    HeadInputs(const Recording& recording, std::int64_t batch, std::int64_t head_kv);
+
+    /// Rows [first, first + count).
+    Matrix k(std::int64_t first, std::int64_t count) const { return rows(k_, first, count); }
+    Matrix v(std::int64_t first, std::int64_t count) const { return rows(v_, first, count); }
+
+ private:
+    struct Part {
+        std::once_flag is_read;
+        MatrixF rows;
+    };
+    struct Parts {
+        Parts(Input of, std::int64_t keys, std::int64_t cols);
+
+        Input input;
+        std::int64_t part_rows;
+        std::vector<Part> parts;
+    };
+
+    Matrix rows(Parts& of, std::int64_t first, std::int64_t count) const;
+
+    const Recording& recording_;
+    std::int64_t batch_;
+    std::int64_t head_kv_;
+    std::int64_t keys_;
+    mutable Parts k_;
+    mutable Parts v_;
 };
 
 /// Hands out the K and V of heads; those in use are shared, the others are forgotten. Thread-safe.

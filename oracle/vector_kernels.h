@@ -38,6 +38,13 @@ struct ExponentialBound {
     double most_above_m = 0;         ///< s is at most m plus this, so that no bound is larger than exp of it
 };
 
+/// Of a row of scores.
+struct RowExtremes {
+    double most = 0;   ///< the largest; NaN where one is NaN
+    double lower = 0;  ///< the largest of score - error
+    double upper = 0;  ///< the largest of score + error
+};
+
 /// Largest deviations of a tile that matches, or where it does not.
 struct MatchSummary {
     bool matches = false;
@@ -64,6 +71,9 @@ struct VectorKernels {
     void (*exponentials)(View<const double> s, View<const double> s_error, const double* m,
                          const double* m_error, const ExponentialBound& bound, View<double> value,
                          View<double> error);
+
+    /// Each score is off by its error and by `relative` times its magnitude; -inf by nothing.
+    RowExtremes (*row_extremes)(std::span<const double> s, const double* error, double relative);
 
     /// Whether |got - expected| <= tolerance everywhere; both infinities alike match, NaN never.
     MatchSummary (*match)(std::span<const float> got, const double* expected, const double* tolerance);

@@ -162,11 +162,14 @@ double wide_error(double value, double x, double inherited, double argument, dou
     return (error > largest ? largest : error) + value * own_error + flushed;
 }
 
+/// A bound of its own: nothing that is stored can change it, so that the loop needs no branch and no reload.
 void exponentials_of_row(const double* s, const double* s_error, double m, double m_error,
-                         const ExponentialBound& bound, std::int64_t cols, double* value, double* error) {
+                         const ExponentialBound bound, std::int64_t cols, double* value, double* error) {
     exponentials_of(s, m, cols, value);
     const double m_magnitude = std::abs(m);
-    bool wide = false;
+    const bool m_is_known = m == m;
+    int wide = 0;
+#pragma omp simd reduction(| : wide)
     for (std::int64_t j = 0; j < cols; ++j) {
         const double x = s[j] - m;
         const double distance = x < 0 ? -x : x;
@@ -176,13 +179,14 @@ void exponentials_of_row(const double* s, const double* s_error, double m, doubl
         const double function = bound.function + bound.function_argument * distance;
         // Above expm1 where it is small, which is nearly everywhere.
         const double growth = shift * (1 + shift);
-        const bool masked = s[j] == -infinity && m == m;
-        const bool normal = shift < 1e-3 && x < 80;
+        const bool masked = (s[j] == -infinity) & m_is_known;
+        const bool normal = (shift < 1e-3) & (x < 80);
         wide |= !normal & !masked;
         // Far below what float32 holds; Eigen's exponential does not go down to 0.
-        const double v = masked || x < -700 ? 0 : value[j];
+        const double v = masked | (x < -700) ? 0 : value[j];
+        const double v_error = v * (growth + function * (1 + growth)) + v * own_error + flushed;
         value[j] = v;
-        error[j] = masked ? 0 : v * (growth + function * (1 + growth)) + v * own_error + flushed;
+        error[j] = masked ? 0 : v_error;
     }
     if (!wide) return;
     for (std::int64_t j = 0; j < cols; ++j) {
@@ -215,6 +219,27 @@ void exponentials(View<const double> s, View<const double> s_error, const double
         exponentials_of_row(s.data + i * s.ld, s_error.data + i * s_error.ld, m[i], m_error[i], bound, s.cols,
                             value.data + i * value.ld, error.data + i * error.ld);
     }
+}
+
+RowExtremes row_extremes(std::span<const double> scores, const double* error, double relative) {
+    const double* s = scores.data();
+    const auto size = std::int64_t(scores.size());
+    double most = -infinity;
+    double lower = -infinity;
+    double upper = -infinity;
+    int unknown = 0;
+#pragma omp simd reduction(max : most, lower, upper) reduction(| : unknown)
+    for (std::int64_t j = 0; j < size; ++j) {
+        const double off = error[j] + relative * (s[j] < 0 ? -s[j] : s[j]);
+        // A comparison with NaN, as of infinities that are off by infinity, changes nothing.
+        const double low = s[j] - off;
+        const double high = s[j] + off;
+        most = s[j] > most ? s[j] : most;
+        lower = low > lower ? low : lower;
+        upper = high > upper ? high : upper;
+        unknown |= s[j] != s[j];
+    }
+    return {unknown != 0 ? std::numeric_limits<double>::quiet_NaN() : most, lower, upper};
 }
 
 /// Float32 bits as integers that are ordered like the values, both zeros at 0.
@@ -258,7 +283,8 @@ MatchSummary match(std::span<const float> got, const double* expected, const dou
     return {bad == 0, max_abs, max_ulp};
 }
 
-constexpr VectorKernels kernels = {TILESCOPE_LEVEL_NAME, sum_of_products, add_product, exponentials, match};
+constexpr VectorKernels kernels = {TILESCOPE_LEVEL_NAME, sum_of_products, add_product,
+                                   exponentials,         row_extremes,    match};
 
 }  // namespace
 

@@ -145,6 +145,43 @@ TEST(PartialCapture, WhatNothingDependsOnIsNotComputed) {
     EXPECT_EQ(recording.rows_read[std::size_t(Input::k)], problem.seqlen_kv);
 }
 
+TEST(PartialCapture, OneTileOfALongContextReadsNotAllOfIt) {
+    Problem problem;
+    problem.seqlen_q = problem.block_m = 2;
+    problem.seqlen_kv = 1 << 20;
+    problem.block_n = 3;
+    problem.head_dim = problem.head_dim_v = 8;
+    problem.sm_scale = 1;
+    problem.dtype_q = problem.dtype_k = Dtype::f32;
+    MemoryRecording recording(problem);
+    // Small integers, so that s is exact; tiles of three keys cross the parts that inputs are read in.
+    const auto k_at = [](std::int64_t key, std::int64_t d) { return float((key + d) % 17 - 8); };
+    std::vector<float> k(std::size_t(problem.seqlen_kv * 8));
+    for (std::size_t i = 0; i < k.size(); ++i) k[i] = k_at(std::int64_t(i / 8), std::int64_t(i % 8));
+    recording.set_input(Input::k, k);
+    recording.set_input(Input::v, k);
+    recording.set_input(Input::q, std::vector<float>(16, 1));
+    const std::int64_t part = (1 << 18) / 8;
+    for (const std::int64_t key : {std::int64_t(0), part - 1, part, part + 1, 7 * part + 5}) {
+        std::vector<float> s;
+        const std::int64_t first = key / 3 * 3;
+        for (int row = 0; row < 2; ++row) {
+            for (std::int64_t j = first; j < first + 3; ++j) {
+                float sum = 0;
+                for (int d = 0; d < 8; ++d) sum += k_at(j, d);
+                s.push_back(sum);
+            }
+        }
+        recording.set_tile(Stage::s, {0, 0, 0, key / 3}, s);
+    }
+    const OneBlock counted(recording, {0, 0, 0, 0});
+    const Report report = judge(counted, one_thread());
+    EXPECT_EQ(report.verdict, Verdict::match);
+    EXPECT_EQ(report.compared(), 4 * 6) << "two of the keys share a tile";
+    EXPECT_EQ(counted.rows_read[std::size_t(Input::k)], 3 * part);
+    EXPECT_EQ(counted.rows_read[std::size_t(Input::v)], 0);
+}
+
 TEST(PartialCapture, SelectedTileThatIsMissingIsUnwritten) {
     const KernelRun run = healthy_run(small_problem());
     const TileId missing{1, 2, 1, 4};

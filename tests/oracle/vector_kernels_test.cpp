@@ -276,6 +276,50 @@ TEST_P(EveryInstructionSet, CountsUlpsOfFloat32) {
     EXPECT_EQ(ulps_of(3e38f, -3e38), std::numeric_limits<std::int32_t>::max());
 }
 
+TEST_P(EveryInstructionSet, FindsTheExtremesOfRows) {
+    std::mt19937_64 random(9);
+    std::normal_distribution<double> normal;
+    for (const std::size_t size : {1, 3, 8, 17, 64}) {
+        std::vector<double> s(size);
+        std::vector<double> error(size);
+        for (std::size_t j = 0; j < size; ++j) {
+            s[j] = j % 5 == 3 ? -infinity : 10 * normal(random);
+            error[j] = s[j] == -infinity ? 0 : std::abs(normal(random));
+        }
+        const double relative = 0.125;
+        double most = -infinity;
+        double lower = -infinity;
+        double upper = -infinity;
+        for (std::size_t j = 0; j < size; ++j) {
+            if (s[j] == -infinity) continue;
+            const double off = error[j] + relative * std::abs(s[j]);
+            most = std::max(most, s[j]);
+            lower = std::max(lower, s[j] - off);
+            upper = std::max(upper, s[j] + off);
+        }
+        const RowExtremes found = kernels().row_extremes(s, error.data(), relative);
+        EXPECT_EQ(found.most, most) << size;
+        EXPECT_EQ(found.lower, lower) << size;
+        EXPECT_EQ(found.upper, upper) << size;
+
+        for (std::size_t at = 0; at < size; ++at) {
+            std::vector<double> unknown = s;
+            unknown[at] = nan;
+            EXPECT_TRUE(std::isnan(kernels().row_extremes(unknown, error.data(), relative).most))
+                << at << " of " << size;
+        }
+    }
+}
+
+TEST_P(EveryInstructionSet, FindsNoExtremesWhereEverythingIsHidden) {
+    const std::vector<double> hidden(11, -infinity);
+    const std::vector<double> error(11, 0);
+    const RowExtremes found = kernels().row_extremes(hidden, error.data(), 0);
+    EXPECT_EQ(found.most, -infinity);
+    EXPECT_EQ(found.lower, -infinity);
+    EXPECT_EQ(found.upper, -infinity);
+}
+
 INSTANTIATE_TEST_SUITE_P(VectorKernels, EveryInstructionSet,
                          ::testing::ValuesIn(runnable_vector_kernels().begin(),
                                              runnable_vector_kernels().end()),
