@@ -93,6 +93,11 @@ struct Problem {
 
     std::int64_t q_blocks() const { return (seqlen_q + block_m - 1) / block_m; }
     std::int64_t kv_tiles() const { return (seqlen_kv + block_n - 1) / block_n; }
+    /// The split of a KV tile, and how many splits there are; without splits all tiles are in one.
+    std::int64_t split_of(std::int64_t kv_tile) const {
+        return kv_tiles_per_split > 0 ? kv_tile / kv_tiles_per_split : 0;
+    }
+    std::int64_t splits() const { return kv_tiles() > 0 ? split_of(kv_tiles() - 1) + 1 : 1; }
     /// The KV head that query head `head` reads.
     std::int64_t head_kv(std::int64_t head) const { return head / (heads / heads_kv); }
     /// Heads of dk and dv, and how many query heads add up to one of them.

@@ -28,4 +28,8 @@ bool tile_is_visible(const Problem& problem, std::int64_t q_block, std::int64_t 
     return false;
 }
 
+std::int64_t kv_tile_in_order(const Problem& problem, KvOrder order, std::int64_t taken) {
+    return order == KvOrder::reverse ? problem.kv_tiles() - 1 - taken : taken;
+}
+
 }  // namespace tilescope

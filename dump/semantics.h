@@ -21,4 +21,7 @@ KeyRange visible_keys(const Problem& problem, std::int64_t row);
 /// Whether any row of the query block sees any key of the KV tile. Kernels may skip the others.
 bool tile_is_visible(const Problem& problem, std::int64_t q_block, std::int64_t kv_tile);
 
+/// The KV tile that the kernel takes after `taken` others.
+std::int64_t kv_tile_in_order(const Problem& problem, KvOrder order, std::int64_t taken);
+
 }  // namespace tilescope

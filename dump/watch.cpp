@@ -98,8 +98,7 @@ class Watcher {
         std::int64_t split = 0;
         for (const std::int64_t kv_tile : cells.order) {
             id.kv_tile = kv_tile;
-            const std::int64_t its_split =
-                entry.kv_tiles_per_split > 0 ? kv_tile / entry.kv_tiles_per_split : 0;
+            const std::int64_t its_split = entry.split_of(kv_tile);
             if (its_split != split) state = new_split();
             split = its_split;
             if (!advance(entry, cells, id, state, all_v)) continue;

@@ -29,7 +29,7 @@ BlockCells cells_of(const Problem& entry, KvOrder order, std::int64_t q_block) {
     std::vector<std::int64_t> seen(std::size_t(std::max(rows, std::int64_t(0))));
     std::int64_t split = -1;
     for (const std::int64_t kv_tile : block.order) {
-        const std::int64_t its_split = entry.kv_tiles_per_split > 0 ? kv_tile / entry.kv_tiles_per_split : 0;
+        const std::int64_t its_split = entry.split_of(kv_tile);
         if (its_split != split) std::ranges::fill(seen, 0);
         split = its_split;
         TileCells& cells = block.tiles[std::size_t(kv_tile)];

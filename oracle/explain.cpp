@@ -17,8 +17,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr std::array kv_stages = {Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc};
-
 /// What the kernel held of an operand, and what it should have held.
 struct LoadedOperand {
     StagedOperand staged;
@@ -42,13 +40,9 @@ struct Explained {
 class ElementReplay {
  public:
     ElementReplay(const Recording& recording, const HeadCall& call, const ElementPlace& place)
-        : recording_(recording),
-          call_(call),
-          place_(place),
-          problem_(call.problem),
-          replay_(call, place.tile.q_block, std::min(place.stage, Stage::acc), Replay::Source::stages) {}
+        : recording_(recording), call_(call), place_(place), problem_(call.problem) {}
 
-    Explained explain() {
+    Explained explain() const {
         switch (place_.stage) {
             case Stage::q:
                 return explain_operand(load_q().staged.expected);
@@ -92,7 +86,7 @@ class ElementReplay {
 
     LoadedTile load(std::int64_t kv_tile) const {
         LoadedTile loaded;
-        for (const Stage stage : kv_stages)
+        for (const Stage stage : forward_tile_stages)
             loaded.dumped[static_cast<std::size_t>(stage)] =
                 load_tile(recording_, problem_, stage, tile(kv_tile));
         const auto operand = [&](Stage stage, Input input) {
@@ -105,41 +99,18 @@ class ElementReplay {
         return loaded;
     }
 
-    /// Hidden tiles of which nothing was captured change nothing, and judge() leaves them out.
-    bool takes_part(std::int64_t kv_tile) const {
-        return tile_is_visible(problem_, place_.tile.q_block, kv_tile) ||
-               std::ranges::any_of(kv_stages, [&](Stage stage) {
-                   return recording_.has_stage(stage) && recording_.has_tile(stage, tile(kv_tile));
-               });
-    }
-
-    /// The state that the tile starts from. Where a split begins, the one before is finished.
-    void enter(std::int64_t kv_tile) {
-        const std::int64_t tiles = problem_.kv_tiles_per_split;
-        const std::int64_t split = tiles > 0 ? kv_tile / tiles : 0;
-        before_ = replay_.state();
-        begins_ = !entered_;
-        entered_ = true;
-        if (split == split_) return;
-        finished_.push_back(std::move(before_));
-        // As in Replay: in reverse order split 0 comes last, and what it began with was put aside first.
-        if (split == 0) finished_.erase(finished_.begin());
-        before_ = initial_state(call_, tile_extent(problem_, Stage::m, tile(0)).rows, split == 0);
-        begins_ = true;
-        split_ = split;
-    }
-
-    /// Steps through the tiles before `end`, in the kernel's order; nullopt: through all of them.
-    void advance(const Operand& q, std::optional<std::int64_t> end) {
-        const bool reverse = call_.units.kv_order == KvOrder::reverse;
-        const std::int64_t tiles = problem_.kv_tiles();
-        for (std::int64_t i = 0; i < tiles; ++i) {
-            const std::int64_t kv_tile = reverse ? tiles - 1 - i : i;
-            if (kv_tile == end) return;
-            if (!takes_part(kv_tile)) continue;
+    /// Steps through the tiles in the kernel's order, up to that of the element where that is in a tile.
+    void walk(const Operand& q, Replay& replay) const {
+        const bool in_tile = !is_output(place_.stage);
+        for (std::int64_t i = 0; i < problem_.kv_tiles(); ++i) {
+            const std::int64_t kv_tile = kv_tile_in_order(problem_, call_.units.kv_order, i);
+            const bool is_last = in_tile && kv_tile == place_.tile.kv_tile;
+            // A score is computed from its operands alone.
+            if (place_.stage == Stage::s && !is_last) continue;
+            if (!takes_part(recording_, problem_, forward_tile_stages, tile(kv_tile))) continue;
             const LoadedTile loaded = load(kv_tile);
-            enter(kv_tile);
-            replay_.step(kv_tile, {q, loaded.k.used, loaded.v.used}, loaded.dumped);
+            replay.step(kv_tile, {q, loaded.k.used, loaded.v.used}, loaded.dumped);
+            if (is_last) return;
         }
     }
 
@@ -148,54 +119,52 @@ class ElementReplay {
                                         expected.error(row(), col()))};
     }
 
-    Explained explain_tile() {
-        const std::int64_t kv_tile = place_.tile.kv_tile;
-        const LoadedOperand q = load_q();
-        // A score is computed from its operands alone.
-        if (place_.stage != Stage::s) advance(q.used, kv_tile);
-        const LoadedTile loaded = load(kv_tile);
-        const TileOperands operands{q.used, loaded.k.used, loaded.v.used};
-        enter(kv_tile);
-        const TileParts parts =
-            make_tile_parts(call_, place_.tile, operands, loaded.dumped, before_, begins_, place_.stage);
-        TileEstimates estimates = replay_.step(kv_tile, operands, loaded.dumped);
+    BudgetTerms terms_of(const TileInputs& inputs) const {
         switch (place_.stage) {
             case Stage::s:
-                return {std::move(estimates.s), score_terms(parts, row(), col())};
+                return score_terms(inputs, row(), col());
             case Stage::m:
-                return {std::move(estimates.m), max_terms(parts, row())};
+                return max_terms(inputs, row());
             case Stage::p:
-                return {std::move(estimates.p), probability_terms(parts, row(), col())};
+                return probability_terms(inputs, row(), col());
             case Stage::l:
-                return {std::move(estimates.l), sum_terms(parts, row(), col())};
+                return sum_terms(inputs, row(), col());
             default:
-                return {std::move(estimates.acc), accumulator_terms(parts, row(), col())};
+                return accumulator_terms(inputs, row(), col());
         }
     }
 
-    Explained explain_outputs() {
-        advance(load_q().used, std::nullopt);
-        finished_.push_back(replay_.state());
-        if (place_.stage == Stage::o) return {replay_.output(), output_terms(call_, finished_, row(), col())};
-        return {replay_.log_sum_exp(), log_sum_exp_terms(call_, finished_, row())};
+    Explained explain_tile() const {
+        Explained explained;
+        const auto look_on = [&](Stage stage, const TileInputs& inputs) {
+            Estimate estimate = expected_of(stage, inputs);
+            if (stage == place_.stage && inputs.kv_tile == place_.tile.kv_tile)
+                explained = {estimate, terms_of(inputs)};
+            return estimate;
+        };
+        Replay replay(call_, place_.tile.q_block, place_.stage, Replay::Source::stages, look_on);
+        walk(load_q().used, replay);
+        return explained;
+    }
+
+    Explained explain_outputs() const {
+        Replay replay(call_, place_.tile.q_block, Stage::acc, Replay::Source::stages);
+        walk(load_q().used, replay);
+        const std::vector<RunningState> splits = replay.begun_splits();
+        if (place_.stage == Stage::o) return {replay.output(), output_terms(call_, splits, row(), col())};
+        return {replay.log_sum_exp(), log_sum_exp_terms(call_, splits, row())};
     }
 
     const Recording& recording_;
     const HeadCall& call_;
     const ElementPlace& place_;
     const Problem& problem_;
-    Replay replay_;
-    std::int64_t split_ = 0;
-    bool entered_ = false;
-    bool begins_ = false;
-    RunningState before_;
-    std::vector<RunningState> finished_;  ///< states of the splits before
 };
 
 ExplainedElement explain_element(const Recording& recording, const HeadCall& call,
                                  const ElementPlace& place) {
     if (call.problem.direction == Direction::backward) return explain_gradient(recording, call, place);
-    ElementReplay replay(recording, call, place);
+    const ElementReplay replay(recording, call, place);
     Explained explained = replay.explain();
     return {explained.estimate.value(replay.row(), replay.col()),
             explained.estimate.error(replay.row(), replay.col()), std::move(explained.terms)};

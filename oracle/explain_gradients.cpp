@@ -50,15 +50,14 @@ BudgetTerms score_or_probability_terms(const HeadCall& call, const ElementPlace&
                                        const TileOfGradients& loaded, Eigen::Index row, Eigen::Index col) {
     const TileOperands operands{loaded.rows.from_stages.q, loaded.keys.k_from_stages,
                                 loaded.keys.v_from_stages};
-    TileParts parts =
-        make_tile_parts(call, place.tile, operands, loaded.dumped, RunningState(), false, Stage::s);
-    if (place.stage == Stage::s) return score_terms(parts, row, col);
+    TileInputs inputs{call, place.tile.kv_tile, place.tile.q_block * call.problem.block_m,
+                      place.tile.kv_tile * call.problem.block_n, operands};
+    if (place.stage == Stage::s) return score_terms(inputs, row, col);
     if (loaded.tile.scores.value(row, col) == -std::numeric_limits<double>::infinity()) return {};
-    parts.dumped_s = loaded.tile.dumped_s;
-    parts.s = loaded.tile.scores;
-    parts.m = loaded.rows.from_stages.lse;
-    parts.p = loaded.tile.p;
-    return probability_terms(parts, row, col);
+    inputs.dumped_s = &loaded.tile.dumped_s;
+    inputs.s = &loaded.tile.scores;
+    inputs.m = &loaded.rows.from_stages.lse;
+    return probability_terms(inputs, row, col);
 }
 
 BudgetTerms delta_terms(const HeadCall& call, const Matrix& dout, const Matrix& o, Eigen::Index row) {
@@ -212,7 +211,7 @@ ExplainedElement explain_sum(const Recording& recording, const HeadCall& call, c
     if (place.stage == Stage::dq) {
         for (std::int64_t kv_tile = 0; kv_tile < problem.kv_tiles(); ++kv_tile) {
             const TileId id{place.tile.batch, place.tile.head, place.tile.q_block, kv_tile};
-            if (takes_part(recording, problem, id)) element.add(recording, call, id);
+            if (takes_part(recording, problem, gradient_tile_stages, id)) element.add(recording, call, id);
         }
         return element.explain(call);
     }
@@ -221,7 +220,7 @@ ExplainedElement explain_sum(const Recording& recording, const HeadCall& call, c
         const HeadCall of_head = make_head_call(recording, call.rounding, place.tile.batch, head);
         for (std::int64_t q_block = 0; q_block < problem.q_blocks(); ++q_block) {
             const TileId id{place.tile.batch, head, q_block, place.tile.kv_tile};
-            if (takes_part(recording, problem, id)) element.add(recording, of_head, id);
+            if (takes_part(recording, problem, gradient_tile_stages, id)) element.add(recording, of_head, id);
         }
     }
     return element.explain(call);

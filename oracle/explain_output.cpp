@@ -9,6 +9,7 @@
 
 #include "oracle/budget.h"
 #include "oracle/explain_terms.h"
+#include "oracle/replay.h"
 
 namespace tilescope {
 
@@ -16,12 +17,6 @@ namespace {
 
 Estimate row_of(const Estimate& estimate, Eigen::Index row) {
     return {estimate.value.row(row), estimate.error.row(row)};
-}
-
-/// All splits and lanes as one, as Replay has it.
-RunningState whole_of(const HeadCall& call, std::span<const RunningState> splits) {
-    if (call.problem.kv_tiles_per_split == 0 && call.problem.l_lanes == 1) return splits.front();
-    return combine(call, splits);
 }
 
 using Splits = std::vector<RunningState>;
@@ -40,18 +35,18 @@ RunningState add_inherited_terms(const HeadCall& call, Splits splits, const Boun
     constexpr Statistic statistics[] = {{"acc, not dumped", "from acc", &RunningState::acc},
                                         {"l, not dumped", "from l", &RunningState::l},
                                         {"m, not dumped", "from m", &RunningState::m}};
-    double with = bound(call, whole_of(call, splits));
+    double with = bound(call, whole_state(call, splits));
     for (const auto& [name, source, member] : statistics) {
         double largest = 0;
         for (RunningState& split : splits) {
             largest = std::max(largest, (split.*member).error.maxCoeff());
             (split.*member).error.setZero();
         }
-        const double without = bound(call, whole_of(call, splits));
+        const double without = bound(call, whole_state(call, splits));
         terms.add(name, fmt::format("error up to {:.3g}, over l", largest), part_of(with, without), source);
         with = without;
     }
-    RunningState whole = whole_of(call, splits);
+    RunningState whole = whole_state(call, splits);
     for (Estimate* estimate : {&whole.m, &whole.l, &whole.acc}) estimate->error.setZero();
     const bool several = call.problem.kv_tiles_per_split > 0;
     terms.add(several ? "joining the splits" : "adding the lanes of l",
@@ -90,7 +85,7 @@ BudgetTerms output_terms(const HeadCall& call, std::span<const RunningState> spl
         return output(of, state).error(0, 0);
     };
     const Splits rows = rows_of(splits, row, col);
-    const RunningState inexact = whole_of(unrounded, rows);
+    const RunningState inexact = whole_state(unrounded, rows);
     const double all = bound(unrounded, inexact);
     BudgetTerms terms;
     if (all == 0 || is_unknown(all, terms)) return terms;
@@ -127,7 +122,7 @@ BudgetTerms log_sum_exp_terms(const HeadCall& call, std::span<const RunningState
         return log_sum_exp(of, state).error(0, 0);
     };
     const Splits rows = rows_of(splits, row, 0);
-    const RunningState inexact = whole_of(narrow, rows);
+    const RunningState inexact = whole_state(narrow, rows);
     const double all = bound(narrow, inexact);
     BudgetTerms terms;
     if (all == 0 || is_unknown(all, terms)) return terms;

@@ -42,9 +42,9 @@ void cap_terms(const HeadCall& call, double x, BudgetTerms& terms) {
 }
 
 /// The terms of add_bias() for a score `s`, after those of s itself.
-void bias_terms(const TileParts& parts, double s, Eigen::Index row, Eigen::Index col, BudgetTerms& terms) {
+void bias_terms(const TileInputs& in, double s, Eigen::Index row, Eigen::Index col, BudgetTerms& terms) {
     const Estimate zero{one_by_one(0), one_by_one(0)};
-    const Estimate bias = add_bias(parts.call, parts.first_row + row, parts.first_key + col, zero);
+    const Estimate bias = add_bias(in.call, in.first_row + row, in.first_key + col, zero);
     if (s + bias.value(0, 0) == -infinity) {
         terms.clear();
         return;
@@ -56,14 +56,13 @@ void bias_terms(const TileParts& parts, double s, Eigen::Index row, Eigen::Index
     terms.add_flush_to_zero(flush_to_zero);
 }
 
-bool is_hidden(const TileParts& parts, Eigen::Index row, Eigen::Index col) {
-    return !visible_keys(parts.call.problem, parts.first_row + row).contains(parts.first_key + col);
+bool is_hidden(const TileInputs& in, Eigen::Index row, Eigen::Index col) {
+    return !visible_keys(in.call.problem, in.first_row + row).contains(in.first_key + col);
 }
 
-BudgetTerms scaled_score_terms(const TileParts& parts, const Estimate& s, Eigen::Index row,
-                               Eigen::Index col) {
-    const HeadCall& call = parts.call;
-    const auto& [q, k, v] = parts.operands;
+BudgetTerms scaled_score_terms(const TileInputs& in, const Estimate& s, Eigen::Index row, Eigen::Index col) {
+    const HeadCall& call = in.call;
+    const auto& [q, k, v] = in.operands;
     const double scale = call.problem.sm_scale;
     BudgetTerms terms;
     add_product_terms(call, Stage::s, call.units.s_accumulation, q.value, k.value, true,
@@ -86,53 +85,53 @@ BudgetTerms scaled_score_terms(const TileParts& parts, const Estimate& s, Eigen:
 
 }  // namespace
 
-BudgetTerms score_terms(const TileParts& parts, Eigen::Index row, Eigen::Index col) {
-    const HeadCall& call = parts.call;
+BudgetTerms score_terms(const TileInputs& in, Eigen::Index row, Eigen::Index col) {
+    const HeadCall& call = in.call;
     const Units& u = call.units;
-    Estimate s = scaled_scores(call, parts.operands.q, parts.operands.k);
-    BudgetTerms terms = scaled_score_terms(parts, s, row, col);
+    Estimate s = scaled_scores(call, in.operands.q, in.operands.k);
+    BudgetTerms terms = scaled_score_terms(in, s, row, col);
     if (call.capped() && u.s_capped) {
         cap_terms(call, s.value(row, col), terms);
         s = cap_scores(call, s);
     }
     const bool cap_missing = call.capped() && !u.s_capped;
-    if (call.biased() && u.s_biased && !cap_missing) bias_terms(parts, s.value(row, col), row, col, terms);
-    if (u.s_masked && is_hidden(parts, row, col)) terms.clear();
+    if (call.biased() && u.s_biased && !cap_missing) bias_terms(in, s.value(row, col), row, col, terms);
+    if (u.s_masked && is_hidden(in, row, col)) terms.clear();
     return terms;
 }
 
-BudgetTerms finishing_terms(const TileParts& parts, Eigen::Index row, Eigen::Index col) {
-    const HeadCall& call = parts.call;
+BudgetTerms finishing_terms(const TileInputs& in, Eigen::Index row, Eigen::Index col) {
+    const HeadCall& call = in.call;
     const Units& u = call.units;
     const bool cap_missing = call.capped() && !u.s_capped;
     const bool bias_missing = call.biased() && (!u.s_biased || cap_missing);
-    Estimate s{one_by_one(parts.dumped_s.value(row, col)), one_by_one(parts.dumped_s.error(row, col))};
+    Estimate s{one_by_one(in.dumped_s->value(row, col)), one_by_one(in.dumped_s->error(row, col))};
     BudgetTerms terms;
     terms.add("s, not dumped", in_formula(s.error(0, 0)), s.error(0, 0), "from s");
     if (cap_missing) {
         cap_terms(call, s.value(0, 0), terms);
         s = cap_scores(call, s);
     }
-    if (bias_missing) bias_terms(parts, s.value(0, 0), row, col, terms);
-    if ((!u.s_masked || cap_missing) && is_hidden(parts, row, col)) terms.clear();
+    if (bias_missing) bias_terms(in, s.value(0, 0), row, col, terms);
+    if ((!u.s_masked || cap_missing) && is_hidden(in, row, col)) terms.clear();
     return terms;
 }
 
 namespace {
 
 /// What one end of the maximum is off by on its own.
-BudgetTerms end_terms(const TileParts& parts, Eigen::Index row, const MaxEnd& end) {
-    const HeadCall& call = parts.call;
+BudgetTerms end_terms(const TileInputs& in, Eigen::Index row, const MaxEnd& end) {
+    const HeadCall& call = in.call;
     BudgetTerms terms;
     if (end.key == m_key_before) {
-        const bool sink = parts.begins && call.problem.sink == AttentionSink::first;
+        const bool sink = in.begins && call.problem.sink == AttentionSink::first;
         terms.add(sink ? "sink in the units of m" : "m before, not dumped",
                   sink ? roundings(3, std::abs(call.sink)) : in_formula(end.error), end.error,
                   sink ? "Higham, lemma 3.1" : "from m");
         return terms;
     }
-    const double score_error = parts.s.error(row, end.key);
-    if (score_error > 0) terms.append(finishing_terms(parts, row, end.key));
+    const double score_error = in.s->error(row, end.key);
+    if (score_error > 0) terms.append(finishing_terms(in, row, end.key));
     const double conversion = part_of(end.error, score_error);
     const double count = conversion > 0 ? rounding_count(conversion / std::abs(end.value)) : 0;
     terms.add("conversion of m", roundings(count, std::abs(end.value)), conversion, "Higham, lemma 3.1");
@@ -141,14 +140,14 @@ BudgetTerms end_terms(const TileParts& parts, Eigen::Index row, const MaxEnd& en
 
 }  // namespace
 
-BudgetTerms max_terms(const TileParts& parts, Eigen::Index row) {
-    const HeadCall& call = parts.call;
+BudgetTerms max_terms(const TileInputs& in, Eigen::Index row) {
+    const HeadCall& call = in.call;
     const double threshold = call.units.m_stale_threshold;
-    const MaxInterval max = max_interval(call, parts.before.m, parts.s, row);
-    if (!std::isfinite(max.most)) return end_terms(parts, row, {max.most, parts.before.m.error(row, 0)});
+    const MaxInterval max = max_interval(call, in.before->m, *in.s, row);
+    if (!std::isfinite(max.most)) return end_terms(in, row, {max.most, in.before->m.error(row, 0)});
 
-    BudgetTerms upper = end_terms(parts, row, max.upper);
-    BudgetTerms lower = end_terms(parts, row, max.lower);
+    BudgetTerms upper = end_terms(in, row, max.upper);
+    BudgetTerms lower = end_terms(in, row, max.lower);
     // From the one score, or m before, to the other.
     const double between = max.upper.value - max.lower.value - (max.lower.reach + max.lower.error);
     if (threshold > 0) {

@@ -40,10 +40,10 @@ std::string exponential_formula(const HeadCall& call, double p, double distance)
 }
 
 /// What p inherits from its score, or what finishing the dumped score adds.
-void add_score_error(const TileParts& parts, Eigen::Index row, Eigen::Index col, double value,
+void add_score_error(const TileInputs& in, Eigen::Index row, Eigen::Index col, double value,
                      BudgetTerms& terms) {
     if (value == 0) return;
-    BudgetTerms of_score = finishing_terms(parts, row, col);
+    BudgetTerms of_score = finishing_terms(in, row, col);
     const double by = value / of_score.total();
     of_score.scale(by, fmt::format("{:.3g} (p)", by));
     terms.append(of_score);
@@ -98,8 +98,8 @@ void add_lane_terms(const HeadCall& call, const Estimate& before, const Estimate
 }
 
 /// What p brings along where it is not the dump's own.
-std::string name_of_p(const TileParts& parts) {
-    return parts.dumps_p ? "p before its cast, not dumped" : "p, not dumped";
+std::string name_of_p(const TileInputs& in) {
+    return in.dumps_p ? "p before its cast, not dumped" : "p, not dumped";
 }
 
 void add_rescaling_terms(const Estimate& factor, double before, double before_error, const char* name,
@@ -113,36 +113,36 @@ void add_rescaling_terms(const Estimate& factor, double before, double before_er
 }
 
 /// The loop of accumulate() for V that holds NaN or infinities somewhere.
-void add_guarded_product_terms(const TileParts& parts, const Matrix& start, Eigen::Index row,
-                               Eigen::Index col, double acc, BudgetTerms& terms) {
+void add_guarded_product_terms(const TileInputs& in, const Matrix& start, Eigen::Index row, Eigen::Index col,
+                               double acc, BudgetTerms& terms) {
     const AccumulationBound bound =
-        accumulation_bound(parts.call.rounding, Stage::acc, parts.call.units.acc_accumulation);
-    const Operand& v = parts.operands.v;
+        accumulation_bound(in.call.rounding, Stage::acc, in.call.units.acc_accumulation);
+    const Operand& v = in.operands.v;
     double sum = start(row, col);
     double partial_sums = 0;
     double inherited = 0;
     for (Eigen::Index j = 0; j < v.value.rows(); ++j) {
-        const double p = parts.p_operand.value(row, j);
-        if (parts.s.value(row, j) == -std::numeric_limits<double>::infinity() && p == 0) continue;
+        const double p = in.p_operand->value(row, j);
+        if (in.s->value(row, j) == -std::numeric_limits<double>::infinity() && p == 0) continue;
         sum += p * v.value(j, col);
         partial_sums += std::abs(sum) + std::abs(p * v.value(j, col));
-        inherited += parts.p_operand.error(row, j) * std::abs(v.value(j, col));
+        inherited += in.p_operand->error(row, j) * std::abs(v.value(j, col));
     }
     const double unit = bound.per_partial_sum + bound.operand;
     terms.add("sum of products, certain",
               fmt::format("{:.3g} * {:.3g}, sum of |partial sums| and |terms|", unit, partial_sums),
-              unit * partial_sums, source_of(parts.call.units.acc_accumulation));
+              unit * partial_sums, source_of(in.call.units.acc_accumulation));
     terms.add("p, not dumped", fmt::format("{:.3g}, sum of error * |v|", inherited), inherited, "from p");
     terms.add("v not dumped, dequantised", fmt::format("{:.3g} * {:.3g}", v.error, std::abs(acc)),
               v.error * std::abs(acc), "from v");
-    terms.add_flush_to_zero(bound.underflow * product_unit(parts.call, Stage::acc) * double(v.value.rows()));
+    terms.add_flush_to_zero(bound.underflow * product_unit(in.call, Stage::acc) * double(v.value.rows()));
 }
 
-void add_weighted_product_terms(const TileParts& parts, const Matrix& start, Eigen::Index row,
-                                Eigen::Index col, BudgetTerms& terms) {
-    const HeadCall& call = parts.call;
-    const Operand& v = parts.operands.v;
-    const Estimate& p = parts.p_operand;
+void add_weighted_product_terms(const TileInputs& in, const Matrix& start, Eigen::Index row, Eigen::Index col,
+                                BudgetTerms& terms) {
+    const HeadCall& call = in.call;
+    const Operand& v = in.operands.v;
+    const Estimate& p = *in.p_operand;
     add_product_terms(call, Stage::acc, call.units.acc_accumulation, p.value, v.value, false, start, 1, row,
                       col, terms);
     const Eigen::RowVectorXd magnitude = v.value.col(col).cwiseAbs().transpose();
@@ -155,11 +155,11 @@ void add_weighted_product_terms(const TileParts& parts, const Matrix& start, Eig
 
 }  // namespace
 
-BudgetTerms probability_terms(const TileParts& parts, Eigen::Index row, Eigen::Index col) {
-    const HeadCall& call = parts.call;
+BudgetTerms probability_terms(const TileInputs& in, Eigen::Index row, Eigen::Index col) {
+    const HeadCall& call = in.call;
     // The whole row: where one of its bounds is wide, all of them are computed that way.
-    const Estimate s = row_of(parts.s, row);
-    const Estimate m = row_of(parts.m, row);
+    const Estimate s = row_of(*in.s, row);
+    const Estimate m = row_of(*in.m, row);
     const auto bound = [&](const HeadCall& of, const Estimate& scores, const Estimate& max) {
         return probabilities(of, scores, max).error(0, col);
     };
@@ -175,13 +175,13 @@ BudgetTerms probability_terms(const TileParts& parts, Eigen::Index row, Eigen::I
     // Masked: exactly 0.
     if (all == 0) return terms;
 
-    const double p = parts.p.value(row, col);
+    const double p = probabilities(call, s, m).value(0, col);
     const double own = p * u_oracle;
     const double difference = std::abs(s.value(0, col) - m.value(0, 0));
     const double magnitude = std::abs(s.value(0, col)) + std::abs(m.value(0, 0));
     const ExpArgumentBound argument = exp_argument_bound(call);
     const bool backward = call.problem.direction == Direction::backward;
-    add_score_error(parts, row, col, part_of(without_m, without_s), terms);
+    add_score_error(in, row, col, part_of(without_m, without_s), terms);
     terms.add("m, not dumped", fmt::format("{:.3g} * {:.3g}", p, m.error(0, 0)),
               part_of(without_function, without_m), "from m");
     terms.add(backward ? "argument s - lse" : "argument s - m",
@@ -201,33 +201,32 @@ BudgetTerms probability_terms(const TileParts& parts, Eigen::Index row, Eigen::I
     return terms;
 }
 
-BudgetTerms sum_terms(const TileParts& parts, Eigen::Index row, Eigen::Index lane) {
-    const HeadCall& call = parts.call;
-    const Estimate before = row_of(parts.before.l, row);
-    const Estimate factor = row_of(parts.factor, row);
-    const Estimate p = row_of(parts.p_in_l, row);
+BudgetTerms sum_terms(const TileInputs& in, Eigen::Index row, Eigen::Index lane) {
+    const HeadCall& call = in.call;
+    const Estimate before = row_of(in.before->l, row);
+    const Estimate factor = row_of(*in.factor, row);
+    const Estimate p = row_of(in.p_in_l(), row);
     const Estimate exact = row_sum(call, exactly(before), exactly(factor), exactly(p));
     BudgetTerms terms;
     add_lane_terms(call, before, factor, p, lane, exact.value(0, lane), terms);
     const Estimate with_p = row_sum(call, exactly(before), exactly(factor), p);
     const double inherited = part_of(with_p.error(0, lane), exact.error(0, lane));
-    terms.add(name_of_p(parts), fmt::format("{:.3g}, sum of their errors", inherited), inherited, "from p");
+    terms.add(name_of_p(in), fmt::format("{:.3g}, sum of their errors", inherited), inherited, "from p");
     add_rescaling_terms(factor, before.value(0, lane), before.error(0, lane), "l", "from l", terms);
     return terms;
 }
 
-BudgetTerms accumulator_terms(const TileParts& parts, Eigen::Index row, Eigen::Index col) {
-    const HeadCall& call = parts.call;
-    const Operand& v = parts.operands.v;
-    const Matrix start = parts.factor.value.col(0).asDiagonal() * parts.before.acc.value;
-    const Estimate acc =
-        accumulate(call, parts.before.acc, parts.factor, parts.p_operand, parts.s, v.value, v.error);
+BudgetTerms accumulator_terms(const TileInputs& in, Eigen::Index row, Eigen::Index col) {
+    const HeadCall& call = in.call;
+    const Operand& v = in.operands.v;
+    const Matrix start = in.factor->value.col(0).asDiagonal() * in.before->acc.value;
+    const Estimate acc = expected_of(Stage::acc, in);
     const double value = acc.value(row, col);
     BudgetTerms terms;
-    if (v.value.allFinite() && start.allFinite() && parts.p_operand.value.allFinite()) {
-        add_weighted_product_terms(parts, start, row, col, terms);
+    if (v.value.allFinite() && start.allFinite() && in.p_operand->value.allFinite()) {
+        add_weighted_product_terms(in, start, row, col, terms);
     } else {
-        add_guarded_product_terms(parts, start, row, col, value, terms);
+        add_guarded_product_terms(in, start, row, col, value, terms);
     }
     const bool half = call.problem.dtype_acc == Dtype::f16;
     const AccumulatorRoundings roundings = accumulator_roundings(call);
@@ -242,8 +241,8 @@ BudgetTerms accumulator_terms(const TileParts& parts, Eigen::Index row, Eigen::I
     } else {
         terms.add_flush_to_zero(roundings.near_zero);
     }
-    const double before_error = parts.before.acc.error(row, col);
-    add_rescaling_terms(row_of(parts.factor, row), std::abs(parts.before.acc.value(row, col)), before_error,
+    const double before_error = in.before->acc.error(row, col);
+    add_rescaling_terms(row_of(*in.factor, row), std::abs(in.before->acc.value(row, col)), before_error,
                         "acc", "from acc", terms);
     return terms;
 }

@@ -8,7 +8,6 @@
 
 #include "oracle/budget.h"
 #include "oracle/products.h"
-#include "oracle/softmax.h"
 #include "oracle/views.h"
 
 namespace tilescope {
@@ -47,15 +46,6 @@ void add_product_extras(const HeadCall& call, Stage stage, const AccumulationBou
         terms.add_flush_to_zero(underflow);
     }
     terms.add_flush_to_zero(flush_to_zero);
-}
-
-/// The dumped values where there are any, and the estimate elsewhere.
-Estimate settled(const HeadCall& call, Stage stage, const TileParts& parts, const Estimate& estimate,
-                 const DumpedTile& dumped) {
-    const auto& values = dumped[static_cast<std::size_t>(stage)];
-    if (!values) return estimate;
-    return settle(estimate, *values,
-                  dump_factor(call, stage, parts.first_row, parts.first_key, values->rows(), values->cols()));
 }
 
 }  // namespace
@@ -143,36 +133,6 @@ std::string source_of(Accumulation accumulation) {
 double part_of(double with, double without) {
     const double part = with - without;
     return std::abs(part) > std::abs(with) * 0x1p-44 ? part : 0;
-}
-
-TileParts make_tile_parts(const HeadCall& call, const TileId& tile, const TileOperands& operands,
-                          const DumpedTile& dumped, const RunningState& before, bool begins, Stage last) {
-    TileParts parts{.call = call,
-                    .first_row = tile.q_block * call.problem.block_m,
-                    .first_key = tile.kv_tile * call.problem.block_n,
-                    .operands = operands,
-                    .before = before,
-                    .begins = begins};
-    const auto holds = [&](Stage stage) { return dumped[static_cast<std::size_t>(stage)].has_value(); };
-    parts.dumps_s = holds(Stage::s);
-    parts.dumps_p = holds(Stage::p);
-    if (last == Stage::s) return parts;
-    const Estimate estimate = dumped_scores(call, parts.first_row, parts.first_key, operands.q, operands.k);
-    parts.dumped_s = settled(call, Stage::s, parts, estimate, dumped);
-    parts.s = finish_scores(call, parts.first_row, parts.first_key, parts.dumped_s);
-    if (last == Stage::m) return parts;
-    parts.m = settled(call, Stage::m, parts, row_max(call, before.m, parts.s), dumped);
-    parts.p = probabilities(call, parts.s, parts.m);
-    if (last == Stage::p) return parts;
-
-    const Units& units = call.units;
-    const Estimate cast = cast_probabilities(call, parts.p, units.p_cast);
-    const Estimate dumped_p = settled(call, Stage::p, parts, cast, dumped);
-    const bool uncast = units.p_cast == Dtype::f32;
-    parts.p_operand = uncast ? cast_probabilities(call, dumped_p, call.problem.dtype_p) : dumped_p;
-    parts.p_in_l = units.l_sums_cast_p ? parts.p_operand : uncast ? dumped_p : parts.p;
-    parts.factor = rescale_factor(call, before.m, parts.m);
-    return parts;
 }
 
 void add_product_terms(const HeadCall& call, Stage stage, Accumulation accumulation, const Matrix& a,

@@ -60,38 +60,15 @@ std::string source_of(Accumulation accumulation);
 /// float64 rounding alone.
 double part_of(double with, double without);
 
-/// What the stages of one tile are computed from, as Replay::step() has it; stages after the one that is
-/// explained are empty.
-struct TileParts {
-    const HeadCall& call;
-    std::int64_t first_row;
-    std::int64_t first_key;
-    const TileOperands& operands;
-    RunningState before;   ///< after the tile before, or where the split begins
-    bool begins = false;   ///< the split begins here
-    Estimate dumped_s{};   ///< s as dumped, or its estimate
-    Estimate s{};          ///< as the softmax sees it
-    Estimate m{};          ///< as dumped, or its estimate
-    Estimate p{};          ///< before its cast, from s and m
-    Estimate p_in_l{};     ///< what l adds up
-    Estimate p_operand{};  ///< what multiplies V
-    Estimate factor{};     ///< that rescales l and acc
-    bool dumps_p = false;  ///< the dump holds p of this tile
-    bool dumps_s = false;
-};
-
-TileParts make_tile_parts(const HeadCall& call, const TileId& tile, const TileOperands& operands,
-                          const DumpedTile& dumped, const RunningState& before, bool begins, Stage last);
-
 /// Rows and columns are those of the tile.
-BudgetTerms score_terms(const TileParts& parts, Eigen::Index row, Eigen::Index col);
-BudgetTerms max_terms(const TileParts& parts, Eigen::Index row);
-BudgetTerms probability_terms(const TileParts& parts, Eigen::Index row, Eigen::Index col);
-BudgetTerms sum_terms(const TileParts& parts, Eigen::Index row, Eigen::Index lane);
-BudgetTerms accumulator_terms(const TileParts& parts, Eigen::Index row, Eigen::Index col);
+BudgetTerms score_terms(const TileInputs& in, Eigen::Index row, Eigen::Index col);
+BudgetTerms max_terms(const TileInputs& in, Eigen::Index row);
+BudgetTerms probability_terms(const TileInputs& in, Eigen::Index row, Eigen::Index col);
+BudgetTerms sum_terms(const TileInputs& in, Eigen::Index row, Eigen::Index lane);
+BudgetTerms accumulator_terms(const TileInputs& in, Eigen::Index row, Eigen::Index col);
 
 /// Of the score that the softmax sees, given the dumped one: what the dump's s is without.
-BudgetTerms finishing_terms(const TileParts& parts, Eigen::Index row, Eigen::Index col);
+BudgetTerms finishing_terms(const TileInputs& in, Eigen::Index row, Eigen::Index col);
 
 /// Of a product of matrices at one element, from a start that is exact; `scale` is what it is multiplied
 /// with.

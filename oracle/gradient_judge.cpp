@@ -70,7 +70,8 @@ class RowJudge {
         judge_rows();
         for (std::int64_t kv_tile = 0; kv_tile < problem_.kv_tiles(); ++kv_tile) {
             const TileId id{id_.batch, id_.head, id_.q_block, kv_tile};
-            const bool adds = plan_.has(Stage::dq) && takes_part(plan_.recording, problem_, id);
+            const bool adds =
+                plan_.has(Stage::dq) && takes_part(plan_.recording, problem_, gradient_tile_stages, id);
             if (adds || judge_.has_any(gradient_tile_stages, id)) judge_tile(id);
         }
         if (!plan_.has(Stage::dq)) return;
@@ -177,7 +178,7 @@ void judge_gradient_keys(const Plan& plan, const TileId& tile, Pass pass, Partia
         const HeadCall& second_call = pair ? *judge.other_call() : judge.call();
         for (std::int64_t q_block = 0; q_block < problem.q_blocks(); ++q_block) {
             const TileId id{tile.batch, head, q_block, tile.kv_tile};
-            if (!takes_part(plan.recording, problem, id)) continue;
+            if (!takes_part(plan.recording, problem, gradient_tile_stages, id)) continue;
             const DumpedTile dumped = pair ? DumpedTile() : judge.load(gradient_tile_stages, id);
             const LoadedGradientKeys k_and_v = load_gradient_keys(judge.call(), *inputs, id, dumped);
             const LoadedGradientRows rows = load_gradient_rows(plan.recording, judge.call(), id, plan.other);

@@ -39,13 +39,6 @@ Estimate given_delta(const MatrixF& dumped, const std::optional<MatrixF>& others
 
 }  // namespace
 
-bool takes_part(const Recording& recording, const Problem& problem, const TileId& tile) {
-    return tile_is_visible(problem, tile.q_block, tile.kv_tile) ||
-           std::ranges::any_of(gradient_tile_stages, [&](Stage stage) {
-               return recording.has_stage(stage) && recording.has_tile(stage, tile);
-           });
-}
-
 LoadedGradientKeys load_gradient_keys(const HeadCall& call, const HeadInputs& inputs, const TileId& tile,
                                       const DumpedTile& dumped) {
     const std::int64_t first = tile.kv_tile * call.problem.block_n;

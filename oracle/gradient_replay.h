@@ -34,9 +34,6 @@ LoadedGradientRows load_gradient_rows(const Recording& recording, const HeadCall
 inline constexpr std::array gradient_tile_stages = {Stage::k, Stage::v,  Stage::s,
                                                     Stage::p, Stage::dp, Stage::ds};
 
-/// Whether the tile adds to the gradients: its rows see its keys, or the dump holds something of it.
-bool takes_part(const Recording& recording, const Problem& problem, const TileId& tile);
-
 /// K and V of one tile.
 struct LoadedGradientKeys {
     StagedOperand k;

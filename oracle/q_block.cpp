@@ -1,19 +1,14 @@
 #include "oracle/q_block.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
 
 #include "dump/semantics.h"
+#include "oracle/drift.h"
 
 namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-constexpr std::array kv_stages = {Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc};
 /// Computed from what the KV tiles before left.
 constexpr std::array running_stages = {Stage::m, Stage::p, Stage::l, Stage::acc};
 constexpr std::array output_stages = {Stage::o, Stage::lse};
@@ -32,23 +27,6 @@ const Estimate& of(const TileEstimates& tile, Stage stage) {
         default:
             return tile.acc;
     }
-}
-
-/// Largest deviation of `got`, in natural units, from `exact`, each relative to `scale`; infinite where only
-/// `got` is not finite.
-template <class Scale>
-double deviation(const MatrixF& got, const DumpFactor& factor, const Matrix& exact, Scale scale) {
-    double largest = 0;
-    for (Eigen::Index i = 0; i < exact.rows(); ++i) {
-        const double row_scale = scale(i);
-        for (Eigen::Index j = 0; j < exact.cols(); ++j) {
-            if (is_unwritten(got(i, j)) || !std::isfinite(exact(i, j))) continue;
-            const double difference = std::abs(double(got(i, j)) / factor.at(i, j) - exact(i, j));
-            const double relative = difference == 0 ? 0 : difference / row_scale;
-            largest = std::isnan(relative) ? infinity : std::max(largest, relative);
-        }
-    }
-    return largest;
 }
 
 }  // namespace
@@ -77,8 +55,8 @@ QBlockJudge::QBlockJudge(const Plan& plan, const TileId& q_block, Pass pass, Par
 void QBlockJudge::run() {
     judge_q();
     const std::int64_t tiles = problem_.kv_tiles();
-    const bool reverse = plan_.recording.units().kv_order == KvOrder::reverse;
-    const auto in_order = [&](std::int64_t i) { return tile(reverse ? tiles - 1 - i : i); };
+    const KvOrder order = plan_.recording.units().kv_order;
+    const auto in_order = [&](std::int64_t i) { return tile(kv_tile_in_order(problem_, order, i)); };
     // Running statistics depend on the tiles before them, outputs on all tiles.
     std::int64_t needed = judge_.has_any(output_stages, tile(0)) ? tiles : 0;
     for (std::int64_t i = tiles; needed == 0 && i > 0; --i) {
@@ -87,7 +65,7 @@ void QBlockJudge::run() {
     for (std::int64_t i = 0; i < tiles; ++i) {
         const TileId id = in_order(i);
         const bool runs = i < needed && tile_is_visible(problem_, id_.q_block, id.kv_tile);
-        if (runs || judge_.has_any(kv_stages, id)) judge_kv_tile(id.kv_tile);
+        if (runs || judge_.has_any(forward_tile_stages, id)) judge_kv_tile(id.kv_tile);
     }
     judge_outputs();
 }
@@ -110,7 +88,7 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
         needs_v ? staged_operand(call_, Stage::v, first_key, inputs_->v(first_key, keys), plan_.has(Stage::v))
                 : StagedOperand();
     const TileOperands from_inputs{q_.natural, k.natural, v.natural};
-    const DumpedTile dumped = judge_.load(kv_stages, id);
+    const DumpedTile dumped = judge_.load(forward_tile_stages, id);
     const auto estimate = [&](const TileEstimates& tile, Stage stage) -> const Estimate& {
         return stage == Stage::k ? k.expected : stage == Stage::v ? v.expected : of(tile, stage);
     };
@@ -119,7 +97,7 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
         TileEstimates mine = exact_.step(kv_tile, from_inputs, {});
         spreads_.add(kv_tile, from_inputs, dumped, mine);
         const TileEstimates theirs = exact_other_->step(kv_tile, from_inputs, {});
-        for (const Stage stage : kv_stages) {
+        for (const Stage stage : forward_tile_stages) {
             if (!plan_.has(stage)) continue;
             judge_.compare(stage, id, of(dumped, stage), estimate(mine, stage), &estimate(theirs, stage),
                            nullptr);
@@ -137,7 +115,7 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
     std::optional<TileEstimates> exact;
     if (judge_.pass() == Pass::inherited || plan_.drift) exact = exact_.step(kv_tile, from_inputs, dumped);
 
-    for (const Stage stage : kv_stages) {
+    for (const Stage stage : forward_tile_stages) {
         if (!plan_.has(stage)) continue;
         const bool inherits = judge_.pass() == Pass::inherited && !is_operand(stage);
         const Estimate* end_to_end = inherits ? &of(*exact, stage) : nullptr;
@@ -169,22 +147,19 @@ void QBlockJudge::judge_outputs() {
 
 void QBlockJudge::add_drift(std::int64_t kv_tile, const DumpedTile& dumped) {
     const RunningState& exact = exact_.state();
-    const auto one = [](Eigen::Index) { return 1.0; };
-    const auto exact_l = [&](Eigen::Index row) { return sum_of_row(exact.l.value, row); };
-    const auto largest_acc = [&](Eigen::Index row) {
-        const auto magnitude = exact.acc.value.row(row).array().abs();
-        return magnitude.isFinite().select(magnitude, 0).maxCoeff();
-    };
-    const TileId id = tile(kv_tile);
     Drift& drift = judge_.partial().drift[std::size_t(kv_tile)];
-    if (const auto& m = of(dumped, Stage::m))
-        drift.m = std::max(drift.m, deviation(*m, judge_.factor_of(Stage::m, id), exact.m.value, one));
-    if (const auto& l = of(dumped, Stage::l))
-        drift.l = std::max(drift.l, deviation(*l, judge_.factor_of(Stage::l, id), exact.l.value, exact_l));
-    if (const auto& acc = of(dumped, Stage::acc)) {
-        drift.acc = std::max(drift.acc,
-                             deviation(*acc, judge_.factor_of(Stage::acc, id), exact.acc.value, largest_acc));
-    }
+    const auto add = [&](Stage stage, double& largest) {
+        const auto& got = of(dumped, stage);
+        if (!got) return;
+        const DumpFactor factor = judge_.factor_of(stage, tile(kv_tile));
+        for (Eigen::Index row = 0; row < got->rows(); ++row) {
+            const double of_row = drift_of_row(stage, *got, factor, exact, row);
+            if (of_row > largest) largest = of_row;
+        }
+    };
+    add(Stage::m, drift.m);
+    add(Stage::l, drift.l);
+    add(Stage::acc, drift.acc);
 }
 
 }  // namespace tilescope

@@ -1,5 +1,6 @@
 #include "oracle/replay.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -45,42 +46,65 @@ Estimate in_dump_units(const Estimate& natural, const DumpFactor& factor) {
     return there;
 }
 
-Replay::Replay(const HeadCall& call, std::int64_t q_block, Stage last, Source source)
-    : call_(call),
-      q_block_(q_block),
-      last_(last),
-      source_(source),
-      state_(initial_state(call, rows_of(call, q_block), true)) {}
-
-void Replay::begin_split(std::int64_t kv_tile) {
-    const std::int64_t tiles = call_.problem.kv_tiles_per_split;
-    const std::int64_t split = tiles > 0 ? kv_tile / tiles : 0;
-    if (split == split_) return;
-    finished_.push_back(std::move(state_));
-    // In reverse order split 0 comes last: what it began with was put aside first, with its sink.
-    if (split == 0) finished_.erase(finished_.begin());
-    state_ = initial_state(call_, rows_of(call_, q_block_), split == 0);
-    split_ = split;
+Estimate expected_of(Stage stage, const TileInputs& in) {
+    switch (stage) {
+        case Stage::s:
+            return dumped_scores(in.call, in.first_row, in.first_key, in.operands.q, in.operands.k);
+        case Stage::m:
+            return row_max(in.call, in.before->m, *in.s);
+        case Stage::p:
+            return cast_probabilities(in.call, probabilities(in.call, *in.s, *in.m), in.call.units.p_cast);
+        case Stage::l:
+            return row_sum(in.call, in.before->l, *in.factor, in.p_in_l());
+        default:
+            return accumulate(in.call, in.before->acc, *in.factor, *in.p_operand, *in.s, in.operands.v.value,
+                              in.operands.v.error);
+    }
 }
 
-const Estimate& Replay::settled(Stage stage, std::int64_t kv_tile, const Estimate& estimate,
+Replay::Replay(const HeadCall& call, std::int64_t q_block, Stage last, Source source, Formula formula)
+    : call_(call), q_block_(q_block), last_(last), source_(source), formula_(std::move(formula)) {
+    splits_.push_back({0, false, initial(0)});
+}
+
+RunningState Replay::initial(std::int64_t split) const {
+    return initial_state(call_, rows_of(call_, q_block_), split == 0);
+}
+
+/// Whether no tile of its split came before.
+bool Replay::begin_split(std::int64_t kv_tile) {
+    const std::int64_t number = call_.problem.split_of(kv_tile);
+    if (number != splits_.back().number) {
+        // In reverse order the first split comes last; until then it stands at the front, with its sink.
+        if (number == 0) splits_.erase(splits_.begin());
+        splits_.push_back({number, false, initial(number)});
+    }
+    return !std::exchange(splits_.back().has_begun, true);
+}
+
+Estimate Replay::compute(Stage stage, const TileInputs& inputs) const {
+    return formula_ ? formula_(stage, inputs) : expected_of(stage, inputs);
+}
+
+const Estimate& Replay::settled(Stage stage, const TileInputs& inputs, const Estimate& estimate,
                                 const DumpedTile& dumped, Estimate& room) const {
     const auto& values = of(dumped, stage);
     if (!values || source_ == Source::inputs) return estimate;
-    room = settle(estimate, *values,
-                  dump_factor(call_, stage, q_block_ * call_.problem.block_m, kv_tile * call_.problem.block_n,
-                              values->rows(), values->cols()));
+    room =
+        settle(estimate, *values,
+               dump_factor(call_, stage, inputs.first_row, inputs.first_key, values->rows(), values->cols()));
     return room;
 }
 
-Estimate Replay::settled_max(std::int64_t kv_tile, const Estimate& estimate, const DumpedTile& dumped) const {
+Estimate Replay::settled_max(const TileInputs& inputs, const Estimate& estimate,
+                             const DumpedTile& dumped) const {
     const double threshold = call_.units.m_stale_threshold;
     Estimate m;
-    if (source_ == Source::stages || threshold == 0) return settled(Stage::m, kv_tile, estimate, dumped, m);
+    if (source_ == Source::stages || threshold == 0) return settled(Stage::m, inputs, estimate, dumped, m);
     m = estimate;
     const auto& values = of(dumped, Stage::m);
-    const DumpFactor factor = dump_factor(call_, Stage::m, q_block_ * call_.problem.block_m,
-                                          kv_tile * call_.problem.block_n, estimate.value.rows(), 1);
+    const DumpFactor factor =
+        dump_factor(call_, Stage::m, inputs.first_row, inputs.first_key, estimate.value.rows(), 1);
     for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
         if (!std::isfinite(m.value(i, 0))) continue;
         const double chosen = values ? double((*values)(i, 0)) / factor.at(i, 0) : 0;
@@ -94,63 +118,89 @@ Estimate Replay::settled_max(std::int64_t kv_tile, const Estimate& estimate, con
 }
 
 TileEstimates Replay::step(std::int64_t kv_tile, const TileOperands& operands, const DumpedTile& dumped) {
-    const std::int64_t first_row = q_block_ * call_.problem.block_m;
-    const std::int64_t first_key = kv_tile * call_.problem.block_n;
-    begin_split(kv_tile);
+    TileInputs inputs{call_, kv_tile, q_block_ * call_.problem.block_m, kv_tile * call_.problem.block_n,
+                      operands};
+    inputs.begins = begin_split(kv_tile);
+    inputs.dumps_p = of(dumped, Stage::p).has_value();
+    RunningState& state = splits_.back().state;
+    inputs.before = &state;
 
     TileEstimates tile;
-    tile.s = dumped_scores(call_, first_row, first_key, operands.q, operands.k);
+    tile.s = compute(Stage::s, inputs);
     if (!wants(Stage::m)) return tile;
 
     Estimate room;
-    const Estimate s =
-        finish_scores(call_, first_row, first_key, settled(Stage::s, kv_tile, tile.s, dumped, room));
-    tile.m = row_max(call_, state_.m, s);
-    Estimate m = settled_max(kv_tile, tile.m, dumped);
-    if (wants(Stage::p)) step_softmax(kv_tile, s, m, operands.v, dumped, tile);
-    state_.m = std::move(m);
+    const Estimate& dumped_s = settled(Stage::s, inputs, tile.s, dumped, room);
+    inputs.dumped_s = &dumped_s;
+    const Estimate s = finish_scores(call_, inputs.first_row, inputs.first_key, dumped_s);
+    inputs.s = &s;
+    tile.m = compute(Stage::m, inputs);
+    Estimate m = settled_max(inputs, tile.m, dumped);
+    inputs.m = &m;
+    if (wants(Stage::p)) step_softmax(inputs, dumped, tile);
+    state.m = std::move(m);
     return tile;
 }
 
-void Replay::step_softmax(std::int64_t kv_tile, const Estimate& s, const Estimate& m, const Operand& v,
-                          const DumpedTile& dumped, TileEstimates& tile) {
+void Replay::step_softmax(TileInputs& inputs, const DumpedTile& dumped, TileEstimates& tile) {
     // P before its cast is what l adds up, P after it is what multiplies V; the dump holds one of the two.
     const Units& units = call_.units;
     const bool dumped_uncast = units.p_cast == Dtype::f32;
-    Estimate computed = probabilities(call_, s, m);
-    tile.p = dumped_uncast ? std::move(computed) : cast_probabilities(call_, computed, units.p_cast);
+    Estimate computed;
+    if (formula_) {
+        tile.p = formula_(Stage::p, inputs);
+        if (!dumped_uncast && wants(Stage::l)) computed = probabilities(call_, *inputs.s, *inputs.m);
+    } else {
+        computed = probabilities(call_, *inputs.s, *inputs.m);
+        tile.p = dumped_uncast ? std::move(computed) : cast_probabilities(call_, computed, units.p_cast);
+    }
     if (!wants(Stage::l)) return;
     Estimate p_room;
-    const Estimate& dumped_p = settled(Stage::p, kv_tile, tile.p, dumped, p_room);
-    const Estimate& uncast = dumped_uncast ? dumped_p : computed;
+    const Estimate& dumped_p = settled(Stage::p, inputs, tile.p, dumped, p_room);
+    inputs.p = dumped_uncast ? &dumped_p : &computed;
     Estimate cast_room;
     const bool casts = dumped_uncast && call_.problem.dtype_p != Dtype::f32;
     if (casts) cast_room = cast_probabilities(call_, dumped_p, call_.problem.dtype_p);
-    const Estimate& operand = casts ? cast_room : dumped_p;
+    inputs.p_operand = casts ? &cast_room : &dumped_p;
 
-    const Estimate factor = rescale_factor(call_, state_.m, m);
-    tile.l = row_sum(call_, state_.l, factor, units.l_sums_cast_p ? operand : uncast);
+    RunningState& state = splits_.back().state;
+    const Estimate factor = rescale_factor(call_, state.m, *inputs.m);
+    inputs.factor = &factor;
+    tile.l = compute(Stage::l, inputs);
+    if (wants(Stage::acc)) tile.acc = compute(Stage::acc, inputs);
     Estimate l_room;
-    state_.l = settled(Stage::l, kv_tile, tile.l, dumped, l_room);
+    state.l = settled(Stage::l, inputs, tile.l, dumped, l_room);
     if (!wants(Stage::acc)) return;
-    tile.acc = accumulate(call_, state_.acc, factor, operand, s, v.value, v.error);
     Estimate acc_room;
-    state_.acc = settled(Stage::acc, kv_tile, tile.acc, dumped, acc_room);
+    state.acc = settled(Stage::acc, inputs, tile.acc, dumped, acc_room);
 }
 
-RunningState Replay::whole() const {
-    if (call_.problem.kv_tiles_per_split == 0 && call_.problem.l_lanes == 1) return state_;
-    std::vector<RunningState> splits = finished_;
-    splits.push_back(state_);
-    return combine(call_, splits);
+std::vector<RunningState> Replay::begun_splits() const {
+    std::vector<RunningState> states;
+    for (const Split& split : splits_) states.push_back(split.state);
+    return states;
+}
+
+std::vector<RunningState> Replay::all_splits() const {
+    std::vector<RunningState> states;
+    for (std::int64_t number = 0; number < call_.problem.splits(); ++number) {
+        const auto begun = std::ranges::find(splits_, number, &Split::number);
+        states.push_back(begun != splits_.end() ? begun->state : initial(number));
+    }
+    return states;
+}
+
+RunningState whole_state(const HeadCall& call, std::span<const RunningState> splits) {
+    const bool is_whole = call.problem.kv_tiles_per_split == 0 && call.problem.l_lanes == 1;
+    return is_whole ? splits.back() : combine(call, splits);
 }
 
 Estimate Replay::output() const {
-    return tilescope::output(call_, whole());
+    return tilescope::output(call_, whole_state(call_, begun_splits()));
 }
 
 Estimate Replay::log_sum_exp() const {
-    return tilescope::log_sum_exp(call_, whole());
+    return tilescope::log_sum_exp(call_, whole_state(call_, begun_splits()));
 }
 
 }  // namespace tilescope

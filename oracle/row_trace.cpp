@@ -1,10 +1,12 @@
 #include "oracle/row_trace.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "dump/semantics.h"
+#include "oracle/drift.h"
 #include "oracle/heatmap/colour.h"
 #include "oracle/observe.h"
 #include "oracle/replay.h"
@@ -16,6 +18,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr float not_there = std::numeric_limits<float>::quiet_NaN();
+constexpr std::array running_stages = {Stage::m, Stage::l, Stage::acc};
 constexpr std::array traced = {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::dp, Stage::ds};
 
 /// Smallest and largest of the values that are finite.
@@ -57,21 +60,6 @@ TracePoint point_of(const ObservedTile& tile, Eigen::Index row) {
     return point;
 }
 
-/// Of one row of a tile: the largest |got - exact|, relative to `scale`.
-double deviation_of_row(const MatrixF& got, const DumpFactor& factor, const Matrix& exact, Eigen::Index row,
-                        double scale) {
-    double largest = 0;
-    bool any = false;
-    for (Eigen::Index col = 0; col < exact.cols(); ++col) {
-        if (is_unwritten(got(row, col)) || !std::isfinite(exact(row, col))) continue;
-        any = true;
-        const double difference = std::abs(double(got(row, col)) / factor.at(row, col) - exact(row, col));
-        const double relative = difference == 0 ? 0 : difference / scale;
-        largest = std::isnan(relative) ? infinity : std::max(largest, relative);
-    }
-    return any ? largest : double(not_there);
-}
-
 /// The drift of one query block.
 class BlockDrift {
  public:
@@ -94,13 +82,12 @@ class BlockDrift {
         TileId tile = first_;
         tile.kv_tile = kv_tile;
         DumpedTile dumped;
-        bool any = false;
-        for (const Stage stage : {Stage::m, Stage::l, Stage::acc}) {
-            if (!recording_.has_stage(stage)) continue;
-            auto& there = dumped[static_cast<std::size_t>(stage)];
-            there = load_tile(recording_, problem, stage, tile);
-            any = any || there;
+        for (const Stage stage : running_stages) {
+            if (recording_.has_stage(stage))
+                dumped[static_cast<std::size_t>(stage)] = load_tile(recording_, problem, stage, tile);
         }
+        const bool any =
+            std::ranges::any_of(running_stages, [&](Stage stage) { return of(dumped, stage).has_value(); });
         if (!any && !tile_is_visible(problem, tile.q_block, kv_tile)) return;
         const std::int64_t key = kv_tile * problem.block_n;
         const std::int64_t keys = tile_extent(problem, Stage::k, tile).rows;
@@ -112,26 +99,19 @@ class BlockDrift {
     }
 
  private:
-    double deviation(Stage stage, const TileId& tile, const DumpedTile& dumped, const Matrix& exact,
-                     Eigen::Index row, double scale) const {
-        const auto& got = dumped[static_cast<std::size_t>(stage)];
-        if (!got) return double(not_there);
-        const TileShape extent = tile_extent(call_.problem, stage, tile);
-        const DumpFactor factor = dump_factor(call_, stage, tile.q_block * call_.problem.block_m,
-                                              tile.kv_tile * call_.problem.block_n, extent.rows, extent.cols);
-        return deviation_of_row(*got, factor, exact, row, scale);
-    }
-
     void add_row(const TileId& tile, Eigen::Index row, const DumpedTile& dumped, DriftRows& out) const {
-        const RunningState& exact = exact_.state();
-        const auto magnitude = exact.acc.value.row(row).array().abs();
-        const double largest_acc = magnitude.isFinite().select(magnitude, 0).maxCoeff();
         const Eigen::Index to = tile.q_block * call_.problem.block_m + row;
-        out.m(to, tile.kv_tile) = float(deviation(Stage::m, tile, dumped, exact.m.value, row, 1));
-        out.l(to, tile.kv_tile) =
-            float(deviation(Stage::l, tile, dumped, exact.l.value, row, sum_of_row(exact.l.value, row)));
-        out.acc(to, tile.kv_tile) =
-            float(deviation(Stage::acc, tile, dumped, exact.acc.value, row, largest_acc));
+        const auto add = [&](Stage stage, MatrixF& rows) {
+            const auto& got = of(dumped, stage);
+            if (!got) return;
+            const DumpFactor factor =
+                dump_factor(call_, stage, tile.q_block * call_.problem.block_m,
+                            tile.kv_tile * call_.problem.block_n, got->rows(), got->cols());
+            rows(to, tile.kv_tile) = float(drift_of_row(stage, *got, factor, exact_.state(), row));
+        };
+        add(Stage::m, out.m);
+        add(Stage::l, out.l);
+        add(Stage::acc, out.acc);
     }
 
     const Recording& recording_;
@@ -175,12 +155,12 @@ DriftRows drift_rows(const Recording& recording, std::int64_t batch, std::int64_
     DriftRows out{nothing, nothing, nothing};
     const auto captured = [&](Stage stage) { return recording.has_stage(stage); };
     if (!captured(Stage::m) && !captured(Stage::l) && !captured(Stage::acc)) return out;
-    const bool reverse = recording.units().kv_order == KvOrder::reverse;
+    const KvOrder order = recording.units().kv_order;
     const std::int64_t blocks = call.problem.q_blocks();
     const std::int64_t tiles = call.problem.kv_tiles();
     for (std::int64_t q_block = 0; q_block < blocks; ++q_block) {
         BlockDrift drift(recording, call, *inputs, batch, head, q_block);
-        for (std::int64_t i = 0; i < tiles; ++i) drift.step(reverse ? tiles - 1 - i : i, out);
+        for (std::int64_t i = 0; i < tiles; ++i) drift.step(kv_tile_in_order(call.problem, order, i), out);
         if (progress) progress(q_block + 1, blocks);
     }
     return out;

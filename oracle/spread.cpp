@@ -50,8 +50,7 @@ Spreads::Spreads(const HeadCall& call, std::int64_t q_block, std::int64_t rows)
 }
 
 void Spreads::begin_split(std::int64_t kv_tile) {
-    const std::int64_t tiles = call_.problem.kv_tiles_per_split;
-    const std::int64_t split = tiles > 0 ? kv_tile / tiles : 0;
+    const std::int64_t split = call_.problem.split_of(kv_tile);
     if (split == split_) return;
     split_ = split;
     largest_l_.setZero();

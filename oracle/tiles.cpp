@@ -45,6 +45,14 @@ bool is_needed(const Problem& entry, Stage stage, const TileId& tile) {
     return false;
 }
 
+bool takes_part(const Recording& recording, const Problem& entry, std::span<const Stage> stages,
+                const TileId& tile) {
+    return tile_is_visible(entry, tile.q_block, tile.kv_tile) ||
+           std::ranges::any_of(stages, [&](Stage stage) {
+               return recording.has_stage(stage) && recording.has_tile(stage, tile);
+           });
+}
+
 std::optional<MatrixF> load_tile(const Recording& recording, const Problem& entry, Stage stage,
                                  const TileId& tile) {
     const TileShape shape = tile_shape(entry, stage);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "dump/recording.h"
@@ -19,6 +20,11 @@ namespace tilescope {
 /// Whether the kernel cannot do without the tile: some row sees something of it. `entry` is the problem with
 /// the batch entry's own lengths.
 bool is_needed(const Problem& entry, Stage stage, const TileId& tile);
+
+/// Whether a replay takes the tile into account: some row sees something of it, or the recording holds one of
+/// its `stages`. Hidden tiles of which nothing was captured change nothing.
+bool takes_part(const Recording& recording, const Problem& entry, std::span<const Stage> stages,
+                const TileId& tile);
 
 /// A recorded tile without its padding, of a problem with the batch entry's own lengths; nullopt where it was
 /// not captured, or where nobody wrote it and no row can see it.

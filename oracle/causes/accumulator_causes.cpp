@@ -16,8 +16,8 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<Candidate> acc_not_carried(const Evidence&) {
     return always({.inputs = [](Site& site) {
-        site.acc_before.value.setZero();
-        site.acc_before.error.setZero();
+        site.before.acc.value.setZero();
+        site.before.acc.error.setZero();
     }});
 }
 
@@ -56,7 +56,7 @@ bool sums_are(const Evidence& evidence, Dtype dtype) {
             for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
                 if (!seen.is_wrong(i, j)) continue;
                 const double got = seen.natural(i, j);
-                const double start = seen.site.factor.value(i, 0) * seen.site.acc_before.value(i, j);
+                const double start = seen.site.factor.value(i, 0) * seen.site.before.acc.value(i, j);
                 const double sum = got - start;
                 const double noise = start == 0 ? 0 : 8 * u_f32 * (std::abs(got) + std::abs(start));
                 // Where the float32 sum hides more than the type's last bits nothing can be told.

@@ -21,8 +21,8 @@ const char* name_of(Left left) {
 std::optional<double> value_of(Left left, const Site& site, Stage stage, Eigen::Index row, Eigen::Index col) {
     if (left == Left::zero) return 0.0;
     if (left == Left::unwritten) return double(std::bit_cast<float>(unwritten_bits));
-    if (stage == Stage::acc) return site.acc_before.value(row, col);
-    if (stage == Stage::l) return site.l_before.value(row, col);
+    if (stage == Stage::acc) return site.before.acc.value(row, col);
+    if (stage == Stage::l) return site.before.l.value(row, col);
     return std::nullopt;
 }
 

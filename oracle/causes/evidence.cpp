@@ -226,7 +226,7 @@ std::vector<Observation> observe_block(const World& world, const TileId& block, 
         seen.context = context_of(world, site, observed);
         find_unjudged(world, seen);
         judge(world, seen);
-        seen.site = narrowed(site, observed);
+        seen.site = site;
         all.push_back(std::move(seen));
     });
     return chosen_of(std::move(all));

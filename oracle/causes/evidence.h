@@ -12,7 +12,7 @@ namespace tilescope {
 
 /// A dumped tile of the stage that diverges, with what goes into its formula.
 struct Observation {
-    Site site;  ///< narrowed() to the stage
+    Site site;  ///< what its stage is computed from
     MatrixF got;
     Estimate expected;  ///< of a kernel with the changes known so far, in the dump's units
     DumpFactor factor;  ///< from natural units to the dump's

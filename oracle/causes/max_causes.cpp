@@ -16,8 +16,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::vector<Candidate> m_not_carried(const Evidence&) {
     return always({.inputs = [](Site& site) {
-        site.m_before.value.setConstant(-infinity);
-        site.m_before.error.setZero();
+        site.before.m.value.setConstant(-infinity);
+        site.before.m.error.setZero();
     }});
 }
 
@@ -46,8 +46,8 @@ std::vector<Candidate> m_starts_at(const Evidence& evidence) {
                               {.inputs =
                                    [=](Site& site) {
                                        if (!site.begins) return;
-                                       site.m_before.value.setConstant(value);
-                                       site.m_before.error.setConstant(4 * u_f32 * std::abs(value));
+                                       site.before.m.value.setConstant(value);
+                                       site.before.m.error.setConstant(4 * u_f32 * std::abs(value));
                                    }},
                               value == 0 ? 0 : 1});
     }
@@ -78,7 +78,7 @@ bool may_be_part(const Evidence& evidence, const Places& part) {
     const Estimate s = finished_scores(site);
     for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
         if (!seen.bad_rows[std::size_t(i)]) continue;
-        double most = site.m_before.value(i, 0);
+        double most = site.before.m.value(i, 0);
         for (Eigen::Index j = 0; j < s.value.cols(); ++j)
             if (part.contains(j)) most = std::max(most, s.value(i, j));
         const double got = seen.natural(i, 0);
@@ -144,7 +144,7 @@ bool may_share(const Evidence& evidence, const Estimate& s, const RowGroup& grou
     for (Eigen::Index i = 0; i < seen.got.rows() && tried < 3; ++i) {
         if (!seen.bad_rows[std::size_t(i)]) continue;
         ++tried;
-        double most = seen.site.m_before.value(i, 0);
+        double most = seen.site.before.m.value(i, 0);
         for (std::int64_t n = 0; n < group.rows; ++n) {
             const Eigen::Index other = group.first_of(i) + n * group.step;
             for (Eigen::Index j = 0; other < s.value.rows() && j < s.value.cols(); ++j)
@@ -186,7 +186,7 @@ std::vector<Candidate> m_in_other_base(const Evidence& evidence) {
     const bool two = evidence.units().m_log_base == LogBase::two;
     for (const double factor : {std::numbers::log2e, std::numbers::ln2}) {
         candidates.push_back({{{"base", factor > 1 ? "2 where e is declared" : "e where 2 is declared"}},
-                              {.inputs = [=](Site& site) { site.m_before.value /= factor; },
+                              {.inputs = [=](Site& site) { site.before.m.value /= factor; },
                                .result =
                                    [=](const Site&, Estimate& m) {
                                        m.value *= factor;
@@ -220,7 +220,7 @@ std::optional<double> left_behind(const Evidence& evidence) {
     for (const Observation& seen : evidence.seen) {
         for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
             if (!seen.bad_rows[std::size_t(i)]) continue;
-            const double before = seen.site.m_before.value(i, 0);
+            const double before = seen.site.before.m.value(i, 0);
             const double expected = seen.expected.value(i, 0) / seen.factor.at(i, 0);
             if (seen.natural(i, 0) != before || !(expected > before)) return std::nullopt;
             most = std::max(most, expected - before);

@@ -135,15 +135,10 @@ std::vector<Candidate> output_constant(const Evidence& evidence) {
     return candidates;
 }
 
-std::int64_t splits_of(const Evidence& evidence) {
-    const Problem& problem = evidence.problem();
-    return (problem.kv_tiles() + problem.kv_tiles_per_split - 1) / problem.kv_tiles_per_split;
-}
-
 std::vector<Candidate> split_dropped(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!is_split(evidence)) return {};
-    for (std::int64_t which = 0; which < std::min<std::int64_t>(splits_of(evidence), 64); ++which) {
+    for (std::int64_t which = 0; which < std::min<std::int64_t>(evidence.problem().splits(), 64); ++which) {
         candidates.push_back({{{"which", digits(which)}},
                               {.inputs =
                                    [=](Site& site) {

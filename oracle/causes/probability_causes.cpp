@@ -125,7 +125,7 @@ std::vector<Candidate> exp_base(const Evidence& evidence) {
 }
 
 std::vector<Candidate> p_of_old_max(const Evidence&) {
-    return always({.inputs = [](Site& site) { site.m = site.m_before; }});
+    return always({.inputs = [](Site& site) { site.m = site.before.m; }});
 }
 
 std::vector<Candidate> undeclared_cast(const Evidence& evidence) {

@@ -21,14 +21,13 @@ bool joins(const Evidence& evidence, AttentionSink when) {
 /// The state that the first tile of the first split starts from.
 Change starts_with(Stage acts, std::function<double(const Site&)> sink, double weight) {
     return {.inputs = [=](Site& site) {
-        const std::int64_t per_split = site.call->problem.kv_tiles_per_split;
-        if (!site.begins || (per_split > 0 && site.id.kv_tile / per_split != 0)) return;
+        if (!site.begins || site.call->problem.split_of(site.id.kv_tile) != 0) return;
         const double value = sink(site);
-        site.m_before.value.setConstant(value);
-        site.m_before.error.setConstant(std::isfinite(value) ? gamma(3, u_f32) * std::abs(value) : 0);
+        site.before.m.value.setConstant(value);
+        site.before.m.error.setConstant(std::isfinite(value) ? gamma(3, u_f32) * std::abs(value) : 0);
         if (acts != Stage::l) return;
-        site.l_before.value.setConstant(weight);
-        site.factor = rescale_factor(*site.call, site.m_before, site.m);
+        site.before.l.value.setConstant(weight);
+        site.factor = rescale_factor(*site.call, site.before.m, site.m);
     }};
 }
 

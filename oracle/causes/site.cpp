@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "oracle/softmax.h"
+#include "oracle/replay.h"
+#include "oracle/tile_judge.h"
 #include "oracle/tiles.h"
 
 namespace tilescope {
@@ -67,9 +68,8 @@ Estimate finished_scores(const Site& site) {
 }
 
 RunningState whole_state(const Site& site) {
-    const Problem& problem = site.call->problem;
-    if (problem.kv_tiles_per_split == 0 && problem.l_lanes == 1) return site.splits.back();
-    RunningState whole = combine(*site.call, site.splits);
+    RunningState whole = whole_state(*site.call, site.splits);
+    if (site.call->problem.kv_tiles_per_split == 0 && site.call->problem.l_lanes == 1) return whole;
     // Of a split that saw nothing there is nothing to weigh, but its NaN is in the sums all the same.
     for (const RunningState& split : site.splits) {
         for (Eigen::Index i = 0; i < split.l.value.rows(); ++i) {
@@ -83,89 +83,22 @@ RunningState whole_state(const Site& site) {
 
 Estimate expected_of(Stage stage, const Site& site) {
     const HeadCall& call = *site.call;
-    switch (stage) {
-        case Stage::q:
-            return staged_operand(call, stage, site.first_row, site.raw).expected;
-        case Stage::k:
-        case Stage::v:
-            return staged_operand(call, stage, site.first_key, site.raw).expected;
-        case Stage::s:
-            return dumped_scores(call, site.first_row, site.first_key, site.q, site.k);
-        case Stage::m:
-            return row_max(call, site.m_before, finished_scores(site));
-        case Stage::p:
-            return cast_probabilities(call, probabilities(call, finished_scores(site), site.m),
-                                      call.units.p_cast);
-        case Stage::l:
-            return row_sum(call, site.l_before, site.factor,
-                           call.units.l_sums_cast_p ? site.operand_p : site.p);
-        case Stage::acc:
-            return accumulate(call, site.acc_before, site.factor, site.operand_p, finished_scores(site),
-                              site.v.value, site.v.error);
-        case Stage::o:
-            return output(call, whole_state(site));
-        default:
-            return log_sum_exp(call, whole_state(site));
-    }
-}
-
-Site narrowed(const Site& site, Stage stage) {
-    Site part;
-    part.world = site.world;
-    part.id = site.id;
-    part.call = site.call;
-    part.first_row = site.first_row;
-    part.first_key = site.first_key;
-    part.begins = site.begins;
-    switch (stage) {
-        case Stage::q:
-        case Stage::k:
-        case Stage::v:
-            part.raw = site.raw;
-            break;
-        case Stage::s:
-            part.q = site.q;
-            part.k = site.k;
-            part.k_before = site.k_before;
-            break;
-        case Stage::m:
-            part.q = site.q;
-            part.k = site.k;
-            part.dumped_s = site.dumped_s;
-            part.m_before = site.m_before;
-            break;
-        case Stage::p:
-            part.dumped_s = site.dumped_s;
-            part.m_before = site.m_before;
-            part.m = site.m;
-            part.p_of_tile_before = site.p_of_tile_before;
-            break;
-        case Stage::l:
-            part.q = site.q;
-            part.k = site.k;
-            part.m_before = site.m_before;
-            part.m = site.m;
-            part.factor = site.factor;
-            part.p = site.p;
-            part.operand_p = site.operand_p;
-            part.l_before = site.l_before;
-            break;
-        case Stage::acc:
-            part.dumped_s = site.dumped_s;
-            part.m_before = site.m_before;
-            part.m = site.m;
-            part.factor = site.factor;
-            part.p = site.p;
-            part.operand_p = site.operand_p;
-            part.p_of_tile_before = site.p_of_tile_before;
-            part.acc_before = site.acc_before;
-            part.v = site.v;
-            break;
-        default:
-            part.splits = site.splits;
-            break;
-    }
-    return part;
+    if (stage == Stage::q) return staged_operand(call, stage, site.first_row, site.raw).expected;
+    if (is_operand(stage)) return staged_operand(call, stage, site.first_key, site.raw).expected;
+    if (stage == Stage::o) return output(call, whole_state(site));
+    if (stage == Stage::lse) return log_sum_exp(call, whole_state(site));
+    Estimate s;
+    if (stage == Stage::m || stage == Stage::p || stage == Stage::acc) s = finished_scores(site);
+    TileInputs inputs{call, site.id.kv_tile, site.first_row, site.first_key, {site.q, site.k, site.v}};
+    inputs.begins = site.begins;
+    inputs.before = &site.before;
+    inputs.dumped_s = &site.dumped_s;
+    inputs.s = &s;
+    inputs.m = &site.m;
+    inputs.p = &site.p;
+    inputs.p_operand = &site.operand_p;
+    inputs.factor = &site.factor;
+    return expected_of(stage, inputs);
 }
 
 }  // namespace tilescope

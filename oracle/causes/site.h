@@ -61,14 +61,12 @@ struct Site {
     Operand v;
     Matrix k_before;    ///< sum of K of the KV tiles before, by their place in the tile
     Estimate dumped_s;  ///< up to what the dump holds
-    Estimate m_before;
+    RunningState before;
     Estimate m;
     Estimate factor;  ///< that l and acc are rescaled by
     Estimate p;       ///< before its cast
     Estimate operand_p;
     Estimate p_of_tile_before;
-    Estimate l_before;
-    Estimate acc_before;
     std::vector<RunningState> splits;  ///< after the last tile
 
     /// Its own copy of the call, to change.
@@ -85,9 +83,6 @@ Estimate finished_scores(const Site& site);
 
 /// The state of all splits as one.
 RunningState whole_state(const Site& site);
-
-/// The part of the site that expected_of(stage) and changes of it take.
-Site narrowed(const Site& site, Stage stage);
 
 /// The input that a staged operand is a copy of.
 Input input_of(Stage stage);

@@ -14,8 +14,8 @@ namespace {
 
 std::vector<Candidate> l_not_carried(const Evidence&) {
     return always({.inputs = [](Site& site) {
-        site.l_before.value.setZero();
-        site.l_before.error.setZero();
+        site.before.l.value.setZero();
+        site.before.l.error.setZero();
     }});
 }
 
@@ -48,9 +48,9 @@ std::vector<Candidate> l_starts_at(const Evidence& evidence) {
         const auto kept = [=](const Site& site, Estimate& l) {
             at_first(site, l);
             for (Eigen::Index i = 0; i < l.value.rows() && !site.begins; ++i) {
-                if (site.m_before.value(i, 0) != -std::numeric_limits<double>::infinity()) continue;
-                l.value(i, 0) += site.l_before.value(i, 0);
-                l.error(i, 0) += site.l_before.error(i, 0) + 4 * u_f32 * l.value(i, 0);
+                if (site.before.m.value(i, 0) != -std::numeric_limits<double>::infinity()) continue;
+                l.value(i, 0) += site.before.l.value(i, 0);
+                l.error(i, 0) += site.before.l.error(i, 0) + 4 * u_f32 * l.value(i, 0);
             }
         };
         candidates.push_back(

@@ -2,9 +2,9 @@
 
 #include <functional>
 #include <span>
-#include <vector>
 
 #include "oracle/causes/site.h"
+#include "oracle/replay.h"
 
 namespace tilescope {
 
@@ -19,7 +19,7 @@ struct Change {
 /// expected_of(stage) of a kernel with these changes, in the order given.
 Estimate expected_with(std::span<const Change> changes, Stage stage, Site site);
 
-/// Recomputes one query block KV tile by KV tile, from what was dumped where it was.
+/// Replays one query block, stage-local, by formulas of which some are changed.
 class Walk {
  public:
     /// `changes` act in the stage `acts`; none: a healthy kernel.
@@ -29,22 +29,22 @@ class Walk {
     void run(Stage observed, const std::function<void(const Site&, const Estimate&)>& see);
 
  private:
+    bool changes(Stage stage) const { return stage == acts_ && !changes_.empty(); }
     bool is_passed_over(const TileId& id, Stage observed) const;
-    Estimate expected(Stage stage) const;
-    Estimate settled(Stage stage, const Estimate& estimate) const;
-    void load_q();
-    void load_keys(Stage stage, Operand& operand);
-    void step(Stage observed, const std::function<void(const Site&, const Estimate&)>& see);
-    void step_softmax(Stage observed, const std::function<void(const Site&, const Estimate&)>& see);
+    std::optional<MatrixF> dumped(Stage stage) const;
+    Operand load_operand(Stage stage, std::int64_t first, std::int64_t head, std::int64_t rows);
+    Estimate expected_operand(Stage stage) const;
+    Site bare_site() const;
+    Site site_at(Stage stage, const TileInputs& inputs) const;
+    Estimate formula(Stage stage, const TileInputs& inputs);
 
     const World& world_;
     Stage acts_;
     std::span<const Change> changes_;
-    Site site_;
-    std::vector<RunningState> splits_;
-    std::vector<bool> begun_;
-    std::size_t split_ = 0;
-    Estimate q_expected_;
+    Site site_;  ///< what the sites of all stages share, and rows of an operand
+    Matrix k_before_;
+    Estimate p_of_tile_before_;
+    Estimate p_of_tile_;
 };
 
 }  // namespace tilescope
