@@ -1,5 +1,3 @@
-include(GoogleTest)
-
 # Threads that spin while they wait take the processor from the test beside theirs.
 set(TILESCOPE_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive)
 if(TILESCOPE_SANITIZE)
@@ -20,12 +18,56 @@ if(TILESCOPE_QUICK)
   tilescope_precompiled(tilescope_test_headers <gtest/gtest.h> <Eigen/Core>)
 endif()
 
-# tilescope_test(NAME LABEL cpu|gpu|view SOURCES ... LIBS ...)
-# A GoogleTest program whose tests carry the label. A test that calls GTEST_SKIP is shown as skipped.
+# tilescope_test_is_here(OUT NAME IN)
+# Every test says in which build it runs where each thing is tested once: plain, sanitized or both. The tests of this build
+# and those that it leaves to the other are listed for ./dev test, which holds the lists of two builds against each other.
+function(tilescope_test_is_here out name in)
+  if(NOT in MATCHES "^(plain|sanitized|both)$")
+    message(FATAL_ERROR "${name}: IN ${in}; say plain, sanitized or both")
+  endif()
+  set(this plain)
+  if(TILESCOPE_SANITIZE)
+    set(this sanitized)
+  endif()
+  if(TILESCOPE_TEST_EVERYTHING OR in STREQUAL this OR in STREQUAL "both")
+    set(here ON)
+    set(list TILESCOPE_TESTS_HERE)
+  else()
+    set(here OFF)
+    set(list TILESCOPE_TESTS_ELSEWHERE)
+  endif()
+  set_property(GLOBAL APPEND_STRING PROPERTY ${list} "${name}\n")
+  set(${out} ${here} PARENT_SCOPE)
+endfunction()
+
+# What must be compiled before a test of CTest can run: ./dev test PATTERN compiles no more.
+function(tilescope_test_needs name)
+  list(JOIN ARGN " " targets)
+  set_property(GLOBAL APPEND_STRING PROPERTY TILESCOPE_TESTS_NEED "${name} ${targets}\n")
+endfunction()
+
+# After the last test.
+function(tilescope_list_tests)
+  foreach(list HERE ELSEWHERE NEED)
+    get_property(tests GLOBAL PROPERTY TILESCOPE_TESTS_${list})
+    string(TOLOWER ${list} file)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/tests_${file}.txt CONTENT "${tests}")
+  endforeach()
+endfunction()
+
+# tilescope_test(NAME LABEL cpu|gpu|view [IN plain|sanitized|both] [SHARDS n] SOURCES ... LIBS ...)
+# A GoogleTest program, whose run is a line of CTest, or n lines where it takes long: starting a process for each of its
+# tests costs more than many of them. A line is shown as skipped where all its tests call GTEST_SKIP; ./dev test names
+# every one. Left to the other build, a program is compiled when it is asked for by name.
 # Programs that need a GPU are named *_gpu_test: ./dev gpu finds them by that where CMake is missing.
-# With sanitizers a line of CTest is a program: starting one for each test would take a fifth of the time.
 function(tilescope_test name)
-  cmake_parse_arguments(arg "" "LABEL" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL;IN;SHARDS" "SOURCES;LIBS" ${ARGN})
+  if(NOT arg_IN)
+    set(arg_IN plain)
+  endif()
+  if(NOT arg_SHARDS)
+    set(arg_SHARDS 1)
+  endif()
   if(arg_LABEL STREQUAL "gpu" AND NOT name MATCHES "_gpu_test$")
     message(FATAL_ERROR "${name}: tests with the label gpu are in a program named *_gpu_test; rename it")
   endif()
@@ -34,23 +76,37 @@ function(tilescope_test name)
   if(TILESCOPE_QUICK)
     target_precompile_headers(${name} REUSE_FROM tilescope_test_headers)
   endif()
-  if(TILESCOPE_SANITIZE)
-    add_test(NAME ${name} COMMAND ${name})
-    # A pattern of skipped tests hides failed ones: it is the end of what is printed where no test ran.
-    set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900 COST 100
-      ENVIRONMENT "${TILESCOPE_TEST_ENVIRONMENT}"
-      SKIP_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\] [^\n]*\n)+$")
-  else()
-    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
-      PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300 ENVIRONMENT "${TILESCOPE_TEST_ENVIRONMENT}"
-      SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\] ")
+  tilescope_test_is_here(here ${name} ${arg_IN})
+  if(NOT here)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
   endif()
+  set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL OFF)
+  foreach(shard RANGE 1 ${arg_SHARDS})
+    set(line ${name})
+    if(arg_SHARDS GREATER 1)
+      set(line ${name}_${shard}_of_${arg_SHARDS})
+    endif()
+    math(EXPR index "${shard} - 1")
+    math(EXPR cost "100 * ${arg_SHARDS}")
+    add_test(NAME ${line} COMMAND ${name})
+    # A pattern of skipped tests hides failed ones: it is the end of what is printed where no test ran.
+    set_tests_properties(${line} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900 COST ${cost}
+      ENVIRONMENT "${TILESCOPE_TEST_ENVIRONMENT};GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}"
+      SKIP_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\] [^\n]*\n)+$")
+    tilescope_test_needs(${line} ${name})
+  endforeach()
 endfunction()
 
-# tilescope_script_test(NAME LABEL cpu|gpu|view [TIMEOUT seconds] COMMAND ...)
-# A script; exit 77 means skipped.
+# tilescope_script_test(NAME LABEL cpu|gpu|view [TIMEOUT seconds] [PROPERTIES ...] [NEEDS targets...] COMMAND ...)
+# A script; exit 77 means skipped. Where each thing is tested once, none runs sanitized programs. NEEDS names the targets
+# that it runs and that COMMAND does not name.
 function(tilescope_script_test name)
-  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "COMMAND" ${ARGN})
+  cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "COMMAND;NEEDS;PROPERTIES" ${ARGN})
+  tilescope_test_is_here(here ${name} plain)
+  if(NOT here)
+    return()
+  endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
   set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} SKIP_RETURN_CODE 77
     ENVIRONMENT "${TILESCOPE_TEST_ENVIRONMENT}")
@@ -58,4 +114,14 @@ function(tilescope_script_test name)
     # Those that may take long begin first, so that none is left alone at the end.
     set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
   endif()
+  if(arg_PROPERTIES)
+    set_tests_properties(${name} PROPERTIES ${arg_PROPERTIES})
+  endif()
+  list(TRANSFORM arg_COMMAND REPLACE "^\\$<TARGET_[A-Z]+:([^>]+)>$" "\\1")
+  foreach(word ${arg_COMMAND})
+    if(TARGET ${word})
+      list(APPEND arg_NEEDS ${word})
+    endif()
+  endforeach()
+  tilescope_test_needs(${name} ${arg_NEEDS})
 endfunction()
