@@ -9,6 +9,17 @@
 
 namespace tilescope {
 
+/// Rows of `configs` that are compiled. One shows what hooks leave and take; the gates of every day compile
+/// no more.
+template <const auto& configs>
+constexpr std::size_t compiled_rows() {
+#ifdef FIRST_CONFIGURATION_ONLY
+    return 1;
+#else
+    return std::size(configs);
+#endif
+}
+
 /// Build<row>::forward of the row of `configs` that equals `config`; null when none does.
 template <const auto& configs, template <std::size_t> class Build>
 constexpr auto build_for(const KernelConfig& config) {
@@ -17,7 +28,7 @@ constexpr auto build_for(const KernelConfig& config) {
         ((configs[row] == config ? void(found = &Build<row>::forward) : void()), ...);
         return found;
     };
-    return find(std::make_index_sequence<std::size(configs)>());
+    return find(std::make_index_sequence<compiled_rows<configs>()>());
 }
 
 /// Build<fault>::forward; null when `kernel` is not built with that fault.

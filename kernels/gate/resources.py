@@ -5,6 +5,10 @@ Compiles the sources named there for one architecture, with and without hooks, a
 static shared memory from ptxas' report and dynamic shared memory from the compiler's value of an expression. No GPU
 is needed. Writes resources.json and resources.csv to the folder of --output.
 
+--compile SOURCE BUILD compiles one source, in its first configuration alone, and leaves in the folder of --to its PTX,
+its machine code, the figures and the files that it depends on. --compiled DIR judges such folders, DIR/SOURCE.BUILD for
+each source and build, and compiles nothing.
+
 resource_limits.json:
     architecture  what is compiled for; a source may name another one
     not_held      sources of kernels/ that have no limits
@@ -33,6 +37,7 @@ FIGURES = ("registers", "stack_bytes", "spill_bytes", "static_shared_bytes", "dy
 KEY = ("source", "kernel", "configuration", "build")
 BUILDS = {"plain": [], "hooked": ["-DDEBUG_DUMP"]}
 FLAGS = ["-std=c++20", "-O3", "-I."]
+FIRST_CONFIGURATION = "-DFIRST_CONFIGURATION_ONLY"
 # Registers are handed out to a warp in units of 256: 8 a thread.
 REGISTER_UNIT = 8
 
@@ -131,36 +136,65 @@ def dynamic_shared(nvcc, flags, include, expressions, scratch):
     return [int(found[str(i)] or 0) for i in range(len(expressions))]
 
 
-def compile_source(nvcc, name, build, limits):
-    """A row of figures for each kernel of one source."""
+def flags_of(limits, name, build):
     source = limits["sources"][name]
     architecture = source.get("architecture", limits["architecture"])
-    flags = [*FLAGS, f"-arch={architecture}", *source.get("flags", []), *BUILDS[build]]
-    with tempfile.TemporaryDirectory() as scratch:
-        report = run_compiler([nvcc, *flags, "-cubin", "-Xptxas", "-v", f"kernels/{name}", "-o", f"{scratch}/cubin"])
-        functions = parse_ptxas(report)
-        if not any(function["entry"] for function in functions):
-            raise Unjudged(f"kernels/{name}: the compiler reports no kernel; name it under not_held in {LIMITS.name}")
-        rows, expressions = [], []
-        for function, demangled in zip(functions, demangle([function["function"] for function in functions])):
-            kernel, config = describe_function(demangled)
-            row = {"source": name, "kernel": kernel, "configuration": short(config), "build": build,
-                   **{figure: function[figure] for figure in FIGURES}}
-            rows.append(row)
-            expression = source.get("dynamic_shared", {}).get(kernel)
-            if expression:
-                expression = expression.replace("{config}", config).replace("{build}", build)
-                expressions.append((row, expression))
-        values = dynamic_shared(nvcc, flags, source.get("include"), [text for _, text in expressions], scratch)
-        for (row, _), value in zip(expressions, values):
-            row["dynamic_shared_bytes"] = value
+    return [*FLAGS, f"-arch={architecture}", *source.get("flags", []), *BUILDS[build]]
+
+
+def compile_source(nvcc, name, build, limits, scratch, extra=()):
+    """A row of figures for each kernel of one source."""
+    source, flags = limits["sources"][name], flags_of(limits, name, build)
+    to_report = ["-cubin", "-Xptxas", "-v", f"kernels/{name}", "-o", f"{scratch}/cubin"]
+    functions = parse_ptxas(run_compiler([nvcc, *flags, *extra, *to_report]))
+    if not any(function["entry"] for function in functions):
+        raise Unjudged(f"kernels/{name}: the compiler reports no kernel; name it under not_held in {LIMITS.name}")
+    rows, expressions = [], []
+    for function, demangled in zip(functions, demangle([function["function"] for function in functions])):
+        kernel, config = describe_function(demangled)
+        row = {"source": name, "kernel": kernel, "configuration": short(config), "build": build,
+               **{figure: function[figure] for figure in FIGURES}}
+        rows.append(row)
+        expression = source.get("dynamic_shared", {}).get(kernel)
+        if expression:
+            expression = expression.replace("{config}", config).replace("{build}", build)
+            expressions.append((row, expression))
+    values = dynamic_shared(nvcc, flags, source.get("include"), [text for _, text in expressions], scratch)
+    for (row, _), value in zip(expressions, values):
+        row["dynamic_shared_bytes"] = value
     return sorted(rows, key=lambda row: [row[part] for part in KEY])
 
 
+def compile_first_configuration(nvcc, name, build, limits, folder):
+    """Leaves cubin, kernel.ptx, dependencies and rows.json in the folder."""
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        kept = pathlib.Path(scratch)
+        extra = [FIRST_CONFIGURATION, "-keep", "-keep-dir", scratch, "-MD", "-MF", f"{scratch}/dependencies"]
+        rows = compile_source(nvcc, name, build, limits, scratch, extra)
+        shutil.copy(kept / "cubin", folder / "cubin")
+        shutil.copy((kept / name).with_suffix(".ptx"), folder / "kernel.ptx")
+        files = (kept / "dependencies").read_text().replace("\\\n", " ").partition(":")[2].split()
+    needed = " ".join(str((ROOT / file).resolve()) for file in files)
+    (folder / "dependencies").write_text(f"{folder}/rows.json: {needed}\n")
+    (folder / "rows.json").write_text(json.dumps(rows, indent=2) + "\n")
+
+
 def compile_all(nvcc, limits):
+    def compile_job(job):
+        with tempfile.TemporaryDirectory() as scratch:
+            return compile_source(nvcc, *job, limits, scratch)
+
     jobs = [(name, build) for name in limits["sources"] for build in BUILDS]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [row for rows in pool.map(lambda job: compile_source(nvcc, *job, limits), jobs) for row in rows]
+        return [row for rows in pool.map(compile_job, jobs) for row in rows]
+
+
+def read_compiled(folder, limits):
+    """What --compile left of every source and build."""
+    return [row for name in limits["sources"] for build in BUILDS
+            for row in json.loads((folder / f"{name}.{build}/rows.json").read_text())]
 
 
 # ---- the limits
@@ -183,6 +217,16 @@ def name_of(row):
 
 def key_of(row):
     return tuple(row[part] for part in KEY)
+
+
+def limits_of_compiled(rows, limits):
+    """The limits of the configurations that are compiled, which are at least one of every kernel."""
+    compiled = {(row["source"], row["configuration"]) for row in rows}
+    held = [limit for limit in limits if (limit["source"], limit["configuration"]) in compiled]
+    for limit in limits:
+        if not any(all(limit[part] == other[part] for part in ("source", "kernel", "build")) for other in held):
+            raise Unjudged(f"{name_of(limit)}: no configuration of it is compiled; compile the first one")
+    return held
 
 
 def judge(rows, limits):
@@ -239,6 +283,9 @@ def parse_arguments():
     parser.add_argument("--nvcc", default=shutil.which("nvcc"), help="the compiler (default: of PATH)")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build/resources", metavar="DIR")
     parser.add_argument("--limits", type=pathlib.Path, default=LIMITS, metavar="FILE")
+    parser.add_argument("--compile", nargs=2, metavar=("SOURCE", "BUILD"), help="for example scalar.cu hooked")
+    parser.add_argument("--to", type=pathlib.Path, metavar="DIR", help="where --compile leaves what it finds")
+    parser.add_argument("--compiled", type=pathlib.Path, metavar="DIR", help="judge what --compile left")
     parser.add_argument("--write-limits", action="store_true", help="take the figures as limits; review the diff")
     return parser.parse_args()
 
@@ -248,12 +295,16 @@ def main():
     if not options.nvcc:
         raise Unjudged("nvcc: not found; install CUDA or give --nvcc")
     limits = read_limits(options.limits, {path.name for path in (ROOT / "kernels").glob("*.cu")})
-    rows = compile_all(options.nvcc, limits)
+    if options.compile:
+        compile_first_configuration(options.nvcc, *options.compile, limits, options.to)
+        return 0
+    rows = read_compiled(options.compiled, limits) if options.compiled else compile_all(options.nvcc, limits)
     if options.write_limits:
         write_limits(options.limits, limits, rows)
         print(f"{options.limits}: limits of {len(rows)} kernels are written")
         return 0
-    found = judge(rows, limits["limits"])
+    held = limits_of_compiled(rows, limits["limits"]) if options.compiled else limits["limits"]
+    found = judge(rows, held)
     write_figures(options.output, limits["architecture"], rows, found)
     print(as_table(rows))
     for line in found:

@@ -96,6 +96,16 @@ class Limits(unittest.TestCase):
         self.assertIn("hooked: has no limits", resources.judge([row(), hooked], [row()])[0])
         self.assertIn("hooked: has limits and is not compiled", resources.judge([row()], [row(), hooked])[0])
 
+    def test_what_is_not_compiled_is_not_held_where_another_configuration_is(self):
+        limits = [row(), row(build="hooked"), row(configuration="Config<2>"), row(configuration="Config<2>", build="hooked")]
+        self.assertEqual(resources.limits_of_compiled(limits[:2], limits), limits[:2])
+        self.assertEqual(resources.limits_of_compiled(limits, limits), limits)
+        # A build that lacks a configuration is still held to it.
+        self.assertEqual(resources.limits_of_compiled(limits[:1], limits), limits[:2])
+        for other in ({"source": "wmma.cu"}, {"kernel": "other", "configuration": "Config<2>"}):
+            with self.assertRaisesRegex(resources.Unjudged, "no configuration of it is compiled"):
+                resources.limits_of_compiled(limits[:2], [*limits, row(**other)])
+
     def test_new_limits_leave_room_up_to_the_next_unit_of_registers(self):
         self.assertEqual(resources.limits_from([row()])[0]["registers"], 40)
         self.assertEqual(resources.limits_from([row(registers=40)])[0]["registers"], 40)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Checks that hooks leave no trace in a kernel that is compiled without them.
 
-usage: compare_ptx.py ROOT NVCC KERNEL.cu
+usage: compare_ptx.py ROOT NVCC KERNEL.cu [COMPILED]
 
 Compiles the kernel of ROOT/kernels twice without DEBUG_DUMP, as it is and with every hook removed from it and
 from its headers, in a tree that has no dump/hook.h: the PTX must be the same byte for byte, and so must the
-machine code for sm_90. Compiled with DEBUG_DUMP it must write to the sink. Exit codes: 0 so it is, 1 it is not.
+machine code for sm_90. Compiled with DEBUG_DUMP it must write to the sink. With COMPILED, a folder in which
+kernels/gate/resources.py left the kernel's first configuration with hooks and without, only the kernel that lost its
+hooks is compiled, and the PTX is that for sm_90 as well. Exit codes: 0 so it is, 1 it is not.
 """
 
 import pathlib
@@ -44,6 +46,28 @@ def compile_kernel(nvcc, tree, kernel, *flags):
     return (tree / "compiled").read_bytes()
 
 
+def compile_every_configuration(nvcc, original, stripped, kernel):
+    """{(what, tree): bytes}: PTX for sm_80, machine code for sm_90."""
+    trees = {"original": (original, []), "stripped": (stripped, []), "hooked": (original, ["-DDEBUG_DUMP"])}
+    compiled = {("PTX", name): compile_kernel(nvcc, tree, kernel, *PTX, *flags) for name, (tree, flags) in trees.items()}
+    for name in ("original", "stripped"):
+        compiled["machine code", name] = compile_kernel(nvcc, trees[name][0], kernel, *MACHINE_CODE)
+    return compiled
+
+
+def compile_first_configuration(nvcc, stripped, kernel, compiled):
+    """The same, PTX for sm_90, of one configuration; all but the stripped kernel is compiled."""
+    # Machine code names options of ptxas.
+    kept = ["-keep", "-keep-dir", ".", "-DFIRST_CONFIGURATION_ONLY", "-Xptxas", "-v"]
+    read = {"stripped": (compile_kernel(nvcc, stripped, kernel, *MACHINE_CODE, *kept),
+                         (stripped / kernel).with_suffix(".ptx").read_bytes())}
+    for name, build in (("original", "plain"), ("hooked", "hooked")):
+        folder = compiled / f"{kernel}.{build}"
+        read[name] = (folder / "cubin").read_bytes(), (folder / "kernel.ptx").read_bytes()
+    return {(what, name): content for name, contents in read.items()
+            for what, content in zip(("machine code", "PTX"), contents)}
+
+
 def included_kernel_sources(tree, kernel):
     """The kernel and everything of kernels/ that it includes."""
     todo, found = [kernel], set()
@@ -61,7 +85,7 @@ def check(condition, message):
         sys.exit(1)
 
 
-def main(root, nvcc, kernel):
+def main(root, nvcc, kernel, compiled=None):
     with tempfile.TemporaryDirectory() as scratch:
         original, stripped = pathlib.Path(scratch, "original"), pathlib.Path(scratch, "stripped")
         copy_tree(root, original, without_hooks=False)
@@ -71,27 +95,27 @@ def main(root, nvcc, kernel):
         check(hooks >= 10, f"{kernel}: only {hooks} hooks were removed; a kernel hooks ten stages")
         left = [name for name in sources if "TILESCOPE_" in (stripped / "kernels" / name).read_text()]
         check(not left, f"{kernel}: hooks are left in {left}")
+        code = (compile_first_configuration(nvcc, stripped, kernel, pathlib.Path(compiled)) if compiled
+                else compile_every_configuration(nvcc, original, stripped, kernel))
 
-        with_hooks = compile_kernel(nvcc, original, kernel, *PTX)
-        without_hooks = compile_kernel(nvcc, stripped, kernel, *PTX)
-        entries = with_hooks.count(b".entry")
-        check(entries > 0, f"{kernel}: compiled to no kernel")
-        check(with_hooks == without_hooks, f"{kernel}: the PTX differs from that without hooks")
-        check(b"atom." not in with_hooks, f"{kernel}: writes to a sink without DEBUG_DUMP")
-        print(f"{kernel}: {hooks} hooks removed, {entries} kernels, {len(with_hooks)} bytes of PTX are equal")
+    plain, recording = code["PTX", "original"], code["PTX", "hooked"]
+    entries = plain.count(b".entry")
+    check(entries > 0, f"{kernel}: compiled to no kernel")
+    check(plain == code["PTX", "stripped"], f"{kernel}: the PTX differs from that without hooks")
+    check(b"atom." not in plain, f"{kernel}: writes to a sink without DEBUG_DUMP")
+    print(f"{kernel}: {hooks} hooks removed, {entries} kernels, {len(plain)} bytes of PTX are equal")
 
-        machine_code = compile_kernel(nvcc, original, kernel, *MACHINE_CODE)
-        check(machine_code == compile_kernel(nvcc, stripped, kernel, *MACHINE_CODE),
-              f"{kernel}: the machine code differs from that without hooks")
-        print(f"{kernel}: {len(machine_code)} bytes of machine code for sm_90 are equal")
+    check(len(code["machine code", "original"]) > 0, f"{kernel}: compiled to no machine code")
+    check(code["machine code", "original"] == code["machine code", "stripped"],
+          f"{kernel}: the machine code differs from that without hooks")
+    print(f"{kernel}: {len(code['machine code', 'original'])} bytes of machine code for sm_90 are equal")
 
-        recording = compile_kernel(nvcc, original, kernel, *PTX, "-DDEBUG_DUMP")
-        check(recording.count(b".entry") == entries, f"{kernel}: has other kernels with DEBUG_DUMP")
-        check(b"atom." in recording, f"{kernel}: writes to no sink with DEBUG_DUMP")
-        # Taking its address makes every read of the sink a load from memory, which cost up to 40 % of the time.
-        check(b"cvta.param" not in recording, f"{kernel}: hooks take the address of the sink")
-        print(f"{kernel}: {len(recording)} bytes of PTX with DEBUG_DUMP")
+    check(recording.count(b".entry") == entries, f"{kernel}: has other kernels with DEBUG_DUMP")
+    check(b"atom." in recording, f"{kernel}: writes to no sink with DEBUG_DUMP")
+    # Taking its address makes every read of the sink a load from memory, which cost up to 40 % of the time.
+    check(b"cvta.param" not in recording, f"{kernel}: hooks take the address of the sink")
+    print(f"{kernel}: {len(recording)} bytes of PTX with DEBUG_DUMP")
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(pathlib.Path(sys.argv[1]), *sys.argv[2:])
