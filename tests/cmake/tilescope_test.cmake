@@ -1,5 +1,8 @@
 # Threads that spin while they wait take the processor from the test beside theirs.
 set(TILESCOPE_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive)
+if(TILESCOPE_TEST_EVERYTHING)
+  list(APPEND TILESCOPE_TEST_ENVIRONMENT TILESCOPE_ALL_SEEDS=1)
+endif()
 if(TILESCOPE_SANITIZE)
   list(APPEND TILESCOPE_TEST_ENVIRONMENT
     LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/leaks.supp:print_suppressions=0)

@@ -9,6 +9,7 @@
 #include "oracle/judge.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/support/seeds.h"
 
 namespace tilescope::test {
 namespace {
@@ -91,7 +92,7 @@ TEST_P(Blame, FallsOnTheStageOfTheMistakeAndItsFirstElement) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Arithmetics, Blame, ::testing::Range<std::uint64_t>(1, 21));
+INSTANTIATE_TEST_SUITE_P(Arithmetics, Blame, ::testing::Range<std::uint64_t>(1, 1 + tried_seeds(20)));
 
 TEST(BlameCases, CoverEveryMistake) {
     for (int i = 1; i < mistakes; ++i) {

@@ -10,6 +10,7 @@
 #include "oracle/judge.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/support/seeds.h"
 
 namespace tilescope::test {
 namespace {
@@ -90,7 +91,7 @@ class HonestRuns : public ::testing::TestWithParam<InputKind> {
 StageRatios HonestRuns::ratios;
 
 TEST_P(HonestRuns, StayWithinEveryBudgetAndUseIt) {
-    constexpr std::uint64_t runs = 70;
+    const std::uint64_t runs = tried_seeds(70);
     for (std::uint64_t run = 0; run < runs; ++run) {
         const std::uint64_t seed = run * input_kinds + std::uint64_t(GetParam());
         const Problem problem = random_problem(seed);
@@ -103,7 +104,7 @@ TEST_P(HonestRuns, StayWithinEveryBudgetAndUseIt) {
 }
 
 TEST_P(HonestRuns, StayWithinEveryBudgetWithEveryOption) {
-    constexpr std::uint64_t runs = 100;
+    const std::uint64_t runs = tried_seeds(100);
     for (std::uint64_t run = 0; run < runs; ++run) {
         const std::uint64_t seed = 1000 + run * input_kinds + std::uint64_t(GetParam());
         const Call call = random_call(GetParam(), seed);

@@ -11,6 +11,7 @@
 #include "tests/oracle/explain_checks.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/support/seeds.h"
 
 namespace tilescope::test {
 namespace {
@@ -21,7 +22,7 @@ void expect_seen(const Seen& seen, const std::vector<std::string>& names) {
 
 TEST(Explain, TermsAddUpToTheToleranceOfRandomCalls) {
     Seen seen;
-    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    for (std::uint64_t seed = 1; seed <= tried_seeds(300); ++seed) {
         const Call call = random_call(InputKind(seed % input_kinds), seed);
         SCOPED_TRACE("seed " + std::to_string(seed) + ": " + describe(call));
         const KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs);

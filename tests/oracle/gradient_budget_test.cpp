@@ -12,6 +12,7 @@
 #include "tests/oracle/honest_backward.h"
 #include "tests/oracle/recording_tools.h"
 #include "tests/oracle/sharpness.h"
+#include "tests/support/seeds.h"
 
 namespace tilescope::test {
 namespace {
@@ -38,7 +39,7 @@ float median(std::vector<float> values) {
 }
 
 TEST(HonestGradients, StayWithinEveryBudgetAndUseIt) {
-    constexpr std::uint64_t runs = 600;
+    const std::uint64_t runs = tried_seeds(600);
     Ratios ratios;
     for (std::uint64_t seed = 0; seed < runs; ++seed) {
         const GradientCall call = random_gradient_call(seed);

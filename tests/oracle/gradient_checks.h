@@ -28,7 +28,8 @@ inline std::string names_of(const std::vector<Stage>& stages) {
 
 /// What fails prints the call; its seed is all that it is made of.
 inline std::string how_to_repeat(const char* filter, std::uint64_t seed, const GradientCall& call) {
-    return "seed " + std::to_string(seed) + ", again with --gtest_filter='" + filter + "': " + describe(call);
+    return "seed " + std::to_string(seed) + ", again with TILESCOPE_ALL_SEEDS=1 and --gtest_filter='" +
+           filter + "': " + describe(call);
 }
 
 inline void expect_match(const Report& report) {

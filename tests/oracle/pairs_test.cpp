@@ -11,13 +11,14 @@
 #include "dump/error.h"
 #include "tests/oracle/definition_options.h"
 #include "tests/oracle/definition_replay.h"
+#include "tests/support/seeds.h"
 
 namespace tilescope::test {
 namespace {
 
 using Options = std::vector<const Option*>;
 
-constexpr std::uint64_t seeds_of_a_pair = 3;
+const std::uint64_t seeds_of_a_pair = tried_seeds(3);
 
 /// The pairs that require_known_semantics() refuses.
 constexpr std::pair<std::string_view, std::string_view> refused_pairs[] = {
