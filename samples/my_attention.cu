@@ -1,4 +1,4 @@
-// A small attention kernel with hooks, and a mistake in it: what the README walks through.
+// A small attention kernel with hooks, and a mistake in it: what README.md beside it walks through.
 // Build it with -DDEBUG_DUMP to record my_attention.h5; without, the hooks and the capture are nothing.
 
 #include "dump/capture.h"

@@ -1,5 +1,4 @@
-// What hooks cost on the GPU, as ratios of times measured in one run: the table of README.md and
-// dump/HOOKS.md.
+// What hooks cost on the GPU, as ratios of times measured in one run: the table of dump/HOOKS.md.
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the tables of kernels/README.md, and of what hooks cost, against what tile-run lists.
+"""Holds the tables of kernels/README.md, and that of what hooks cost, against what tile-run lists.
 
 usage: test_kernels_readme.py ROOT TILE_RUN
 """
@@ -33,10 +33,9 @@ class KernelsReadme(unittest.TestCase):
         self.assertEqual(rows, {(fault["name"], fault["stage"], " ".join(fault["kernels"]), fault["shown_by"])
                                 for fault in LISTED["faults"]})
 
-    def test_what_hooks_cost_is_said_of_every_kernel_in_both_pages(self):
-        costs = [[row for row in rows_of(page) if len(row) == 10] for page in ("README.md", "dump/HOOKS.md")]
-        self.assertEqual([row[0].strip("`") for row in costs[0]], [kernel["name"] for kernel in LISTED["kernels"]])
-        self.assertEqual(costs[0], costs[1])
+    def test_what_hooks_cost_is_said_of_every_kernel(self):
+        costs = [row for row in rows_of("dump/HOOKS.md") if len(row) == 10]
+        self.assertEqual([row[0].strip("`") for row in costs], [kernel["name"] for kernel in LISTED["kernels"]])
 
 
 if __name__ == "__main__":
