@@ -1,6 +1,7 @@
-"""The scripts in FORMAT.md write dumps that the reader takes whole. They stay at OUTPUT.0 and OUTPUT.1 if that is given.
+"""The scripts in FORMAT.md write dumps that the reader takes whole and tile-diff judges as the page says. They stay at
+OUTPUT.0, OUTPUT.1 and OUTPUT.2 if that is given.
 
-usage: format_example_test.py FORMAT.md FILE_PROBE [OUTPUT]
+usage: format_example_test.py FORMAT.md FILE_PROBE TILE_DIFF [OUTPUT]
 """
 
 import json
@@ -10,8 +11,11 @@ import subprocess
 import sys
 import tempfile
 
-# In the order of the page. Both have 1 batch, 24 and 40 rows in blocks of 16: 2 query blocks, 3 KV tiles.
+# In the order of the page. Each has 1 batch.
 EXPECTED = [
+    # 2 heads, 64 rows in blocks of 64
+    dict(kernel="recipe", direction="forward", tiles=dict(s=2, o=2)),
+    # The others have 24 and 40 rows in blocks of 16: 2 query blocks, 3 KV tiles.
     # 2 heads
     dict(kernel="numpy", direction="forward", tiles=dict(s=12, m=12, p=12, l=12, acc=12, rescale=12, o=4, lse=4)),
     # 4 heads, 2 of dk and dv
@@ -27,7 +31,24 @@ def scripts_of(page):
     return scripts
 
 
-def check(script, expected, probe, output):
+def judge(tile_diff, recording):
+    """The exit code, and the last line."""
+    done = subprocess.run([tile_diff, recording], capture_output=True, text=True)
+    return done.returncode, (done.stdout + done.stderr).splitlines()[-1]
+
+
+def check_recipe(page, tile_diff, recording):
+    """The recipe's recordings, right and with a wrong factor, end as the page says."""
+    text = pathlib.Path(page).read_text(encoding="utf-8")
+    script = scripts_of(page)[0]
+    for written, code in ((script, 0), (script.replace("np.float32(0.125)", "np.float32(0.12)"), 1)):
+        subprocess.run([sys.executable, "-c", written, recording], check=True)
+        got, verdict = judge(tile_diff, recording)
+        if got != code or not any(verdict.startswith(said) for said in re.findall(r"`(\w+: [^`]+)`", text)):
+            sys.exit(f"the recipe ends with {got}, {verdict}; the page says something else")
+
+
+def check(script, expected, probe, tile_diff, output):
     subprocess.run([sys.executable, "-c", script, output], check=True)
     done = subprocess.run([probe, "open", output], capture_output=True, text=True)
     if done.returncode != 0:
@@ -36,16 +57,18 @@ def check(script, expected, probe, output):
     got["tiles"] = {stage: count for stage, count in got["tiles"].items() if count > 0}
     if not got["inputs"] or any(got[key] != value for key, value in expected.items()):
         sys.exit(f"the reader sees {got}, expected {expected}")
+    code, verdict = judge(tile_diff, output)
+    if code != 0:
+        sys.exit(f"tile-diff: {verdict}")
 
 
-def main(page, probe, output):
-    for number, (script, expected) in enumerate(zip(scripts_of(page), EXPECTED)):
-        check(script, expected, probe, f"{output}.{number}")
+def main(page, probe, tile_diff, output=None):
+    with tempfile.TemporaryDirectory() as folder:
+        recording = str(pathlib.Path(folder) / "run.h5")
+        for number, (script, expected) in enumerate(zip(scripts_of(page), EXPECTED)):
+            check(script, expected, probe, tile_diff, f"{output or recording}.{number}")
+        check_recipe(page, tile_diff, recording)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        main(*sys.argv[1:])
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            main(sys.argv[1], sys.argv[2], str(pathlib.Path(folder) / "run.h5"))
+    main(*sys.argv[1:])

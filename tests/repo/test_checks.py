@@ -9,6 +9,7 @@ import unittest
 
 import check_files
 import check_includes
+import check_links
 
 HEALTHY_TREE = {
     "dump/stage.h": "#include <cstdint>",
@@ -105,6 +106,50 @@ class FilesTest(unittest.TestCase):
     def test_too_much_data_is_found(self):
         files = {"samples/a.h5": bytes(12 << 20), "tests/data/b.h5": bytes(8 << 20), "samples/c": b"\n"}
         self.assertIn("the limit is 20971520", check_files.check_files(files)[-1])
+
+
+HEALTHY_PAGES = {
+    "README.md": "# A `b`: c!\n[first](#a-b-c) [page](dump/A.md#two-1) [code](dump/a.h) [site](https://example.org/#x)\n"
+                 "`[in code](nowhere.md)`\n```\n[in a block](nowhere.md)\n```\n",
+    "dump/A.md": "# Two\n```sh\n# Three\n```\n## Two\n[back](../README.md) ![picture](a.h)\n",
+    "dump/a.h": "",
+}
+PLANTED_LINKS = [
+    ("dump/A.md", "[x](B.md)", "there is no B.md"),
+    ("dump/A.md", "[x](../dump)[y](#three)", "dump/A.md has no heading #three"),
+    ("dump/A.md", "[x](../README.md#a-b)", "README.md has no heading #a-b"),
+    ("dump/A.md", "[x](a.h#two)", "dump/a.h has no heading #two"),
+    ("dump/A.md", "[x](../..)", "is not in the repository"),
+    ("dump/A.md", "![x](a.png)", "there is no a.png"),
+    ("dump/A.md", "[x]: b.md", "there is no b.md"),
+    ("oracle/C.md", "text", "does not list oracle/C.md"),
+]
+
+
+class LinksTest(unittest.TestCase):
+    def violations(self, pages):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, text in pages.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text)
+            with contextlib.redirect_stdout(io.StringIO()):
+                code = check_links.main(root)
+            return check_links.find_violations(root), code
+
+    def test_healthy_pages_pass(self):
+        self.assertEqual(self.violations(HEALTHY_PAGES), ([], 0))
+
+    def test_no_pages_are_no_pass(self):
+        self.assertEqual(self.violations({}), ([], 2))
+
+    def test_planted_links_are_found(self):
+        for path, text, finding in PLANTED_LINKS:
+            with self.subTest(text=text):
+                found, code = self.violations(HEALTHY_PAGES | {path: HEALTHY_PAGES.get(path, "") + text + "\n"})
+                self.assertEqual(code, 1)
+                self.assertEqual(len(found), 1, found)
+                self.assertIn(finding, found[0])
 
 
 if __name__ == "__main__":
