@@ -77,7 +77,7 @@ void bench_rate(const std::string& directory, const Shape& shape) {
     }
     const double gigabytes = double(bytes) / 1e9;
     fmt::print(
-        "{:<10} {:<14} {:5.2f} GB   write(2) {:5.2f} GB/s   recording {:5.2f} GB/s   {:.2f} of it (asked: "
+        "{:<10} {:<14} {:5.2f} GB   write(2) {:5.2f} GB/s   recording {:5.2f} GB/s   {:.2f} of it (goal: "
         "0.80)\n",
         directory, shape.name, gigabytes, gigabytes / median(plain), gigabytes / median(recorded),
         median(plain) / median(recorded));
@@ -99,7 +99,7 @@ void bench_memory(const std::string& directory) {
         const std::int64_t before = peak_mebibytes();
         // A tile of 16 KiB in every 64 KiB is there: a file of 2 GiB.
         write_recording(path, test::generated_run(plan, std::size_t(1) << 16));
-        fmt::print("a sink of {:.2f} GiB is recorded within {} MiB (asked: 1024)\n",
+        fmt::print("a sink of {:.2f} GiB is recorded within {} MiB (goal: 1024, whatever its size)\n",
                    double(plan.bytes()) / double(1 << 30), peak_mebibytes() - before);
         std::filesystem::remove(path);
         std::fflush(stdout);

@@ -1,5 +1,5 @@
-// How fast captures leave the GPU, as ratios of what is measured in the same run: bench_drain_gpu
-// [DIRECTORY], /dev/shm unless told.
+// How fast captures leave the GPU, as ratios of what the machine does without them, measured in the same run:
+// bench_drain_gpu [DIRECTORY], /dev/shm unless told. HOOKS.md gives the reasons for the goals.
 
 #define DEBUG_DUMP
 #include <cuda_runtime.h>
@@ -144,8 +144,8 @@ void bench_drain(const Problem& problem) {
     const double gigabytes = double(drain.plan.bytes()) / 1e9;
     const double copy = bench_pinned_copy(drain);
     const double drained = median_of([&] { return seconds_of([&] { drain.run(); }); });
-    std::printf("pinned copy of %.2f GB %6.1f GB/s   drain %6.1f GB/s   %.2f of it (asked: 0.80)\n",
-                gigabytes, gigabytes / copy, gigabytes / drained, copy / drained);
+    std::printf("pinned copy of %.2f GB %6.1f GB/s   drain %6.1f GB/s   %.2f of it (goal: 0.80)\n", gigabytes,
+                gigabytes / copy, gigabytes / drained, copy / drained);
 
     // A launch that fills the GPU and takes as long as the drain.
     cudaDeviceProp properties = {};
@@ -198,7 +198,7 @@ void bench_save(const Problem& problem, const std::string& directory) {
         return seconds;
     });
     const double gigabytes = double(bytes) / 1e9;
-    std::printf("%s: write(2) of %.2f GB %5.2f GB/s   save() %5.2f GB/s   %.2f of it (asked: 0.80)\n",
+    std::printf("%s: write(2) of %.2f GB %5.2f GB/s   save() %5.2f GB/s   %.2f of it (goal: 0.80)\n",
                 directory.c_str(), gigabytes, gigabytes / plain, gigabytes / saved, plain / saved);
 }
 
@@ -226,8 +226,8 @@ void bench_memory(const Problem& problem, const std::string& directory) {
     capture.save(path);
     const double mebibyte = double(1 << 20);
     std::printf(
-        "save() of %.2f GiB takes %.0f MiB of host memory, %.0f MiB with what the process had (asked: "
-        "1024)\n",
+        "save() of %.2f GiB takes %.0f MiB of host memory, %.0f MiB with what the process had (goal: "
+        "1024, whatever its size)\n",
         double(std::filesystem::file_size(path)) / mebibyte / 1024, double(peak_memory() - before) / mebibyte,
         double(peak_memory()) / mebibyte);
     std::filesystem::remove(path);
@@ -253,7 +253,7 @@ void bench_mapped(const Problem& problem) {
         });
     });
     const double gigabytes = double(bytes) / 1e9;
-    std::printf("mapped memory: plain stores %5.1f GB/s   hooks %5.1f GB/s   %.2f of it (asked: 0.80)\n",
+    std::printf("mapped memory: plain stores %5.1f GB/s   hooks %5.1f GB/s   %.2f of it (goal: 0.80)\n",
                 gigabytes / plain, gigabytes / hooked, plain / hooked);
 }
 

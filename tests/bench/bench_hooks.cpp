@@ -49,9 +49,9 @@ struct Variant {
     const char* name;
     const char* selection;  ///< nullptr: a kernel with hooks and no sink
     SinkMode mode;
-    /// The ratio that is asked of it, from the plain time in milliseconds and the milliseconds that its bytes
-    /// take at half the bandwidth of memset; nullptr where nothing is.
-    double (*asked)(double plain, double writing);
+    /// The project's goal for the ratio, from the plain time in milliseconds and the milliseconds that its
+    /// bytes take at half the bandwidth of memset; nullptr where there is none. HOOKS.md gives the reasons.
+    double (*goal)(double plain, double writing);
 };
 
 constexpr Variant variants[] = {
@@ -94,8 +94,8 @@ std::string bench(const KernelInfo& kernel, double bytes_per_ms) {
         const double bytes = sinks[i] ? sinks[i]->bytes() : 0;
         most = std::max(most, bytes);
         row += fmt::format(" {:.3f}", times[i + 1] / times[0]);
-        if (variants[i].asked) {
-            row += fmt::format(" ({:.2f})", variants[i].asked(times[0], bytes / (bytes_per_ms / 2)));
+        if (variants[i].goal) {
+            row += fmt::format(" ({:.2f})", variants[i].goal(times[0], bytes / (bytes_per_ms / 2)));
         }
         row += " |";
     }

@@ -3,7 +3,7 @@
 
 The window is driven by a script on a display in memory, drawn by the software renderer. Frames are timed twice: while the
 recording is judged, and after that. The first picture is timed twice, too: cold, with nothing of the recording in memory, and
-warm. Beside each figure stands what was asked for; the exit status says nothing of it.
+warm. Beside each figure stands its limit or goal, with the reason; the exit status says nothing of it.
 """
 
 import argparse
@@ -21,7 +21,10 @@ MOVES = ["scroll heatmap:0.5 0.5 2", "scroll heatmap:0.3 0.7 3", "drag heatmap:0
          "drag heatmap:0.2 0.3 heatmap:0.6 0.6", "scroll heatmap:0.6 0.4 8", "drag heatmap:0.6 0.5 heatmap:0.3 0.5",
          "scroll heatmap:0.5 0.5 -6", "drag heatmap:0.4 0.4 heatmap:0.5 0.6", "scroll heatmap:0.5 0.5 -12", "key F"]
 FIRST_PICTURE = "await over budget, log"
-ASKED = {"first_picture_s": 1, "p95_ms": 33, "peak_mib": 600}
+FRAME_MS = 33
+FIRST_PICTURE_GOAL = "goal: 1 s, the longest wait that does not break a train of thought"
+FRAME_LIMIT = f"{FRAME_MS} ms: a frame at 30 Hz"
+MEMORY_GOAL = "goal: 600, under a third of the recording"
 
 
 def drop_from_memory(dump):
@@ -46,13 +49,13 @@ def run(arguments, directory, dump, lines):
 
 
 def print_first_picture(name, times):
-    print(f"first picture, {name:<6}{times['first_picture_s']:5.2f} s   (asked: under {ASKED['first_picture_s']} s)")
+    print(f"first picture, {name:<6}{times['first_picture_s']:5.2f} s   ({FIRST_PICTURE_GOAL})")
 
 
 def print_frames(name, times):
     print(f"{name:<16}{times['frames']:4} frames   p50 {times['p50_ms']:5.1f} ms   p95 {times['p95_ms']:5.1f} ms "
-          f"(asked: under {ASKED['p95_ms']} ms)   max {times['max_ms']:5.1f} ms   {times['late']} beyond "
-          f"{ASKED['p95_ms']} ms   {times['peak_mib']:4.0f} MiB resident (asked: under {ASKED['peak_mib']} MiB)")
+          f"({FRAME_LIMIT})   max {times['max_ms']:5.1f} ms   {times['late']} beyond "
+          f"{FRAME_MS} ms   {times['peak_mib']:4.0f} MiB resident ({MEMORY_GOAL})")
 
 
 def main():
