@@ -26,7 +26,7 @@ namespace tilescope {
 enum class SinkMemory {
     device,  ///< fastest; lost when the kernel traps
     mapped,  ///< host memory that the kernel writes through the bus; intact after a trap or an illegal access
-    file     ///< the same in a file on tmpfs, which outlives the process: open_recording() reads it as it is
+    file     ///< mapped memory in a file on tmpfs: outlives the process too, and open_recording() opens it
 };
 
 struct CaptureOptions {
@@ -115,10 +115,11 @@ class Capture {
     /// a piece at a time, fastest in order. What writes to the sink afterwards changes them. Errors: those of
     /// finish(), here and where tiles are read.
     CapturedRun finish_in_place();
-    /// The same of a capture that keeps statistics. What no hook wrote is what watch() reports.
+    /// The same of a capture that keeps statistics; that no hook wrote anything is no error here, but in
+    /// watch().
     StatisticsRun finish_statistics();
-    /// Whether the time limit passed before the kernel ended: then nothing that it uses may be freed, since
-    /// cudaFree() waits for it.
+    /// Whether the time limit passed before the kernel ended. Then free nothing that the kernel uses:
+    /// cudaFree() would wait for it, which may be forever.
     bool still_running() const;
     /// As write_recording(path) of what finish() returns, but a piece of the tiles at a time is copied to
     /// host memory while the one before is written. Errors: those of both, and Error when the device fails

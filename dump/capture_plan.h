@@ -65,7 +65,7 @@ class CapturePlan {
         std::size_t tiles_offset = 0;  ///< of their words or statistics
     };
     const StagePlan& stage_plan(Stage stage) const { return stages_[static_cast<std::size_t>(stage)]; }
-    /// What the stage's slots are of, KV tiles aside: query blocks, or dkv_heads().
+    /// What the stage's slots count beside KV tiles: query blocks, or the dkv_heads() of dk and dv.
     const std::vector<std::int32_t>& outer_of_slot(Stage stage) const {
         return stage_info(problem_, stage).per_q_block ? q_block_of_slot_ : dkv_head_of_slot_;
     }

@@ -33,9 +33,9 @@ class CapturedRun final : public RecordedCall {
     /// the buffer's value; where both exist and differ, the buffer's value stays and the element counts as
     /// conflicting. `stage` is o or lse, in the backward pass dq, dk or dv; `bits` are of `dtype`.
     ///
-    /// A buffer that was filled with 0xff bytes before the run tells which elements the kernel never stored:
-    /// elements of f32, f16 or bf16 whose bits are still all set are taken as unwritten, and count as
-    /// conflicting where a hook claims a value. Tiles that have no room count as dropped.
+    /// Fill the buffer with 0xff bytes before the run to learn which elements the kernel never stored: an
+    /// element of f32, f16 or bf16 whose bits are still all ones counts as unwritten, and as conflicting if a
+    /// hook recorded a value for it. Tiles that have no room count as dropped.
     /// Errors: Error for another stage, or when `bits` has another size.
     void merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits);
 

@@ -15,9 +15,9 @@ namespace tilescope {
 class SinkFile {
  public:
     /// Creates the file with room for the plan's memory, filled as CapturePlan::fill_unwritten() does. It
-    /// appears under its name, in place of what stood there, when it can be read, for its owner alone.
-    /// Nothing of ours replaces it as long as its memory is there and the run has not ended. `max_bytes` is
-    /// what the plan was given; `call` has everything that a recording has but for its tiles. Errors: Error
+    /// appears under `path` once it is a readable recording, replaces what stood there, and only its owner
+    /// may read it. While the memory exists and the run has not ended, no program of this project replaces
+    /// it. `max_bytes` is what the plan was given; `call` is the recording without its tiles. Errors: Error
     /// when there is no room for it, those of write_recording(), and Error for a plan that keeps writers.
     SinkFile(const std::string& path, const CapturePlan& plan, std::size_t max_bytes, const Recording& call);
 

@@ -8,7 +8,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #define TILESCOPE_HOOK __host__ __device__ __forceinline__
-// Without it every thread copies a parameter whose address is taken.
+// Without __grid_constant__ every thread makes a copy of a kernel parameter whose address is taken.
 #define TILESCOPE_GRID_CONSTANT __grid_constant__
 #define TILESCOPE_HOOK_UNROLL _Pragma("unroll")
 #define TILESCOPE_HOOK_ROLLED _Pragma("unroll 1")

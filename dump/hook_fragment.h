@@ -95,10 +95,11 @@ TILESCOPE_HOOK Strided<size, T> strided(const T* data, int step) {
     return {data, step};
 }
 
-/// Values that are recorded in a loop. Arrays, and values whose type has a static constant `size`, are copied
-/// to local memory for it, where something is kept of them. That takes less code and fewer registers than
-/// recording them from where they are, and longer. Others are read where they are: right for memory, but
-/// registers, as those of a CuTe tensor, are kept in local memory all along.
+/// Values that are recorded in a loop instead of unrolled code: smaller and with fewer registers, but slower.
+/// A loop cannot index registers, so arrays, and values whose type has a static constant `size`, are first
+/// copied to local memory, in blocks that record something of them. Other values are read in place. That is
+/// right for memory; a CuTe tensor in registers would lie in local memory all along: copy it to an array
+/// first.
 template <class Values>
 struct Rolled {
     const Values& values;

@@ -48,8 +48,9 @@ TILESCOPE_HOOK bool hook_goes_in_fours(const Sink& sink, const SinkStage& room, 
            ((tile.cols | unsigned(room.col.extent) | unsigned(ld)) & 3u) == 0;
 }
 
-/// A thread's share of a tile in fours: the first one, and how far it is to the next. As many threads stand
-/// side by side as the largest power of two that divides both: divisions would take longer than the rest.
+/// Which groups of four elements of a tile a thread takes: the first one, and the distance to the next. The
+/// number of threads side by side in a row is the largest power of two that divides both the columns' fours
+/// and the threads, so that shifts serve: divisions would take longer than the rest.
 struct HookShare {
     int row;
     int col;

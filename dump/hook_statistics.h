@@ -26,8 +26,8 @@ class HookStatistics {
     float sum = 0;
     float sum_of_squares = 0;
 
-    /// For values that are expected to be finite and not 0: where one was not, plain() says so, and add_any()
-    /// has to be given all of them anew.
+    /// The fast way, for values that are finite and not 0. If one was not, plain() is false afterwards: then
+    /// all of the thread's values have to be added anew, with add_any().
     TILESCOPE_HOOK void add(float value) {
         add_bits(hook_bits(value));
         add_number(value, hook_bits(value));
@@ -72,7 +72,8 @@ class HookStatistics {
     }
 
     static constexpr std::int32_t lowest = -0x7fffffff - 1;  ///< -0
-    // Of the bits as integers of both kinds: a GPU compares three of those at once, and they tell zeros, too.
+    // The extremes of the bits as unsigned and as signed integers: a GPU finds the extreme of three integers
+    // in one instruction, and a 0 among the values shows in them.
     std::uint32_t low_bits_ = 0xffffffffu;
     std::uint32_t high_bits_ = 0;
     std::int32_t low_signed_ = 0x7fffffff;

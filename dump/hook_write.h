@@ -102,8 +102,8 @@ TILESCOPE_HOOK unsigned hook_extent(const SinkAxis& axis, int q_block, int kv_ti
     return unsigned(inside < axis.extent ? inside : axis.extent);
 }
 
-/// Slot of what a stage's tiles are of, KV tiles aside; -1 where it is not selected, -2 where the problem has
-/// none.
+/// Slot of the query block, or of the head of dk and dv, that the tiles belong to; -1 where it is not
+/// selected, -2 where the problem has no such block or head.
 TILESCOPE_HOOK int hook_outer_slot(const HookBlock& block, const SinkStage& room) {
     const Sink& sink = *block.sink;
     // A block that is in the problem and not selected does not come here.
@@ -113,7 +113,7 @@ TILESCOPE_HOOK int hook_outer_slot(const HookBlock& block, const SinkStage& room
     return in_problem ? sink.dkv_head_slots[block.batch * sink.dkv_heads + block.head] : -2;
 }
 
-/// In one piece: every way out more is moves and tests in all of the others.
+/// One function with one return: each further return costs moves and tests on the others.
 TILESCOPE_HOOK HookTile hook_find(const HookBlock& block, Stage stage, int kv_tile) {
     const Sink& sink = *block.sink;
     const SinkStage& room = sink.stages[int(stage)];
@@ -131,7 +131,7 @@ TILESCOPE_HOOK HookTile hook_find(const HookBlock& block, Stage stage, int kv_ti
     return tile;
 }
 
-/// Types of which no value has the bits of the unwritten marker as a float32.
+/// Whether no value of the type, converted to float32, has the bits of the unwritten marker.
 template <class T>
 inline constexpr bool hook_never_unwritten = false;
 #ifdef __CUDACC__
@@ -164,8 +164,8 @@ TILESCOPE_HOOK void hook_note_writer(std::uint32_t* writer) {
     }
 }
 
-/// Whichever of two writers comes second sees the first one's bits, so two that differ are counted however
-/// they race.
+/// Stores by exchange, which returns what was there: of two racing threads the second sees the first one's
+/// bits, so a conflict is counted whichever comes first.
 TILESCOPE_HOOK void hook_store_checked(const Sink& sink, std::uint32_t* word, std::uint32_t* conflicts,
                                        std::uint32_t bits) {
     if (sink.writers != 0) hook_note_writer(word + sink.writers);
@@ -187,8 +187,8 @@ TILESCOPE_HOOK SinkLoss* hook_loss(const Sink& sink, Stage stage, const HookTile
     return dropped ? &sink.counters->dropped[int(stage)] : &sink.counters->out_of_range[int(stage)];
 }
 
-/// Elements that `each` visits: values at their places in a tile. How they are recorded does not depend on
-/// where they come from: `each` is called with a function of (row, col, value).
+/// Records the calling thread's elements of a tile, wherever they come from: `each` is called with a function
+/// of (row, col, value) and calls it for every element.
 template <class Each>
 TILESCOPE_HOOK void hook_share(const HookBlock& block, Stage stage, int kv_tile, const HookTile& tile,
                                const Each& each) {

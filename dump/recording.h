@@ -32,7 +32,7 @@ struct Provenance {
 /// A capture may drop more tiles than a list can hold.
 inline constexpr std::int64_t max_listed_dropped = 65536;
 
-/// An element by its row and column in a tile, as a hook names it: none of it need exist.
+/// Where a hook tried to write: tile, row and column as the kernel gave them, which the problem may not have.
 struct OutOfRange {
     TileId tile;
     std::int64_t row = 0;
@@ -41,7 +41,7 @@ struct OutOfRange {
     bool operator==(const OutOfRange&) const = default;
 };
 
-/// What a stage's capture lost or saw twice, tile by tile.
+/// What the capture of a stage had no room for, and which elements were written again with other bits.
 struct StageCapture {
     struct Conflict {
         TileId tile;
@@ -57,11 +57,12 @@ struct StageCapture {
     std::optional<OutOfRange> first_out_of_range;
 };
 
-/// How a run ended that did not: its process was killed, or still runs.
+/// CaptureSummary::ended of a run that did not end: its process was killed, or it still runs.
 inline constexpr const char* ended_running = "running";
 
 struct CaptureSummary {
-    /// What was asked for; nullopt when the producer did not say, and then only what is stored was asked for.
+    /// Which tiles were to be recorded. Nullopt: the producer did not say; a tile that is not stored then
+    /// counts as one that was not to be recorded, and not as one that is missing.
     std::optional<Selection> selection;
     std::string ended = "completed";  ///< or ended_running, or the error the run ended with
     std::array<StageCapture, stage_count> stages;
@@ -112,16 +113,17 @@ class Recording {
     /// Whether anything of `stage` was recorded.
     virtual bool has_stage(Stage stage) const = 0;
     virtual bool has_tile(Stage stage, const TileId& tile) const = 0;
-    /// Whether anything of the query block may have been recorded: false is certain, and cheap.
+    /// False only where nothing of the query block was recorded; true may be wrong. Reads no tile.
     virtual bool may_hold(const TileId& /*q_block*/) const { return true; }
     /// Reads a whole tile, row-major, padding included, as float32. `out` holds tile_shape().elements().
     /// Returns false, and leaves `out` alone, when the tile was not recorded. Errors: Error for a damaged
     /// file.
     virtual bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const = 0;
 
-    /// Whether it is known who wrote the elements of `stage`.
+    /// Whether the recording says which thread wrote each element of `stage`.
     virtual bool has_writers(Stage /*stage*/) const { return false; }
-    /// As read_tile(), who wrote each element by a hook; padding has no writer.
+    /// As read_tile(): for each element the thread whose hook wrote it first, and how many writes came.
+    /// Padding has no writer.
     virtual bool read_writers(Stage /*stage*/, const TileId& /*tile*/,
                               std::span<ElementWriter> /*out*/) const {
         return false;

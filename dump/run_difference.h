@@ -1,7 +1,7 @@
 #pragma once
 
-// Two runs of the same call against each other, bit by bit: what differs depends on something that is no
-// input.
+// Two runs of the same call against each other, bit by bit: what differs comes from something else than the
+// inputs, such as a race.
 
 #include <cstdint>
 #include <optional>

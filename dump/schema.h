@@ -74,9 +74,10 @@ struct Problem {
     double logits_soft_cap = 0.0;                          ///< c of c tanh(s / c); 0 for none
     Alibi alibi = Alibi::none;
     AttentionSink sink = AttentionSink::none;
-    std::int64_t kv_tiles_per_split = 0;  ///< the running state starts anew at every multiple; 0: never
-    std::int64_t l_lanes = 1;             ///< partial row sums that l holds side by side, one a lane
-    std::int64_t l_lane_columns = 1;      ///< a lane adds up so many columns next to each other, then skips
+    std::int64_t kv_tiles_per_split = 0;  ///< m, l and acc start anew after so many KV tiles; 0: never
+    std::int64_t l_lanes = 1;  ///< partial sums of a row in l: one for each lane that shares the row
+    /// Columns next to each other that a lane adds up, before the next lane's begin: see l_lane().
+    std::int64_t l_lane_columns = 1;
     Dtype dtype_q = Dtype::f16;
     Dtype dtype_k = Dtype::f16;
     Dtype dtype_v = Dtype::f16;
@@ -88,7 +89,8 @@ struct Problem {
     Dtype dtype_dq = Dtype::f16;
     Dtype dtype_dk = Dtype::f16;
     Dtype dtype_dv = Dtype::f16;
-    bool dkv_per_head = false;  ///< dk and dv are of a query head; otherwise of a KV head, over its group
+    /// Each query head has its own dk and dv; otherwise they are summed over the query heads of a KV head.
+    bool dkv_per_head = false;
     std::vector<NamedTile> named_tiles;  ///< Stage::named0 and so on; at most max_named_tiles
 
     std::int64_t q_blocks() const { return (seqlen_q + block_m - 1) / block_m; }
@@ -142,9 +144,9 @@ struct Units {
         Dtype::f32;  ///< type that the dequantised q was rounded to; f32 where there is no descale_q
     Dtype k_cast = Dtype::f32;
     Dtype v_cast = Dtype::f32;
-    /// The last multiplication before the softmax is done: by logits_soft_cap where s is capped, otherwise by
-    /// sm_scale and the descales that the staged q and k are without. Without it s (with its bias) is divided
-    /// by that number.
+    /// s was recorded after the last multiplication before the softmax: that by logits_soft_cap where s is
+    /// capped, otherwise that by sm_scale and by the descales that the staged q and k lack. False: before it,
+    /// so s, its bias included, is the softmax's score divided by that number.
     bool s_scaled = true;
     bool s_capped = true;  ///< logits_soft_cap is applied
     TanhFunction s_tanh = TanhFunction::tanhf;
@@ -156,14 +158,14 @@ struct Units {
     LogBase m_log_base = LogBase::e;
     double m_stale_threshold = 0;  ///< how far m may stay behind the running maximum; natural units
     ExpFunction p_exp = ExpFunction::expf;
-    double p_exp_error = 0;      ///< relative error of an exponential of the kernel's own; 0: as p_exp has
+    double p_exp_error = 0;      ///< relative error of a hand-written exponential; 0: that of p_exp
     Dtype p_cast = Dtype::f32;   ///< type the dumped P was rounded to; f32: dumped before any cast
     double p_scale = 1;          ///< number that P is multiplied with before its cast
     bool l_sums_cast_p = false;  ///< l adds P after its cast to dtype_p
-    double l_scale = 1;          ///< number that l contains: p_scale where it adds scaled P
+    double l_scale = 1;          ///< factor in l: p_scale where l adds up scaled P
     Accumulation acc_accumulation = Accumulation::fma_f32;
-    double acc_scale = 1;         ///< number that acc contains: p_scale where it adds products of scaled P
-    bool acc_dequantised = true;  ///< descale_v is in acc; without it o is multiplied with it
+    double acc_scale = 1;         ///< factor in acc: p_scale where acc adds up products of scaled P
+    bool acc_dequantised = true;  ///< descale_v is already in acc; false: o is multiplied with it
     EmptyRow o_empty_row = EmptyRow::zero;
     LogBase lse_log_base = LogBase::e;
     EmptyRow lse_empty_row = EmptyRow::minus_infinity;
@@ -181,8 +183,8 @@ struct Units {
     bool operator==(const Units&) const = default;
 };
 
-/// A tile of any stage. Stages without a KV tile (q, o, lse) or a query block (dk, dv) ignore it; it is 0
-/// there. `head` counts dkv_heads() for stages without a query block.
+/// A tile of any stage. kv_tile is 0 for stages that have none (q, o, lse), q_block for those that have none
+/// (dk, dv); of the latter `head` counts the dkv_heads().
 struct TileId {
     std::int64_t batch = 0;
     std::int64_t head = 0;
@@ -274,9 +276,9 @@ TileId tile_at(const Problem& problem, Stage stage, std::int64_t index);
 /// negative, no size exceeds 2^31 - 1, and the named tiles are valid.
 void validate(const Problem& problem, const std::string& where);
 
-/// Throws Error(where) unless there are at most max_named_tiles with names of their own, and each walks along
-/// query rows only once and with query blocks, along keys only once and with KV tiles, and has sizes from 1
-/// on for axes of features and units, and none for the others.
+/// Throws Error(where) unless there are at most max_named_tiles, with different names; no tile has query
+/// rows, or keys, on both axes; one with query rows is per query block and one with keys per KV tile; and
+/// axes of features and units have a size from 1 on, the others none.
 void validate(std::span<const NamedTile> tiles, const std::string& where);
 
 /// Throws Error(where) unless every number is finite, no threshold or error is negative and every scale is

@@ -46,10 +46,10 @@ struct Selection {
     std::vector<QBlocks> blocks;  ///< empty means every query block that the ranges have
     std::vector<Stage> stages;    ///< empty means every stage
 
-    /// Whether the stage is asked for, in whichever problem has it.
+    /// Whether `stages` names the stage, or names none; whether a problem has the stage is not looked at.
     bool selects(Stage stage) const;
-    /// Whether head `stage_head` of the stage is: where a tile is computed from several query heads, any of
-    /// them.
+    /// Whether head `stage_head` of the stage is selected: for dk and dv of a KV head, whether any query head
+    /// that reads it is.
     bool selects_head(const Problem& problem, Stage stage, std::int64_t stage_head) const;
     /// Whether `blocks` has any of the heads [first, last) of the batch entry, at any query block; true where
     /// it is empty.

@@ -15,9 +15,9 @@ enum class SinkMode : std::uint8_t {
     writers   ///< what `checked` does, and for each element which thread wrote first and how many writes came
 };
 
-/// Who wrote an element: a word with the index in its thread block of the thread that wrote first, whether
-/// another one wrote it, too, and how often it was written, writer_most times or more. unwritten_bits, which
-/// is no such word, where nobody did.
+/// Who wrote an element, as bits of a word: the index in its thread block of the thread that wrote first,
+/// whether another thread wrote it as well, and the number of writes, of which writer_most also stands for
+/// more. A word of unwritten_bits: nobody did.
 inline constexpr std::uint32_t writer_thread = 0x3ffu;
 inline constexpr std::uint32_t writer_several = 1u << 15;
 inline constexpr std::uint32_t writer_once = 1u << 16;
@@ -32,10 +32,12 @@ struct TileStatistics {
     std::uint32_t nan = 0;
     std::uint32_t infinite = 0;
     std::uint32_t zero = 0;
-    std::uint32_t least = 0xffffffffu;  ///< bits in the order of the values, of the finite elements' minimum
-    std::uint32_t greatest = 0;         ///< and of their maximum
-    /// Of the finite elements, added up in float32 by each thread, then exactly: multiples of
-    /// statistics_unit, where a thread's part beyond +-2^28 counts as that.
+    /// The smallest and the largest finite element: bits changed so that their order as unsigned integers is
+    /// the order of the values.
+    std::uint32_t least = 0xffffffffu;
+    std::uint32_t greatest = 0;
+    /// Of the finite elements, in multiples of statistics_unit: each thread adds up its part in float32, and
+    /// the parts are added exactly. A part beyond +-2^28 counts as +-2^28.
     long long sum = 0;
     long long sum_of_squares = 0;
 };
@@ -57,7 +59,7 @@ struct SinkStage {
     std::uint32_t* conflicts = nullptr;    ///< for each tile, writes that changed an element already written
     TileStatistics* statistics = nullptr;  ///< for each tile; null in the other modes
     std::uint32_t capacity = 0;            ///< tiles there is room for
-    std::uint32_t kv_slots = 1;            ///< of each query block or head
+    std::uint32_t kv_slots = 1;            ///< tiles of each query block, or of each head of dk and dv
     std::uint32_t elements = 0;            ///< of a tile
     SinkAxis row;
     SinkAxis col;
@@ -86,8 +88,8 @@ inline constexpr int wmma_values = 8;
 /// it points to is memory that the kernel can write: device memory, mapped host memory, or host memory for a
 /// kernel that runs on the CPU. batch * heads * q_blocks, and the elements of any tile, fit into an int.
 struct Sink {
-    std::uint32_t q_block_stages = 0;  ///< bit set of the captured stages that have a query block
-    std::uint32_t head_stages = 0;     ///< and of those that have none. Both 0: nothing is captured
+    std::uint32_t q_block_stages = 0;  ///< a bit for each captured stage that has query blocks
+    std::uint32_t head_stages = 0;     ///< a bit for each that has none (dk, dv). Both 0: nothing is captured
     SinkMode mode = SinkMode::tiles;
     bool every_kv_tile = false;  ///< all KV tiles are selected
     SinkStage stages[stage_count];
@@ -97,7 +99,7 @@ struct Sink {
     SinkCounters* counters = nullptr;
     /// [shape and type][lane][value], row * 256 + column: see WmmaAccumulator. Null where there is no GPU.
     const std::uint16_t* wmma_places = nullptr;
-    /// Words from an element's to the one of its writers; 0: none are kept.
+    /// Distance in words from an element to the word that says who wrote it; 0: none are kept.
     std::uint64_t writers = 0;
     std::int32_t batch = 0;
     std::int32_t heads = 0;

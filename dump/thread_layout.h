@@ -38,8 +38,8 @@ struct ThreadLayout {
     std::int64_t lane_columns = 0;  ///< of "lanes": columns next to each other that a lane owns; default 1
     std::int64_t group_rows = 0;    ///< rows of a tile that a group owns; default: those of the fragment
     std::int64_t group_cols = 0;    ///< its columns; default: those of the tile
-    std::int64_t groups = 0;        ///< after so many the first one follows; default: as many as there are
-    std::int64_t split_groups = 0;  ///< each split of the KV tiles has so many of its own; default: none has
+    std::int64_t groups = 0;        ///< after so many the first one has the next part; default: no repetition
+    std::int64_t split_groups = 0;  ///< groups of its own of each split of the KV tiles; default: shared
 
     bool declared() const { return !fragment.empty(); }
     bool operator==(const ThreadLayout&) const = default;
@@ -48,7 +48,7 @@ struct ThreadLayout {
 /// The threads of every stage of a recording.
 struct ThreadLayouts {
     std::array<ThreadLayout, stage_count> stages;
-    std::vector<Fragment> fragments;  ///< beside those of the table
+    std::vector<Fragment> fragments;  ///< layouts of one's own, beside known_fragments()
 
     ThreadLayout& operator[](Stage stage) { return stages[std::size_t(stage)]; }
     const ThreadLayout& operator[](Stage stage) const { return stages[std::size_t(stage)]; }

@@ -18,8 +18,8 @@ struct TileSummary {
     std::int64_t zero = 0;
     float least = 0;  ///< of the finite elements; both are NaN where there are none
     float greatest = 0;
-    /// Of the finite elements. Error: those of the additions in float32 within a thread's part, and half of
-    /// statistics_unit a part; parts beyond +-2^28 count as that.
+    /// Of the finite elements. Each thread adds up its part in float32 and rounds it to a multiple of
+    /// statistics_unit; a part beyond +-2^28 counts as +-2^28. The parts are added exactly.
     double sum = 0;
     double sum_of_squares = 0;
 

@@ -18,16 +18,16 @@ struct WatchFinding {
     Stage stage = Stage::q;
     TileId tile;  ///< the first one, in the kernel's order of KV tiles
     Breach breach;
-    std::int64_t tiles = 1;  ///< of the block that break it
+    std::int64_t tiles = 1;  ///< tiles of the block that break the rule
 };
 
 /// "p of batch 0, head 1, q block 2, KV tile 3: greatest 1.5 is above 1: exp(s - m) is at most 1, ..."
 std::string to_string(const WatchFinding& finding);
 
 struct WatchReport {
-    std::int64_t tiles = 0;   ///< that a hook wrote and whose statistics were looked at
-    std::int64_t beyond = 0;  ///< that hold rows beyond a batch entry's length, too: not looked at but for
-                              ///< what was not written
+    std::int64_t tiles = 0;  ///< tiles that a hook wrote and whose statistics were looked at
+    /// Tiles that also hold rows beyond a batch entry's length: only their unwritten elements are looked at.
+    std::int64_t beyond = 0;
     std::int64_t without_room = 0;       ///< tiles that were selected and had none
     std::vector<WatchFinding> findings;  ///< by severity, then in order of computation
 };
@@ -42,10 +42,10 @@ void watch_repeat(const StatisticsRun& first, const StatisticsRun& second, Watch
 /// What the second launch records: whole query blocks up to the KV tile that broke a rule, so that every
 /// stage can be recomputed from the stages before it.
 struct SuspectSelection {
-    Selection selection;          ///< of no use where nothing is dumped
-    std::size_t bytes = 0;        ///< that a capture of it takes
-    std::int64_t dumped = 0;      ///< findings that are in it
-    std::int64_t left_out = 0;    ///< that do not fit into the budget
+    Selection selection;          ///< means nothing where `dumped` is 0
+    std::size_t bytes = 0;        ///< memory that a capture of the selection takes
+    std::int64_t dumped = 0;      ///< findings whose query blocks are in the selection
+    std::int64_t left_out = 0;    ///< findings that do not fit into the budget
     std::size_t least_bytes = 0;  ///< what the first finding that was left out would take alone
 };
 

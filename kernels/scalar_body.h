@@ -9,7 +9,7 @@
 #include "kernels/stage_rows.h"
 #include "kernels/steps.h"
 
-// Numbers as in kernels/named_tiles.cpp.
+// `rescale` is named tile 0 of the problem: bundled_tiles() in kernels/named_tiles.cpp lists it first.
 TILESCOPE_NAMED_TILE(rescale, 0);
 
 namespace tilescope {

@@ -12,14 +12,15 @@ namespace tilescope {
 /// Unit roundoff of float32.
 inline constexpr double u_f32 = 0x1p-24;
 
-/// What the oracle's own float64 arithmetic may be off by, relative to the value.
+/// Relative error that budgets allow for the oracle's own float64 arithmetic.
 inline constexpr double u_oracle = 0x1p-48;
 
 /// Largest float32 result that may be flushed to zero, and so the absolute error near zero.
 inline constexpr double flush_to_zero = 0x1p-126;
 
-/// What a tensor core does with a block of terms: it aligns them and the running sum to the largest, keeps so
-/// many bits after its leading one, cuts off the rest, adds exactly, and truncates the sum to float32.
+/// What a tensor core does with a block of terms: it shifts them and the running sum to the exponent of the
+/// largest, keeps `bits` bits after the leading one, cuts off the rest, adds exactly, and truncates the sum
+/// to float32.
 struct TensorCore {
     int terms = 4;      ///< of a block; the fewer, the more truncations
     int bits = 23;      ///< kept of 16-bit operands
@@ -36,14 +37,14 @@ TensorCore tensor_core(std::string_view compute_capability);
 /// probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019, theorem 2.4, by Hoeffding's
 /// inequality.
 struct RoundingModel {
-    std::array<double, stage_count> lambda{};  ///< of each stage; 0: the sum of the roundings
+    std::array<double, stage_count> lambda{};  ///< of each stage; 0: the certain bound, the sum
     TensorCore tensor_core;
 
     double lambda_of(Stage stage) const { return lambda[static_cast<std::size_t>(stage)]; }
 };
 
 /// The model whose bounds hold for all elements of a recording together with probability `confidence`.
-/// `elements` counts those of each stage; the stages share what is left of certainty equally.
+/// `elements` are the elements of each stage; each stage gets an equal share of the probability of failing.
 RoundingModel rounding_model(double confidence, const std::array<double, stage_count>& elements,
                              const TensorCore& tensor_core);
 
@@ -54,8 +55,8 @@ inline constexpr double default_confidence = 1 - 1e-6;
 /// >= 1. Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, lemma 3.1.
 double gamma(double roundings, double u);
 
-/// How a product of matrices rounds, for an error of at most
-/// per_partial_sum * sum |s_i| over its partial sums s_i, operand * sum |a_i b_i| and absolute.
+/// How a product of matrices rounds. Its error is at most the sum of: per_partial_sum * sum |s_i| over its
+/// partial sums s_i, operand * sum |a_i b_i| over its terms, and an absolute part for underflow.
 struct AccumulationBound {
     double per_partial_sum = 0;  ///< certain
     double per_root_squares =

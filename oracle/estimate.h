@@ -14,8 +14,9 @@ using MatrixF = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 struct Estimate {
     Matrix value;
     Matrix error;
-    /// How far from value a kernel could come at all, whatever its scores are: a tolerance that reaches as
-    /// far tells nothing. 0: one value is possible, and judged. Empty: no bound is known.
+    /// How far from `value` a kernel could be at all, whatever it made of its scores (an o, for example, lies
+    /// within V). An error as large as this would pass anything: the element is then not judged. 0: only one
+    /// value is possible, and it is judged. Empty: no such bound is known.
     Matrix spread{};
 };
 

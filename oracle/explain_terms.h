@@ -56,7 +56,7 @@ double rounding_count(double relative);
 /// Who the certain bound of such a sum is from.
 std::string source_of(Accumulation accumulation);
 
-/// What a term adds to a bound that is `without` when the term is switched off; 0 where the two differ by
+/// A term's share of a bound: the bound `with` the term less the bound `without` it; 0 where they differ by
 /// float64 rounding alone.
 double part_of(double with, double without);
 

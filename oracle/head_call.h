@@ -47,8 +47,8 @@ HeadCall make_head_call(const Recording& recording, const RoundingModel& roundin
 /// sm_scale and the descales in the argument.
 ExpArgumentBound exp_argument_bound(const HeadCall& call);
 
-/// What 1 in the kernel's own sums of products of s or acc is in natural units, at most: the descales and
-/// scales that it applies later.
+/// The largest factor that turns the kernel's own sum of products (of s or acc) into natural units: the
+/// scales and descales that it applies after the sum.
 double product_unit(const HeadCall& call, Stage stage);
 
 /// What turns natural units into those of the dump: natural * at(row, col) is what the dump holds.
@@ -63,8 +63,8 @@ struct DumpFactor {
     }
 };
 
-/// Of a tile of rows x cols elements, from its first q row and key. Natural units are the scaled, base e ones
-/// of the dequantised operands, without p_scale.
+/// Of a tile of rows x cols elements, from its first q row and key. Natural units: scores after sm_scale, of
+/// dequantised operands, logarithms to base e, P without p_scale.
 DumpFactor dump_factor(const HeadCall& call, Stage stage, std::int64_t first_row, std::int64_t first_key,
                        std::int64_t rows, std::int64_t cols);
 

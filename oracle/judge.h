@@ -23,15 +23,16 @@ struct JudgeOptions {
     std::function<void(std::int64_t done, std::int64_t total)> progress;
     /// Called from any thread with each captured tile and what it should hold, in the dump's units.
     TileObserver observe;
-    /// The same of tiles that may have inherited an error, after `observe` was shown them.
+    /// The same, after `observe`, of tiles that may have inherited an error: with what the inputs alone give.
     InheritedObserver observe_inherited;
     std::optional<std::pair<std::int64_t, std::int64_t>> only_head;  ///< batch and head; nullopt: all of them
     std::optional<std::int64_t> only_q_block;                        ///< nullopt: all of them
-    /// Something diverges in the rest of the recording: gradients of keys may have inherited it.
+    /// With only_q_block or only_head: something diverges in the part that is not judged, so dk and dv, which
+    /// sum over all query blocks, may have inherited an error from there.
     bool may_inherit = false;
 };
 
-/// There is a report, and no verdict.
+/// Thrown where tiles were looked at and a report was made, but neither "match" nor "diverged" would be true.
 class NoVerdict : public Error {
  public:
     NoVerdict(const std::string& what, const std::string& where, const std::string& what_to_do, Report report)
@@ -39,14 +40,15 @@ class NoVerdict : public Error {
         report.unjudged = Error::what();
         report_ = std::make_shared<const Report>(std::move(report));
     }
-    /// What there is to say all the same.
+    /// What was found all the same.
     const Report& report() const { return *report_; }
 
  private:
     std::shared_ptr<const Report> report_;
 };
 
-/// What a run left that did not complete matches, as far as it came.
+/// The run did not complete (a trap, a hang, a killed process). Everything that it did record matches; what
+/// it would have computed next is not known.
 class UnfinishedRun : public NoVerdict {
     using NoVerdict::NoVerdict;
 };
@@ -55,12 +57,13 @@ class UnfinishedRun : public NoVerdict {
 /// Memory does not grow with the recording: one query block a thread, and the K and V of its head.
 /// Errors: Error when the recording cannot be judged: nothing captured, tiles dropped, no inputs, semantics
 /// that the oracle does not know, or an unreadable tile. NoVerdict when nothing but named tiles was captured.
-/// UnfinishedRun.
+/// UnfinishedRun, see there.
 Report judge(const Recording& recording, const JudgeOptions& options);
 
-/// Compares the tiles that both recordings hold. Tolerance of an element: the sum of what rounding may have
-/// done to either, end to end; none of a named tile, of which nobody knows how it is computed. Errors: Error
-/// when the problems or the inputs differ, or nothing was captured by both. UnfinishedRun.
+/// Compares the tiles that both recordings hold. The tolerance of an element is the sum of what rounding may
+/// have done to it in either run, end to end. A named tile has none of that kind, since nobody knows how it
+/// is computed: its values must be equal, unless tolerances are given. Errors: Error when the problems or the
+/// inputs differ, or nothing was captured by both. UnfinishedRun, see there.
 Report judge_pair(const Recording& recording, const Recording& other, const JudgeOptions& options);
 
 }  // namespace tilescope

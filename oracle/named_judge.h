@@ -4,9 +4,9 @@
 
 namespace tilescope {
 
-/// Compares the tiles of a named tile that `outer` has, one for each KV tile where it has those, with the
-/// other recording: without a reference only equal values are expected. Without another recording they are
-/// observed alone, and nothing is expected of them.
+/// Compares a named tile, at the query block and head of `outer` and every KV tile, with the other recording:
+/// no formula is known for it, so the values must be equal. Without another recording its tiles are only
+/// shown to the observer, and nothing is expected of them.
 void judge_named(const Plan& plan, Stage stage, const TileId& outer, Partial& partial);
 
 }  // namespace tilescope

@@ -21,10 +21,9 @@ InheritedObserver inherited_observer_of(const Recording& recording, const Compar
                                         const ObservedTileFunction& observe);
 
 /// Shows `observe` the captured tiles of a head, or of one query block of it, stage-local or against `other`.
-/// What judge() has to say of the head as a whole is left aside: that nothing was compared, or how the run
-/// ended. `observe_inherited` is shown those again that may have inherited an error, with what is expected
-/// end to end. `options.progress` and `observe` may throw to stop. Errors: as judge() for what cannot be
-/// read.
+/// Unlike judge() it does not mind that nothing was compared, or that the run did not complete.
+/// `observe_inherited` is shown the tiles again that may have inherited an error, with what is expected end
+/// to end. `options.progress` and `observe` may throw to stop. Errors: as judge() for what cannot be read.
 void observe_tiles(const Recording& recording, const Recording* other, JudgeOptions options,
                    std::int64_t batch, std::int64_t head, std::optional<std::int64_t> q_block,
                    const ObservedTileFunction& observe, const ObservedTileFunction& observe_inherited = {});

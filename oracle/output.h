@@ -18,9 +18,9 @@ struct RunningState {
 /// split that is not the first starts without it.
 RunningState initial_state(const HeadCall& call, std::int64_t rows, bool first_split);
 
-/// What accumulate() adds to the rounding of the sum itself: the rescaling, adding the product to it where
-/// that is summed by itself, and taking p_scale off or descale_v on; an accumulator in float16 rounds to
-/// that.
+/// Roundings of accumulate() beside those of the sum p v: rescaling acc, adding the tile's product where that
+/// is summed on its own, dividing by p_scale, multiplying with descale_v, and the store of a float16
+/// accumulator.
 struct AccumulatorRoundings {
     double of_rescaled = 0;  ///< relative to the rescaled accumulator
     double of_sum = 0;       ///< relative to the result

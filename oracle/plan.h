@@ -12,7 +12,7 @@
 
 namespace tilescope {
 
-/// What is the same for everything that is judged.
+/// What the judging of every query block and KV tile of a recording shares.
 struct Plan {
     const Recording& recording;
     const Recording* other = nullptr;  ///< null: the oracle is what the recording is compared with
@@ -22,15 +22,16 @@ struct Plan {
     const InheritedObserver& observe_inherited;
     RoundingModel rounding;
     std::array<bool, stage_count> captured{};
-    Stage last = Stage::q;    ///< last stage of the forward pass that has to be computed
-    bool end_to_end = false;  ///< a captured stage is computed from a captured one: errors can be inherited
-    bool drift = false;       ///< m, l or acc was captured
+    Stage last = Stage::q;  ///< last stage of the forward pass that has to be computed
+    /// Some captured stage is computed from another captured one, from which it can inherit an error.
+    bool end_to_end = false;
+    bool drift = false;  ///< m, l or acc was captured
 
     const Problem& problem() const { return recording.problem(); }
     bool has(Stage stage) const { return captured[static_cast<std::size_t>(stage)]; }
 };
 
-/// What the judging of some tiles found.
+/// What was found in some tiles: each thread counts its own, and the report gets the sum.
 struct Partial {
     std::array<StageTally, stage_count> stages;
     std::vector<Drift> drift;
@@ -38,7 +39,9 @@ struct Partial {
     StageTally& tally(Stage stage) { return stages[static_cast<std::size_t>(stage)]; }
 };
 
-/// What a judge counts. Only what diverges leaves errors to inherit, so the second is for work that diverges.
+/// What is counted. A query block (or a KV tile of dk and dv) is judged first for divergences, each stage
+/// from the dumped stages before it. Only where something diverges is it judged again, to count what
+/// inherited that: elements that agree with the stages before them, and not with what the inputs give.
 enum class Pass : std::uint8_t { divergences, inherited };
 
 }  // namespace tilescope

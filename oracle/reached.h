@@ -15,7 +15,8 @@ enum class Reach : std::uint8_t { not_begun, under_way, finished };
 struct ReachedBlock {
     TileId q_block;
     Reach reach = Reach::not_begun;
-    /// The last tile with an element written, in order of KV tile and stage; of no meaning where nothing was.
+    /// The last tile of which an element was written, in order of KV tile and stage; means nothing where the
+    /// block has not begun.
     Stage stage = Stage::q;
     std::int64_t kv_tile = 0;
     bool whole = false;  ///< nothing of that tile is unwritten

@@ -25,15 +25,16 @@ struct Deviation {
     double rms() const;
 };
 
-/// One output of a reference, in the reference's units. `to_kernel` and what follows are over the elements
-/// where the kernel's output was captured and is finite. Rows that see no key are in none of the deviations.
+/// One output of a reference, in the reference's units. `to_kernel` and the members below it count only
+/// elements whose kernel output was captured and is finite. Rows that see no key are left out of all
+/// deviations.
 struct ReferenceOutput {
     StageTally tally;       ///< against what any implementation should hold, end to end
     Deviation to_oracle;    ///< of all its elements
     Deviation to_kernel;    ///< from the kernel's output
-    std::int64_t lost = 0;  ///< elements in which it is not finite, although kernel and oracle are
+    std::int64_t lost = 0;  ///< elements that are not finite here, although the kernel's and the oracle's are
     Deviation kernel_to_oracle;
-    Deviation shared_to_oracle;                      ///< its own, over the same elements
+    Deviation shared_to_oracle;  ///< of the reference, over the elements of kernel_to_oracle
     std::array<bool, empty_row_kinds> empty_rows{};  ///< what its rows that see no key hold, by EmptyRow
 
     bool wrong() const { return tally.outside > 0; }

@@ -65,7 +65,8 @@ struct TileInputs {
 /// s, m, l or acc of a healthy kernel, and p from its inputs and with its cast.
 Estimate expected_of(Stage stage, const TileInputs& inputs);
 
-/// The dumped values in natural units, with error 0, where they were written, and the estimate elsewhere.
+/// What later stages are computed from: the dumped value in natural units, with error 0, where the kernel
+/// wrote one, and the estimate elsewhere.
 Estimate settle(const Estimate& estimate, const MatrixF& dumped, const DumpFactor& factor = {});
 
 /// In the dump's units. Error: converting rounds the oracle's own value, too.
@@ -85,8 +86,9 @@ class Replay {
     /// Stages after `last` are not computed.
     Replay(const HeadCall& call, std::int64_t q_block, Stage last, Source source, Formula formula = {});
 
-    /// What the tile should hold; moves the running state past the tile. Of `dumped`, a replay from the
-    /// inputs takes m where it may be stale and is within its threshold, because every choice is right.
+    /// What the tile should hold; moves the running state past the tile. A replay from the inputs uses one
+    /// thing of `dumped`: an m that is declared stale and within its threshold, since the kernel may choose
+    /// it freely.
     TileEstimates step(std::int64_t kv_tile, const TileOperands& operands, const DumpedTile& dumped);
 
     /// From the state after the last tile, all splits together.

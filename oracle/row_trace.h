@@ -55,8 +55,8 @@ struct DriftRows {
 DriftRows drift_rows(const Recording& recording, std::int64_t batch, std::int64_t head, double confidence,
                      const std::function<void(std::int64_t, std::int64_t)>& progress = {});
 
-/// The first KV tile from which on the drift leaves what came before it: the largest ratio of neighbours is
-/// there, and at least 8. -1 for none.
+/// The KV tile at which the drift jumps: where its ratio to the KV tile before is largest, if that is at
+/// least 8; otherwise -1.
 std::int64_t knee_of(const std::vector<double>& drift);
 
 }  // namespace tilescope

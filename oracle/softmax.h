@@ -5,7 +5,7 @@
 
 namespace tilescope {
 
-/// Of MaxEnd: it comes from m before the tile, and not from a key's score.
+/// MaxEnd::key of an end that comes from m before the tile, and not from a score.
 inline constexpr Eigen::Index m_key_before = -1;
 
 /// One end of what a running maximum may be: value + reach.
@@ -16,8 +16,8 @@ struct MaxEnd {
     Eigen::Index key = m_key_before;  ///< column of the score
 };
 
-/// What one row's maximum after the tile may be, natural units. A score far below the others changes neither
-/// end, however far off it is: the ends are the maxima of score - error and of score + error.
+/// What one row's maximum after the tile may be, natural units: from the maximum of score - error to the
+/// maximum of score + error. So a score far below the others does not widen it, however large its error is.
 struct MaxInterval {
     double most = 0;  ///< the maximum itself; NaN where a score is
     MaxEnd lower;     ///< where m may stay behind, by as much below
@@ -33,8 +33,8 @@ Estimate row_max(const HeadCall& call, const Estimate& m_before, const Estimate&
 /// P = exp(s - m) before any cast, R x N; 0 where s is -inf. In the backward pass lse is in the place of m.
 Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& m);
 
-/// P after its cast to `dtype`, in which it is multiplied with p_scale. Numbers that are exact are rounded;
-/// estimates, and what the type cannot hold, get the bound of rounding.
+/// P times p_scale after its cast to `dtype`. A value without error is rounded, exactly; one with an error,
+/// or beyond the type's range, keeps its value and gets the bound of that rounding added to its error.
 Estimate cast_probabilities(const HeadCall& call, Estimate p, Dtype dtype);
 
 /// The same for any estimate that is multiplied with `scale` in the cast.

@@ -11,10 +11,11 @@ namespace tilescope {
 /// Of scores: sm_scale |q| |k|, R x N, natural units.
 Matrix spread_of_scores(const HeadCall& call, const Operand& q, const Operand& k);
 
-/// How far the stages of a query block can be from their expected values whatever the kernel made of its
-/// scores: s within sm_scale |q| |k|, p between 0 and its largest legal value, l between 0 and that of all
-/// visible keys, acc between the sums of what is negative and what is positive in V, o within V over the
-/// visible keys. Natural units, of the forward pass.
+/// How far the stages of a query block can be from their expected values, whatever the kernel made of its
+/// scores. |s| is at most sm_scale |q| |k|; p lies between 0 and its largest legal value, l between 0 and so
+/// much for every visible key; acc between the sums of the negative and of the positive values of V, o
+/// between the least and the greatest V of the visible keys. Natural units, of the forward pass.
+/// Estimate::spread has it.
 class Spreads {
  public:
     Spreads(const HeadCall& call, std::int64_t q_block, std::int64_t rows);

@@ -53,7 +53,7 @@ struct BadRow {
     auto operator<=>(const BadRow&) const = default;
 };
 
-/// What a comparison of one stage found. Tallies of parts merge into the tally of the whole, in any order.
+/// What a comparison of one stage found. Threads count parts of a stage; merge() adds them up in any order.
 struct StageTally {
     std::int64_t tiles = 0;          ///< tiles compared
     std::int64_t tiles_missing = 0;  ///< tiles that the kernel should have written and did not
@@ -65,15 +65,16 @@ struct StageTally {
     std::int64_t unwritten =
         0;  ///< inside captured tiles and in missing ones, also where the mask hides them
     std::int64_t conflicting = 0;  ///< elements written again with different bits
-    /// Elements that are the largest number of the type of the stage's cast where more than that belongs, and
-    /// the most that belongs there.
+    /// Elements that hold the largest number of the type that the stage was cast to, although the expected
+    /// value is larger; and the largest such expected value.
     std::int64_t saturated = 0;
     double most_saturated = 0;
     std::int64_t inherited = 0;  ///< elements that agree with the stages before them, yet differ end to end
     double max_abs = 0;          ///< largest finite |got - expected|
     std::uint64_t max_ulp = 0;
-    /// Largest expected - tolerance and smallest expected + tolerance, of what is expected to be finite,
-    /// until they cross.
+    /// Over all elements that are expected to be finite: the largest expected - tolerance, and the smallest
+    /// expected + tolerance. As long as the first is not above the second, one constant passes for all of
+    /// them: see constant_passes().
     double highest_lower = -std::numeric_limits<double>::infinity();
     double lowest_upper = std::numeric_limits<double>::infinity();
     std::optional<Element> first;  ///< first divergence, by comes_before()
@@ -86,8 +87,8 @@ struct StageTally {
     /// Least and largest finite value of the elements compared, of an output.
     double least_got = std::numeric_limits<double>::infinity();
     double most_got = -std::numeric_limits<double>::infinity();
-    /// As highest_lower and lowest_upper, of half of each derived tolerance: they cross where two expected
-    /// values differ by more than the mean of their tolerances.
+    /// The same with half of each derived tolerance, for is_constant(): the first is above the second once
+    /// two expected values differ by more than the mean of their tolerances.
     double highest_half_lower = -std::numeric_limits<double>::infinity();
     double lowest_half_upper = std::numeric_limits<double>::infinity();
 
@@ -114,15 +115,16 @@ struct TileContext {
     Dtype dtype = Dtype::f32;  ///< type the values were rounded to last: ulps and overflow are of this type
     bool may_be_unwritten =
         false;                 ///< the run did not complete: nobody is to blame for what it did not write
-    bool expects_nan = false;  ///< the expected values are a copy: NaN is to be NaN, and not indifferent
+    bool expects_nan = false;  ///< expected are copies, not results: an expected NaN must be NaN in the dump
 };
 
 /// What one element should hold.
 struct Expected {
     double value = 0;
     double tolerance = 0;
-    bool certain = false;  ///< the value has no error; then NaN is what a convention asks for
-    bool tells = true;     ///< the tolerance is narrower than what could be there at all
+    bool certain =
+        false;          ///< the value has no error; if it is NaN, the dump must hold NaN (rows without keys)
+    bool tells = true;  ///< the tolerance is narrower than what could be there at all
 };
 
 /// Of element `i` of a tile, row-major.
@@ -151,7 +153,7 @@ using TileObserver =
 /// Counts the elements of a tile that saturate in `dtype`, to which its stage was cast.
 void count_saturated(Dtype dtype, const MatrixF& got, const Estimate& expected, StageTally& tally);
 
-/// Shown each tile of what holds a divergence or is computed from one, and what is expected of it end to end.
+/// Shown each tile that diverges, or is computed from one that does, and what is expected of it end to end.
 using InheritedObserver = std::function<void(Stage stage, const TileId& tile, const MatrixF& got,
                                              const Estimate& expected, const Estimate& end_to_end)>;
 

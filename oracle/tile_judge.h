@@ -15,8 +15,8 @@ bool is_operand(Stage stage);
 /// the problem with the batch entry's own lengths.
 bool must_hold(const Recording& recording, const Problem& entry, Stage stage, const TileId& id);
 
-/// Whether the tile must be in both recordings and is not. Which tiles of a named tile a kernel writes is not
-/// known: one that only one of the runs wrote is missing in the other.
+/// Whether the tile must be in both recordings and is not. Nobody knows which tiles of a named tile a kernel
+/// writes: a tile that one of the runs wrote must be in the other as well.
 bool is_missing_in_pair(const Recording& recording, const Recording& other, const Problem& entry, Stage stage,
                         const TileId& id);
 
@@ -26,7 +26,7 @@ class TileJudge {
     TileJudge(const Plan& plan, std::int64_t batch, std::int64_t head, Pass pass, Partial& partial);
 
     /// `mine` is what the formulas expect of this recording, in natural units; `theirs` what they expect of
-    /// the other one, where there is one. `end_to_end` is for the second pass.
+    /// the other one, where there is one. `end_to_end` is null but in Pass::inherited.
     void compare(Stage stage, const TileId& id, const std::optional<MatrixF>& got, const Estimate& mine,
                  const Estimate* theirs, const Estimate* end_to_end);
 

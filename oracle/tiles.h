@@ -86,7 +86,8 @@ struct StagedOperand {
     Operand natural;    ///< from the inputs
 };
 
-/// Of `raw` rows of an input, from row `first` of the head. What is expected is left empty where nobody asks.
+/// Of `raw` rows of an input, from row `first` of the head. `expected` stays empty where the caller does not
+/// ask for it.
 StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t first, Matrix raw,
                              bool with_expected = true);
 

@@ -22,11 +22,11 @@ struct FoldedScale {
     Dtype dtype = Dtype::f32;
 };
 
-/// What every recorded q tile is; nullopt where they are anything else.
+/// The folded scale that explains every recorded q tile; nullopt where none does.
 std::optional<FoldedScale> folded_scale(const Recording& recording);
 
-/// The recording as a kernel that does what is declared leaves it: q without the folded scale, -inf where the
-/// mask hides a score and the kernel holds a number that makes p exactly 0.
+/// The recording as it would be if the kernel did only what is declared: q without the folded scale, and -inf
+/// in masked scores where the kernel holds a number so low that p is exactly 0.
 class DeclaredView final : public RecordingView {
  public:
     DeclaredView(const Recording& of, const std::optional<FoldedScale>& folded);

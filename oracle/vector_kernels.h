@@ -17,15 +17,15 @@ struct View {
 /// Terms of a sum of products are taken in chunks of this many.
 inline constexpr std::int64_t chunk_terms = 16;
 
-/// What the bound of a sum of products is made of. The partial sums s_i are those of each term in order.
+/// What the error bound of a sum of products is made of; s_i is the partial sum after term i.
 struct SumBound {
     double per_partial_sum = 0;   ///< times sum |s_i|
     double per_root_squares = 0;  ///< times sqrt(sum s_i^2), where that is smaller; 0: not looked at
     double per_value = 0;         ///< times |sum * scale|
     double constant = 0;
     double scale = 1;  ///< the sum is multiplied with it at the end
-    /// Share of the product of a chunk's norms that is added to its partial sums: half of it bounds them, all
-    /// of it bounds the terms of the chunk as well.
+    /// The partial sums within a chunk of terms are bounded by those at its ends plus this share of the
+    /// product of its norms: 0.5 bounds the partial sums, 1 bounds the chunk's terms as well.
     double norm_share = 0.5;
 };
 
@@ -45,7 +45,7 @@ struct RowExtremes {
     double upper = 0;  ///< the largest of score + error
 };
 
-/// Largest deviations of a tile that matches, or where it does not.
+/// Whether a tile matches, and its largest deviations if it does.
 struct MatchSummary {
     bool matches = false;
     double max_abs = 0;

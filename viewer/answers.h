@@ -8,8 +8,8 @@
 
 namespace tilescope::viewer {
 
-/// Answers to questions of one sort: the newest question is answered first, the oldest answer forgotten.
-/// Whoever owns it holds a lock.
+/// What panels asked for and the answers so far, of one sort: the newest question is answered first, the
+/// oldest answer is forgotten. Not thread-safe: its owner holds a lock.
 template <class Key, class Value>
 class Answers {
  public:
@@ -41,13 +41,13 @@ class Answers {
         known->value = std::move(value);
         known->state = State::answered;
     }
-    /// Work on it was stopped: it is to be asked again, unless it was given up.
+    /// Work on the answer was stopped: the next ask() starts it again, unless give_up() was called.
     void forget(const Key& key) {
         const auto known = find(key);
         if (known != entries_.end() && known->state == State::taken) entries_.erase(known);
     }
     bool waiting() const { return std::any_of(entries_.begin(), entries_.end(), is_waiting); }
-    /// Leaves without an answer what waits, until ask_again().
+    /// Stops answering what waits, however often it is asked, until ask_again().
     void give_up() {
         for (Entry& entry : entries_)
             if (entry.state != State::answered) entry.state = State::given_up;

@@ -9,7 +9,8 @@ namespace tilescope::viewer {
 
 struct App;
 
-/// What a key does. The help overlay and --list-keys show the table; scripts press the keys.
+/// What a key does. The help overlay shows the table, viewer/README.md has it as well; scripts press the
+/// keys.
 struct Command {
     std::string_view group;
     std::string_view key;   ///< as chord_from_name() reads it

@@ -13,7 +13,7 @@
 
 namespace tilescope::viewer {
 
-/// The detail tiles that are kept, and those that are asked for. Whoever owns it holds a lock.
+/// The detail tiles that are kept, and those that are asked for. Not thread-safe: its owner holds a lock.
 class DetailStore {
  public:
     using Key = std::pair<Stage, TileId>;
@@ -37,7 +37,7 @@ class DetailStore {
     bool waiting() const { return !asked_.empty(); }
     /// Null: there is no such tile.
     void put(const Key& key, std::shared_ptr<const DetailTile> tile);
-    /// Forgets what is asked for, and goes on doing so until asking is allowed again.
+    /// Forgets what is asked for, and ignores further requests until asking is allowed again.
     void stop_asking();
     void allow_asking() { stopped_ = false; }
     void clear();

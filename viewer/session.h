@@ -28,8 +28,8 @@ struct SessionOptions {
     std::int64_t detail_bytes = std::int64_t(96) << 20;    ///< of detail tiles that are kept
 };
 
-/// What is open. Nothing of it changes but `report`, which is null until everything was judged, `map`, which
-/// fills up meanwhile, and `diagnosis`, which is null until causes were searched after that.
+/// An open recording. Only three members change: `map` fills up while tiles are judged, `report` is null
+/// until all are, and `diagnosis` is null until the causes were searched after that.
 struct Document {
     std::string path;
     std::string other;              ///< compared with; empty: the oracle
@@ -54,17 +54,17 @@ struct Status {
     std::string error;       ///< one line, as tile-diff prints it, without its name; until the next open() or
                              ///< dismiss_error()
     bool searching = false;  ///< causes are searched, or will be
-    bool idle = true;        ///< nothing is asked for that is not there
+    bool idle = true;        ///< everything that panels asked for is there
     bool changed = false;    ///< a file was replaced, written or removed since it was opened
     bool gone = false;       ///< a file is not there any more
-    bool written_over = false;  ///< in its place: nothing more is read of what was opened
-    /// Counts the changes after which the file stayed as it is for a moment: it may be read again.
+    bool written_over = false;  ///< a file was changed without being replaced: nothing more is read from it
+    /// Rises when a changed file has stayed the same for a moment, so that it may be read again.
     std::uint64_t settled_changes = 0;
 };
 
-/// Opens recordings and prepares what frames show, in threads of its own. No function waits for a file or
-/// the oracle: what is asked for is returned as far as it is there, and worked on until it is. Functions are
-/// called from one thread.
+/// Opens recordings and prepares what frames show, in threads of its own. No function waits for a file or the
+/// oracle: a request returns what is there already, and its threads compute the rest; the panels ask again
+/// with every frame. Functions are called from one thread.
 class Session {
  public:
     explicit Session(SessionOptions options = {});
@@ -77,9 +77,10 @@ class Session {
     void open(const std::string& path, const std::string& other = "");
     void reload();
     /// Stops everything that runs and drops what waits. A recording that was not judged yet stays without a
-    /// report, and one whose causes were not found yet without them, until reload(). What is asked for again
-    /// and again stays as it is, a picture as far as it was filled, until something else is asked for: then
-    /// all of it is worked on again.
+    /// report, and one whose causes were not found yet without them, until reload(). The panels go on asking
+    /// for what they show with every frame: those same requests do not start the work again, and half-filled
+    /// pictures stay half-filled. The first request for anything else (the user goes somewhere) starts all of
+    /// it again.
     void cancel();
     void dismiss_error();
 
@@ -87,11 +88,11 @@ class Session {
     /// Null before the first recording is open.
     std::shared_ptr<const Document> document() const;
 
-    /// The cause that quantities of a replay are of; the first one, until another is chosen.
+    /// Chooses the cause that "replayed" and "unexplained" show; the first one, until this is called.
     void choose_cause(std::size_t index);
 
-    /// Null where the document does not hold the stage, and for quantities of a replay where the chosen cause
-    /// has none of the stage. The newest request is served first.
+    /// Null where the document does not hold the stage, and for "replayed" and "unexplained" where the chosen
+    /// cause has no replay of the stage. The newest request is served first.
     std::shared_ptr<const Pyramid> request(const Plane& plane, Quantity quantity);
     /// The tiles that `elements` touches and that are there; the others are computed, those in the middle
     /// first, and the newest rectangle before the others.
@@ -105,7 +106,7 @@ class Session {
     std::shared_ptr<const std::vector<ElementWriter>> request_writers(Stage stage, const TileId& tile);
     std::shared_ptr<const Histogram> request_histogram(const Plane& plane, const Rect& elements);
 
-    /// Changes whenever something new can be shown: a frame that saw this number need not be drawn again.
+    /// Changes whenever something new can be shown: as long as it is the same, the last frame is up to date.
     std::uint64_t version() const;
 
  private:

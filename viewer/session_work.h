@@ -88,7 +88,7 @@ class Session::Work {
     mutable std::mutex mutex;
     std::condition_variable changed;
     std::atomic<std::uint64_t> version = 0;
-    /// Work that began in another epoch is not wanted.
+    /// Rises when what runs is not wanted any more: work that began with another number ends.
     std::atomic<std::uint64_t> epoch = 0;
     /// Replays that began with another number are of another cause.
     std::atomic<std::uint64_t> replay_epoch = 0;
@@ -113,12 +113,11 @@ class Session::Work {
     Answers<WritersQuestion, std::vector<ElementWriter>> writers{16};
     Answers<DriftQuestion, DriftRows> drifts{4};
     Answers<HistogramQuestion, Histogram> histograms{8};
-    std::deque<Question> asked;  ///< by the last frames, the newest last
-    bool cancelled = false;      ///< what those frames go on asking for is not worked on
+    std::deque<Question> asked;  ///< what the last frames asked for, the newest last
+    bool cancelled = false;      ///< by cancel(): the questions in `asked` are not worked on
 
     // With `mutex` held:
-    /// Called with each question. The first one that the last frames did not ask takes up again what was
-    /// cancelled.
+    /// Called with each question. After cancel(), the first one that is not in `asked` starts the work again.
     void notice(const Question& question);
     Picture& picture_of(const Plane& plane, Quantity quantity);
     void forget_everything();
@@ -165,7 +164,7 @@ class Session::Work {
                        const std::vector<std::shared_ptr<Pyramid>>& pyramids, std::uint64_t ticket);
 
     bool step_detailing(std::unique_lock<std::mutex>& lock);
-    /// False where nothing is asked of the store.
+    /// Computes a band of what is asked of the store; false where nothing is.
     bool detail_from(std::unique_lock<std::mutex>& lock, DetailStore& store);
     /// Takes those tiles of the band that `show_all` shows into the store.
     void compute_band(const Document& of, DetailStore& store, const DetailStore::Band& band,

@@ -7,7 +7,8 @@
 
 namespace tilescope {
 
-/// What 1 in the kernel's own sum of products is in a score: sm_scale, and the descales that come after it.
+/// The factor from the kernel's own sum of products to the score: sm_scale, and descales applied after the
+/// sum.
 double unit_of(const HeadCall& call, std::int64_t row, std::int64_t key);
 
 /// A wrong score as it would be without cap and bias, beside the one expected.

@@ -15,7 +15,7 @@ struct Candidate {
     Change change;
     /// Of the parameters, those that were fitted to the dump.
     int free_parameters = 0;
-    /// Numbers beside them that each were fitted to some elements: the maximum of each lane of each row.
+    /// Further numbers that were each fitted to a few elements, such as the maximum of each lane of each row.
     std::int64_t fitted = 0;
 };
 
@@ -28,10 +28,10 @@ struct Cause {
     std::string_view look_at;
     /// What is worth a replay, given what diverges: the signature and the search for parameters.
     std::function<std::vector<Candidate>(const Evidence&)> candidates;
-    std::string_view separate_with = {};  ///< options of tile-run whose input shows this cause alone
+    std::string_view separate_with = {};  ///< options of tile-run: their input tells it from other causes
     bool legal = false;
-    bool structural = false;  ///< from places alone
-    bool race_alike = false;  ///< a missing barrier leaves the same numbers
+    bool structural = false;  ///< found from the places of wrong elements alone, without a replay of values
+    bool race_alike = false;  ///< a missing barrier can leave the same numbers
 };
 
 /// Every cause, by stage; among those that explain as much with as few parameters the first is shown first.

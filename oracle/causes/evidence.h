@@ -20,7 +20,7 @@ struct Observation {
     std::vector<bool> wrong;     ///< of each element, row-major
     std::vector<bool> unjudged;  ///< of each element: nothing can be expected of a healthy kernel either
     std::vector<bool> bad_rows;  ///< of each row: something in it is wrong
-    std::vector<bool> settled;   ///< rows that are explained already: nothing is compared there
+    std::vector<bool> settled;   ///< of each row: explained by a mistake found before; not compared again
     std::int64_t wrong_elements = 0;
     std::int64_t compared = 0;
 
@@ -46,17 +46,18 @@ struct Evidence {
     std::int64_t wrong_elements = 0;
     std::int64_t compared = 0;
 
-    /// Whether the stage that is looked at was dumped itself: then its values tell parameters.
+    /// Whether the stage with the mistake was itself dumped: then a parameter (a factor, a shift) can be read
+    /// from its values.
     bool direct() const { return acts == observed; }
     const HeadCall& call() const { return *seen.front().site.call; }
     const Problem& problem() const { return world->recording().problem(); }
     const Units& units() const { return world->recording().units(); }
 };
 
-/// A NaN, and not what nobody wrote.
+/// A NaN that the kernel computed, not the NaN that marks an unwritten element.
 bool is_computed_nan(float got);
 
-/// From the query blocks with bad rows, and from as many without.
+/// Collects tiles of query blocks that have bad rows, and of as many that have none.
 Evidence collect_evidence(const World& world, const Report& report, Stage observed, int threads);
 
 /// The same tiles, judged with `known` changes of the stage `acts`.
@@ -65,33 +66,38 @@ Evidence with_known(const Evidence& evidence, Stage acts, std::vector<Change> kn
 /// The same without the rows that `change` explains.
 Evidence without_explained(const Evidence& evidence, const Change& change);
 
-/// Elements that do not fit.
+/// How well the replay of a mistake fits the tiles that were looked at: first the elements that do not fit
+/// (right ones that the mistake would change, wrong ones that it does not explain), then the wrong ones that
+/// do.
 struct Misfit {
     std::int64_t in_bad_rows = 0;
     std::int64_t beside_bad_rows = 0;  ///< in tiles that have bad rows
     std::int64_t in_good_tiles = 0;
-    /// Wrong elements that fit, sharply and within a budget that allows for the difference; the latter count
-    /// as fitting where the former are most.
+    /// Wrong elements that the replay reproduces. Sharp: as near as the healthy budget asks for, or within a
+    /// budget of the replay that the right value would miss. Swallowed: within a budget of the replay that is
+    /// so wide that the right value would pass, too. That explains nothing by itself: they count as fitting
+    /// only beside three times as many sharp ones.
     std::int64_t sharp = 0;
     std::int64_t swallowed = 0;
-    std::int64_t by_value = 0;  ///< of the sharp ones: numbers, infinities, and elements that nobody wrote
-    std::int64_t finite = 0;    ///< judged elements that the change expects to be finite, and that fit
-    /// Of finite wrong elements that fit, the sum of |got - replay| / |got - healthy|.
+    std::int64_t by_value = 0;  ///< sharp ones but computed NaN: numbers, infinities, unwritten elements
+    std::int64_t finite = 0;    ///< judged elements that the replay expects to be finite, and that fit
+    /// Sum of |got - replay| / |got - healthy| over the finite wrong elements that fit, and how many these
+    /// are: how much nearer the dump is to the replay than to what is right.
     double distance = 0;
     std::int64_t distances = 0;
-    bool widens = false;  ///< the change's budget is wider by right
+    bool widens = false;  ///< Change::widens of the mistake
 
     std::int64_t in_bad_tiles() const { return in_bad_rows + beside_bad_rows; }
     std::int64_t anywhere() const { return in_bad_tiles() + in_good_tiles; }
-    /// Whether what was dumped is nearer to the replay than to what is right, and not only within a wider
-    /// budget.
+    /// Whether the dump is, on the whole, at least twice as near to the replay as to what is right: to be
+    /// within a wider budget is not enough.
     bool tells_values() const;
-    /// Whether anything is known but that all is NaN.
+    /// Whether something speaks for the mistake beside NaN, which many mistakes leave.
     bool tells_more_than_nan() const { return by_value > 0 || finite > 0; }
 };
 
-/// What would still diverge in a kernel with the known changes and this one. Gives up, with everything in
-/// misfit, where the first bad tiles show that the change explains next to nothing.
+/// Replays the tiles with the known changes and this one, and counts what fits. Stops early, with every
+/// element counted as not fitting, where the first bad tiles show that the change explains next to nothing.
 Misfit misfit_of(const Evidence& evidence, const Change& change);
 
 }  // namespace tilescope

@@ -8,8 +8,8 @@
 
 namespace tilescope {
 
-/// Written again with other values: the one row of the table that says more than a place and is told beside
-/// others.
+/// The cause of elements that were written again with other values. Unlike other structural causes it says
+/// more than a place, so it is told beside them.
 inline constexpr std::string_view racing_name = "racing";
 FoundCause racing(const Report& report, const Evidence& evidence);
 

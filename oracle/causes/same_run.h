@@ -16,9 +16,9 @@ struct SameRun {
     std::vector<StageDifference> stages;
     bool is_poisoned = false;  ///< memory was filled otherwise before one of them, as its command says
     // Of the first stage that differs.
-    std::int64_t tiles = 0;          ///< that either run holds
-    std::int64_t tiles_changed = 0;  ///< with an element that differs
-    std::int64_t tiles_filled = 0;   ///< in which every element differs
+    std::int64_t tiles = 0;          ///< tiles that either run holds
+    std::int64_t tiles_changed = 0;  ///< tiles with an element that differs
+    std::int64_t tiles_filled = 0;   ///< tiles in which every element differs
     std::string rows;                ///< of their tiles that differ, where they are regular; otherwise ""
     std::string columns;
     std::string threads;  ///< that own what differs, where it is declared and they are a regular part

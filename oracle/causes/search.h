@@ -15,16 +15,19 @@ struct Found {
     std::int64_t left = 0;  ///< elements of the scope that the replay does not reproduce
     bool by_value = false;  ///< it reproduces wrong elements that are not NaN
 
-    /// Parameters that were free, a scope among them.
+    /// What it was free to choose: fitted parameters, and the scope (everywhere, bad tiles, bad rows). Less
+    /// is better.
     int cost() const { return candidate.free_parameters + int(scope); }
 };
 
 /// The best candidate of each cause, best cause first. `enough`: share of what diverges that it must explain.
 std::vector<Found> search(const Evidence& evidence, double enough, int threads);
 
-/// Leaves out faults that too few wrong elements speak for: fewer than parameters; and where there are one or
-/// two, all that has a parameter, is somewhere alone, is known from NaN, or has a rival. What is known only
-/// from the NaN that it leaves in a later stage has no parameter and no rival of that kind either.
+/// Leaves out faults that too few wrong elements speak for:
+/// - those that explain fewer elements than they have parameters, or than twice their fitted numbers;
+/// - those known only from NaN in a later stage, if they have a parameter or another such fault would do;
+/// - those that explain one or two elements, if they have a parameter or a scope, are known from NaN alone,
+///   or another fault would do.
 void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found);
 
 /// Whether the two explain as much with as many parameters.

@@ -29,8 +29,8 @@ std::vector<NamedConstant> known_constants(const Evidence& evidence);
 /// relative.
 NamedConstant named(const Evidence& evidence, double value, double tolerance);
 
-/// What nearly all wrong elements are of what is expected, and how much that may be off, relative. Nullopt
-/// where there is no such number.
+/// The one factor by which nearly all wrong elements differ from what is expected, and its relative
+/// uncertainty. Nullopt where there is none.
 struct Ratio {
     double value = 1;
     double uncertainty = 0;
@@ -43,13 +43,14 @@ struct Sample {
     double expected = 0;
     double error = 0;
 };
-/// The same of numbers that belong together otherwise.
+/// The same of any samples.
 std::optional<Ratio> ratio_of(const std::vector<Sample>& samples);
 
 /// Median; NaN of nothing.
 double median_of(std::vector<double> values);
 
-/// Places along one axis of a tile: each `period` of them has `count`, from `first` on; period 0: once.
+/// Rows or columns of a tile at regular places: `count` of every `period`, from `first` on. Period 0: they do
+/// not repeat.
 struct Places {
     std::int64_t period = 0;
     std::int64_t first = 0;
@@ -74,14 +75,15 @@ std::vector<Places> parts_of(std::int64_t length);
 /// `value` rounded to `dtype`.
 double rounded_to(Dtype dtype, double value);
 
-/// The estimate as it is after a cast to `dtype`, of values times `scale`; infinite beyond its range. Where
-/// its error leaves two numbers, both are right.
+/// The estimate after a cast of value times `scale` to `dtype`; infinite beyond its range. Where its error
+/// leaves open to which of two numbers it is rounded, both pass.
 void round_to(Dtype dtype, double scale, Estimate& estimate);
 
 /// The same of a cast that cuts digits off instead of rounding.
 void truncate_to(Dtype dtype, double scale, Estimate& estimate);
 
-/// Whether every wrong element that was dumped is a number of `dtype`, and not all of them are trivial ones.
+/// Whether the wrong elements that were dumped are numbers of `dtype`: at least four, and at most one in a
+/// thousand that is none. An infinity is one where the expected value is beyond the type's range.
 bool are_numbers_of(const Evidence& evidence, Dtype dtype);
 
 }  // namespace tilescope

@@ -17,7 +17,7 @@
 
 namespace tilescope {
 
-/// The recording, and what replays of its parts share. Thread-safe.
+/// The recording that causes are searched in, with what all replays of its parts share. Thread-safe.
 class World {
  public:
     /// `check` may throw to end what works on it.
@@ -27,7 +27,7 @@ class World {
     const Recording& recording() const { return recording_; }
     const CompareOptions& compare() const { return compare_; }
     bool has(Stage stage) const { return recording_.has_stage(stage) && stage != hidden_; }
-    /// From here on the stage is computed, as if it had not been dumped.
+    /// Makes replays compute the stage from here on, as if it had not been dumped.
     void hide(Stage stage) { hidden_ = stage; }
     void check() const {
         if (check_) check_();
@@ -59,9 +59,9 @@ struct Site {
     Operand q;
     Operand k;
     Operand v;
-    Matrix k_before;    ///< sum of K of the KV tiles before, by their place in the tile
-    Estimate dumped_s;  ///< up to what the dump holds
-    RunningState before;
+    Matrix k_before;      ///< K of the KV tiles before, added up element by element
+    Estimate dumped_s;    ///< the scores as far as the dump has them: capped, biased, masked as its units say
+    RunningState before;  ///< after the KV tile before, or where the split begins
     Estimate m;
     Estimate factor;  ///< that l and acc are rescaled by
     Estimate p;       ///< before its cast

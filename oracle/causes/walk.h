@@ -12,14 +12,16 @@ namespace tilescope {
 struct Change {
     std::function<void(Site&)> inputs = {};
     std::function<void(const Site&, Estimate&)> result = {};
-    /// Its budget is wider by right: the signature has found numbers of a narrow type.
+    /// The mistake is a cast to a narrow type, found from numbers of that type: its replay may have a wider
+    /// budget than a healthy kernel.
     bool widens = false;
 };
 
 /// expected_of(stage) of a kernel with these changes, in the order given.
 Estimate expected_with(std::span<const Change> changes, Stage stage, Site site);
 
-/// Replays one query block, stage-local, by formulas of which some are changed.
+/// Replays one query block, KV tile by KV tile, where some formulas are changed; what was dumped takes the
+/// place of what is computed.
 class Walk {
  public:
     /// `changes` act in the stage `acts`; none: a healthy kernel.

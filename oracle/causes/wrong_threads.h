@@ -9,11 +9,11 @@
 
 namespace tilescope {
 
-/// How an element fares among those that show who owns what is wrong.
+/// What an element says about the thread that owns it.
 enum class Ownership : std::uint8_t {
     wrong,
     right,
-    no_matter  ///< in a tile where all is right, or one that a mistake may leave as it is
+    no_matter  ///< nothing: its tile is right throughout, or a mistake may leave this value as it is
 };
 
 /// Is given an element by its row and column in its tile.
@@ -21,8 +21,8 @@ using ShowOwned = std::function<void(const TileId&, std::int64_t row, std::int64
 /// Shows each element of some tiles.
 using ForEachOwned = std::function<void(const ShowOwned&)>;
 
-/// The threads that own what is wrong: nullopt where all do, where those that do not are few, and where they
-/// are no regular part of the block.
+/// The threads that own what is wrong. Nullopt where that says nothing: all threads own some of it, nearly
+/// all do, or those that do are no regular part of the block.
 std::optional<WrongThreads> wrong_threads(const ThreadMap& map, const ForEachOwned& for_each);
 
 /// The same of the stage that is observed; nullopt where its threads are not declared, too.

@@ -32,8 +32,8 @@ constexpr KindFlags flag_of(Kind kind) {
 }
 /// The kind to show of those that were seen: what is worse, first; not_captured for none.
 Kind worst_of(KindFlags flags);
-/// The same where it is known of finite values that some are beyond their budget, which is worse than what is
-/// inherited, or that none is.
+/// The same where it is known whether some finite value is beyond its budget: that is worse than an inherited
+/// one.
 Kind worst_of(KindFlags flags, bool beyond_budget);
 
 struct Colour {

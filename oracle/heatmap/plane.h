@@ -10,9 +10,9 @@
 
 namespace tilescope {
 
-/// What a heatmap shows: a matrix of one stage in one head. `slice` is the KV tile of acc and the query block
-/// of k and v; 0 for the other stages. Of a named tile it counts the query blocks and KV tiles that neither
-/// lie along its axes nor side by side along an axis of units.
+/// What a heatmap shows: a matrix of one stage in one head. Some stages have several: `slice` is the KV tile
+/// of acc and the query block of k and v, and 0 for the other stages. Of a named tile it counts the query
+/// blocks and KV tiles that the matrix does not already show along its rows and columns.
 struct Plane {
     Stage stage = Stage::s;
     std::int64_t batch = 0;

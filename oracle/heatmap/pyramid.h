@@ -33,9 +33,10 @@ struct Rect {
     bool operator==(const Rect&) const = default;
 };
 
-/// A matrix of values in every size: what is true of some element stays to be seen in each. Level 0 holds the
-/// elements themselves where there are few, otherwise blocks of them; a level above holds 2 x 2 cells of the
-/// one below. It is filled tile by tile, each element once. Thread-safe.
+/// A matrix of values at every zoom. A cell keeps the minimum, the maximum and all kinds of its elements, so
+/// that a single NaN is seen from afar. Level 0 has a cell for each element where there are few, otherwise
+/// for each block of them; a cell of the next level covers 2 x 2 cells of the one below. It is filled tile by
+/// tile, each element once. Thread-safe.
 class Pyramid {
  public:
     /// At most so many cells in level 0.

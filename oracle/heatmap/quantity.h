@@ -69,12 +69,12 @@ struct QuantityValues {
     std::vector<Kind> kinds;
 };
 
-/// Values of `quantity`, of what the stages before the tile's give, rounded to float32. Beyond its range, and
-/// where a finite difference is divided by 0, they are the largest finite float32: infinities are those of
-/// what was dumped, and a finite value in the place of one is Kind::should_be_infinite. What the mask hides
-/// and what is as it is to be there is Kind::masked; where nothing can be expected, Kind::indifferent. Of
-/// Quantity::over_budget, what agrees with the stages before it and yet differs end to end is
-/// Kind::inherited, with the value that it has all the same.
+/// Values of `quantity` against what the stages before give, rounded to float32. A value beyond its range, or
+/// of a finite difference divided by 0, becomes the largest finite float32, so that infinities are only those
+/// that were dumped. Kinds: should_be_infinite is a finite value where an infinity belongs; masked an element
+/// that the mask hides and that is as it should be; indifferent one of which nothing can be expected;
+/// inherited, of over_budget, one that agrees with the stages before it and differs end to end, with its
+/// value all the same.
 void values_of(const ObservedTile& tile, Quantity quantity, QuantityValues& out);
 
 /// The same of one element, in float64 and in float32's range or not. `kind` is that of values_of().
