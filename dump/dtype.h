@@ -27,31 +27,48 @@ struct DtypeInfo {
 const DtypeInfo& dtype_info(Dtype dtype);
 std::optional<Dtype> dtype_from_name(std::string_view name);
 
-/// The exact value of `bits` as float32; bits above the dtype's width are ignored. NaN keeps its sign and the
-/// leading bits of its payload.
+/// The number that `bits` encode; bits above the dtype's width are ignored.
+/// Types: any Dtype to float32.
+/// Max error: 0.
+/// Valid range: every code; NaN keeps its sign and the leading bits of its payload.
 float decode(Dtype dtype, std::uint32_t bits);
 
 /// decode() of each element of `bits`, little-endian and packed; `bits` holds out.size() elements.
+/// Types, max error and valid range are those of decode().
 void decode_array(Dtype dtype, std::span<const std::byte> bits, std::span<float> out);
 
-/// `value` rounded to nearest, ties to even. Bits above the dtype's width are zero. NaN becomes the dtype's
-/// canonical NaN of the CUDA headers (0x7fff for f16 and bf16, 0x7f for fp8); a float32 NaN stays as it is in
-/// f32. e4m3 has no infinity: with Overflow::to_infinity its overflow becomes NaN.
+/// `value` rounded to nearest, ties to even. Bits above the dtype's width are zero.
+/// Types: float32 to any Dtype.
+/// Max error: half an ulp of the dtype; 0 in f32.
+/// Valid range: every value. Beyond max_finite `overflow` says what comes; e4m3 has no infinity, and NaN in
+/// its place. NaN becomes that of the CUDA headers (0x7fff in f16 and bf16, 0x7f in fp8), and stays as it is
+/// in f32.
 std::uint32_t encode(Dtype dtype, float value, Overflow overflow = Overflow::to_infinity);
 
-/// `value` rounded to nearest, ties to even, straight from float64 (no double rounding). NaN becomes
-/// 0x7fffffff in f32.
+/// The same, straight from float64: rounded once, not to float32 first.
+/// Types: float64 to any Dtype.
+/// Max error: half an ulp of the dtype.
+/// Valid range: as above, but NaN becomes 0x7fffffff in f32.
 std::uint32_t encode(Dtype dtype, double value, Overflow overflow = Overflow::to_infinity);
 
 /// Unit roundoff: half the distance from 1 to the next number, 2^-significand_bits.
+/// Types: any Dtype; the result is float64.
+/// Max error: 0.
+/// Valid range: bounds the relative error of encode() from 2^min_exponent up to max_finite.
 double unit_roundoff(Dtype dtype);
 
-/// Half the distance between subnormal numbers: the absolute error of rounding near zero.
+/// Half the distance between subnormal numbers.
+/// Types: any Dtype; the result is float64.
+/// Max error: 0.
+/// Valid range: bounds the absolute error of encode() below 2^min_exponent.
 double half_quantum(Dtype dtype);
 
-/// Number of representable values between `a` and `b`, both first rounded to `dtype`; 0 when both round to
-/// the same value, the two zeros included. An infinity against anything but itself, and NaN (to which e4m3
-/// overflows) against anything, gives the largest uint64.
+/// Steps from one representable value to the next between `a` and `b`, both first rounded to `dtype`; 0 where
+/// they round to the same value, the two zeros included.
+/// Types: float64, rounded to any Dtype.
+/// Max error: 0 after the rounding.
+/// Valid range: finite values; an infinity against anything but itself, and NaN (to which e4m3 overflows)
+/// against anything, give the largest uint64.
 std::uint64_t ulp_distance(Dtype dtype, double a, double b);
 
 }  // namespace tilescope

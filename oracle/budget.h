@@ -51,8 +51,11 @@ RoundingModel rounding_model(double confidence, const std::array<double, stage_c
 /// Probability that every bound that is not certain holds.
 inline constexpr double default_confidence = 1 - 1e-6;
 
-/// Relative bound of `roundings` successive roundings of unit roundoff u: n u / (1 - n u); infinity where n u
-/// >= 1. Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, lemma 3.1.
+/// Relative bound of n = `roundings` successive roundings of unit roundoff u: n u / (1 - n u).
+/// Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, lemma 3.1.
+/// Types: float64.
+/// Max error: 4 roundings of float64, where n u is at most 1/2.
+/// Valid range: n u < 1; infinity beyond.
 double gamma(double roundings, double u);
 
 /// How a product of matrices rounds. Its error is at most the sum of: per_partial_sum * sum |s_i| over its
@@ -71,11 +74,16 @@ struct AccumulationBound {
 /// what is aligned: partial sums and terms. float16 sums are rounded once more. Sources: Fasi, Higham,
 /// Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021;
 /// DeepSeek-V3 technical report, arXiv:2412.19437, section 3.3.2, for fp8.
+/// Types: operands and sums are those that `accumulation` names; the bound is float64.
+/// Max error: what the AccumulationBound says; of per_root_squares with the probability of `model`.
+/// Valid range: sums that do not overflow their type; in fma_f32, of up to 2^14 terms.
 AccumulationBound accumulation_bound(const RoundingModel& model, Stage stage, Accumulation accumulation);
 
 /// Relative bound of the exponential itself: constant + per_argument * |argument|, argument in natural units.
-/// Source: CUDA C++ Programming Guide, mathematical functions: expf 2 ulp, exp2f 2 ulp, __expf 2 + 1.173 |x|
-/// ulp, ex2.approx 2 ulp. An ulp is at most 2^-23 of the value.
+/// Source: CUDA C++ Programming Guide, mathematical functions. An ulp is at most 2^-23 of the value.
+/// Types: float32.
+/// Max error: expf 2 ulp, exp2f 2 ulp, __expf 2 + 1.173 |x| ulp, ex2.approx 2 ulp, or Units::p_exp_error.
+/// Valid range: normal results; others may be flushed to zero, which flush_to_zero bounds.
 struct ExpFunctionBound {
     double constant = 0;
     double per_argument = 0;
@@ -92,15 +100,22 @@ struct ExpArgumentBound {
 };
 ExpArgumentBound exp_argument_bound(ExpFunction function);
 
-/// Relative bound of the hyperbolic tangent. Source: CUDA C++ Programming Guide: tanhf 2 ulp; PTX ISA:
-/// tanh.approx.f32 2^-11.
+/// Relative bound of the hyperbolic tangent. Sources: CUDA C++ Programming Guide, PTX ISA.
+/// Types: float32.
+/// Max error: tanhf 2 ulp; tanh.approx.f32 2^-11 of the value.
+/// Valid range: every finite score.
 double tanh_function_bound(TanhFunction function);
 
-/// Absolute bound of the logarithm of a row sum, given its value. Source: CUDA C++ Programming Guide: logf 1
-/// ulp; __logf 3 ulp, and 2^-21.41 where its argument is between 1/2 and 2; __log2f less.
+/// Absolute bound of the logarithm of a row sum, given its value. Source: CUDA C++ Programming Guide.
+/// Types: float32.
+/// Max error: logf 1 ulp; __logf 3 ulp, and 2^-21.41 where its argument is between 1/2 and 2; __log2f less.
+/// Valid range: positive, normal row sums.
 double log_function_bound(double log_value);
 
-/// Absolute bound of rounding `magnitude` to `dtype`; 0 for float32, which the stages are computed in.
+/// Absolute bound of rounding `magnitude` to `dtype`.
+/// Types: any Dtype; 0 for float32, which the stages are computed in.
+/// Max error: unit_roundoff() times the magnitude, plus half_quantum().
+/// Valid range: up to max_finite of the type.
 double cast_bound(Dtype dtype, double magnitude);
 
 }  // namespace tilescope
