@@ -9,6 +9,7 @@
 
 #include "oracle/budget.h"
 #include "oracle/explain_terms.h"
+#include "oracle/products.h"
 #include "oracle/softmax.h"
 
 namespace tilescope {
@@ -223,7 +224,7 @@ BudgetTerms accumulator_terms(const TileInputs& in, Eigen::Index row, Eigen::Ind
     const Estimate acc = expected_of(Stage::acc, in);
     const double value = acc.value(row, col);
     BudgetTerms terms;
-    if (v.value.allFinite() && start.allFinite() && in.p_operand->value.allFinite()) {
+    if (all_finite(v.value) && all_finite(start) && all_finite(in.p_operand->value)) {
         add_weighted_product_terms(in, start, row, col, terms);
     } else {
         add_guarded_product_terms(in, start, row, col, value, terms);

@@ -55,7 +55,7 @@ void GradientSum::add(const HeadCall& call, const Estimate& a, const Matrix& sco
                       double b_error) {
     const Accumulation accumulation = units_of(call, stage_).accumulation;
     Estimate tile;
-    if (a.value.allFinite() && b.allFinite()) {
+    if (all_finite(a.value) && all_finite(b)) {
         tile = sum_of_products(call, stage_, accumulation, a.value, b, false,
                                Matrix::Zero(a.value.rows(), b.cols()));
     } else {

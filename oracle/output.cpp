@@ -106,7 +106,7 @@ Estimate accumulate(const HeadCall& call, const Estimate& acc_before, const Esti
     const Units& units = call.units;
     const Matrix start = factor.value.col(0).asDiagonal() * acc_before.value;
     Estimate acc;
-    if (v.allFinite() && start.allFinite() && p.value.allFinite()) {
+    if (all_finite(v) && all_finite(start) && all_finite(p.value)) {
         acc = sum_of_products(call, Stage::acc, units.acc_accumulation, p.value, v, false, start);
         if (!call.bounds) return acc;
         // Not its maximum: a NaN may hide it.

@@ -6,6 +6,10 @@
 
 namespace tilescope {
 
+bool all_finite(const Matrix& values) {
+    return vector_kernels().all_finite({values.data(), std::size_t(values.size())});
+}
+
 void add_product(const Matrix& a, const Matrix& b, bool transposed, Matrix& sum) {
     vector_kernels().add_product(view(a), view(b), transposed, view(sum));
 }

@@ -5,6 +5,9 @@
 
 namespace tilescope {
 
+/// Whether neither a NaN nor an infinity is among them.
+bool all_finite(const Matrix& values);
+
 /// sum += a b, or a b^T where `transposed`.
 /// Types: float64.
 /// Max error: that of float64 sums of so many terms; budgets allow u_oracle for it.

@@ -1,6 +1,7 @@
 #include "oracle/softmax.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -85,15 +86,40 @@ struct RowSum {
     bool grows = true;  ///< no term is negative or NaN
 };
 
-/// In order; the two sums in one loop, since each addition waits for the one before.
-RowSum sum_in_order(double start, double start_error, std::span<const double> terms, const double* errors) {
-    RowSum row{start, start_error};
-    for (std::size_t j = 0; j < terms.size(); ++j) {
-        row.sum += terms[j];
-        row.error += errors[j];
-        row.grows &= terms[j] >= 0;
+/// Adds the terms of so many rows, each in order. Several rows at once, since each addition waits for the one
+/// before it.
+template <int rows>
+void add_rows(const Estimate& terms, Eigen::Index first, RowSum* sums) {
+    const Eigen::Index cols = terms.value.cols();
+    const double* values = terms.value.data() + first * cols;
+    const double* errors = terms.error.data() + first * cols;
+    std::array<RowSum, rows> own;
+    std::copy_n(sums + first, rows, own.begin());
+    for (Eigen::Index j = 0; j < cols; ++j) {
+        for (int row = 0; row < rows; ++row) {
+            const double term = values[row * cols + j];
+            own[row].sum += term;
+            own[row].error += errors[row * cols + j];
+            own[row].grows &= term >= 0;
+        }
     }
-    return row;
+    std::copy_n(own.begin(), rows, sums + first);
+}
+
+void add_rows(const Estimate& terms, std::span<RowSum> sums) {
+    constexpr int together = 4;
+    Eigen::Index row = 0;
+    for (; row + together <= std::ssize(sums); row += together) add_rows<together>(terms, row, sums.data());
+    for (; row < std::ssize(sums); ++row) add_rows<1>(terms, row, sums.data());
+}
+
+/// Those columns of P that a lane adds up.
+Estimate columns_of(const HeadCall& call, const Estimate& p, Eigen::Index lane) {
+    std::vector<Eigen::Index> columns;
+    for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
+        if (call.problem.l_lane(j) == lane) columns.push_back(j);
+    }
+    return {p.value(Eigen::all, columns), p.error(Eigen::all, columns)};
 }
 
 /// Bound of adding up probabilities. Their partial sums are taken from the front and from the back, and the
@@ -233,31 +259,24 @@ Estimate row_sum(const HeadCall& call, const Estimate& l_before, const Estimate&
             l.value(i, 0) = l_before.value(i, 0) * factor.value(i, 0) + sum_of_row(p.value, i);
         return l;
     }
-    std::vector<double> lane_terms;
-    std::vector<double> lane_errors;
-    const auto columns_of = [&](const Matrix& values, Eigen::Index row, Eigen::Index lane,
-                                std::vector<double>& room) {
-        const double* first = values.data() + row * values.cols();
-        if (lanes == 1) return std::span(first, std::size_t(values.cols()));
-        room.clear();
-        for (Eigen::Index j = 0; j < values.cols(); ++j) {
-            if (call.problem.l_lane(j) == lane) room.push_back(first[j]);
+    std::vector<RowSum> rows(std::size_t(p.value.rows()));
+    for (Eigen::Index lane = 0; lane < lanes; ++lane) {
+        const Estimate own = lanes == 1 ? Estimate() : columns_of(call, p, lane);
+        const Estimate& terms = lanes == 1 ? p : own;
+        const auto start = [&](Eigen::Index i) { return l_before.value(i, lane) * factor.value(i, 0); };
+        for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
+            const double start_error = l_before.error(i, lane) * (factor.value(i, 0) + factor.error(i, 0)) +
+                                       std::abs(l_before.value(i, lane)) * factor.error(i, 0);
+            rows[std::size_t(i)] = {start(i), start_error};
         }
-        return std::span<const double>(room);
-    };
-    for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
-        const double by = factor.value(i, 0);
-        for (Eigen::Index lane = 0; lane < lanes; ++lane) {
-            const double before = l_before.value(i, lane);
-            const double start = before * by;
-            const double start_error =
-                l_before.error(i, lane) * (by + factor.error(i, 0)) + std::abs(before) * factor.error(i, 0);
-            const std::span<const double> terms = columns_of(p.value, i, lane, lane_terms);
-            const std::span<const double> errors = columns_of(p.error, i, lane, lane_errors);
-            const RowSum row = sum_in_order(start, start_error, terms, errors.data());
+        add_rows(terms, rows);
+        for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
+            const RowSum& row = rows[std::size_t(i)];
+            const std::span of_row(terms.value.data() + i * terms.value.cols(),
+                                   std::size_t(terms.value.cols()));
             l.value(i, lane) = row.sum;
-            l.error(i, lane) = addition_bound(call.rounding.lambda_of(Stage::l), start, terms, row) +
-                               row_sum_roundings(call, start, row.sum) + row.error +
+            l.error(i, lane) = addition_bound(call.rounding.lambda_of(Stage::l), start(i), of_row, row) +
+                               row_sum_roundings(call, start(i), row.sum) + row.error +
                                u_oracle * std::abs(row.sum) + flush_to_zero;
         }
     }

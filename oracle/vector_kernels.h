@@ -75,6 +75,9 @@ struct VectorKernels {
     /// Each score is off by its error and by `relative` times its magnitude; -inf by nothing.
     RowExtremes (*row_extremes)(std::span<const double> s, const double* error, double relative);
 
+    /// Whether neither a NaN nor an infinity is among them.
+    bool (*all_finite)(std::span<const double> values);
+
     /// Whether |got - expected| <= tolerance everywhere; both infinities alike match, NaN never.
     MatchSummary (*match)(std::span<const float> got, const double* expected, const double* tolerance);
 };

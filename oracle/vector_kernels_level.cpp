@@ -242,6 +242,15 @@ RowExtremes row_extremes(std::span<const double> scores, const double* error, do
     return {unknown != 0 ? std::numeric_limits<double>::quiet_NaN() : most, lower, upper};
 }
 
+bool all_finite(std::span<const double> values) {
+    const double* v = values.data();
+    const auto size = std::int64_t(values.size());
+    int others = 0;
+#pragma omp simd reduction(| : others)
+    for (std::int64_t i = 0; i < size; ++i) others |= !(v[i] - v[i] == 0);
+    return others == 0;
+}
+
 /// Float32 bits as integers that are ordered like the values, both zeros at 0.
 std::int32_t ordered(float value) {
     std::int32_t bits = 0;
@@ -283,8 +292,8 @@ MatchSummary match(std::span<const float> got, const double* expected, const dou
     return {bad == 0, max_abs, max_ulp};
 }
 
-constexpr VectorKernels kernels = {TILESCOPE_LEVEL_NAME, sum_of_products, add_product,
-                                   exponentials,         row_extremes,    match};
+constexpr VectorKernels kernels = {TILESCOPE_LEVEL_NAME, sum_of_products, add_product, exponentials,
+                                   row_extremes,         all_finite,      match};
 
 }  // namespace
 

@@ -311,6 +311,21 @@ TEST_P(EveryInstructionSet, FindsTheExtremesOfRows) {
     }
 }
 
+TEST_P(EveryInstructionSet, SeesWhatIsNotFinite) {
+    const double largest = std::numeric_limits<double>::max();
+    for (const std::size_t size : {0, 1, 7, 8, 33}) {
+        std::vector<double> values(size, -largest);
+        EXPECT_TRUE(kernels().all_finite(values)) << size;
+        for (std::size_t at = 0; at < size; ++at) {
+            for (const double other : {nan, infinity, -infinity}) {
+                values[at] = other;
+                EXPECT_FALSE(kernels().all_finite(values)) << other << " at " << at << " of " << size;
+            }
+            values[at] = 0;
+        }
+    }
+}
+
 TEST_P(EveryInstructionSet, FindsNoExtremesWhereEverythingIsHidden) {
     const std::vector<double> hidden(11, -infinity);
     const std::vector<double> error(11, 0);
