@@ -24,6 +24,7 @@ def steps_of(build):
     steps = {}
     for line in lines[1:]:
         start, end, _, output, command = line.split("\t")
+        output = output.removeprefix(f"{build}/")
         if (build / output).exists():
             steps[output] = (int(start), int(end), command)
     first_output = {step: output for output, step in reversed(steps.items())}
