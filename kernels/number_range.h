@@ -18,4 +18,15 @@ inline CLI::Validator number_range(double least, double most) {
         "");
 }
 
+/// As CLI::NonNegativeNumber, whose message holds every digit of the largest double.
+inline CLI::Validator not_negative() {
+    return CLI::Validator(
+        [](std::string& text) {
+            double value = 0;
+            const bool fine = CLI::detail::lexical_cast(text, value) && value >= 0;
+            return fine ? "" : fmt::format("{} is no number from 0 on", text);
+        },
+        "");
+}
+
 }  // namespace tilescope

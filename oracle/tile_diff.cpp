@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "dump/command_line.h"
 #include "dump/error.h"
 #include "dump/file_identity.h"
 #include "dump/file_reader.h"
@@ -251,16 +252,17 @@ int give_up(const Arguments& arguments, const std::string& how) {
 int main(int argc, char** argv) {
     // A closed pipe is an error of the write, not a signal.
     std::signal(SIGPIPE, SIG_IGN);
-    CLI::App app;
+    CLI::App app("", "tile-diff");
     tilescope::Arguments arguments;
     tilescope::declare(app, arguments);
     try {
-        app.parse(argc, argv);
-    } catch (const CLI::CallForHelp& help) {
-        return app.exit(help);
-    } catch (const CLI::ParseError& error) {
-        fmt::print(stderr, "tile-diff: command line: {}; see tile-diff --help\n",
-                   tilescope::one_line(error.what()));
+        const std::string help = tilescope::parse_command_line(app, {argv + 1, argv + argc});
+        if (!help.empty()) {
+            fmt::print("{}", help);
+            return tilescope::exit_match;
+        }
+    } catch (const tilescope::Error& error) {
+        fmt::print(stderr, "tile-diff: {}\n", error.what());
         return tilescope::exit_unjudged;
     }
     return tilescope::run_supervised(

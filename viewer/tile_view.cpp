@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "dump/command_line.h"
 #include "dump/error.h"
 #include "dump/file_identity.h"
 #include "dump/program.h"
@@ -265,16 +266,17 @@ ExitCode give_up(const Arguments& arguments, const std::string& how) {
 
 int main(int argc, char** argv) {
     const auto start = tilescope::viewer::FrameTimes::Clock::now();
-    CLI::App app;
+    CLI::App app("", "tile-view");
     tilescope::viewer::Arguments arguments;
     tilescope::viewer::declare(app, arguments);
     try {
-        app.parse(argc, argv);
-    } catch (const CLI::CallForHelp& help) {
-        return app.exit(help);
-    } catch (const CLI::ParseError& error) {
-        fmt::print(stderr, "tile-view: command line: {}; see tile-view --help\n",
-                   tilescope::one_line(error.what()));
+        const std::string help = tilescope::parse_command_line(app, {argv + 1, argv + argc});
+        if (!help.empty()) {
+            fmt::print("{}", help);
+            return tilescope::viewer::exit_fine;
+        }
+    } catch (const tilescope::Error& error) {
+        fmt::print(stderr, "tile-view: {}\n", error.what());
         return tilescope::viewer::exit_failed;
     }
     return tilescope::run_supervised(

@@ -1,9 +1,9 @@
 #include "kernels/gate/gate_options.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <utility>
 
-#include "dump/error.h"
+#include "dump/command_line.h"
 #include "kernels/number_range.h"
 
 namespace tilescope {
@@ -42,7 +42,7 @@ void declare_latency(CLI::App& app, GateOptions& options) {
     latency->add_option("--confidence", options.resampling.confidence, "of each interval")
         ->capture_default_str();
     latency->add_option("--seed", options.resampling.seed, "of the resamples")
-        ->check(CLI::NonNegativeNumber)
+        ->check(not_negative())
         ->capture_default_str();
     latency->add_option("--json", options.json, "write the report as JSON; - is stdout")->type_name("FILE");
 }
@@ -62,7 +62,7 @@ void declare_sampling(CLI::App* measure, GateOptions& options) {
         ->check(number_range(0.0, 36000.0))
         ->capture_default_str();
     measure->add_option("--seed", sampling.seed, "of the inputs")
-        ->check(CLI::NonNegativeNumber)
+        ->check(not_negative())
         ->capture_default_str();
     measure->add_option("-o,--output", options.output, "the CSV file to write")
         ->type_name("FILE")
@@ -113,14 +113,7 @@ GateOptions parse_gate_options(std::vector<std::string> arguments) {
     declare_latency(app, options);
     const CLI::App* measure = declare_measure(app, options);
     const CLI::App* tile = declare_tile(app, options);
-    std::ranges::reverse(arguments);
-    try {
-        app.parse(std::move(arguments));
-    } catch (const CLI::CallForHelp&) {
-        options.help = app.help();
-    } catch (const CLI::ParseError& error) {
-        throw Error(error.what(), "command line", "see tile-gate --help");
-    }
+    options.help = parse_command_line(app, std::move(arguments));
     if (measure->parsed()) options.measure = measure_latencies;
     if (tile->parsed()) options.measure = [](const MeasureOptions& how) { return measure_tiles(how); };
     return options;
