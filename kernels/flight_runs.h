@@ -17,9 +17,6 @@ struct FlightRequest {
     FlightLimits limits = no_flight_limits();
 };
 
-/// Errors: Error naming the option that is malformed.
-FlightRequest make_flight_request(const RunOptions& options);
-
 struct FlightResult {
     std::string device;
     int launches = 0;

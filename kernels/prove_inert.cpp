@@ -34,11 +34,11 @@ void compare(const char* name, const DeviceArray& hooked, const DeviceArray& pla
 
 InertProof prove_inert(const RunRequest& request) {
     if (request.engine != Engine::cuda) {
-        throw Error("the hooks can be proved inert on a GPU only", "--prove-inert",
+        throw Error("the hooks can be proved inert on a GPU only", "prove-inert",
                     "use --engine cuda on a machine with a GPU");
     }
     if (request.fault != Fault::none) {
-        throw Error("faults are built with hooks only", "--prove-inert", "leave out --fault");
+        throw Error("faults are built with hooks only", "prove-inert", "leave out the fault");
     }
     require_memory(request);
     const CudaEntry& cuda = request.kernel->cuda;

@@ -42,8 +42,9 @@ KernelRun run_to_compare(const RunRequest& request, const RunInputs& inputs, con
     KernelRun run = run_kernel(request, inputs, fill);
     const std::string& ended = run.recording.capture().ended;
     if (ended != "completed") {
-        throw Error("the kernel failed (" + ended + ")", std::string(request.kernel->name),
-                    "record it with -o and --sink-memory mapped, and see how far it came with tile-diff");
+        throw Error(
+            "the kernel failed (" + ended + ")", std::string(request.kernel->name),
+            "record it with tile-run record --sink-memory mapped, and see how far it came with tile-diff");
     }
     require_every_tile(run.recording);
     return run;

@@ -43,9 +43,7 @@ Capture::Options options_of(const RunRequest& request, const RunInputs& inputs) 
     Capture::Options options;
     options.selection = request.selection;
     options.max_bytes = request.sink_bytes;
-    options.memory = !request.sink_file.empty() ? SinkMemory::file
-                     : request.mapped_sink      ? SinkMemory::mapped
-                                                : SinkMemory::device;
+    options.memory = request.sink_memory;
     options.sink_file = request.sink_file;
     options.count_conflicts = request.sink_mode == SinkMode::checked;
     options.record_writers = request.sink_mode == SinkMode::writers;

@@ -35,7 +35,7 @@ void require_memory(const RunRequest& request, int kept, TilesLie tiles) {
     double inputs = 0;
     for (Input input : {Input::q, Input::k, Input::v}) inputs += double(input_bytes(problem, input));
     // Who runs again keeps the inputs, and compares outputs as float32.
-    const bool on_gpu = request.engine == Engine::cuda && !request.mapped_sink && request.sink_file.empty();
+    const bool on_gpu = request.engine == Engine::cuda && request.sink_memory == SinkMemory::device;
     const int held = tiles == TilesLie::in_place && on_gpu ? 0 : 1 + kept;
     const double needed = held * captured + (2 + 2 * kept) * inputs + (1 + 5 * kept) * o;
     const double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGESIZE));

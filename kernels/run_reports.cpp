@@ -136,7 +136,7 @@ std::string verdict_line(const Problem& problem, const PoisonReport& report) {
         case PoisonVerdict::not_repeatable:
             return fmt::format(
                 "not repeatable: runs with the same contents differ, so a dependence cannot be told from a "
-                "race; {} changes first; see --repeat",
+                "race; {} changes first; see tile-run repeat",
                 stage_info(problem, change->stage).name);
         case PoisonVerdict::dependent:
             break;

@@ -77,7 +77,7 @@ Fault requested_fault(const RunOptions& options, const KernelInfo& kernel, const
     const FaultInfo* fault = find_fault(options.fault);
     if (fault == nullptr || !applies_to(*fault, kernel.faulty_kernel)) {
         throw Error(fmt::format("{} has no fault {}", kernel.name, options.fault), "--fault",
-                    "choose one that tile-run --list shows for this kernel");
+                    "choose one that tile-run list shows for this kernel");
     }
     if (config != kernel.fault_config) {
         const KernelConfig& built = kernel.fault_config;
@@ -131,13 +131,6 @@ const InputKind& requested_input(const RunOptions& options) {
                 fmt::format("choose one of {}", fmt::join(names, ", ")));
 }
 
-/// A recorder has one set of descales, and inputs of another seed have others.
-void require_same_descales(const RunOptions& options, const KernelInfo& kernel) {
-    if (options.flight_recorder == 0 || !kernel.quantises) return;
-    throw Error(fmt::format("{} quantises the inputs of each launch with scales of their own", kernel.name),
-                "--flight-recorder", "use another kernel, or record single launches with -o and --seed");
-}
-
 /// Sets engine and notice.
 void choose_engine(const RunOptions& options, RunRequest& request) {
     const KernelInfo& kernel = *request.kernel;
@@ -177,15 +170,11 @@ void require_playable(const RunRequest& request) {
 
 /// Empty where none is asked for.
 std::string requested_sink_file(const RunOptions& options) {
-    if (options.sink_memory != "file") {
+    if (options.sink_memory != SinkMemory::file) {
         if (options.sink_file.empty()) return "";
         throw Error("it belongs to --sink-memory file", "--sink-file", "add that or leave it out");
     }
-    if (options.prove_inert || options.poison || options.repeat > 0 || options.watch ||
-        options.flight_recorder > 0) {
-        throw Error("it is for a run that is recorded", "--sink-memory file", "leave it out");
-    }
-    if (options.writers) {
+    if (options.sink_mode == SinkMode::writers) {
         throw Error("a sink's file does not hold who wrote its elements", "--writers",
                     "use --sink-memory device or mapped, or leave it out");
     }
@@ -200,7 +189,6 @@ RunRequest make_request(const RunOptions& given) {
     if (options.kernel.empty()) options.kernel = default_kernel(options);
     RunRequest request;
     request.kernel = &requested_kernel(options);
-    require_same_descales(options, *request.kernel);
     if (options.shape.empty()) {
         throw Error("no shape is given", "--shape", "give batch,heads,seqlen_q,seqlen_kv,head_dim");
     }
@@ -214,12 +202,10 @@ RunRequest make_request(const RunOptions& given) {
     if (std::ranges::any_of(request.selection.stages, is_named))
         request.problem.named_tiles = bundled_tiles();
     request.sink_bytes = options.sink_bytes;
-    request.mapped_sink = options.sink_memory == "mapped";
+    request.sink_memory = options.sink_memory;
+    request.sink_mode = options.sink_mode;
     choose_engine(options, request);
     require_playable(request);
-    request.sink_mode = options.writers           ? SinkMode::writers
-                        : options.count_conflicts ? SinkMode::checked
-                                                  : SinkMode::tiles;
     request.time_limit = std::chrono::milliseconds(std::int64_t(options.time_limit * 1000.0));
     request.sink_file = requested_sink_file(options);
 

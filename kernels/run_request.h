@@ -25,10 +25,10 @@ struct RunRequest {
     std::uint64_t seed = 0;
     Selection selection;
     std::size_t sink_bytes = 0;
-    bool mapped_sink = false;
+    SinkMemory sink_memory = SinkMemory::device;  ///< of a run on the GPU, but for a file
     SinkMode sink_mode = SinkMode::tiles;
     std::chrono::milliseconds time_limit{0};  ///< of a run on the GPU; zero: none
-    std::string sink_file;  ///< where the sink's memory lies; empty: in memory of the process
+    std::string sink_file;                    ///< of SinkMemory::file, and otherwise empty
     Engine engine = Engine::cpu;
     std::string notice;   ///< why the engine is not the usual one; empty when it is
     std::string command;  ///< command line that records it again

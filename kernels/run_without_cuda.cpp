@@ -34,7 +34,7 @@ FlightResult record_flight_on_cuda(const RunRequest&, const FlightRequest&) {
 }
 
 InertProof prove_inert(const RunRequest&) {
-    throw Error("the hooks can be proved inert on a GPU only, and this build has no CUDA", "--prove-inert",
+    throw Error("the hooks can be proved inert on a GPU only, and this build has no CUDA", "prove-inert",
                 "build where nvcc is found, on a machine with an NVIDIA GPU");
 }
 

@@ -173,13 +173,14 @@ std::vector<RunRequest> sweep_cases(const RunOptions& options, std::vector<std::
         if (one.shape.empty()) one.shape.assign(std::begin(shapes[0].sizes), std::end(shapes[0].sizes));
         make_request(one);
     }
-    throw Error("no kernel has a case here", "--sweep", "use --engine cpu, or a machine with an NVIDIA GPU");
+    throw Error("no kernel has a case here", "sweep", "use --engine cpu, or a machine with an NVIDIA GPU");
 }
 
-SweepReport run_sweep(const RunOptions& options, const std::function<void(const SweepReport& report)>& done) {
+SweepReport run_sweep(const SweepOptions& options,
+                      const std::function<void(const SweepReport& report)>& done) {
     const std::string tile_diff = program_beside("tile-diff");
     SweepReport report;
-    const std::vector<RunRequest> requests = sweep_cases(options, report.left_out);
+    const std::vector<RunRequest> requests = sweep_cases(options.run, report.left_out);
     report.planned = requests.size();
     const Scratch scratch;
     const auto start = std::chrono::steady_clock::now();

@@ -30,13 +30,20 @@ struct SweepReport {
     const SweepCase* first_failure() const;  ///< null when there is none
 };
 
+struct SweepOptions {
+    RunOptions run;          ///< what a case is asked for; what it leaves open is varied
+    int jobs = 0;            ///< judges at a time; 0: one for two cores
+    double time_budget = 0;  ///< seconds after which no case begins; 0: none
+};
+
 /// Every case that `options` ask for: of one kernel, or of all that run here; of one shape, or of all.
 /// Errors: Error when there is none, and those of make_request for what was asked for by name.
 std::vector<RunRequest> sweep_cases(const RunOptions& options, std::vector<std::string>& left_out);
 
 /// Runs the cases one after the other, each judged by a process of its own. `done` sees each case when its
 /// verdict is there, in order.
-SweepReport run_sweep(const RunOptions& options, const std::function<void(const SweepReport& report)>& done);
+SweepReport run_sweep(const SweepOptions& options,
+                      const std::function<void(const SweepReport& report)>& done);
 
 /// The command that records and judges the case anew.
 std::string command_of(const SweepCase& one);

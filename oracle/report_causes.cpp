@@ -99,7 +99,7 @@ std::string causes_text(const Report& report) {
     const auto is_alike = [](const FoundCause* cause) { return cause->race_alike; };
     if (diagnosis.causes[0].race_alike || std::ranges::any_of(tied, is_alike))
         text += std::string("  a race looks the same in one recording: compare two of the same run ") +
-                "(tile-diff A B --same-run, or tile-run --repeat N)\n";
+                "(tile-diff A B --same-run, or tile-run repeat --runs N)\n";
     for (std::size_t i = 0; i < std::min<std::size_t>(diagnosis.then.size(), 3); ++i) {
         const FoundCause& next = diagnosis.then[i];
         text += fmt::format("{}: {} in {}: {}\n", next.structural ? "besides" : "then", title_of(next),

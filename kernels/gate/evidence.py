@@ -120,9 +120,9 @@ class Evidence:
                 self.results += found
 
     def kernels(self):
-        code, output, log = self.run("list", self.program("tile-run"), "--list", "--json")
+        code, output, log = self.run("list", self.program("tile-run"), "list", "--json")
         if code != 0:
-            raise Unrunnable(f"tile-run --list: exit {code}: {first_line(output)}; see {self.folder / log}")
+            raise Unrunnable(f"tile-run list: exit {code}: {first_line(output)}; see {self.folder / log}")
         return [kernel["name"] for kernel in json.loads(output)["kernels"]]
 
 
@@ -171,7 +171,7 @@ def sweep(evidence, kernels):
 
 def sweep_kernel(evidence, kernel):
     cases = evidence.folder / "correctness" / f"{kernel}.csv"
-    code, output, log = evidence.run(f"sweep_{kernel}", evidence.program("tile-run"), "--sweep", "--kernel", kernel,
+    code, output, log = evidence.run(f"sweep_{kernel}", evidence.program("tile-run"), "sweep", "--kernel", kernel,
                                      "--engine", "cuda", "--jobs", 2, "--csv", cases)
     files = [evidence.relative(cases)] if cases.exists() else []
     return Result(f"correctness of {kernel}", PASSED if code == 0 else why_it_failed(output), last_line(output),
@@ -193,8 +193,8 @@ def compare_call(evidence, number, kernel, call):
     shape, mask = call
     name = f"{shape}{' causal' if mask else ''}: "
     file = evidence.folder / "references" / f"{number}.h5"
-    code, output, log = evidence.run(f"record_{kernel}", evidence.program("tile-run"), "--kernel", kernel, "--engine",
-                                     "cuda", "--shape", shape, *mask, "--select", "stage=o,lse", "-o", file)
+    code, output, log = evidence.run(f"record_{kernel}", evidence.program("tile-run"), "record", "--kernel", kernel,
+                                     "--engine", "cuda", "--shape", shape, *mask, "--select", "stage=o,lse", "-o", file)
     no_reference = False
     if code == 0:
         code, output, log = evidence.run(f"references_{kernel}", sys.executable, ROOT / "samples/references.py", file)
@@ -325,8 +325,8 @@ def check_kernel(evidence, sanitizer, kernel, check):
     run = report.with_suffix(".h5")
     code, output, log = evidence.run(
         f"{check}_{kernel}", sanitizer, "--tool", check, "--error-exitcode", 9, "--log-file", report,
-        evidence.program("tile-run"), "--kernel", kernel, "--engine", "cuda", "--shape", SANITIZED_SHAPE, "--causal",
-        "-o", run)
+        evidence.program("tile-run"), "record", "--kernel", kernel, "--engine", "cuda", "--shape", SANITIZED_SHAPE,
+        "--causal", "-o", run)
     run.unlink(missing_ok=True)
     said = last_line(report.read_text(errors="replace")) if report.exists() else last_line(output)
     return PASSED if code == 0 else why_it_failed(output), f"{check}: {said.lstrip('= ')}", log

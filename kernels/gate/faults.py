@@ -52,17 +52,17 @@ class Faults:
             if not pathlib.Path(program).is_file():
                 raise Unrunnable(f"{program}: not found; run ./dev build first")
         self.sanitizer = tool("compute-sanitizer") if options.sanitize != "none" else None
-        listed = subprocess.run([self.tile_run, "--list", "--json"], capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run([self.tile_run, "list", "--json"], capture_output=True, text=True, check=True).stdout
         wanted = options.kernel or [kernel["name"] for kernel in json.loads(listed)["kernels"]]
         engines = {kernel["name"]: kernel["engines"] for kernel in json.loads(listed)["kernels"]}
         self.cases = [(kernel, fault) for fault in json.loads(listed)["faults"] for kernel in fault["kernels"]
                       if kernel in wanted and options.engine in engines[kernel]
                       and not (fault["gpu_only"] and options.engine == "cpu")]
         if not self.cases:
-            raise Unrunnable(f"no kernel of {', '.join(wanted)} has a fault that {options.engine} runs; see tile-run --list")
+            raise Unrunnable(f"no kernel of {', '.join(wanted)} has a fault that {options.engine} runs; see tile-run list")
 
     def command(self, kernel, fault, file):
-        return [self.tile_run, "--kernel", kernel, "--engine", self.options.engine, "--fault", fault["name"],
+        return [self.tile_run, "record", "--kernel", kernel, "--engine", self.options.engine, "--fault", fault["name"],
                 *shlex.split(fault["shown_by"]), "-o", str(file)]
 
     def run(self, command, seconds=None):

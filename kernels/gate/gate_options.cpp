@@ -75,7 +75,7 @@ CLI::App* declare_measure(CLI::App& app, GateOptions& options) {
     measure->description(
         "Times a bundled kernel without hooks on the GPU and writes a CSV file for tile-gate latency.\n"
         "Exit code: 0 measured, 2 it could not be done.");
-    measure->add_option("--kernel", measuring.kernel, "the kernel, see tile-run --list")
+    measure->add_option("--kernel", measuring.kernel, "the kernel, see tile-run list")
         ->type_name("NAME")
         ->required();
     measure->add_option("--config", measuring.config, "block_m x block_n x stages, for example 32x64x2")

@@ -124,7 +124,7 @@ std::string cause_text(const SameRun& runs) {
     if (runs.changed() == nullptr) return "";
     const std::string stage(stage_info(runs.problem, runs.changed()->stage).name);
     const char* const other =
-        runs.is_poisoned ? "  memory was filled otherwise before one of the runs (--poison)\n" : "";
+        runs.is_poisoned ? "  memory was filled otherwise before one of the runs (tile-run poison)\n" : "";
     return fmt::format(
                "cause: racing in {}, or read_before_written: it differs from run to run with the same "
                "inputs\n",
@@ -137,9 +137,9 @@ std::string cause_text(const SameRun& runs) {
                        runs.threads.empty() ? "" : "; " + runs.threads) +
            "  look at: the barrier before it is read and before it is written again, and memory that is read "
            "before it is written\n"
-           "  to tell them apart: tile-run --poison, which fills memory in different ways, and --repeat, "
-           "which "
-           "does not\n";
+           "  to tell them apart: tile-run poison, which fills memory in different ways, and tile-run "
+           "repeat, "
+           "which does not\n";
 }
 
 }  // namespace
@@ -150,7 +150,10 @@ SameRun compare_same_run(const Recording& first, const Recording& second) {
     runs.second = second.name();
     runs.problem = first.problem();
     const auto poisons = [](const Recording& run) {
-        return run.provenance().command.find("--poison") != std::string::npos;
+        const std::string& command = run.provenance().command;
+        // The second as older recordings have it.
+        return command.find("tile-run poison ") != std::string::npos ||
+               command.find("--poison") != std::string::npos;
     };
     runs.is_poisoned = poisons(first) != poisons(second);
     runs.stages = compare_runs(first, second);

@@ -117,22 +117,20 @@ RunOptions random_options(const KernelInfo& kernel, std::uint64_t seed) {
     for (const KernelConfig& config : kernel.configs) {
         if (config.head_dim == head_dim) configs.push_back(config);
     }
-    const auto shape =
-        fmt::format("{},{},{},{},{}", pick(1, 1, 2), heads, between(1, 150), between(1, 400), head_dim);
+    RunOptions options;
+    options.kernel = kernel.name;
+    const std::int64_t seqlen_kv = between(1, 400);
+    const std::int64_t seqlen_q = between(1, 150);
+    options.shape = {pick(1, 1, 2), heads, seqlen_q, seqlen_kv, head_dim};
+    options.heads_kv = heads_kv;
     const KernelConfig& config = configs[random() % configs.size()];
-    std::vector<std::string> arguments = {"--kernel",   std::string(kernel.name),
-                                          "--shape",    shape,
-                                          "--heads-kv", fmt::format("{}", heads_kv),
-                                          "--config",   config_name(config),
-                                          "--dtype",    std::string(dtype_info(config.dtype).name),
-                                          "--input",    std::string(kinds[random() % kinds.size()].name),
-                                          "--seed",     fmt::format("{}", seed),
-                                          "-o",         "unused.h5"};
-    if (pick(0, 1, 1) == 1) {
-        arguments.insert(arguments.end(),
-                         {"--causal", "--causal-alignment", pick(0, 1) == 1 ? "top_left" : "bottom_right"});
-    }
-    return parse_options(arguments);
+    options.config = config_name(config);
+    options.dtype = dtype_info(config.dtype).name;
+    options.input = kinds[random() % kinds.size()].name;
+    options.seed = seed;
+    options.causal = pick(0, 1, 1) == 1;
+    if (options.causal) options.causal_alignment = pick(0, 1) == 1 ? "top_left" : "bottom_right";
+    return options;
 }
 
 /// Replaces every element of the output o.

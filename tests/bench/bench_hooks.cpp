@@ -73,8 +73,11 @@ double write_bandwidth() {
 
 /// A row of the table.
 std::string bench(const KernelInfo& kernel, double bytes_per_ms) {
-    const RunRequest request = make_request(parse_options(
-        {"--kernel", std::string(kernel.name), "--engine", "cuda", "--shape", "4,16,2048,2048,64"}));
+    RunOptions options;
+    options.kernel = kernel.name;
+    options.engine = "cuda";
+    options.shape = {4, 16, 2048, 2048, 64};
+    const RunRequest request = make_request(options);
     const Problem& problem = request.problem;
     const DeviceArrays arrays(request, make_inputs(problem, all_input_kinds()[0], 1), std::byte(0xff));
 

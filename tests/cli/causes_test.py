@@ -65,13 +65,13 @@ def tile_run(*arguments):
 class Causes(TileDiffCase):
     def record(self, fault, options, kernel="scalar", name="run.h5"):
         path = self.folder / name
-        run = tile_run("--kernel", kernel, "--engine", "cpu", "--fault", fault, *shlex.split(options), "-o", path)
+        run = tile_run("record", "--kernel", kernel, "--engine", "cpu", "--fault", fault, *shlex.split(options), "-o", path)
         self.assertEqual(run.returncode, 0, run.stderr)
         return path
 
     def test_of_every_fault_are_right(self):
         played = set()
-        for fault in json.loads(tile_run("--list", "--json").stdout)["faults"]:
+        for fault in json.loads(tile_run("list", "--json").stdout)["faults"]:
             for kernel in sorted(set(fault["kernels"]) & {"scalar", "stable"}):
                 if fault["name"] not in RIGHT:
                     continue
@@ -101,7 +101,7 @@ class Causes(TileDiffCase):
         self.assertEqual(self.judge(replay)["causes"][0]["name"], "l_not_rescaled")
 
     def test_replay_of_nothing_is_refused(self):
-        run = tile_run("--kernel", "scalar", "--engine", "cpu", "--shape", "1,1,64,64,64", "-o", self.file)
+        run = tile_run("record", "--kernel", "scalar", "--engine", "cpu", "--shape", "1,1,64,64,64", "-o", self.file)
         self.assertEqual(run.returncode, 0, run.stderr)
         refused = self.run_it(self.file, "--replay-out", self.folder / "replay.h5")
         self.assert_one_line(refused, "no cause was found")

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 TILE_RUN, TILE_DIFF = (pathlib.Path(sys.argv.pop(1)).resolve() for _ in range(2))
-LISTED = json.loads(subprocess.run([TILE_RUN, "--list", "--json"], capture_output=True, check=True).stdout)
+LISTED = json.loads(subprocess.run([TILE_RUN, "list", "--json"], capture_output=True, check=True).stdout)
 SCALAR = next(kernel for kernel in LISTED["kernels"] if kernel["name"] == "scalar")
 FAULTS = [fault for fault in LISTED["faults"] if "scalar" in fault["kernels"] and not fault["gpu_only"]]
 # {D} is the head_dim of the configuration.
@@ -33,7 +33,7 @@ class EndToEnd(unittest.TestCase):
         self.file = pathlib.Path(scratch.name) / "run.h5"
 
     def record(self, *arguments):
-        run = subprocess.run([TILE_RUN, "--kernel", "scalar", "--engine", "cpu", *arguments, "-o", self.file],
+        run = subprocess.run([TILE_RUN, "record", "--kernel", "scalar", "--engine", "cpu", *arguments, "-o", self.file],
                              capture_output=True, text=True, timeout=300)
         self.assertEqual(run.returncode, 0, run.stderr)
 

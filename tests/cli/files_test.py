@@ -85,7 +85,7 @@ class Inputs(FilesCase):
 
     def test_recovered_sink(self):
         for recording in self.names_in(self.folder / "sinks", "run.sink"):
-            self.assert_refused_by(TILE_RUN, ["--recover", recording, "-o", self.folder / "sinks" / "run.sink"],
+            self.assert_refused_by(TILE_RUN, ["recover", recording, "-o", self.folder / "sinks" / "run.sink"],
                                    "is a file that is read")
             self.assertEqual(recording.read_bytes(), self.content)
 
@@ -94,7 +94,7 @@ class Inputs(FilesCase):
         (self.folder / "here").symlink_to(self.folder)
         for sink in (self.file, self.folder / "here" / "run.h5"):
             self.assert_refused_by(
-                TILE_RUN, ["--kernel", "scalar", "--engine", "cpu", "--shape", "1,1,32,32,64", "--sink-memory",
+                TILE_RUN, ["record", "--kernel", "scalar", "--engine", "cpu", "--shape", "1,1,32,32,64", "--sink-memory",
                            "file", "--sink-file", sink, "-o", self.file], "--sink-file")
             self.assertEqual(os.listdir(self.folder), ["here"])
 
@@ -111,7 +111,7 @@ class Inputs(FilesCase):
 class Unfinished(FilesCase):
     def test_signals_leave_nothing(self):
         """Sent as soon as the file that is being written is there."""
-        command = [TILE_RUN, "--kernel", "scalar", "--engine", "cpu", "--shape", "1,2,128,256,64", "-o", self.file]
+        command = [TILE_RUN, "record", "--kernel", "scalar", "--engine", "cpu", "--shape", "1,2,128,256,64", "-o", self.file]
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             seen = 0
             for _ in range(3):

@@ -15,7 +15,7 @@ import h5py
 import numpy
 
 TILE_RUN, TILE_DIFF = (pathlib.Path(sys.argv.pop(1)).resolve() for _ in range(2))
-LISTED = json.loads(subprocess.run([TILE_RUN, "--list", "--json"], capture_output=True, check=True).stdout)
+LISTED = json.loads(subprocess.run([TILE_RUN, "list", "--json"], capture_output=True, check=True).stdout)
 STABLE = next(kernel for kernel in LISTED["kernels"] if kernel["name"] == "stable")
 LEAST_EXPONENT = -80
 SHAPES = {"": "1,2,70,130,64", "--causal": "1,2,96,96,64"}
@@ -50,7 +50,7 @@ class Guards(unittest.TestCase):
         self.file = pathlib.Path(scratch.name) / "run.h5"
 
     def judge(self, *arguments, kernel="stable"):
-        run = subprocess.run([TILE_RUN, "--kernel", kernel, "--engine", "cpu", *arguments, "-o", self.file],
+        run = subprocess.run([TILE_RUN, "record", "--kernel", kernel, "--engine", "cpu", *arguments, "-o", self.file],
                              capture_output=True, text=True, timeout=300)
         self.assertEqual(run.returncode, 0, run.stderr)
         run = subprocess.run([TILE_DIFF, self.file, "--json", "-"], capture_output=True, text=True, timeout=300)

@@ -42,13 +42,15 @@ Result run(const std::string& program, const std::string& arguments) {
 
 bool has_gpu(const std::filesystem::path& directory) {
     const std::string file = (directory / "probe.h5").string();
-    return run("tile-run", "--kernel scalar --engine cuda --shape 1,1,16,16,64 -o " + file).exit_code == 0;
+    return run("tile-run", "record --kernel scalar --engine cuda --shape 1,1,16,16,64 -o " + file)
+               .exit_code == 0;
 }
 
 /// What tile-run says where cuBLAS cannot be loaded; empty where it can.
 std::string why_no_cublas(const std::filesystem::path& directory) {
     const std::string file = (directory / "probe.h5").string();
-    const Result probe = run("tile-run", "--kernel cublas --engine cuda --shape 1,1,16,16,64 -o " + file);
+    const Result probe =
+        run("tile-run", "record --kernel cublas --engine cuda --shape 1,1,16,16,64 -o " + file);
     return probe.output.find("tile-run: cuBLAS: it cannot be loaded") == 0 ? probe.output : "";
 }
 
@@ -59,7 +61,7 @@ struct Case {
     std::string stage;  ///< where the fault is planted
 
     friend void PrintTo(const Case& c, std::ostream* out) {
-        *out << "tile-run --kernel " << c.kernel << " " << c.options;
+        *out << "tile-run record --kernel " << c.kernel << " " << c.options;
         if (!c.fault.empty()) *out << " --fault " << c.fault;
     }
 };
@@ -155,7 +157,8 @@ TEST_P(JudgeOnGpu, BlamesThePlantedStage) {
     const Case& c = GetParam();
     const std::string file = (directory_ / "run.h5").string();
     const std::string report = (directory_ / "report.json").string();
-    std::string arguments = "--engine cuda --kernel " + c.kernel + " " + c.options + " --seed 7 -o " + file;
+    std::string arguments =
+        "record --engine cuda --kernel " + c.kernel + " " + c.options + " --seed 7 -o " + file;
     if (!c.fault.empty()) arguments += " --fault " + c.fault;
     const Result recorded = run("tile-run", arguments);
     ASSERT_EQ(recorded.exit_code, 0) << recorded.output;

@@ -71,7 +71,7 @@ class KilledRun(unittest.TestCase):
     @classmethod
     def start(cls):
         return subprocess.Popen(
-            [TILE_RUN, "--kernel", "scalar", "--engine", "cpu", "--seed", "3", "--shape",
+            [TILE_RUN, "record", "--kernel", "scalar", "--engine", "cpu", "--seed", "3", "--shape",
              f"1,{HEADS},{SEQLEN_Q},{SEQLEN_KV},{HEAD_DIM}", "--sink-memory", "file", "--sink-file", cls.sink,
              "--sink-bytes", "16M", "-o", cls.output], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
@@ -88,7 +88,7 @@ class KilledRun(unittest.TestCase):
 
     def recover(self, sink):
         recovered = self.folder / "recovered.h5"
-        run = subprocess.run([TILE_RUN, "--recover", sink, "-o", recovered], capture_output=True, text=True)
+        run = subprocess.run([TILE_RUN, "recover", sink, "-o", recovered], capture_output=True, text=True)
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         return read_bits(recovered)
 

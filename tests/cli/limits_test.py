@@ -96,8 +96,8 @@ class Limits(TileDiffCase):
     def test_size_of_a_recording(self):
         recording = self.folder / "recorded.h5"
         for most in (0, 1000, 20000):
-            run = self.run_limited(TILE_RUN, limited(resource.RLIMIT_FSIZE, most), "--kernel", "scalar", "--engine",
-                                   "cpu", "--shape", "1,1,64,64,64", "-o", recording)
+            run = self.run_limited(TILE_RUN, limited(resource.RLIMIT_FSIZE, most), "record", "--kernel", "scalar",
+                                   "--engine", "cpu", "--shape", "1,1,64,64,64", "-o", recording)
             self.assertEqual((run.returncode, run.stdout), (UNJUDGED, ""), run.stderr)
             self.assertEqual(run.stderr, f"tile-run: {recording}: cannot be written: File too large; "
                              "free space on its disk or choose another file\n")
@@ -105,8 +105,8 @@ class Limits(TileDiffCase):
     @as_nobody_can
     def test_kernel_without_threads(self):
         for most in range(1, 8):
-            run = self.run_limited(TILE_RUN, limited(resource.RLIMIT_NPROC, most, as_nobody=True), "--kernel",
-                                   "scalar", "--engine", "cpu", "--shape", "1,1,64,64,64", "--repeat", "2")
+            run = self.run_limited(TILE_RUN, limited(resource.RLIMIT_NPROC, most, as_nobody=True), "repeat",
+                                   "--runs", "2", "--kernel", "scalar", "--engine", "cpu", "--shape", "1,1,64,64,64")
             self.assertEqual((run.returncode, run.stderr), (0, ""), most)
 
 

@@ -21,13 +21,13 @@ TILES = 3
 
 
 class Named(TileDiffCase):
-    def tile_run(self, *arguments):
-        return subprocess.run([TILE_RUN, "--kernel", "scalar", "--engine", "cpu", "--input", "ramped",
+    def tile_run(self, subcommand, *arguments):
+        return subprocess.run([TILE_RUN, subcommand, "--kernel", "scalar", "--engine", "cpu", "--input", "ramped",
                                "--shape", f"{B},{H},{SQ},{SKV},64", *arguments], capture_output=True, text=True)
 
     def record(self, stages, name="run.h5", *arguments):
         path = self.folder / name
-        run = self.tile_run("--select", f"stage={stages}", "-o", path, *arguments)
+        run = self.tile_run("record", "--select", f"stage={stages}", "-o", path, *arguments)
         self.assertEqual(run.returncode, 0, run.stderr)
         return path
 
@@ -53,11 +53,11 @@ class Named(TileDiffCase):
 
     def test_is_recorded_where_it_is_selected(self):
         path = self.folder / "all.h5"
-        self.assertEqual(self.tile_run("-o", path).returncode, 0)
+        self.assertEqual(self.tile_run("record", "-o", path).returncode, 0)
         with h5py.File(path) as file:
             self.assertNotIn("rescale", file["tiles"])
             self.assertNotIn("named_tiles", file["problem"].attrs)
-        refused = self.tile_run("--select", "stage=rescal", "-o", path)
+        refused = self.tile_run("record", "--select", "stage=rescal", "-o", path)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("rescale", refused.stderr)
 
@@ -135,8 +135,8 @@ class Named(TileDiffCase):
         self.assertEqual(self.judge(path, self.record("m", "m.h5"))["verdict"], "match")
 
     def test_runs_are_compared(self):
-        for options, verdict in ((["--repeat", "2"], "repeatable"), (["--poison"], "independent")):
-            run = self.tile_run("--select", "stage=rescale", "--json", *options)
+        for check, verdict in ((["repeat", "--runs", "2"], "repeatable"), (["poison"], "independent")):
+            run = self.tile_run(*check, "--select", "stage=rescale", "--json")
             self.assertEqual(run.returncode, 0, run.stderr)
             report = json.loads(run.stdout)
             self.assertEqual(report["verdict"], verdict)

@@ -1,4 +1,4 @@
-"""tile-run --sweep on the CPU: what it runs, how it counts, and how a failure is reproduced.
+"""tile-run sweep on the CPU: what it runs, how it counts, and how a failure is reproduced.
 
 usage: sweep_test.py TILE_RUN
 """
@@ -27,7 +27,7 @@ class Sweep(unittest.TestCase):
         self.temporary.mkdir()
 
     def sweep(self, *arguments, program=TILE_RUN):
-        return subprocess.run([program, "--sweep", *arguments], capture_output=True, text=True, cwd=self.folder,
+        return subprocess.run([program, "sweep", *arguments], capture_output=True, text=True, cwd=self.folder,
                               timeout=500, env={**os.environ, **NO_GPU, "TMPDIR": str(self.temporary)})
 
     def assert_refused(self, arguments, *words, program=TILE_RUN):
@@ -73,7 +73,7 @@ class Sweep(unittest.TestCase):
         lines = run.stdout.splitlines()
         # Unseen without a mask, and where the diagonal belongs at the top left.
         self.assertEqual(lines[-1], "sweep: 6 passed of 9")
-        self.assertRegex(lines[-2], r"^first failure: \S+/tile-run .* -o \S+\.h5 && \S+/tile-diff \S+\.h5$")
+        self.assertRegex(lines[-2], r"^first failure: \S+/tile-run record .* -o \S+\.h5 && \S+/tile-diff \S+\.h5$")
         self.assertIn("--causal-alignment bottom_right", lines[-2])
 
     def test_the_whole_sweep_of_a_kernel_has_a_hundred_cases(self):
@@ -112,17 +112,19 @@ class Sweep(unittest.TestCase):
             (["--kernel", "scalar", "--fault", "wrong_ldm"], "wrong_ldm"),
             (["--kernel", "scalar", "--config", "1x1x1"], "1x1x1"),
             (["--engine", "cuda"], "GPU"),
-            ([*SMALL, "-o", "run.h5"], "--sweep"),
-            ([*SMALL, "--repeat", "2"], "--sweep"),
-            ([*SMALL, "--watch", "--budget", "60"], "--sweep"),
-            ([*SMALL, "--dtype", "f16"], "--sweep"),
+            *(([*SMALL, *option], option[0], "tile-run sweep has no such option") for option in [
+                ["-o", "run.h5"], ["--runs", "2"], ["--budget", "60"], ["--keep", "2"], ["--launches", "2"],
+                ["--plant-nan", "1"], ["--limit", "acc=1"], ["--all-launches"], ["--dtype", "f16"], ["--causal"],
+                ["--causal-alignment", "top_left"], ["--input", "random"], ["--select", "stage=s"],
+                ["--sink-memory", "mapped"], ["--sink-file", "run.sink"]]),
             ([*SMALL, "--csv", "missing/cases.csv"], "missing/cases.csv"),
         ]:
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, *words)
         for option in ("--csv", "--jobs", "--time-budget"):
-            run = subprocess.run([TILE_RUN, option, "1", *SMALL], capture_output=True, text=True)
+            run = subprocess.run([TILE_RUN, "record", *SMALL, option, "1", "-o", "run.h5"], capture_output=True, text=True)
             self.assertEqual((run.returncode, run.stderr.count("\n")), (2, 1), run.stderr)
+            self.assertIn(f"{option}: tile-run record has no such option, but tile-run sweep has", run.stderr)
 
     def test_without_tile_diff_nothing_is_run(self):
         alone = self.folder / "tile-run"

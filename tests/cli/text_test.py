@@ -69,7 +69,7 @@ class Text(TileDiffCase):
                     run = self.run_raw(TILE_DIFF, path, *arguments)
                     self.assertEqual((run.returncode, run.stderr), (0, b""))
                     self.assert_safe(run.stdout)
-                run = self.run_raw(TILE_RUN, "--recover", path, "-o", path + b".recovered")
+                run = self.run_raw(TILE_RUN, "recover", path, "-o", path + b".recovered")
                 self.assertEqual((run.returncode, run.stderr), (0, b""))
                 self.assert_safe(run.stdout)
 

@@ -22,8 +22,8 @@ SCRIPT = ROOT / "kernels/gate/evidence.py"
 
 TILE_RUN = """\
 case "$*" in
-    "--list --json") echo '{"kernels": [{"name": "scalar"}, {"name": "fast"}, {"name": "fp8"}]}' ;;
-    "--sweep --kernel "*) echo verdict > "${*: -1}"; echo "sweep: $((120 - ${LOST:-0})) passed of 120"; exit $((${LOST:-0} > 0)) ;;
+    "list --json") echo '{"kernels": [{"name": "scalar"}, {"name": "fast"}, {"name": "fp8"}]}' ;;
+    "sweep --kernel "*) echo verdict > "${*: -1}"; echo "sweep: $((120 - ${LOST:-0})) passed of 120"; exit $((${LOST:-0} > 0)) ;;
     *) [[ -n ${UNRECORDED:-} ]] && { echo "tile-run: no room"; exit 2; }; echo run > "${*: -1}" ;;
 esac
 """

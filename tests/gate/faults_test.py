@@ -19,7 +19,7 @@ LISTED = {"kernels": [{"name": "a", "engines": ["cuda"]}, {"name": "b", "engines
           "faults": [{"name": "early", "stage": "s", "kernels": ["a", "b"], "shown_by": "--shape 1", "gpu_only": False},
                      {"name": "late", "stage": "acc", "kernels": ["b"], "shown_by": "--shape 2", "gpu_only": True}]}
 STAND_IN_RUN = f"""\
-[[ $1 == --list ]] && {{ echo '{json.dumps(LISTED)}'; exit; }}
+[[ $1 == list ]] && {{ echo '{json.dumps(LISTED)}'; exit; }}
 [[ "$*" == *"${{UNRECORDED:-nothing}}"* ]] && {{ echo "tile-run: no room" >&2; exit 2; }}
 echo "$*" > "${{*: -1}}"
 """
@@ -70,7 +70,7 @@ class FaultsTest(unittest.TestCase):
     def test_the_faults_of_a_kernel_on_the_cpu(self):
         run = self.run_it("--engine", "cpu", "--kernel", "scalar", "--keep", "--jobs", "2", programs=TILE_RUN.parent)
         self.assertEqual((run.returncode, run.stderr), (0, ""), run.stdout)
-        listed = json.loads(subprocess.run([TILE_RUN, "--list", "--json"], capture_output=True, check=True).stdout)
+        listed = json.loads(subprocess.run([TILE_RUN, "list", "--json"], capture_output=True, check=True).stdout)
         wanted = {fault["name"]: fault["stage"] for fault in listed["faults"]
                   if "scalar" in fault["kernels"] and not fault["gpu_only"]}
         self.assertGreater(len(wanted), 20)

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <bit>
 #include <cmath>
 #include <iterator>
 #include <sstream>
 
+#include "dump/command_line.h"
+#include "kernels/commands/option_groups.h"
 #include "tests/kernels/textbook_attention.h"
 
 namespace tilescope::testing {
@@ -84,8 +87,13 @@ void expect_output(const CapturedRun& run, Stage stage, const std::vector<double
 }  // namespace
 
 RunOptions options_of(const std::string& command_line) {
+    CLI::App app("", "record");
+    RunOptions options;
+    declare_recorded_run(app, options);
+    declare_output(app, options, "not needed where nothing is written");
     std::istringstream words(command_line);
-    return parse_options({std::istream_iterator<std::string>(words), {}});
+    parse_command_line(app, {std::istream_iterator<std::string>(words), {}});
+    return options;
 }
 
 RunRequest request_of(const std::string& command_line) {
@@ -114,7 +122,7 @@ std::vector<std::string> healthy_runs(const KernelInfo& kernel, const KernelConf
 }
 
 void expect_healthy(const std::string& command_line) {
-    SCOPED_TRACE("tile-run " + command_line);
+    SCOPED_TRACE("tile-run record " + command_line);
     const RunRequest request = request_of(command_line);
     const CapturedRun run = run_kernel(request);
     EXPECT_EQ(run.capture().ended, "completed");
@@ -138,7 +146,7 @@ void expect_planted(const FaultInfo& fault, const std::string& kernel, const std
     const std::string options =
         fmt::format("--kernel {} --config {} --engine {} {}", kernel,
                     config_name(find_kernel(kernel)->fault_config), engine, fault.shown_by);
-    SCOPED_TRACE(fmt::format("tile-run {} --fault {}", options, fault.name));
+    SCOPED_TRACE(fmt::format("tile-run record {} --fault {}", options, fault.name));
     const CapturedRun healthy = run_kernel(request_of(options));
     const RunRequest planted = request_of(fmt::format("{} --fault {}", options, fault.name));
     // Shared memory that the healthy run left could hold what the fault fails to load.

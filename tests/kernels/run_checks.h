@@ -7,7 +7,7 @@
 
 namespace tilescope::testing {
 
-/// What tile-run makes of this command line: options that are separated by single spaces.
+/// What tile-run record makes of these options, which are separated by single spaces.
 RunOptions options_of(const std::string& command_line);
 RunRequest request_of(const std::string& command_line);
 

@@ -109,15 +109,26 @@ TEST(RunOptions, CommandLineAsksForTheSameRun) {
     const std::string line = command_line(options, "cpu");
     EXPECT_EQ(
         line,
-        "tile-run --kernel scalar --config 32x32x1 --shape 1,10,3,4,64 --heads-kv 2 --causal "
+        "tile-run record --kernel scalar --config 32x32x1 --shape 1,10,3,4,64 --heads-kv 2 --causal "
         "--causal-alignment top_left --input ramped --seed 12345678901234567890 --select head=1,3:stage=s "
         "--sink-bytes 536870912 --engine cpu -o 'a file.h5'");
 
-    options.output = "run.h5";
+    options.output.clear();
+    options.sink_memory = SinkMemory::mapped;
+    options.sink_mode = SinkMode::writers;
+    options.subcommand = "flight";
+    options.own_options = {"--keep", "3", "--limit", "acc=1 000"};
+    EXPECT_NE(
+        command_line(options, "cuda")
+            .find("--sink-bytes 536870912 --sink-memory mapped --writers --engine cuda --keep 3 --limit "
+                  "'acc=1 000'"),
+        std::string::npos);
+
+    options = options_of("--kernel scalar --config 32x32x1 --shape 1,10,3,4,64 -o run.h5");
     options.dtype = "bf16";
     const std::string plain = command_line(options, "cpu");
     EXPECT_NE(plain.find(" --dtype bf16 "), std::string::npos);
-    EXPECT_EQ(command_line(options_of(plain.substr(plain.find(' ') + 1)), "cpu"), plain);
+    EXPECT_EQ(command_line(options_of(plain.substr(plain.find("--kernel"))), "cpu"), plain);
 }
 
 TEST(RunRequest, HoldsWhatTheKernelIsGiven) {
@@ -138,8 +149,8 @@ TEST(RunRequest, ARunRecordsTheCommandThatRepeatsIt) {
     const std::string options = "--kernel scalar --engine cpu --shape 1,1,40,70,64 --fault p_bf16 -o run.h5";
     const CapturedRun first = run_kernel(request_of(options));
     const std::string command = first.provenance().command;
-    EXPECT_EQ(command.substr(0, 9), "tile-run ");
-    const CapturedRun second = run_kernel(request_of(command.substr(9)));
+    EXPECT_EQ(command.substr(0, 16), "tile-run record ");
+    const CapturedRun second = run_kernel(request_of(command.substr(16)));
     EXPECT_EQ(second.provenance().command, command);
     std::vector<float> a(32 * 64), b(32 * 64);
     ASSERT_TRUE(first.read_tile(Stage::acc, {0, 0, 1, 1}, a));

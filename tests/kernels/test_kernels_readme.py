@@ -12,7 +12,7 @@ import sys
 import unittest
 
 ROOT, TILE_RUN = (pathlib.Path(sys.argv.pop(1)).resolve() for _ in range(2))
-LISTED = json.loads(subprocess.run([TILE_RUN, "--list", "--json"], capture_output=True, check=True).stdout)
+LISTED = json.loads(subprocess.run([TILE_RUN, "list", "--json"], capture_output=True, check=True).stdout)
 
 
 def rows_of(page):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests tile-run --poison and --repeat on the CPU: exit codes, text, JSON and what is recorded.
+"""Tests tile-run poison and tile-run repeat on the CPU: exit codes, text, JSON and what is recorded.
 
 usage: test_run_again.py TILE_RUN
 """
@@ -30,17 +30,17 @@ class RunAgain(unittest.TestCase):
         return subprocess.run([TILE_RUN, *arguments], capture_output=True, text=True, cwd=self.folder,
                               env={**os.environ, **environment})
 
-    def check(self, exit_code, *arguments):
-        run = self.run_it(*SCALAR, *SMALL, *arguments)
+    def check(self, exit_code, subcommand, *arguments):
+        run = self.run_it(subcommand, *SCALAR, *SMALL, *arguments)
         self.assertEqual((run.returncode, run.stderr), (exit_code, ""), run.stdout)
         return run.stdout
 
     def test_nothing_of_a_healthy_kernel_depends_on_poison(self):
-        text = self.check(0, "--poison")
+        text = self.check(0, "poison")
         self.assertTrue(text.splitlines()[-1].startswith("independent: "), text)
         self.assertIn("o: all 5120 elements stored", text)
         self.assertIn("lse: all 80 elements stored", text)
-        report = json.loads(self.check(0, "--poison", "--json"))
+        report = json.loads(self.check(0, "poison", "--json"))
         self.assertEqual(report["verdict"], "independent")
         self.assertIsNone(report["first_change"])
         self.assertEqual([run["shared_memory"] for run in report["runs"]], ["finite", "zeros again", "NaN"])
@@ -53,10 +53,10 @@ class RunAgain(unittest.TestCase):
         self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_what_reads_old_shared_memory_is_named(self):
-        text = self.check(1, "--poison", "--fault", "p_lane_stride")
+        text = self.check(1, "poison", "--fault", "p_lane_stride")
         self.assertIn("dependent: acc is the first stage that changes with what memory held, at batch 0, head 0, "
                       "q block 0, row 0, column 0, KV tile 0", text.splitlines()[-1])
-        report = json.loads(self.check(1, "--poison", "--fault", "p_lane_stride", "--json"))
+        report = json.loads(self.check(1, "poison", "--fault", "p_lane_stride", "--json"))
         self.assertEqual((report["verdict"], report["fault"]), ("dependent", "p_lane_stride"))
         self.assertEqual(report["first_change"]["stage"], "acc")
         changed = {run["shared_memory"]: run["changed"] for run in report["runs"]}
@@ -67,54 +67,55 @@ class RunAgain(unittest.TestCase):
         self.assertEqual((nan["name"], nan["first"]["this_run"]["value"]), ("acc", "nan"))
 
     def test_outputs_that_stay_are_counted(self):
-        text = self.check(1, "--poison", "--fault", "columns_uncovered")
+        text = self.check(1, "poison", "--fault", "columns_uncovered")
         self.assertIn("o: 1280 of 5120 elements never stored, the first at batch 0, head 0, row 0, column 48", text)
-        report = json.loads(self.check(1, "--poison", "--fault", "columns_uncovered", "--json"))
+        report = json.loads(self.check(1, "poison", "--fault", "columns_uncovered", "--json"))
         self.assertEqual(report["outputs"][0], {"stage": "o", "elements": 5120, "unwritten": 1280,
                                                 "first": {"batch": 0, "head": 0, "row": 0, "col": 48}})
 
     def test_the_run_after_nan_is_recorded(self):
-        self.check(1, "--poison", "--fault", "p_lane_stride", "-o", "run.h5")
+        self.check(1, "poison", "--fault", "p_lane_stride", "-o", "run.h5")
         with h5py.File(self.folder / "run.h5") as file:
             self.assertTrue(numpy.isnan(file["/tiles/acc"][:]).all())
             self.assertTrue(numpy.isfinite(file["/tiles/s"][:]).all())
-            self.assertIn("--poison", file.attrs["command"])
+            self.assertIn("tile-run poison ", file.attrs["command"])
             self.assertEqual(file["/inputs/q"].shape, (1, 2, 40, 64))
 
     def test_repeated_runs_are_the_same(self):
-        text = self.check(0, "--repeat", "3")
+        text = self.check(0, "repeat", "--runs", "3")
         self.assertIn("3 runs", text)
         self.assertTrue(text.splitlines()[-1].startswith("repeatable: "), text)
-        report = json.loads(self.check(0, "--repeat", "2", "--json"))
+        report = json.loads(self.check(0, "repeat", "--runs", "2", "--json"))
         self.assertEqual((report["verdict"], report["runs"], report["changed_runs"]), ("repeatable", 2, 0))
 
     def test_a_selection_is_compared_with_the_whole_outputs(self):
-        report = json.loads(self.check(0, "--repeat", "2", "--json", "--select", "head=1:stage=s,o"))
+        report = json.loads(self.check(0, "repeat", "--runs", "2", "--json", "--select", "head=1:stage=s,o"))
         self.assertEqual([(stage["name"], stage["compared"]) for stage in report["stages"]],
                          [("s", 40 * 70), ("o", 2 * 40 * 64), ("lse", 2 * 40)])
 
     def test_without_a_gpu_it_says_so_once(self):
-        run = self.run_it("--kernel", "scalar", *SMALL, "--repeat", "2", CUDA_VISIBLE_DEVICES="")
+        run = self.run_it("repeat", "--kernel", "scalar", *SMALL, "--runs", "2", CUDA_VISIBLE_DEVICES="")
         self.assertEqual((run.returncode, run.stderr.count("\n")), (0, 1), run.stderr)
         self.assertIn("so it ran on the CPU", run.stderr)
 
     def test_what_cannot_be_done_is_one_line(self):
         for arguments, *words in [
-            (["--poison", "--repeat", "2"], "choose one"),
-            (["--poison", "--prove-inert"], "choose one"),
-            (["--prove-inert", "--repeat", "2"], "choose one"),
-            (["--repeat", "1"], "--repeat"),
-            (["--repeat", "x"], "--repeat"),
-            (["--repeat"], "--repeat"),
-            (["--repeat", "2", "-o", "run.h5"], "-o", "--repeat"),
-            (["--json", "-o", "run.h5"], "--json", "--poison"),
-            (["--poison", "--sink-bytes", "100k"], "--sink-bytes", "no room"),
-            (["--repeat", "2", "--sink-bytes", "100k"], "--sink-bytes", "no room"),
-            (["--poison", "-o", "missing/run.h5"], "missing/run.h5"),
-            (["--poison", "--fault", "none"], "--fault"),
+            (["poison", "--runs", "2"], "--runs", "tile-run poison has no such option"),
+            (["poison", "--prove-inert"], "tile-run prove-inert"),
+            (["prove-inert", "--runs", "2"], "--runs", "tile-run prove-inert has no such option"),
+            (["repeat", "--runs", "1"], "--runs"),
+            (["repeat", "--runs", "x"], "--runs"),
+            (["repeat", "--runs"], "--runs"),
+            (["repeat"], "--runs"),
+            (["repeat", "--runs", "2", "-o", "run.h5"], "-o", "tile-run repeat has no such option"),
+            (["record", "--json", "-o", "run.h5"], "--json", "tile-run poison"),
+            (["poison", "--sink-bytes", "100k"], "--sink-bytes", "no room"),
+            (["repeat", "--runs", "2", "--sink-bytes", "100k"], "--sink-bytes", "no room"),
+            (["poison", "-o", "missing/run.h5"], "missing/run.h5"),
+            (["poison", "--fault", "none"], "--fault"),
         ]:
             with self.subTest(arguments=arguments):
-                run = self.run_it(*SCALAR, *SMALL, *arguments)
+                run = self.run_it(*arguments, *SCALAR, *SMALL)
                 self.assertEqual((run.returncode, run.stdout), (2, ""), run.stderr)
                 self.assertEqual(run.stderr.count("\n"), 1, run.stderr)
                 for word in words:

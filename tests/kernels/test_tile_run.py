@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the command line of tile-run: what it writes, prints and returns, on a machine with or without a GPU.
+"""Tests tile-run: what it writes, prints and returns, on a machine with or without a GPU.
 
 usage: test_tile_run.py TILE_RUN
 """
@@ -33,7 +33,7 @@ class TileRun(unittest.TestCase):
                               env={**os.environ, **environment})
 
     def record(self, *arguments, **environment):
-        run = self.run_it(*arguments, "-o", self.file, **environment)
+        run = self.run_it("record", *arguments, "-o", self.file, **environment)
         self.assertEqual(run.returncode, 0, run.stderr)
         return run
 
@@ -48,9 +48,9 @@ class TileRun(unittest.TestCase):
         self.assertEqual(list(self.folder.iterdir()), [], arguments)
 
     def test_lists_everything(self):
-        text = self.run_it("--list")
+        text = self.run_it("list")
         self.assertEqual((text.returncode, text.stderr), (0, ""))
-        listed = json.loads(self.run_it("--list", "--json").stdout)
+        listed = json.loads(self.run_it("list", "--json").stdout)
         self.assertEqual([kernel["name"] for kernel in listed["kernels"]], ["scalar", "wmma", "stable", "fast", "fp8", "cublas"])
         self.assertEqual(listed["kernels"][0]["engines"], ["cuda", "cpu"])
         for name in [entry["name"] for entry in listed["inputs"] + listed["faults"]]:
@@ -60,9 +60,9 @@ class TileRun(unittest.TestCase):
 
     def test_numbers_that_are_none(self):
         for value in ("nan", "-nan", "inf", "-inf", "1e999"):
-            self.assert_refused([*SCALAR, *SMALL, f"--time-limit={value}", "-o", self.file], "--time-limit")
-            self.assert_refused(["--sweep", f"--time-budget={value}"], "--time-budget")
-            self.assert_refused([*SCALAR, *SMALL, f"--sink-bytes={value}", "-o", self.file], "--sink-bytes")
+            self.assert_refused(["record", *SCALAR, *SMALL, f"--time-limit={value}", "-o", self.file], "--time-limit")
+            self.assert_refused(["sweep", f"--time-budget={value}"], "--time-budget")
+            self.assert_refused(["record", *SCALAR, *SMALL, f"--sink-bytes={value}", "-o", self.file], "--sink-bytes")
 
     def test_a_nan_that_is_stored_is_not_unwritten(self):
         """What lies behind the inputs is a NaN with the bits of an output that nobody wrote."""
@@ -73,11 +73,6 @@ class TileRun(unittest.TestCase):
                     values = file[name][...].astype(numpy.float32)
                     self.assertEqual((values.view(numpy.uint32) == 0x7FD17E5C).sum(), 0, (options, name))
                 self.assertTrue(numpy.isnan(file["/outputs/o"][...].astype(numpy.float32)).any(), options)
-
-    def test_help_is_a_success(self):
-        run = self.run_it("--help")
-        self.assertEqual((run.returncode, run.stderr), (0, ""))
-        self.assertIn("--prove-inert", run.stdout)
 
     def test_records_and_says_what_to_do_next(self):
         run = self.record(*SCALAR, *SMALL, "--causal", "--seed", "7")
@@ -103,6 +98,12 @@ class TileRun(unittest.TestCase):
             self.assertTrue(numpy.isnan(file["/tiles/p"][:]).all())
             self.assertTrue(numpy.isnan(file["/tiles/s"][0, 0]).all())
             self.assertTrue(numpy.isfinite(file["/tiles/s"][0, 1]).all())
+
+    def test_an_empty_select_is_everything(self):
+        self.record(*SCALAR, *SMALL, "--select", "", TILESCOPE_SELECT="stage=m")
+        with h5py.File(self.file) as file:
+            self.assertTrue(numpy.isfinite(file["/tiles/m"][:]).all())
+            self.assertTrue(numpy.isfinite(file["/tiles/s"][:]).all())
 
     def test_select_defaults_to_the_environment(self):
         self.record(*SCALAR, *SMALL, TILESCOPE_SELECT="stage=m")
@@ -133,25 +134,26 @@ class TileRun(unittest.TestCase):
 
     def test_a_race_is_not_played_on_the_cpu(self):
         for fault in ("load_before_barrier", "qk_barrier_missing"):
-            self.assert_refused([*SCALAR, *SMALL, "--fault", fault, "-o", "run.h5"], fault, "--engine cuda")
+            self.assert_refused(["record", *SCALAR, *SMALL, "--fault", fault, "-o", "run.h5"], fault, "--engine cuda")
 
     def test_without_a_gpu_wmma_cannot_run(self):
-        self.assert_refused(["--kernel", "wmma", *SMALL, "-o", "run.h5"], "wmma", "GPU", "--kernel scalar", **NO_GPU)
-        self.assert_refused(["--kernel", "scalar", "--engine", "cuda", *SMALL, "-o", "run.h5"], "--engine cpu",
-                            **NO_GPU)
-        self.assert_refused(["--kernel", "wmma", "--engine", "cpu", *SMALL, "-o", "run.h5"], "--engine cpu", "wmma")
-        self.assert_refused(["--kernel", "scalar", *SMALL, "--prove-inert"], "--prove-inert: ", "GPU", **NO_GPU)
-        self.assert_refused([*SCALAR, *SMALL, "--prove-inert"], "--prove-inert: ", "GPU")
+        for options, *words in [(["--kernel", "wmma"], "wmma", "GPU", "--kernel scalar"),
+                                (["--kernel", "scalar", "--engine", "cuda"], "--engine cpu"),
+                                (["--kernel", "wmma", "--engine", "cpu"], "--engine cpu", "wmma")]:
+            self.assert_refused(["record", *options, *SMALL, "-o", "run.h5"], *words, **NO_GPU)
+        self.assert_refused(["prove-inert", "--kernel", "scalar", *SMALL], "prove-inert: ", "GPU", **NO_GPU)
+        self.assert_refused(["prove-inert", *SCALAR, *SMALL], "prove-inert: ", "GPU")
 
     def test_every_other_check_runs_on_the_cpu(self):
-        for check in (["--poison"], ["--repeat", "2"], ["--watch"], ["--flight-recorder", "2", "--launches", "3"]):
+        for check in (["poison"], ["repeat", "--runs", "2"], ["watch"], ["flight", "--keep", "2", "--launches", "3"]):
             for kernel in ("scalar", "stable"):
-                run = self.run_it("--kernel", kernel, "--engine", "cpu", *SMALL, *check)
+                run = self.run_it(*check, "--kernel", kernel, "--engine", "cpu", *SMALL)
                 self.assertEqual((run.returncode, run.stderr), (0, ""), (kernel, check))
 
     def test_without_a_gpu_cublas_cannot_run(self):
-        self.assert_refused(["--kernel", "cublas", *SMALL, "-o", "run.h5"], "cublas", "GPU", **NO_GPU)
-        self.assert_refused(["--kernel", "cublas", "--engine", "cpu", *SMALL, "-o", "run.h5"], "--engine cpu", "cublas")
+        self.assert_refused(["record", "--kernel", "cublas", *SMALL, "-o", "run.h5"], "cublas", "GPU", **NO_GPU)
+        self.assert_refused(["record", "--kernel", "cublas", "--engine", "cpu", *SMALL, "-o", "run.h5"], "--engine cpu",
+                            "cublas")
 
     def test_it_starts_without_cublas(self):
         needed = subprocess.run(["ldd", TILE_RUN], capture_output=True, text=True, check=True).stdout
@@ -161,10 +163,11 @@ class TileRun(unittest.TestCase):
     def test_bad_usage_is_one_line(self):
         output = ["-o", "run.h5"]
         for arguments, *words in [
-            ([], "-o"),
+            ([], "--shape"),
+            (SMALL, "-o"),
             (["--bogus"], "--bogus", "--help"),
             (output, "--shape"),
-            (["--json"], "--list"),
+            (["--json", *SCALAR, *SMALL, *output], "--json", "tile-run list"),
             (["--kernel", "flash", *SMALL, *output], "flash", "scalar, wmma, stable, fast, fp8, cublas"),
             ([*SCALAR, *output], "--shape"),
             ([*SCALAR, "--shape", "1,2,40", *output], "--shape"),
@@ -181,12 +184,11 @@ class TileRun(unittest.TestCase):
             ([*SCALAR, *SMALL, "--heads-kv", "0", *output], "heads_kv"),
             ([*SCALAR, *SMALL, "--config", "64x64x1", *output], "--config", "32x64x2"),
             ([*SCALAR, *SMALL, "--dtype", "bf16", *output], "--dtype", "bf16", "fast"),
-            (["--kernel", "fp8", *SMALL, "--flight-recorder", "2"], "--flight-recorder", "fp8", "--seed"),
             (["--kernel", "wmma", *SMALL, "--dtype", "bf16", *output], "--dtype", "wmma", "fast"),
             ([*SCALAR, *SMALL, "--dtype", "fp8", *output], "--dtype"),
             (["--kernel", "fast", *SMALL, "--dtype", "bf16", "--fault", "lse_base2", *output], "--fault", "f16"),
-            ([*SCALAR, *SMALL, "--fault", "none", *output], "--fault", "--list"),
-            ([*SCALAR, *SMALL, "--fault", "wrong_ldm", *output], "--fault", "--list"),
+            ([*SCALAR, *SMALL, "--fault", "none", *output], "--fault", "tile-run list"),
+            ([*SCALAR, *SMALL, "--fault", "wrong_ldm", *output], "--fault", "tile-run list"),
             ([*SCALAR, *SMALL, "--fault", "p_bf16", "--config", "16x64x1", *output], "32x64x2"),
             ([*SCALAR, *SMALL, "--causal-alignment", "middle", *output], "middle"),
             ([*SCALAR, *SMALL, "--input", "zeros", *output], "zeros", "ramped"),
@@ -199,10 +201,11 @@ class TileRun(unittest.TestCase):
             (["--kernel", "scalar", "--engine", "cpu", *SMALL], "-o"),
             ([*SCALAR, *SMALL, "-o", "missing/run.h5"], "missing/run.h5"),
             ([*SCALAR, *SMALL, "-o", "."], "."),
-            ([*SCALAR, *SMALL, "--prove-inert", *output], "-o"),
         ]:
             with self.subTest(arguments=arguments):
-                self.assert_refused(arguments, *words, **NO_GPU)
+                self.assert_refused(["record", *arguments], *words, **NO_GPU)
+        self.assert_refused(["prove-inert", *SCALAR, *SMALL, *output], "-o", **NO_GPU)
+        self.assert_refused(["flight", "--kernel", "fp8", *SMALL, "--keep", "2"], "flight", "fp8", "--seed", **NO_GPU)
 
     def test_a_full_sink_says_so(self):
         run = self.record(*SCALAR, *SMALL, "--sink-bytes", "100k")
@@ -233,9 +236,9 @@ class TileRun(unittest.TestCase):
 
     def test_a_recording_that_cannot_be_written_is_recovered_from_the_sink_file(self):
         sink = self.folder / "run.sink"
-        run = self.run_it(*SCALAR, *SMALL, "--sink-memory", "file", "--sink-file", sink, "-o", "missing/run.h5")
+        run = self.run_it("record", *SCALAR, *SMALL, "--sink-memory", "file", "--sink-file", sink, "-o", "missing/run.h5")
         self.assertEqual(run.returncode, 2)
-        recovered = self.run_it("--recover", sink, "-o", self.file)
+        recovered = self.run_it("recover", sink, "-o", self.file)
         self.assertEqual((recovered.returncode, recovered.stderr), (0, ""))
         self.assertIn(f"next: tile-diff {self.file}", recovered.stdout)
         left = self.bits_of(self.file)
@@ -246,17 +249,18 @@ class TileRun(unittest.TestCase):
         output = ["-o", "run.h5"]
         in_file = ["--sink-memory", "file"]
         for arguments, *words in [
-            ([*SCALAR, *SMALL, "--sink-file", "run.sink", *output], "--sink-file", "--sink-memory file"),
-            ([*SCALAR, *SMALL, *in_file, "--repeat", "2"], "--sink-memory file"),
-            ([*SCALAR, *SMALL, *in_file, "--poison"], "--sink-memory file"),
-            ([*SCALAR, *SMALL, "--sink-memory", "disk", *output], "disk"),
-            (["--recover", "run.sink"], "-o"),
-            (["--recover", "run.sink", *output], "run.sink", "No such file"),
-            (["--recover", "run.sink", *SCALAR, *output], "--recover"),
+            (["record", *SCALAR, *SMALL, "--sink-file", "run.sink", *output], "--sink-file", "--sink-memory file"),
+            (["repeat", *SCALAR, *SMALL, *in_file, "--runs", "2"], "--sink-memory: file", "device"),
+            (["poison", *SCALAR, *SMALL, *in_file], "--sink-memory: file", "device"),
+            (["record", *SCALAR, *SMALL, "--sink-memory", "disk", *output], "disk"),
+            (["recover", "run.sink"], "-o"),
+            (["recover", *output], "sink"),
+            (["recover", "run.sink", *output], "run.sink", "No such file"),
+            (["recover", "run.sink", *SCALAR, *output], "--kernel", "tile-run recover has no such option"),
         ]:
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, *words, **NO_GPU)
-        run = self.run_it(*SCALAR, *SMALL, *in_file, "--sink-file", "missing/run.sink", *output)
+        run = self.run_it("record", *SCALAR, *SMALL, *in_file, "--sink-file", "missing/run.sink", *output)
         self.assertEqual(run.returncode, 2)
         self.assertIn("tile-run: missing/run.sink: cannot be created", run.stderr)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tile-run --writers on the CPU: h5py reads which thread of the scalar kernel wrote which element.
+"""tile-run record --writers on the CPU: h5py reads which thread of the scalar kernel wrote which element.
 
 usage: test_writers.py TILE_RUN TILE_DIFF
 """
@@ -28,7 +28,7 @@ class Writers(unittest.TestCase):
 
     def run_it(self, *arguments):
         shape = f"{BATCH},{HEADS},{SEQ_Q},{SEQ_KV},{HEAD_DIM}"
-        return subprocess.run([TILE_RUN, "--kernel", "scalar", "--config", f"{BLOCK_M}x{BLOCK_N}x2", "--engine", "cpu",
+        return subprocess.run([TILE_RUN, "record", "--kernel", "scalar", "--config", f"{BLOCK_M}x{BLOCK_N}x2", "--engine", "cpu",
                                "--shape", shape, "-o", self.file, *arguments], capture_output=True, text=True)
 
     def record(self, *arguments):

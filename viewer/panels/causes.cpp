@@ -80,7 +80,7 @@ void draw_ties(App& app, const Diagnosis& diagnosis) {
     if (diagnosis.causes.size() < 2 || !is_tied(diagnosis.causes, 0)) return;
     std::string line = "1= explain it alike.";
     if (!diagnosis.separate_with.empty())
-        line += fmt::format(" To tell them apart: tile-run {}", diagnosis.separate_with);
+        line += fmt::format(" To tell them apart: tile-run record {}", diagnosis.separate_with);
     text(app, line, colours::dim);
 }
 
