@@ -46,21 +46,6 @@ const FoundCause& best(const Report& report) {
     return report.diagnosis.causes[0];
 }
 
-/// Applies `change` to each value of a stage, with its tile, row and column in it.
-template <class Change>
-void change_stage(MemoryRecording& recording, Stage stage, const Change& change) {
-    const Problem& p = recording.problem();
-    const TileShape shape = tile_shape(p, stage);
-    for (std::int64_t i = 0; i < tile_count(p, stage); ++i) {
-        const TileId tile = tile_at(p, stage, i);
-        std::vector<float> values(std::size_t(shape.elements()));
-        if (!recording.read_tile(stage, tile, values)) continue;
-        for (std::int64_t at = 0; at < shape.elements(); ++at)
-            values[std::size_t(at)] = change(values[std::size_t(at)], tile, at / shape.cols, at % shape.cols);
-        recording.set_tile(stage, tile, std::move(values));
-    }
-}
-
 TEST(CauseTable, HasManyRowsThatAreComplete) {
     std::set<std::pair<std::string_view, Stage>> rows;
     std::set<std::string_view> names;

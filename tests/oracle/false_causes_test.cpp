@@ -51,21 +51,6 @@ std::vector<std::string> named(const Report& report) {
 
 using Names = std::vector<std::string>;
 
-/// Applies change(value, row in tile, column) to every value of a stage.
-template <class Change>
-void change_stage(MemoryRecording& recording, Stage stage, const Change& change) {
-    const Problem& p = recording.problem();
-    const TileShape shape = tile_shape(p, stage);
-    for (std::int64_t i = 0; i < tile_count(p, stage); ++i) {
-        const TileId tile = tile_at(p, stage, i);
-        std::vector<float> values(std::size_t(shape.elements()));
-        if (!recording.read_tile(stage, tile, values)) continue;
-        for (std::int64_t at = 0; at < shape.elements(); ++at)
-            values[std::size_t(at)] = change(values[std::size_t(at)], at / shape.cols, at % shape.cols);
-        recording.set_tile(stage, tile, std::move(values));
-    }
-}
-
 /// Root of the mean square of what is finite.
 double size_of(const Recording& recording, Stage stage) {
     double sum = 0;
@@ -169,7 +154,7 @@ TEST(FalseCauses, RowsThatNobodyStoredAreAPlace) {
     for (const std::vector<Stage>& recorded :
          {std::vector{Stage::o}, std::vector{Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o}}) {
         MemoryRecording recording = with_stages(run.recording, recorded);
-        change_stage(recording, recorded[0], [](float value, std::int64_t row, std::int64_t) {
+        change_stage(recording, recorded[0], [](float value, const TileId&, std::int64_t row, std::int64_t) {
             return row >= 4 && row < 7 ? unwritten : value;
         });
         const Report report = diagnosed(recording);

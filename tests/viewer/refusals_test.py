@@ -8,9 +8,7 @@ import signal
 import subprocess
 import time
 
-import h5py
-import numpy as np
-from tile_view_case import SAMPLES, TileViewCase, main
+from tile_view_case import SAMPLES, TileViewCase, main, slow_outputs
 
 
 class Refusals(TileViewCase):
@@ -53,18 +51,7 @@ class Ending(TileViewCase):
         self.play([SAMPLES / "lse_base2.h5"], "wait", "key Ctrl+Q", "frames 1000000")
 
     def test_cancelled_judgement_can_be_asked_for_again(self):
-        path = self.folder / "run.h5"
-        batch, heads, length, dim = 1, 4, 2048, 64
-        given = np.random.default_rng(3).standard_normal((3, batch, heads, length, dim)).astype(np.float16)
-        with h5py.File(path, "w") as file:
-            file.attrs.update(format="tilescope", format_version=1)
-            file.create_group("problem").attrs.update(batch=batch, heads=heads, heads_kv=heads, seqlen_q=length,
-                                                      seqlen_kv=length, head_dim=dim, block_m=64, block_n=64,
-                                                      sm_scale=np.float32(0.125))
-            for name, value in zip("qkv", given):
-                file[f"inputs/{name}"] = value
-            file.create_dataset("outputs/o", data=given[0], chunks=(1, 1, 64, dim))
-            file.attrs["complete"] = 1
+        path = slow_outputs(self.folder / "run.h5")
         self.play([path], "await being judged", "key Escape", "await not judged", "expect cancelled", "key N", "frames 3",
                   "expect no row diverges", "key F5", "await diverged: o is the first wrong stage", "key D",
                   # From outputs alone the search takes long.

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import unittest
 
+import h5py
 import numpy as np
 from PIL import Image
 
@@ -61,6 +62,22 @@ def display(screen):
     server = memory_display.MemoryDisplay(screen)
     unittest.addModuleCleanup(server.close)
     return server
+
+
+def slow_outputs(path):
+    """Outputs alone, wrong in every row, of a call that takes seconds to judge."""
+    batch, heads, length, dim = 1, 4, 2048, 64
+    given = np.random.default_rng(3).standard_normal((3, batch, heads, length, dim)).astype(np.float16)
+    with h5py.File(path, "w") as file:
+        file.attrs.update(format="tilescope", format_version=1)
+        file.create_group("problem").attrs.update(batch=batch, heads=heads, heads_kv=heads, seqlen_q=length,
+                                                  seqlen_kv=length, head_dim=dim, block_m=64, block_n=64,
+                                                  sm_scale=np.float32(0.125))
+        for name, value in zip("qkv", given):
+            file[f"inputs/{name}"] = value
+        file.create_dataset("outputs/o", data=given[0], chunks=(1, 1, 64, dim))
+        file.attrs["complete"] = 1
+    return path
 
 
 class TileViewCase(unittest.TestCase):

@@ -11,7 +11,7 @@ import time
 
 import h5py
 import numpy as np
-from tile_view_case import SAMPLES, TileViewCase, judged, main, middle, verdict
+from tile_view_case import SAMPLES, TileViewCase, judged, main, middle, slow_outputs, verdict
 
 import small_dump
 
@@ -101,18 +101,7 @@ class States(TileViewCase):
         self.assertGreater(colours[1][0], colours[1][1], "no verdict is not")
 
     def test_what_is_not_judged_yet(self):
-        path = self.folder / "run.h5"
-        batch, heads, length, dim = 1, 4, 2048, 64
-        given = np.random.default_rng(3).standard_normal((3, batch, heads, length, dim)).astype(np.float16)
-        with h5py.File(path, "w") as file:
-            file.attrs.update(format="tilescope", format_version=1)
-            file.create_group("problem").attrs.update(batch=batch, heads=heads, heads_kv=heads, seqlen_q=length,
-                                                      seqlen_kv=length, head_dim=dim, block_m=64, block_n=64,
-                                                      sm_scale=np.float32(0.125))
-            for name, value in zip("qkv", given):
-                file[f"inputs/{name}"] = value
-            file.create_dataset("outputs/o", data=given[0], chunks=(1, 1, 64, dim))
-            file.attrs["complete"] = 1
+        path = slow_outputs(self.folder / "run.h5")
         self.play([path], "await being judged", "expect batch 0 head 3 q block 31\nnot judged yet", "key Escape", "await not judged",
                   "frames 4", "expect batch 0 head 3 q block 31\nnot judged\n", "expect_not was not captured",
                   "picture map_picture map.png", "picture swatch_not_judged judged.png",
