@@ -1,35 +1,17 @@
 #pragma once
 
 #include <array>
-#include <string_view>
 
+#include "dump/rounding.h"
 #include "dump/schema.h"
 
 namespace tilescope {
 
-// Bounds of rounding errors; oracle/ERROR_BUDGET.md derives them. u = 2^-24 is the unit roundoff of float32.
-
-/// Unit roundoff of float32.
-inline constexpr double u_f32 = 0x1p-24;
+// What error budgets add to dump/rounding.h: how likely a bound is, and the oracle itself.
+// oracle/ERROR_BUDGET.md derives it.
 
 /// Relative error that budgets allow for the oracle's own float64 arithmetic.
 inline constexpr double u_oracle = 0x1p-48;
-
-/// Largest float32 result that may be flushed to zero, and so the absolute error near zero.
-inline constexpr double flush_to_zero = 0x1p-126;
-
-/// What a tensor core does with a block of terms: it shifts them and the running sum to the exponent of the
-/// largest, keeps `bits` bits after the leading one, cuts off the rest, adds exactly, and truncates the sum
-/// to float32.
-struct TensorCore {
-    int terms = 4;      ///< of a block; the fewer, the more truncations
-    int bits = 23;      ///< kept of 16-bit operands
-    int fp8_terms = 4;  ///< the same for fp8 operands
-    int fp8_bits = 13;
-};
-
-/// Of a device of that compute capability, for example "9.0"; the coarsest known where nothing was measured.
-TensorCore tensor_core(std::string_view compute_capability);
 
 /// How roundings to nearest add up. With a lambda the bound of a sum of roundings is lambda times the root of
 /// the sum of their squares, where that is less than their sum: it holds with probability 1 - 2 exp(-lambda^2
@@ -51,71 +33,14 @@ RoundingModel rounding_model(double confidence, const std::array<double, stage_c
 /// Probability that every bound that is not certain holds.
 inline constexpr double default_confidence = 1 - 1e-6;
 
-/// Relative bound of n = `roundings` successive roundings of unit roundoff u: n u / (1 - n u).
-/// Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, lemma 3.1.
-/// Types: float64.
-/// Max error: 4 roundings of float64, where n u is at most 1/2.
-/// Valid range: n u < 1; infinity beyond.
-double gamma(double roundings, double u);
-
-/// How a product of matrices rounds. Its error is at most the sum of: per_partial_sum * sum |s_i| over its
-/// partial sums s_i, operand * sum |a_i b_i| over its terms, and an absolute part for underflow.
-struct AccumulationBound {
-    double per_partial_sum = 0;  ///< certain
+/// How a sum of products rounds, with the bound that is only probable.
+struct AccumulationBound : SumRounding {
     double per_root_squares =
-        0;                    ///< times sqrt(sum s_i^2), in place of per_partial_sum where smaller; 0: none
-    double operand = 0;       ///< roundings of the operands
-    double underflow = 0;     ///< absolute, for each term
-    double norm_share = 0.5;  ///< of SumBound
+        0;  ///< times sqrt(sum s_i^2), in place of per_partial_sum where smaller; 0: none
 };
 
-/// fma: one rounding to nearest a term (Higham, section 3.1).
-/// Tensor cores multiply exactly and truncate once a term and once a block, as TensorCore says, of
-/// what is aligned: partial sums and terms. float16 sums are rounded once more. Sources: Fasi, Higham,
-/// Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021;
-/// DeepSeek-V3 technical report, arXiv:2412.19437, section 3.3.2, for fp8.
-/// Types: operands and sums are those that `accumulation` names; the bound is float64.
-/// Max error: what the AccumulationBound says; of per_root_squares with the probability of `model`.
-/// Valid range: sums that do not overflow their type; in fma_f32, of up to 2^14 terms.
+/// Of a stage, on the device of the model. Max error: that of sum_rounding(); of per_root_squares with the
+/// probability of `model`.
 AccumulationBound accumulation_bound(const RoundingModel& model, Stage stage, Accumulation accumulation);
-
-/// Relative bound of the exponential itself: constant + per_argument * |argument|, argument in natural units.
-/// Source: CUDA C++ Programming Guide, mathematical functions. An ulp is at most 2^-23 of the value.
-/// Types: float32.
-/// Max error: expf 2 ulp, exp2f 2 ulp, __expf 2 + 1.173 |x| ulp, ex2.approx 2 ulp, or Units::p_exp_error.
-/// Valid range: normal results; others may be flushed to zero, which flush_to_zero bounds.
-struct ExpFunctionBound {
-    double constant = 0;
-    double per_argument = 0;
-};
-ExpFunctionBound exp_function_bound(const Units& units);
-
-/// Rounding error of the exponential's argument s - m, in natural units: difference * |s - m| for the
-/// subtraction, and terms * (|s| + |m|) for what a kernel or its compiler may fuse into it on either side:
-/// one rounding for a product with sm_scale; base two: three, for log2(e), its product with sm_scale, and the
-/// product with that.
-struct ExpArgumentBound {
-    double difference = 0;
-    double terms = 0;
-};
-ExpArgumentBound exp_argument_bound(ExpFunction function);
-
-/// Relative bound of the hyperbolic tangent. Sources: CUDA C++ Programming Guide, PTX ISA.
-/// Types: float32.
-/// Max error: tanhf 2 ulp; tanh.approx.f32 2^-11 of the value.
-/// Valid range: every finite score.
-double tanh_function_bound(TanhFunction function);
-
-/// Absolute bound of the logarithm of a row sum, given its value. Source: CUDA C++ Programming Guide.
-/// Types: float32.
-/// Max error: logf 1 ulp; __logf 3 ulp, and 2^-21.41 where its argument is between 1/2 and 2; __log2f less.
-/// Valid range: positive, normal row sums.
-double log_function_bound(double log_value);
-
-/// Absolute bound of rounding `magnitude` to `dtype`.
-/// Types: any Dtype; 0 for float32, which the stages are computed in.
-/// Max error: unit_roundoff() times the magnitude, plus half_quantum().
-/// Valid range: up to max_finite of the type.
-double cast_bound(Dtype dtype, double magnitude);
 
 }  // namespace tilescope

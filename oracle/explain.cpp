@@ -9,7 +9,10 @@
 
 #include "dump/error.h"
 #include "dump/semantics.h"
+#include "oracle/budget.h"
 #include "oracle/explain_gradients.h"
+#include "oracle/output.h"
+#include "oracle/replay.h"
 #include "oracle/report.h"
 #include "oracle/tiles.h"
 
@@ -115,23 +118,7 @@ class ElementReplay {
     }
 
     Explained explain_operand(const Estimate& expected) const {
-        return {expected, operand_terms(call_, place_.stage, expected.value(row(), col()),
-                                        expected.error(row(), col()))};
-    }
-
-    BudgetTerms terms_of(const TileInputs& inputs) const {
-        switch (place_.stage) {
-            case Stage::s:
-                return score_terms(inputs, row(), col());
-            case Stage::m:
-                return max_terms(inputs, row());
-            case Stage::p:
-                return probability_terms(inputs, row(), col());
-            case Stage::l:
-                return sum_terms(inputs, row(), col());
-            default:
-                return accumulator_terms(inputs, row(), col());
-        }
+        return {expected, operand_terms(call_, place_.stage, expected, row(), col())};
     }
 
     Explained explain_tile() const {
@@ -139,7 +126,7 @@ class ElementReplay {
         const auto look_on = [&](Stage stage, const TileInputs& inputs) {
             Estimate estimate = expected_of(stage, inputs);
             if (stage == place_.stage && inputs.kv_tile == place_.tile.kv_tile)
-                explained = {estimate, terms_of(inputs)};
+                explained = {estimate, terms_of(stage, inputs, row(), col())};
             return estimate;
         };
         Replay replay(call_, place_.tile.q_block, place_.stage, Replay::Source::stages, look_on);

@@ -6,7 +6,7 @@
 
 #include "dump/recording.h"
 #include "oracle/budget.h"
-#include "oracle/explain_terms.h"
+#include "oracle/budget_terms.h"
 #include "oracle/tally.h"
 
 namespace tilescope {

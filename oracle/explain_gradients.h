@@ -1,5 +1,6 @@
 #pragma once
 
+#include "oracle/budget_terms.h"
 #include "oracle/explain.h"
 #include "oracle/head_call.h"
 

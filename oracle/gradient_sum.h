@@ -1,5 +1,6 @@
 #pragma once
 
+#include "oracle/budget_terms.h"
 #include "oracle/estimate.h"
 #include "oracle/head_call.h"
 
@@ -15,32 +16,26 @@ class GradientSum {
     /// nothing, whatever b holds there: `scores` are those of a. `b_error` is relative.
     void add(const HeadCall& call, const Estimate& a, const Matrix& scores, const Matrix& b, double b_error);
 
-    /// What the bound of one element is made of.
-    struct Parts {
-        double value = 0;
-        double error = 0;      ///< (in_tiles + per_magnitude * magnitude) * scale + factor * |value| + store
-                               ///< and the errors of the oracle and near zero
-        double scale = 1;      ///< what the sum is multiplied with
-        double in_tiles = 0;   ///< of the sums within tiles, and of what they are computed from
-        double magnitude = 0;  ///< no partial sum of the tiles is larger
-        double per_magnitude = 0;
-        bool is_probable = false;  ///< per_magnitude is
-        double factor = 0;
-        double store = 0;
-        Accumulation accumulation = Accumulation::fma_f32;
-    };
-    Parts parts(const HeadCall& call, Eigen::Index row, Eigen::Index col) const;
-
     /// The gradient as stored, in its dtype. Bound: sums in any order, the multiplications after the sum, and
     /// the store.
     Estimate gradient(const HeadCall& call) const;
 
+    /// The parts of that bound at the first element.
+    BudgetTerms terms(const HeadCall& call) const;
+
  private:
+    /// `in_tiles`: what the sums within tiles are off by, and what they are computed from.
+    template <class Error>
+    Bounded<Error> element(const HeadCall& call, Eigen::Index row, Eigen::Index col, Error in_tiles) const;
+
     Stage stage_;
     double terms_ = 0;  ///< of an element
     double tiles_ = 0;
     Estimate sum_;
     Matrix magnitude_;  ///< no partial sum is larger
+    // Of the first element, what it inherits from the two factors.
+    double of_weights_ = 0;
+    double of_operand_ = 0;
 };
 
 }  // namespace tilescope

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "oracle/budget_terms.h"
 #include "oracle/estimate.h"
 #include "oracle/head_call.h"
 #include "oracle/scores.h"
@@ -17,14 +18,18 @@ Estimate row_delta(const HeadCall& call, const Matrix& dout, const Matrix& o);
 Estimate probability_gradients(const HeadCall& call, const Matrix& dout, const Operand& v);
 
 /// dS = P (dP - delta) before the derivative of a soft cap, R x N; 0, exactly, where P is. Bound: what its
-/// factors may be off by, the subtraction's rounding and ds_roundings() products.
+/// factors may be off by, the subtraction's rounding and the products that it is made of.
 Estimate score_gradients(const HeadCall& call, const Estimate& p, const Estimate& dp, const Estimate& delta);
 
-/// Products that ds is made of: with P, the derivative of a cap and ds_scale; two more where P is scaled, and
-/// that is taken off again.
-double ds_roundings(const HeadCall& call);
-
 /// ds times the derivative of the soft cap.
-Estimate chain_cap(const Estimate& ds, const Estimate& derivative);
+Estimate chain_cap(Estimate ds, const Estimate& derivative);
+
+/// The parts of their errors at one element; of ds after its cast, and with the derivative of a cap where it
+/// is not null.
+BudgetTerms delta_terms(const HeadCall& call, const Matrix& dout, const Matrix& o, Eigen::Index row);
+BudgetTerms dp_terms(const HeadCall& call, const Matrix& dout, const Operand& v, Eigen::Index row,
+                     Eigen::Index col);
+BudgetTerms ds_terms(const HeadCall& call, const Estimate& p, const Estimate& dp, const Estimate& delta,
+                     const Estimate* derivative, Eigen::Index row, Eigen::Index col);
 
 }  // namespace tilescope

@@ -1,11 +1,16 @@
 #include "oracle/output.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <utility>
+#include <vector>
 
+#include "oracle/budget.h"
 #include "oracle/products.h"
-#include "oracle/softmax.h"
 
 namespace tilescope {
 
@@ -26,22 +31,6 @@ double empty_value(EmptyRow empty) {
             return std::numeric_limits<double>::quiet_NaN();
     }
     return 0;
-}
-
-/// acc += p v term by term, for V that holds NaN or infinities: 0 * NaN of a masked key must not reach the
-/// sum.
-void add_row_by_row(const Estimate& p, const Estimate& s, const Matrix& v, Estimate& acc,
-                    double per_partial_sum) {
-    for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
-        for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
-            if (s.value(i, j) == -infinity && p.value(i, j) == 0) continue;
-            acc.value.row(i) += p.value(i, j) * v.row(j);
-            acc.error.row(i) +=
-                (acc.value.row(i).cwiseAbs() + std::abs(p.value(i, j)) * v.row(j).cwiseAbs()) *
-                    per_partial_sum +
-                p.error(i, j) * v.row(j).cwiseAbs();
-        }
-    }
 }
 
 /// Joins a sink that comes last.
@@ -76,6 +65,133 @@ RunningState with_sink(const HeadCall& call, const RunningState& state) {
     return joined;
 }
 
+/// What acc and l of a row are off by makes of their quotient.
+double inherited_by_output(const RunningState& whole, Eigen::Index row, Eigen::Index col) {
+    const double sum = whole.l.value(row, 0);
+    const double sum_error = whole.l.error(row, 0);
+    const double least = sum - sum_error;
+    const double value = whole.acc.value(row, col) / sum;
+    return least > 0 ? (whole.acc.error(row, col) + std::abs(value) * sum_error) / least : infinity;
+}
+
+/// The quotient's own roundings and its store, after what it inherits.
+template <class Error>
+Bounded<Error> output_element(const HeadCall& call, double value, Error inherited) {
+    // A division of 2 ulp, or a reciprocal of 1 ulp and its product with acc; the scales and descale_v.
+    const bool scaled = call.units.l_scale != call.units.acc_scale || !call.units.acc_dequantised;
+    const double count = scaled ? 8 : 4;
+    const double magnitude = std::abs(value);
+    Bounded<Error> o{value, std::move(inherited)};
+    o.error.add((gamma(count, u_f32) + u_oracle) * magnitude, [&](BudgetTerms& terms) {
+        terms.add("acc / l", roundings(magnitude > 0 ? count : 0, magnitude), gamma(count, u_f32) * magnitude,
+                  "CUDA guide, math");
+        terms.add_own_error(u_oracle * magnitude);
+    });
+    o.error.add_flush_to_zero(flush_to_zero);
+    const Dtype dtype = call.problem.dtype_o;
+    const double stored = magnitude + o.error.total();
+    o.error.add(cast_bound(dtype, stored),
+                [&] { return rounding_to(dtype, "store to", stored, half_quantum(dtype)); });
+    return o;
+}
+
+bool sink_joins_lse(const HeadCall& call) {
+    return call.problem.sink == AttentionSink::last && call.units.lse_includes_sink;
+}
+
+double inherited_by_lse(const RunningState& whole, Eigen::Index row) {
+    const double least = whole.l.value(row, 0) - whole.l.error(row, 0);
+    return least > 0 ? whole.m.error(row, 0) + whole.l.error(row, 0) / least : infinity;
+}
+
+/// `before`: the state before a sink has joined.
+template <class Error>
+Bounded<Error> lse_element(const HeadCall& call, const RunningState& before, const RunningState& whole,
+                           Eigen::Index row, Error inherited) {
+    const double m = whole.m.value(row, 0);
+    const double log_sum = std::log(whole.l.value(row, 0));
+    // Three roundings to convert m or the sum of both (log2(e) or ln 2, its product with sm_scale, and the
+    // product with that), and the addition; a scale of l is taken off as a logarithm.
+    const double log_scale = std::abs(std::log(call.units.l_scale));
+    // A sink may join a logarithm that is there already.
+    const double own_l = std::max(before.l.value(row, 0), 1e-300);
+    const bool joined = sink_joins_lse(call) && std::isfinite(before.m.value(row, 0));
+    const double own = joined ? std::abs(before.m.value(row, 0)) + std::abs(std::log(own_l)) : 0;
+    const double log_magnitude = std::abs(log_sum) + log_scale;
+    const double magnitude = std::abs(m) + std::abs(log_sum) + log_scale + own;
+    const double logarithm = log_function_bound(log_magnitude);
+    const double adding = gamma(5, u_f32) * magnitude;
+    Bounded<Error> lse{m + log_sum, std::move(inherited)};
+    lse.error.add(logarithm + adding, [&](BudgetTerms& terms) {
+        terms.add("logarithm", fmt::format("2^-21.41 + {:.3g} * {:.3g}", 6 * u_f32, log_magnitude), logarithm,
+                  "CUDA guide, math");
+        terms.add("adding m and ln l", roundings(5, magnitude), adding, "Higham, lemma 3.1");
+    });
+    lse.error.add_own_error(u_oracle * std::abs(lse.value));
+    return lse;
+}
+
+RunningState joined(const HeadCall& call, const RunningState& state, bool joins) {
+    return joins ? with_sink(call, state) : state;
+}
+
+Estimate row_of(const Estimate& estimate, Eigen::Index row) {
+    return {estimate.value.row(row), estimate.error.row(row)};
+}
+
+using Splits = std::vector<RunningState>;
+
+/// One row of each split, and one column of its acc.
+Splits element_of(std::span<const RunningState> splits, Eigen::Index row, Eigen::Index col) {
+    Splits rows;
+    for (const RunningState& split : splits) {
+        rows.push_back({row_of(split.m, row),
+                        row_of(split.l, row),
+                        {split.acc.value.block(row, col, 1, 1), split.acc.error.block(row, col, 1, 1)}});
+    }
+    return rows;
+}
+
+/// Takes what an element inherits from the splits apart: one statistic after the other is taken as exact,
+/// then what combining them adds; the rest comes with the sink. `inherited` is of the state of all of them.
+BudgetTerms terms_of_splits(const HeadCall& call, Splits splits, const char* of_sink,
+                            const std::function<double(const RunningState& whole)>& inherited) {
+    struct Statistic {
+        const char* name;
+        const char* source;
+        Estimate RunningState::*member;
+    };
+    constexpr Statistic statistics[] = {{"acc, not dumped", "from acc", &RunningState::acc},
+                                        {"l, not dumped", "from l", &RunningState::l},
+                                        {"m, not dumped", "from m", &RunningState::m}};
+    BudgetTerms terms;
+    double with = inherited(whole_state(call, splits));
+    if (!std::isfinite(with)) {
+        terms.add("l may be 0", "its error is at least l", with, "from l");
+        return terms;
+    }
+    for (const auto& [name, source, member] : statistics) {
+        double largest = 0;
+        for (RunningState& split : splits) {
+            largest = std::max(largest, (split.*member).error.maxCoeff());
+            (split.*member).error.setZero();
+        }
+        const double without = inherited(whole_state(call, splits));
+        terms.add(name, fmt::format("error up to {:.3g}, over l", largest), part_of(with, without), source);
+        with = without;
+    }
+    RunningState whole = whole_state(call, splits);
+    for (Estimate* estimate : {&whole.m, &whole.l, &whole.acc}) estimate->error.setZero();
+    const double exact = inherited(whole);
+    const bool several = call.problem.kv_tiles_per_split > 0;
+    terms.add(several ? "joining the splits" : "adding the lanes of l",
+              several ? fmt::format("lse, exponential and sum of {} splits", splits.size())
+                      : fmt::format("{} roundings of l", call.problem.l_lanes),
+              part_of(with, exact), several ? "CUDA guide, Higham 3.1" : "Higham, lemma 3.1");
+    terms.add("sink", of_sink, exact, "CUDA guide, math");
+    return terms;
+}
+
 }  // namespace
 
 RunningState initial_state(const HeadCall& call, std::int64_t rows, bool first_split) {
@@ -88,48 +204,6 @@ RunningState initial_state(const HeadCall& call, std::int64_t rows, bool first_s
     state.m.error.setConstant(gamma(3, u_f32) * std::abs(call.sink));
     state.l.value.setConstant(1);
     return state;
-}
-
-AccumulatorRoundings accumulator_roundings(const HeadCall& call) {
-    const Units& units = call.units;
-    const bool half = call.problem.dtype_acc == Dtype::f16;
-    const double u = half ? unit_roundoff(Dtype::f16) : u_f32;
-    const bool is_scaled =
-        units.acc_scale != units.p_scale || (!units.v_dequantised && units.acc_dequantised);
-    const double scaling = is_scaled ? gamma(3, u) : 0;
-    const double quantum = half ? 2 * half_quantum(Dtype::f16) : flush_to_zero;
-    return {u + scaling, u + scaling, quantum * product_unit(call, Stage::acc)};
-}
-
-Estimate accumulate(const HeadCall& call, const Estimate& acc_before, const Estimate& factor,
-                    const Estimate& p, const Estimate& s, const Matrix& v, double v_error) {
-    const Units& units = call.units;
-    const Matrix start = factor.value.col(0).asDiagonal() * acc_before.value;
-    Estimate acc;
-    if (all_finite(v) && all_finite(start) && all_finite(p.value)) {
-        acc = sum_of_products(call, Stage::acc, units.acc_accumulation, p.value, v, false, start);
-        if (!call.bounds) return acc;
-        // Not its maximum: a NaN may hide it.
-        const bool inexact = !(p.error.array() == 0).all();
-        if (v_error > 0) {
-            const Matrix weight = p.error + v_error * (p.value.cwiseAbs() + p.error);
-            add_product(weight, v.cwiseAbs(), false, acc.error);
-        } else if (inexact) {
-            add_product(p.error, v.cwiseAbs(), false, acc.error);
-        }
-    } else {
-        acc = {start, Matrix::Zero(start.rows(), start.cols())};
-        const AccumulationBound bound = accumulation_bound(call.rounding, Stage::acc, units.acc_accumulation);
-        add_row_by_row(p, s, v, acc, bound.per_partial_sum + bound.operand);
-        acc.error.array() += bound.underflow * product_unit(call, Stage::acc) * double(p.value.cols());
-        if (v_error > 0) acc.error += v_error * acc.value.cwiseAbs();
-    }
-    const AccumulatorRoundings roundings = accumulator_roundings(call);
-    acc.error += start.cwiseAbs() * roundings.of_rescaled + acc.value.cwiseAbs() * roundings.of_sum;
-    acc.error += factor.value.col(0).asDiagonal() * acc_before.error;
-    acc.error += factor.error.col(0).asDiagonal() * (acc_before.value.cwiseAbs() + acc_before.error);
-    acc.error.array() += roundings.near_zero;
-    return acc;
 }
 
 RunningState combine(const HeadCall& call, std::span<const RunningState> splits) {
@@ -172,12 +246,13 @@ RunningState combine(const HeadCall& call, std::span<const RunningState> splits)
     return whole;
 }
 
+RunningState whole_state(const HeadCall& call, std::span<const RunningState> splits) {
+    const bool is_whole = call.problem.kv_tiles_per_split == 0 && call.problem.l_lanes == 1;
+    return is_whole ? splits.back() : combine(call, splits);
+}
+
 Estimate output(const HeadCall& call, const RunningState& state) {
-    const RunningState whole = call.problem.sink == AttentionSink::last ? with_sink(call, state) : state;
-    const Dtype dtype = call.problem.dtype_o;
-    // A division of 2 ulp, or a reciprocal of 1 ulp and its product with acc; the scales and descale_v.
-    const bool scaled = call.units.l_scale != call.units.acc_scale || !call.units.acc_dequantised;
-    const double division = gamma(scaled ? 8 : 4, u_f32) + u_oracle;
+    const RunningState whole = joined(call, state, call.problem.sink == AttentionSink::last);
     Estimate o = zeros(whole.acc.value.rows(), whole.acc.value.cols());
     for (Eigen::Index i = 0; i < o.value.rows(); ++i) {
         const double sum = whole.l.value(i, 0);
@@ -185,47 +260,61 @@ Estimate output(const HeadCall& call, const RunningState& state) {
             o.value.row(i).setConstant(empty_value(call.units.o_empty_row));
             continue;
         }
-        const double sum_error = whole.l.error(i, 0);
-        const double least = sum - sum_error;
         for (Eigen::Index j = 0; j < o.value.cols(); ++j) {
-            const double value = whole.acc.value(i, j) / sum;
-            const double inherited =
-                least > 0 ? (whole.acc.error(i, j) + std::abs(value) * sum_error) / least : infinity;
-            const double computed = inherited + division * std::abs(value) + flush_to_zero;
-            o.value(i, j) = value;
-            o.error(i, j) = computed + cast_bound(dtype, std::abs(value) + computed);
+            const auto element =
+                output_element(call, whole.acc.value(i, j) / sum, ErrorSum(inherited_by_output(whole, i, j)));
+            o.value(i, j) = element.value;
+            o.error(i, j) = element.error.total();
         }
     }
     return o;
 }
 
 Estimate log_sum_exp(const HeadCall& call, const RunningState& state) {
-    const bool joins = call.problem.sink == AttentionSink::last && call.units.lse_includes_sink;
-    const RunningState whole = joins ? with_sink(call, state) : state;
+    const RunningState whole = joined(call, state, sink_joins_lse(call));
     Estimate lse = zeros(whole.m.value.rows(), 1);
     for (Eigen::Index i = 0; i < lse.value.rows(); ++i) {
-        const double sum = whole.l.value(i, 0);
-        if (sum == 0) {
+        if (whole.l.value(i, 0) == 0) {
             lse.value(i, 0) = empty_value(call.units.lse_empty_row);
             continue;
         }
-        const double log_sum = std::log(sum);
-        const double least = sum - whole.l.error(i, 0);
-        const double inherited = least > 0 ? whole.m.error(i, 0) + whole.l.error(i, 0) / least : infinity;
-        // Three roundings to convert m or the sum of both (log2(e) or ln 2, its product with sm_scale, and
-        // the product with that), and the addition; a scale of l is taken off as a logarithm.
-        const double log_scale = std::abs(std::log(call.units.l_scale));
-        // A sink may join a logarithm that is there already.
-        const double own_l = std::max(state.l.value(i, 0), 1e-300);
-        const bool joined = joins && std::isfinite(state.m.value(i, 0));
-        const double own = joined ? std::abs(state.m.value(i, 0)) + std::abs(std::log(own_l)) : 0;
-        const double rounding =
-            log_function_bound(std::abs(log_sum) + log_scale) +
-            gamma(5, u_f32) * (std::abs(whole.m.value(i, 0)) + std::abs(log_sum) + log_scale + own);
-        lse.value(i, 0) = whole.m.value(i, 0) + log_sum;
-        lse.error(i, 0) = inherited + rounding + u_oracle * std::abs(lse.value(i, 0));
+        const auto element = lse_element(call, state, whole, i, ErrorSum(inherited_by_lse(whole, i)));
+        lse.value(i, 0) = element.value;
+        lse.error(i, 0) = element.error.total();
     }
     return lse;
+}
+
+BudgetTerms output_terms(const HeadCall& call, std::span<const RunningState> splits, Eigen::Index row,
+                         Eigen::Index col) {
+    // combine() takes as many columns as there are.
+    HeadCall narrow = call;
+    narrow.problem.head_dim_v = 1;
+    const bool joins = call.problem.sink == AttentionSink::last;
+    const Splits element = element_of(splits, row, col);
+    const RunningState whole = joined(narrow, whole_state(narrow, element), joins);
+    if (whole.l.value(0, 0) == 0) return {};
+    BudgetTerms inherited = terms_of_splits(
+        narrow, element, "its exponential, sum and rescaling",
+        [&](const RunningState& of) { return inherited_by_output(joined(narrow, of, joins), 0, 0); });
+    const double value = whole.acc.value(0, 0) / whole.l.value(0, 0);
+    if (!std::isfinite(inherited.total())) return inherited;
+    return output_element(narrow, value, std::move(inherited)).error;
+}
+
+BudgetTerms log_sum_exp_terms(const HeadCall& call, std::span<const RunningState> splits, Eigen::Index row) {
+    HeadCall narrow = call;
+    narrow.problem.head_dim_v = 1;
+    const Splits element = element_of(splits, row, 0);
+    const RunningState state = whole_state(narrow, element);
+    const RunningState whole = joined(narrow, state, sink_joins_lse(call));
+    if (whole.l.value(0, 0) == 0) return {};
+    BudgetTerms inherited =
+        terms_of_splits(narrow, element, "its exponential and sum, over l", [&](const RunningState& of) {
+            return inherited_by_lse(joined(narrow, of, sink_joins_lse(call)), 0);
+        });
+    if (!std::isfinite(inherited.total())) return inherited;
+    return lse_element(narrow, state, whole, 0, std::move(inherited)).error;
 }
 
 }  // namespace tilescope

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "oracle/budget_terms.h"
 #include "oracle/estimate.h"
 #include "oracle/head_call.h"
 
@@ -14,13 +15,35 @@ bool all_finite(const Matrix& values);
 /// Valid range: every value, as float64 arithmetic has it.
 void add_product(const Matrix& a, const Matrix& b, bool transposed, Matrix& sum);
 
-/// (start + a b) * scale, or a b^T where `transposed`, and the bound of computing it term by term as
-/// `accumulation` says, from a start that is exact; `after` is the relative bound of what the kernel
-/// multiplies the sum with.
+/// (start + a b) * scale, or a b^T where `transposed`, as `accumulation` computes it for `stage`.
+struct Product {
+    const HeadCall& call;
+    Stage stage;
+    Accumulation accumulation;
+    const Matrix& a;
+    const Matrix& b;
+    bool transposed;
+    const Matrix& start;  ///< exact
+    double scale = 1;
+};
+
+/// The bound of computing it term by term; `after` is the relative bound of what the kernel multiplies the
+/// sum with.
 /// Types: float64 estimates of sums in the types of `accumulation`.
 /// Max error: accumulation_bound() over the partial sums, `after`, u_oracle and flush_to_zero.
 /// Valid range: that of accumulation_bound().
-Estimate sum_of_products(const HeadCall& call, Stage stage, Accumulation accumulation, const Matrix& a,
-                         const Matrix& b, bool transposed, Matrix start, double scale = 1, double after = 0);
+Estimate sum_of_products(const Product& product, double after = 0);
+
+/// The parts of that bound at one element, without `after`.
+BudgetTerms product_terms(const Product& product, Eigen::Index row, Eigen::Index col);
+
+/// start + a b term by term, for operands that hold NaN or infinities: a hidden element, whose score is -inf
+/// and whose a is 0, adds nothing, whatever b holds there. `unit` is the bound of a sum, relative to its
+/// partial sums and terms; `a_error` may be null: a is exact.
+Estimate guarded_product(const Matrix& start, const Matrix& a, const Matrix* a_error, const Matrix& scores,
+                         const Matrix& b, double unit);
+
+/// Who the certain bound of such a sum is from.
+std::string source_of(Accumulation accumulation);
 
 }  // namespace tilescope

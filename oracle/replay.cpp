@@ -4,6 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "oracle/accumulator.h"
+#include "oracle/budget.h"
+#include "oracle/row_max.h"
+#include "oracle/row_sum.h"
 #include "oracle/softmax.h"
 
 namespace tilescope {
@@ -12,6 +16,10 @@ namespace {
 
 std::int64_t rows_of(const HeadCall& call, std::int64_t q_block) {
     return tile_extent(call.problem, Stage::m, {0, 0, q_block, 0}).rows;
+}
+
+AccumulatorInputs accumulator_inputs(const TileInputs& in) {
+    return {in.before->acc, *in.factor, *in.p_operand, *in.s, in.operands.v};
 }
 
 }  // namespace
@@ -57,8 +65,27 @@ Estimate expected_of(Stage stage, const TileInputs& in) {
         case Stage::l:
             return row_sum(in.call, in.before->l, *in.factor, in.p_in_l());
         default:
-            return accumulate(in.call, in.before->acc, *in.factor, *in.p_operand, *in.s, in.operands.v.value,
-                              in.operands.v.error);
+            return accumulate(in.call, accumulator_inputs(in));
+    }
+}
+
+BudgetTerms terms_of(Stage stage, const TileInputs& in, Eigen::Index row, Eigen::Index col) {
+    const auto of_score = [&](Eigen::Index key) {
+        return finishing_terms(in.call, in.first_row, in.first_key, *in.dumped_s, row, key);
+    };
+    switch (stage) {
+        case Stage::s:
+            return dumped_score_terms(in.call, in.first_row, in.first_key, in.operands.q, in.operands.k, row,
+                                      col);
+        case Stage::m:
+            return max_terms(in.call, in.before->m, *in.s, row, in.begins, of_score);
+        case Stage::p:
+            return probability_terms(in.call, *in.s, *in.m, row, col, of_score(col));
+        case Stage::l:
+            return sum_terms(in.call, in.before->l, *in.factor, in.p_in_l(),
+                             in.dumps_p ? "p before its cast, not dumped" : "p, not dumped", row, col);
+        default:
+            return accumulator_terms(in.call, accumulator_inputs(in), row, col);
     }
 }
 
@@ -188,11 +215,6 @@ std::vector<RunningState> Replay::all_splits() const {
         states.push_back(begun != splits_.end() ? begun->state : initial(number));
     }
     return states;
-}
-
-RunningState whole_state(const HeadCall& call, std::span<const RunningState> splits) {
-    const bool is_whole = call.problem.kv_tiles_per_split == 0 && call.problem.l_lanes == 1;
-    return is_whole ? splits.back() : combine(call, splits);
 }
 
 Estimate Replay::output() const {

@@ -65,6 +65,9 @@ struct TileInputs {
 /// s, m, l or acc of a healthy kernel, and p from its inputs and with its cast.
 Estimate expected_of(Stage stage, const TileInputs& inputs);
 
+/// What one element of it may be off by, part by part; row and column are those of the tile.
+BudgetTerms terms_of(Stage stage, const TileInputs& inputs, Eigen::Index row, Eigen::Index col);
+
 /// What later stages are computed from: the dumped value in natural units, with error 0, where the kernel
 /// wrote one, and the estimate elsewhere.
 Estimate settle(const Estimate& estimate, const MatrixF& dumped, const DumpFactor& factor = {});
@@ -127,8 +130,5 @@ class Replay {
     Formula formula_;
     std::vector<Split> splits_;  ///< the last one is that of the current tile
 };
-
-/// The states of splits and lanes as one.
-RunningState whole_state(const HeadCall& call, std::span<const RunningState> splits);
 
 }  // namespace tilescope

@@ -1,11 +1,14 @@
 #include "oracle/tiles.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "dump/array_shape.h"
 #include "dump/semantics.h"
+#include "oracle/budget.h"
 #include "oracle/replay.h"
 
 namespace tilescope {
@@ -32,6 +35,21 @@ OperandUnits units_of(const HeadCall& call, Stage stage) {
         default:
             return {u.v_dequantised, u.v_cast, call.v_descale};
     }
+}
+
+/// A dequantised element.
+template <class Error>
+Error dequantised_error(Dtype cast, double value) {
+    const double magnitude = std::abs(value);
+    Error error;
+    error.add(u_f32 * magnitude, [&] {
+        return TermName{"product with the descale", fmt::format("{:.3g} * {:.3g}", u_f32, magnitude),
+                        "IEEE 754"};
+    });
+    error.add(cast_bound(cast, magnitude * (1 + u_f32)),
+              [&] { return rounding_to(cast, "cast to", magnitude, half_quantum(cast)); });
+    error.add_flush_to_zero(flush_to_zero);
+    return error;
 }
 
 }  // namespace
@@ -137,11 +155,16 @@ StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t fir
         return staged;
     }
     staged.expected.value = staged.natural.value;
-    staged.expected.error = staged.natural.value.unaryExpr([&](double value) {
-        return u_f32 * std::abs(value) + cast_bound(units.cast, std::abs(value) * (1 + u_f32)) +
-               flush_to_zero;
-    });
+    staged.expected.error = staged.natural.value.unaryExpr(
+        [&](double value) { return dequantised_error<ErrorSum>(units.cast, value).total(); });
     return staged;
+}
+
+BudgetTerms operand_terms(const HeadCall& call, Stage stage, const Estimate& expected, Eigen::Index row,
+                          Eigen::Index col) {
+    // Copies round nothing.
+    if (expected.error(row, col) == 0) return {};
+    return dequantised_error<BudgetTerms>(units_of(call, stage).cast, expected.value(row, col));
 }
 
 Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, const StagedOperand& staged,

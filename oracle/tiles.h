@@ -91,6 +91,10 @@ struct StagedOperand {
 StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t first, Matrix raw,
                              bool with_expected = true);
 
+/// What an element of `expected` may be off by, part by part.
+BudgetTerms operand_terms(const HeadCall& call, Stage stage, const Estimate& expected, Eigen::Index row,
+                          Eigen::Index col);
+
 /// What the formulas take where the dump holds the operand.
 Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, const StagedOperand& staged,
                        const MatrixF& dumped);
