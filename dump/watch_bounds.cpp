@@ -3,39 +3,31 @@
 #include <cmath>
 #include <numbers>
 
+#include "dump/rounding.h"
+
 namespace tilescope {
 
 namespace {
 
-constexpr double u_f32 = 0x1p-24;
-
 /// What exp(s - m) of a score near its maximum may be off by, as a logarithm: conversions of s and m to the
-/// units of the exponential, at most 5 roundings each, their difference and its product with log2(e), and the
-/// logarithm of p_scale where that is added to m.
+/// units of the exponential, at most 5 roundings each, what its argument makes of both, their difference, and
+/// the logarithm of p_scale where that is added to m.
 double argument_error(const Units& units, double m_magnitude) {
-    return 16 * u_f32 * (m_magnitude + units.m_stale_threshold + std::abs(std::log(units.p_scale)) + 1);
+    const ExpArgumentBound argument = exp_argument_bound(units.p_exp);
+    const double distance = units.m_stale_threshold + std::abs(std::log(units.p_scale)) + 1;
+    return 2 * (argument.terms + gamma(5, u_f32)) * (m_magnitude + distance) + argument.difference * distance;
 }
 
-/// Of the exponential itself near 0: at most 2 ulp for those of CUDA, a product with p_scale, and a cast.
+/// Of the exponential itself near 0, a product with p_scale, and a cast.
 double function_error(const Units& units, Dtype cast) {
-    return 8 * 0x1p-23 + units.p_exp_error + unit_roundoff(cast);
+    const ExpFunctionBound function = exp_function_bound(units);
+    return function.constant + function.per_argument * (units.m_stale_threshold + 1) + gamma(3, u_f32) +
+           unit_roundoff(cast);
 }
 
-/// What adding one product may be off by, relative to the sum of the magnitudes.
+/// What adding one product may be off by, relative to the sum of the magnitudes, on the coarsest device.
 double term_error(Accumulation accumulation) {
-    switch (accumulation) {
-        case Accumulation::fma_f32:
-            return u_f32;
-        case Accumulation::tensor_core_f32:
-        case Accumulation::tensor_core_tf32:
-            return 4 * u_f32;
-        case Accumulation::fma_f16:
-        case Accumulation::tensor_core_f16:
-            return 0x1p-10;
-        case Accumulation::tensor_core_fp8:
-            break;
-    }
-    return 0x1p-12;
+    return sum_rounding(TensorCore(), accumulation).per_partial_sum;
 }
 
 std::optional<double> natural_m_magnitude(const WatchedTile& tile) {
@@ -107,10 +99,10 @@ double mean_error(const WatchedCall& call, double keys, double tiles) {
     const Units& units = call.units;
     const Dtype dtype_p = call.problem.dtype_p;
     const double kept = call.problem.dtype_acc == Dtype::f32 ? u_f32 : unit_roundoff(call.problem.dtype_acc);
-    const double tf32 = units.acc_accumulation == Accumulation::tensor_core_tf32 ? 0x1p-9 : 0.0;
+    const double operands = sum_rounding(TensorCore(), units.acc_accumulation).operand;
     // A row's sum is at least 1: the absolute error of casting small P counts in full.
     const double underflow = keys * half_quantum(dtype_p) / units.p_scale;
-    return 2 * unit_roundoff(dtype_p) + tf32 + underflow +
+    return 2 * unit_roundoff(dtype_p) + operands + underflow +
            keys * (term_error(units.acc_accumulation) + u_f32) + tiles * (kept + 4 * u_f32) + 16 * u_f32;
 }
 
