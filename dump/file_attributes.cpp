@@ -1,5 +1,8 @@
 #include "dump/file_attributes.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "dump/error.h"
@@ -11,6 +14,8 @@ namespace tilescope::hdf5 {
 namespace {
 
 constexpr std::size_t longest_text = std::size_t(1) << 20;
+constexpr std::size_t longest_list =
+    64;  ///< texts of variable length are only known to be long once they are read
 
 [[noreturn]] void refuse(const char* name, const std::string& what, const std::string& where) {
     throw Error("attribute " + std::string(name) + " " + what, where, damaged_advice);
@@ -20,10 +25,12 @@ struct Attribute {
     Id id;
     Id type;
     H5T_class_t kind = H5T_NO_CLASS;
-    std::size_t bytes = 0;
+    std::size_t bytes = 0;  ///< of an element
+    std::size_t elements = 0;
+    int rank = 0;
 };
 
-std::optional<Attribute> open_attribute(hid_t object, const char* name, const std::string& where) {
+std::optional<Attribute> open_any(hid_t object, const char* name, const std::string& where) {
     const htri_t exists = H5Aexists(object, name);
     if (exists < 0) refuse(name, "cannot be looked up (" + last_error() + ")", where);
     if (exists == 0) return std::nullopt;
@@ -33,9 +40,19 @@ std::optional<Attribute> open_attribute(hid_t object, const char* name, const st
     attribute.type = Id(H5Aget_type(attribute.id.get()));
     const Id space(H5Aget_space(attribute.id.get()));
     if (!attribute.type || !space) refuse(name, "cannot be read (" + last_error() + ")", where);
-    if (H5Sget_simple_extent_npoints(space.get()) != 1) refuse(name, "has not exactly one element", where);
+    const hssize_t elements = H5Sget_simple_extent_npoints(space.get());
+    attribute.rank = H5Sget_simple_extent_ndims(space.get());
+    if (elements < 0 || attribute.rank < 0) refuse(name, "cannot be read (" + last_error() + ")", where);
+    attribute.elements = static_cast<std::size_t>(elements);
     attribute.kind = H5Tget_class(attribute.type.get());
     attribute.bytes = H5Tget_size(attribute.type.get());
+    if (attribute.bytes == 0) refuse(name, "cannot be read (" + last_error() + ")", where);
+    return attribute;
+}
+
+std::optional<Attribute> open_attribute(hid_t object, const char* name, const std::string& where) {
+    std::optional<Attribute> attribute = open_any(object, name, where);
+    if (attribute && attribute->elements != 1) refuse(name, "has not exactly one element", where);
     return attribute;
 }
 
@@ -58,27 +75,47 @@ bool is_standard_integer(const Attribute& attribute) {
            H5Tget_precision(attribute.type.get()) == 8 * attribute.bytes;
 }
 
-std::string read_variable_text(const Attribute& attribute, const char* name, const std::string& where) {
+std::vector<std::string> read_variable_texts(const Attribute& attribute, const char* name,
+                                             const std::string& where) {
     const Id memory_type(H5Tcopy(H5T_C_S1));
     H5Tset_size(memory_type.get(), H5T_VARIABLE);
     H5Tset_cset(memory_type.get(), H5Tget_cset(attribute.type.get()));
-    char* text = read_value<char*>(attribute, memory_type.get(), name, where);
-    if (text == nullptr) return "";
-    std::string copy(text);
-    H5free_memory(text);
-    if (copy.size() > longest_text) refuse(name, "is longer than 1 MiB", where);
-    return copy;
-}
-
-std::string read_fixed_text(const Attribute& attribute, const char* name, const std::string& where) {
-    if (attribute.bytes > longest_text) refuse(name, "is longer than 1 MiB", where);
-    std::vector<char> text(attribute.bytes + 1, '\0');
-    if (H5Aread(attribute.id.get(), attribute.type.get(), text.data()) < 0) {
+    std::vector<char*> texts(attribute.elements, nullptr);
+    if (H5Aread(attribute.id.get(), memory_type.get(), texts.data()) < 0) {
         refuse(name, "cannot be read (" + last_error() + ")", where);
     }
-    std::string copy(text.data());
-    if (H5Tget_strpad(attribute.type.get()) == H5T_STR_SPACEPAD) copy.erase(copy.find_last_not_of(' ') + 1);
-    return copy;
+    std::vector<std::string> copies;
+    for (char* text : texts) {
+        copies.emplace_back(text == nullptr ? "" : text);
+        H5free_memory(text);
+    }
+    const auto is_too_long = [](const std::string& text) { return text.size() > longest_text; };
+    if (std::ranges::any_of(copies, is_too_long)) refuse(name, "is longer than 1 MiB", where);
+    return copies;
+}
+
+std::vector<std::string> read_fixed_texts(const Attribute& attribute, const char* name,
+                                          const std::string& where) {
+    if (attribute.bytes > longest_text) refuse(name, "is longer than 1 MiB", where);
+    std::vector<char> texts(attribute.elements * attribute.bytes);
+    if (H5Aread(attribute.id.get(), attribute.type.get(), texts.data()) < 0) {
+        refuse(name, "cannot be read (" + last_error() + ")", where);
+    }
+    const bool padded = H5Tget_strpad(attribute.type.get()) == H5T_STR_SPACEPAD;
+    std::vector<std::string> copies;
+    for (auto first = texts.begin(); first != texts.end(); first += std::ptrdiff_t(attribute.bytes)) {
+        std::string copy(first, std::find(first, first + std::ptrdiff_t(attribute.bytes), '\0'));
+        if (padded) copy.erase(copy.find_last_not_of(' ') + 1);
+        copies.push_back(std::move(copy));
+    }
+    return copies;
+}
+
+std::vector<std::string> read_all_texts(const Attribute& attribute, const char* name,
+                                        const std::string& where) {
+    if (attribute.kind != H5T_STRING) refuse(name, "is not text", where);
+    const bool variable = H5Tis_variable_str(attribute.type.get()) > 0;
+    return variable ? read_variable_texts(attribute, name, where) : read_fixed_texts(attribute, name, where);
 }
 
 void write_attribute(hid_t object, const char* name, hid_t type, const void* value) {
@@ -92,9 +129,22 @@ void write_attribute(hid_t object, const char* name, hid_t type, const void* val
 std::optional<std::string> read_text(hid_t object, const char* name, const std::string& where) {
     const std::optional<Attribute> attribute = open_attribute(object, name, where);
     if (!attribute) return std::nullopt;
-    if (attribute->kind != H5T_STRING) refuse(name, "is not text", where);
-    const bool variable = H5Tis_variable_str(attribute->type.get()) > 0;
-    return variable ? read_variable_text(*attribute, name, where) : read_fixed_text(*attribute, name, where);
+    return read_all_texts(*attribute, name, where).front();
+}
+
+std::vector<std::string> read_texts(hid_t object, const char* name, const std::string& where) {
+    const std::optional<Attribute> attribute = open_any(object, name, where);
+    // h5py writes an empty list as one of numbers.
+    if (!attribute || attribute->elements == 0) return {};
+    if (attribute->rank > 1)
+        refuse(name, "is not a list, but has " + std::to_string(attribute->rank) + " dimensions", where);
+    if (attribute->elements > longest_list) {
+        refuse(name,
+               "lists " + std::to_string(attribute->elements) + " texts, more than " +
+                   std::to_string(longest_list),
+               where);
+    }
+    return read_all_texts(*attribute, name, where);
 }
 
 std::optional<std::int64_t> read_integer(hid_t object, const char* name, const std::string& where) {

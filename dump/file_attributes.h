@@ -1,6 +1,7 @@
 #pragma once
 
-// Attributes of one element: text, integers, numbers and flags, as h5py reads and writes them.
+// Attributes: text, integers, numbers and flags of one element, and lists of text, as h5py reads and writes
+// them.
 
 #include <hdf5.h>
 
@@ -8,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dump/file_layout.h"
 
@@ -22,6 +24,10 @@ std::optional<std::string> read_text(hid_t object, const char* name, const std::
 std::optional<std::int64_t> read_integer(hid_t object, const char* name, const std::string& where);
 std::optional<double> read_number(hid_t object, const char* name, const std::string& where);
 std::optional<bool> read_flag(hid_t object, const char* name, const std::string& where);
+
+/// A list of text, or one text; empty when there is no such attribute. Errors: as above, and Error for a list
+/// that is absurdly long.
+std::vector<std::string> read_texts(hid_t object, const char* name, const std::string& where);
 
 /// Reads the name of an enumerator. Errors: as above, and Error for a name that the table does not have.
 template <class Enum>

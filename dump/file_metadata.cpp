@@ -8,6 +8,7 @@
 #include "dump/file_attributes.h"
 #include "dump/file_layout.h"
 #include "dump/file_named_tiles.h"
+#include "dump/file_requires.h"
 #include "dump/text.h"
 
 namespace tilescope::hdf5 {
@@ -68,6 +69,7 @@ void check_format(const InputFile& file) {
     if (read_integer(root, "complete", where).value_or(0) != 1) {
         throw Error("was not completed (no attribute complete=1)", where, "record it again");
     }
+    check_requires(file);
 }
 
 Provenance read_provenance(const InputFile& file) {

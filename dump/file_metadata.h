@@ -7,7 +7,8 @@
 
 namespace tilescope::hdf5 {
 
-/// Errors: Error for a file of another format or of a newer version, and for one that was not completed.
+/// Errors: Error for a file of another format or of a newer version, for one that was not completed, and for
+/// one that requires what this program does not know.
 void check_format(const InputFile& file);
 
 /// Errors: Error for a missing, wrong or contradicting attribute.

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 
 import small_dump
-from tile_diff_case import TileDiffCase, main
+from tile_diff_case import MATCH, TileDiffCase, main
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
 
@@ -112,6 +112,15 @@ class OtherLayout(Spoiled):
         with self.edit() as f:
             f.attrs["format_version"] = 2
         self.assert_refused("format_version", "2")
+
+    def test_declaration_of_a_newer_version(self):
+        self.assertEqual(self.run_it(self.file).returncode, MATCH)
+        with self.edit() as f:
+            f.attrs["requires"] = ["/tiles/s/log_base", "/tiles/s/kept_in_tf32"]
+        self.assert_refused("/tiles/s/kept_in_tf32", "update Tilescope")
+        other = self.folder / "other.h5"
+        small_dump.write(other)
+        self.assert_one_line(self.run_it(other, self.file), self.file, "/tiles/s/kept_in_tf32")
 
     def test_incomplete(self):
         with self.edit() as f:

@@ -26,6 +26,59 @@ TEST_F(FileAttributes, Format) {
     expect_spoiled([](hid_t file) { set_integer(file, "/", "complete", 0); }, "", "was not completed");
 }
 
+// A declaration of a later Tilescope, and what is no list of declarations.
+TEST_F(FileAttributes, Requires) {
+    const char* const later = "/tiles/s/kept_in_tf32";
+    const std::string unknown = std::string("cannot be understood without ") + later;
+    expect_spoiled([&](hid_t file) { set_text(file, "/", "requires", later); }, "", unknown);
+    for (const std::size_t bytes : {0, 40}) {
+        expect_spoiled(
+            [&](hid_t file) {
+                set_texts(file, "/", "requires", {"/problem/kv_order", later, "/inputs/dropout"}, bytes);
+            },
+            "", unknown + ", /inputs/dropout (attribute requires)");
+    }
+    // Another object's, a name that is not a path, and a name that only begins like a known one.
+    for (const char* name : {"/tiles/m/accumulation", "kv_order", "/problem/kv_order2", "/problem", " "}) {
+        expect_spoiled([&](hid_t file) { set_texts(file, "/", "requires", {name}); }, "",
+                       std::string("cannot be understood without ") + name);
+    }
+    expect_spoiled([](hid_t file) { set_text(file, "/", "requires", std::string(5000, 'r')); }, "", "rrr...");
+    expect_spoiled([](hid_t file) { set_integer(file, "/", "requires", 1); }, "",
+                   "attribute requires is not text");
+    expect_spoiled([&](hid_t file) { set_texts(file, "/", "requires", std::vector<std::string>(65, later)); },
+                   "", "attribute requires lists 65 texts, more than 64");
+    expect_spoiled([](hid_t file) { set_text(file, "/", "requires", std::string(2 << 20, 'r')); }, "",
+                   "attribute requires is longer than 1 MiB");
+    expect_spoiled(
+        [](hid_t file) {
+            const Handle owner(H5Oopen(file, "/", H5P_DEFAULT));
+            const hsize_t sizes[] = {2, 2};
+            const Handle space(H5Screate_simple(2, sizes, nullptr));
+            const Handle attribute(H5Acreate2(owner, "requires", H5T_C_S1, space, H5P_DEFAULT, H5P_DEFAULT));
+        },
+        "", "attribute requires is not a list, but has 2 dimensions");
+}
+
+TEST_F(FileAttributes, RequiresWhatIsKnown) {
+    const std::vector<std::string> known = {"/problem/kv_order", "/tiles/s/log_base", "/inputs/bias"};
+    const auto accepts = [&](const std::function<void(hid_t)>& change) {
+        write_spoiled_dump(path, change);
+        EXPECT_EQ(refusal(path), "");
+    };
+    accepts([&](hid_t file) { set_texts(file, "/", "requires", known); });
+    accepts([&](hid_t file) { set_texts(file, "/", "requires", known, 20); });
+    accepts([&](hid_t file) { set_text(file, "/", "requires", known.front()); });
+    accepts([](hid_t file) { set_text(file, "/", "requires", ""); });
+    accepts([](hid_t file) { set_texts(file, "/", "requires", {}); });
+    accepts([](hid_t file) {
+        const Handle owner(H5Oopen(file, "/", H5P_DEFAULT));
+        const Handle space(H5Screate(H5S_NULL));
+        const Handle attribute(
+            H5Acreate2(owner, "requires", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT));
+    });
+}
+
 TEST_F(FileAttributes, MissingProblem) {
     expect_spoiled([](hid_t file) { unlink_object(file, "/problem"); }, "/problem", "is missing");
     for (const char* name :

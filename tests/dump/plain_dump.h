@@ -52,6 +52,26 @@ inline void set_text(hid_t file, const char* object, const char* name, const std
     const char* text = value.c_str();
     set_attribute(file, object, name, type, &text);
 }
+/// A list of text; of fixed length where `bytes` is not 0.
+inline void set_texts(hid_t file, const char* object, const char* name,
+                      const std::vector<std::string>& values, std::size_t bytes = 0) {
+    const Handle type(H5Tcopy(H5T_C_S1));
+    require(H5Tset_size(type, bytes == 0 ? H5T_VARIABLE : bytes));
+    const Handle owner(H5Oopen(file, object, H5P_DEFAULT));
+    const hsize_t size = values.size();
+    const Handle space(H5Screate_simple(1, &size, nullptr));
+    const Handle attribute(H5Acreate2(owner, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
+    if (values.empty()) return;
+    std::vector<const char*> pointers;
+    std::string fixed;
+    for (const std::string& value : values) {
+        pointers.push_back(value.c_str());
+        fixed += value;
+        fixed.resize(pointers.size() * bytes, '\0');
+    }
+    require(bytes == 0 ? H5Awrite(attribute, type, pointers.data())
+                       : H5Awrite(attribute, type, fixed.data()));
+}
 inline void delete_attribute(hid_t file, const char* object, const char* name) {
     require(H5Adelete_by_name(file, object, name, H5P_DEFAULT));
 }

@@ -26,6 +26,16 @@ class Files(TileViewCase):
         self.play([self.PATH], "wait", f"drop {bad}", "wait", f"expect {line}", f"expect {verdict(self.PATH)}",
                   "expect acc,0,0,0,0,1 of batch", "key Escape", "wait", f"expect_not {line}")
 
+    def test_declaration_of_a_newer_version_is_refused(self):
+        newer = self.folder / "newer.h5"
+        shutil.copy(self.PATH, newer)
+        with h5py.File(newer, "r+") as file:
+            file.attrs["requires"] = ["/tiles/s/kept_in_tf32"]
+        line = refusal(newer)
+        self.assertIn("/tiles/s/kept_in_tf32", line)
+        self.play([self.PATH], "wait", f"drop {newer}", "wait", f"expect {line}", f"expect {verdict(self.PATH)}")
+        self.assert_fails(self.start(newer, "--screenshot", self.folder / "out.png"), "/tiles/s/kept_in_tf32")
+
     def test_dropped_file_is_opened(self):
         other = SAMPLES / "causal_top_left.h5"
         self.play([self.PATH], "wait", f"drop {other}", "wait", f"expect {verdict(other)}")
