@@ -4,6 +4,21 @@
 // saves it. Without, the same host code compiles, needs neither CUDA nor tilescope::capture, and does
 // nothing: members are empty, save() writes no file, and what returns a recording throws Error, for there is
 // none.
+//
+//     tilescope::Problem problem;
+//     problem.heads = problem.heads_kv = 8;
+//     problem.seqlen_q = problem.seqlen_kv = 1024;
+//     problem.head_dim = problem.head_dim_v = 64;
+//     problem.block_m = problem.block_n = 64;
+//     problem.sm_scale = 0.125;
+//     tilescope::CaptureOptions options;
+//     options.memory = tilescope::SinkMemory::mapped;  // what was written before a trap is kept
+//     options.units.s_scaled = false;  // the hook of s stands before the multiplication by sm_scale
+//     tilescope::Capture capture(problem, options);
+//     capture.inputs(q, k, v);
+//     attention<<<grid, block>>>(q, k, v, o TILESCOPE_SINK_ARG(capture.sink()));
+//     capture.outputs(o, nullptr);
+//     capture.save("run.h5");
 
 #include <chrono>
 #include <cstddef>

@@ -5,9 +5,9 @@
 // stream, which a CUDA graph can hold.
 //
 //     tilescope::FlightRecorder recorder(problem, options);
-//     for (...) {
+//     for (int step = 0; step < steps; ++step) {
 //         const tilescope::Sink sink = recorder.next(stream);
-//         attention<<<grid, block, 0, stream>>>(..., o TILESCOPE_SINK_ARG(sink));
+//         attention<<<grid, block, 0, stream>>>(q, k, v, o TILESCOPE_SINK_ARG(sink));
 //         recorder.inputs(q, k, v, stream);
 //         recorder.check(stream);
 //         if (recorder.frozen()) break;

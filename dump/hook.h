@@ -4,21 +4,26 @@
 // this header declares nothing, so the kernel is the one that was written without them. HOOKS.md explains and
 // shows each of them.
 //
-//     // The kernel; no comma before what is added:
-//     __global__ void attention(..., half* o TILESCOPE_SINK_PARAM(sink)) {
-//     // Once, before the first hook:
-//     TILESCOPE_BLOCK(sink, batch, head, q_block);
-//     // One element, by its place in the tile:
-//     TILESCOPE_VALUE(m, kv_tile, row, 0, row_max);
-//     // A tile in memory, split over the threads:
-//     TILESCOPE_TILE(k, kv_tile, k_shared, ld, thread, threads);
-//     // Registers, and the places of their values:
-//     TILESCOPE_FRAGMENT(s, kv_tile, s, MmaAccumulator{row, col, lane});
-//     // An element of which several lanes hold a copy:
-//     TILESCOPE_REPLICATED(m, kv_tile, row, 0, row_max);
+//     // No comma before what is added:
+//     __global__ void attention(const half* q, const half* k, const half* v,
+//                               half* o TILESCOPE_SINK_PARAM(sink)) {
+//         // Once, before the first hook:
+//         TILESCOPE_BLOCK(sink, batch, head, q_block);
+//         for (int kv_tile = 0; kv_tile < kv_tiles; ++kv_tile) {
+//             // A tile in memory, split over the threads:
+//             TILESCOPE_TILE(k, kv_tile, k_shared, ld, thread, threads);
+//             // Registers, and the places of their values:
+//             TILESCOPE_FRAGMENT(s, kv_tile, s, MmaAccumulator{row, col, lane});
+//             // One element, by its place in the tile:
+//             TILESCOPE_VALUE(l, kv_tile, row, 0, row_sum);
+//             // An element of which several lanes hold a copy:
+//             TILESCOPE_REPLICATED(m, kv_tile, row, 0, row_max);
+//         }
+//     }
 //
-//     // The host:
-//     attention<<<grid, block>>>(q, ..., o TILESCOPE_SINK_ARG(capture.sink()));
+// The host passes the sink of a Capture (dump/capture.h):
+//
+//     attention<<<grid, block>>>(q, k, v, o TILESCOPE_SINK_ARG(capture.sink()));
 //
 // A kernel whose parameters cannot change reads the sink from a symbol of its file:
 // TILESCOPE_SINK_SYMBOL(name) at namespace scope declares it, name stands where sink stands above, and

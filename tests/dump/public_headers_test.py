@@ -1,17 +1,50 @@
 #!/usr/bin/env python3
-"""Holds the classes that -DDEBUG_DUMP switches to the same public members with and without it, and the examples in
-comments of headers to lines that clang-format did not break.
+"""Holds the classes that -DDEBUG_DUMP switches to the same public members with and without it, and compiles the examples
+in comments of headers, either way.
 
-usage: public_headers_test.py ROOT
+usage: public_headers_test.py ROOT CXX
 """
 
 import pathlib
 import re
+import subprocess
 import sys
 import unittest
 
+CXX = sys.argv.pop(2)
 ROOT = pathlib.Path(sys.argv.pop(1))
 HEADERS = {"dump/capture.h": "Capture", "dump/flight_recorder.h": "FlightRecorder"}
+# A kernel's author includes these first: each shows how.
+SHOWN = {"dump/hook.h", "dump/capture.h", "dump/flight_recorder.h"}
+
+# CUDA's words for a compiler of the host, and what the examples leave to the reader.
+SURROUNDINGS = """
+#include "{header}"
+#include "dump/hook.h"
+#define __global__
+struct half {{ unsigned short bits; }};
+inline float hook_float(half value) {{ return value.bits; }}
+{declarations}
+{kernel}
+{statements}
+"""
+KERNEL = "void attention(const half* q, const half* k, const half* v, half* o TILESCOPE_SINK_PARAM(sink));"
+IN_THE_KERNEL = """
+extern int batch, head, q_block, kv_tiles, ld, thread, threads, row, col, lane;
+extern half k_shared[64 * 64];
+extern float s[4], row_sum, row_max;
+"""
+ON_THE_HOST = """
+#include "dump/capture.h"
+#include "dump/flight_recorder.h"
+extern half *q, *k, *v, *o;
+extern int steps;
+extern void* stream;
+"""
+GIVEN = {
+    "dump/hook.h": "extern tilescope::Capture capture;",
+    "dump/flight_recorder.h": "extern tilescope::Problem problem; extern tilescope::FlightOptions options;",
+}
 
 
 def public_members(text, name):
@@ -19,6 +52,28 @@ def public_members(text, name):
     body = re.search(rf"^class {name} {{\n public:\n(.*?)(?:^ private:|^}};)", text, re.MULTILINE | re.DOTALL)[1]
     code = re.sub(r"//.*", "", body)
     return {found for found in re.findall(r"^    \S.*?\b(\w+)\(", code, re.MULTILINE)} - {name}
+
+
+def examples_in(text):
+    """Code in comments: lines four spaces deeper than prose, and empty ones between them."""
+    code = r"[ ]*//[/!]?     +\S.*\n"
+    for block in re.findall(rf"^(?:{code})(?:(?:[ ]*//[/!]?\n)*{code})*", text, re.MULTILINE):
+        yield re.sub(r"^[ ]*//[/!]?(?:     )?", "", block, flags=re.MULTILINE)
+
+
+def surrounded(header, example):
+    """A source with the example: a kernel, or statements of the host, whose launches become calls."""
+    if "__global__" in example:
+        return SURROUNDINGS.format(header=header, declarations=IN_THE_KERNEL, kernel=example, statements="")
+    host = re.sub(r"<<<[^>]*>>>", "", example)
+    declarations = ON_THE_HOST + GIVEN.get(header, "")
+    return SURROUNDINGS.format(header=header, declarations=declarations, kernel=KERNEL,
+                               statements=f"void example() {{\n{host}}}")
+
+
+def compiled(source, *options):
+    return subprocess.run([CXX, "-std=c++20", "-fsyntax-only", "-x", "c++", "-I", ROOT, *options, "-"], input=source,
+                          capture_output=True, text=True)
 
 
 class PublicHeaders(unittest.TestCase):
@@ -29,14 +84,35 @@ class PublicHeaders(unittest.TestCase):
                 self.assertIn("save", public_members(on, name))
                 self.assertEqual(public_members(on, name), public_members(off, name))
 
-    def test_hooks_of_examples_begin_their_lines(self):
+
+class Examples(unittest.TestCase):
+    def setUp(self):
+        headers = sorted((ROOT / "dump").glob("*.h"))
+        self.examples = [(f"dump/{header.name}", example) for header in headers
+                         for example in examples_in(header.read_text())]
+
+    def test_hooks_begin_their_lines(self):
         hook = r"TILESCOPE_(?:BLOCK|VALUE|REPLICATED|TILE|ROWS|FRAGMENT)\("
-        examples = 0
-        for header in sorted((ROOT / "dump").glob("*.h")):
-            for line in re.findall(rf"^//     (.*{hook}.*)$", header.read_text(), re.MULTILINE):
-                examples += 1
-                self.assertRegex(line, rf"^{hook}[^;]*;$", header)
-        self.assertGreaterEqual(examples, 5)
+        lines = [line for _, example in self.examples for line in example.splitlines() if re.search(hook, line)]
+        self.assertGreaterEqual(len(lines), 5)
+        for line in lines:
+            self.assertRegex(line, rf"^ *{hook}[^;]*;$")
+
+    def test_they_compile_with_and_without_hooks(self):
+        self.assertLessEqual(SHOWN, {header for header, _ in self.examples})
+        for header, example in self.examples:
+            for options in ([], ["-DDEBUG_DUMP"]):
+                with self.subTest(header=header, options=options, example=example):
+                    done = compiled(surrounded(header, example), *options)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_what_is_wrong_in_one_is_found(self):
+        for header, right, wrong in (("dump/hook.h", "(l, kv_tile", "(sum, kv_tile"), ("dump/capture.h", ".memory", ".where")):
+            example = next(example for shown, example in self.examples if shown == header)
+            with self.subTest(header=header, wrong=wrong):
+                self.assertIn(right, example)
+                spoiled = surrounded(header, example.replace(right, wrong))
+                self.assertNotEqual(compiled(spoiled, "-DDEBUG_DUMP").returncode, 0)
 
 
 if __name__ == "__main__":
