@@ -154,11 +154,7 @@ struct Capture::Impl {
 
 Capture::Impl::Impl(const Problem& problem, Options capture_options)
     : options(std::move(capture_options)),
-      plan(problem, selection_of(problem, options), options.max_bytes,
-           options.statistics        ? SinkMode::statistics
-           : options.record_writers  ? SinkMode::writers
-           : options.count_conflicts ? SinkMode::checked
-                                     : SinkMode::tiles) {
+      plan(problem, selection_of(problem, options), options.max_bytes, options.mode) {
     describe_device(options.provenance);
     require_cuda(cudaGetDevice(&device), "looking for a GPU");
     ask_for_wmma_fragments(options.threads);
@@ -167,7 +163,7 @@ Capture::Impl::Impl(const Problem& problem, Options capture_options)
         throw Error("no path is given for the sink's file", "capture",
                     "set sink_file to a path on tmpfs, such as /dev/shm");
     }
-    if (options.memory == SinkMemory::file && options.statistics) {
+    if (options.memory == SinkMemory::file && options.mode == SinkMode::statistics) {
         throw Error("a sink's file holds tiles, no statistics", "capture",
                     "keep statistics in device memory or in mapped memory");
     }

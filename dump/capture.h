@@ -27,6 +27,7 @@
 
 #include "dump/captured_run.h"
 #include "dump/recording.h"
+#include "dump/sink.h"
 #include "dump/tile_statistics.h"
 
 #ifdef DEBUG_DUMP
@@ -51,14 +52,10 @@ struct CaptureOptions {
     /// Path for SinkMemory::file. It appears at the first sink(), with the inputs that were given until then,
     /// and save() removes it once the recording is written.
     std::string sink_file;
-    /// Counts writes that change an element already written: costs an atomic for each element.
-    bool count_conflicts = false;
-    /// The same, and keeps for each element which thread wrote it first and how many writes came: costs two
-    /// atomics and twice the memory. Not with SinkMemory::file.
-    bool record_writers = false;
-    /// Keeps a TileStatistics for each tile in place of its values: see dump/watch.h. finish_statistics()
-    /// takes them.
-    bool statistics = false;
+    /// What is kept of the elements. `checked` costs an atomic for each; `writers` costs two and twice the
+    /// memory. finish_statistics() takes `statistics`, see dump/watch.h; neither they nor `writers` go with
+    /// SinkMemory::file.
+    SinkMode mode = SinkMode::tiles;
     /// How long finish(), save(), outputs() and gradients() wait for the device; zero: as long as it takes. A
     /// kernel that is still running then goes on, and the memory that it writes is never freed.
     std::chrono::milliseconds time_limit{0};

@@ -45,8 +45,7 @@ Capture::Options options_of(const RunRequest& request, const RunInputs& inputs) 
     options.max_bytes = request.sink_bytes;
     options.memory = request.sink_memory;
     options.sink_file = request.sink_file;
-    options.count_conflicts = request.sink_mode == SinkMode::checked;
-    options.record_writers = request.sink_mode == SinkMode::writers;
+    options.mode = request.sink_mode;
     options.time_limit = request.time_limit;
     options.units = units_here(request);
     options.threads = request.kernel->threads(request.config);
@@ -114,7 +113,7 @@ Launch launch_hooked(const RunRequest& request, const AttentionArgs& args, const
 StatisticsRun keep_statistics_on_cuda(const RunRequest& request, const RunInputs& inputs) {
     auto arrays = std::make_unique<DeviceArrays>(request, inputs, MemoryFill().output_byte);
     Capture::Options options = options_of(request, inputs);
-    options.statistics = true;
+    options.mode = SinkMode::statistics;
     Capture capture(request.problem, std::move(options));
     capture.inputs(inputs.q.data(), inputs.k.data(), inputs.v.data());
     const Launch launch = launch_hooked(request, arrays->args, capture.sink());

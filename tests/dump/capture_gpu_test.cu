@@ -94,7 +94,7 @@ TEST_P(CaptureGpu, RecordsWhatIsSelectedAndHasRoom) {
 
 TEST_P(CaptureGpu, CountsRacesThatDiffer) {
     CaptureOptions options = options_of(GetParam(), "stage=m");
-    options.count_conflicts = true;
+    options.mode = SinkMode::checked;
     Capture capture(test::small_problem(), options);
     write_one_element<<<1, 256>>>(capture.sink());
     const CapturedRun run = capture.finish();
@@ -104,7 +104,7 @@ TEST_P(CaptureGpu, CountsRacesThatDiffer) {
 
 TEST_P(CaptureGpu, SavesWhoWroteEachElement) {
     CaptureOptions options = options_of(GetParam(), "stage=s,m");
-    options.record_writers = true;
+    options.mode = SinkMode::writers;
     Capture capture(test::small_problem(), options);
     if (GetParam() == SinkMemory::file) {
         EXPECT_THROW(capture.sink(), Error);
@@ -136,7 +136,7 @@ TEST_P(CaptureGpu, SavesWhoWroteEachElement) {
 
 TEST_P(CaptureGpu, KnowsTheThreadOfEveryElement) {
     CaptureOptions options = options_of(GetParam());
-    options.record_writers = true;
+    options.mode = SinkMode::writers;
     if (GetParam() == SinkMemory::file) return;
     Capture capture(test::small_problem(), options);
     launch(capture, all_blocks);

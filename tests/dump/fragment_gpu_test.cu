@@ -119,7 +119,7 @@ void expect_product(int rows, int cols, int depth, void (*kernel)(Sink), const c
     problem.seqlen_kv = problem.block_n = cols;
     CaptureOptions options;
     options.selection = parse_selection("stage=s", "test");
-    options.record_writers = true;
+    options.mode = SinkMode::writers;
     options.threads[Stage::s].fragment = fragment;
     Capture capture(problem, options);
     kernel<<<1, 32>>>(capture.sink());

@@ -40,7 +40,7 @@ using FlightGpu = OnGpu;
 TEST_F(WatchGpu, KeepsStatisticsInPlaceOfTiles) {
     for (const SinkMemory memory : {SinkMemory::device, SinkMemory::mapped}) {
         CaptureOptions options = options_of(memory, "stage=q,acc,m");
-        options.statistics = true;
+        options.mode = SinkMode::statistics;
         Capture capture(small_problem(), options);
         launch(capture, all_blocks);
         const StatisticsRun run = capture.finish_statistics();
@@ -63,7 +63,7 @@ TEST_F(WatchGpu, KeepsStatisticsInPlaceOfTiles) {
 TEST_F(WatchGpu, TwoLaunchesHaveTheSameHashes) {
     const auto statistics = [] {
         CaptureOptions options = options_of(SinkMemory::device);
-        options.statistics = true;
+        options.mode = SinkMode::statistics;
         Capture capture(small_problem(), options);
         launch(capture, all_blocks);
         return capture.finish_statistics();
@@ -92,11 +92,11 @@ TEST_F(WatchGpu, TwoLaunchesHaveTheSameHashes) {
 
 TEST_F(WatchGpu, StatisticsTakeNoFile) {
     CaptureOptions options = options_of(SinkMemory::file);
-    options.statistics = true;
+    options.mode = SinkMode::statistics;
     EXPECT_THROW(Capture(small_problem(), options), Error);
     Capture capture(small_problem(), [] {
         CaptureOptions device = options_of(SinkMemory::device);
-        device.statistics = true;
+        device.mode = SinkMode::statistics;
         return device;
     }());
     EXPECT_THROW(capture.finish(), Error) << "statistics are no tiles";

@@ -69,7 +69,7 @@ TEST(WgmmaGpu, HoldsTheProductWhereTheHardwarePutsIt) {
     problem.seqlen_kv = problem.block_n = 16;
     CaptureOptions options;
     options.selection = parse_selection("stage=s,m", "test");
-    options.record_writers = true;
+    options.mode = SinkMode::writers;
     options.threads[Stage::s].fragment = "wgmma_m64";
     Capture capture(problem, options);
     product<<<1, 256>>>(capture.sink());
