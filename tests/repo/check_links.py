@@ -17,7 +17,7 @@ CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\(([^()\s]+)\)|^\[[^\]]+\]: +(\S+)", re.MULTILINE)
 ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:")
 FOLDERS = (".github", "dump", "kernels", "oracle", "samples", "tests", "viewer")
-NOT_LISTED = ("README.md", ".github/ISSUE_TEMPLATE/", "kernels/evidence/faults/")
+NOT_LISTED = ("README.md", ".github/ISSUE_TEMPLATE/")
 
 
 def pages_of(root):
