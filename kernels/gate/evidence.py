@@ -24,7 +24,8 @@ import sys
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from programs import ROOT, SANITIZERS, Unrunnable, check_folders, first_line, tool
+
 BACKENDS = ("flash", "cudnn", "math")
 MASKS = ("none", "causal")
 # The shapes that are timed: B,H,Sq,Skv,D.
@@ -34,7 +35,6 @@ REQUIRED_RATIOS = {("fast", "flash", "short"): 1.0, ("fast", "flash", "long"): 1
 # PyTorch's attention takes no e4m3: fp8 is timed beside its float16.
 BESIDE_PYTORCH = {"fp8": ("--ignore", "dtype")}
 MACHINE = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit,temperature.gpu"
-SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SANITIZED_SHAPE = "1,2,70,130,64"
 # Compared with PyTorch's own outputs: B,H,Sq,Skv,D and the mask.
 REFERENCE_CALLS = (("1,8,512,512,64", ()), ("1,8,512,512,64", ("--causal",)), ("1,4,200,333,128", ("--causal",)))
@@ -53,10 +53,6 @@ PASSED, FAILED, MEASURED, MISSING = "passed", "FAILED", "measured", "missing"
 def worst(statuses):
     """Of several: what failed, or else what is missing."""
     return min(statuses, key=(FAILED, MISSING, MEASURED, PASSED).index)
-
-
-class Unrunnable(Exception):
-    """Why nothing can be run, as one line."""
 
 
 @dataclasses.dataclass
@@ -111,6 +107,8 @@ class Evidence:
         def run_gate(gate):
             found = []
             for result in gate(self, kernels):
+                # What breaks may leave a file unwritten.
+                result.files = [file for file in result.files if (self.folder / file).exists()]
                 found.append(result)
                 print(f"    {result.gate}: {result.status}: {result.what}", flush=True)
             return found
@@ -126,10 +124,6 @@ class Evidence:
         return [kernel["name"] for kernel in json.loads(output)["kernels"]]
 
 
-def first_line(text):
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no output")
-
-
 def last_line(text):
     return first_line("\n".join(reversed(text.splitlines())))
 
@@ -137,12 +131,6 @@ def last_line(text):
 def why_it_failed(output):
     """A kernel that needs a library which is not here says nothing about the kernel."""
     return MISSING if "cuBLAS: it cannot be loaded" in output else FAILED
-
-
-def tool(name):
-    """Where a tool lies, on PATH or where CUDA puts it, or None."""
-    cuda = os.environ.get("CUDA_HOME", "/usr/local/cuda")
-    return shutil.which(name) or shutil.which(name, path=f"{cuda}/bin")
 
 
 # ---- the gates
@@ -173,9 +161,8 @@ def sweep_kernel(evidence, kernel):
     cases = evidence.folder / "correctness" / f"{kernel}.csv"
     code, output, log = evidence.run(f"sweep_{kernel}", evidence.program("tile-run"), "sweep", "--kernel", kernel,
                                      "--engine", "cuda", "--jobs", 2, "--csv", cases)
-    files = [evidence.relative(cases)] if cases.exists() else []
     return Result(f"correctness of {kernel}", PASSED if code == 0 else why_it_failed(output), last_line(output),
-                  [*files, log])
+                  [evidence.relative(cases), log])
 
 
 def compare_references(evidence, kernels):
@@ -429,15 +416,10 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
-    folder = options.folder.resolve()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Unrunnable(f"{options.folder}: is not an empty folder; name another one")
-    for name in ("tile-run", "tile-gate"):
-        if not (options.bin / name).is_file():
-            raise Unrunnable(f"{options.bin / name}: not found; run ./dev build first")
+    check_folders(options.folder, options.bin, ("tile-run", "tile-diff", "tile-gate"))
     if not tool("nvidia-smi"):
         raise Unrunnable("nvidia-smi: not found; run this on a machine with an NVIDIA GPU")
-    evidence = Evidence(folder, options.bin.resolve(), options.most_seconds)
+    evidence = Evidence(options.folder.resolve(), options.bin.resolve(), options.most_seconds)
     kernels = evidence.kernels()
     chosen = {"machine", *(options.gate or [*UNTIMED, *TIMED])}
     for names in (UNTIMED, *((name,) for name in TIMED)):

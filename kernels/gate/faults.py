@@ -17,45 +17,33 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-COLUMNS = ("kernel", "fault", "stage", "blamed", "diverged", *TOOLS)
+from programs import ROOT, SANITIZERS, Unrunnable, check_folders, first_line, tool
+
+COLUMNS = ("kernel", "fault", "stage", "blamed", "diverged", *SANITIZERS)
 # A tool that takes longer is said to have been stopped.
 TOOL_SECONDS = 120
 
 
-class Unrunnable(Exception):
-    """Why nothing can be run, as one line."""
-
-
-def tool(name):
-    """Where a tool lies, on PATH or where CUDA puts it, or None."""
-    return shutil.which(name) or shutil.which(name, path=os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin")
-
-
-def first_line(text):
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+def run(command, seconds=None):
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds)
 
 
 class Faults:
-    """The programs, the folder, and how a fault is run."""
+    """Which faults of which kernels are run, and how."""
 
     def __init__(self, options):
         self.options = options
         self.tile_run, self.tile_diff = (str(options.bin / name) for name in ("tile-run", "tile-diff"))
-        for program in (self.tile_run, self.tile_diff):
-            if not pathlib.Path(program).is_file():
-                raise Unrunnable(f"{program}: not found; run ./dev build first")
         self.sanitizer = tool("compute-sanitizer") if options.sanitize != "none" else None
-        listed = subprocess.run([self.tile_run, "list", "--json"], capture_output=True, text=True, check=True).stdout
-        wanted = options.kernel or [kernel["name"] for kernel in json.loads(listed)["kernels"]]
-        engines = {kernel["name"]: kernel["engines"] for kernel in json.loads(listed)["kernels"]}
-        self.cases = [(kernel, fault) for fault in json.loads(listed)["faults"] for kernel in fault["kernels"]
+        done = subprocess.run([self.tile_run, "list", "--json"], capture_output=True, check=True)
+        listed = json.loads(done.stdout)
+        wanted = options.kernel or [kernel["name"] for kernel in listed["kernels"]]
+        engines = {kernel["name"]: kernel["engines"] for kernel in listed["kernels"]}
+        self.cases = [(kernel, fault) for fault in listed["faults"] for kernel in fault["kernels"]
                       if kernel in wanted and options.engine in engines[kernel]
                       and not (fault["gpu_only"] and options.engine == "cpu")]
         if not self.cases:
@@ -65,20 +53,17 @@ class Faults:
         return [self.tile_run, "record", "--kernel", kernel, "--engine", self.options.engine, "--fault", fault["name"],
                 *shlex.split(fault["shown_by"]), "-o", str(file)]
 
-    def run(self, command, seconds=None):
-        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds)
-
     def judge(self, kernel, fault):
         """The row of a fault, and the command that recorded it."""
         file = self.options.folder / "recordings" / f"{kernel}_{fault['name']}.h5"
         command = self.command(kernel, fault, file)
         row = {"kernel": kernel, "fault": fault["name"], "stage": fault["stage"], "blamed": "", "diverged": "",
-               **dict.fromkeys(TOOLS, "")}
-        recorded = self.run(command)
+               **dict.fromkeys(SANITIZERS, "")}
+        recorded = run(command)
         if recorded.returncode != 0:
             row["blamed"] = f"not recorded: {first_line(recorded.stderr)}"
             return row, command
-        report = self.run([self.tile_diff, str(file), "--json", "-"])
+        report = run([self.tile_diff, str(file), "--json", "-"])
         if report.returncode not in (0, 1):
             row["blamed"] = f"not judged: {first_line(report.stderr)}"
             return row, command
@@ -97,7 +82,7 @@ class Faults:
             command = [self.sanitizer, "--tool", check, "--log-file", str(report),
                        *self.command(kernel, fault, f"{scratch}/run.h5")]
             try:
-                self.run(command, TOOL_SECONDS)
+                run(command, TOOL_SECONDS)
             except subprocess.TimeoutExpired:
                 return f"stopped after {TOOL_SECONDS} s"
             return counted(report.read_text(errors="replace") if report.exists() else "")
@@ -123,8 +108,9 @@ def run_all(faults):
     """A row of each case, and the recorded ones with their commands."""
     with concurrent.futures.ThreadPoolExecutor(faults.options.jobs) as pool:
         judged = [pool.submit(faults.judge, *case) for case in faults.cases]
+        numbers = sanitized(faults.cases, faults.options.sanitize) if faults.sanitizer else []
         tools = {(number, check): pool.submit(faults.sanitize, *faults.cases[number], check)
-                 for number in sanitized(faults.cases, faults.options.sanitize) for check in TOOLS} if faults.sanitizer else {}
+                 for number in numbers for check in SANITIZERS}
         rows, commands = zip(*(future.result() for future in judged))
         for (number, check), future in tools.items():
             rows[number][check] = future.result()
@@ -141,21 +127,21 @@ def unjudged(row):
 
 def write_table(path, rows):
     """A row a fault: on how many of its kernels its stage was blamed, and what the sanitizers counted."""
-    lines = ["| fault | stage | blamed on it | " + " | ".join(TOOLS) + " |", "|---|---|---|" + "---|" * len(TOOLS)]
+    lines = [f"| fault | stage | blamed on it | {' | '.join(SANITIZERS)} |", "|---|---|---|" + "---|" * len(SANITIZERS)]
     by_fault = {}
     for row in rows:
         by_fault.setdefault(row["fault"], []).append(row)
     for fault, its in by_fault.items():
         wrong = [f"{row['kernel']}: {row['blamed']}" for row in its if not right(row)]
         blamed = f"{sum(map(right, its))} of {len(its)}" + (f" ({'; '.join(wrong)})" if wrong else "")
-        counts = [" ".join(str(row[check]) for row in its if row[check] != "") for check in TOOLS]
+        counts = [" ".join(str(row[check]) for row in its if row[check] != "") for check in SANITIZERS]
         lines.append(f"| `{fault}` | `{its[0]['stage']}` | {blamed} | {' | '.join(counts)} |")
     path.write_text("\n".join(lines) + "\n")
 
 
 def summary(rows):
-    seen = [row for row in rows if any(isinstance(row[check], int) for check in TOOLS)]
-    some = [row for row in seen if any(isinstance(row[check], int) and row[check] > 0 for check in TOOLS)]
+    seen = [row for row in rows if any(isinstance(row[check], int) for check in SANITIZERS)]
+    some = [row for row in seen if any(isinstance(row[check], int) and row[check] > 0 for check in SANITIZERS)]
     text = f"{sum(map(right, rows))} of {len(rows)} faults blamed on their stage"
     if seen:
         text += f"; compute-sanitizer sees {len(some)} of the {len(seen)} that it ran"
@@ -165,7 +151,7 @@ def summary(rows):
 
 def write_all(folder, rows, commands, keep):
     with open(folder / "faults.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     write_table(folder / "faults.md", rows)
@@ -199,8 +185,7 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
-    if options.folder.exists() and (not options.folder.is_dir() or any(options.folder.iterdir())):
-        raise Unrunnable(f"{options.folder}: is not an empty folder; name another one")
+    check_folders(options.folder, options.bin, ("tile-run", "tile-diff"))
     faults = Faults(options)
     (options.folder / "recordings").mkdir(parents=True)
     rows, commands = run_all(faults)

@@ -10,7 +10,7 @@ its machine code, the figures and the files that it depends on. --compiled DIR j
 each source and build, and compiles nothing.
 
 resource_limits.json:
-    architecture  what is compiled for; a source may name another one
+    architecture  what is compiled for
     not_held      sources of kernels/ that have no limits
     sources       by name: flags of nvcc; dynamic_shared, for each kernel the expression of its dynamic shared memory,
                   in which {config} stands for the template arguments and {build} for plain or hooked; and the
@@ -137,9 +137,7 @@ def dynamic_shared(nvcc, flags, include, expressions, scratch):
 
 
 def flags_of(limits, name, build):
-    source = limits["sources"][name]
-    architecture = source.get("architecture", limits["architecture"])
-    return [*FLAGS, f"-arch={architecture}", *source.get("flags", []), *BUILDS[build]]
+    return [*FLAGS, f"-arch={limits['architecture']}", *limits["sources"][name].get("flags", []), *BUILDS[build]]
 
 
 def compile_source(nvcc, name, build, limits, scratch, extra=()):
@@ -282,7 +280,6 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nvcc", default=shutil.which("nvcc"), help="the compiler (default: of PATH)")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build/resources", metavar="DIR")
-    parser.add_argument("--limits", type=pathlib.Path, default=LIMITS, metavar="FILE")
     parser.add_argument("--compile", nargs=2, metavar=("SOURCE", "BUILD"), help="for example scalar.cu hooked")
     parser.add_argument("--to", type=pathlib.Path, metavar="DIR", help="where --compile leaves what it finds")
     parser.add_argument("--compiled", type=pathlib.Path, metavar="DIR", help="judge what --compile left")
@@ -294,14 +291,14 @@ def main():
     options = parse_arguments()
     if not options.nvcc:
         raise Unjudged("nvcc: not found; install CUDA or give --nvcc")
-    limits = read_limits(options.limits, {path.name for path in (ROOT / "kernels").glob("*.cu")})
+    limits = read_limits(LIMITS, {path.name for path in (ROOT / "kernels").glob("*.cu")})
     if options.compile:
         compile_first_configuration(options.nvcc, *options.compile, limits, options.to)
         return 0
     rows = read_compiled(options.compiled, limits) if options.compiled else compile_all(options.nvcc, limits)
     if options.write_limits:
-        write_limits(options.limits, limits, rows)
-        print(f"{options.limits}: limits of {len(rows)} kernels are written")
+        write_limits(LIMITS, limits, rows)
+        print(f"{LIMITS}: limits of {len(rows)} kernels are written")
         return 0
     held = limits_of_compiled(rows, limits["limits"]) if options.compiled else limits["limits"]
     found = judge(rows, held)

@@ -88,21 +88,16 @@ class Sweep(unittest.TestCase):
         self.assertIn(f"the budget left no time for {report['planned'] - report['run']} more", text)
 
     def test_what_cannot_be_judged_is_no_pass(self):
+        program, judge = self.folder / "tile-run", self.folder / "tile-diff"
+        shutil.copy(TILE_RUN, program)
         # A tile-diff that says nothing: nothing was compared.
-        for name, script in [("tile-diff", "exit 0"), ("tile-diff", "echo '{\"verdict\": \"match\"}' > $3"),
-                             ("tile-diff", "kill -9 $$")]:
+        for script in ("exit 0", "echo '{\"verdict\": \"match\"}' > $3", "kill -9 $$"):
             with self.subTest(script):
-                folder = self.folder / "bin"
-                folder.mkdir()
-                program = folder / "tile-run"
-                shutil.copy(TILE_RUN, program)
-                judge = folder / name
                 judge.write_text(f"#!/bin/sh\n{script}\n")
                 judge.chmod(0o755)
                 run = self.sweep(*SMALL, "--kernel", "scalar", program=program)
                 self.assertEqual(run.returncode, 2, run.stdout)
                 self.assertEqual(run.stdout.splitlines()[-1], "sweep: 0 passed of 9, 9 could not be judged")
-                shutil.rmtree(folder)
 
     def test_bad_usage_is_one_line(self):
         for arguments, *words in [

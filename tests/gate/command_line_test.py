@@ -287,12 +287,8 @@ class TileGate(unittest.TestCase):
             (["latency"], "candidate.csv"),
             (["latency", files[0]], "baseline.csv"),
             (["latency", *files, "--require-ratio", "fast"], "--require-ratio"),
-            (["latency", *files, "--require-ratio", "nan"], "--require-ratio"),
             (["latency", *files, "--require-ratio", "0"], "--require-ratio"),
-            (["latency", *files, "--require-ratio", "inf"], "--require-ratio"),
-            (["latency", *files, "--require-effect", "nan"], "--require-effect"),
             (["latency", *files, "--confidence", "1"], "--confidence"),
-            (["latency", *files, "--confidence", "nan"], "--confidence"),
             (["latency", *files, "--resamples", "0"], "--resamples"),
             (["latency", *files, "--resamples", "399"], "--resamples", "at least 400"),
             (["latency", *files, "--seed", "-1"], "--seed"),
@@ -304,19 +300,13 @@ class TileGate(unittest.TestCase):
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, *words)
 
-    def test_measure_needs_a_gpu(self):
-        run = self.run_it("measure", "--kernel", "scalar", "--shape", "1,2,64,64,64", "-o", "out.csv",
-                          CUDA_VISIBLE_DEVICES="")
-        self.assertEqual(run.returncode, UNJUDGED)
-        self.assertIn("GPU", run.stderr)
-        self.assertEqual(run.stderr.count("\n"), 1)
-        self.assertFalse((self.folder / "out.csv").exists())
-
-    def test_tile_needs_a_gpu_and_cublas(self):
-        run = self.run_it("tile", "-o", "out.csv", CUDA_VISIBLE_DEVICES="")
-        self.assertEqual((run.returncode, run.stderr.count("\n")), (UNJUDGED, 1))
-        self.assertRegex(run.stderr, "GPU|cuBLAS")
-        self.assertFalse((self.folder / "out.csv").exists())
+    def test_measuring_needs_a_gpu_and_tile_cublas(self):
+        for arguments, words in [(["measure", "--kernel", "scalar", "--shape", "1,2,64,64,64"], "GPU"),
+                                 (["tile"], "GPU|cuBLAS")]:
+            run = self.run_it(*arguments, "-o", "out.csv", CUDA_VISIBLE_DEVICES="")
+            self.assertEqual((run.returncode, run.stderr.count("\n")), (UNJUDGED, 1))
+            self.assertRegex(run.stderr, words)
+            self.assertFalse((self.folder / "out.csv").exists())
 
     def test_a_library_that_is_not_cublas_is_refused(self):
         if "built without CUDA" in self.run_it("tile", "-o", "out.csv", CUDA_VISIBLE_DEVICES="").stderr:

@@ -56,16 +56,11 @@ def row(**changes):
 
 
 class Report(unittest.TestCase):
-    def test_reads_every_function(self):
-        names = [(function["function"], function["entry"]) for function in resources.parse_ptxas(REPORT)]
-        self.assertEqual(names, [("_Z6spillsPf", True), ("_Z4goodPf", True), ("_Z6calledf", False)])
-
-    def test_reads_every_figure(self):
-        spills, good, called = resources.parse_ptxas(REPORT)
-        figures = ["registers", "stack_bytes", "spill_bytes", "static_shared_bytes"]
-        self.assertEqual([spills[figure] for figure in figures], [32, 112, 140, 4096])
-        self.assertEqual([good[figure] for figure in figures], [18, 0, 0, 0])
-        self.assertEqual([called[figure] for figure in figures], [0, 16, 8, 0])
+    def test_reads_every_function_and_figure(self):
+        figures = ("function", "entry", "registers", "stack_bytes", "spill_bytes", "static_shared_bytes")
+        self.assertEqual([tuple(function[figure] for figure in figures) for function in resources.parse_ptxas(REPORT)],
+                         [("_Z6spillsPf", True, 32, 112, 140, 4096), ("_Z4goodPf", True, 18, 0, 0, 0),
+                          ("_Z6calledf", False, 0, 16, 8, 0)])
 
     def test_names_kernel_and_configuration(self):
         for demangled, expected in [
@@ -107,27 +102,26 @@ class Limits(unittest.TestCase):
                 resources.limits_of_compiled(limits[:2], [*limits, row(**other)])
 
     def test_new_limits_leave_room_up_to_the_next_unit_of_registers(self):
-        self.assertEqual(resources.limits_from([row()])[0]["registers"], 40)
-        self.assertEqual(resources.limits_from([row(registers=40)])[0]["registers"], 40)
+        self.assertEqual([limit["registers"] for limit in resources.limits_from([row(), row(registers=40)])], [40, 40])
+
+    def read_limits(self, there, **limits):
+        with tempfile.TemporaryDirectory() as scratch:
+            path = pathlib.Path(scratch, "limits.json")
+            path.write_text(json.dumps(limits))
+            return resources.read_limits(path, there)
 
     def test_kernels_without_hooks_never_get_leave_to_spill(self):
-        self.assertEqual(resources.limits_from([row(spill_bytes=4)])[0]["spill_bytes"], 0)
-        self.assertEqual(resources.limits_from([row(spill_bytes=4, build="hooked")])[0]["spill_bytes"], 4)
-        with tempfile.TemporaryDirectory() as scratch:
-            path = pathlib.Path(scratch, "limits.json")
-            path.write_text(json.dumps({"sources": {"scalar.cu": {}}, "not_held": [], "limits": [row(spill_bytes=4)]}))
-            with self.assertRaisesRegex(resources.Unjudged, "spill nothing"):
-                resources.read_limits(path, {"scalar.cu"})
+        spilling = [row(spill_bytes=4), row(spill_bytes=4, build="hooked")]
+        self.assertEqual([limit["spill_bytes"] for limit in resources.limits_from(spilling)], [0, 4])
+        with self.assertRaisesRegex(resources.Unjudged, "spill nothing"):
+            self.read_limits({"scalar.cu"}, sources={"scalar.cu": {}}, not_held=[], limits=spilling[:1])
 
     def test_every_source_is_held_or_named(self):
-        with tempfile.TemporaryDirectory() as scratch:
-            path = pathlib.Path(scratch, "limits.json")
-            path.write_text(json.dumps({"sources": {"a.cu": {}}, "not_held": ["b.cu"], "limits": []}))
-            resources.read_limits(path, {"a.cu", "b.cu"})
-            with self.assertRaisesRegex(resources.Unjudged, "kernels/c.cu"):
-                resources.read_limits(path, {"a.cu", "b.cu", "c.cu"})
-            with self.assertRaisesRegex(resources.Unjudged, "kernels/b.cu, which is not there"):
-                resources.read_limits(path, {"a.cu"})
+        limits = {"sources": {"a.cu": {}}, "not_held": ["b.cu"], "limits": []}
+        self.assertEqual(self.read_limits({"a.cu", "b.cu"}, **limits), limits)
+        for there, words in [({"a.cu", "b.cu", "c.cu"}, "kernels/c.cu"), ({"a.cu"}, "kernels/b.cu, which is not there")]:
+            with self.assertRaisesRegex(resources.Unjudged, words):
+                self.read_limits(there, **limits)
 
     def test_the_limits_of_the_repository_can_be_read(self):
         sources = {path.name for path in (ROOT / "kernels").glob("*.cu")}
