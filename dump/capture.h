@@ -25,15 +25,15 @@
 #include <optional>
 #include <string>
 
-#include "dump/captured_run.h"
+#include "dump/hook/sink.h"
 #include "dump/recording.h"
-#include "dump/sink.h"
-#include "dump/tile_statistics.h"
+#include "dump/recording/captured_run.h"
+#include "dump/recording/tile_statistics.h"
 
 #ifdef DEBUG_DUMP
 #include <memory>
 #else
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #endif
 
 namespace tilescope {

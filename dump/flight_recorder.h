@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "dump/flight.h"
+#include "dump/recording/flight.h"
 
 #ifdef DEBUG_DUMP
 #include <memory>

@@ -46,9 +46,9 @@
 
 #ifdef DEBUG_DUMP
 
-#include "dump/hook_fragment.h"
-#include "dump/hook_rows.h"
-#include "dump/hook_write.h"
+#include "dump/hook/fragment.h"
+#include "dump/hook/rows.h"
+#include "dump/hook/write.h"
 
 /// What hooks may name: the stages, and what TILESCOPE_NAMED_TILE adds.
 namespace tilescope::hook_stages {

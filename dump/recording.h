@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "dump/element_writer.h"
-#include "dump/error.h"
 #include "dump/schema.h"
-#include "dump/selection.h"
-#include "dump/side_inputs.h"
-#include "dump/thread_layout.h"
+#include "dump/schema/element_writer.h"
+#include "dump/schema/error.h"
+#include "dump/schema/selection.h"
+#include "dump/schema/side_inputs.h"
+#include "dump/schema/thread_layout.h"
 
 namespace tilescope {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dump/dtype.h"
-#include "dump/stage.h"
+#include "dump/hook/stage.h"
+#include "dump/schema/dtype.h"
 
 namespace tilescope {
 

@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
-#include "dump/error.h"
 #include "dump/recording.h"
-#include "oracle/budget.h"
-#include "oracle/report.h"
-#include "oracle/tally.h"
+#include "dump/schema/error.h"
+#include "oracle/formula/budget.h"
+#include "oracle/judge/report.h"
+#include "oracle/judge/tally.h"
 
 namespace tilescope {
 

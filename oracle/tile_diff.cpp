@@ -10,25 +10,29 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
-#include "dump/command_line.h"
-#include "dump/error.h"
-#include "dump/file_identity.h"
-#include "dump/file_reader.h"
-#include "dump/file_writer.h"
-#include "dump/program.h"
-#include "dump/text.h"
-#include "oracle/causes/causes.h"
+#include "dump/file/identity.h"
+#include "dump/program/command_line.h"
+#include "dump/program/program.h"
+#include "dump/reader.h"
+#include "dump/schema/error.h"
+#include "dump/schema/text.h"
+#include "dump/writer.h"
+#include "oracle/causes/find_causes.h"
 #include "oracle/causes/replayed.h"
 #include "oracle/causes/same_run.h"
-#include "oracle/explain.h"
+#include "oracle/explain/explain.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge.h"
-#include "oracle/npy.h"
-#include "oracle/output_file.h"
-#include "oracle/progress.h"
-#include "oracle/report.h"
+#include "oracle/judge/report.h"
+#include "oracle/report/formats.h"
+#include "oracle/report/npy.h"
+#include "oracle/report/output_file.h"
+#include "oracle/report/progress.h"
 
 namespace tilescope {
 namespace {
@@ -39,6 +43,7 @@ struct Arguments {
     std::string recording;
     std::string other;
     std::string json;
+    std::vector<std::string> reports;  ///< NAME=FILE
     std::string npy;
     std::string png;
     std::string element;  ///< whose tolerance is explained; empty: the recording is judged
@@ -59,14 +64,57 @@ const CLI::Validator tolerance(
 
 const CLI::Validator named([](std::string& text) { return text.empty() ? "has no name" : ""; }, "");
 
+/// A report and where it goes.
+struct ReportOutput {
+    const ReportFormat* format;
+    std::string path;
+
+    bool is_stdout() const { return path == "-"; }
+};
+
+/// Of NAME=FILE; no format where that is none.
+ReportOutput report_output(const std::string& text) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) return {nullptr, ""};
+    return {report_format(std::string_view(text).substr(0, equals)), text.substr(equals + 1)};
+}
+
+std::string names_of_formats() {
+    std::string names;
+    for (const ReportFormat& format : report_formats())
+        names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", format.name, format.says);
+    return names;
+}
+
+const CLI::Validator name_and_file(
+    [](std::string& text) {
+        const ReportOutput output = report_output(text);
+        if (output.format != nullptr && !output.path.empty()) return std::string();
+        return text + " is not NAME=FILE with one of " + names_of_formats();
+    },
+    "");
+
+std::vector<ReportOutput> report_outputs(const Arguments& arguments) {
+    std::vector<ReportOutput> outputs;
+    if (!arguments.json.empty()) outputs.push_back({report_format("json"), arguments.json});
+    for (const std::string& report : arguments.reports) outputs.push_back(report_output(report));
+    return outputs;
+}
+
 void declare(CLI::App& app, Arguments& arguments) {
     app.description(
         "Judges a recording of an attention kernel: which stage went wrong first, and where.\n"
         "Exit code: 0 it matches, 1 it diverges, 2 it could not be judged.");
     app.add_option("recording", arguments.recording, "the recording, run.h5")->required();
     app.add_option("other", arguments.other, "compare with this recording instead of the float64 oracle");
-    app.add_option("--json", arguments.json,
-                   "write the report as JSON to FILE, or - for stdout in place of the text")
+    app.add_option("--report", arguments.reports,
+                   "write the report to FILE, or - for stdout in place of the text; may be given again.\n"
+                   "NAME is one of " +
+                       names_of_formats())
+        ->type_name("NAME=FILE")
+        ->check(name_and_file)
+        ->allow_extra_args(false);
+    app.add_option("--json", arguments.json, "the same as --report json=FILE")
         ->type_name("FILE")
         ->check(named);
     app.add_option("--npy", arguments.npy,
@@ -108,12 +156,14 @@ void declare(CLI::App& app, Arguments& arguments) {
                    "row's block sees), and for k and v the query block (default: 0)")
         ->type_name("STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]")
         ->check(named)
-        ->excludes("other", "--json", "--npy", "--png", "--atol", "--rtol");
+        ->excludes("other", "--report", "--json", "--npy", "--png", "--atol", "--rtol");
 }
 
 void spare_recordings(const Arguments& arguments) {
     std::vector<std::string> outputs = {arguments.replay};
-    if (arguments.json != "-") outputs.push_back(arguments.json);
+    for (const ReportOutput& output : report_outputs(arguments)) {
+        if (!output.is_stdout()) outputs.push_back(output.path);
+    }
     const auto add = [&](const auto& files) { outputs.insert(outputs.end(), files.begin(), files.end()); };
     if (!arguments.npy.empty()) add(npy_files(arguments.npy));
     if (!arguments.png.empty()) add(heatmap_files(arguments.png));
@@ -173,45 +223,70 @@ void write_to_stdout(const std::string& text) {
     }
 }
 
-void write_json(const Arguments& arguments, const std::string& json) {
-    if (arguments.json == "-") return write_to_stdout(json);
-    OutputFile file(arguments.json);
-    file.write(json);
-    file.commit();
+/// Files that appear whole once they are written, or not at all.
+class ReportFiles {
+ public:
+    /// Errors: Error where a file cannot be there.
+    void open(const std::vector<ReportOutput>& outputs) {
+        for (const ReportOutput& output : outputs) {
+            if (output.is_stdout() && to_stdout_ != nullptr) {
+                throw Error("two reports go to stdout", "--report", "give one of them a file");
+            } else if (output.is_stdout()) {
+                to_stdout_ = output.format;
+            } else {
+                files_.emplace_back(output.format, std::make_unique<OutputFile>(output.path));
+            }
+        }
+    }
+
+    /// `text` is printed unless a report takes its place. Errors: Error where one cannot be written.
+    void write(const Outcome& outcome, const std::string& text) {
+        for (const auto& [format, file] : files_) {
+            file->write(format->render(outcome));
+            file->commit();
+        }
+        write_to_stdout(to_stdout_ != nullptr ? to_stdout_->render(outcome) : readable(text));
+    }
+
+ private:
+    std::vector<std::pair<const ReportFormat*, std::unique_ptr<OutputFile>>> files_;
+    const ReportFormat* to_stdout_ = nullptr;
+};
+
+ExitCode code_of(const Outcome& outcome) {
+    if (const auto* report = std::get_if<Report>(&outcome))
+        return report->verdict == Verdict::match ? exit_match : exit_diverged;
+    return std::get<SameRun>(outcome).changed() == nullptr ? exit_match : exit_diverged;
 }
 
 int run(const Arguments& arguments) {
-    const bool json_to_stdout = arguments.json == "-";
-    std::optional<OutputFile> json_file;
+    ReportFiles files;
     ExitCode code = exit_unjudged;
     std::string text;
-    std::string json;
+    Outcome outcome;
     const auto cannot_judge = [&](const std::string& why) {
         fmt::print(stderr, "tile-diff: {}\n", one_line(why));
-        json = unjudged_json(arguments.recording, one_line(why));
+        outcome = Unjudged{arguments.recording, one_line(why)};
     };
     try {
         spare_recordings(arguments);
-        if (!arguments.json.empty() && !json_to_stdout) json_file.emplace(arguments.json);
-        if (arguments.same_run) {
-            const SameRun runs = compare_arguments(arguments);
-            text = to_text(runs);
-            json = to_json(runs);
-            code = runs.changed() == nullptr ? exit_match : exit_diverged;
-        } else if (arguments.element.empty()) {
-            std::string pictures;
-            const Report report = judge_arguments(arguments, pictures);
-            text = pictures + to_text(report);
-            json = to_json(report);
-            code = report.verdict == Verdict::match ? exit_match : exit_diverged;
-        } else {
+        files.open(report_outputs(arguments));
+        if (!arguments.element.empty()) {
             text = explain_element(arguments);
             code = exit_match;
+        } else {
+            if (arguments.same_run) {
+                outcome = compare_arguments(arguments);
+            } else {
+                outcome = judge_arguments(arguments, text);
+            }
+            text += report_format("text")->render(outcome);
+            code = code_of(outcome);
         }
     } catch (const NoVerdict& unjudged) {
         cannot_judge(unjudged.what());
-        text = to_text(unjudged.report());
-        json = to_json(unjudged.report());
+        outcome = unjudged.report();
+        text = report_format("text")->render(outcome);
     } catch (const std::bad_alloc&) {
         cannot_judge(arguments.recording + ": not enough memory; use fewer --threads or a larger machine");
     } catch (const std::exception& error) {
@@ -219,11 +294,7 @@ int run(const Arguments& arguments) {
     }
 
     try {
-        if (json_file) {
-            json_file->write(json);
-            json_file->commit();
-        }
-        write_to_stdout(json_to_stdout ? json : readable(text));
+        files.write(outcome, text);
     } catch (const std::exception& error) {
         if (code != exit_unjudged) cannot_judge(error.what());
         return exit_unjudged;
@@ -236,10 +307,11 @@ int give_up(const Arguments& arguments, const std::string& how) {
     const std::string why = one_line(arguments.recording + ": judging it does not end (" + how +
                                      "); allow more memory and threads, or record it again");
     fmt::print(stderr, "tile-diff: {}\n", why);
-    if (arguments.json.empty()) return exit_unjudged;
     try {
         spare_recordings(arguments);
-        write_json(arguments, unjudged_json(arguments.recording, why));
+        ReportFiles files;
+        files.open(report_outputs(arguments));
+        files.write(Unjudged{arguments.recording, why}, "");
     } catch (const std::exception&) {
         // One line says enough.
     }

@@ -11,21 +11,21 @@
 #include <string>
 #include <vector>
 
-#include "dump/command_line.h"
-#include "dump/error.h"
-#include "dump/file_identity.h"
-#include "dump/program.h"
-#include "dump/text.h"
+#include "dump/file/identity.h"
+#include "dump/program/command_line.h"
+#include "dump/program/program.h"
+#include "dump/schema/error.h"
+#include "dump/schema/text.h"
 #include "oracle/heatmap/png.h"
-#include "oracle/output_file.h"
-#include "oracle/report.h"
-#include "viewer/app.h"
-#include "viewer/commands.h"
-#include "viewer/export.h"
-#include "viewer/frame_times.h"
+#include "oracle/judge/report.h"
+#include "oracle/report/output_file.h"
 #include "viewer/panels/panel.h"
-#include "viewer/script.h"
-#include "viewer/window.h"
+#include "viewer/state/app.h"
+#include "viewer/state/commands.h"
+#include "viewer/state/export.h"
+#include "viewer/state/script.h"
+#include "viewer/window/frame_times.h"
+#include "viewer/window/window.h"
 
 namespace tilescope::viewer {
 namespace {

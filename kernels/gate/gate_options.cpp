@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
-#include "dump/command_line.h"
-#include "kernels/number_range.h"
+#include "dump/program/command_line.h"
+#include "kernels/run/number_range.h"
 
 namespace tilescope {
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <string_view>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 
 namespace tilescope {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 
 namespace tilescope {
 

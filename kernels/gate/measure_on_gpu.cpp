@@ -5,7 +5,7 @@
 #include <charconv>
 #include <memory>
 
-#include "dump/dtype.h"
+#include "dump/schema/dtype.h"
 #include "kernels/gate/measure.h"
 #include "kernels/gate/sampling.h"
 #include "kernels/gate/timing.cuh"

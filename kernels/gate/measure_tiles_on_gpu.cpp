@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
-#include "dump/dtype.h"
-#include "kernels/cublas_library.h"
+#include "dump/schema/dtype.h"
+#include "kernels/attention/cublas_library.h"
 #include "kernels/gate/measure.h"
 #include "kernels/gate/tile_products.h"
 #include "kernels/gate/timing.cuh"

@@ -1,4 +1,4 @@
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "kernels/gate/measure.h"
 
 namespace tilescope {

@@ -11,7 +11,7 @@ each source and build, and compiles nothing.
 
 resource_limits.json:
     architecture  what is compiled for
-    not_held      sources of kernels/ that have no limits
+    not_held      sources of kernels/attention/ that have no limits
     sources       by name: flags of nvcc; dynamic_shared, for each kernel the expression of its dynamic shared memory,
                   in which {config} stands for the template arguments and {build} for plain or hooked; and the
                   include that declares it
@@ -143,10 +143,10 @@ def flags_of(limits, name, build):
 def compile_source(nvcc, name, build, limits, scratch, extra=()):
     """A row of figures for each kernel of one source."""
     source, flags = limits["sources"][name], flags_of(limits, name, build)
-    to_report = ["-cubin", "-Xptxas", "-v", f"kernels/{name}", "-o", f"{scratch}/cubin"]
+    to_report = ["-cubin", "-Xptxas", "-v", f"kernels/attention/{name}", "-o", f"{scratch}/cubin"]
     functions = parse_ptxas(run_compiler([nvcc, *flags, *extra, *to_report]))
     if not any(function["entry"] for function in functions):
-        raise Unjudged(f"kernels/{name}: the compiler reports no kernel; name it under not_held in {LIMITS.name}")
+        raise Unjudged(f"kernels/attention/{name}: the compiler reports no kernel; name it under not_held in {LIMITS.name}")
     rows, expressions = [], []
     for function, demangled in zip(functions, demangle([function["function"] for function in functions])):
         kernel, config = describe_function(demangled)
@@ -200,9 +200,9 @@ def read_compiled(folder, limits):
 def read_limits(path, sources):
     limits = json.loads(path.read_text())
     for name in sorted(sources - set(limits["sources"]) - set(limits["not_held"])):
-        raise Unjudged(f"kernels/{name}: is not in {path.name}; name it under sources or not_held")
+        raise Unjudged(f"kernels/attention/{name}: is not in {path.name}; name it under sources or not_held")
     for name in sorted((set(limits["sources"]) | set(limits["not_held"])) - sources):
-        raise Unjudged(f"{path.name}: names kernels/{name}, which is not there; remove it")
+        raise Unjudged(f"{path.name}: names kernels/attention/{name}, which is not there; remove it")
     for row in limits["limits"]:
         if row["build"] == "plain" and row["spill_bytes"] != 0:
             raise Unjudged(f"{path.name}: lets {name_of(row)} spill; kernels without hooks spill nothing")
@@ -291,7 +291,7 @@ def main():
     options = parse_arguments()
     if not options.nvcc:
         raise Unjudged("nvcc: not found; install CUDA or give --nvcc")
-    limits = read_limits(LIMITS, {path.name for path in (ROOT / "kernels").glob("*.cu")})
+    limits = read_limits(LIMITS, {path.name for path in (ROOT / "kernels/attention").glob("*.cu")})
     if options.compile:
         compile_first_configuration(options.nvcc, *options.compile, limits, options.to)
         return 0

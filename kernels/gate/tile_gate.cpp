@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "dump/error.h"
-#include "dump/file_identity.h"
-#include "dump/program.h"
-#include "dump/text.h"
+#include "dump/file/identity.h"
+#include "dump/program/program.h"
+#include "dump/schema/error.h"
+#include "dump/schema/text.h"
 #include "kernels/gate/gate_options.h"
 #include "kernels/gate/latency_reports.h"
 

@@ -1,9 +1,9 @@
 #include "kernels/gate/tile_products.h"
 
-#include "kernels/cublas_library.h"
-#include "kernels/device_arrays.cuh"
-#include "kernels/scalar_cuda.cuh"
-#include "kernels/wmma_body.cuh"
+#include "kernels/attention/cublas_library.h"
+#include "kernels/attention/scalar_cuda.cuh"
+#include "kernels/attention/wmma_body.cuh"
+#include "kernels/run/device_arrays.cuh"
 
 namespace tilescope {
 

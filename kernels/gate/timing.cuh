@@ -7,7 +7,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "kernels/device_arrays.cuh"
+#include "kernels/run/device_arrays.cuh"
 
 namespace tilescope {
 

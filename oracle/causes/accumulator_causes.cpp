@@ -5,8 +5,8 @@
 #include "oracle/causes/descales.h"
 #include "oracle/causes/rescaling.h"
 #include "oracle/causes/signature.h"
-#include "oracle/replay.h"
-#include "oracle/softmax.h"
+#include "oracle/formula/softmax.h"
+#include "oracle/replay/replay.h"
 
 namespace tilescope {
 
@@ -15,7 +15,7 @@ namespace {
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<Candidate> acc_not_carried(const Evidence&) {
-    return always({.inputs = [](Site& site) {
+    return always({.inputs = [](SearchedTile& site) {
         site.before.acc.value.setZero();
         site.before.acc.error.setZero();
     }});
@@ -27,7 +27,7 @@ std::vector<Candidate> acc_rescaled_by_other_row(const Evidence& evidence) {
                          std::function<Eigen::Index(Eigen::Index)> row) {
         candidates.push_back({std::move(parameters),
                               {.inputs =
-                                   [row](Site& site) {
+                                   [row](SearchedTile& site) {
                                        const Estimate old = site.factor;
                                        for (Eigen::Index i = 0; i < old.value.rows(); ++i) {
                                            const Eigen::Index from = std::min(row(i), old.value.rows() - 1);
@@ -76,7 +76,7 @@ std::vector<Candidate> half_accumulator(const Evidence& evidence) {
         candidates.push_back(
             {{{"dtype", std::string(dtype_info(dtype).name)}, {"rounded", "after each tile"}},
              {.result =
-                  [=](const Site& site, Estimate& acc) {
+                  [=](const SearchedTile& site, Estimate& acc) {
                       const DumpFactor factor =
                           dump_factor(*site.call, Stage::acc, site.first_row, site.first_key, 1, 1);
                       round_to(dtype, factor.scalar, acc);
@@ -87,7 +87,7 @@ std::vector<Candidate> half_accumulator(const Evidence& evidence) {
     if (evidence.direct() && !candidates.empty() && candidates[0].parameters[0].value == "f16") {
         candidates.push_back({{{"dtype", "f16"}, {"rounded", "at every step"}},
                               {.inputs =
-                                   [](Site& site) {
+                                   [](SearchedTile& site) {
                                        HeadCall& call = site.own_call();
                                        call.problem.dtype_acc = Dtype::f16;
                                        call.units.acc_accumulation = Accumulation::tensor_core_f16;
@@ -98,7 +98,8 @@ std::vector<Candidate> half_accumulator(const Evidence& evidence) {
     if (evidence.direct() && candidates.empty() && sums_are(evidence, Dtype::f16)) {
         candidates.push_back(
             {{{"dtype", "f16"}, {"rounded", "in the sum over the keys of a tile"}},
-             {.inputs = [](Site& site) { site.own_call().units.acc_accumulation = Accumulation::fma_f16; },
+             {.inputs =
+                  [](SearchedTile& site) { site.own_call().units.acc_accumulation = Accumulation::fma_f16; },
               .widens = true},
              1});
     }
@@ -117,7 +118,7 @@ std::vector<bool> nan_columns(const Observation& seen) {
 std::vector<Candidate> nan_times_zero(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     // Masked keys whose V is no number.
-    candidates.push_back({{{"V of", "masked keys"}}, {.result = [](const Site& site, Estimate& acc) {
+    candidates.push_back({{{"V of", "masked keys"}}, {.result = [](const SearchedTile& site, Estimate& acc) {
                               for (Eigen::Index key = 0; key < site.v.value.rows(); ++key) {
                                   for (Eigen::Index d = 0; d < site.v.value.cols(); ++d) {
                                       if (std::isfinite(site.v.value(key, d))) continue;
@@ -131,19 +132,20 @@ std::vector<Candidate> nan_times_zero(const Evidence& evidence) {
     if (rest == 0 || !evidence.direct() || !bad.is_bad()) return candidates;
     const std::vector<bool> columns = nan_columns(bad);
     if (std::ranges::find(columns, true) == columns.end()) return candidates;
-    candidates.push_back({{{"V of", "keys past seqlen_kv"}}, {.result = [=](const Site& site, Estimate& acc) {
-                              if (site.keys() == site.call->problem.block_n) return;
-                              for (std::size_t d = 0; d < columns.size(); ++d) {
-                                  if (!columns[d]) continue;
-                                  acc.value.col(Eigen::Index(d)).setConstant(nan);
-                                  acc.error.col(Eigen::Index(d)).setZero();
-                              }
-                          }}});
+    candidates.push_back(
+        {{{"V of", "keys past seqlen_kv"}}, {.result = [=](const SearchedTile& site, Estimate& acc) {
+             if (site.keys() == site.call->problem.block_n) return;
+             for (std::size_t d = 0; d < columns.size(); ++d) {
+                 if (!columns[d]) continue;
+                 acc.value.col(Eigen::Index(d)).setConstant(nan);
+                 acc.error.col(Eigen::Index(d)).setZero();
+             }
+         }}});
     return candidates;
 }
 
 std::vector<Candidate> p_of_other_tile(const Evidence&) {
-    return always({.inputs = [](Site& site) {
+    return always({.inputs = [](SearchedTile& site) {
         if (site.p_of_tile_before.value.size() == 0) return;
         const HeadCall& call = *site.call;
         const Estimate before = call.units.p_cast == Dtype::f32
@@ -158,7 +160,7 @@ std::vector<Candidate> p_of_other_tile(const Evidence&) {
 
 std::vector<Candidate> uncast_p_multiplied(const Evidence& evidence) {
     if (evidence.problem().dtype_p == Dtype::f32) return {};
-    return always({.inputs = [](Site& site) { site.operand_p = site.p; }});
+    return always({.inputs = [](SearchedTile& site) { site.operand_p = site.p; }});
 }
 
 std::vector<Candidate> p_scale_left(const Evidence& evidence) {
@@ -167,15 +169,16 @@ std::vector<Candidate> p_scale_left(const Evidence& evidence) {
     if (scale == 1) return {};
     for (const double by : {scale, 1 / scale}) {
         candidates.push_back({{{"factor", by == scale ? "p_scale" : "1/p_scale"}},
-                              evidence.acts == Stage::acc ? Change{.inputs =
-                                                                       [=](Site& site) {
-                                                                           site.operand_p.value *= by;
-                                                                           site.operand_p.error *= by;
-                                                                       }}
-                                                          : Change{.result = [=](const Site&, Estimate& o) {
-                                                                o.value *= by;
-                                                                o.error *= by;
-                                                            }}});
+                              evidence.acts == Stage::acc
+                                  ? Change{.inputs =
+                                               [=](SearchedTile& site) {
+                                                   site.operand_p.value *= by;
+                                                   site.operand_p.error *= by;
+                                               }}
+                                  : Change{.result = [=](const SearchedTile&, Estimate& o) {
+                                        o.value *= by;
+                                        o.error *= by;
+                                    }}});
     }
     return candidates;
 }

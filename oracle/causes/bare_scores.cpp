@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "oracle/scores.h"
+#include "oracle/formula/scores.h"
 
 namespace tilescope {
 
@@ -19,7 +19,7 @@ std::vector<BareScore> bare_scores(const Evidence& evidence) {
     const double cap = any.units.s_capped ? any.problem.logits_soft_cap : 0;
     const bool is_bare = cap == 0 && !(any.biased() && any.units.s_biased);
     for (const Observation& seen : evidence.seen) {
-        const Site& site = seen.site;
+        const SearchedTile& site = seen.site;
         const Estimate scaled = scaled_scores(*site.call, site.q, site.k);
         const Estimate full = dumped_from_scaled(*site.call, site.first_row, site.first_key, scaled);
         for (Eigen::Index i = 0; i < full.value.rows(); ++i) {

@@ -11,12 +11,12 @@ namespace {
 
 std::vector<Candidate> bias_missing(const Evidence& evidence) {
     if (!evidence.call().read_bias) return {};
-    return always({.inputs = [](Site& site) { site.own_call().read_bias = nullptr; }});
+    return always({.inputs = [](SearchedTile& site) { site.own_call().read_bias = nullptr; }});
 }
 
 std::vector<Candidate> bias_before_scale(const Evidence& evidence) {
     if (!evidence.call().read_bias) return {};
-    return always({.inputs = [](Site& site) {
+    return always({.inputs = [](SearchedTile& site) {
         HeadCall& call = site.own_call();
         call.read_bias = [read = call.read_bias, scale = float(call.problem.sm_scale)](
                              std::int64_t row, std::int64_t key, MatrixF& tile) {
@@ -31,23 +31,23 @@ std::vector<Candidate> bias_of_other_head(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.call().read_bias) return {};
     const std::int64_t heads = evidence.problem().heads;
-    const auto add = [&](std::string which, std::function<TileId(const Site&)> place) {
-        const auto change = [place = std::move(place)](Site& site) {
+    const auto add = [&](std::string which, std::function<TileId(const SearchedTile&)> place) {
+        const auto change = [place = std::move(place)](SearchedTile& site) {
             const TileId from = place(site);
             site.own_call().read_bias = site.world->call(from.batch, from.head)->read_bias;
         };
         candidates.push_back({{{"which", std::move(which)}}, {.inputs = change}, 1});
     };
     for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16) && heads > 1; ++head)
-        add(digits(head), [=](const Site& s) { return TileId{s.id.batch, head, 0, 0}; });
+        add(digits(head), [=](const SearchedTile& s) { return TileId{s.id.batch, head, 0, 0}; });
     for (const std::int64_t offset : {-1, 1}) {
         if (heads == 1) break;
-        add(offset < 0 ? "the one before" : "the next one", [=](const Site& s) {
+        add(offset < 0 ? "the one before" : "the next one", [=](const SearchedTile& s) {
             return TileId{s.id.batch, (s.id.head + offset + heads) % heads, 0, 0};
         });
     }
     if (evidence.problem().batch > 1)
-        add("that of batch 0", [](const Site& s) { return TileId{0, s.id.head, 0, 0}; });
+        add("that of batch 0", [](const SearchedTile& s) { return TileId{0, s.id.head, 0, 0}; });
     return candidates;
 }
 
@@ -57,12 +57,12 @@ bool has_alibi(const Evidence& evidence) {
 
 std::vector<Candidate> alibi_missing(const Evidence& evidence) {
     if (!has_alibi(evidence)) return {};
-    return always({.inputs = [](Site& site) { site.own_call().alibi_slope = 0; }});
+    return always({.inputs = [](SearchedTile& site) { site.own_call().alibi_slope = 0; }});
 }
 
 std::vector<Candidate> alibi_sign(const Evidence& evidence) {
     if (!has_alibi(evidence)) return {};
-    return always({.inputs = [](Site& site) { site.own_call().alibi_slope *= -1; }});
+    return always({.inputs = [](SearchedTile& site) { site.own_call().alibi_slope *= -1; }});
 }
 
 /// A factor that the scores have and the slope should not, or the other way round.
@@ -72,7 +72,7 @@ std::vector<Candidate> alibi_scaled(const Evidence& evidence) {
     for (const NamedConstant& constant : known_constants(evidence)) {
         candidates.push_back(
             {{{"factor", constant.name}},
-             {.inputs = [by = constant.value](Site& site) { site.own_call().alibi_slope *= by; }},
+             {.inputs = [by = constant.value](SearchedTile& site) { site.own_call().alibi_slope *= by; }},
              1});
     }
     return candidates;
@@ -85,7 +85,7 @@ std::vector<Candidate> alibi_of_other_head(const Evidence& evidence) {
     const auto add = [&](std::string name, int free, auto index) {
         candidates.push_back({{{"head", std::move(name)}},
                               {.inputs =
-                                   [=, &slopes](Site& site) {
+                                   [=, &slopes](SearchedTile& site) {
                                        const auto at = std::size_t(index(site));
                                        if (at < slopes.size())
                                            site.own_call().alibi_slope = double(slopes[at]);
@@ -95,13 +95,15 @@ std::vector<Candidate> alibi_of_other_head(const Evidence& evidence) {
     const std::int64_t heads = evidence.problem().heads;
     const std::int64_t count = std::ssize(slopes);
     // Slopes are those of a batch entry, or of all of them.
-    const auto first = [=](const Site& s) { return count > heads ? s.id.batch * heads : 0; };
+    const auto first = [=](const SearchedTile& s) { return count > heads ? s.id.batch * heads : 0; };
     if (heads != evidence.problem().heads_kv)
-        add("its KV head", 0, [=](const Site& s) { return first(s) + s.call->problem.head_kv(s.id.head); });
-    add("the next one", 1, [=](const Site& s) { return (first(s) + s.id.head + 1) % count; });
-    add("the one before", 1, [=](const Site& s) { return (first(s) + s.id.head + count - 1) % count; });
+        add("its KV head", 0,
+            [=](const SearchedTile& s) { return first(s) + s.call->problem.head_kv(s.id.head); });
+    add("the next one", 1, [=](const SearchedTile& s) { return (first(s) + s.id.head + 1) % count; });
+    add("the one before", 1,
+        [=](const SearchedTile& s) { return (first(s) + s.id.head + count - 1) % count; });
     for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
-        add(digits(head), 1, [=](const Site& s) { return first(s) + head; });
+        add(digits(head), 1, [=](const SearchedTile& s) { return first(s) + head; });
     return candidates;
 }
 
@@ -132,9 +134,10 @@ std::vector<Candidate> alibi_offset(const Evidence& evidence) {
         }
     }
     for (const std::int64_t shift : columns) {
-        candidates.push_back({{{"columns", digits(shift)}},
-                              {.inputs = [=](Site& site) { site.own_call().alibi_shift += double(shift); }},
-                              1});
+        candidates.push_back(
+            {{{"columns", digits(shift)}},
+             {.inputs = [=](SearchedTile& site) { site.own_call().alibi_shift += double(shift); }},
+             1});
     }
     return candidates;
 }

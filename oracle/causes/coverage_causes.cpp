@@ -18,7 +18,8 @@ const char* name_of(Left left) {
     return left == Left::zero ? "0" : left == Left::unwritten ? "unwritten" : "as before the tile";
 }
 
-std::optional<double> value_of(Left left, const Site& site, Stage stage, Eigen::Index row, Eigen::Index col) {
+std::optional<double> value_of(Left left, const SearchedTile& site, Stage stage, Eigen::Index row,
+                               Eigen::Index col) {
     if (left == Left::zero) return 0.0;
     if (left == Left::unwritten) return double(std::bit_cast<float>(unwritten_bits));
     if (stage == Stage::acc) return site.before.acc.value(row, col);
@@ -71,7 +72,7 @@ std::vector<bool> left_out(const Evidence& evidence, Left left, bool columns, bo
 }
 
 Change leaves_out(Stage stage, Left left, std::function<bool(Eigen::Index, Eigen::Index)> is_out) {
-    return {.result = [=, is_out = std::move(is_out)](const Site& site, Estimate& e) {
+    return {.result = [=, is_out = std::move(is_out)](const SearchedTile& site, Estimate& e) {
         for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
                 const auto value = is_out(i, j) ? value_of(left, site, stage, i, j) : std::nullopt;

@@ -17,13 +17,13 @@ struct DescaledOperand {
     const char* name;
     Eigen::VectorXd HeadCall::*rows;
     Descale SideInputs::*descale;
-    Operand Site::*operand;
+    Operand SearchedTile::*operand;
 };
 
 constexpr DescaledOperand operands[] = {
-    {Stage::q, "q", &HeadCall::q_descale, &SideInputs::descale_q, &Site::q},
-    {Stage::k, "k", &HeadCall::k_descale, &SideInputs::descale_k, &Site::k},
-    {Stage::v, "v", &HeadCall::v_descale, &SideInputs::descale_v, &Site::v}};
+    {Stage::q, "q", &HeadCall::q_descale, &SideInputs::descale_q, &SearchedTile::q},
+    {Stage::k, "k", &HeadCall::k_descale, &SideInputs::descale_k, &SearchedTile::k},
+    {Stage::v, "v", &HeadCall::v_descale, &SideInputs::descale_v, &SearchedTile::v}};
 
 /// The stage in which the kernel multiplies with the operand's descale.
 Stage applied_in(const Units& units, Stage operand) {
@@ -49,8 +49,8 @@ const DescaledOperand& descaled(Stage stage) {
 
 /// `descale` of the head's rows in place of the right one.
 Change applies(const DescaledOperand& operand, Stage acts,
-               std::function<Eigen::VectorXd(const Site&, const Eigen::VectorXd&)> descale) {
-    return {.inputs = [=](Site& site) {
+               std::function<Eigen::VectorXd(const SearchedTile&, const Eigen::VectorXd&)> descale) {
+    return {.inputs = [=](SearchedTile& site) {
         const Eigen::VectorXd right = (*site.call).*operand.rows;
         const Eigen::VectorXd wrong = descale(site, right);
         if (acts == operand.stage) {
@@ -73,7 +73,7 @@ Change applies(const DescaledOperand& operand, Stage acts,
 
 std::vector<Candidate> for_each_operand(
     const Evidence& evidence,
-    const std::function<Eigen::VectorXd(const Site&, const Eigen::VectorXd&)>& descale) {
+    const std::function<Eigen::VectorXd(const SearchedTile&, const Eigen::VectorXd&)>& descale) {
     std::vector<Candidate> candidates;
     for (const DescaledOperand& operand : applied_here(evidence))
         candidates.push_back({{{"operand", operand.name}}, applies(operand, evidence.acts, descale)});
@@ -103,15 +103,17 @@ void use_descale_of(const HeadCall& other, Stage operand, HeadCall& call) {
 }
 
 std::vector<Candidate> descale_missing(const Evidence& evidence) {
-    return for_each_operand(evidence, [](const Site&, const Eigen::VectorXd& right) -> Eigen::VectorXd {
-        return Eigen::VectorXd::Ones(right.size());
-    });
+    return for_each_operand(evidence,
+                            [](const SearchedTile&, const Eigen::VectorXd& right) -> Eigen::VectorXd {
+                                return Eigen::VectorXd::Ones(right.size());
+                            });
 }
 
 std::vector<Candidate> descale_twice(const Evidence& evidence) {
-    return for_each_operand(evidence, [](const Site&, const Eigen::VectorXd& right) -> Eigen::VectorXd {
-        return right.cwiseAbs2();
-    });
+    return for_each_operand(evidence,
+                            [](const SearchedTile&, const Eigen::VectorXd& right) -> Eigen::VectorXd {
+                                return right.cwiseAbs2();
+                            });
 }
 
 namespace {
@@ -148,7 +150,7 @@ std::vector<Candidate> descale_of_other_head(const Evidence& evidence) {
         if (descale.heads <= 1) continue;
         const std::int64_t entries = descale.heads * evidence.problem().batch;
         const auto add = [&](std::string map, int free, auto index) {
-            const auto wrong = [=, &descale](const Site& site,
+            const auto wrong = [=, &descale](const SearchedTile& site,
                                              const Eigen::VectorXd& right) -> Eigen::VectorXd {
                 const std::int64_t at = index(site);
                 if (at < entries) return rows_of_entry(descale, at, right.size());
@@ -160,19 +162,22 @@ std::vector<Candidate> descale_of_other_head(const Evidence& evidence) {
                                   free});
         };
         if (descale.heads < evidence.problem().heads) {
-            add("query head", 0,
-                [heads = descale.heads](const Site& site) { return site.id.batch * heads + site.id.head; });
+            add("query head", 0, [heads = descale.heads](const SearchedTile& site) {
+                return site.id.batch * heads + site.id.head;
+            });
         }
-        const auto own = [stage = operand.stage, heads = descale.heads](const Site& site) {
+        const auto own = [stage = operand.stage, heads = descale.heads](const SearchedTile& site) {
             const std::int64_t head =
                 stage == Stage::q ? site.id.head : site.call->problem.head_kv(site.id.head);
             return site.id.batch * heads + head;
         };
-        add("the next one", 1, [=](const Site& site) { return (own(site) + 1) % entries; });
-        add("the one before", 1, [=](const Site& site) { return (own(site) + entries - 1) % entries; });
+        add("the next one", 1, [=](const SearchedTile& site) { return (own(site) + 1) % entries; });
+        add("the one before", 1,
+            [=](const SearchedTile& site) { return (own(site) + entries - 1) % entries; });
         for (std::int64_t head = 0; head < std::min<std::int64_t>(descale.heads, 16); ++head)
-            add("head " + digits(head), 1,
-                [=, heads = descale.heads](const Site& site) { return site.id.batch * heads + head; });
+            add("head " + digits(head), 1, [=, heads = descale.heads](const SearchedTile& site) {
+                return site.id.batch * heads + head;
+            });
     }
     return candidates;
 }

@@ -9,9 +9,9 @@
 #include <tuple>
 
 #include "oracle/causes/in_parallel.h"
-#include "oracle/replay.h"
-#include "oracle/tile_judge.h"
-#include "oracle/tiles.h"
+#include "oracle/judge/tile_judge.h"
+#include "oracle/replay/replay.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
@@ -46,7 +46,7 @@ std::vector<TileId> spread(const std::vector<TileId>& blocks, std::size_t most) 
 
 /// The query blocks of which something of the stage diverges. A bad row of k or v names no query block: those
 /// of every tile are looked at.
-std::set<TileId> bad_blocks(const World& world, const Report& report, Stage observed) {
+std::set<TileId> bad_blocks(const CauseSearch& world, const Report& report, Stage observed) {
     std::set<TileId> blocks;
     const Problem& problem = world.recording().problem();
     const StageTally& tally = report.stage(observed).tally;
@@ -67,7 +67,7 @@ std::set<TileId> bad_blocks(const World& world, const Report& report, Stage obse
     return blocks;
 }
 
-std::vector<TileId> good_blocks(const World& world, Stage observed, const std::set<TileId>& bad) {
+std::vector<TileId> good_blocks(const CauseSearch& world, Stage observed, const std::set<TileId>& bad) {
     std::vector<TileId> blocks;
     const Problem& problem = world.recording().problem();
     for (std::int64_t i = 0; i < tile_count(problem, Stage::q); ++i) {
@@ -83,24 +83,26 @@ std::vector<TileId> good_blocks(const World& world, Stage observed, const std::s
     return blocks;
 }
 
-TileContext context_of(const World& world, const Site& site, Stage observed) {
+TileContext context_of(const CauseSearch& world, const SearchedTile& site, Stage observed) {
     TileContext context = tile_context(site.call->problem, observed, site.id);
     context.expects_nan = is_operand(observed);
     context.may_be_unwritten = world.recording().capture().ended != "completed";
     return context;
 }
 
-Expected expected_at(const World& world, const Observation& seen, const Estimate& expected, Eigen::Index i) {
+Expected expected_at(const CauseSearch& world, const Observation& seen, const Estimate& expected,
+                     Eigen::Index i) {
     // Operands must be exact copies: a tolerance given by hand is not for them.
     return expected_of(expected, i, is_operand(seen.context.stage) ? CompareOptions() : world.compare());
 }
 
-Finding finding_at(const World& world, const Observation& seen, const Estimate& expected, Eigen::Index i) {
+Finding finding_at(const CauseSearch& world, const Observation& seen, const Estimate& expected,
+                   Eigen::Index i) {
     return judge_element(seen.context, seen.got.data()[i], expected_at(world, seen, expected, i));
 }
 
 /// Marks what the inputs of the stage leave open, whatever the kernel did.
-void find_unjudged(const World& world, Observation& seen) {
+void find_unjudged(const CauseSearch& world, Observation& seen) {
     seen.unjudged.assign(std::size_t(seen.got.size()), false);
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
         const Finding finding = finding_at(world, seen, seen.expected, i);
@@ -110,7 +112,7 @@ void find_unjudged(const World& world, Observation& seen) {
 }
 
 /// Compares with what is expected so far.
-void judge(const World& world, Observation& seen) {
+void judge(const CauseSearch& world, Observation& seen) {
     seen.wrong.assign(std::size_t(seen.got.size()), false);
     seen.bad_rows.assign(std::size_t(seen.got.rows()), false);
     if (seen.settled.empty()) seen.settled.assign(std::size_t(seen.got.rows()), false);
@@ -133,7 +135,7 @@ void judge(const World& world, Observation& seen) {
 enum class Fit { none, swallowed, sharp };
 
 /// How the element is as a changed kernel has it.
-Fit fit_of(const World& world, const Observation& seen, const Estimate& changed, Eigen::Index i,
+Fit fit_of(const CauseSearch& world, const Observation& seen, const Estimate& changed, Eigen::Index i,
            bool widens) {
     const double value = changed.value.data()[i];
     const float got = seen.got.data()[i];
@@ -167,7 +169,7 @@ void add_distance(const Observation& seen, double value, Eigen::Index i, Misfit&
     ++misfit.distances;
 }
 
-void add_misfit(const World& world, const Observation& seen, const Estimate& changed, Misfit& misfit) {
+void add_misfit(const CauseSearch& world, const Observation& seen, const Estimate& changed, Misfit& misfit) {
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
         if (seen.settled[std::size_t(i / seen.got.cols())]) continue;
         const Fit fit = fit_of(world, seen, changed, i, misfit.widens);
@@ -210,10 +212,10 @@ std::vector<Observation> chosen_of(std::vector<Observation> all) {
     return chosen;
 }
 
-std::vector<Observation> observe_block(const World& world, const TileId& block, Stage observed) {
+std::vector<Observation> observe_block(const CauseSearch& world, const TileId& block, Stage observed) {
     std::vector<Observation> all;
-    Walk walk(world, block, observed, {});
-    walk.run(observed, [&](const Site& site, const Estimate& expected) {
+    ChangedReplay walk(world, block, observed, {});
+    walk.run(observed, [&](const SearchedTile& site, const Estimate& expected) {
         const Problem& problem = site.call->problem;
         std::optional<MatrixF> got = load_tile(world.recording(), problem, observed, site.id);
         if (!got) return;
@@ -253,8 +255,8 @@ void for_each_changed(const Evidence& evidence, std::span<const Change> changes,
     }
     bool going = true;
     for (const TileId& block : evidence.blocks) {
-        Walk walk(*evidence.world, block, evidence.acts, changes);
-        walk.run(evidence.observed, [&](const Site& site, const Estimate& natural) {
+        ChangedReplay walk(*evidence.world, block, evidence.acts, changes);
+        walk.run(evidence.observed, [&](const SearchedTile& site, const Estimate& natural) {
             for (std::size_t i = 0; i < evidence.seen.size() && going; ++i) {
                 if (evidence.seen[i].site.id != site.id) continue;
                 going = visit(i, in_dump_units(natural, evidence.seen[i].factor));
@@ -270,7 +272,7 @@ bool is_computed_nan(float got) {
     return std::isnan(got) && !is_unwritten(got);
 }
 
-Evidence collect_evidence(const World& world, const Report& report, Stage observed, int threads) {
+Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage observed, int threads) {
     Evidence evidence;
     evidence.world = &world;
     evidence.acts = evidence.observed = observed;

@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "oracle/causes/walk.h"
-#include "oracle/estimate.h"
-#include "oracle/report.h"
+#include "oracle/formula/estimate.h"
+#include "oracle/judge/report.h"
 
 namespace tilescope {
 
 /// A dumped tile of the stage that diverges, with what goes into its formula.
 struct Observation {
-    Site site;  ///< what its stage is computed from
+    SearchedTile site;  ///< what its stage is computed from
     MatrixF got;
     Estimate expected;  ///< of a kernel with the changes known so far, in the dump's units
     DumpFactor factor;  ///< from natural units to the dump's
@@ -37,7 +37,7 @@ struct Observation {
 /// What is known of a stage that diverges: tiles that do and tiles that do not, from several heads and query
 /// blocks.
 struct Evidence {
-    const World* world = nullptr;
+    const CauseSearch* world = nullptr;
     Stage acts = Stage::q;      ///< in which the mistake is looked for
     Stage observed = Stage::q;  ///< in which it shows
     std::vector<Change> known;  ///< changes that are in the replay already
@@ -58,7 +58,7 @@ struct Evidence {
 bool is_computed_nan(float got);
 
 /// Collects tiles of query blocks that have bad rows, and of as many that have none.
-Evidence collect_evidence(const World& world, const Report& report, Stage observed, int threads);
+Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage observed, int threads);
 
 /// The same tiles, judged with `known` changes of the stage `acts`.
 Evidence with_known(const Evidence& evidence, Stage acts, std::vector<Change> known);

@@ -1,10 +1,11 @@
+#include "oracle/causes/find_causes.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <set>
 
-#include "oracle/causes/causes.h"
 #include "oracle/causes/places.h"
 #include "oracle/causes/search.h"
 #include "oracle/causes/wrong_threads.h"
@@ -42,7 +43,7 @@ std::vector<Stage> before(Stage stage) {
 
 /// The stages in which a mistake may lie that shows first in `observed`: itself, and those before it that
 /// were not dumped.
-std::vector<Stage> acting_stages(const World& world, Stage observed) {
+std::vector<Stage> acting_stages(const CauseSearch& world, Stage observed) {
     std::vector<Stage> stages = {observed};
     for (std::size_t i = 0; i < stages.size(); ++i) {
         for (const Stage stage : before(stages[i])) {
@@ -154,7 +155,7 @@ std::string what_separates(const std::vector<Found>& found, const Evidence& evid
 }
 
 /// The causes of one stage that diverges.
-void diagnose(const World& world, const Report& report, Stage observed, const CauseOptions& options,
+void diagnose(const CauseSearch& world, const Report& report, Stage observed, const CauseOptions& options,
               Diagnosis& diagnosis) {
     const Evidence evidence = collect_evidence(world, report, observed, options.threads);
     if (evidence.wrong_elements > 0) {
@@ -212,15 +213,15 @@ void add_further(const Diagnosis& further, Diagnosis& diagnosis) {
 
 /// Whether the stage is as it should be if the first wrong one were right: then the kernel went on with other
 /// values than it dumped.
-bool is_right_without_the_first(const World& world, const Report& report, Stage stage,
+bool is_right_without_the_first(const CauseSearch& world, const Report& report, Stage stage,
                                 const CauseOptions& options) {
-    World other(world.recording(), options.compare, report.confidence, options.check);
+    CauseSearch other(world.recording(), options.compare, report.confidence, options.check);
     other.hide(*report.guilty);
     return collect_evidence(other, report, stage, options.threads).wrong_elements == 0;
 }
 
 /// Stages that diverge by themselves, too: given the dumped stages before them.
-void diagnose_further(const World& world, const Report& report, const CauseOptions& options,
+void diagnose_further(const CauseSearch& world, const Report& report, const CauseOptions& options,
                       Diagnosis& diagnosis) {
     for (const StageInfo& info : stages_of(report.problem)) {
         if (is_named(info.stage) || info.stage <= *report.guilty ||
@@ -235,20 +236,12 @@ void diagnose_further(const World& world, const Report& report, const CauseOptio
 
 }  // namespace
 
-std::string title_of(const FoundCause& cause) {
-    std::string text(cause.name);
-    for (std::size_t i = 0; i < cause.parameters.size(); ++i)
-        text +=
-            fmt::format("{}{} {}", i == 0 ? " (" : ", ", cause.parameters[i].name, cause.parameters[i].value);
-    return cause.parameters.empty() ? text : text + ")";
-}
-
 Diagnosis find_causes(const Recording& recording, const Report& report, const CauseOptions& options) {
     Diagnosis diagnosis;
     const bool forward = recording.problem().direction == Direction::forward;
     if (!forward || !report.guilty || !report.other.empty() || is_named(*report.guilty)) return diagnosis;
     diagnosis.searched = true;
-    const World world(recording, options.compare, report.confidence, options.check);
+    const CauseSearch world(recording, options.compare, report.confidence, options.check);
     diagnose(world, report, *report.guilty, options, diagnosis);
     diagnose_further(world, report, options, diagnosis);
     return diagnosis;

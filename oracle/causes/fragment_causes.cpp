@@ -86,19 +86,19 @@ struct Loaded {
     Stage acts;
     const char* operand;
     FragmentPlaces fragment;
-    Matrix& (*value)(Site&);
+    Matrix& (*value)(SearchedTile&);
 };
 
-Matrix& q_of(Site& site) {
+Matrix& q_of(SearchedTile& site) {
     return site.q.value;
 }
-Matrix& k_of(Site& site) {
+Matrix& k_of(SearchedTile& site) {
     return site.k.value;
 }
-Matrix& v_of(Site& site) {
+Matrix& v_of(SearchedTile& site) {
     return site.v.value;
 }
-Matrix& p_of(Site& site) {
+Matrix& p_of(SearchedTile& site) {
     return site.operand_p.value;
 }
 
@@ -114,7 +114,7 @@ std::vector<Candidate> fragment_filled_linearly(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const Loaded& load : loads) {
         if (load.acts != evidence.acts) continue;
-        const auto change = [load](Site& site) {
+        const auto change = [load](SearchedTile& site) {
             Matrix& value = load.value(site);
             value = loaded_linearly(load.fragment, value);
         };
@@ -122,7 +122,7 @@ std::vector<Candidate> fragment_filled_linearly(const Evidence& evidence) {
             {{{"operand", load.operand}, {"fragment", shape_of(load.fragment)}}, {.inputs = change}});
     }
     for (const FragmentPlaces& fragment : {accumulator_8, accumulator_16}) {
-        const auto change = [fragment](const Site&, Estimate& result) {
+        const auto change = [fragment](const SearchedTile&, Estimate& result) {
             result.value = stored_linearly(fragment, result.value);
             result.error = stored_linearly(fragment, result.error);
         };
@@ -136,14 +136,14 @@ std::vector<Candidate> fragment_filled_linearly(const Evidence& evidence) {
 std::vector<Candidate> accumulator_not_zeroed(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (evidence.acts == Stage::s) {
-        const auto change = [](Site& site) {
+        const auto change = [](SearchedTile& site) {
             const Eigen::Index rows = std::min(site.k.value.rows(), site.k_before.rows());
             site.k.value.topRows(rows) += site.k_before.topRows(rows);
         };
         candidates.push_back({{{"starts with", "the products of the tiles before"}}, {.inputs = change}});
     }
     // Each tile's scores begin anew, O goes on.
-    const auto nan = [anew = evidence.acts == Stage::s](const Site& site, Estimate& result) {
+    const auto nan = [anew = evidence.acts == Stage::s](const SearchedTile& site, Estimate& result) {
         if (!site.begins && !anew) return;
         // The mask comes after the product.
         for (Eigen::Index i = 0; i < result.value.size(); ++i) {

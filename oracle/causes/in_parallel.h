@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <exception>
 
-#include "oracle/team.h"
+#include "oracle/judge/team.h"
 
 namespace tilescope {
 

@@ -4,32 +4,32 @@
 #include "oracle/causes/permutation.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/whole_head.h"
-#include "oracle/tiles.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
 namespace {
 
-Matrix& q_of(Site& site) {
+Matrix& q_of(SearchedTile& site) {
     return site.q.value;
 }
 
-Matrix& k_of(Site& site) {
+Matrix& k_of(SearchedTile& site) {
     return site.k.value;
 }
 
-Matrix& v_of(Site& site) {
+Matrix& v_of(SearchedTile& site) {
     return site.v.value;
 }
 
 struct NamedOperand {
     const char* name;
-    Matrix& (*operand)(Site&);
+    Matrix& (*operand)(SearchedTile&);
 };
 
 /// Elements [first, first + count) of each dot product are left out.
 Change without(std::int64_t first, std::int64_t count) {
-    return {.inputs = [=](Site& site) { site.k.value.middleCols(first, count).setZero(); }};
+    return {.inputs = [=](SearchedTile& site) { site.k.value.middleCols(first, count).setZero(); }};
 }
 
 std::vector<Candidate> k_slice_missing(const Evidence& evidence) {
@@ -63,7 +63,7 @@ std::vector<Candidate> products_of_some_lanes() {
     std::vector<Candidate> candidates;
     for (const std::int64_t lanes : {2, 4, 8, 16, 32}) {
         for (std::int64_t lane = 0; lane < (lanes > 8 ? 1 : lanes); ++lane) {
-            const auto change = [=](Site& site) {
+            const auto change = [=](SearchedTile& site) {
                 for (Eigen::Index key = 0; key < site.k.value.rows(); ++key)
                     if (key % lanes != lane) site.k.value.row(key).setZero();
             };
@@ -83,14 +83,14 @@ std::vector<Candidate> one_lane_only(const Evidence& evidence) {
         if (d % lanes != 0) continue;
         candidates.push_back({{{"lanes", digits(lanes)}, {"lane n has", "its part and those behind it"}},
                               {.inputs =
-                                   [=](Site& site) {
+                                   [=](SearchedTile& site) {
                                        for (Eigen::Index key = 0; key < site.k.value.rows(); ++key)
                                            site.k.value.row(key).head(key % lanes * (d / lanes)).setZero();
                                    }},
                               1});
         candidates.push_back({{{"lanes", digits(lanes)}, {"lane n has", "its part alone"}},
                               {.inputs =
-                                   [=](Site& site) {
+                                   [=](SearchedTile& site) {
                                        for (Eigen::Index key = 0; key < site.k.value.rows(); ++key) {
                                            const auto part = key % lanes * (d / lanes);
                                            site.k.value.row(key).head(part).setZero();
@@ -106,13 +106,13 @@ std::vector<Candidate> one_lane_only(const Evidence& evidence) {
 std::vector<Candidate> first_columns_only(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (std::int64_t first = 8; first < evidence.problem().block_n; first += 8) {
-        const auto change = [=](Site& site) {
+        const auto change = [=](SearchedTile& site) {
             const Eigen::Index rest = site.k.value.rows() - first;
             if (rest > 0) site.k.value.bottomRows(rest).setZero();
         };
         candidates.push_back(
             {{{"columns", digits(first)}, {"others", "a product of 0"}}, {.inputs = change}, 1});
-        const auto corner = [=](Site& site) {
+        const auto corner = [=](SearchedTile& site) {
             change(site);
             const Eigen::Index rest = site.q.value.rows() - first;
             if (rest > 0) site.q.value.bottomRows(rest).setZero();
@@ -132,7 +132,7 @@ std::vector<Candidate> score_columns_permuted(const Evidence& evidence) {
         text += (i == 0 ? "" : " ") + digits(from[i]);
     if (from.size() > 16) text += " ...";
     const std::int64_t period = period_of(from);
-    const auto change = [=](Site& site) {
+    const auto change = [=](SearchedTile& site) {
         const Matrix old = site.k.value;
         // The last group of a tail stays as it is.
         const std::int64_t whole = old.rows() / period * period;
@@ -142,10 +142,10 @@ std::vector<Candidate> score_columns_permuted(const Evidence& evidence) {
 }
 
 /// Rows of the same input from another KV tile.
-std::vector<Candidate> of_other_tile(Stage operand, Operand Site::*member) {
+std::vector<Candidate> of_other_tile(Stage operand, Operand SearchedTile::*member) {
     std::vector<Candidate> candidates;
     for (const std::int64_t offset : {-1, 1, -2, 2, -3, 3}) {
-        const auto change = [=](Site& site) {
+        const auto change = [=](SearchedTile& site) {
             const HeadCall& call = *site.call;
             const std::int64_t first = site.first_key + offset * call.problem.block_n;
             // A tile that is not there, or is shorter, leaves what was there.
@@ -167,11 +167,11 @@ std::vector<Candidate> of_other_tile(Stage operand, Operand Site::*member) {
 }
 
 std::vector<Candidate> scores_of_other_tile(const Evidence&) {
-    return of_other_tile(Stage::k, &Site::k);
+    return of_other_tile(Stage::k, &SearchedTile::k);
 }
 
 std::vector<Candidate> v_of_other_tile(const Evidence&) {
-    return of_other_tile(Stage::v, &Site::v);
+    return of_other_tile(Stage::v, &SearchedTile::v);
 }
 
 std::vector<Candidate> k_not_transposed(const Evidence& evidence) {
@@ -223,7 +223,7 @@ std::vector<Candidate> pv_slice_missing(const Evidence& evidence) {
         for (std::int64_t first = 0; first + count <= keys; first += step) {
             candidates.push_back({{{"first key", digits(first)}, {"count", digits(count)}},
                                   {.inputs =
-                                       [=](Site& site) {
+                                       [=](SearchedTile& site) {
                                            const auto all = std::int64_t(site.operand_p.value.cols());
                                            const auto begin = std::min(first, all);
                                            const auto n = std::min(count, all - begin);

@@ -10,7 +10,7 @@ namespace {
 
 /// `value` of maximum and logarithm of the sum, in place of their sum.
 Change holds(std::function<double(double m, double log_l)> value) {
-    return {.result = [value = std::move(value)](const Site& site, Estimate& lse) {
+    return {.result = [value = std::move(value)](const SearchedTile& site, Estimate& lse) {
         const RunningState whole = whole_state(site);
         for (Eigen::Index i = 0; i < lse.value.rows(); ++i) {
             const double m = whole.m.value(i, 0);
@@ -46,7 +46,7 @@ std::vector<Candidate> lse_without_max(const Evidence&) {
 }
 
 std::vector<Candidate> lse_without_log(const Evidence&) {
-    return always({.result = [](const Site& site, Estimate& lse) {
+    return always({.result = [](const SearchedTile& site, Estimate& lse) {
         const RunningState whole = whole_state(site);
         for (Eigen::Index i = 0; i < lse.value.rows(); ++i) {
             if (!std::isfinite(lse.value(i, 0))) continue;
@@ -64,7 +64,7 @@ std::vector<Candidate> lse_without_sum(const Evidence&) {
 std::vector<Candidate> lse_sign(const Evidence&) {
     std::vector<Candidate> candidates = always(holds([](double m, double log_l) { return -(m + log_l); }));
     candidates.push_back({{{"of", "rows that see no key as well"}},
-                          {.result = [](const Site&, Estimate& lse) { lse.value *= -1; }}});
+                          {.result = [](const SearchedTile&, Estimate& lse) { lse.value *= -1; }}});
     return candidates;
 }
 

@@ -25,7 +25,7 @@ bool is_windowed(const Evidence& evidence) {
 }
 
 Change sees(Visible visible) {
-    return {.inputs = [visible = std::move(visible)](Site& site) {
+    return {.inputs = [visible = std::move(visible)](SearchedTile& site) {
         HeadCall& call = site.own_call();
         call.visible = [visible, problem = call.problem](std::int64_t row, std::int64_t first_key) {
             KeyRange keys = visible(problem, row, first_key);
@@ -50,7 +50,7 @@ std::vector<Candidate> aligned(const Evidence& evidence, CausalAlignment alignme
     const Change change = sees_as([=](Problem& p) { p.causal_alignment = alignment; });
     std::vector<Candidate> candidates = always(change);
     if (evidence.problem().alibi == Alibi::none || !evidence.units().s_biased) return candidates;
-    const auto with_alibi = [=](Site& site) {
+    const auto with_alibi = [=](SearchedTile& site) {
         change.inputs(site);
         site.own_call().problem.causal_alignment = alignment;
     };

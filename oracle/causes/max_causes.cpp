@@ -15,7 +15,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::vector<Candidate> m_not_carried(const Evidence&) {
-    return always({.inputs = [](Site& site) {
+    return always({.inputs = [](SearchedTile& site) {
         site.before.m.value.setConstant(-infinity);
         site.before.m.error.setZero();
     }});
@@ -44,7 +44,7 @@ std::vector<Candidate> m_starts_at(const Evidence& evidence) {
     for (const double value : first_values(evidence)) {
         candidates.push_back({{{"value", digits(value)}},
                               {.inputs =
-                                   [=](Site& site) {
+                                   [=](SearchedTile& site) {
                                        if (!site.begins) return;
                                        site.before.m.value.setConstant(value);
                                        site.before.m.error.setConstant(4 * u_f32 * std::abs(value));
@@ -55,13 +55,13 @@ std::vector<Candidate> m_starts_at(const Evidence& evidence) {
 }
 
 /// From here on the scores are those that the softmax sees.
-void finish(Site& site) {
+void finish(SearchedTile& site) {
     site.dumped_s = finished_scores(site);
     Units& units = site.own_call().units;
     units.s_capped = units.s_biased = units.s_masked = true;
 }
 
-void keep_columns(const Places& kept, Site& site) {
+void keep_columns(const Places& kept, SearchedTile& site) {
     for (Eigen::Index j = 0; j < site.dumped_s.value.cols(); ++j) {
         if (kept.contains(j)) continue;
         site.dumped_s.value.col(j).setConstant(-infinity);
@@ -74,7 +74,7 @@ void keep_columns(const Places& kept, Site& site) {
 bool may_be_part(const Evidence& evidence, const Places& part) {
     if (!evidence.direct()) return true;
     const Observation& seen = evidence.seen.front();
-    Site site = seen.site;
+    SearchedTile site = seen.site;
     const Estimate s = finished_scores(site);
     for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
         if (!seen.bad_rows[std::size_t(i)]) continue;
@@ -93,7 +93,7 @@ std::vector<Candidate> m_of_part_of_row(const Evidence& evidence) {
         if (!may_be_part(evidence, part)) continue;
         candidates.push_back({{{"columns", to_string(part)}},
                               {.inputs =
-                                   [=](Site& site) {
+                                   [=](SearchedTile& site) {
                                        finish(site);
                                        keep_columns(part, site);
                                    }},
@@ -113,7 +113,7 @@ struct RowGroup {
     }
 };
 
-void share_rows(const RowGroup& group, Site& site) {
+void share_rows(const RowGroup& group, SearchedTile& site) {
     const Estimate old = site.dumped_s;
     for (Eigen::Index i = 0; i < old.value.rows(); ++i) {
         for (std::int64_t n = 0; n < group.rows; ++n) {
@@ -169,7 +169,7 @@ std::vector<Candidate> m_of_several_rows(const Evidence& evidence) {
                 if (step > 1) parameters.push_back({"step", digits(step)});
                 if (part.period > 0) parameters.push_back({"columns", to_string(part)});
                 const int free = int(parameters.size());
-                const auto change = [=](Site& site) {
+                const auto change = [=](SearchedTile& site) {
                     finish(site);
                     keep_columns(part, site);
                     share_rows({rows, step}, site);
@@ -186,9 +186,9 @@ std::vector<Candidate> m_in_other_base(const Evidence& evidence) {
     const bool two = evidence.units().m_log_base == LogBase::two;
     for (const double factor : {std::numbers::log2e, std::numbers::ln2}) {
         candidates.push_back({{{"base", factor > 1 ? "2 where e is declared" : "e where 2 is declared"}},
-                              {.inputs = [=](Site& site) { site.before.m.value /= factor; },
+                              {.inputs = [=](SearchedTile& site) { site.before.m.value /= factor; },
                                .result =
-                                   [=](const Site&, Estimate& m) {
+                                   [=](const SearchedTile&, Estimate& m) {
                                        m.value *= factor;
                                        m.error = (m.error * factor + 4 * u_f32 * m.value.cwiseAbs()).eval();
                                        for (Eigen::Index i = 0; i < m.value.size(); ++i)
@@ -202,7 +202,7 @@ std::vector<Candidate> m_in_other_base(const Evidence& evidence) {
 std::vector<Candidate> m_includes_tail(const Evidence&) {
     std::vector<Candidate> candidates;
     for (const NamedPhantoms& phantoms : all_phantoms) {
-        const auto change = [which = phantoms.keys](Site& site) {
+        const auto change = [which = phantoms.keys](SearchedTile& site) {
             const auto scores = phantom_scores(site, which);
             if (!scores) return;
             finish(site);
@@ -234,7 +234,8 @@ std::vector<Candidate> m_left_behind(const Evidence& evidence) {
     if (!threshold) return {};
     return {
         {{{"threshold", digits(*threshold)}},
-         {.inputs = [=](Site& site) { site.own_call().units.m_stale_threshold = *threshold * (1 + 1e-6); }},
+         {.inputs =
+              [=](SearchedTile& site) { site.own_call().units.m_stale_threshold = *threshold * (1 + 1e-6); }},
          1}};
 }
 

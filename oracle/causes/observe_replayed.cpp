@@ -4,13 +4,13 @@
 
 #include "oracle/causes/in_parallel.h"
 #include "oracle/causes/replayed.h"
-#include "oracle/tiles.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
 namespace {
 
-void observe_block(const World& world, const FoundCause& cause, const TileId& block,
+void observe_block(const CauseSearch& world, const FoundCause& cause, const TileId& block,
                    const ObservedTileFunction& observe) {
     const Problem& problem = world.call(block.batch, block.head)->problem;
     for (const ReplayedTile& tile : replayed_tiles(world, cause, block)) {
@@ -27,7 +27,7 @@ void observe_block(const World& world, const FoundCause& cause, const TileId& bl
 void observe_replayed(const Recording& recording, const Report& report, const FoundCause& cause,
                       const CauseOptions& options, std::int64_t batch, std::int64_t head,
                       std::optional<std::int64_t> q_block, const ObservedTileFunction& observe) {
-    const World world(recording, options.compare, report.confidence, options.check);
+    const CauseSearch world(recording, options.compare, report.confidence, options.check);
     const std::int64_t blocks = problem_of(recording.problem(), recording.side_inputs(), batch).q_blocks();
     const std::int64_t first = q_block.value_or(0);
     const std::int64_t last = q_block ? std::min(first + 1, blocks) : blocks;

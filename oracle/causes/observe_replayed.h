@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "oracle/causes/causes.h"
-#include "oracle/observe.h"
+#include "oracle/causes/find_causes.h"
+#include "oracle/judge/observe.h"
 
 namespace tilescope {
 

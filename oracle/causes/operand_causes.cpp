@@ -11,7 +11,7 @@ namespace tilescope {
 
 namespace {
 
-std::int64_t first_of(const Site& site, Stage stage) {
+std::int64_t first_of(const SearchedTile& site, Stage stage) {
     return stage == Stage::q ? site.first_row : site.first_key;
 }
 
@@ -20,13 +20,13 @@ std::int64_t heads_of(const Problem& problem, Stage stage) {
 }
 
 /// The head that the operand should be loaded from.
-std::int64_t own_head(const Site& site, Stage stage) {
+std::int64_t own_head(const SearchedTile& site, Stage stage) {
     return stage == Stage::q ? site.id.head : site.call->problem.head_kv(site.id.head);
 }
 
 /// Rows from other places in the same shape.
-Change loads(Stage stage, std::function<TileId(const Site&)> from, std::int64_t shift = 0) {
-    return {.inputs = [=](Site& site) {
+Change loads(Stage stage, std::function<TileId(const SearchedTile&)> from, std::int64_t shift = 0) {
+    return {.inputs = [=](SearchedTile& site) {
         const TileId place = from(site);
         site.raw = site.world->input_rows(stage, place.batch, place.head, first_of(site, stage) + shift,
                                           site.raw.rows());
@@ -36,12 +36,13 @@ Change loads(Stage stage, std::function<TileId(const Site&)> from, std::int64_t 
 /// The operand of another batch entry or head: with its own descales and, where the stage multiplies with
 /// descales, with those that come with it.
 void add_of_place(const Evidence& evidence, std::vector<CauseParameter> parameters,
-                  std::function<TileId(const Site&)> from, int free, std::vector<Candidate>& candidates) {
+                  std::function<TileId(const SearchedTile&)> from, int free,
+                  std::vector<Candidate>& candidates) {
     const Stage stage = evidence.acts;
     const Change change = loads(stage, from);
     candidates.push_back({parameters, change, free});
     if (!descale_is_applied(evidence, stage)) return;
-    const auto with_descale = [=](Site& site) {
+    const auto with_descale = [=](SearchedTile& site) {
         change.inputs(site);
         const TileId place = from(site);
         const Problem& problem = site.call->problem;
@@ -53,7 +54,7 @@ void add_of_place(const Evidence& evidence, std::vector<CauseParameter> paramete
     candidates.push_back({std::move(parameters), {.inputs = with_descale}, free});
 }
 
-TileId own_place(const Site& site, Stage stage) {
+TileId own_place(const SearchedTile& site, Stage stage) {
     return {site.id.batch, own_head(site, stage), 0, 0};
 }
 
@@ -102,7 +103,7 @@ std::vector<Candidate> other_kv_tile(const Evidence& evidence) {
         if (shift % block != 0) continue;
         candidates.push_back({{{"offset", digits(shift / block)}},
                               loads(
-                                  stage, [=](const Site& s) { return own_place(s, stage); }, shift),
+                                  stage, [=](const SearchedTile& s) { return own_place(s, stage); }, shift),
                               1});
     }
     return candidates;
@@ -119,7 +120,7 @@ std::vector<Candidate> rows_shifted(const Evidence& evidence) {
         if (block > 0 && shift % block == 0) continue;
         candidates.push_back({{{"offset", digits(shift)}},
                               loads(
-                                  stage, [=](const Site& s) { return own_place(s, stage); }, shift),
+                                  stage, [=](const SearchedTile& s) { return own_place(s, stage); }, shift),
                               1});
     }
     return candidates;
@@ -128,7 +129,7 @@ std::vector<Candidate> rows_shifted(const Evidence& evidence) {
 std::vector<Candidate> kv_head_modulo(const Evidence& evidence) {
     if (evidence.problem().heads == evidence.problem().heads_kv) return {};
     std::vector<Candidate> candidates;
-    const auto modulo = [](const Site& s) {
+    const auto modulo = [](const SearchedTile& s) {
         return TileId{s.id.batch, s.id.head % s.call->problem.heads_kv, 0, 0};
     };
     add_of_place(evidence, {}, modulo, 0, candidates);
@@ -140,20 +141,20 @@ std::vector<Candidate> other_head(const Evidence& evidence) {
     const Stage stage = evidence.acts;
     const std::int64_t heads = heads_of(evidence.problem(), stage);
     if (heads == 1) return {};
-    const auto add = [&](std::string which, std::function<std::int64_t(const Site&)> head) {
-        const auto from = [head = std::move(head)](const Site& s) {
+    const auto add = [&](std::string which, std::function<std::int64_t(const SearchedTile&)> head) {
+        const auto from = [head = std::move(head)](const SearchedTile& s) {
             return TileId{s.id.batch, head(s), 0, 0};
         };
         add_of_place(evidence, {{"which", std::move(which)}}, from, 1, candidates);
     };
     for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
-        add(digits(head), [=](const Site&) { return head; });
+        add(digits(head), [=](const SearchedTile&) { return head; });
     for (const std::int64_t offset : {-1, 1})
         add(offset < 0 ? "the one before" : "the next one",
-            [=](const Site& s) { return (own_head(s, stage) + offset + heads) % heads; });
+            [=](const SearchedTile& s) { return (own_head(s, stage) + offset + heads) % heads; });
     if (stage != Stage::q)
         add("that of the query head's number",
-            [](const Site& s) { return std::min(s.id.head, s.call->problem.heads_kv - 1); });
+            [](const SearchedTile& s) { return std::min(s.id.head, s.call->problem.heads_kv - 1); });
     return candidates;
 }
 
@@ -162,12 +163,12 @@ std::vector<Candidate> other_batch(const Evidence& evidence) {
     const Stage stage = evidence.acts;
     const std::int64_t batches = evidence.problem().batch;
     for (std::int64_t batch = 0; batch < std::min<std::int64_t>(batches, 8) && batches > 1; ++batch) {
-        const auto from = [=](const Site& s) { return TileId{batch, own_head(s, stage), 0, 0}; };
+        const auto from = [=](const SearchedTile& s) { return TileId{batch, own_head(s, stage), 0, 0}; };
         add_of_place(evidence, {{"batch", digits(batch)}}, from, 1, candidates);
     }
     const std::int64_t heads = heads_of(evidence.problem(), stage);
     if (batches > 1 && heads > 1) {
-        const auto exchanged = [=](const Site& s) {
+        const auto exchanged = [=](const SearchedTile& s) {
             const std::int64_t flat = own_head(s, stage) * batches + s.id.batch;
             return TileId{flat / heads, flat % heads, 0, 0};
         };
@@ -182,7 +183,7 @@ std::vector<Candidate> bshd_as_bhsd(const Evidence& evidence) {
     const std::int64_t heads = heads_of(problem, stage);
     const std::int64_t length = stage == Stage::q ? problem.seqlen_q : problem.seqlen_kv;
     if (heads == 1) return {};
-    return always({.inputs = [=](Site& site) {
+    return always({.inputs = [=](SearchedTile& site) {
         for (Eigen::Index i = 0; i < site.raw.rows(); ++i) {
             const std::int64_t row =
                 (site.id.batch * length + first_of(site, stage) + i) * heads + own_head(site, stage);
@@ -208,7 +209,7 @@ std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
             if (known.parameters[0] == parameter) return;
         candidates.push_back({{parameter},
                               {.inputs =
-                                   [=](Site& site) {
+                                   [=](SearchedTile& site) {
                                        for (Eigen::Index i = 0; i < site.raw.rows(); ++i)
                                            if (is_zero(i, site.raw.rows())) site.raw.row(i).setZero();
                                    }},
@@ -243,7 +244,7 @@ std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
         if (stage == Stage::q) break;
         candidates.push_back({{{"rows", to_string(*places)}, {"left by tile", digits(-behind)}},
                               {.inputs =
-                                   [=](Site& site) {
+                                   [=](SearchedTile& site) {
                                        const TileId from = own_place(site, stage);
                                        const std::int64_t block = site.call->problem.block_n;
                                        const Matrix old = site.world->input_rows(
@@ -256,7 +257,7 @@ std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
     }
     for (const auto& [name, value] :
          {std::pair{"0", 0.0f}, std::pair{"unwritten", std::bit_cast<float>(unwritten_bits)}}) {
-        const auto change = [=, left = double(value)](const Site&, Estimate& e) {
+        const auto change = [=, left = double(value)](const SearchedTile&, Estimate& e) {
             for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
                 if (!places->contains(i)) continue;
                 e.value.row(i).setConstant(left);
@@ -270,7 +271,7 @@ std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
 
 /// Rows of P as raw numbers in the memory of V, with rows of `ld_v` and `ld_p` elements.
 Change overwritten_by_p(std::int64_t ld_v, std::int64_t ld_p) {
-    return {.result = [=](const Site& site, Estimate& e) {
+    return {.result = [=](const SearchedTile& site, Estimate& e) {
         const Problem& problem = site.call->problem;
         MatrixF p(problem.block_m, problem.block_n);
         if (!site.world->has(Stage::p) ||
@@ -311,7 +312,7 @@ std::vector<Candidate> operand_precision(const Evidence& evidence) {
         const double most = double(dtype_info(dtype).max_finite);
         const auto add = [&](std::vector<CauseParameter> parameters, double limit) {
             parameters.insert(parameters.begin(), {"dtype", std::string(dtype_info(dtype).name)});
-            const auto change = [=](Site& site) {
+            const auto change = [=](SearchedTile& site) {
                 site.raw = site.raw.unaryExpr(
                     [=](double x) { return rounded_to(dtype, std::clamp(x, -limit, limit)); });
             };
@@ -330,15 +331,16 @@ std::vector<Candidate> codes_not_decoded(const Evidence& evidence) {
                         : evidence.acts == Stage::k ? p.dtype_k
                                                     : p.dtype_v;
     if (dtype != Dtype::e4m3 && dtype != Dtype::e5m2) return {};
-    return {{{{"codes", "128-255"}}, {.inputs = [](Site& site) { site.raw = site.raw.cwiseMax(0.0); }}}};
+    return {
+        {{{"codes", "128-255"}}, {.inputs = [](SearchedTile& site) { site.raw = site.raw.cwiseMax(0.0); }}}};
 }
 
 std::vector<Candidate> operand_transposed(const Evidence&) {
-    return transpositions([](Site& site) -> Matrix& { return site.raw; });
+    return transpositions([](SearchedTile& site) -> Matrix& { return site.raw; });
 }
 
 std::vector<Candidate> columns_permuted(const Evidence& evidence) {
-    return permutations(evidence, [](Site& site) -> Matrix& { return site.raw; });
+    return permutations(evidence, [](SearchedTile& site) -> Matrix& { return site.raw; });
 }
 
 std::vector<Candidate> head_dim_truncated(const Evidence& evidence) {
@@ -356,7 +358,7 @@ std::vector<Candidate> head_dim_truncated(const Evidence& evidence) {
     }
     for (const std::int64_t columns : kept)
         candidates.push_back({{{"columns", digits(columns)}},
-                              {.inputs = [=](Site& s) { s.raw.rightCols(cols - columns).setZero(); }},
+                              {.inputs = [=](SearchedTile& s) { s.raw.rightCols(cols - columns).setZero(); }},
                               1});
     return candidates;
 }

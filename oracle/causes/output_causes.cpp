@@ -17,7 +17,7 @@ using Divisor = std::function<void(double& l, double& error)>;
 
 /// What the rows of acc are divided by, in place of l: where the splits have come together.
 Change divides_by(Divisor changed) {
-    return {.inputs = [changed = std::move(changed)](Site& site) {
+    return {.inputs = [changed = std::move(changed)](SearchedTile& site) {
         RunningState whole = whole_state(site);
         for (Eigen::Index i = 0; i < whole.l.value.rows(); ++i) {
             if (whole.l.value(i, 0) != 0) changed(whole.l.value(i, 0), whole.l.error(i, 0));
@@ -31,7 +31,7 @@ Change divides_by(Divisor changed) {
 
 /// The same in each split, before they are weighted.
 Change divides_splits_by(Divisor changed) {
-    return {.inputs = [changed = std::move(changed)](Site& site) {
+    return {.inputs = [changed = std::move(changed)](SearchedTile& site) {
         for (RunningState& split : site.splits) {
             for (Eigen::Index i = 0; i < split.l.value.rows(); ++i) {
                 const double l = split.l.value(i, 0);
@@ -126,7 +126,7 @@ std::vector<Candidate> output_constant(const Evidence& evidence) {
     for (const NamedConstant& constant : constants) {
         candidates.push_back({{{"factor", constant.name}},
                               {.result =
-                                   [by = constant.value](const Site&, Estimate& o) {
+                                   [by = constant.value](const SearchedTile&, Estimate& o) {
                                        o.value *= by;
                                        o.error *= std::abs(by);
                                    }},
@@ -141,7 +141,7 @@ std::vector<Candidate> split_dropped(const Evidence& evidence) {
     for (std::int64_t which = 0; which < std::min<std::int64_t>(evidence.problem().splits(), 64); ++which) {
         candidates.push_back({{{"which", digits(which)}},
                               {.inputs =
-                                   [=](Site& site) {
+                                   [=](SearchedTile& site) {
                                        if (std::ssize(site.splits) > which + 0 && site.splits.size() > 1)
                                            site.splits.erase(site.splits.begin() + which);
                                    }},
@@ -152,7 +152,7 @@ std::vector<Candidate> split_dropped(const Evidence& evidence) {
 
 /// Every split with a weight of exp(weight(lse)), normalised by itself.
 Change weighs_splits(std::function<double(double lse)> weight, bool counts_empty) {
-    return {.inputs = [=](Site& site) {
+    return {.inputs = [=](SearchedTile& site) {
         for (RunningState& split : site.splits) {
             for (Eigen::Index i = 0; i < split.m.value.rows(); ++i) {
                 const double l = sum_of_row(split.l.value, i);
@@ -194,10 +194,10 @@ std::vector<Candidate> split_base_mixed(const Evidence& evidence) {
 }
 
 /// What the other head of the same rows should hold.
-Estimate output_of(const Site& site, std::int64_t batch, std::int64_t head) {
+Estimate output_of(const SearchedTile& site, std::int64_t batch, std::int64_t head) {
     Estimate o;
-    Walk walk(*site.world, {batch, head, site.id.q_block, 0}, Stage::o, {});
-    walk.run(Stage::o, [&](const Site&, const Estimate& expected) { o = expected; });
+    ChangedReplay walk(*site.world, {batch, head, site.id.q_block, 0}, Stage::o, {});
+    walk.run(Stage::o, [&](const SearchedTile&, const Estimate& expected) { o = expected; });
     return o;
 }
 
@@ -217,10 +217,10 @@ std::vector<Candidate> o_of_other_head(const Evidence& evidence) {
     if (heads == 1 || !evidence.direct() || !evidence.seen.front().is_bad()) return {};
     const Observation& seen = evidence.seen.front();
     const std::int64_t own = seen.site.id.head;
-    const auto add = [&](std::string which, std::function<std::int64_t(const Site&)> head) {
+    const auto add = [&](std::string which, std::function<std::int64_t(const SearchedTile&)> head) {
         candidates.push_back({{{"which", std::move(which)}},
                               {.result =
-                                   [=](const Site& site, Estimate& o) {
+                                   [=](const SearchedTile& site, Estimate& o) {
                                        Estimate other = output_of(site, site.id.batch, head(site));
                                        if (other.value.rows() == o.value.rows()) o = std::move(other);
                                    }},
@@ -228,11 +228,11 @@ std::vector<Candidate> o_of_other_head(const Evidence& evidence) {
     };
     for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 8); ++head) {
         if (head == own || !resembles(seen, output_of(seen.site, seen.site.id.batch, head))) continue;
-        add(digits(head), [=](const Site&) { return head; });
+        add(digits(head), [=](const SearchedTile&) { return head; });
         const std::int64_t offset = head - own;
         add((offset > 0 ? "+" : "") + digits(offset),
-            [=](const Site& site) { return ((site.id.head + offset) % heads + heads) % heads; });
-        add("heads reversed", [=](const Site& site) { return heads - 1 - site.id.head; });
+            [=](const SearchedTile& site) { return ((site.id.head + offset) % heads + heads) % heads; });
+        add("heads reversed", [=](const SearchedTile& site) { return heads - 1 - site.id.head; });
     }
     return candidates;
 }
@@ -244,7 +244,7 @@ std::vector<Candidate> o_precision(const Evidence& evidence) {
             continue;
         candidates.push_back(
             {{{"dtype", std::string(dtype_info(dtype).name)}},
-             {.result = [=](const Site&, Estimate& o) { round_to(dtype, 1, o); }, .widens = true}});
+             {.result = [=](const SearchedTile&, Estimate& o) { round_to(dtype, 1, o); }, .widens = true}});
     }
     return candidates;
 }
@@ -256,10 +256,11 @@ std::vector<Candidate> zero_row_convention(const Evidence& evidence) {
     for (const EmptyRow empty :
          {EmptyRow::zero, EmptyRow::minus_infinity, EmptyRow::plus_infinity, EmptyRow::nan}) {
         if (empty == declared) continue;
-        candidates.push_back({{{"rows hold", std::string(name_of(empty))}}, {.inputs = [=](Site& site) {
-                                  Units& units = site.own_call().units;
-                                  (is_o ? units.o_empty_row : units.lse_empty_row) = empty;
-                              }}});
+        candidates.push_back(
+            {{{"rows hold", std::string(name_of(empty))}}, {.inputs = [=](SearchedTile& site) {
+                 Units& units = site.own_call().units;
+                 (is_o ? units.o_empty_row : units.lse_empty_row) = empty;
+             }}});
     }
     return candidates;
 }

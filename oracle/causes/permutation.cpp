@@ -5,7 +5,7 @@
 #include <set>
 
 #include "oracle/causes/signature.h"
-#include "oracle/scores.h"
+#include "oracle/formula/scores.h"
 
 namespace tilescope {
 
@@ -164,12 +164,13 @@ std::vector<std::int64_t> column_permutation(const Observation& seen) {
 std::vector<Candidate> transpositions(const OperandOf& operand) {
     std::vector<Candidate> candidates;
     for (const Eigen::Index block : {8, 16, 32}) {
-        candidates.push_back({{{"block", digits(std::int64_t(block))}}, {.inputs = [=](Site& site) {
+        candidates.push_back({{{"block", digits(std::int64_t(block))}}, {.inputs = [=](SearchedTile& site) {
                                   operand(site) = with_blocks_transposed(operand(site), block);
                               }}});
     }
-    candidates.push_back(
-        {{{"block", "tile"}}, {.inputs = [=](Site& site) { operand(site) = transposed(operand(site)); }}});
+    candidates.push_back({{{"block", "tile"}}, {.inputs = [=](SearchedTile& site) {
+                              operand(site) = transposed(operand(site));
+                          }}});
     return candidates;
 }
 
@@ -179,7 +180,7 @@ std::vector<Candidate> permutations(const Evidence& evidence, const OperandOf& o
     for (const Eigen::Index rows : {8, 4}) {
         candidates.push_back(
             {{{"period", digits(std::int64_t(8 * rows))}, {"xor", "row % " + digits(std::int64_t(rows))}},
-             {.inputs = [=](Site& site) {
+             {.inputs = [=](SearchedTile& site) {
                  const Matrix old = operand(site);
                  Matrix& changed = operand(site);
                  for (Eigen::Index row = 0; row < old.rows(); ++row) {
@@ -196,7 +197,7 @@ std::vector<Candidate> permutations(const Evidence& evidence, const OperandOf& o
     if (from.empty()) return candidates;
     candidates.push_back({{{"period", digits(period_of(from))}},
                           {.inputs =
-                               [=](Site& site) {
+                               [=](SearchedTile& site) {
                                    const Matrix old = operand(site);
                                    for (std::size_t col = 0; col < from.size(); ++col)
                                        operand(site).col(Eigen::Index(col)) = old.col(from[col]);
@@ -216,7 +217,7 @@ std::vector<Candidate> leading_dimensions(const Evidence& evidence, const Operan
         for (const std::int64_t stored : {cols, cols + 8, cols + 16, cols + 4}) {
             for (const std::int64_t read : reads) {
                 if (stored == read || read <= 0) continue;
-                const auto change = [=](Site& site) {
+                const auto change = [=](SearchedTile& site) {
                     operand(site) = reread(operand(site), stored, read, fragment);
                 };
                 candidates.push_back({{{"ld", digits(read)},

@@ -3,12 +3,12 @@
 #include <functional>
 #include <vector>
 
-#include "oracle/causes/cause.h"
+#include "oracle/causes/table.h"
 
 namespace tilescope {
 
 /// The matrix of a site that is permuted.
-using OperandOf = std::function<Matrix&(Site&)>;
+using OperandOf = std::function<Matrix&(SearchedTile&)>;
 
 /// The operand with its square blocks of 8, 16 or 32, or the whole tile, transposed.
 std::vector<Candidate> transpositions(const OperandOf& operand);

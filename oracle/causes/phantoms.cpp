@@ -4,7 +4,7 @@
 #include <exception>
 #include <limits>
 
-#include "oracle/tiles.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
@@ -12,7 +12,8 @@ namespace {
 
 /// Rows of K behind the last key of the batch entry, in the memory of a padded array. Behind the array come
 /// zeros, or the next head of [batch][heads_kv][rows].
-std::optional<Matrix> rows_behind(const Site& site, std::int64_t first, std::int64_t count, bool flows) {
+std::optional<Matrix> rows_behind(const SearchedTile& site, std::int64_t first, std::int64_t count,
+                                  bool flows) {
     const Recording& recording = site.world->recording();
     const Problem& padded = recording.problem();
     const std::int64_t inside = std::clamp<std::int64_t>(padded.seqlen_kv - first, 0, count);
@@ -37,7 +38,7 @@ std::optional<Matrix> rows_behind(const Site& site, std::int64_t first, std::int
     return Matrix(rows.cast<double>());
 }
 
-std::optional<Matrix> phantom_rows(const Site& site, PhantomKeys which, std::int64_t first,
+std::optional<Matrix> phantom_rows(const SearchedTile& site, PhantomKeys which, std::int64_t first,
                                    std::int64_t count) {
     const std::int64_t block = site.call->problem.block_n;
     switch (which) {
@@ -60,7 +61,7 @@ std::optional<Matrix> phantom_rows(const Site& site, PhantomKeys which, std::int
 
 }  // namespace
 
-std::optional<Estimate> phantom_scores(const Site& site, PhantomKeys which) {
+std::optional<Estimate> phantom_scores(const SearchedTile& site, PhantomKeys which) {
     const HeadCall& own = *site.call;
     const std::int64_t count = own.problem.block_n - site.keys();
     const std::int64_t first = site.first_key + site.keys();

@@ -24,7 +24,7 @@ inline constexpr NamedPhantoms all_phantoms[] = {
 /// Scores of the keys behind seqlen_kv as the softmax sees them, up to the end of the tile. A bias is not
 /// known there and left out. Nullopt where the tile has no room for any, and where nobody knows what they
 /// are.
-std::optional<Estimate> phantom_scores(const Site& site, PhantomKeys which);
+std::optional<Estimate> phantom_scores(const SearchedTile& site, PhantomKeys which);
 
 /// `more` to the right of `all`.
 void append_columns(const Estimate& more, Estimate& all);

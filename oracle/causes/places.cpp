@@ -8,7 +8,7 @@
 
 #include "oracle/causes/signature.h"
 #include "oracle/causes/wrong_threads.h"
-#include "oracle/tile_judge.h"
+#include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
 
@@ -96,7 +96,7 @@ std::string_view cause_of(const WrongThreads& threads) {
     return threads.registers.is_part() ? "one_register" : "one_warp";
 }
 
-void add_threads(const World& world, const Evidence& evidence, const WrongThreads& threads,
+void add_threads(const CauseSearch& world, const Evidence& evidence, const WrongThreads& threads,
                  std::vector<Pattern>& patterns) {
     Pattern pattern{cause_of(threads), {}, owned_by(world, evidence, threads)};
     const auto add = [&](const char* name, const ThreadSet& set) {
@@ -129,7 +129,7 @@ FoundCause found(std::string_view name, const Evidence& evidence) {
 
 }  // namespace
 
-std::vector<FoundCause> found_places(const World& world, const Report& report, const Evidence& evidence,
+std::vector<FoundCause> found_places(const CauseSearch& world, const Report& report, const Evidence& evidence,
                                      const std::optional<WrongThreads>& threads) {
     std::vector<FoundCause> all;
     const StageTally& tally = report.stage(evidence.observed).tally;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "oracle/causes/cause.h"
+#include "oracle/causes/table.h"
 
 namespace tilescope {
 
@@ -19,7 +19,7 @@ std::vector<std::string> places_told(const Report& report, const Evidence& evide
 
 /// Which elements diverge, where no replay knows what they hold: the simplest pattern that holds nearly all
 /// of them and nearly nothing else. `threads` are those of wrong_threads(). Empty where there is none.
-std::vector<FoundCause> found_places(const World& world, const Report& report, const Evidence& evidence,
+std::vector<FoundCause> found_places(const CauseSearch& world, const Report& report, const Evidence& evidence,
                                      const std::optional<WrongThreads>& threads);
 
 /// "KV tiles 2-3 of head 1", of what diverges in `report`; "everywhere".

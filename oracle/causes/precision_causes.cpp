@@ -15,20 +15,20 @@ std::vector<Candidate> cast_truncated(const Evidence& evidence) {
     const Problem& problem = evidence.problem();
     const Dtype stored = evidence.units().p_cast;
     if (evidence.acts == Stage::p && stored != Dtype::f32) {
-        return always({.inputs = [](Site& site) { site.own_call().units.p_cast = Dtype::f32; },
-                       .result = [=](const Site& site,
+        return always({.inputs = [](SearchedTile& site) { site.own_call().units.p_cast = Dtype::f32; },
+                       .result = [=](const SearchedTile& site,
                                      Estimate& p) { truncate_to(stored, site.call->units.p_scale, p); }});
     }
     if (evidence.acts == Stage::acc && stored == Dtype::f32 && problem.dtype_p != Dtype::f32) {
-        return always({.inputs = [dtype = problem.dtype_p](Site& site) {
+        return always({.inputs = [dtype = problem.dtype_p](SearchedTile& site) {
             site.operand_p = site.p;
             truncate_to(dtype, site.call->units.p_scale, site.operand_p);
         }});
     }
     if (evidence.acts == Stage::o && problem.dtype_o != Dtype::f32) {
-        return always(
-            {.inputs = [](Site& site) { site.own_call().problem.dtype_o = Dtype::f32; },
-             .result = [dtype = problem.dtype_o](const Site&, Estimate& o) { truncate_to(dtype, 1, o); }});
+        return always({.inputs = [](SearchedTile& site) { site.own_call().problem.dtype_o = Dtype::f32; },
+                       .result = [dtype = problem.dtype_o](const SearchedTile&,
+                                                           Estimate& o) { truncate_to(dtype, 1, o); }});
     }
     return {};
 }
@@ -57,7 +57,7 @@ void make_tf32(const Tf32& cast, Matrix& values) {
 std::vector<Candidate> tf32_products(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const Tf32& cast : tf32_casts) {
-        const auto change = [=, of_scores = evidence.acts == Stage::s](Site& site) {
+        const auto change = [=, of_scores = evidence.acts == Stage::s](SearchedTile& site) {
             Units& units = site.own_call().units;
             (of_scores ? units.s_accumulation : units.acc_accumulation) = Accumulation::tensor_core_f32;
             make_tf32(cast, of_scores ? site.q.value : site.operand_p.value);
@@ -104,7 +104,7 @@ std::vector<Candidate> narrow_sum(const Evidence& evidence) {
     if (operand == Dtype::f32 && declared != Accumulation::tensor_core_tf32) return tf32_products(evidence);
     const bool shows = evidence.direct() && is_fp8(operand) && declared != Accumulation::tensor_core_fp8;
     if (!shows || !are_short_sums(evidence)) return {};
-    const auto change = [=](Site& site) {
+    const auto change = [=](SearchedTile& site) {
         Units& units = site.own_call().units;
         (of_scores ? units.s_accumulation : units.acc_accumulation) = Accumulation::tensor_core_fp8;
     };

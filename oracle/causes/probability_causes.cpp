@@ -6,7 +6,7 @@
 #include <memory>
 #include <numbers>
 
-#include "dump/stage.h"
+#include "dump/schema.h"
 #include "oracle/causes/signature.h"
 
 namespace tilescope {
@@ -16,7 +16,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-void finish(Site& site) {
+void finish(SearchedTile& site) {
     site.dumped_s = finished_scores(site);
     Units& units = site.own_call().units;
     units.s_capped = units.s_biased = units.s_masked = true;
@@ -64,7 +64,7 @@ std::vector<Candidate> exp_clamped(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const Clamp& clamp : clamps(evidence)) {
         for (const bool masked : {true, false}) {
-            const auto change = [masked, least = clamp.least](Site& site) {
+            const auto change = [masked, least = clamp.least](SearchedTile& site) {
                 finish(site);
                 Matrix& s = site.dumped_s.value;
                 for (Eigen::Index i = 0; i < s.rows(); ++i) {
@@ -83,7 +83,7 @@ std::vector<Candidate> exp_clamped(const Evidence& evidence) {
     return candidates;
 }
 
-void scale_argument(double factor, Site& site) {
+void scale_argument(double factor, SearchedTile& site) {
     finish(site);
     for (Estimate* part : {&site.dumped_s, &site.m}) {
         part->value *= factor;
@@ -119,13 +119,13 @@ std::vector<Candidate> exp_base(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const NamedConstant& factor : argument_factors(evidence))
         candidates.push_back({{{"factor", factor.name}},
-                              {.inputs = [=](Site& site) { scale_argument(factor.value, site); }},
+                              {.inputs = [=](SearchedTile& site) { scale_argument(factor.value, site); }},
                               1});
     return candidates;
 }
 
 std::vector<Candidate> p_of_old_max(const Evidence&) {
-    return always({.inputs = [](Site& site) { site.m = site.before.m; }});
+    return always({.inputs = [](SearchedTile& site) { site.m = site.before.m; }});
 }
 
 std::vector<Candidate> undeclared_cast(const Evidence& evidence) {
@@ -135,8 +135,9 @@ std::vector<Candidate> undeclared_cast(const Evidence& evidence) {
         if (dtype == evidence.units().p_cast || !are_numbers_of(evidence, dtype)) continue;
         candidates.push_back(
             {{{"dtype", std::string(dtype_info(dtype).name)}},
-             {.inputs = [=](Site& site) { site.own_call().units.p_cast = Dtype::f32; },
-              .result = [=](const Site& site, Estimate& p) { round_to(dtype, site.call->units.p_scale, p); },
+             {.inputs = [=](SearchedTile& site) { site.own_call().units.p_cast = Dtype::f32; },
+              .result = [=](const SearchedTile& site,
+                            Estimate& p) { round_to(dtype, site.call->units.p_scale, p); },
               .widens = true}});
     }
     return candidates;
@@ -144,8 +145,8 @@ std::vector<Candidate> undeclared_cast(const Evidence& evidence) {
 
 /// Where a key is hidden, P is what `value` says instead of 0.
 Change masked_cells_hold(
-    std::function<double(const Site&, const Estimate&, Eigen::Index, Eigen::Index)> value) {
-    return {.result = [value = std::move(value)](const Site& site, Estimate& p) {
+    std::function<double(const SearchedTile&, const Estimate&, Eigen::Index, Eigen::Index)> value) {
+    return {.result = [value = std::move(value)](const SearchedTile& site, Estimate& p) {
         const Estimate s = finished_scores(site);
         for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
@@ -162,31 +163,34 @@ std::vector<Candidate> masked_p_not_zero(const Evidence& evidence) {
     const auto add = [&](const char* what, int free, auto value) {
         candidates.push_back({{{"masked cells hold", what}}, masked_cells_hold(value), free});
     };
-    add("1", 0, [](const Site&, const Estimate&, Eigen::Index, Eigen::Index) { return 1.0; });
-    add("exp(-m)", 0, [](const Site& site, const Estimate&, Eigen::Index i, Eigen::Index) {
+    add("1", 0, [](const SearchedTile&, const Estimate&, Eigen::Index, Eigen::Index) { return 1.0; });
+    add("exp(-m)", 0, [](const SearchedTile& site, const Estimate&, Eigen::Index i, Eigen::Index) {
         return std::exp(-std::max(site.m.value(i, 0), -80.0));
     });
     if (evidence.direct()) {
-        add("nothing: they are not written", 0, [](const Site&, const Estimate&, Eigen::Index, Eigen::Index) {
-            return double(std::bit_cast<float>(unwritten_bits));
-        });
+        add("nothing: they are not written", 0,
+            [](const SearchedTile&, const Estimate&, Eigen::Index, Eigen::Index) {
+                return double(std::bit_cast<float>(unwritten_bits));
+            });
     }
-    add("P of the tile before", 0, [](const Site& site, const Estimate&, Eigen::Index i, Eigen::Index j) {
-        const Matrix& before = site.p_of_tile_before.value;
-        return i < before.rows() && j < before.cols() ? before(i, j) : 0.0;
-    });
+    add("P of the tile before", 0,
+        [](const SearchedTile& site, const Estimate&, Eigen::Index i, Eigen::Index j) {
+            const Matrix& before = site.p_of_tile_before.value;
+            return i < before.rows() && j < before.cols() ? before(i, j) : 0.0;
+        });
     if (!evidence.units().s_masked) {
-        candidates.push_back({{{"masked cells hold", "exp of their score"}}, {.inputs = [](Site& site) {
-                                  site.own_call().visible = [](std::int64_t, std::int64_t) {
-                                      return KeyRange{0, std::numeric_limits<std::int64_t>::max()};
-                                  };
-                              }}});
+        candidates.push_back(
+            {{{"masked cells hold", "exp of their score"}}, {.inputs = [](SearchedTile& site) {
+                 site.own_call().visible = [](std::int64_t, std::int64_t) {
+                     return KeyRange{0, std::numeric_limits<std::int64_t>::max()};
+                 };
+             }}});
     }
     return candidates;
 }
 
 std::vector<Candidate> inf_minus_inf(const Evidence&) {
-    return always({.result = [](const Site& site, Estimate& p) {
+    return always({.result = [](const SearchedTile& site, Estimate& p) {
         for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
             if (site.m.value(i, 0) != -infinity) continue;
             p.value.row(i).setConstant(nan);
@@ -201,9 +205,9 @@ bool is_scaled(const Evidence& evidence) {
 
 std::vector<Candidate> p_scale_missing(const Evidence& evidence) {
     if (!is_scaled(evidence)) return {};
-    return always({.inputs = [](Site& site) { site.own_call().units.p_scale = 1; },
+    return always({.inputs = [](SearchedTile& site) { site.own_call().units.p_scale = 1; },
                    .result =
-                       [scale = evidence.units().p_scale](const Site&, Estimate& p) {
+                       [scale = evidence.units().p_scale](const SearchedTile&, Estimate& p) {
                            p.value /= scale;
                            p.error /= scale;
                        }});
@@ -215,15 +219,16 @@ std::vector<Candidate> p_not_saturated(const Evidence& evidence) {
     const Dtype dtype = evidence.units().p_cast;
     if (dtype == Dtype::f32) return {};
     for (const double by : {1.0, 2.0, 4.0, 1.0009765625}) {
-        candidates.push_back({{{"times", digits(by)}},
-                              {.inputs = [=](Site& site) { site.own_call().units.p_cast = Dtype::f32; },
-                               .result =
-                                   [=](const Site& site, Estimate& p) {
-                                       p.value *= by;
-                                       p.error *= by;
-                                       round_to(dtype, site.call->units.p_scale, p);
-                                   }},
-                              by == 1 ? 0 : 1});
+        candidates.push_back(
+            {{{"times", digits(by)}},
+             {.inputs = [=](SearchedTile& site) { site.own_call().units.p_cast = Dtype::f32; },
+              .result =
+                  [=](const SearchedTile& site, Estimate& p) {
+                      p.value *= by;
+                      p.error *= by;
+                      round_to(dtype, site.call->units.p_scale, p);
+                  }},
+             by == 1 ? 0 : 1});
     }
     return candidates;
 }
@@ -232,7 +237,7 @@ std::vector<Candidate> p_not_saturated(const Evidence& evidence) {
 std::vector<Candidate> p_saturated(const Evidence& evidence) {
     const Dtype dtype = evidence.units().p_cast;
     if (dtype == Dtype::f32) return {};
-    return always({.result = [dtype](const Site& site, Estimate& p) {
+    return always({.result = [dtype](const SearchedTile& site, Estimate& p) {
         const double most = double(dtype_info(dtype).max_finite) / site.call->units.p_scale;
         for (Eigen::Index i = 0; i < p.value.size(); ++i) {
             if (!(std::abs(p.value.data()[i]) > most)) continue;
@@ -261,7 +266,7 @@ std::vector<Candidate> p_flushed(const Evidence& evidence) {
     const double below = std::isfinite(least) ? std::sqrt(most * least) : most * 2;
     return {{{{"below", digits(below)}},
              {.result =
-                  [=](const Site&, Estimate& p) {
+                  [=](const SearchedTile&, Estimate& p) {
                       for (Eigen::Index i = 0; i < p.value.size(); ++i) {
                           if (p.value.data()[i] < below) p.value.data()[i] = p.error.data()[i] = 0;
                       }
@@ -270,7 +275,7 @@ std::vector<Candidate> p_flushed(const Evidence& evidence) {
 }
 
 /// What is no number is `by` in the dump.
-void replace_non_finite(Stage stage, double by, const Site& site, Estimate& e) {
+void replace_non_finite(Stage stage, double by, const SearchedTile& site, Estimate& e) {
     const DumpFactor factor =
         dump_factor(*site.call, stage, site.first_row, site.first_key, e.value.rows(), e.value.cols());
     for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
@@ -295,7 +300,7 @@ std::vector<Candidate> non_finite_replaced(const Evidence& evidence) {
     }
     for (const double by : values) {
         if (std::isnan(by)) continue;
-        const auto change = [=, stage = evidence.acts](const Site& site, Estimate& e) {
+        const auto change = [=, stage = evidence.acts](const SearchedTile& site, Estimate& e) {
             replace_non_finite(stage, by, site, e);
         };
         candidates.push_back({{{"by", digits(by)}}, {.result = change}, 1});
@@ -378,7 +383,7 @@ std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
         if (!are_scores(evidence, *maxima)) continue;
         std::vector<CauseParameter> parameters = {{"lanes", digits(lanes.count)}};
         if (lanes.run > 1) parameters.push_back({"columns next to each other", digits(lanes.run)});
-        const auto change = [=](Site& site) {
+        const auto change = [=](SearchedTile& site) {
             const auto mine = maxima->find(site.id);
             if (mine == maxima->end()) return;
             finish(site);

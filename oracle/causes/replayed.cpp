@@ -2,22 +2,22 @@
 
 #include <algorithm>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "oracle/causes/walk.h"
-#include "oracle/replay.h"
-#include "oracle/tile_judge.h"
-#include "oracle/tiles.h"
+#include "oracle/judge/tile_judge.h"
+#include "oracle/replay/replay.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
 namespace {
 
-std::vector<ReplayedTile> tiles_of(const World& world, const FoundCause& cause, const TileId& q_block,
+std::vector<ReplayedTile> tiles_of(const CauseSearch& world, const FoundCause& cause, const TileId& q_block,
                                    std::span<const Change> changes) {
     std::vector<ReplayedTile> tiles;
     const Stage stage = cause.observed;
-    Walk walk(world, q_block, cause.stage, changes);
-    walk.run(stage, [&](const Site& site, const Estimate& expected) {
+    ChangedReplay walk(world, q_block, cause.stage, changes);
+    walk.run(stage, [&](const SearchedTile& site, const Estimate& expected) {
         DumpFactor factor;
         if (!is_operand(stage))
             factor = dump_factor(*site.call, stage, site.first_row, site.first_key, expected.value.rows(),
@@ -28,7 +28,7 @@ std::vector<ReplayedTile> tiles_of(const World& world, const FoundCause& cause, 
 }
 
 /// Rows of the dumped tile in which something is not as a healthy kernel has it.
-std::vector<bool> bad_rows(const World& world, Stage stage, const ReplayedTile& healthy) {
+std::vector<bool> bad_rows(const CauseSearch& world, Stage stage, const ReplayedTile& healthy) {
     const Problem entry = world.call(healthy.id.batch, healthy.id.head)->problem;
     std::vector<bool> bad(std::size_t(healthy.expected.value.rows()), false);
     const auto got = load_tile(world.recording(), entry, stage, healthy.id);
@@ -45,7 +45,8 @@ std::vector<bool> bad_rows(const World& world, Stage stage, const ReplayedTile& 
 
 }  // namespace
 
-std::vector<ReplayedTile> replayed_tiles(const World& world, const FoundCause& cause, const TileId& q_block) {
+std::vector<ReplayedTile> replayed_tiles(const CauseSearch& world, const FoundCause& cause,
+                                         const TileId& q_block) {
     if (!cause.changes) return {};
     std::vector<ReplayedTile> tiles = tiles_of(world, cause, q_block, *cause.changes);
     if (cause.scope == Scope::everywhere) return tiles;

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "oracle/causes/diagnosis.h"
+#include "dump/recording/recording_view.h"
 #include "oracle/causes/site.h"
-#include "oracle/recording_view.h"
+#include "oracle/judge/diagnosis.h"
 
 namespace tilescope {
 
@@ -19,7 +19,8 @@ struct ReplayedTile {
 
 /// The tiles of `cause.observed` in one query block, with the cause where it was found and healthy elsewhere;
 /// none of a structural cause. Errors: Error for a damaged file.
-std::vector<ReplayedTile> replayed_tiles(const World& world, const FoundCause& cause, const TileId& q_block);
+std::vector<ReplayedTile> replayed_tiles(const CauseSearch& world, const FoundCause& cause,
+                                         const TileId& q_block);
 
 /// A recording with the replayed tiles in the place of those of `cause.observed`. Both must outlive it.
 class ReplayedRecording final : public RecordingView {
@@ -35,7 +36,7 @@ class ReplayedRecording final : public RecordingView {
 
  private:
     const FoundCause& cause_;
-    World world_;
+    CauseSearch world_;
     Provenance provenance_;
     mutable std::mutex mutex_;
     mutable std::optional<TileId> in_block_;  ///< query block that tiles_ are of

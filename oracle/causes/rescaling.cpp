@@ -10,7 +10,7 @@ namespace {
 
 /// `by` of each row's factor. Before the first tile there is nothing to rescale.
 Change rescales(double (*by)(double), double error_of_factor) {
-    return {.inputs = [=](Site& site) {
+    return {.inputs = [=](SearchedTile& site) {
         for (Eigen::Index i = 0; i < site.factor.value.rows(); ++i) {
             double& value = site.factor.value(i, 0);
             if (value == 0) continue;
@@ -24,7 +24,7 @@ Change rescales(double (*by)(double), double error_of_factor) {
 }  // namespace
 
 std::vector<Candidate> not_rescaled(const Evidence&) {
-    return always({.inputs = [](Site& site) {
+    return always({.inputs = [](SearchedTile& site) {
         site.factor.value.setOnes();
         site.factor.error.setZero();
     }});

@@ -8,7 +8,7 @@
 
 #include "oracle/causes/signature.h"
 #include "oracle/causes/wrong_threads.h"
-#include "oracle/report.h"
+#include "oracle/judge/report.h"
 
 namespace tilescope {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "dump/recording.h"
-#include "dump/run_difference.h"
+#include "dump/recording/run_difference.h"
 
 namespace tilescope {
 

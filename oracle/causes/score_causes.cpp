@@ -4,7 +4,7 @@
 
 #include "oracle/causes/bare_scores.h"
 #include "oracle/causes/signature.h"
-#include "oracle/tiles.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
@@ -13,12 +13,12 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Change scales(double factor) {
-    return {.inputs = [=](Site& site) { site.own_call().problem.sm_scale *= factor; }};
+    return {.inputs = [=](SearchedTile& site) { site.own_call().problem.sm_scale *= factor; }};
 }
 
 /// The finished score times a number: after bias and cap.
 Change multiplies(double factor) {
-    return {.result = [=](const Site&, Estimate& s) {
+    return {.result = [=](const SearchedTile&, Estimate& s) {
         s.value *= factor;
         s.error *= std::abs(factor);
     }};
@@ -26,7 +26,7 @@ Change multiplies(double factor) {
 
 /// The scaled score times a power of its whole scale: kernels multiply sm_scale and descales first.
 Change scales_whole(int power) {
-    return {.result = [=](const Site& site, Estimate& s) {
+    return {.result = [=](const SearchedTile& site, Estimate& s) {
         Estimate scaled = scaled_scores(*site.call, site.q, site.k);
         for (Eigen::Index i = 0; i < scaled.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < scaled.value.cols(); ++j) {
@@ -112,11 +112,11 @@ std::vector<Candidate> score_constant(const Evidence& evidence) {
 /// of products itself.
 std::vector<Candidate> cap_missing(const Evidence& evidence) {
     if (!evidence.call().capped()) return {};
-    const auto uncap = [](Site& site) { site.own_call().problem.logits_soft_cap = 0; };
+    const auto uncap = [](SearchedTile& site) { site.own_call().problem.logits_soft_cap = 0; };
     std::vector<Candidate> candidates = always({.inputs = uncap});
     const Units& units = evidence.units();
     if (units.s_scaled || !units.s_capped) return candidates;
-    const auto rescale = [cap = evidence.problem().logits_soft_cap](const Site& site, Estimate& s) {
+    const auto rescale = [cap = evidence.problem().logits_soft_cap](const SearchedTile& site, Estimate& s) {
         for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
                 const double by = cap / unit_of(*site.call, site.first_row + i, site.first_key + j);
@@ -133,7 +133,7 @@ std::vector<Candidate> cap_missing(const Evidence& evidence) {
 /// What is masked first and capped then is -cap.
 std::vector<Candidate> cap_after_mask(const Evidence& evidence) {
     if (!evidence.call().capped()) return {};
-    return always({.result = [](const Site& site, Estimate& s) {
+    return always({.result = [](const SearchedTile& site, Estimate& s) {
         const double cap = site.call->problem.logits_soft_cap;
         HeadCall bare = *site.call;
         bare.visible = [](std::int64_t, std::int64_t) {
@@ -176,7 +176,7 @@ bool sums_are(const Evidence& evidence, Dtype dtype) {
 /// infinite, or what a guard makes of it. `is_seen`: the dump shows numbers of the type.
 Change rounds_sum(Dtype dtype, bool guarded, bool is_seen) {
     return {.result =
-                [=](const Site& site, Estimate& s) {
+                [=](const SearchedTile& site, Estimate& s) {
                     Estimate sum = scaled_scores(*site.call, site.q, site.k);
                     Matrix unit(sum.value.rows(), sum.value.cols());
                     for (Eigen::Index i = 0; i < unit.rows(); ++i)
@@ -197,7 +197,7 @@ Change rounds_sum(Dtype dtype, bool guarded, bool is_seen) {
 
 /// Sums beyond the range of float16 are infinite. Where only some order of the sum leaves the range, the dump
 /// says whether the kernel's did.
-void overflows(const Site& site, Estimate& s) {
+void overflows(const SearchedTile& site, Estimate& s) {
     const HeadCall& call = *site.call;
     const Estimate sums = scaled_scores(call, site.q, site.k);
     const Estimate magnitudes = scaled_scores(call, {site.q.value.cwiseAbs()}, {site.k.value.cwiseAbs()});
@@ -233,14 +233,16 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
             const double by = evidence.units().s_scaled ? 1 : 1 / evidence.problem().sm_scale;
             candidates.push_back(
                 {parameters,
-                 {.result = [=](const Site&, Estimate& s) { round_to(dtype, by, s); }, .widens = true}});
+                 {.result = [=](const SearchedTile&, Estimate& s) { round_to(dtype, by, s); },
+                  .widens = true}});
         }
     }
     // A sum that is kept narrow throughout: the budget of such a sum, where all that is left is its noise.
     if (evidence.units().s_accumulation != Accumulation::fma_f16 && sums_are(evidence, Dtype::f16))
         candidates.push_back(
             {{{"dtype", "f16"}, {"kept as", "running sum"}},
-             {.inputs = [](Site& site) { site.own_call().units.s_accumulation = Accumulation::fma_f16; },
+             {.inputs =
+                  [](SearchedTile& site) { site.own_call().units.s_accumulation = Accumulation::fma_f16; },
               .result = overflows,
               .widens = true},
              1});
@@ -252,19 +254,19 @@ std::vector<Candidate> kv_tile_skipped(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const std::int64_t tiles = evidence.problem().kv_tiles();
     const auto add = [&](std::string which, int free, auto is_skipped) {
-        const auto change = [=](const Site& site, Estimate& s) {
+        const auto change = [=](const SearchedTile& site, Estimate& s) {
             if (!is_skipped(site)) return;
             s.value.setConstant(-infinity);
             s.error.setZero();
         };
         candidates.push_back({{{"which", std::move(which)}}, {.result = change}, free});
     };
-    const auto last_of = [](const Site& site) { return site.call->problem.kv_tiles() - 1; };
+    const auto last_of = [](const SearchedTile& site) { return site.call->problem.kv_tiles() - 1; };
     if (tiles < 2) return {};
-    add("the first", 0, [](const Site& site) { return site.id.kv_tile == 0; });
-    add("the last", 0, [=](const Site& site) { return site.id.kv_tile == last_of(site); });
+    add("the first", 0, [](const SearchedTile& site) { return site.id.kv_tile == 0; });
+    add("the last", 0, [=](const SearchedTile& site) { return site.id.kv_tile == last_of(site); });
     for (std::int64_t tile = 1; tile < std::min<std::int64_t>(tiles - 1, 8); ++tile)
-        add(digits(tile), 1, [=](const Site& site) { return site.id.kv_tile == tile; });
+        add(digits(tile), 1, [=](const SearchedTile& site) { return site.id.kv_tile == tile; });
     return candidates;
 }
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "oracle/causes/cause.h"
+#include "oracle/causes/table.h"
 
 namespace tilescope {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "oracle/causes/cause.h"
+#include "oracle/causes/table.h"
 
 namespace tilescope {
 

@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "oracle/causes/signature.h"
-#include "oracle/softmax.h"
+#include "oracle/formula/softmax.h"
 
 namespace tilescope {
 
@@ -19,8 +19,8 @@ bool joins(const Evidence& evidence, AttentionSink when) {
 }
 
 /// The state that the first tile of the first split starts from.
-Change starts_with(Stage acts, std::function<double(const Site&)> sink, double weight) {
-    return {.inputs = [=](Site& site) {
+Change starts_with(Stage acts, std::function<double(const SearchedTile&)> sink, double weight) {
+    return {.inputs = [=](SearchedTile& site) {
         if (!site.begins || site.call->problem.split_of(site.id.kv_tile) != 0) return;
         const double value = sink(site);
         site.before.m.value.setConstant(value);
@@ -36,28 +36,28 @@ Change starts_with(Stage acts, std::function<double(const Site&)> sink, double w
 std::vector<Candidate> sink_missing_at_start(const Evidence& evidence) {
     if (!joins(evidence, AttentionSink::first)) return {};
     return always(starts_with(
-        evidence.acts, [](const Site&) { return -infinity; }, 0));
+        evidence.acts, [](const SearchedTile&) { return -infinity; }, 0));
 }
 
 std::vector<Candidate> sink_missing_at_end(const Evidence& evidence) {
     if (!joins(evidence, AttentionSink::last)) return {};
-    return always({.inputs = [](Site& site) { site.own_call().problem.sink = AttentionSink::none; }});
+    return always({.inputs = [](SearchedTile& site) { site.own_call().problem.sink = AttentionSink::none; }});
 }
 
 std::vector<Candidate> sink_twice(const Evidence& evidence) {
     if (joins(evidence, AttentionSink::first))
         return always(starts_with(
-            evidence.acts, [](const Site& site) { return site.call->sink; }, 2));
+            evidence.acts, [](const SearchedTile& site) { return site.call->sink; }, 2));
     if (!joins(evidence, AttentionSink::last)) return {};
-    return always({.inputs = [](Site& site) { site.own_call().sink += std::numbers::ln2; }});
+    return always({.inputs = [](SearchedTile& site) { site.own_call().sink += std::numbers::ln2; }});
 }
 
 namespace {
 
 /// A sink of another value, where it joins.
-Change has_sink(const Evidence& evidence, std::function<double(const Site&)> sink) {
+Change has_sink(const Evidence& evidence, std::function<double(const SearchedTile&)> sink) {
     if (joins(evidence, AttentionSink::first)) return starts_with(evidence.acts, std::move(sink), 1);
-    return {.inputs = [sink = std::move(sink)](Site& site) { site.own_call().sink = sink(site); }};
+    return {.inputs = [sink = std::move(sink)](SearchedTile& site) { site.own_call().sink = sink(site); }};
 }
 
 bool has_any_sink(const Evidence& evidence) {
@@ -70,7 +70,7 @@ std::vector<Candidate> sink_scaled(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!has_any_sink(evidence)) return {};
     for (const NamedConstant& constant : known_constants(evidence)) {
-        const auto scaled = [by = constant.value](const Site& site) { return site.call->sink * by; };
+        const auto scaled = [by = constant.value](const SearchedTile& site) { return site.call->sink * by; };
         candidates.push_back({{{"factor", constant.name}}, has_sink(evidence, scaled), 1});
     }
     return candidates;
@@ -81,16 +81,18 @@ std::vector<Candidate> sink_of_other_head(const Evidence& evidence) {
     if (!has_any_sink(evidence)) return {};
     const std::vector<float>& sinks = evidence.world->recording().side_inputs().sink;
     const std::int64_t heads = evidence.problem().heads;
-    const auto add = [&](std::string name, int free, std::function<std::int64_t(const Site&)> head) {
-        const auto sink = [=, &sinks](const Site& site) { return double(sinks[std::size_t(head(site))]); };
+    const auto add = [&](std::string name, int free, std::function<std::int64_t(const SearchedTile&)> head) {
+        const auto sink = [=, &sinks](const SearchedTile& site) {
+            return double(sinks[std::size_t(head(site))]);
+        };
         candidates.push_back({{{"head", std::move(name)}}, has_sink(evidence, sink), free});
     };
     if (evidence.problem().heads_kv != heads)
-        add("its KV head", 0, [](const Site& s) { return s.call->problem.head_kv(s.id.head); });
-    add("the next one", 1, [=](const Site& s) { return (s.id.head + 1) % heads; });
-    add("the one before", 1, [=](const Site& s) { return (s.id.head + heads - 1) % heads; });
+        add("its KV head", 0, [](const SearchedTile& s) { return s.call->problem.head_kv(s.id.head); });
+    add("the next one", 1, [=](const SearchedTile& s) { return (s.id.head + 1) % heads; });
+    add("the one before", 1, [=](const SearchedTile& s) { return (s.id.head + heads - 1) % heads; });
     for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
-        add(digits(head), 1, [=](const Site&) { return head; });
+        add(digits(head), 1, [=](const SearchedTile&) { return head; });
     return candidates;
 }
 

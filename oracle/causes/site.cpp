@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "oracle/replay.h"
-#include "oracle/tile_judge.h"
-#include "oracle/tiles.h"
+#include "oracle/judge/tile_judge.h"
+#include "oracle/replay/replay.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
@@ -16,22 +16,22 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-World::World(const Recording& recording, const CompareOptions& compare, double confidence,
-             std::function<void()> check)
+CauseSearch::CauseSearch(const Recording& recording, const CompareOptions& compare, double confidence,
+                         std::function<void()> check)
     : recording_(recording),
       compare_(compare),
       rounding_(rounding_model_of(recording, confidence)),
       check_(std::move(check)) {}
 
-std::shared_ptr<const HeadCall> World::call(std::int64_t batch, std::int64_t head) const {
+std::shared_ptr<const HeadCall> CauseSearch::call(std::int64_t batch, std::int64_t head) const {
     const std::scoped_lock lock(mutex_);
     std::shared_ptr<const HeadCall>& call = calls_[{batch, head}];
     if (!call) call = std::make_shared<HeadCall>(make_head_call(recording_, rounding_, batch, head));
     return call;
 }
 
-Matrix World::input_rows(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first,
-                         std::int64_t count) const {
+Matrix CauseSearch::input_rows(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first,
+                               std::int64_t count) const {
     const Problem entry = problem_of(recording_.problem(), recording_.side_inputs(), batch);
     const std::int64_t length = stage == Stage::q ? entry.seqlen_q : entry.seqlen_kv;
     const std::int64_t begin = std::clamp<std::int64_t>(first, 0, length);
@@ -44,18 +44,18 @@ Matrix World::input_rows(Stage stage, std::int64_t batch, std::int64_t head, std
     return rows;
 }
 
-HeadCall& Site::own_call() {
+HeadCall& SearchedTile::own_call() {
     auto own = std::make_shared<HeadCall>(*call);
     HeadCall& changed = *own;
     call = std::move(own);
     return changed;
 }
 
-std::int64_t Site::keys() const {
+std::int64_t SearchedTile::keys() const {
     return tile_extent(call->problem, Stage::k, id).rows;
 }
 
-std::int64_t Site::rows() const {
+std::int64_t SearchedTile::rows() const {
     return tile_extent(call->problem, Stage::q, id).rows;
 }
 
@@ -63,11 +63,11 @@ Input input_of(Stage stage) {
     return stage == Stage::q ? Input::q : stage == Stage::k ? Input::k : Input::v;
 }
 
-Estimate finished_scores(const Site& site) {
+Estimate finished_scores(const SearchedTile& site) {
     return finish_scores(*site.call, site.first_row, site.first_key, site.dumped_s);
 }
 
-RunningState whole_state(const Site& site) {
+RunningState whole_state(const SearchedTile& site) {
     RunningState whole = whole_state(*site.call, site.splits);
     if (site.call->problem.kv_tiles_per_split == 0 && site.call->problem.l_lanes == 1) return whole;
     // Of a split that saw nothing there is nothing to weigh, but its NaN is in the sums all the same.
@@ -81,7 +81,7 @@ RunningState whole_state(const Site& site) {
     return whole;
 }
 
-Estimate expected_of(Stage stage, const Site& site) {
+Estimate expected_of(Stage stage, const SearchedTile& site) {
     const HeadCall& call = *site.call;
     if (stage == Stage::q) return staged_operand(call, stage, site.first_row, site.raw).expected;
     if (is_operand(stage)) return staged_operand(call, stage, site.first_key, site.raw).expected;

@@ -10,19 +10,19 @@
 #include <vector>
 
 #include "dump/recording.h"
-#include "oracle/head_call.h"
-#include "oracle/output.h"
-#include "oracle/scores.h"
-#include "oracle/tally.h"
+#include "oracle/formula/head_call.h"
+#include "oracle/formula/output.h"
+#include "oracle/formula/scores.h"
+#include "oracle/judge/tally.h"
 
 namespace tilescope {
 
 /// The recording that causes are searched in, with what all replays of its parts share. Thread-safe.
-class World {
+class CauseSearch {
  public:
     /// `check` may throw to end what works on it.
-    World(const Recording& recording, const CompareOptions& compare, double confidence,
-          std::function<void()> check = {});
+    CauseSearch(const Recording& recording, const CompareOptions& compare, double confidence,
+                std::function<void()> check = {});
 
     const Recording& recording() const { return recording_; }
     const CompareOptions& compare() const { return compare_; }
@@ -48,8 +48,8 @@ class World {
 };
 
 /// What goes into the formulas of one KV tile of a query block, in natural units. A cause changes some of it.
-struct Site {
-    const World* world = nullptr;
+struct SearchedTile {
+    const CauseSearch* world = nullptr;
     TileId id;
     std::shared_ptr<const HeadCall> call;
     std::int64_t first_row = 0;
@@ -76,13 +76,13 @@ struct Site {
 };
 
 /// What `stage` should hold: in the dump's units for operands, otherwise in natural units.
-Estimate expected_of(Stage stage, const Site& site);
+Estimate expected_of(Stage stage, const SearchedTile& site);
 
 /// The scores as the softmax sees them.
-Estimate finished_scores(const Site& site);
+Estimate finished_scores(const SearchedTile& site);
 
 /// The state of all splits as one.
-RunningState whole_state(const Site& site);
+RunningState whole_state(const SearchedTile& site);
 
 /// The input that a staged operand is a copy of.
 Input input_of(Stage stage);

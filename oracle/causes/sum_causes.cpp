@@ -6,21 +6,21 @@
 #include "oracle/causes/phantoms.h"
 #include "oracle/causes/rescaling.h"
 #include "oracle/causes/signature.h"
-#include "oracle/softmax.h"
+#include "oracle/formula/softmax.h"
 
 namespace tilescope {
 
 namespace {
 
 std::vector<Candidate> l_not_carried(const Evidence&) {
-    return always({.inputs = [](Site& site) {
+    return always({.inputs = [](SearchedTile& site) {
         site.before.l.value.setZero();
         site.before.l.error.setZero();
     }});
 }
 
 /// The P that is added up.
-Estimate& summed(Site& site) {
+Estimate& summed(SearchedTile& site) {
     return site.call->units.l_sums_cast_p ? site.operand_p : site.p;
 }
 
@@ -38,14 +38,14 @@ std::vector<Candidate> l_starts_at(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const double value : values) {
         const int free = value == 1 ? 0 : 1;
-        const auto at_first = [=](const Site& site, Estimate& l) {
+        const auto at_first = [=](const SearchedTile& site, Estimate& l) {
             if (!site.begins) return;
             l.value.array() += value;
             l.error += 4 * u_f32 * l.value.cwiseAbs();
         };
         candidates.push_back({{{"value", digits(value)}}, {.result = at_first}, free});
         // A row that saw nothing keeps it where its factor is 1, and not exp(-inf - m).
-        const auto kept = [=](const Site& site, Estimate& l) {
+        const auto kept = [=](const SearchedTile& site, Estimate& l) {
             at_first(site, l);
             for (Eigen::Index i = 0; i < l.value.rows() && !site.begins; ++i) {
                 if (site.before.m.value(i, 0) != -std::numeric_limits<double>::infinity()) continue;
@@ -64,7 +64,7 @@ std::vector<Candidate> l_of_part_of_row(const Evidence& evidence) {
     for (const Places& part : parts_of(evidence.problem().block_n)) {
         candidates.push_back({{{"columns", to_string(part)}},
                               {.inputs =
-                                   [=](Site& site) {
+                                   [=](SearchedTile& site) {
                                        Estimate& p = summed(site);
                                        for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
                                            if (part.contains(j)) continue;
@@ -82,7 +82,7 @@ std::vector<Candidate> l_counted_n_times(const Evidence&) {
     for (const double n : {2.0, 4.0, 8.0, 16.0, 32.0, 0.5, 0.25, 0.125, 0.0625, 0.03125}) {
         candidates.push_back({{{"n", digits(n)}},
                               {.inputs =
-                                   [=](Site& site) {
+                                   [=](SearchedTile& site) {
                                        Estimate& p = summed(site);
                                        p.value *= n;
                                        p.error *= n;
@@ -101,7 +101,7 @@ std::vector<Candidate> l_of_cast_p(const Evidence& evidence) {
     for (const Dtype dtype : types) {
         if (dtype == Dtype::f32) continue;
         const bool declared = dtype == types[0];
-        const auto change = [=](Site& site) {
+        const auto change = [=](SearchedTile& site) {
             if (declared) {
                 site.own_call().units.l_sums_cast_p = true;
             } else {
@@ -117,7 +117,7 @@ std::vector<Candidate> l_of_cast_p(const Evidence& evidence) {
 /// Only where the dump holds P before its cast.
 std::vector<Candidate> l_of_uncast_p(const Evidence& evidence) {
     if (!evidence.units().l_sums_cast_p) return {};
-    return always({.inputs = [](Site& site) { site.own_call().units.l_sums_cast_p = false; }});
+    return always({.inputs = [](SearchedTile& site) { site.own_call().units.l_sums_cast_p = false; }});
 }
 
 std::vector<Candidate> tail_counted(const Evidence& evidence) {
@@ -129,7 +129,7 @@ std::vector<Candidate> tail_counted(const Evidence& evidence) {
     if (tail == evidence.seen.end()) return {};
     const std::int64_t keys = evidence.problem().block_n - tail->site.keys();
     for (const NamedPhantoms& phantoms : all_phantoms) {
-        const auto change = [which = phantoms.keys](Site& site) {
+        const auto change = [which = phantoms.keys](SearchedTile& site) {
             const auto scores = phantom_scores(site, which);
             if (!scores) return;
             Estimate m = site.m;
@@ -154,7 +154,7 @@ std::vector<Candidate> l_of_several_rows(const Evidence& evidence) {
         for (std::int64_t step = 1; rows * step <= most; step *= 2) {
             candidates.push_back({{{"group", digits(rows)}, {"step", digits(step)}},
                                   {.inputs =
-                                       [=](Site& site) {
+                                       [=](SearchedTile& site) {
                                            Estimate& p = summed(site);
                                            const Estimate old = p;
                                            for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
@@ -191,7 +191,7 @@ std::vector<Candidate> l_floored(const Evidence& evidence) {
         if (rows < 2 || !std::isfinite(value) || candidates.size() >= 4) continue;
         candidates.push_back({{{"at", digits(value)}},
                               {.result =
-                                   [=, at = value](const Site&, Estimate& l) {
+                                   [=, at = value](const SearchedTile&, Estimate& l) {
                                        for (Eigen::Index i = 0; i < l.value.size(); ++i) {
                                            if (l.value.data()[i] >= at) continue;
                                            l.value.data()[i] = at;

@@ -1,7 +1,7 @@
+#include "oracle/causes/table.h"
+
 #include <algorithm>
 #include <array>
-
-#include "oracle/causes/cause.h"
 
 namespace tilescope {
 

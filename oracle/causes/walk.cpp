@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "oracle/tile_judge.h"
-#include "oracle/tiles.h"
+#include "oracle/judge/tile_judge.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
-Estimate expected_with(std::span<const Change> changes, Stage stage, Site site) {
+Estimate expected_with(std::span<const Change> changes, Stage stage, SearchedTile site) {
     for (const Change& change : changes) {
         if (change.inputs) change.inputs(site);
     }
@@ -18,7 +18,8 @@ Estimate expected_with(std::span<const Change> changes, Stage stage, Site site) 
     return estimate;
 }
 
-Walk::Walk(const World& world, const TileId& q_block, Stage acts, std::span<const Change> changes)
+ChangedReplay::ChangedReplay(const CauseSearch& world, const TileId& q_block, Stage acts,
+                             std::span<const Change> changes)
     : world_(world), acts_(acts), changes_(changes) {
     site_.world = &world;
     site_.id = {q_block.batch, q_block.head, q_block.q_block, 0};
@@ -26,12 +27,12 @@ Walk::Walk(const World& world, const TileId& q_block, Stage acts, std::span<cons
     site_.first_row = q_block.q_block * site_.call->problem.block_m;
 }
 
-std::optional<MatrixF> Walk::dumped(Stage stage) const {
+std::optional<MatrixF> ChangedReplay::dumped(Stage stage) const {
     if (!world_.has(stage)) return std::nullopt;
     return load_tile(world_.recording(), site_.call->problem, stage, site_.id);
 }
 
-bool Walk::is_passed_over(const TileId& id, Stage observed) const {
+bool ChangedReplay::is_passed_over(const TileId& id, Stage observed) const {
     const bool captured = std::ranges::any_of(forward_tile_stages, [&](Stage stage) {
         return world_.has(stage) && world_.recording().has_tile(stage, id);
     });
@@ -41,9 +42,9 @@ bool Walk::is_passed_over(const TileId& id, Stage observed) const {
 }
 
 /// As dumped, or from rows of the input, which stay in the site.
-Operand Walk::load_operand(Stage stage, std::int64_t first, std::int64_t head, std::int64_t rows) {
+Operand ChangedReplay::load_operand(Stage stage, std::int64_t first, std::int64_t head, std::int64_t rows) {
     site_.raw = world_.input_rows(stage, site_.id.batch, head, first, rows);
-    Site changed = site_;
+    SearchedTile changed = site_;
     if (acts_ == stage) {
         for (const Change& change : changes_)
             if (change.inputs) change.inputs(changed);
@@ -54,13 +55,13 @@ Operand Walk::load_operand(Stage stage, std::int64_t first, std::int64_t head, s
 }
 
 /// What a tile of q, k or v should hold, of the rows that were loaded last.
-Estimate Walk::expected_operand(Stage stage) const {
+Estimate ChangedReplay::expected_operand(Stage stage) const {
     return changes(stage) ? expected_with(changes_, stage, site_) : expected_of(stage, site_);
 }
 
 /// What the sites of all stages of a tile share.
-Site Walk::bare_site() const {
-    Site site;
+SearchedTile ChangedReplay::bare_site() const {
+    SearchedTile site;
     site.world = site_.world;
     site.id = site_.id;
     site.call = site_.call;
@@ -70,8 +71,8 @@ Site Walk::bare_site() const {
 }
 
 /// What expected_of(stage) and changes of it take.
-Site Walk::site_at(Stage stage, const TileInputs& in) const {
-    Site site = bare_site();
+SearchedTile ChangedReplay::site_at(Stage stage, const TileInputs& in) const {
+    SearchedTile site = bare_site();
     site.begins = in.begins;
     const bool by_columns = stage == Stage::s || stage == Stage::m || stage == Stage::l;
     if (by_columns) {
@@ -96,7 +97,7 @@ Site Walk::site_at(Stage stage, const TileInputs& in) const {
     return site;
 }
 
-Estimate Walk::formula(Stage stage, const TileInputs& in) {
+Estimate ChangedReplay::formula(Stage stage, const TileInputs& in) {
     if (stage == Stage::s && in.begins)
         k_before_ = Matrix::Zero(in.call.problem.block_n, in.operands.k.value.cols());
     Estimate estimate =
@@ -111,7 +112,8 @@ Estimate Walk::formula(Stage stage, const TileInputs& in) {
     return estimate;
 }
 
-void Walk::run(Stage observed, const std::function<void(const Site&, const Estimate&)>& see) {
+void ChangedReplay::run(Stage observed,
+                        const std::function<void(const SearchedTile&, const Estimate&)>& see) {
     const Problem& problem = site_.call->problem;
     const Operand q = load_operand(Stage::q, site_.first_row, site_.id.head, site_.rows());
     if (observed == Stage::q) return see(site_, expected_operand(Stage::q));
@@ -149,7 +151,7 @@ void Walk::run(Stage observed, const std::function<void(const Site&, const Estim
     if (observed < Stage::o) return;
     site_.id.kv_tile = 0;
     site_.first_key = 0;
-    Site site = bare_site();
+    SearchedTile site = bare_site();
     site.splits = replay.all_splits();
     see(site, changes(observed) ? expected_with(changes_, observed, site) : expected_of(observed, site));
 }

@@ -6,22 +6,22 @@
 #include <set>
 
 #include "oracle/causes/signature.h"
-#include "oracle/scores.h"
-#include "oracle/tiles.h"
+#include "oracle/formula/scores.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
 namespace {
 
 bool multiplies_whole_heads(const Evidence& evidence) {
-    const World& world = *evidence.world;
+    const CauseSearch& world = *evidence.world;
     // Descales are those of a head's own rows.
     const SideInputs& side = world.recording().side_inputs();
     return !world.has(Stage::q) && !world.has(Stage::k) && side.descale_q.empty() && side.descale_k.empty();
 }
 
 /// All keys of the site's KV head.
-Operand keys_of_head(const Site& site) {
+Operand keys_of_head(const SearchedTile& site) {
     const HeadCall& call = *site.call;
     Matrix raw = site.world->input_rows(Stage::k, site.id.batch, call.problem.head_kv(site.id.head), 0,
                                         call.problem.seqlen_kv);
@@ -29,7 +29,7 @@ Operand keys_of_head(const Site& site) {
 }
 
 /// Rows [first, first + count) of the heads that share the KV head, one after the other; 0 behind them.
-Operand rows_of_group(const Site& site, std::int64_t first, std::int64_t count) {
+Operand rows_of_group(const SearchedTile& site, std::int64_t first, std::int64_t count) {
     const Problem& problem = site.call->problem;
     const std::int64_t group = problem.heads / problem.heads_kv;
     const std::int64_t first_head = site.id.head / group * group;
@@ -48,7 +48,7 @@ Operand rows_of_group(const Site& site, std::int64_t first, std::int64_t count) 
 }
 
 /// The tile's scores where each is that of another place of the group's matrix.
-Estimate shifted_scores(const Site& site, std::int64_t written, std::int64_t read) {
+Estimate shifted_scores(const SearchedTile& site, std::int64_t written, std::int64_t read) {
     const HeadCall& call = *site.call;
     const Problem& problem = call.problem;
     const std::int64_t group = problem.heads / problem.heads_kv;
@@ -92,7 +92,7 @@ bool may_be_shifted(const Evidence& evidence, std::int64_t written, std::int64_t
 
 std::vector<Candidate> k_of_head_transposed(const Evidence& evidence) {
     if (!multiplies_whole_heads(evidence)) return {};
-    const auto change = [](Site& site) {
+    const auto change = [](SearchedTile& site) {
         const Matrix all = keys_of_head(site).value;
         Matrix& k = site.k.value;
         for (Eigen::Index key = 0; key < k.rows(); ++key) {
@@ -116,7 +116,7 @@ std::vector<Candidate> scores_of_head_shifted(const Evidence& evidence) {
         if (pitch == keys) continue;
         for (const auto& [written, read] : {std::pair{keys, pitch}, std::pair{pitch, keys}}) {
             if (!may_be_shifted(evidence, written, read)) continue;
-            const auto change = [written = written, read = read](const Site& site, Estimate& s) {
+            const auto change = [written = written, read = read](const SearchedTile& site, Estimate& s) {
                 s = shifted_scores(site, written, read);
             };
             candidates.push_back({{{"scores written with", digits(written)}, {"read with", digits(read)}},

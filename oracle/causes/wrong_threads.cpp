@@ -26,7 +26,7 @@ constexpr OwnerAxis axes[] = {
     {"register", "registers", &Owner::reg, &WrongThreads::registers},
 };
 
-std::optional<ThreadMap> map_of(const World& world, const Evidence& evidence) {
+std::optional<ThreadMap> map_of(const CauseSearch& world, const Evidence& evidence) {
     const Recording& recording = world.recording();
     return thread_map(recording.problem(), evidence.observed, recording.threads(), recording.name());
 }
@@ -144,7 +144,7 @@ std::optional<WrongThreads> wrong_threads(const ThreadMap& map, const ForEachOwn
     return threads;
 }
 
-std::optional<WrongThreads> wrong_threads(const World& world, const Evidence& evidence) {
+std::optional<WrongThreads> wrong_threads(const CauseSearch& world, const Evidence& evidence) {
     const std::optional<ThreadMap> map = map_of(world, evidence);
     if (!map || evidence.wrong_elements == 0) return std::nullopt;
     return wrong_threads(*map, [&](const ShowOwned& show) {
@@ -156,7 +156,7 @@ std::optional<WrongThreads> wrong_threads(const World& world, const Evidence& ev
     });
 }
 
-Holds owned_by(const World& world, const Evidence& evidence, const WrongThreads& threads) {
+Holds owned_by(const CauseSearch& world, const Evidence& evidence, const WrongThreads& threads) {
     return [map = *map_of(world, evidence), threads](const Observation& seen, Eigen::Index row,
                                                      Eigen::Index col) {
         return seen.is_bad() && holds(threads, map.owner(seen.site.id, row, col));

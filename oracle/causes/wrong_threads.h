@@ -4,10 +4,13 @@
 #include <functional>
 #include <optional>
 
-#include "oracle/causes/diagnosis.h"
 #include "oracle/causes/pattern.h"
+#include "oracle/judge/diagnosis.h"
 
 namespace tilescope {
+
+/// "3", "16-31", "0, 8, 16, 24", "0-1 of every 4": those that own what is wrong.
+std::string numbers_of(const ThreadSet& set);
 
 /// What an element says about the thread that owns it.
 enum class Ownership : std::uint8_t {
@@ -26,9 +29,9 @@ using ForEachOwned = std::function<void(const ShowOwned&)>;
 std::optional<WrongThreads> wrong_threads(const ThreadMap& map, const ForEachOwned& for_each);
 
 /// The same of the stage that is observed; nullopt where its threads are not declared, too.
-std::optional<WrongThreads> wrong_threads(const World& world, const Evidence& evidence);
+std::optional<WrongThreads> wrong_threads(const CauseSearch& world, const Evidence& evidence);
 
 /// The elements in bad tiles that they own.
-Holds owned_by(const World& world, const Evidence& evidence, const WrongThreads& threads);
+Holds owned_by(const CauseSearch& world, const Evidence& evidence, const WrongThreads& threads);
 
 }  // namespace tilescope

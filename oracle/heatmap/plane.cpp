@@ -2,25 +2,25 @@
 
 #include <utility>
 
-#include "oracle/tiles.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
 namespace {
 
 /// What the tiles of a plane lie along, one after the other.
-enum class Walk : std::uint8_t { none, q_blocks, kv_tiles };
+enum class WalkOver : std::uint8_t { none, q_blocks, kv_tiles };
 
 /// Where a stage's tiles lie in its planes: those of a slice by `down` and `across`.
 struct Layout {
-    Walk down = Walk::none;
-    Walk across = Walk::none;
+    WalkOver down = WalkOver::none;
+    WalkOver across = WalkOver::none;
     bool slice_is_q_block = false;
     bool slice_is_kv_tile = false;
 };
 
-Walk walk_of(Axis axis) {
-    return axis == Axis::query ? Walk::q_blocks : axis == Axis::key ? Walk::kv_tiles : Walk::none;
+WalkOver walk_of(Axis axis) {
+    return axis == Axis::query ? WalkOver::q_blocks : axis == Axis::key ? WalkOver::kv_tiles : WalkOver::none;
 }
 
 Layout layout_of(const Problem& problem, Stage stage) {
@@ -28,29 +28,29 @@ Layout layout_of(const Problem& problem, Stage stage) {
     Layout layout{walk_of(info.row_axis), walk_of(info.col_axis), false, false};
     // Blocks that no axis walks along lie side by side along units, and are slices otherwise.
     for (const auto& [has, walk] :
-         {std::pair(info.per_q_block, Walk::q_blocks), std::pair(info.per_kv_tile, Walk::kv_tiles)}) {
+         {std::pair(info.per_q_block, WalkOver::q_blocks), std::pair(info.per_kv_tile, WalkOver::kv_tiles)}) {
         if (!has || layout.down == walk || layout.across == walk) continue;
-        const bool units_down = info.row_axis == Axis::unit && layout.down == Walk::none;
-        const bool units_across = info.col_axis == Axis::unit && layout.across == Walk::none;
-        const bool prefers_down = walk == Walk::q_blocks;
+        const bool units_down = info.row_axis == Axis::unit && layout.down == WalkOver::none;
+        const bool units_across = info.col_axis == Axis::unit && layout.across == WalkOver::none;
+        const bool prefers_down = walk == WalkOver::q_blocks;
         if (units_down && (prefers_down || !units_across)) {
             layout.down = walk;
         } else if (units_across) {
             layout.across = walk;
         } else {
-            (walk == Walk::q_blocks ? layout.slice_is_q_block : layout.slice_is_kv_tile) = true;
+            (walk == WalkOver::q_blocks ? layout.slice_is_q_block : layout.slice_is_kv_tile) = true;
         }
     }
     return layout;
 }
 
 /// Elements of the plane along an axis of tiles.
-std::int64_t length_of(const Problem& problem, Axis axis, Walk walk, std::int64_t tile) {
+std::int64_t length_of(const Problem& problem, Axis axis, WalkOver walk, std::int64_t tile) {
     if (axis == Axis::query) return problem.seqlen_q;
     if (axis == Axis::key) return problem.seqlen_kv;
-    return tile * (walk == Walk::q_blocks   ? problem.q_blocks()
-                   : walk == Walk::kv_tiles ? problem.kv_tiles()
-                                            : 1);
+    return tile * (walk == WalkOver::q_blocks   ? problem.q_blocks()
+                   : walk == WalkOver::kv_tiles ? problem.kv_tiles()
+                                                : 1);
 }
 
 std::int64_t slice_of(const Problem& problem, const Layout& layout, const TileId& tile) {
@@ -59,8 +59,8 @@ std::int64_t slice_of(const Problem& problem, const Layout& layout, const TileId
            (layout.slice_is_kv_tile ? tile.kv_tile : 0);
 }
 
-std::int64_t index_along(Walk walk, const TileId& tile) {
-    return walk == Walk::q_blocks ? tile.q_block : walk == Walk::kv_tiles ? tile.kv_tile : 0;
+std::int64_t index_along(WalkOver walk, const TileId& tile) {
+    return walk == WalkOver::q_blocks ? tile.q_block : walk == WalkOver::kv_tiles ? tile.kv_tile : 0;
 }
 
 }  // namespace
@@ -90,13 +90,13 @@ PlaceInTile place_in_tile(const Problem& problem, const Plane& plane, std::int64
     const std::int64_t down = row / shape.tile_rows;
     const std::int64_t across = col / shape.tile_cols;
     const std::int64_t kv_slices = layout.slice_is_kv_tile ? problem.kv_tiles() : 1;
-    const auto index = [&](Walk walk, bool slice, std::int64_t in_slice) {
+    const auto index = [&](WalkOver walk, bool slice, std::int64_t in_slice) {
         return slice ? in_slice : layout.down == walk ? down : layout.across == walk ? across : 0;
     };
     PlaceInTile place;
     place.tile = {plane.batch, plane.head,
-                  index(Walk::q_blocks, layout.slice_is_q_block, plane.slice / kv_slices),
-                  index(Walk::kv_tiles, layout.slice_is_kv_tile, plane.slice % kv_slices)};
+                  index(WalkOver::q_blocks, layout.slice_is_q_block, plane.slice / kv_slices),
+                  index(WalkOver::kv_tiles, layout.slice_is_kv_tile, plane.slice % kv_slices)};
     place.row = row - down * shape.tile_rows;
     place.col = col - across * shape.tile_cols;
     return place;

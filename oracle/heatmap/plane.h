@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "dump/schema.h"
-#include "oracle/explain.h"
-#include "oracle/tally.h"
+#include "oracle/explain/explain.h"
+#include "oracle/judge/tally.h"
 
 namespace tilescope {
 

@@ -2,8 +2,8 @@
 
 #include <png.h>
 
-#include "dump/error.h"
-#include "oracle/output_file.h"
+#include "dump/schema/error.h"
+#include "oracle/report/output_file.h"
 
 namespace tilescope {
 

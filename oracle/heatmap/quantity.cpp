@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "dump/semantics.h"
-#include "oracle/tile_judge.h"
-#include "oracle/tiles.h"
+#include "dump/schema/semantics.h"
+#include "oracle/judge/tile_judge.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
@@ -60,21 +60,6 @@ class HiddenCells {
     std::int64_t first_col_;
     double resting_;
 };
-
-/// One element of a tile that was judged.
-struct Judged {
-    float got;
-    double expected;
-    double tolerance;
-    Finding finding;
-};
-
-Judged judge_at(const ObservedTile& tile, const CompareOptions& options, Eigen::Index row, Eigen::Index col) {
-    const Eigen::Index i = row * tile.got.cols() + col;
-    const float got = tile.got.data()[i];
-    const Expected expected = expected_of(*tile.expected, i, options);
-    return {got, expected.value, expected.tolerance, judge_element(tile.context, got, expected)};
-}
 
 double distance_in_ulps(Dtype dtype, double got, double expected) {
     const std::uint64_t ulps = ulp_distance(dtype, got, expected);
@@ -211,22 +196,8 @@ const QuantityInfo& quantity_info(Quantity quantity) {
     return quantities[static_cast<std::size_t>(quantity)];
 }
 
-CompareOptions compare_options(const ObservedTile& tile) {
-    if (!is_operand(tile.context.stage)) return tile.options;
-    return {std::nullopt, std::nullopt, tile.options.top};
-}
-
 Pyramid::Sign sign_of(Quantity quantity) {
     return quantity_info(quantity).is_signed ? Pyramid::Sign::any : Pyramid::Sign::never_negative;
-}
-
-TileContext observed_context(const Problem& entry, Stage stage, const TileId& tile, bool against_other,
-                             bool completed) {
-    TileContext context = tile_context(entry, stage, tile);
-    context.expects_nan = is_operand(stage) || against_other;
-    // Nobody knows which elements of a named tile the kernel writes.
-    context.may_be_unwritten = !completed || (is_named(stage) && !against_other);
-    return context;
 }
 
 void values_of(const ObservedTile& tile, Quantity asked, QuantityValues& out) {
@@ -266,25 +237,6 @@ ElementValue value_of(const ObservedTile& tile, Quantity quantity, Eigen::Index 
     if (computed_as != Quantity::over_budget || !is_inherited(tile, row, col)) return element;
     if (element.kind != Kind::finite) element.value = std::numeric_limits<double>::quiet_NaN();
     return {element.value, Kind::inherited};
-}
-
-bool is_inherited(const ObservedTile& tile, Eigen::Index row, Eigen::Index col) {
-    if (tile.end_to_end == nullptr) return false;
-    const CompareOptions options = compare_options(tile);
-    const Judged element = judge_at(tile, options, row, col);
-    return is_inherited(tile.context, element.got, element.finding, *tile.end_to_end,
-                        row * tile.got.cols() + col, options);
-}
-
-Element judged_element(const ObservedTile& tile, Eigen::Index row, Eigen::Index col) {
-    const Judged element = judge_at(tile, compare_options(tile), row, col);
-    return {element.finding,
-            tile.context.tile,
-            tile.context.first_row + row,
-            tile.context.first_col + col,
-            element.got,
-            element.expected,
-            element.tolerance};
 }
 
 }  // namespace tilescope

@@ -7,7 +7,7 @@
 
 #include "oracle/heatmap/colour.h"
 #include "oracle/heatmap/pyramid.h"
-#include "oracle/tally.h"
+#include "oracle/judge/observe.h"
 
 namespace tilescope {
 
@@ -42,27 +42,6 @@ const QuantityInfo& quantity_info(Quantity quantity);
 /// Of a pyramid of that quantity.
 Pyramid::Sign sign_of(Quantity quantity);
 
-/// A captured tile as a JudgeOptions::observe is shown it.
-struct ObservedTile {
-    const Problem& problem;  ///< with the batch entry's own lengths
-    TileContext context;
-    const MatrixF& got;
-    /// Of a healthy kernel, or for quantities of a replay what that holds. Null: not computed, and only
-    /// Quantity::dumped can be asked for.
-    const Estimate* expected = nullptr;
-    const CompareOptions& options;  ///< tolerances given by hand are not for operands
-    /// Null: nothing that the tile is computed from diverges, as far as is known.
-    const Estimate* end_to_end = nullptr;
-};
-
-/// `against_other`: what is expected comes from another recording. `completed`: the run, or both, got to
-/// their end; otherwise nobody is to blame for what was not written.
-TileContext observed_context(const Problem& entry, Stage stage, const TileId& tile, bool against_other,
-                             bool completed = true);
-
-/// How the tile is compared: operands must be exact copies.
-CompareOptions compare_options(const ObservedTile& tile);
-
 /// Row-major, both of the tile's size without padding.
 struct QuantityValues {
     std::vector<float> values;  ///< 0 where the kind is not finite
@@ -83,12 +62,5 @@ struct ElementValue {
     Kind kind = Kind::finite;
 };
 ElementValue value_of(const ObservedTile& tile, Quantity quantity, Eigen::Index row, Eigen::Index col);
-
-/// Whether the element agrees with the stages before it and yet differs end to end: those that a report
-/// counts.
-bool is_inherited(const ObservedTile& tile, Eigen::Index row, Eigen::Index col);
-
-/// Of one element of the tile, in coordinates of the tensor, with its finding.
-Element judged_element(const ObservedTile& tile, Eigen::Index row, Eigen::Index col);
 
 }  // namespace tilescope

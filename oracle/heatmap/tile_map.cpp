@@ -5,7 +5,7 @@
 #include <limits>
 #include <mutex>
 
-#include "oracle/tile_judge.h"
+#include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
 

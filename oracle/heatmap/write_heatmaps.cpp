@@ -8,10 +8,11 @@
 #include <memory>
 #include <vector>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "oracle/heatmap/png.h"
+#include "oracle/heatmap/quantity.h"
 #include "oracle/heatmap/tile_map.h"
-#include "oracle/observe.h"
+#include "oracle/judge/observe.h"
 
 namespace tilescope {
 

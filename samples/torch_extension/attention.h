@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "dump/dtype.h"
+#include "dump/schema/dtype.h"
 
 /// Contiguous tensors on the device: q and o [batch, heads, seqlen_q, head_dim], k and v with heads_kv and
 /// seqlen_kv, of `dtype` (f16 or bf16); lse [batch, heads, seqlen_q] in float32.

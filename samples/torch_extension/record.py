@@ -86,7 +86,8 @@ def hdf5_flags():
 def build_extension():
     compile_flags, link_flags = hdf5_flags()
     sources = [*sorted(HERE.glob("*.cu")), HERE / "binding.cpp",
-               *(path for suffix in ("cpp", "cu") for path in sorted((ROOT / "dump").glob(f"*.{suffix}")))]
+               *(path for suffix in ("cpp", "cu") for path in sorted((ROOT / "dump").rglob(f"*.{suffix}"))
+                 if path.name != "command_line.cpp")]
     flags = ["-std=c++20", "-O2", "-DDEBUG_DUMP", *compile_flags]
     return load(name="tilescope_attention", sources=[str(source) for source in sources],
                 extra_include_paths=[str(ROOT)], extra_cflags=flags, extra_cuda_cflags=flags,

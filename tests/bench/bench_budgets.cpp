@@ -14,9 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/run_kernel.h"
-#include "kernels/run_options.h"
+#include "kernels/run/options.h"
+#include "kernels/run/run_kernel.h"
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/support/copied_recording.h"
 
 namespace tilescope {

@@ -9,14 +9,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "dump/file_reader.h"
+#include "dump/reader.h"
 #include "oracle/judge.h"
 #include "tests/bench/bundled_faults.h"
 #include "tests/bench/cause_tally.h"
 #include "tests/oracle/planted_calls.h"
 #include "tests/oracle/recording_tools.h"
-#if __has_include("oracle/causes/causes.h")
-#include "oracle/causes/causes.h"
+#if __has_include("oracle/causes/find_causes.h")
+#include "oracle/causes/find_causes.h"
 #define TILESCOPE_HAS_CAUSES
 #endif
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "dump/file_writer.h"
+#include "dump/writer.h"
 #include "tests/support/generated_pieces.h"
 
 namespace tilescope {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "dump/capture.h"
-#include "dump/capture_memory.cuh"
+#include "dump/capture/memory.cuh"
 #include "dump/hook.h"
 #include "tests/support/generated_pieces.h"
 

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "dump/capture.h"
-#include "dump/capture_plan.h"
-#include "kernels/device_arrays.cuh"
-#include "kernels/launch_times.cuh"
-#include "kernels/registry.h"
-#include "kernels/run_options.h"
-#include "kernels/run_request.h"
+#include "dump/recording/capture_plan.h"
+#include "kernels/attention/registry.h"
+#include "kernels/run/device_arrays.cuh"
+#include "kernels/run/launch_times.cuh"
+#include "kernels/run/options.h"
+#include "kernels/run/request.h"
 
 namespace tilescope {
 namespace {

@@ -1,9 +1,9 @@
 #include <benchmark/benchmark.h>
 
-#include "oracle/products.h"
-#include "oracle/replay.h"
-#include "oracle/tally.h"
-#include "oracle/vector_kernels.h"
+#include "oracle/formula/products.h"
+#include "oracle/formula/vector_kernels.h"
+#include "oracle/judge/tally.h"
+#include "oracle/replay/replay.h"
 
 namespace tilescope {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dump/stage.h"
+#include "dump/hook/stage.h"
 
 namespace tilescope::bench {
 

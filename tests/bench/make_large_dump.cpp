@@ -9,9 +9,9 @@
 #include <random>
 #include <string>
 
-#include "dump/dtype.h"
-#include "dump/file_writer.h"
-#include "oracle/estimate.h"
+#include "dump/schema/dtype.h"
+#include "dump/writer.h"
+#include "oracle/formula/estimate.h"
 
 namespace tilescope {
 namespace {

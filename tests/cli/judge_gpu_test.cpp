@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "dump/schema.h"
-#include "kernels/faults.h"
+#include "kernels/attention/faults.h"
 
 namespace tilescope {
 namespace {

@@ -98,6 +98,30 @@ class Options(TileDiffCase):
         self.assertEqual(target.read_text(), self.run_it(self.file, "--json", "-").stdout)
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["report.json", "run.h5"])
 
+    def test_each_report_holds_what_its_format_prints(self):
+        text, as_json = self.folder / "report.txt", self.folder / "report.json"
+        run = self.run_it(self.file, "--report", f"text={text}", "--report", f"json={as_json}")
+        self.assertEqual(run.returncode, DIVERGED)
+        self.assertEqual(text.read_text(), run.stdout)
+        self.assertEqual(as_json.read_text(), self.run_it(self.file, "--json", "-").stdout)
+        self.assertEqual(as_json.read_text(), self.run_it(self.file, "--report", "json=-").stdout)
+
+    def test_reports_of_what_cannot_be_judged(self):
+        text, as_json = self.folder / "report.txt", self.folder / "report.json"
+        run = self.run_it(self.folder / "missing.h5", "--report", f"text={text}", "--report", f"json={as_json}")
+        self.assert_one_line(run, "missing.h5")
+        self.assertEqual("tile-diff: " + text.read_text(), run.stderr)
+        self.assertEqual(json.loads(as_json.read_text())["verdict"], "unjudged")
+
+    def test_reports_that_cannot_be_asked_for(self):
+        for asked in ("junk=out", "json", "json=", "=out", ""):
+            with self.subTest(asked):
+                run = self.run_it(self.file, "--report", asked)
+                self.assert_one_line(run, "--report", "text (what is printed), json (for programs)")
+        run = self.run_it(self.file, "--report", "json=-", "--report", "text=-")
+        self.assert_one_line(run, "two reports go to stdout")
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["run.h5"])
+
     def test_json_file_of_what_cannot_be_judged(self):
         target = self.folder / "report.json"
         run = self.run_it(self.folder / "missing.h5", "--json", target)

@@ -1,4 +1,4 @@
-#include "dump/array_shape.h"
+#include "dump/recording/array_shape.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Backward dumps: what is written is read again, and what contradicts itself is refused.
 
-#include "dump/array_shape.h"
-#include "dump/file_writer.h"
+#include "dump/recording/array_shape.h"
+#include "dump/writer.h"
 #include "tests/dump/spoiled_file.h"
 
 namespace tilescope::test {

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "dump/array_shape.h"
-#include "dump/captured_run.h"
-#include "dump/error.h"
+#include "dump/recording/array_shape.h"
+#include "dump/recording/captured_run.h"
+#include "dump/schema/error.h"
 #include "tests/dump/played_run.h"
 #include "tests/dump/small_problem.h"
 #include "tests/support/error_of.h"

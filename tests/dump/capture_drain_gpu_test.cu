@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "dump/capture.h"
-#include "dump/file_reader.h"
 #include "dump/hook.h"
+#include "dump/reader.h"
 #include "tests/dump/file_sample.h"
 #include "tests/dump/played_kernel.cuh"
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "dump/capture.h"
-#include "dump/error.h"
-#include "dump/file_reader.h"
 #include "dump/hook.h"
+#include "dump/reader.h"
+#include "dump/schema/error.h"
 #include "tests/dump/played_kernel.cuh"
 
 namespace tilescope {

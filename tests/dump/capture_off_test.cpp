@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "dump/capture.h"
-#include "dump/error.h"
 #include "dump/flight_recorder.h"
+#include "dump/schema/error.h"
 #include "tests/dump/small_problem.h"
 
 namespace tilescope {

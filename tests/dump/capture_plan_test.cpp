@@ -1,11 +1,11 @@
-#include "dump/capture_plan.h"
+#include "dump/recording/capture_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <limits>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "tests/dump/small_problem.h"
 
 namespace tilescope {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "dump/capture.h"
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "tests/dump/small_problem.h"
 
 namespace tilescope {

@@ -1,4 +1,4 @@
-#include "dump/captured_run.h"
+#include "dump/recording/captured_run.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "tests/dump/small_problem.h"
 #include "tests/support/error_of.h"
 

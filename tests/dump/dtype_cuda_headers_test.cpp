@@ -9,7 +9,7 @@
 #include <cmath>
 #include <random>
 
-#include "dump/dtype.h"
+#include "dump/schema/dtype.h"
 
 namespace tilescope {
 namespace {

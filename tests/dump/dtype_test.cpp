@@ -1,4 +1,4 @@
-#include "dump/dtype.h"
+#include "dump/schema/dtype.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "dump/file_reader.h"
-#include "dump/file_writer.h"
+#include "dump/reader.h"
+#include "dump/writer.h"
 #include "tests/dump/spoiled_file.h"
 #include "tests/support/memory_recording.h"
 

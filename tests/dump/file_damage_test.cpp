@@ -10,10 +10,10 @@
 #include <new>
 #include <random>
 
-#include "dump/error.h"
-#include "dump/file_reader.h"
-#include "dump/file_trial.h"
-#include "dump/file_writer.h"
+#include "dump/file/trial.h"
+#include "dump/reader.h"
+#include "dump/schema/error.h"
+#include "dump/writer.h"
 #include "tests/dump/file_sample.h"
 #include "tests/dump/plain_dump.h"
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
-#include "dump/error.h"
-#include "dump/file_reader.h"
-#include "dump/file_writer.h"
+#include "dump/reader.h"
+#include "dump/schema/error.h"
+#include "dump/writer.h"
 #include "tests/dump/file_sample.h"
 #include "tests/dump/plain_dump.h"
 

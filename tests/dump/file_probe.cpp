@@ -19,11 +19,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "dump/captured_run.h"
-#include "dump/error.h"
-#include "dump/file_reader.h"
-#include "dump/file_sink.h"
-#include "dump/file_writer.h"
+#include "dump/file/sink.h"
+#include "dump/reader.h"
+#include "dump/recording/captured_run.h"
+#include "dump/schema/error.h"
+#include "dump/writer.h"
 #include "tests/dump/file_sample.h"
 
 namespace tilescope::test {

@@ -4,9 +4,9 @@
 
 #include <thread>
 
-#include "dump/error.h"
-#include "dump/file_reader.h"
-#include "dump/file_writer.h"
+#include "dump/reader.h"
+#include "dump/schema/error.h"
+#include "dump/writer.h"
 #include "tests/dump/file_sample.h"
 
 namespace tilescope::test {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "dump/array_shape.h"
 #include "dump/recording.h"
+#include "dump/recording/array_shape.h"
 #include "tests/support/memory_recording.h"
 
 namespace tilescope::test {

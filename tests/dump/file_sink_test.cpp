@@ -1,6 +1,6 @@
 // A sink's memory in a file: readable from the moment it has its name, whatever becomes of its process.
 
-#include "dump/file_sink.h"
+#include "dump/file/sink.h"
 
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -10,10 +10,10 @@
 #include <optional>
 #include <random>
 
-#include "dump/captured_run.h"
-#include "dump/error.h"
-#include "dump/file_reader.h"
-#include "dump/file_writer.h"
+#include "dump/reader.h"
+#include "dump/recording/captured_run.h"
+#include "dump/schema/error.h"
+#include "dump/writer.h"
 #include "tests/dump/file_size_limit.h"
 #include "tests/dump/small_problem.h"
 #include "tests/dump/spoiled_file.h"

@@ -1,6 +1,6 @@
 // What a writer leaves when it is ended: nothing by a signal, and nothing for long when it is killed.
 
-#include "dump/file_temporary.h"
+#include "dump/file/temporary.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@
 #include <fstream>
 #include <functional>
 
-#include "dump/error.h"
-#include "dump/file_lock.h"
-#include "dump/file_writer.h"
-#include "dump/unfinished_files.h"
+#include "dump/file/lock.h"
+#include "dump/file/unfinished_files.h"
+#include "dump/schema/error.h"
+#include "dump/writer.h"
 #include "tests/dump/file_sample.h"
 #include "tests/support/error_of.h"
 

@@ -4,10 +4,10 @@
 
 #include <vector>
 
-#include "dump/capture_plan.h"
-#include "dump/file_sink.h"
-#include "dump/file_writer.h"
-#include "dump/recorded_call.h"
+#include "dump/file/sink.h"
+#include "dump/recording/capture_plan.h"
+#include "dump/recording/recorded_call.h"
+#include "dump/writer.h"
 #include "tests/dump/spoiled_file.h"
 #include "tests/support/error_of.h"
 

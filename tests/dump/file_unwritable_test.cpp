@@ -7,9 +7,9 @@
 #include <iterator>
 #include <random>
 
-#include "dump/error.h"
-#include "dump/file_reader.h"
-#include "dump/file_writer.h"
+#include "dump/reader.h"
+#include "dump/schema/error.h"
+#include "dump/writer.h"
 #include "tests/dump/file_sample.h"
 #include "tests/dump/file_size_limit.h"
 

@@ -1,6 +1,6 @@
 // Bytes that a thread writes to a file behind its caller's back.
 
-#include "dump/file_write_behind.h"
+#include "dump/file/write_behind.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "dump/captured_run.h"
-#include "dump/file_sink.h"
-#include "dump/file_writer.h"
+#include "dump/file/sink.h"
 #include "dump/hook.h"
+#include "dump/recording/captured_run.h"
+#include "dump/writer.h"
 #include "tests/dump/small_problem.h"
 #include "tests/dump/spoiled_file.h"
 

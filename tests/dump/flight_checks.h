@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "dump/captured_run.h"
-#include "dump/flight.h"
+#include "dump/recording/captured_run.h"
+#include "dump/recording/flight.h"
 
 namespace tilescope::test {
 

@@ -1,5 +1,5 @@
 #define DEBUG_DUMP
-#include "dump/flight.h"
+#include "dump/recording/flight.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "dump/hook.h"
-#include "dump/host_flight_recorder.h"
+#include "dump/recording/host_flight_recorder.h"
 #include "tests/dump/flight_checks.h"
 #include "tests/dump/small_problem.h"
 #include "tests/support/error_of.h"

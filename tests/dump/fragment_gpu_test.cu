@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "dump/capture.h"
-#include "dump/error.h"
 #include "dump/hook.h"
+#include "dump/schema/error.h"
 
 namespace tilescope {
 namespace {

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
-#include "dump/captured_run.h"
 #include "dump/hook.h"
+#include "dump/recording/captured_run.h"
 #include "tests/dump/small_problem.h"
 
 /// What a hook needs of CuTe: a tensor of coordinates, and get<> found by its arguments.

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "dump/capture_plan.h"
-#include "dump/captured_run.h"
 #include "dump/hook.h"
-#include "dump/tile_statistics.h"
+#include "dump/recording/capture_plan.h"
+#include "dump/recording/captured_run.h"
+#include "dump/recording/tile_statistics.h"
 
 namespace tilescope {
 namespace {

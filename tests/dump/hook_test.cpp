@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "dump/capture_plan.h"
-#include "dump/captured_run.h"
+#include "dump/recording/capture_plan.h"
+#include "dump/recording/captured_run.h"
 #include "tests/dump/played_run.h"
 #include "tests/dump/small_problem.h"
 

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "dump/capture.h"
-#include "dump/error.h"
-#include "dump/file_reader.h"
 #include "dump/hook.h"
+#include "dump/reader.h"
+#include "dump/schema/error.h"
 
 namespace tilescope {
 namespace {

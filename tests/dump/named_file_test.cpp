@@ -3,9 +3,9 @@
 #define DEBUG_DUMP
 #include <gtest/gtest.h>
 
-#include "dump/capture_plan.h"
-#include "dump/captured_run.h"
-#include "dump/file_writer.h"
+#include "dump/recording/capture_plan.h"
+#include "dump/recording/captured_run.h"
+#include "dump/writer.h"
 #include "tests/dump/named_run.h"
 #include "tests/dump/spoiled_file.h"
 

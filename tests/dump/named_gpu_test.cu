@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "dump/capture.h"
-#include "dump/file_reader.h"
+#include "dump/reader.h"
 #include "tests/dump/named_run.h"
 #include "tests/dump/played_kernel.cuh"
 

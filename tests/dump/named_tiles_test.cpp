@@ -6,10 +6,10 @@
 #include <bit>
 #include <thread>
 
-#include "dump/capture_plan.h"
-#include "dump/captured_run.h"
-#include "dump/error.h"
-#include "dump/run_difference.h"
+#include "dump/recording/capture_plan.h"
+#include "dump/recording/captured_run.h"
+#include "dump/recording/run_difference.h"
+#include "dump/schema/error.h"
 #include "tests/dump/named_run.h"
 
 namespace tilescope::test {

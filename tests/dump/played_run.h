@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "dump/captured_run.h"
+#include "dump/recording/captured_run.h"
 
 #ifdef __CUDACC__
 #define TILESCOPE_TEST_HOST_DEVICE __host__ __device__

@@ -1,6 +1,6 @@
 // However the work of a program ends, its exit code is one of its own.
 
-#include "dump/program.h"
+#include "dump/program/program.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "dump/threads.h"
+#include "dump/program/threads.h"
 
 namespace tilescope::test {
 namespace {

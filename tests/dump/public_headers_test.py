@@ -87,7 +87,7 @@ class PublicHeaders(unittest.TestCase):
 
 class Examples(unittest.TestCase):
     def setUp(self):
-        headers = sorted((ROOT / "dump").glob("*.h"))
+        headers = sorted([*(ROOT / "dump").glob("*.h"), *(ROOT / "dump/hook").glob("*.h")])
         self.examples = [(f"dump/{header.name}", example) for header in headers
                          for example in examples_in(header.read_text())]
 

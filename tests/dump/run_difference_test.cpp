@@ -1,4 +1,4 @@
-#include "dump/run_difference.h"
+#include "dump/recording/run_difference.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <set>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "tests/dump/small_problem.h"
 
 namespace tilescope {

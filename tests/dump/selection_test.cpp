@@ -1,4 +1,4 @@
-#include "dump/selection.h"
+#include "dump/schema/selection.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "tests/dump/small_problem.h"
 
 namespace tilescope {

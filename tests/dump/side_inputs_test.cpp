@@ -1,11 +1,11 @@
-#include "dump/side_inputs.h"
+#include "dump/schema/side_inputs.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <limits>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "tests/dump/small_problem.h"
 #include "tests/support/error_of.h"
 

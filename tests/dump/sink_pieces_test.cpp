@@ -1,6 +1,6 @@
 // Tiles of a memory that is copied piece by piece are those of the memory read as it is.
 
-#include "dump/sink_pieces.h"
+#include "dump/recording/sink_pieces.h"
 
 #include <gtest/gtest.h>
 
@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "dump/captured_run.h"
-#include "dump/error.h"
-#include "dump/file_reader.h"
-#include "dump/file_writer.h"
+#include "dump/reader.h"
+#include "dump/recording/captured_run.h"
+#include "dump/schema/error.h"
+#include "dump/writer.h"
 #include "tests/dump/file_sample.h"
 #include "tests/dump/small_problem.h"
 

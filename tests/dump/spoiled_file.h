@@ -9,8 +9,8 @@
 #include <functional>
 #include <string>
 
-#include "dump/error.h"
-#include "dump/file_reader.h"
+#include "dump/reader.h"
+#include "dump/schema/error.h"
 #include "tests/dump/file_sample.h"
 #include "tests/dump/plain_dump.h"
 

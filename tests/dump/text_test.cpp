@@ -1,7 +1,7 @@
 // What a terminal may show of text from outside. Expected values: Unicode 15.0, tables 3-7 and 3-8, and the
 // names of its code points.
 
-#include "dump/text.h"
+#include "dump/schema/text.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <random>
 #include <string>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 
 namespace tilescope::test {
 namespace {

@@ -1,13 +1,13 @@
 // Which thread owns which element: against the tables of the PTX ISA, and declarations that cover nothing.
 
-#include "dump/thread_layout.h"
+#include "dump/schema/thread_layout.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "dump/sink.h"
-#include "dump/wmma_fragments.h"
+#include "dump/hook/sink.h"
+#include "dump/schema/wmma_fragments.h"
 #include "tests/support/error_of.h"
 
 namespace tilescope::test {

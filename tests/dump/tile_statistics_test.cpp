@@ -1,5 +1,5 @@
 #define DEBUG_DUMP
-#include "dump/tile_statistics.h"
+#include "dump/recording/tile_statistics.h"
 
 #include <gtest/gtest.h>
 

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "dump/capture.h"
-#include "dump/error.h"
-#include "dump/file_reader.h"
 #include "dump/flight_recorder.h"
 #include "dump/hook.h"
+#include "dump/reader.h"
+#include "dump/schema/error.h"
 #include "dump/watch.h"
 #include "tests/dump/flight_checks.h"
 #include "tests/dump/played_kernel.cuh"

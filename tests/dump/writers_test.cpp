@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "dump/captured_run.h"
 #include "dump/hook.h"
+#include "dump/recording/captured_run.h"
 #include "tests/dump/small_problem.h"
 
 namespace tilescope {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "dump/dtype.h"
-#include "kernels/cublas_library.h"
+#include "dump/schema/dtype.h"
+#include "kernels/attention/cublas_library.h"
 #include "kernels/gate/latency_csv.h"
 #include "kernels/gate/measure.h"
 #include "kernels/gate/sm_clock.h"

@@ -119,12 +119,12 @@ class Limits(unittest.TestCase):
     def test_every_source_is_held_or_named(self):
         limits = {"sources": {"a.cu": {}}, "not_held": ["b.cu"], "limits": []}
         self.assertEqual(self.read_limits({"a.cu", "b.cu"}, **limits), limits)
-        for there, words in [({"a.cu", "b.cu", "c.cu"}, "kernels/c.cu"), ({"a.cu"}, "kernels/b.cu, which is not there")]:
+        for there, words in [({"a.cu", "b.cu", "c.cu"}, "kernels/attention/c.cu"), ({"a.cu"}, "kernels/attention/b.cu, which is not there")]:
             with self.assertRaisesRegex(resources.Unjudged, words):
                 self.read_limits(there, **limits)
 
     def test_the_limits_of_the_repository_can_be_read(self):
-        sources = {path.name for path in (ROOT / "kernels").glob("*.cu")}
+        sources = {path.name for path in (ROOT / "kernels/attention").glob("*.cu")}
         limits = resources.read_limits(resources.LIMITS, sources)
         self.assertEqual({limit["source"] for limit in limits["limits"]}, set(limits["sources"]))
 

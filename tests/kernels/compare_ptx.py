@@ -3,7 +3,7 @@
 
 usage: compare_ptx.py ROOT NVCC KERNEL.cu [COMPILED]
 
-Compiles the kernel of ROOT/kernels twice without DEBUG_DUMP, as it is and with every hook removed from it and
+Compiles the kernel of ROOT/kernels/attention twice without DEBUG_DUMP, as it is and with every hook removed from it and
 from its headers, in a tree that has no dump/hook.h: the PTX must be the same byte for byte, and so must the
 machine code for sm_90. Compiled with DEBUG_DUMP it must write to the sink. With COMPILED, a folder in which
 kernels/gate/resources.py left the kernel's first configuration with hooks and without, only the kernel that lost its
@@ -22,27 +22,29 @@ FLAGS = ["-std=c++20", "-fmad=false", "-O3", "-I."]
 PTX = ["-arch=sm_80", "-ptx"]
 MACHINE_CODE = ["-arch=sm_90", "-cubin"]
 KERNEL_SOURCES = ["*.h", "*.cuh", "*.cu"]
-HOOK_HEADERS = {"hook.h", "hook_device.h", "hook_fragment.h", "hook_rows.h", "hook_statistics.h", "hook_write.h"}
+# All of dump/hook/ but for what a sink is made of.
+WITHOUT_HOOKS = {"dump/hook/sink.h", "dump/hook/stage.h"}
+KERNELS = "kernels/attention"
 
 
 def copy_tree(root, to, without_hooks):
     """Copies the headers and kernels; returns how many hooks each kernel source lost."""
     removed = {}
-    for folder in ("dump", "kernels"):
-        (to / folder).mkdir(parents=True)
-        for pattern in KERNEL_SOURCES:
-            for path in (root / folder).glob(pattern):
-                if without_hooks and folder == "dump" and path.name in HOOK_HEADERS:
-                    continue
-                text = path.read_text()
-                if without_hooks and folder == "kernels":
-                    text, removed[path.name] = strip_hooks.strip(text)
-                (to / folder / path.name).write_text(text)
+    for path in (path for pattern in KERNEL_SOURCES for folder in ("dump", "kernels")
+                 for path in (root / folder).rglob(pattern)):
+        name = path.relative_to(root).as_posix()
+        if without_hooks and name.startswith("dump/hook") and name not in WITHOUT_HOOKS:
+            continue
+        text = path.read_text()
+        if without_hooks and name.startswith("kernels/"):
+            text, removed[name] = strip_hooks.strip(text)
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        (to / name).write_text(text)
     return removed
 
 
 def compile_kernel(nvcc, tree, kernel, *flags):
-    subprocess.run([nvcc, *FLAGS, *flags, f"kernels/{kernel}", "-o", "compiled"], cwd=tree, check=True)
+    subprocess.run([nvcc, *FLAGS, *flags, f"{KERNELS}/{kernel}", "-o", "compiled"], cwd=tree, check=True)
     return (tree / "compiled").read_bytes()
 
 
@@ -70,12 +72,12 @@ def compile_first_configuration(nvcc, stripped, kernel, compiled):
 
 def included_kernel_sources(tree, kernel):
     """The kernel and everything of kernels/ that it includes."""
-    todo, found = [kernel], set()
+    todo, found = [f"{KERNELS}/{kernel}"], set()
     while todo:
         name = todo.pop()
         if name not in found:
             found.add(name)
-            todo += re.findall(r'#include "kernels/([^"]+)"', (tree / "kernels" / name).read_text())
+            todo += re.findall(r'#include "(kernels/[^"]+)"', (tree / name).read_text())
     return found
 
 
@@ -93,7 +95,7 @@ def main(root, nvcc, kernel, compiled=None):
         sources = included_kernel_sources(original, kernel)
         hooks = sum(removed[name] for name in sources)
         check(hooks >= 10, f"{kernel}: only {hooks} hooks were removed; a kernel hooks ten stages")
-        left = [name for name in sources if "TILESCOPE_" in (stripped / "kernels" / name).read_text()]
+        left = [name for name in sources if "TILESCOPE_" in (stripped / name).read_text()]
         check(not left, f"{kernel}: hooks are left in {left}")
         code = (compile_first_configuration(nvcc, stripped, kernel, pathlib.Path(compiled)) if compiled
                 else compile_every_configuration(nvcc, original, stripped, kernel))

@@ -1,11 +1,11 @@
-#include "kernels/cublas_library.h"
+#include "kernels/attention/cublas_library.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 
 namespace tilescope {
 namespace {

@@ -5,10 +5,10 @@
 #include <random>
 #include <vector>
 
-#include "dump/dtype.h"
-#include "dump/error.h"
-#include "kernels/cublas_library.h"
-#include "kernels/device_arrays.cuh"
+#include "dump/schema/dtype.h"
+#include "dump/schema/error.h"
+#include "kernels/attention/cublas_library.h"
+#include "kernels/run/device_arrays.cuh"
 #include "tests/kernels/on_gpu.h"
 #include "tests/kernels/run_checks.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/inputs.h"
+#include "kernels/run/inputs.h"
 
 #include <gtest/gtest.h>
 

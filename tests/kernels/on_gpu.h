@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/run_kernel.h"
+#include "kernels/run/run_kernel.h"
 
 namespace tilescope::testing {
 

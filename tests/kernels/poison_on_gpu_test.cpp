@@ -1,9 +1,9 @@
 #include <string>
 #include <utility>
 
-#include "kernels/poison.h"
-#include "kernels/poison_runs.h"
-#include "kernels/repeat_runs.h"
+#include "kernels/run/poison.h"
+#include "kernels/run/poison_runs.h"
+#include "kernels/run/repeat_runs.h"
 #include "tests/kernels/on_gpu.h"
 #include "tests/kernels/run_checks.h"
 #include "tests/kernels/shared_reader.h"

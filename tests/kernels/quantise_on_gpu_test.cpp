@@ -4,8 +4,8 @@
 #include <cstring>
 #include <random>
 
-#include "kernels/device_arrays.cuh"
-#include "kernels/quantise_device.h"
+#include "kernels/run/device_arrays.cuh"
+#include "kernels/run/quantise.h"
 #include "tests/kernels/on_gpu.h"
 
 namespace tilescope::testing {

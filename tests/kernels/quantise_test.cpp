@@ -1,4 +1,4 @@
-#include "kernels/quantise.h"
+#include "kernels/run/quantise.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <limits>
 #include <random>
 
-#include "kernels/quantise_inputs.h"
-#include "kernels/run_reports.h"
+#include "kernels/run/quantise_inputs.h"
+#include "kernels/run/reports.h"
 
 namespace tilescope {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/run_reports.h"
-#include "kernels/scalar.h"
+#include "kernels/attention/scalar.h"
+#include "kernels/run/reports.h"
 #include "tests/kernels/run_checks.h"
 
 namespace tilescope::testing {

@@ -9,8 +9,8 @@
 #include <iterator>
 #include <sstream>
 
-#include "dump/command_line.h"
-#include "kernels/commands/option_groups.h"
+#include "dump/program/command_line.h"
+#include "kernels/run/commands/option_groups.h"
 #include "tests/kernels/textbook_attention.h"
 
 namespace tilescope::testing {

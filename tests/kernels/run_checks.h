@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/run_kernel.h"
+#include "kernels/run/run_kernel.h"
 
 namespace tilescope::testing {
 

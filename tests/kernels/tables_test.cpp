@@ -4,9 +4,9 @@
 #include <cstring>
 #include <set>
 
-#include "kernels/inputs.h"
-#include "kernels/registry.h"
-#include "kernels/run_options.h"
+#include "kernels/attention/registry.h"
+#include "kernels/run/inputs.h"
+#include "kernels/run/options.h"
 #include "tests/kernels/run_checks.h"
 
 namespace tilescope::testing {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "dump/schema.h"
-#include "kernels/inputs.h"
+#include "kernels/run/inputs.h"
 
 namespace tilescope::testing {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/registry.h"
+#include "kernels/attention/registry.h"
 #include "tests/kernels/on_gpu.h"
 #include "tests/kernels/run_checks.h"
 #include "tests/kernels/thread_checks.h"

@@ -4,8 +4,8 @@
 
 #include <numeric>
 
-#include "dump/wmma_fragments.h"
-#include "kernels/registry.h"
+#include "dump/schema/wmma_fragments.h"
+#include "kernels/attention/registry.h"
 #include "tests/kernels/run_checks.h"
 #include "tests/kernels/thread_checks.h"
 

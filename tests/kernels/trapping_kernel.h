@@ -1,7 +1,7 @@
 #pragma once
 
-#include "dump/sink.h"
-#include "kernels/attention_args.h"
+#include "dump/hook/sink.h"
+#include "kernels/attention/attention_args.h"
 
 namespace tilescope::hooked {
 

@@ -1,7 +1,7 @@
 #include <string>
 
-#include "kernels/flight_runs.h"
-#include "kernels/watch_runs.h"
+#include "kernels/run/flight_runs.h"
+#include "kernels/run/watch_runs.h"
 #include "tests/kernels/on_gpu.h"
 #include "tests/kernels/run_checks.h"
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "kernels/watch_runs.h"
+#include "kernels/run/watch_runs.h"
 #include "tests/kernels/run_checks.h"
 
 namespace tilescope::testing {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "dump/dtype.h"
+#include "dump/schema/dtype.h"
 
 namespace tilescope::test {
 

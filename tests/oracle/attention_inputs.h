@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dump/schema.h"
-#include "dump/side_inputs.h"
+#include "dump/schema/side_inputs.h"
 
 namespace tilescope::test {
 

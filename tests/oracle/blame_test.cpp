@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 #include "tests/support/seeds.h"

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 #include "tests/support/seeds.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "oracle/causes/causes.h"
+#include "oracle/causes/find_causes.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

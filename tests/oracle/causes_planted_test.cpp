@@ -8,8 +8,9 @@
 #include <set>
 #include <vector>
 
-#include "oracle/causes/causes.h"
+#include "oracle/causes/find_causes.h"
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/planted_calls.h"
 #include "tests/oracle/recording_tools.h"
 

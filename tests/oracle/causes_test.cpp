@@ -10,10 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "oracle/causes/cause.h"
-#include "oracle/causes/causes.h"
+#include "oracle/causes/find_causes.h"
 #include "oracle/causes/replayed.h"
 #include "oracle/causes/same_run.h"
+#include "oracle/causes/table.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

@@ -1,4 +1,4 @@
-// Written from the comments of dump/schema.h and dump/side_inputs.h alone: it shares no function with the
+// Written from the comments of dump/schema.h and dump/schema/side_inputs.h alone: it shares no function with the
 // oracle, and none with the structs that it reads.
 
 #include "tests/oracle/definition_attention.h"

@@ -10,7 +10,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "dump/dtype.h"
+#include "dump/schema/dtype.h"
 
 namespace tilescope::test {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "dump/semantics.h"
+#include "dump/schema/semantics.h"
 
 namespace tilescope::test {
 

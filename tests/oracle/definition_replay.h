@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "oracle/replay.h"
-#include "oracle/tiles.h"
+#include "oracle/replay/replay.h"
+#include "oracle/replay/tiles.h"
 #include "tests/oracle/definition_attention.h"
 #include "tests/support/memory_recording.h"
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "oracle/explain.h"
+#include "oracle/explain/explain.h"
 #include "oracle/judge.h"
 #include "tests/oracle/recording_tools.h"
 

@@ -1,12 +1,12 @@
 // The terms of a tolerance add up to the one that judge() uses, and hold what was worked out by hand.
 
-#include "oracle/explain.h"
+#include "oracle/explain/explain.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "oracle/judge.h"
 #include "tests/oracle/explain_checks.h"
 #include "tests/oracle/honest_kernel.h"

@@ -12,8 +12,9 @@
 #include <random>
 #include <set>
 
-#include "oracle/causes/causes.h"
+#include "oracle/causes/find_causes.h"
 #include "oracle/causes/same_run.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/planted_calls.h"
 #include "tests/oracle/recording_tools.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "dump/dtype.h"
+#include "dump/schema/dtype.h"
 
 namespace tilescope::test {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/gradient_checks.h"
 #include "tests/oracle/honest_backward.h"
 #include "tests/support/seeds.h"

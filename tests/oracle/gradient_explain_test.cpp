@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "tests/oracle/explain_checks.h"
 #include "tests/oracle/honest_backward.h"
 #include "tests/support/seeds.h"

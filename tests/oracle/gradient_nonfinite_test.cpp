@@ -6,8 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/gradient_checks.h"
 #include "tests/oracle/honest_backward.h"
 #include "tests/oracle/recording_tools.h"

@@ -3,8 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/gradient_checks.h"
 #include "tests/oracle/honest_backward.h"
 #include "tests/oracle/recording_tools.h"

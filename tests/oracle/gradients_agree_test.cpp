@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "oracle/judge.h"
 #include "tests/oracle/backward_options.h"
 #include "tests/oracle/definition_backward.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "dump/dtype.h"
+#include "dump/schema/dtype.h"
 #include "tests/oracle/honest_kernel.h"
 
 namespace tilescope::test {

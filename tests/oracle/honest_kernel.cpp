@@ -4,7 +4,7 @@
 #include <bit>
 #include <tuple>
 
-#include "dump/array_shape.h"
+#include "dump/recording/array_shape.h"
 #include "tests/oracle/honest_output.h"
 #include "tests/oracle/honest_points.h"
 #include "tests/oracle/honest_scores.h"

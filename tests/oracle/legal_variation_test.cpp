@@ -7,8 +7,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "oracle/causes/causes.h"
+#include "oracle/causes/find_causes.h"
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

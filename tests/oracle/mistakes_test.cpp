@@ -11,8 +11,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

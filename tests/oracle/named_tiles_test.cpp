@@ -6,8 +6,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "oracle/heatmap/row_trace.h"
 #include "oracle/judge.h"
-#include "oracle/row_trace.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

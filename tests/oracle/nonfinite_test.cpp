@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

@@ -1,6 +1,6 @@
 // Reports and arrays appear whole or not at all, and never in place of something that is no file.
 
-#include "oracle/output_file.h"
+#include "oracle/report/output_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 
 namespace tilescope::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 #include "tests/oracle/definition_options.h"
 #include "tests/oracle/definition_replay.h"
 #include "tests/support/seeds.h"

@@ -5,9 +5,10 @@
 
 #include <bit>
 
-#include "dump/error.h"
+#include "dump/recording/recording_view.h"
+#include "dump/schema/error.h"
 #include "oracle/judge.h"
-#include "oracle/recording_view.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

@@ -1,6 +1,6 @@
 // How far a run came that did not complete, and that what it never wrote is not held against it.
 
-#include "oracle/reached.h"
+#include "oracle/judge/reached.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 
@@ -62,7 +63,7 @@ MemoryRecording killed_run(const Units& units = {}) {
     return recording;
 }
 
-void expect_block(const Reached& reached, std::size_t i, Reach reach, Stage stage, std::int64_t kv_tile,
+void expect_block(const RunReach& reached, std::size_t i, Reach reach, Stage stage, std::int64_t kv_tile,
                   bool whole) {
     SCOPED_TRACE("block " + std::to_string(i));
     ASSERT_LT(i, reached.blocks.size());
@@ -74,8 +75,8 @@ void expect_block(const Reached& reached, std::size_t i, Reach reach, Stage stag
     EXPECT_EQ(block.whole, whole);
 }
 
-TEST(Reached, NamesTheLastTileOfEachBlock) {
-    const Reached reached = reached_blocks(killed_run());
+TEST(RunReach, NamesTheLastTileOfEachBlock) {
+    const RunReach reached = reached_blocks(killed_run());
     EXPECT_EQ(reached.finishing, Stage::o);
     ASSERT_EQ(reached.blocks.size(), 5u);
     for (std::size_t i = 0; i < 5; ++i)
@@ -90,7 +91,7 @@ TEST(Reached, NamesTheLastTileOfEachBlock) {
     EXPECT_EQ(reached.count(Reach::not_begun), 1);
 }
 
-TEST(Reached, TextNamesTheFurthestBehindFirst) {
+TEST(RunReach, TextNamesTheFurthestBehindFirst) {
     EXPECT_EQ(to_text(reached_blocks(killed_run())),
               "reached: 1 of 5 query blocks finished o, 3 under way, 1 not begun\n"
               "  batch 0, head 0, q block 3: the whole of q\n"
@@ -98,7 +99,7 @@ TEST(Reached, TextNamesTheFurthestBehindFirst) {
               "  batch 0, head 0, q block 4: part of o\n");
 }
 
-TEST(Reached, TextIsShortForManyBlocks) {
+TEST(RunReach, TextIsShortForManyBlocks) {
     Problem problem = five_blocks();
     problem.heads = problem.heads_kv = 4;
     MemoryRecording recording(problem);
@@ -118,17 +119,17 @@ TEST(Reached, TextIsShortForManyBlocks) {
 }
 
 // A kernel whose epilogue has no hooks.
-TEST(Reached, WithoutOutputsTheLastKvTileCounts) {
+TEST(RunReach, WithoutOutputsTheLastKvTileCounts) {
     const MemoryRecording recording = copy_of(
         killed_run(), [](Stage stage, const TileId&) { return stage != Stage::o && stage != Stage::lse; });
-    const Reached reached = reached_blocks(recording);
+    const RunReach reached = reached_blocks(recording);
     EXPECT_EQ(reached.finishing, Stage::acc);
     expect_block(reached, 0, Reach::finished, Stage::acc, 2, true);
     expect_block(reached, 1, Reach::under_way, Stage::s, 1, false);
     expect_block(reached, 4, Reach::finished, Stage::acc, 2, true);
 }
 
-TEST(Reached, OnlyWhatWasAskedForCounts) {
+TEST(RunReach, OnlyWhatWasAskedForCounts) {
     const std::string text = "q_block=1-2:kv_tile=1-2:stage=s";
     MemoryRecording recording(five_blocks());
     write_tile(recording, Stage::s, {0, 0, 1, 1});
@@ -137,7 +138,7 @@ TEST(Reached, OnlyWhatWasAskedForCounts) {
     CaptureSummary capture;
     capture.selection = parse_selection(text, "test");
     recording.set_capture(capture);
-    const Reached reached = reached_blocks(recording);
+    const RunReach reached = reached_blocks(recording);
     EXPECT_EQ(reached.finishing, Stage::s);
     ASSERT_EQ(reached.blocks.size(), 2u);
     expect_block(reached, 0, Reach::finished, Stage::s, 2, true);
@@ -145,34 +146,34 @@ TEST(Reached, OnlyWhatWasAskedForCounts) {
 }
 
 // Row i sees keys j <= i: block 0 is done with KV tile 0, block 1 with KV tile 1.
-TEST(Reached, TilesThatTheMaskHidesAreNotWaitedFor) {
+TEST(RunReach, TilesThatTheMaskHidesAreNotWaitedFor) {
     Problem problem = five_blocks();
     problem.mask = Mask::causal;
     problem.causal_alignment = CausalAlignment::top_left;
     MemoryRecording recording(problem);
     for (std::int64_t q_block = 0; q_block < 5; ++q_block)
         write_kv_tiles(recording, {0, 0, q_block, 0}, 0, 2);
-    const Reached reached = reached_blocks(recording);
+    const RunReach reached = reached_blocks(recording);
     for (std::size_t i = 0; i < 5; ++i) {
         EXPECT_EQ(reached.blocks[i].reach, i < 2 ? Reach::finished : Reach::under_way) << i;
     }
 }
 
-TEST(Reached, ReverseOrderEndsAtTheFirstKvTile) {
+TEST(RunReach, ReverseOrderEndsAtTheFirstKvTile) {
     Units units;
     units.kv_order = KvOrder::reverse;
     MemoryRecording recording(five_blocks(), units);
     write_kv_tiles(recording, {0, 0, 0, 0}, 0, 3);
     write_kv_tiles(recording, {0, 0, 1, 0}, 1, 3);
     write_kv_tiles(recording, {0, 0, 2, 0}, 2, 3);
-    const Reached reached = reached_blocks(recording);
+    const RunReach reached = reached_blocks(recording);
     expect_block(reached, 0, Reach::finished, Stage::acc, 0, true);
     expect_block(reached, 1, Reach::under_way, Stage::acc, 1, true);
     const std::string text = to_text(reached);
     EXPECT_LT(text.find("q block 2"), text.find("q block 1")) << text;
 }
 
-TEST(Reached, BlocksBeyondTheLengthOfAnEntryAreNone) {
+TEST(RunReach, BlocksBeyondTheLengthOfAnEntryAreNone) {
     Problem problem = five_blocks();
     problem.batch = 2;
     MemoryRecording recording(problem);
@@ -182,12 +183,12 @@ TEST(Reached, BlocksBeyondTheLengthOfAnEntryAreNone) {
     // One row of block 1 is inside the entry: the others need not be written.
     recording.set_tile(Stage::o, {1, 0, 1, 0},
                        {1, 1, unwritten, unwritten, unwritten, unwritten, unwritten, unwritten});
-    const Reached reached = reached_blocks(recording);
+    const RunReach reached = reached_blocks(recording);
     ASSERT_EQ(reached.blocks.size(), 5u + 2u);
     expect_block(reached, 6, Reach::finished, Stage::o, 0, true);
 }
 
-TEST(Reached, BackwardBlocksFinishWithDq) {
+TEST(RunReach, BackwardBlocksFinishWithDq) {
     Problem problem = five_blocks();
     problem.direction = Direction::backward;
     MemoryRecording recording(problem);
@@ -195,7 +196,7 @@ TEST(Reached, BackwardBlocksFinishWithDq) {
     write_tile(recording, Stage::dq, {});
     write_kv_tiles(recording, {0, 0, 1, 0}, 0, 1);
     write_tile(recording, Stage::delta, {0, 0, 2, 0});
-    const Reached reached = reached_blocks(recording);
+    const RunReach reached = reached_blocks(recording);
     EXPECT_EQ(reached.finishing, Stage::dq);
     expect_block(reached, 0, Reach::finished, Stage::dq, 0, true);
     expect_block(reached, 1, Reach::under_way, Stage::ds, 0, true);

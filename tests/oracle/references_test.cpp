@@ -1,7 +1,7 @@
 // References against the definition of attention: right ones, wrong ones, and which one the kernel is closest
 // to.
 
-#include "oracle/references.h"
+#include "oracle/judge/references.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/definition_options.h"
 #include "tests/oracle/definition_replay.h"
 #include "tests/oracle/honest_kernel.h"

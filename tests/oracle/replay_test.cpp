@@ -1,7 +1,7 @@
 // What the oracle's replay makes of NaN, infinities and rows that see nothing, and its values against
 // attention by its definition on shapes of ordinary size.
 
-#include "oracle/replay.h"
+#include "oracle/replay/replay.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "oracle/softmax.h"
+#include "oracle/formula/softmax.h"
 #include "tests/oracle/definition_replay.h"
 
 namespace tilescope::test {

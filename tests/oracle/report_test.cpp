@@ -1,6 +1,6 @@
 // The report as text and as JSON.
 
-#include "oracle/report.h"
+#include "oracle/judge/report.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,8 @@
 #include <sstream>
 
 #include "oracle/judge.h"
-#include "oracle/options.h"
+#include "oracle/judge/verdict.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/exact_attention.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"

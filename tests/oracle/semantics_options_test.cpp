@@ -9,6 +9,7 @@
 #include <numbers>
 
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

@@ -1,6 +1,6 @@
 // The mask intervals against the masks' definitions, cell by cell.
 
-#include "dump/semantics.h"
+#include "dump/schema/semantics.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "oracle/vector_kernels.h"
+#include "oracle/formula/vector_kernels.h"
 
 namespace tilescope::test {
 

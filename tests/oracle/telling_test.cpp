@@ -6,8 +6,9 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/formula/row_max.h"
 #include "oracle/judge.h"
-#include "oracle/softmax.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/draws.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "oracle/vector_kernels.h"
+#include "oracle/formula/vector_kernels.h"
 #include "tests/oracle/strided_matrix.h"
 
 namespace tilescope::test {

@@ -1,6 +1,6 @@
 // The oracle's loops, for every instruction set that this processor has, against plain loops in long double.
 
-#include "oracle/vector_kernels.h"
+#include "oracle/formula/vector_kernels.h"
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 // rule found is in the selection of the second launch.
 
 #include "dump/watch.h"
+#include "dump/watch/rules.h"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "dump/array_shape.h"
-#include "dump/hook_write.h"
-#include "dump/tile_statistics.h"
+#include "dump/hook/write.h"
+#include "dump/recording/array_shape.h"
+#include "dump/recording/tile_statistics.h"
 
 namespace tilescope::test {
 

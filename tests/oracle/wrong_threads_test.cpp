@@ -6,9 +6,10 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "oracle/causes/causes.h"
+#include "oracle/causes/find_causes.h"
 #include "oracle/causes/same_run.h"
-#include "oracle/explain.h"
+#include "oracle/explain/explain.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

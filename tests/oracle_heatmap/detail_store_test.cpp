@@ -1,6 +1,6 @@
 // What is asked of the detail tiles, and in which order.
 
-#include "viewer/detail_store.h"
+#include "viewer/session/detail_store.h"
 
 #include <gtest/gtest.h>
 

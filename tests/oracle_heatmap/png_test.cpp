@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 
 namespace tilescope::test {
 namespace {

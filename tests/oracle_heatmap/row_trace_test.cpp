@@ -1,6 +1,6 @@
 // Traces of rows against the recording itself, and drift against the report's.
 
-#include "oracle/row_trace.h"
+#include "oracle/heatmap/row_trace.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,8 @@
 #include <limits>
 
 #include "oracle/heatmap/colour.h"
-#include "oracle/observe.h"
+#include "oracle/heatmap/quantity.h"
+#include "oracle/judge/observe.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

@@ -1,6 +1,6 @@
 // A session on recorded samples: what it answers is what the oracle says, and it never makes its caller wait.
 
-#include "viewer/session.h"
+#include "viewer/session/session.h"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,13 @@
 #include <fstream>
 #include <thread>
 
-#include "dump/file_reader.h"
-#include "dump/file_writer.h"
-#include "oracle/explain.h"
+#include "dump/reader.h"
+#include "dump/writer.h"
+#include "oracle/explain/explain.h"
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/support/copied_recording.h"
-#include "viewer/file_stamp.h"
+#include "viewer/session/file_stamp.h"
 
 namespace tilescope::viewer {
 namespace {

@@ -6,7 +6,8 @@
 
 #include <limits>
 
-#include "oracle/observe.h"
+#include "oracle/heatmap/quantity.h"
+#include "oracle/judge/observe.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that includes point the way the modules do, and that a source includes its own header first.
+"""Checks that includes point the way the rooms do, and that a source includes its own header first.
 
-usage: check_includes.py ROOT
+usage: check_includes.py ROOT | --table
 
-Prints one line for each include that a module may not have, directly or through other headers. Conditional
+Prints one line for each include that a room may not have, directly or through other headers. Conditional
 compilation is not looked at: an include counts wherever it stands. NAME.cpp that includes NAME.h before all else shows
 that the header compiles alone (headers_alone.cmake). Exit codes: 0 none, 1 some, 2 no sources.
 """
@@ -13,22 +13,39 @@ import pathlib
 import re
 import sys
 
-# The module of a file is the first one with a pattern that it matches. A module includes headers of itself
-# and of the modules named here, and reaches no other of the libraries below than those named here.
-#           module    files                                        modules                    libraries
-MODULES = [
-    ("hook", ["dump/hook*.h", "dump/sink.h", "dump/stage.h"], set(), {"CUDA"}),
-    ("capture", ["dump/capture.*", "dump/capture_device.*", "dump/capture_memory.*", "dump/flight_device.*",
-                 "dump/flight_recorder.*"], {"hook", "dump", "file"}, {"CUDA"}),
-    ("file", ["dump/file_*"], {"hook", "dump"}, {"HDF5"}),
-    ("dump", ["dump/*"], {"hook"}, set()),
-    ("oracle", ["oracle/*"], {"hook", "dump", "file"}, {"Eigen"}),
-    ("kernels", ["kernels/*"], {"hook", "dump", "file", "capture"}, {"CUDA"}),
-    ("samples", ["samples/*"], {"hook", "dump", "file", "capture"}, {"CUDA"}),
-    ("viewer", ["viewer/*"], {"hook", "dump", "file", "oracle"}, {"Eigen", "GUI"}),
-    ("tests", ["tests/*"], {"hook", "dump", "file", "capture", "oracle", "kernels", "viewer"},
-     {"CUDA", "HDF5", "Eigen", "GUI"}),
+# The room of a file is the first one with a pattern that it matches. It includes headers of itself and of the rooms
+# named here, of each at least one, and reaches no other of the libraries below than those named here. `--table` prints
+# this as .github/ARCHITECTURE.md has it.
+#        room         files                                   rooms                                       libraries
+ROOMS = [
+    ("hook", ["dump/hook.h", "dump/hook/*"], "", "CUDA"),
+    ("schema", ["dump/schema.h", "dump/schema/*"], "hook", ""),
+    ("recording", ["dump/recording.h", "dump/recording/*"], "hook schema", ""),
+    ("watch", ["dump/watch.h", "dump/watch/*"], "schema recording", ""),
+    ("file", ["dump/reader.h", "dump/writer.h", "dump/file/*"], "schema recording", "HDF5"),
+    ("capture", ["dump/capture.h", "dump/flight_recorder.h", "dump/capture/*"], "hook schema recording file", "CUDA"),
+    ("program", ["dump/program/*"], "schema file", ""),
+    ("formula", ["oracle/formula/*"], "schema recording", "Eigen"),
+    ("replay", ["oracle/replay/*"], "schema recording formula", "Eigen"),
+    ("judge", ["oracle/judge.h", "oracle/judge/*"], "schema recording program formula replay", "Eigen"),
+    ("causes", ["oracle/causes/*"], "schema recording formula replay judge", "Eigen"),
+    ("report", ["oracle/report/*"], "schema recording file replay judge causes", "Eigen"),
+    ("explain", ["oracle/explain/*"], "schema recording formula replay judge", "Eigen"),
+    ("heatmap", ["oracle/heatmap/*"], "schema recording formula replay judge report explain", "Eigen"),
+    ("tile-diff", ["oracle/tile_diff.cpp"], "schema file program judge causes report explain heatmap", "Eigen"),
+    ("attention", ["kernels/attention/*"], "hook schema", "CUDA"),
+    ("run", ["kernels/run/*"], "hook schema recording watch file capture program attention", "CUDA"),
+    ("gate", ["kernels/gate/*"], "schema file program attention run", "CUDA"),
+    ("samples", ["samples/*"], "hook schema capture", "CUDA"),
+    ("session", ["viewer/session/*"], "schema recording file replay judge causes explain heatmap", "Eigen"),
+    ("window", ["viewer/window/*"], "schema heatmap", "Eigen GUI"),
+    ("state", ["viewer/state/*"], "schema judge report explain heatmap session window", "Eigen GUI"),
+    ("panels", ["viewer/panels/*"], "schema replay report heatmap window state", "Eigen GUI"),
+    ("tile-view", ["viewer/tile_view.cpp"], "schema file program judge report heatmap window state panels", "Eigen GUI"),
 ]
+ALL_ROOMS = " ".join(name for name, *_ in ROOMS)
+ROOMS.append(("tests", ["tests/*"], ALL_ROOMS, "CUDA HDF5 Eigen GUI"))
+PAGE = ".github/ARCHITECTURE.md"
 
 LIBRARIES = {
     "CUDA": r"(cuda|curand|cublas|nvrtc|nvtx|cooperative_groups|mma\.h|crt/|driver_types|vector_types|cute/|cutlass/)",
@@ -44,14 +61,15 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 
 def find_sources(root):
-    folders = {pattern.split("/")[0] for _, patterns, _, _ in MODULES for pattern in patterns}
+    folders = {pattern.split("/")[0] for _, patterns, _, _ in ROOMS for pattern in patterns}
     paths = (path.relative_to(root).as_posix() for folder in folders
              for path in (root / folder).rglob("*") if path.suffix in SUFFIXES)
     return sorted(path for path in paths if not fnmatch.fnmatch(path, ANOTHER_PROJECT))
 
 
-def module_of(path):
-    return next(module for module in MODULES if any(fnmatch.fnmatch(path, p) for p in module[1]))
+def room_of(path):
+    """Its row of the table; None where no room has it."""
+    return next((room for room in ROOMS if any(fnmatch.fnmatch(path, p) for p in room[1])), None)
 
 
 def library_of(header):
@@ -94,27 +112,74 @@ class Includes:
         return reached
 
 
+def own_header(path, sources):
+    """What NAME.cpp declares: NAME.h beside it, or above it where that is public; None where neither is there."""
+    own = path.removesuffix("cpp") + "h"
+    above = "/".join(path.split("/")[:1] + own.split("/")[-1:])
+    return next((header for header in (own, above) if header in sources), None)
+
+
 def own_header_violations(root, sources):
     """The sources of which anything but their own header is the first directive."""
-    headers = {path: path.removesuffix("cpp") + "h" for path in sources if path.endswith(".cpp")}
-    for path, header in headers.items():
+    for path in sources:
+        header = own_header(path, sources) if path.endswith(".cpp") else None
+        if header is None:
+            continue
         first = DIRECTIVE.search((root / path).read_text())
-        if header in sources and (first is None or INCLUDE.findall(first[0]) != [(header, "")]):
+        if first is None or INCLUDE.findall(first[0]) != [(header, "")]:
             yield f"{path}: does not include {header} first; put it before everything else"
+
+
+def table():
+    """The table of rooms, as the page has it."""
+    rows = ["| room | may include | may reach |", "|---|---|---|"]
+    for name, _, rooms, libraries in ROOMS:
+        listed = "every room" if rooms == ALL_ROOMS else ", ".join(rooms.split()) or "no other"
+        rows.append(f"| {name} | {listed} | {', '.join(libraries.split()) or 'none'} |")
+    return "\n".join(rows)
+
+
+def page_violations(root):
+    page = root / PAGE
+    if page.is_file() and table() not in page.read_text():
+        yield f"{PAGE}: its table of rooms is another one than this script's; paste what --table prints"
+
+
+def room_violations(root, includes):
+    """Includes that a room may not have."""
+    for path, headers in includes.files.items():
+        if room_of(path) is None:
+            yield f"{path}: is in no room; move it into one, or give {pathlib.Path(path).parent} a row here"
+            continue
+        name, _, rooms, libraries = room_of(path)
+        for header in headers:
+            other = (room_of(header) or (None,))[0]
+            if other != name and other not in rooms.split():
+                yield f"{path}: {name} includes {header} of {other}; it may not"
+        for library, through in sorted(includes.reached_libraries(path).items()):
+            if library not in libraries.split():
+                yield f"{path}: {name} reaches {library} through {through}; it may not"
+
+
+def unused_permissions(root, includes):
+    """Rooms that a room may include and does not: the table says what is, and not what might be."""
+    used = {(room_of(path)[0], room_of(header)[0]) for path, headers in includes.files.items() if room_of(path)
+            for header in headers if room_of(header)}
+    for name, _, rooms, _ in ROOMS:
+        if rooms == ALL_ROOMS:
+            continue
+        for other in rooms.split():
+            if (name, other) not in used:
+                yield f"{name}: includes nothing of {other}, which its row names; take it out"
 
 
 def find_violations(root):
     includes = Includes(root)
     found = list(includes.missing) + list(own_header_violations(root, includes.files))
-    for path, headers in includes.files.items():
-        name, _, modules, libraries = module_of(path)
-        for header in headers:
-            other = module_of(header)[0]
-            if other != name and other not in modules:
-                found.append(f"{path}: {name} includes {header} of {other}; it may not")
-        for library, through in sorted(includes.reached_libraries(path).items()):
-            if library not in libraries:
-                found.append(f"{path}: {name} reaches {library} through {through}; it may not")
+    found += list(room_violations(root, includes)) + list(page_violations(root))
+    # Of a tree that is not whole nothing is known.
+    if (root / PAGE).is_file():
+        found += list(unused_permissions(root, includes))
     return found
 
 
@@ -129,4 +194,7 @@ def main(root):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--table"]:
+        print(table())
+        sys.exit(0)
     sys.exit(main(pathlib.Path(sys.argv[1])))

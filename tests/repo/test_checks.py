@@ -12,42 +12,49 @@ import check_includes
 import check_links
 
 HEALTHY_TREE = {
-    "dump/stage.h": "#include <cstdint>",
-    "dump/hook.h": '#include "dump/stage.h"\n#include <cuda_fp16.h>',
-    "dump/schema.h": '#include "dump/stage.h"\n#include <string>',
-    "dump/file_reader.h": '#include "dump/schema.h"',
-    "dump/file_reader.cpp": '#include "dump/file_reader.h"\n#include <hdf5.h>',
-    "dump/capture.cpp": '#include <cuda_runtime.h>\n#include "dump/file_reader.h"',
-    "oracle/compare.h": '#include <Eigen/Core>\n#include "dump/schema.h"',
-    "oracle/compare.cpp": '#include "oracle/compare.h"\n#include "dump/file_reader.h"',
-    "kernels/scalar.cuh": '#include "dump/hook.h"',
-    "viewer/panels/heatmap.cpp": '#include <imgui.h>\n#include "oracle/compare.h"',
-    "tests/oracle/compare_test.cpp": '#include "oracle/compare.h"\n#include "kernels/scalar.cuh"',
+    "dump/hook/stage.h": "#include <cstdint>",
+    "dump/hook.h": '#include "dump/hook/stage.h"\n#include <cuda_fp16.h>',
+    "dump/schema.h": '#include "dump/hook/stage.h"\n#include <string>',
+    "dump/reader.h": '#include "dump/schema.h"',
+    "dump/file/reader.cpp": '#include "dump/reader.h"\n#include <hdf5.h>',
+    "dump/capture/capture.cpp": '#include <cuda_runtime.h>\n#include "dump/reader.h"',
+    "oracle/judge/compare.h": '#include <Eigen/Core>\n#include "dump/schema.h"',
+    "oracle/judge/compare.cpp": '#include "oracle/judge/compare.h"\n#include "oracle/formula/scores.h"',
+    "oracle/formula/scores.h": '#include "dump/schema.h"',
+    "kernels/attention/scalar.cuh": '#include "dump/hook.h"',
+    "viewer/window/window.cpp": '#include <imgui.h>\n#include "oracle/heatmap/pyramid.h"',
+    "oracle/heatmap/pyramid.h": '#include "oracle/judge/compare.h"',
+    "tests/oracle/compare_test.cpp": '#include "oracle/judge/compare.h"\n#include "kernels/attention/scalar.cuh"',
 }
 
 # What is planted: the file, its text, and the pieces of the line that must name it.
 PLANTED_INCLUDES = [
-    ("dump/schema.cpp", "#include <cuda_runtime.h>", ["dump reaches CUDA"]),
-    ("dump/schema.cpp", '#include "hdf5.h"', ["dump reaches HDF5"]),
-    ("dump/dtype.h", "  #  include <Eigen/Dense>", ["dump reaches Eigen"]),
-    ("dump/dtype.h", '#include "dump/hook.h"', ["dump reaches CUDA through dump/hook.h"]),
-    ("dump/hook_write.h", '#include "dump/schema.h"', ["hook includes dump/schema.h"]),
-    ("dump/sink.h", "#include <H5public.h>", ["hook reaches HDF5"]),
-    ("dump/file_writer.cpp", "#include <cuda_fp16.h>", ["file reaches CUDA"]),
-    ("dump/recording.h", '#include "dump/file_reader.h"', ["dump includes dump/file_reader.h of file"]),
-    ("dump/capture_plan.h", "#include <cuda_runtime_api.h>", ["dump reaches CUDA"]),
+    ("dump/schema/schema.cpp", '#include "dump/schema.h"\n#include <cuda_runtime.h>', ["schema reaches CUDA"]),
+    ("dump/schema/schema.cpp", '#include "dump/schema.h"\n#include "hdf5.h"', ["schema reaches HDF5"]),
+    ("dump/schema/dtype.h", "  #  include <Eigen/Dense>", ["schema reaches Eigen"]),
+    ("dump/schema/dtype.h", '#include "dump/hook.h"', ["schema reaches CUDA through dump/hook.h"]),
+    ("dump/hook/write.h", '#include "dump/schema.h"', ["hook includes dump/schema.h"]),
+    ("dump/hook/sink.h", "#include <H5public.h>", ["hook reaches HDF5"]),
+    ("dump/file/writer.cpp", "#include <cuda_fp16.h>", ["file reaches CUDA"]),
+    ("dump/recording.h", '#include "dump/reader.h"', ["recording includes dump/reader.h of file"]),
+    ("dump/recording/capture_plan.h", "#include <cuda_runtime_api.h>", ["recording reaches CUDA"]),
     ("dump/capture.h", "#include <Eigen/Core>", ["capture reaches Eigen"]),
-    ("oracle/replay.cpp", '#include "kernels/scalar.cuh"', ["oracle includes kernels/scalar.cuh"]),
-    ("oracle/replay.cpp", "#include <hdf5.h>", ["oracle reaches HDF5"]),
-    ("oracle/replay.h", '#include "dump/hook.h"', ["oracle reaches CUDA through dump/hook.h"]),
-    ("kernels/wmma.cu", '#include "oracle/compare.h"', ["kernels includes oracle/compare.h"]),
-    ("viewer/main.cpp", '#include "dump/capture.cpp"', ["viewer includes dump/capture.cpp of capture"]),
-    ("viewer/main.cpp", "#include <cuda_gl_interop.h>", ["viewer reaches CUDA"]),
-    ("oracle/tally.h", '#include "tests/oracle/compare_test.cpp"', ["oracle includes tests/"]),
-    ("oracle/tally.h", '#include "compare.h"', ['"compare.h"', "not a file of the repository"]),
-    ("oracle/compare.cpp", '#include <vector>\n#include "oracle/compare.h"', ["does not include oracle/compare.h first"]),
-    ("oracle/compare.cpp", '#define N 1\n#include "oracle/compare.h"', ["does not include oracle/compare.h first"]),
-    ("oracle/compare.cpp", "int sum = 0;", ["does not include oracle/compare.h first"]),
+    ("dump/stray.h", "#include <string>", ["is in no room"]),
+    ("oracle/replay/replay.cpp", '#include "kernels/attention/scalar.cuh"', ["replay includes kernels/attention/"]),
+    ("oracle/replay/replay.cpp", "#include <hdf5.h>", ["replay reaches HDF5"]),
+    ("oracle/replay/replay.h", '#include "dump/hook.h"', ["replay reaches CUDA through dump/hook.h"]),
+    ("oracle/formula/scores.h", '#include "oracle/judge/compare.h"', ["formula includes oracle/judge/compare.h of judge"]),
+    ("kernels/attention/wmma.cu", '#include "oracle/judge/compare.h"', ["attention includes oracle/judge/compare.h"]),
+    ("viewer/tile_view.cpp", '#include "dump/capture/capture.cpp"', ["tile-view includes dump/capture/capture.cpp of capture"]),
+    ("viewer/tile_view.cpp", "#include <cuda_gl_interop.h>", ["tile-view reaches CUDA"]),
+    ("oracle/judge/tally.h", '#include "tests/oracle/compare_test.cpp"', ["judge includes tests/"]),
+    ("oracle/judge/tally.h", '#include "compare.h"', ['"compare.h"', "not a file of the repository"]),
+    ("oracle/judge/compare.cpp", '#include <vector>\n#include "oracle/judge/compare.h"',
+     ["does not include oracle/judge/compare.h first"]),
+    ("oracle/judge/compare.cpp", '#define N 1\n#include "oracle/judge/compare.h"',
+     ["does not include oracle/judge/compare.h first"]),
+    ("oracle/judge/compare.cpp", "int sum = 0;", ["does not include oracle/judge/compare.h first"]),
+    ("dump/file/reader.cpp", "#include <string>", ["does not include dump/reader.h first"]),
 ]
 
 
@@ -67,6 +74,13 @@ class IncludesTest(unittest.TestCase):
 
     def test_empty_tree_is_no_pass(self):
         self.assertEqual(self.violations({}), ([], 2))
+
+    def test_the_table_says_what_is(self):
+        page = {check_includes.PAGE: check_includes.table()}
+        found, _ = self.violations(HEALTHY_TREE | page)
+        self.assertIn("gate: includes nothing of run, which its row names; take it out", found)
+        found, _ = self.violations(HEALTHY_TREE | {check_includes.PAGE: "| room | may include | may reach |"})
+        self.assertTrue(any(line.startswith(check_includes.PAGE) for line in found), found)
 
     def test_planted_includes_are_found(self):
         for path, text, pieces in PLANTED_INCLUDES:

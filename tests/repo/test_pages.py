@@ -28,7 +28,7 @@ def rows_of(page, heading):
 
 def commands():
     """Group, key and help of the table that tile-view shows as its help."""
-    text = (ROOT / "viewer/commands.cpp").read_text()
+    text = (ROOT / "viewer/state/commands.cpp").read_text()
     groups = dict(re.findall(r'std::string_view (\w+) = "([^"]+)";', text))
     return [(groups[group], key, said)
             for group, key, said in re.findall(r'Command\{(\w+), "([^"]+)",\s+"([^"]*)"', text)]

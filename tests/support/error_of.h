@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "dump/error.h"
+#include "dump/schema/error.h"
 
 namespace tilescope::test {
 

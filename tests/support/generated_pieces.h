@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "dump/captured_run.h"
-#include "dump/sink_pieces.h"
+#include "dump/recording/captured_run.h"
+#include "dump/recording/sink_pieces.h"
 
 namespace tilescope::test {
 

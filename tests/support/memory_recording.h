@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "dump/array_shape.h"
 #include "dump/recording.h"
+#include "dump/recording/array_shape.h"
 
 namespace tilescope::test {
 

@@ -1,4 +1,4 @@
-#include "viewer/input.h"
+#include "viewer/window/input.h"
 
 #include <GLFW/glfw3.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "viewer/commands.h"
+#include "viewer/state/commands.h"
 
 namespace tilescope::viewer {
 namespace {

@@ -1,4 +1,4 @@
-#include "viewer/map_picture.h"
+#include "viewer/window/map_picture.h"
 
 #include <gtest/gtest.h>
 

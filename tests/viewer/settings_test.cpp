@@ -1,4 +1,4 @@
-#include "viewer/settings.h"
+#include "viewer/state/settings.h"
 
 #include <gtest/gtest.h>
 

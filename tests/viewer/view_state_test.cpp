@@ -1,4 +1,4 @@
-#include "viewer/view_state.h"
+#include "viewer/state/view_state.h"
 #include "tests/support/every_named_tile.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include <array>
 
-#include "viewer/causes_state.h"
 #include "viewer/panels/panel.h"
+#include "viewer/state/causes_state.h"
 
 namespace tilescope::viewer {
 

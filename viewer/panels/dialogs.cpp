@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <map>
 
-#include "viewer/commands.h"
 #include "viewer/panels/panel.h"
+#include "viewer/state/commands.h"
 
 namespace tilescope::viewer {
 

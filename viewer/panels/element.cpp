@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "dump/dtype.h"
+#include "dump/schema/dtype.h"
 #include "viewer/panels/pane_frame.h"
 
 namespace tilescope::viewer {

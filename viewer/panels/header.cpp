@@ -2,6 +2,7 @@
 #include <array>
 #include <filesystem>
 
+#include "oracle/report/text.h"
 #include "viewer/panels/panel.h"
 
 namespace tilescope::viewer {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "oracle/heatmap/png.h"
-#include "viewer/causes_state.h"
 #include "viewer/panels/pane_frame.h"
+#include "viewer/state/causes_state.h"
 
 namespace tilescope::viewer {
 

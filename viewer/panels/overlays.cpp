@@ -2,9 +2,9 @@
 #include <bit>
 #include <cmath>
 
-#include "dump/dtype.h"
-#include "dump/semantics.h"
-#include "dump/side_inputs.h"
+#include "dump/schema/dtype.h"
+#include "dump/schema/semantics.h"
+#include "dump/schema/side_inputs.h"
 #include "viewer/panels/pane_frame.h"
 
 namespace tilescope::viewer {

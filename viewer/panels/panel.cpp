@@ -6,8 +6,8 @@
 #include <limits>
 #include <optional>
 
-#include "dump/side_inputs.h"
-#include "oracle/tiles.h"
+#include "dump/schema/side_inputs.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope::viewer {
 

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "viewer/app.h"
-#include "viewer/theme.h"
+#include "viewer/state/app.h"
+#include "viewer/window/theme.h"
 
 namespace tilescope::viewer {
 

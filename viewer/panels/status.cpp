@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "oracle/report/text.h"
 #include "viewer/panels/panel.h"
 
 namespace tilescope::viewer {

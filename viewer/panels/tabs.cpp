@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "viewer/causes_state.h"
 #include "viewer/panels/plot.h"
+#include "viewer/state/causes_state.h"
 
 namespace tilescope::viewer {
 

@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <span>
 
-#include "dump/captured_run.h"
-#include "dump/file_reader.h"
-#include "dump/file_writer.h"
+#include "dump/reader.h"
+#include "dump/recording/captured_run.h"
+#include "dump/writer.h"
 
 void scale_rows(const float* x, int rows, int cols, float scale, float* s);
 

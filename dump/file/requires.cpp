@@ -1,0 +1,67 @@
+#include "dump/file/requires.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dump/file/attributes.h"
+#include "dump/file/layout.h"
+#include "dump/schema/error.h"
+
+namespace tilescope::hdf5 {
+
+namespace {
+
+// Those of /problem that are in no table of dump/file/layout.h.
+constexpr const char* other_attributes[] = {"sm_scale", "logits_soft_cap", "kv_order", "named_tiles",
+                                            "dkv_per_head"};
+
+constexpr const char* side_inputs[] = {layout::path::seqlens_q,    layout::path::seqlens_kv,
+                                       layout::path::cu_seqlens_q, layout::path::cu_seqlens_kv,
+                                       layout::path::page_table,   layout::path::alibi_slopes,
+                                       layout::path::sink,         layout::path::bias};
+
+// Every declaration of the page, by its path: attributes of /problem, units, and datasets of /inputs.
+std::vector<std::string> known_declarations() {
+    std::vector<std::string> known;
+    const auto add = [&known](std::string object, const char* name) {
+        known.push_back(std::move(object) + "/" + name);
+    };
+    for (const layout::SizeAttribute& attribute : layout::size_attributes())
+        add(layout::path::problem, attribute.name);
+    for (const layout::NameAttribute& attribute : layout::name_attributes())
+        add(layout::path::problem, attribute.name);
+    for (const char* name : other_attributes) add(layout::path::problem, name);
+    for (const layout::UnitsAttribute& attribute : layout::units_attributes()) {
+        add(dataset_of(stage_info(attribute.stage)), attribute.name);
+        // The backward pass reads lse: its units stand at the input.
+        if (attribute.stage == Stage::lse) add(std::string(layout::path::inputs) + "/lse", attribute.name);
+    }
+    for (const layout::InputInfo& input : layout::all_inputs()) known.push_back(input.dataset);
+    for (const layout::DescaleInfo& descale : layout::all_descales()) known.push_back(descale.dataset);
+    known.insert(known.end(), std::begin(side_inputs), std::end(side_inputs));
+    return known;
+}
+
+}  // namespace
+
+void check_requires(const InputFile& file) {
+    const std::string where = shortened(file.path);
+    const std::vector<std::string> required = read_texts(file.id.get(), "requires", where);
+    if (required.empty()) return;
+    const std::vector<std::string> known = known_declarations();
+    std::string unknown;
+    for (const std::string& name : required) {
+        // Text that is missing is empty.
+        if (name.empty() || std::ranges::find(known, name) != known.end()) continue;
+        unknown += (unknown.empty() ? "" : ", ") + name;
+    }
+    if (unknown.empty()) return;
+    throw Error("cannot be understood without " + shortened(unknown) +
+                    " (attribute requires), which this program does not know",
+                where, "update Tilescope, or correct the name after dump/FORMAT.md");
+}
+
+}  // namespace tilescope::hdf5

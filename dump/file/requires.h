@@ -1,0 +1,14 @@
+#pragma once
+
+// The attribute `requires` of a recording: declarations without which it would be misunderstood.
+
+#include "dump/file/check.h"
+
+namespace tilescope::hdf5 {
+
+/// Errors: Error naming the declarations that this program does not know, and for an attribute that is no
+/// list of text. Every program that reads a recording passes here before it reads anything of what is
+/// declared.
+void check_requires(const InputFile& file);
+
+}  // namespace tilescope::hdf5

@@ -1,0 +1,124 @@
+#include "dump/file/trial.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <new>
+#include <string>
+
+#include "dump/schema/error.h"
+
+namespace tilescope {
+
+namespace {
+
+// Opening walks the index of every dataset: a tenth of a second and a few MiB for half a million tiles.
+constexpr rlim_t cpu_seconds = 3;
+constexpr rlim_t more_memory = rlim_t(1) << 30;
+
+constexpr int out_of_memory = 3;  ///< exit code of a copy
+
+void limit(int resource, rlim_t value) {
+    const rlimit both = {value, value};
+    // The C library declares an enumeration for C++ alone.
+    setrlimit(static_cast<decltype(RLIMIT_CPU)>(resource), &both);
+}
+
+void limit_resources() {
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_CPU, cpu_seconds);
+    // A lock that another thread held at the moment of the copy is never released in it.
+    alarm(10 * cpu_seconds);
+    rlim_t pages = 0;
+    if (std::ifstream("/proc/self/statm") >> pages) {
+        limit(RLIMIT_AS, pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + more_memory);
+    }
+}
+
+void write_line(int descriptor, const char* line) {
+    std::size_t size = std::strlen(line);
+    while (size > 0) {
+        const ssize_t count = write(descriptor, line, size);
+        if (count <= 0) return;
+        line += count;
+        size -= static_cast<std::size_t>(count);
+    }
+}
+
+[[noreturn]] void run_child(const std::function<void()>& task, int answer) {
+    // A crash here is reported by the parent: no handler, no message, no core file.
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM}) {
+        std::signal(signal, SIG_DFL);
+    }
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
+    limit_resources();
+    try {
+        task();
+    } catch (const std::bad_alloc&) {
+        _exit(out_of_memory);
+    } catch (const std::exception& error) {
+        write_line(answer, error.what());
+    }
+    _exit(0);
+}
+
+std::string read_line(int descriptor) {
+    std::string line;
+    char part[512];
+    for (;;) {
+        const ssize_t count = read(descriptor, part, sizeof part);
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return line;
+        line.append(part, static_cast<std::size_t>(count));
+    }
+}
+
+std::string death_of(int status) {
+    if (!WIFSIGNALED(status)) return WEXITSTATUS(status) == 0 ? "" : "it crashes";
+    const int signal = WTERMSIG(status);
+    const bool slow = signal == SIGXCPU || signal == SIGKILL || signal == SIGALRM;
+    return slow ? "it takes too long" : std::string("it crashes: ") + strsignal(signal);
+}
+
+}  // namespace
+
+void try_in_child(const std::function<void()>& task, const std::string& where) {
+    int answer[2] = {-1, -1};
+    if (pipe2(answer, O_CLOEXEC) != 0) {
+        throw Error(std::string("cannot be checked: ") + std::strerror(errno), where, "close other programs");
+    }
+    const pid_t child = fork();
+    if (child == 0) run_child(task, answer[1]);
+    const int fork_error = errno;
+    close(answer[1]);
+    const std::string message = child < 0 ? "" : read_line(answer[0]);
+    close(answer[0]);
+    if (child < 0) {
+        throw Error(std::string("cannot be checked: ") + std::strerror(fork_error), where,
+                    "close other programs");
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) break;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == out_of_memory) {
+        throw Error("opening it takes more memory than there is, or more than 1 GiB", where,
+                    "allow more memory, or record it again");
+    }
+    const std::string death = death_of(status);
+    if (!death.empty()) {
+        throw Error("HDF5 does not survive opening it (" + death + ")", where,
+                    "the file is damaged or malicious: record it again");
+    }
+    if (!message.empty()) throw Error(message);
+}
+
+}  // namespace tilescope

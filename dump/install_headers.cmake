@@ -1,0 +1,18 @@
+# Installs the headers that stand in dump/ itself, and what they include from there, below PREFIX/include/tilescope.
+# Run at installation, from SOURCE, the root of the repository.
+file(GLOB waiting RELATIVE ${SOURCE} ${SOURCE}/dump/*.h)
+set(headers)
+while(waiting)
+  list(POP_FRONT waiting header)
+  if(header IN_LIST headers)
+    continue()
+  endif()
+  list(APPEND headers ${header})
+  file(STRINGS ${SOURCE}/${header} includes REGEX "^#[ \t]*include \"dump/")
+  list(TRANSFORM includes REPLACE "^#[ \t]*include \"([^\"]+)\".*" "\\1")
+  list(APPEND waiting ${includes})
+endwhile()
+foreach(header ${headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  file(INSTALL ${SOURCE}/${header} DESTINATION ${PREFIX}/include/tilescope/${folder})
+endforeach()

@@ -1,0 +1,40 @@
+#include "dump/recording/array_shape.h"
+
+namespace tilescope {
+
+namespace {
+
+std::int64_t rows_along(const Problem& problem, Axis axis) {
+    return axis == Axis::key ? problem.seqlen_kv : problem.seqlen_q;
+}
+
+}  // namespace
+
+ArrayShape input_shape(const Problem& problem, Input input) {
+    switch (input) {
+        case Input::q:
+            return {problem.heads, problem.seqlen_q, problem.head_dim, problem.dtype_q};
+        case Input::k:
+            return {problem.heads_kv, problem.seqlen_kv, problem.head_dim, problem.dtype_k};
+        case Input::v:
+            return {problem.heads_kv, problem.seqlen_kv, problem.head_dim_v, problem.dtype_v};
+        case Input::dout:
+            return {problem.heads, problem.seqlen_q, problem.head_dim_v, problem.dtype_dout};
+        case Input::o:
+            return {problem.heads, problem.seqlen_q, problem.head_dim_v, problem.dtype_o};
+        case Input::lse:
+            return {problem.heads, problem.seqlen_q, 1, Dtype::f32};
+    }
+    return {};
+}
+
+bool has_key_rows(Input input) {
+    return input == Input::k || input == Input::v;
+}
+
+ArrayShape output_shape(const Problem& problem, Stage stage, Dtype dtype) {
+    return {stage_heads(problem, stage), rows_along(problem, stage_info(stage).row_axis),
+            tile_shape(problem, stage).cols, dtype};
+}
+
+}  // namespace tilescope

@@ -1,0 +1,204 @@
+#include "dump/schema/dtype.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace tilescope {
+
+namespace {
+
+constexpr std::array<DtypeInfo, 5> dtypes = {{
+    {Dtype::f32, "f32", 4, 24, -126, 0x1.fffffep127f},
+    {Dtype::f16, "f16", 2, 11, -14, 65504.0f},
+    {Dtype::bf16, "bf16", 2, 8, -126, 0x1.fep127f},
+    {Dtype::e4m3, "e4m3", 1, 4, -6, 448.0f},
+    {Dtype::e5m2, "e5m2", 1, 3, -14, 57344.0f},
+}};
+
+/// Sign, exponent and mantissa fields of a dtype, as bit patterns without the sign.
+struct Layout {
+    int width;
+    int mantissa_bits;
+    int min_exponent;
+    std::uint32_t max_finite;
+    std::uint32_t overflow;  ///< infinity, or NaN where there is none
+    std::uint32_t nan;
+    bool has_infinity;
+
+    constexpr std::uint32_t sign() const { return std::uint32_t(1) << (width - 1); }
+};
+
+constexpr std::array<Layout, 5> layouts = {{
+    {32, 23, -126, 0x7f7fffff, 0x7f800000, 0x7fffffff, true},
+    {16, 10, -14, 0x7bff, 0x7c00, 0x7fff, true},
+    {16, 7, -126, 0x7f7f, 0x7f80, 0x7fff, true},
+    {8, 3, -6, 0x7e, 0x7f, 0x7f, false},
+    {8, 2, -14, 0x7b, 0x7c, 0x7f, true},
+}};
+
+constexpr std::size_t index_of(Dtype dtype) {
+    return static_cast<std::size_t>(dtype);
+}
+
+constexpr int float_mantissa_bits = 23;
+constexpr int float_bias = 127;
+constexpr int double_mantissa_bits = 52;
+constexpr int double_bias = 1023;
+
+/// 2^exponent for an exponent that is normal in float32.
+constexpr float power_of_two(int exponent) {
+    return std::bit_cast<float>(std::uint32_t(exponent + float_bias) << float_mantissa_bits);
+}
+
+template <Dtype dtype>
+float decode_as(std::uint32_t bits) {
+    constexpr Layout layout = layouts[index_of(dtype)];
+    if constexpr (dtype == Dtype::f32) {
+        return std::bit_cast<float>(bits);
+    } else if constexpr (dtype == Dtype::bf16) {
+        return std::bit_cast<float>(bits << 16);
+    } else {
+        constexpr int widening = float_mantissa_bits - layout.mantissa_bits;
+        constexpr std::uint32_t implicit_one = std::uint32_t(1) << layout.mantissa_bits;
+        const std::uint32_t sign = (bits & layout.sign()) << (32 - layout.width);
+        const std::uint32_t code = bits & (layout.sign() - 1);
+        if (code > layout.max_finite) {
+            const std::uint32_t payload = layout.has_infinity ? code & (implicit_one - 1) : implicit_one >> 1;
+            return std::bit_cast<float>(sign | 0x7f800000u | payload << widening);
+        }
+        if (code < implicit_one) {
+            const float magnitude = float(code) * power_of_two(layout.min_exponent - layout.mantissa_bits);
+            return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
+        }
+        constexpr std::uint32_t rebias = std::uint32_t(layout.min_exponent - 1 + float_bias)
+                                         << float_mantissa_bits;
+        return std::bit_cast<float>(sign | ((code << widening) + rebias));
+    }
+}
+
+template <Dtype dtype, class Storage>
+void decode_array_as(std::span<const std::byte> bits, std::span<float> out) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        Storage element;
+        std::memcpy(&element, bits.data() + i * sizeof(Storage), sizeof(Storage));
+        out[i] = decode_as<dtype>(element);
+    }
+}
+
+/// The code of a finite magnitude, rounded to nearest even as if the exponent range had no upper end.
+/// `magnitude` is the float64 pattern without its sign.
+std::uint64_t round_magnitude(const Layout& layout, std::uint64_t magnitude) {
+    constexpr std::uint64_t implicit_one = std::uint64_t(1) << double_mantissa_bits;
+    const int exponent = int(magnitude >> double_mantissa_bits) - double_bias;
+    const bool normal = exponent >= layout.min_exponent;
+    // Subnormal float64 numbers lack the implicit one, but round to zero in every dtype either way.
+    const std::uint64_t significand = (magnitude & (implicit_one - 1)) | implicit_one;
+    const int narrowing = double_mantissa_bits - layout.mantissa_bits;
+    const int shift = normal ? narrowing : narrowing + layout.min_exponent - exponent;
+    if (shift > double_mantissa_bits + 1) return 0;
+
+    const std::uint64_t kept = significand >> shift;
+    const std::uint64_t rest = significand & ((std::uint64_t(1) << shift) - 1);
+    const std::uint64_t half = std::uint64_t(1) << (shift - 1);
+    const bool up = rest > half || (rest == half && (kept & 1) != 0);
+    // The implicit one of a normal number adds 1 to the exponent field, and a carry out of the mantissa
+    // another.
+    const std::uint64_t exponent_field = normal ? std::uint64_t(exponent - layout.min_exponent) : 0;
+    return (exponent_field << layout.mantissa_bits) + kept + (up ? 1 : 0);
+}
+
+}  // namespace
+
+const DtypeInfo& dtype_info(Dtype dtype) {
+    return dtypes[index_of(dtype)];
+}
+
+std::optional<Dtype> dtype_from_name(std::string_view name) {
+    for (const DtypeInfo& info : dtypes) {
+        if (info.name == name) return info.dtype;
+    }
+    return std::nullopt;
+}
+
+float decode(Dtype dtype, std::uint32_t bits) {
+    switch (dtype) {
+        case Dtype::f32:
+            return decode_as<Dtype::f32>(bits);
+        case Dtype::f16:
+            return decode_as<Dtype::f16>(bits);
+        case Dtype::bf16:
+            return decode_as<Dtype::bf16>(bits);
+        case Dtype::e4m3:
+            return decode_as<Dtype::e4m3>(bits);
+        case Dtype::e5m2:
+            return decode_as<Dtype::e5m2>(bits);
+    }
+    return 0;
+}
+
+void decode_array(Dtype dtype, std::span<const std::byte> bits, std::span<float> out) {
+    switch (dtype) {
+        case Dtype::f32:
+            return decode_array_as<Dtype::f32, std::uint32_t>(bits, out);
+        case Dtype::f16:
+            return decode_array_as<Dtype::f16, std::uint16_t>(bits, out);
+        case Dtype::bf16:
+            return decode_array_as<Dtype::bf16, std::uint16_t>(bits, out);
+        case Dtype::e4m3:
+            return decode_array_as<Dtype::e4m3, std::uint8_t>(bits, out);
+        case Dtype::e5m2:
+            return decode_array_as<Dtype::e5m2, std::uint8_t>(bits, out);
+    }
+}
+
+std::uint32_t encode(Dtype dtype, float value, Overflow overflow) {
+    if (dtype == Dtype::f32 && (overflow == Overflow::to_infinity || !std::isinf(value))) {
+        return std::bit_cast<std::uint32_t>(value);
+    }
+    return encode(dtype, double(value), overflow);
+}
+
+std::uint32_t encode(Dtype dtype, double value, Overflow overflow) {
+    const Layout& layout = layouts[index_of(dtype)];
+    constexpr std::uint64_t infinity = std::bit_cast<std::uint64_t>(std::numeric_limits<double>::infinity());
+    const std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
+    const std::uint64_t magnitude = bits & ~(std::uint64_t(1) << 63);
+    const std::uint32_t sign = magnitude == bits ? 0 : layout.sign();
+    if (magnitude > infinity) return layout.nan;
+
+    const std::uint64_t code = round_magnitude(layout, magnitude);
+    if (code <= layout.max_finite) return sign | std::uint32_t(code);
+    return sign | (overflow == Overflow::saturate ? layout.max_finite : layout.overflow);
+}
+
+double unit_roundoff(Dtype dtype) {
+    return std::ldexp(1.0, -dtype_info(dtype).significand_bits);
+}
+
+double half_quantum(Dtype dtype) {
+    const DtypeInfo& info = dtype_info(dtype);
+    return std::ldexp(1.0, info.min_exponent - info.significand_bits);
+}
+
+std::uint64_t ulp_distance(Dtype dtype, double a, double b) {
+    constexpr std::uint64_t incomparable = std::numeric_limits<std::uint64_t>::max();
+    const Layout& layout = layouts[index_of(dtype)];
+    const std::uint32_t code_a = encode(dtype, a);
+    const std::uint32_t code_b = encode(dtype, b);
+    const std::uint32_t magnitude_a = code_a & (layout.sign() - 1);
+    const std::uint32_t magnitude_b = code_b & (layout.sign() - 1);
+    const std::uint32_t largest = std::max(magnitude_a, magnitude_b);
+    if (largest > layout.max_finite) {
+        const bool same_infinity = code_a == code_b && layout.has_infinity && largest == layout.overflow;
+        return same_infinity ? 0 : incomparable;
+    }
+    const bool same_sign = (code_a & layout.sign()) == (code_b & layout.sign());
+    const std::uint64_t smallest = std::min(magnitude_a, magnitude_b);
+    return same_sign ? largest - smallest : largest + smallest;
+}
+
+}  // namespace tilescope

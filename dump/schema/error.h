@@ -1,0 +1,20 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "dump/schema/text.h"
+
+namespace tilescope {
+
+/// A failure a person can act on: what went wrong, where, and what to do, on one line that may be shown
+/// whatever the parts hold (text.h). Tools print it and exit 2.
+class Error : public std::runtime_error {
+ public:
+    Error(const std::string& what, const std::string& where, const std::string& what_to_do)
+        : std::runtime_error(one_line(where + ": " + what + "; " + what_to_do)) {}
+    /// A line that was put together before, as one that comes from another process.
+    explicit Error(const std::string& line) : std::runtime_error(one_line(line)) {}
+};
+
+}  // namespace tilescope

@@ -1,0 +1,35 @@
+#include "dump/schema/semantics.h"
+
+#include <algorithm>
+
+namespace tilescope {
+
+KeyRange visible_keys(const Problem& problem, std::int64_t row) {
+    const bool top_left = problem.causal_alignment == CausalAlignment::top_left;
+    const std::int64_t diagonal = top_left ? row : row + problem.seqlen_kv - problem.seqlen_q;
+    KeyRange keys{0, problem.seqlen_kv};
+    if (problem.mask == Mask::causal) keys.last = std::min(keys.last, diagonal + 1);
+    const std::int64_t bound = problem.window_bounds == WindowBounds::inclusive ? 1 : 0;
+    if (problem.window_right >= 0) keys.last = std::min(keys.last, diagonal + problem.window_right + bound);
+    if (problem.window_left >= 0)
+        keys.first = std::max(keys.first, diagonal - problem.window_left + 1 - bound);
+    return keys;
+}
+
+bool tile_is_visible(const Problem& problem, std::int64_t q_block, std::int64_t kv_tile) {
+    const std::int64_t first_key = kv_tile * problem.block_n;
+    const std::int64_t last_key = std::min(first_key + problem.block_n, problem.seqlen_kv);
+    const std::int64_t first_row = q_block * problem.block_m;
+    const std::int64_t last_row = std::min(first_row + problem.block_m, problem.seqlen_q);
+    for (std::int64_t row = first_row; row < last_row; ++row) {
+        const KeyRange keys = visible_keys(problem, row);
+        if (std::max(keys.first, first_key) < std::min(keys.last, last_key)) return true;
+    }
+    return false;
+}
+
+std::int64_t kv_tile_in_order(const Problem& problem, KvOrder order, std::int64_t taken) {
+    return order == KvOrder::reverse ? problem.kv_tiles() - 1 - taken : taken;
+}
+
+}  // namespace tilescope

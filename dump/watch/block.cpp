@@ -1,0 +1,105 @@
+#include "dump/watch/block.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "dump/schema/semantics.h"
+
+namespace tilescope {
+
+namespace {
+
+std::int64_t overlap(const KeyRange& keys, std::int64_t first, std::int64_t last) {
+    return std::max(std::int64_t(0), std::min(keys.last, last) - std::max(keys.first, first));
+}
+
+}  // namespace
+
+BlockCells cells_of(const Problem& entry, KvOrder order, std::int64_t q_block) {
+    BlockCells block;
+    block.tiles.resize(std::size_t(entry.kv_tiles()));
+    block.order.resize(block.tiles.size());
+    std::iota(block.order.begin(), block.order.end(), std::int64_t(0));
+    if (order == KvOrder::reverse) std::ranges::reverse(block.order);
+
+    const std::int64_t first_row = q_block * entry.block_m;
+    const std::int64_t rows = std::min(entry.block_m, entry.seqlen_q - first_row);
+    std::vector<std::int64_t> seen(std::size_t(std::max(rows, std::int64_t(0))));
+    std::int64_t split = -1;
+    for (const std::int64_t kv_tile : block.order) {
+        const std::int64_t its_split = entry.split_of(kv_tile);
+        if (its_split != split) std::ranges::fill(seen, 0);
+        split = its_split;
+        TileCells& cells = block.tiles[std::size_t(kv_tile)];
+        const std::int64_t first_key = kv_tile * entry.block_n;
+        const std::int64_t last_key = std::min(first_key + entry.block_n, entry.seqlen_kv);
+        for (std::size_t row = 0; row < seen.size(); ++row) {
+            const std::int64_t keys =
+                overlap(visible_keys(entry, first_row + std::int64_t(row)), first_key, last_key);
+            cells.visible = cells.visible || keys > 0;
+            cells.hidden += last_key - first_key - keys;
+            seen[row] += keys;
+            cells.keyless_rows += seen[row] == 0;
+            cells.most_keys = std::max(cells.most_keys, seen[row]);
+        }
+        if (!cells.visible) continue;
+        if (!block.first) block.first = kv_tile;
+        block.last = kv_tile;
+    }
+    for (std::int64_t row = first_row; row < first_row + rows; ++row) {
+        const std::int64_t keys = overlap(visible_keys(entry, row), 0, entry.seqlen_kv);
+        block.keyless_rows += keys == 0;
+        block.most_keys = std::max(block.most_keys, keys);
+    }
+    return block;
+}
+
+double ValueRange::magnitude() const {
+    return std::max(std::abs(least), std::abs(greatest));
+}
+
+const InputSummary& InputSummaries::of(const Problem& entry, Input input, Stage stage, const TileId& tile) {
+    const bool of_keys = stage_info(stage).per_kv_tile;
+    const std::int64_t head = of_keys ? entry.head_kv(tile.head) : tile.head;
+    const std::int64_t row = of_keys ? tile.kv_tile * entry.block_n : tile.q_block * entry.block_m;
+    const auto [known, is_new] = known_[std::size_t(input)].try_emplace({tile.batch, head, row});
+    InputSummary& summary = known->second;
+    if (!is_new) return summary;
+    const TileShape extent = tile_extent(entry, stage, tile);
+    std::vector<float> values(std::size_t(extent.elements()));
+    run_.read_input(input, tile.batch, head, row, extent.rows, values);
+    summary = {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), 0};
+    for (const float value : values) {
+        summary.zero += value == 0;
+        if (!std::isfinite(value)) continue;
+        summary.least = std::min(summary.least, double(value));
+        summary.greatest = std::max(summary.greatest, double(value));
+    }
+    return summary;
+}
+
+bool WatchedCall::is_whole(const Problem& entry, Stage stage, const TileId& id) const {
+    return tile_extent(entry, stage, id) == tile_extent(problem, stage, id);
+}
+
+std::optional<TileSummary> WatchedCall::tile(const Problem& entry, Stage stage, const TileId& id) const {
+    const std::optional<TileSummary> found = run.tile(stage, id);
+    if (!found || found->written == 0 || !is_whole(entry, stage, id)) return std::nullopt;
+    return found;
+}
+
+std::optional<double> WatchedTile::sum_of(const TileSummary& tile, std::int64_t elements) {
+    if (tile.finite() != tile.written || tile.written % elements != 0) return std::nullopt;
+    const std::int64_t writes_of_each = tile.written / elements;
+    return tile.sum / double(writes_of_each);
+}
+
+std::optional<std::int64_t> WatchedTile::writes_of(std::int64_t elements) const {
+    if (elements == 0) return 0;
+    if (got.written % extent.elements() != 0) return std::nullopt;
+    return elements * (got.written / extent.elements());
+}
+
+}  // namespace tilescope

@@ -1,0 +1,58 @@
+#pragma once
+
+// The kernel cublas on the GPU: one call of cuBLAS, then the scalar kernel.
+
+#include "kernels/attention/cublas_library.h"
+#include "kernels/attention/scalar_cuda.cuh"
+
+namespace tilescope {
+
+/// The scalar kernel on products that cuBLAS has stored.
+template <int block_m_, int block_n_, int stages_, int head_dim_>
+struct CublasConfig : ScalarConfig<block_m_, block_n_, stages_, head_dim_> {
+    using Products = StoredProducts;
+    static constexpr const char* kernel = "cublas";
+};
+
+}  // namespace tilescope
+
+namespace tilescope::KERNEL_BUILD {
+
+/// The stream that <<<>>> launches in: cuBLAS has to be told.
+inline cudaStream_t launch_stream() {
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+    return cudaStreamPerThread;
+#else
+    return nullptr;
+#endif
+}
+
+/// q k^T of all heads. The query heads that share a KV head lie one after the other, in q and in the
+/// products: together they are one matrix with as many rows, and there is a product for each KV head. The
+/// numbers fit into an int because the products, at least 256 bytes a row, fit into memory.
+template <class Config, Fault fault>
+MatrixProducts products_of_heads(const AttentionArgs& args) {
+    MatrixProducts products;
+    products.a = args.q;
+    products.b = args.k;
+    products.c = args.products;
+    products.count = args.batch * args.heads_kv;
+    products.a_rows = args.heads / args.heads_kv * args.seqlen_q;
+    products.b_rows = args.seqlen_kv;
+    products.columns = Config::head_dim;
+    products.pitch = args.products_pitch;
+    products.depth = score_depth<Config, fault>;
+    products.ld = fault == Fault::wrong_ldm ? args.seqlen_kv : int(args.products_pitch);
+    products.b_column_major = fault == Fault::k_row_major;
+    products.in_half = fault == Fault::half_scores;
+    products.beta = fault == Fault::beta_is_one ? 1.0f : 0.0f;
+    return products;
+}
+
+template <class Config, Fault fault>
+Launch cublas_on_cuda(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
+    multiply_by_cublas(products_of_heads<Config, fault>(args), launch_stream());
+    return scalar_on_cuda<Config, fault>(args TILESCOPE_SINK_ARG(sink));
+}
+
+}  // namespace tilescope::KERNEL_BUILD

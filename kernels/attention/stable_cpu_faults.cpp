@@ -1,0 +1,28 @@
+#include "kernels/attention/scalar_cpu.h"
+#include "kernels/attention/select_build.h"
+#include "kernels/attention/stable.h"
+#include "kernels/attention/stable_config.h"
+
+namespace tilescope::KERNEL_BUILD {
+
+namespace {
+
+using Config = StableConfig<stable_fault_config.block_m, stable_fault_config.block_n,
+                            stable_fault_config.stages, stable_fault_config.head_dim>;
+
+template <Fault fault>
+struct Build {
+    static Launch forward(const AttentionArgs& args,
+                          std::uint32_t shared_word TILESCOPE_HOST_SINK_PARAM(sink)) {
+        return scalar_on_cpu<Config, fault>(args, shared_word TILESCOPE_SINK_ARG(sink));
+    }
+};
+
+}  // namespace
+
+Launch stable_cpu_fault(const AttentionArgs& args, Fault fault,
+                        std::uint32_t shared_word TILESCOPE_HOST_SINK_PARAM(sink)) {
+    return build_with<FaultyKernel::stable, Build>(fault)(args, shared_word TILESCOPE_SINK_ARG(sink));
+}
+
+}  // namespace tilescope::KERNEL_BUILD

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "oracle/causes/evidence.h"
+#include "oracle/judge/diagnosis.h"
+
+namespace tilescope {
+
+/// A cause with its parameters found: worth a replay.
+struct Candidate {
+    std::vector<CauseParameter> parameters;
+    Change change;
+    /// Of the parameters, those that were fitted to the dump.
+    int free_parameters = 0;
+    /// Further numbers that were each fitted to a few elements, such as the maximum of each lane of each row.
+    std::int64_t fitted = 0;
+};
+
+/// A row of the table of causes.
+struct Cause {
+    std::string_view name;
+    std::string_view family;  ///< of attention kernel faults
+    std::vector<Stage> stages;
+    std::string_view says;
+    std::string_view look_at;
+    /// What is worth a replay, given what diverges: the signature and the search for parameters.
+    std::function<std::vector<Candidate>(const Evidence&)> candidates;
+    std::string_view separate_with = {};  ///< options of tile-run: their input tells it from other causes
+    bool legal = false;
+    bool structural = false;  ///< found from the places of wrong elements alone, without a replay of values
+    bool race_alike = false;  ///< a missing barrier can leave the same numbers
+};
+
+/// Every cause, by stage; among those that explain as much with as few parameters the first is shown first.
+const std::vector<Cause>& all_causes();
+
+// The rows of all_causes(), a part of the kernel each.
+std::vector<Cause> operand_causes();
+std::vector<Cause> score_causes();
+std::vector<Cause> bias_causes();
+std::vector<Cause> mask_causes();
+std::vector<Cause> layout_causes();
+std::vector<Cause> max_causes();
+std::vector<Cause> probability_causes();
+std::vector<Cause> sum_causes();
+std::vector<Cause> accumulator_causes();
+std::vector<Cause> output_causes();
+std::vector<Cause> lse_causes();
+std::vector<Cause> precision_causes();
+std::vector<Cause> coverage_causes();
+std::vector<Cause> fragment_causes();
+std::vector<Cause> place_causes();
+
+/// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.
+std::vector<Candidate> first_fragment_left(const Evidence& evidence);
+
+}  // namespace tilescope

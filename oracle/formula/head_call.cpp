@@ -1,0 +1,202 @@
+#include "oracle/formula/head_call.h"
+
+#include <algorithm>
+#include <array>
+#include <numbers>
+
+#include "dump/schema/error.h"
+
+namespace tilescope {
+
+namespace {
+
+Eigen::VectorXd descale_rows(const Descale& descale, std::int64_t batch, std::int64_t head,
+                             std::int64_t rows) {
+    Eigen::VectorXd values(rows);
+    for (Eigen::Index row = 0; row < rows; ++row) values(row) = double(descale.at(batch, head, row));
+    return values;
+}
+
+double base_factor(LogBase base) {
+    return base == LogBase::two ? std::numbers::log2e : 1;
+}
+
+}  // namespace
+
+RoundingModel rounding_model_of(const Recording& recording, double confidence) {
+    std::array<double, stage_count> elements{};
+    for (const StageInfo& info : all_stages()) {
+        if (!recording.has_stage(info.stage)) continue;
+        // The bound of dq, dk and dv holds where two sums of roundings are as small as they probably are.
+        const double sums = info.backward && is_output(info.stage) ? 2 : 1;
+        elements[static_cast<std::size_t>(info.stage)] =
+            sums * double(tile_count(recording.problem(), info.stage)) *
+            double(tile_shape(recording.problem(), info.stage).elements());
+    }
+    return rounding_model(confidence, elements, tensor_core(recording.provenance().compute_capability));
+}
+
+HeadCall make_head_call(const Recording& recording, const RoundingModel& rounding, std::int64_t batch,
+                        std::int64_t head) {
+    const SideInputs& side = recording.side_inputs();
+    HeadCall call;
+    call.problem = problem_of(recording.problem(), side, batch);
+    call.units = recording.units();
+    // Outputs are the same for any maximum: where nothing that depends on it was recorded, the true one
+    // serves.
+    const auto recorded = [&](Stage stage) { return recording.has_stage(stage); };
+    if (std::ranges::none_of(std::array{Stage::m, Stage::p, Stage::l, Stage::acc}, recorded))
+        call.units.m_stale_threshold = 0;
+    call.rounding = rounding;
+    const std::int64_t head_kv = call.problem.head_kv(head);
+    if (call.problem.alibi != Alibi::none) {
+        const bool per_batch = std::ssize(side.alibi_slopes) > call.problem.heads;
+        call.alibi_slope =
+            double(side.alibi_slopes[std::size_t((per_batch ? batch * call.problem.heads : 0) + head)]);
+    }
+    if (call.problem.sink != AttentionSink::none) call.sink = double(side.sink[std::size_t(head)]);
+    call.q_descale = descale_rows(side.descale_q, batch, head, call.problem.seqlen_q);
+    call.k_descale = descale_rows(side.descale_k, batch, head_kv, call.problem.seqlen_kv);
+    call.v_descale = descale_rows(side.descale_v, batch, head_kv, call.problem.seqlen_kv);
+    if (recording.has_bias()) {
+        call.read_bias = [&recording, batch, head](std::int64_t row, std::int64_t key, MatrixF& tile) {
+            for (Eigen::Index i = 0; i < tile.rows(); ++i)
+                recording.read_bias(batch, head, row + i, key,
+                                    {tile.data() + i * tile.cols(), std::size_t(tile.cols())});
+        };
+    }
+    return call;
+}
+
+ExpArgumentBound exp_argument_bound(const HeadCall& call) {
+    const Units& u = call.units;
+    ExpArgumentBound bound = exp_argument_bound(u.p_exp);
+    const bool descaled = !u.q_dequantised || !u.k_dequantised;
+    if (descaled && (!u.s_scaled || !u.m_scaled)) bound.terms += gamma(2, u_f32);
+    return bound;
+}
+
+double product_unit(const HeadCall& call, Stage stage) {
+    const auto largest = [](const Eigen::VectorXd& descale) {
+        return descale.size() == 0 ? 1 : descale.maxCoeff();
+    };
+    const Units& u = call.units;
+    const double of_q = u.q_dequantised ? 1 : largest(call.q_descale);
+    const double of_k = u.k_dequantised ? 1 : largest(call.k_descale);
+    switch (stage) {
+        case Stage::acc: {
+            const bool without_descale = !u.v_dequantised || !u.acc_dequantised;
+            return (without_descale ? largest(call.v_descale) : 1) / u.acc_scale;
+        }
+        case Stage::delta:
+            return 1;
+        case Stage::dp:
+            return u.v_dequantised ? 1 : largest(call.v_descale);
+        case Stage::dq:
+            return of_k / u.ds_scale;
+        case Stage::dk:
+            return of_q / u.ds_scale;
+        case Stage::dv:
+            return 1 / u.p_scale;
+        default:
+            return of_q * of_k;
+    }
+}
+
+DumpFactor dump_factor(const HeadCall& call, Stage stage, std::int64_t first_row, std::int64_t first_key,
+                       std::int64_t rows, std::int64_t cols) {
+    const Problem& p = call.problem;
+    const Units& u = call.units;
+    DumpFactor factor;
+    switch (stage) {
+        case Stage::s: {
+            factor.scalar = base_factor(u.s_log_base);
+            if (u.s_scaled) break;
+            const bool by_cap = call.capped() && u.s_capped;
+            factor.scalar /= by_cap ? p.logits_soft_cap : p.sm_scale;
+            if (by_cap || (u.q_dequantised && u.k_dequantised)) break;
+            factor.row = Eigen::VectorXd::Ones(rows);
+            factor.col = Eigen::VectorXd::Ones(cols);
+            if (!u.q_dequantised) factor.row = call.q_descale.segment(first_row, rows).cwiseInverse();
+            if (!u.k_dequantised) factor.col = call.k_descale.segment(first_key, cols).cwiseInverse();
+            break;
+        }
+        case Stage::m:
+            factor.scalar = base_factor(u.m_log_base);
+            if (u.m_scaled) break;
+            factor.scalar /= call.capped() ? p.logits_soft_cap : p.sm_scale;
+            // One number for the head: require_known_semantics() refuses descales per block here.
+            if (!call.capped() && !u.q_dequantised) factor.scalar /= call.q_descale(first_row);
+            if (!call.capped() && !u.k_dequantised) factor.scalar /= call.k_descale(first_key);
+            break;
+        case Stage::p:
+            factor.scalar = u.p_scale;
+            break;
+        case Stage::l:
+            factor.scalar = u.l_scale;
+            break;
+        case Stage::acc:
+            factor.scalar = u.acc_scale;
+            if (!u.acc_dequantised) factor.scalar /= call.v_descale(first_key);
+            break;
+        case Stage::lse:
+            factor.scalar = base_factor(u.lse_log_base);
+            break;
+        case Stage::q:
+        case Stage::k:
+        case Stage::v:
+        case Stage::o:
+        case Stage::dout:
+        case Stage::delta:
+        case Stage::dp:
+        case Stage::dq:
+        case Stage::dk:
+        case Stage::dv:
+            break;
+        case Stage::named0:
+        case Stage::named1:
+        case Stage::named2:
+        case Stage::named3:
+            break;
+        case Stage::ds:
+            factor.scalar = u.ds_scale;
+            break;
+    }
+    return factor;
+}
+
+void require_known_semantics(const Recording& recording) {
+    const Problem& p = recording.problem();
+    const Units& u = recording.units();
+    const SideInputs& side = recording.side_inputs();
+    const auto refuse = [&](const char* what, const char* what_to_do) {
+        throw Error(what, recording.name(), what_to_do);
+    };
+    const bool capped = p.logits_soft_cap != 0;
+    const bool biased = p.alibi != Alibi::none || recording.has_bias();
+    if (capped && !u.s_capped && biased && u.s_biased)
+        refuse("s is declared biased but not capped, although the cap comes first",
+               "declare what s contains");
+    const bool q_blocks = !u.q_dequantised && side.descale_q.per_block();
+    const bool k_blocks = !u.k_dequantised && side.descale_k.per_block();
+    if (!u.m_scaled && !capped && (q_blocks || k_blocks))
+        refuse("m is declared unscaled although the descales differ by block", "record m in scaled units");
+    if (!u.s_scaled && biased && u.s_biased && (q_blocks || k_blocks))
+        refuse("s is declared biased and unscaled although the descales differ by block",
+               "record s in scaled units");
+    if (!u.acc_dequantised && side.descale_v.per_block())
+        refuse("acc is declared without descale_v although it differs by block", "record acc dequantised");
+    if (p.sink == AttentionSink::first && p.l_lanes > 1)
+        refuse("the sink is in l, and l holds partial sums of lanes", "declare the sink as last");
+    if (p.sink == AttentionSink::first && !u.lse_includes_sink)
+        refuse("lse is declared without the sink, which is in l from the start", "declare the sink as last");
+    if (p.direction == Direction::forward) return;
+    if (p.sink != AttentionSink::none && !u.lse_includes_sink)
+        refuse("lse is declared without the sink, which P is normalised with", "give the lse with the sink");
+    if (!u.ds_capped && u.ds_cast != Dtype::f32)
+        refuse("ds is declared cast, but without the derivative of the cap", "declare what ds contains");
+    if (!recording.has_input(Input::o) && !recording.has_stage(Stage::delta))
+        refuse("/inputs/o is missing, and delta was not recorded", "record one of them");
+}
+
+}  // namespace tilescope

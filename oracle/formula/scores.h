@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+
+#include "oracle/formula/budget_terms.h"
+#include "oracle/formula/estimate.h"
+#include "oracle/formula/head_call.h"
+
+namespace tilescope {
+
+/// A tile of q, k or v in natural units, dequantised: rows of the query block or keys of the KV tile.
+struct Operand {
+    Matrix value;
+    double error = 0;  ///< relative; 0 where these are the kernel's own numbers
+};
+
+/// S = sm_scale q k^T, R x N. Bound: accumulation_bound over the partial sums, and the roundings of the
+/// multiplications after the sum.
+Estimate scaled_scores(const HeadCall& call, const Operand& q, const Operand& k);
+
+/// c tanh(s / c). Bound: that of s where the tangent is steep, two roundings, the tangent's own, and one.
+Estimate cap_scores(const HeadCall& call, Estimate s);
+
+/// s + ALiBi + bias. Bound: the roundings of the products, of conversions to the kernel's units, and of the
+/// sums.
+Estimate add_bias(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, Estimate s);
+
+/// Puts -inf, exactly, where the mask hides the key.
+void apply_mask(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, Estimate& s);
+
+/// Scaled scores up to what the dump holds: capped, biased and masked where its units say so.
+Estimate dumped_from_scaled(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
+                            Estimate scaled);
+
+/// The same from the operands.
+Estimate dumped_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, const Operand& q,
+                       const Operand& k);
+
+/// What one of them may be off by, and why.
+BudgetTerms dumped_score_terms(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
+                               const Operand& q, const Operand& k, Eigen::Index row, Eigen::Index col);
+
+/// The rest of the way, from what the dump holds to what the softmax sees.
+Estimate finish_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, Estimate dumped);
+
+/// What one of them may be off by, with the error of `dumped`.
+BudgetTerms finishing_terms(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
+                            const Estimate& dumped, Eigen::Index row, Eigen::Index col);
+
+/// Derivative of the soft cap, 1 - tanh^2(score / cap), of the scores as dumped, R x N. Bound: the tangent's
+/// own, of the score that it takes, and the roundings of square and difference.
+Estimate cap_derivative(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
+                        const Estimate& dumped);
+
+}  // namespace tilescope

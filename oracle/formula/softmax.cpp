@@ -1,0 +1,189 @@
+#include "oracle/formula/softmax.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "oracle/formula/budget.h"
+#include "oracle/formula/products.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+ExponentialBound exponential_bound(const HeadCall& call) {
+    const Units& units = call.units;
+    const ExpArgumentBound argument = exp_argument_bound(call);
+    const ExpFunctionBound function = exp_function_bound(units);
+    ExponentialBound bound;
+    bound.argument_difference = argument.difference;
+    bound.argument_terms = argument.terms;
+    bound.function = function.constant;
+    bound.function_argument = function.per_argument;
+    // An lse that the kernel was given may be anything.
+    const bool backward = call.problem.direction == Direction::backward;
+    bound.most_above_m = backward ? infinity : units.m_stale_threshold;
+    // The scale is a product after the exponential, or its logarithm a term inside it, which is rounded,
+    // added to m, and added to s - m.
+    const double log_scale = std::abs(std::log(units.p_scale));
+    if (units.p_scale != 1)
+        bound.function += gamma(3, u_f32) * (1 + log_scale) + function.per_argument * log_scale;
+    return bound;
+}
+
+Estimate exponentials(const Estimate& s, const Estimate& m, const ExponentialBound& bound, bool with_error) {
+    Estimate result = zeros(s.value.rows(), s.value.cols());
+    vector_kernels().exponentials(view(s.value), view(s.error), m.value.data(), m.error.data(), bound,
+                                  view(result.value), with_error ? view(result.error) : View<double>());
+    return result;
+}
+
+Estimate exactly(const Estimate& estimate) {
+    return {estimate.value, Matrix::Zero(estimate.value.rows(), estimate.value.cols())};
+}
+
+std::string exponential_formula(const HeadCall& call, double p, double distance) {
+    const ExpFunctionBound bound = exp_function_bound(call.units);
+    if (bound.per_argument == 0) return fmt::format("{:.3g} * {:.3g}", p, bound.constant);
+    return fmt::format("{:.3g} * ({:.3g} + {:.3g} * |s - m| {:.3g})", p, bound.constant, bound.per_argument,
+                       distance);
+}
+
+/// A cast that multiplies with `scale`.
+struct Cast {
+    Cast(Dtype to, double by, Overflow at_overflow, const char* called = "")
+        : dtype(to),
+          scale(by),
+          overflow(at_overflow),
+          name(called),
+          unit(unit_roundoff(to)),
+          quantum(half_quantum(to) / by),
+          most(double(dtype_info(to).max_finite) / by) {}
+
+    Dtype dtype;
+    double scale;
+    Overflow overflow;
+    const char* name;
+    double unit;
+    double quantum;  ///< in the units before the cast, as `most`
+    double most;
+};
+
+template <class Error>
+void cast_element(const Cast& cast, Bounded<Error>& element) {
+    const double magnitude = std::abs(element.value);
+    const double error = element.error.total();
+    // A masked cell is 0 before its cast and after it.
+    if (magnitude == 0 && error == 0) return;
+    // Beyond the range of its type a number is lost, and not rounded: what should be there stays expected.
+    const bool lost = cast.overflow == Overflow::saturate && magnitude > cast.most;
+    if (error == 0 && !lost) {
+        const auto scaled = float(element.value * cast.scale);
+        element.value = double(decode(cast.dtype, encode(cast.dtype, scaled, cast.overflow))) / cast.scale;
+        return;
+    }
+    element.error.add(cast.unit * (magnitude + error) + cast.quantum,
+                      [&] { return rounding_to(cast.dtype, cast.name, magnitude + error, cast.quantum); });
+}
+
+}  // namespace
+
+Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& m) {
+    return exponentials(s, m, exponential_bound(call), call.bounds);
+}
+
+Estimate cast_probabilities(const HeadCall& call, Estimate p, Dtype dtype) {
+    return cast_scaled(call, std::move(p), dtype, call.units.p_scale, Overflow::saturate);
+}
+
+Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, double scale, Overflow overflow) {
+    // Exact values stay exact.
+    if (dtype == Dtype::f32 || !call.bounds) return estimate;
+    const Cast cast(dtype, scale, overflow);
+    for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
+        Bounded<ErrorSum> element{estimate.value.data()[i], ErrorSum(estimate.error.data()[i])};
+        cast_element(cast, element);
+        estimate.value.data()[i] = element.value;
+        estimate.error.data()[i] = element.error.total();
+    }
+    return estimate;
+}
+
+void add_cast_terms(Dtype dtype, double scale, Overflow overflow, const char* name, double value,
+                    BudgetTerms& terms) {
+    if (dtype == Dtype::f32) return;
+    Bounded<BudgetTerms> element{value, std::move(terms)};
+    cast_element(Cast(dtype, scale, overflow, name), element);
+    terms = std::move(element.error);
+}
+
+BudgetTerms probability_terms(const HeadCall& call, const Estimate& scores, const Estimate& max,
+                              Eigen::Index row, Eigen::Index col, const BudgetTerms& of_score) {
+    // The whole row: where one of its bounds is wide, all of them are computed that way.
+    const Estimate s{scores.value.row(row), scores.error.row(row)};
+    const Estimate m{max.value.row(row), max.error.row(row)};
+    const auto error_of = [&](const Estimate& of_s, const Estimate& of_m, const ExponentialBound& bound) {
+        return exponentials(of_s, of_m, bound, true).error(0, col);
+    };
+    const ExponentialBound bound = exponential_bound(call);
+    HeadCall unscaled_call = call;
+    unscaled_call.units.p_scale = 1;
+    const ExponentialBound unscaled = exponential_bound(unscaled_call);
+    ExponentialBound exact = unscaled;
+    // Not 0, which a growth without bound would make a NaN.
+    exact.function = std::numeric_limits<double>::min();
+    exact.function_argument = 0;
+    const double all = error_of(s, m, bound);
+    const double without_scale = error_of(s, m, unscaled);
+    const double without_function = error_of(s, m, exact);
+    const double without_m = error_of(s, exactly(m), exact);
+    const double without_s = error_of(exactly(s), exactly(m), exact);
+    // Masked: exactly 0.
+    if (all == 0) return {};
+
+    const double p = exponentials(s, m, bound, true).value(0, col);
+    const double own = p * u_oracle;
+    const double distance = std::abs(s.value(0, col) - m.value(0, 0));
+    const double magnitude = std::abs(s.value(0, col)) + std::abs(m.value(0, 0));
+    const ExpArgumentBound argument = exp_argument_bound(call);
+    const bool backward = call.problem.direction == Direction::backward;
+    BudgetTerms terms;
+    if (const double inherited = part_of(without_m, without_s); inherited != 0) {
+        terms = of_score;
+        const double by = inherited / terms.total();
+        terms.scale(by, in_formula(by) + " (p)");
+    }
+    terms.add("m, not dumped", fmt::format("{:.3g} * {:.3g}", p, m.error(0, 0)),
+              part_of(without_function, without_m), "from m");
+    terms.add(backward ? "argument s - lse" : "argument s - m",
+              fmt::format("{:.3g} * ({:.3g} * {:.3g} + {:.3g} * {:.3g})", p, argument.difference, distance,
+                          argument.terms, magnitude),
+              part_of(without_s, own + flush_to_zero), "Higham, lemma 3.1");
+    terms.add("exponential", exponential_formula(call, p, distance), part_of(without_scale, without_function),
+              call.units.p_exp_error > 0 ? "declared exp_error" : "CUDA guide, math");
+    terms.add("scale of p",
+              fmt::format("{:.3g}, for a product or ln {:.3g} in the exponent", part_of(all, without_scale),
+                          call.units.p_scale),
+              part_of(all, without_scale), "IEEE 754");
+    terms.add_own_error(own);
+    terms.add_flush_to_zero(flush_to_zero);
+    add_cast_terms(call.units.p_cast, call.units.p_scale, Overflow::saturate, "cast of p to", p, terms);
+    return terms;
+}
+
+Estimate rescale_factor(const HeadCall& call, const Estimate& m_before, const Estimate& m) {
+    const auto nothing_before = [&](Eigen::Index i) {
+        return m_before.value(i, 0) == -infinity && !std::isnan(m.value(i, 0));
+    };
+    Estimate factor = probabilities(call, m_before, m);
+    for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+        if (nothing_before(i)) factor.value(i, 0) = factor.error(i, 0) = 0;
+    }
+    return factor;
+}
+
+}  // namespace tilescope

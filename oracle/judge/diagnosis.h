@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dump/schema.h"
+
+namespace tilescope {
+
+/// A number or a name that a cause was found with: "columns" and "-1".
+struct CauseParameter {
+    std::string name;
+    std::string value;
+
+    bool operator==(const CauseParameter&) const = default;
+};
+
+/// Numbers of warps, lanes or registers.
+struct ThreadSet {
+    std::vector<bool> all;    ///< that own anything
+    std::vector<bool> wrong;  ///< that own what is wrong
+
+    bool is_part() const { return wrong != all; }
+};
+
+/// The threads that own what is wrong: every combination of these. Source: the declared layout.
+struct WrongThreads {
+    ThreadSet warps;  ///< of the thread block
+    ThreadSet lanes;
+    ThreadSet registers;  ///< numbers of elements among those that a thread owns of a tile
+    int warps_of_block = 0;
+    int registers_of_thread = 0;
+    bool among_right_ones = false;  ///< they own right elements as well; no other thread owns a wrong one
+    std::string says;               ///< "warp 2 of 4, lanes 16-31, registers 0-1 of every 4"
+};
+
+struct Change;
+
+/// Which part of a stage has the mistake: the smallest number that explains it.
+enum class Scope : std::uint8_t { everywhere, bad_tiles, bad_rows };
+
+/// A mistake that explains why a stage diverges.
+struct FoundCause {
+    std::string_view name;
+    std::string_view family;
+    std::string_view says;      ///< what the kernel does wrong, one sentence
+    std::string_view look_at;   ///< in the code
+    Stage stage = Stage::q;     ///< in which the mistake is made
+    Stage observed = Stage::q;  ///< in which it shows first
+    /// Share of the elements looked at that a replay reproduces within their budgets: without the mistake,
+    /// and with it.
+    double explained_before = 0;
+    double explained_after = 0;
+    std::int64_t elements = 0;  ///< looked at
+    std::vector<CauseParameter> parameters;
+    int free_parameters = 0;  ///< those of them that were fitted to the dump
+    std::string where;        ///< which tiles or rows have it; "everywhere"; where structural, which threads
+    int rank = 1;             ///< causes that explain as much share one
+    bool legal = false;       ///< no mistake: a variation that the dump does not declare
+    bool structural = false;  ///< only the places are known: no replay knows the values
+    bool race_alike =
+        false;  ///< a missing barrier leaves the same numbers: one recording does not tell them apart
+    /// What the replay does otherwise, for replayed_tiles(); null where structural. Refers to the recording.
+    std::shared_ptr<const std::vector<Change>> changes;
+    Scope scope = Scope::everywhere;
+};
+
+/// Why a recording diverges.
+struct Diagnosis {
+    bool searched = false;                ///< false: no causes are known for what diverges
+    std::vector<FoundCause> causes;       ///< of the first wrong stage, best first; empty: none explains it
+    std::vector<FoundCause> then;         ///< found in the replay that contains the first
+    std::vector<std::string> places;      ///< "one NaN at batch 0, head 1, row 3, column 5"; none of many
+    std::optional<WrongThreads> threads;  ///< of the first wrong stage, where they tell right from wrong
+    std::string separate_with;            ///< options of tile-run that would tell ties apart; "" without ties
+};
+
+/// "diagonal_shifted (columns 1)".
+std::string title_of(const FoundCause& cause);
+
+/// "33.33 %"; never rounded up to all of them.
+std::string percent_of(double share);
+
+}  // namespace tilescope

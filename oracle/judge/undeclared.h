@@ -1,0 +1,77 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dump/recording/recording_view.h"
+#include "oracle/formula/estimate.h"
+#include "oracle/judge/report.h"
+
+namespace tilescope {
+
+// Conventions that healthy kernels have and that no attribute of the file declares.
+
+/// q with the scale folded in, as a kernel stages it: q times `factor`, rounded to `dtype`.
+struct FoldedScale {
+    double factor = 1;
+    bool with_log2e = false;
+    Dtype dtype = Dtype::f32;
+};
+
+/// The folded scale that explains every recorded q tile; nullopt where none does.
+std::optional<FoldedScale> folded_scale(const Recording& recording);
+
+/// The recording as it would be if the kernel did only what is declared: q without the folded scale, and -inf
+/// in masked scores where the kernel holds a number so low that p is exactly 0.
+class DeclaredView final : public RecordingView {
+ public:
+    DeclaredView(const Recording& of, const std::optional<FoldedScale>& folded);
+
+    bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
+
+    /// Whether masked cells of the tiles read so far held such a number more often than -inf.
+    bool masks_with_numbers() const { return masked_numbers_ > masked_infinities_; }
+    float masked_value() const { return masked_value_; }  ///< one of those numbers
+
+ private:
+    const std::vector<float>& visible_maxima(const TileId& q_block) const;
+    void restore_mask(const TileId& tile, std::span<float> s) const;
+
+    std::optional<FoldedScale> folded_;
+    mutable std::atomic<std::int64_t> masked_numbers_ = 0;
+    mutable std::atomic<std::int64_t> masked_infinities_ = 0;
+    mutable std::atomic<float> masked_value_ = 0;
+    mutable std::mutex mutex_;
+    mutable std::optional<TileId> in_block_;  ///< query block that maxima_ are of
+    mutable std::vector<float> maxima_;       ///< of the visible scores of a row, as recorded
+};
+
+/// Finds out whether all scores are those of a healthy kernel that rounds them to 16 bits, before the last
+/// multiplication or after it. Thread-safe.
+class CastOfScores {
+ public:
+    explicit CastOfScores(const Recording& recording);
+
+    void look_at(const MatrixF& got, const Estimate& expected);
+    /// How they are rounded; nullopt where that is not what they are.
+    std::optional<std::string> found() const;
+
+ private:
+    struct Candidate {
+        Dtype dtype = Dtype::f16;
+        double scale = 1;  ///< that is multiplied after the cast
+        bool fits = true;
+    };
+    mutable std::mutex mutex_;
+    std::vector<Candidate> candidates_;
+};
+
+/// Whether a kernel with one of these conventions could leave the first divergence of q or s: only then is it
+/// worth looking further.
+bool may_be_undeclared(const Recording& recording, const Report& report);
+
+}  // namespace tilescope

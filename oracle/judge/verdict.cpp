@@ -1,0 +1,190 @@
+#include "oracle/judge/verdict.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "oracle/judge/tile_judge.h"
+#include "oracle/judge/writers.h"
+#include "oracle/replay/tiles.h"
+
+namespace tilescope {
+
+namespace {
+
+/// What stands for the conflicting elements of a tile, which the capture does not name: the first element
+/// that was written more than once, or else the tile's corner.
+WrittenAgain conflicting_element(const Recording& recording, Stage stage, const TileId& tile) {
+    const TileContext context = tile_context(recording.problem(), stage, tile);
+    const RepeatedElement place = first_repeated(recording, stage, tile).value_or(RepeatedElement());
+    const double unknown = std::numeric_limits<double>::quiet_NaN();
+    return {{Finding::conflicting, tile, context.first_row + place.row, context.first_col + place.col,
+             unknown, unknown, 0},
+            place.writer};
+}
+
+std::string describe_out_of_range(const Problem& problem, const StageInfo& info,
+                                  const StageCapture& capture) {
+    std::string text =
+        fmt::format("{} writes of {} were outside the problem", capture.elements_out_of_range, info.name);
+    if (capture.first_out_of_range) {
+        const auto& [tile, row, col] = *capture.first_out_of_range;
+        const TileShape shape = tile_shape(problem, info.stage);
+        text += fmt::format(
+            ", one of them at batch {}, head {}, query block {}, KV tile {}, row {}, column {}; the problem "
+            "has "
+            "{}, {}, {} and {} of them, and tiles of {} have {} x {}",
+            tile.batch, tile.head, tile.q_block, tile.kv_tile, row, col, problem.batch,
+            stage_heads(problem, info.stage), problem.q_blocks(), problem.kv_tiles(), info.name, shape.rows,
+            shape.cols);
+    }
+    return text + ": check the coordinates that the hook is given, and block_m and block_n of the problem";
+}
+
+void add_call(const Problem& p, const Recording& recording, std::vector<std::string>& options) {
+    const bool exclusive = p.window_bounds == WindowBounds::exclusive;
+    if (p.window_left >= 0 || p.window_right >= 0)
+        options.push_back(
+            fmt::format("window {}, {}{}", p.window_left, p.window_right, exclusive ? " exclusive" : ""));
+    if (p.logits_soft_cap != 0) options.push_back(fmt::format("soft cap {:g}", p.logits_soft_cap));
+    if (p.alibi != Alibi::none)
+        options.push_back(p.alibi == Alibi::linear ? "ALiBi, linear" : "ALiBi, by distance");
+    if (recording.has_bias()) options.push_back("bias");
+    if (p.sink != AttentionSink::none)
+        options.push_back(p.sink == AttentionSink::first ? "sink first" : "sink last");
+}
+
+void add_inputs(const SideInputs& side, std::vector<std::string>& options) {
+    if (!side.seqlens_q.empty() || !side.seqlens_kv.empty()) options.push_back("lengths by batch entry");
+    std::string descaled;
+    for (const auto& [name, descale] :
+         {std::pair{" q", &side.descale_q}, {" k", &side.descale_k}, {" v", &side.descale_v}})
+        if (!descale->empty()) descaled += name;
+    if (!descaled.empty()) options.push_back("descales of" + descaled);
+}
+
+void add_kernel(const Problem& p, const Units& u, std::vector<std::string>& options) {
+    if (u.p_scale != 1) options.push_back(fmt::format("P times {:g}", u.p_scale));
+    if (u.m_stale_threshold > 0) options.push_back(fmt::format("m stale by up to {:g}", u.m_stale_threshold));
+    if (p.l_lanes > 1) options.push_back(fmt::format("l of {} lanes", p.l_lanes));
+    if (p.kv_tiles_per_split > 0)
+        options.push_back(fmt::format("splits of {} KV tiles", p.kv_tiles_per_split));
+    if (u.kv_order == KvOrder::reverse) options.push_back("KV tiles in reverse");
+}
+
+}  // namespace
+
+std::vector<std::string> options_of(const Recording& recording) {
+    std::vector<std::string> options;
+    add_call(recording.problem(), recording, options);
+    add_inputs(recording.side_inputs(), options);
+    add_kernel(recording.problem(), recording.units(), options);
+    return options;
+}
+
+std::string dropped_of(const Recording& recording, const StageInfo& info) {
+    const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
+    if (capture.dropped.empty() && capture.elements_dropped == 0) return "";
+    return std::to_string(capture.dropped.size()) + " tiles of " + std::string(info.name) +
+           " were dropped for lack of room";
+}
+
+void count_conflicts(const Recording& recording, Report& report) {
+    for (const StageInfo& info : all_stages()) {
+        StageReport& stage = report.stages[static_cast<std::size_t>(info.stage)];
+        for (const StageCapture::Conflict& conflict :
+             recording.capture().stages[static_cast<std::size_t>(info.stage)].conflicts) {
+            stage.tally.conflicting += conflict.elements;
+            const WrittenAgain again = conflicting_element(recording, info.stage, conflict.tile);
+            if (!stage.tally.first || comes_before(again.element, *stage.tally.first))
+                stage.tally.first = again.element;
+            const bool first =
+                !stage.first_repeated || comes_before(again.element, stage.first_repeated->element);
+            if (again.writer.writes > 0 && first) stage.first_repeated = again;
+        }
+    }
+}
+
+void count_writers(const Recording& recording, Report& report) {
+    for (const StageInfo& info : stages_of(recording.problem())) {
+        report.stages[static_cast<std::size_t>(info.stage)].writers = count_writers(recording, info.stage);
+    }
+}
+
+void reach_verdict(Report& report) {
+    report.verdict = Verdict::match;
+    report.guilty = std::nullopt;
+    report.first_divergence = std::nullopt;
+    for (const StageInfo& info : stages_of(report.problem)) {
+        const StageReport& stage = report.stage(info.stage);
+        if (!stage.tally.diverges() || !stage.undeclared.empty()) continue;
+        report.verdict = Verdict::diverged;
+        report.guilty = info.stage;
+        report.first_divergence = stage.tally.first;
+        return;
+    }
+}
+
+std::string silent_output(const Report& report) {
+    for (const StageInfo& info : stages_of(report.problem)) {
+        const StageTally& tally = report.stage(info.stage).tally;
+        if (!is_output(info.stage) || !report.stage(info.stage).captured || tally.tiles == 0) continue;
+        if (tally.is_constant())
+            return fmt::format(
+                "{} is {:g} everywhere, although its expected values differ by more than their "
+                "tolerances",
+                info.name, tally.least_got);
+        if (tally.compared > 0) continue;
+        return fmt::format("no element of {} could be judged: {}", info.name,
+                           tally.not_judged > 0 ? "the tolerances are as wide as what could be there at all"
+                                                : "nothing can be expected of any");
+    }
+    return "";
+}
+
+void add_warnings_of_named(const Recording& recording, Report& report) {
+    for (const StageInfo& info : stages_of(recording.problem())) {
+        if (!is_named(info.stage)) continue;
+        const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
+        const std::string dropped = dropped_of(recording, info);
+        if (!dropped.empty()) report.warnings.push_back(dropped);
+        std::int64_t conflicting = 0;
+        for (const StageCapture::Conflict& conflict : capture.conflicts) conflicting += conflict.elements;
+        if (conflicting > 0)
+            report.warnings.push_back(std::to_string(conflicting) + " writes of " + std::string(info.name) +
+                                      " changed an element already written");
+    }
+}
+
+void add_warnings(const Recording& recording, Report& report) {
+    for (const StageInfo& info : stages_of(recording.problem())) {
+        const StageCapture& capture = recording.capture().stages[static_cast<std::size_t>(info.stage)];
+        if (capture.elements_out_of_range == 0) continue;
+        report.warnings.push_back(describe_out_of_range(recording.problem(), info, capture));
+    }
+    const StageTally& p = report.stage(Stage::p).tally;
+    if (p.saturated > 0) {
+        report.warnings.push_back(fmt::format(
+            "{} elements of p are {:g}, the largest {} number, where up to {:g} belongs: the scale of p, "
+            "{:g}, "
+            "leaves no room for a maximum that stays behind by up to {:g}",
+            p.saturated, dtype_info(report.units.p_cast).max_finite, dtype_info(report.units.p_cast).name,
+            p.most_saturated, report.units.p_scale, report.units.m_stale_threshold));
+    }
+    // The null test. Operands are copies, of inputs that may well be constant.
+    std::string constants;
+    for (const StageInfo& info : all_stages()) {
+        const StageTally& tally = report.stage(info.stage).tally;
+        if (is_operand(info.stage) || tally.diverges() || !tally.constant_passes()) continue;
+        constants += (constants.empty() ? "" : ", ") + std::string(info.name);
+    }
+    if (!constants.empty()) {
+        report.warnings.push_back("one constant would pass for the whole of " + constants +
+                                  ": tighten the tolerance, or record inputs that vary more");
+    }
+    if (recording.capture().ended != "completed") {
+        report.warnings.push_back(how_it_ended(recording.capture().ended));
+    }
+}
+
+}  // namespace tilescope

@@ -1,0 +1,139 @@
+#include "oracle/replay/gradient_replay.h"
+
+#include <algorithm>
+#include <limits>
+#include <numbers>
+
+#include "dump/schema/semantics.h"
+#include "oracle/formula/gradients.h"
+#include "oracle/formula/softmax.h"
+
+namespace tilescope {
+
+namespace {
+
+Estimate exact(Matrix value) {
+    Matrix error = Matrix::Zero(value.rows(), value.cols());
+    return {std::move(value), std::move(error)};
+}
+
+/// P is 0 where the score is -inf, whatever lse holds in a row that sees no key.
+void clear_hidden(const Matrix& scores, Estimate& p) {
+    for (Eigen::Index i = 0; i < scores.size(); ++i) {
+        if (scores.data()[i] == -std::numeric_limits<double>::infinity())
+            p.value.data()[i] = p.error.data()[i] = 0;
+    }
+}
+
+Estimate unknown(Eigen::Index rows) {
+    return {Matrix::Constant(rows, 1, std::numeric_limits<double>::quiet_NaN()),
+            Matrix::Constant(rows, 1, std::numeric_limits<double>::infinity())};
+}
+
+/// delta as it was dumped, where nothing says what it should be; what another run has for it is as good.
+Estimate given_delta(const MatrixF& dumped, const std::optional<MatrixF>& others) {
+    Estimate delta = settle(unknown(dumped.rows()), dumped);
+    if (others) delta.error += (others->cast<double>() - delta.value).cwiseAbs();
+    return delta;
+}
+
+}  // namespace
+
+LoadedGradientKeys load_gradient_keys(const HeadCall& call, const HeadInputs& inputs, const TileId& tile,
+                                      const DumpedTile& dumped) {
+    const std::int64_t first = tile.kv_tile * call.problem.block_n;
+    const std::int64_t count = tile_extent(call.problem, Stage::k, tile).rows;
+    const auto from_stages = [&](Stage stage, const StagedOperand& operand) {
+        const auto& values = of(dumped, stage);
+        return values ? dumped_operand(call, stage, first, operand, *values) : operand.natural;
+    };
+    LoadedGradientKeys keys;
+    keys.k = staged_operand(call, Stage::k, first, inputs.k(first, count));
+    keys.v = staged_operand(call, Stage::v, first, inputs.v(first, count));
+    keys.k_from_stages = from_stages(Stage::k, keys.k);
+    keys.v_from_stages = from_stages(Stage::v, keys.v);
+    return keys;
+}
+
+LoadedGradientRows load_gradient_rows(const Recording& recording, const HeadCall& call, const TileId& tile,
+                                      const Recording* other) {
+    const Problem& problem = call.problem;
+    const TileId id{tile.batch, tile.head, tile.q_block, 0};
+    const std::int64_t first = tile.q_block * problem.block_m;
+    const std::int64_t rows = tile_extent(problem, Stage::q, id).rows;
+    const auto input = [&](Input which) {
+        return load_input(recording, which, tile.batch, tile.head, first, rows);
+    };
+    LoadedGradientRows loaded;
+    loaded.q = staged_operand(call, Stage::q, first, input(Input::q));
+    loaded.dout = exact(input(Input::dout));
+    loaded.from_inputs.q = loaded.q.natural;
+    loaded.from_inputs.dout = loaded.dout.value;
+    const double lse_unit = call.units.lse_log_base == LogBase::two ? std::numbers::ln2 : 1;
+    loaded.from_inputs.lse = exact(input(Input::lse) * lse_unit);
+
+    const bool has_o = recording.has_input(Input::o);
+    const Matrix o = has_o ? input(Input::o) : Matrix();
+    loaded.from_inputs.delta = has_o ? row_delta(call, loaded.dout.value, o) : unknown(rows);
+
+    loaded.from_stages = loaded.from_inputs;
+    GradientRows& staged = loaded.from_stages;
+    if (const auto q = load_tile(recording, problem, Stage::q, id))
+        staged.q = dumped_operand(call, Stage::q, first, loaded.q, *q);
+    if (const auto dout = load_tile(recording, problem, Stage::dout, id)) {
+        staged.dout = settle(loaded.dout, *dout).value;
+        if (has_o) staged.delta = row_delta(call, staged.dout, o);
+    }
+    loaded.delta = staged.delta;
+    if (const auto delta = load_tile(recording, problem, Stage::delta, id)) {
+        staged.delta = settle(loaded.delta, *delta);
+        const auto of_other =
+            other != nullptr ? load_tile(*other, problem, Stage::delta, id) : std::optional<MatrixF>();
+        if (!has_o) loaded.from_inputs.delta = given_delta(*delta, of_other);
+    }
+    return loaded;
+}
+
+GradientTile replay_gradient_tile(const HeadCall& call, const TileId& tile, const GradientRows& rows,
+                                  const Operand& k, const Operand& v, const DumpedTile& dumped,
+                                  Replay::Source source) {
+    const std::int64_t first_row = tile.q_block * call.problem.block_m;
+    const std::int64_t first_key = tile.kv_tile * call.problem.block_n;
+    const auto settled = [&](Stage stage, const Estimate& estimate) {
+        const auto& values = of(dumped, stage);
+        if (!values || source == Replay::Source::inputs) return estimate;
+        return settle(estimate, *values,
+                      dump_factor(call, stage, first_row, first_key, values->rows(), values->cols()));
+    };
+    const Units& units = call.units;
+    GradientTile result;
+    result.s = dumped_scores(call, first_row, first_key, rows.q, k);
+    result.dumped_s = settled(Stage::s, result.s);
+    result.scores = finish_scores(call, first_row, first_key, result.dumped_s);
+
+    // The dump holds P before its cast or after it; the other of the two is computed.
+    Estimate computed = probabilities(call, result.scores, rows.lse);
+    clear_hidden(result.scores.value, computed);
+    result.p = cast_probabilities(call, computed, units.p_cast);
+    const Estimate p = settled(Stage::p, result.p);
+    const bool uncast = units.p_cast == Dtype::f32;
+    result.p_operand = uncast ? cast_probabilities(call, p, call.problem.dtype_p) : p;
+
+    result.dp = probability_gradients(call, rows.dout, v);
+    result.dp_in_ds = settled(Stage::dp, result.dp);
+    result.p_in_ds = units.ds_from_cast_p ? result.p_operand : uncast ? p : computed;
+    Estimate ds = score_gradients(call, result.p_in_ds, result.dp_in_ds, rows.delta);
+    const bool capped = call.capped();
+    if (capped) result.cap = cap_derivative(call, first_row, first_key, result.dumped_s);
+    if (capped && units.ds_capped) ds = chain_cap(ds, result.cap);
+    result.ds = cast_scaled(call, std::move(ds), units.ds_cast, units.ds_scale, Overflow::to_infinity);
+    Estimate whole = settled(Stage::ds, result.ds);
+    if (capped && !units.ds_capped) whole = chain_cap(whole, result.cap);
+    const bool is_operand = units.ds_cast != Dtype::f32;
+    result.ds_operand = is_operand ? std::move(whole)
+                                   : cast_scaled(call, std::move(whole), call.problem.dtype_ds,
+                                                 units.ds_scale, Overflow::to_infinity);
+    return result;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,228 @@
+#include "oracle/replay/replay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "oracle/formula/accumulator.h"
+#include "oracle/formula/budget.h"
+#include "oracle/formula/row_max.h"
+#include "oracle/formula/row_sum.h"
+#include "oracle/formula/softmax.h"
+
+namespace tilescope {
+
+namespace {
+
+std::int64_t rows_of(const HeadCall& call, std::int64_t q_block) {
+    return tile_extent(call.problem, Stage::m, {0, 0, q_block, 0}).rows;
+}
+
+AccumulatorInputs accumulator_inputs(const TileInputs& in) {
+    return {in.before->acc, *in.factor, *in.p_operand, *in.s, in.operands.v};
+}
+
+}  // namespace
+
+Estimate settle(const Estimate& estimate, const MatrixF& dumped, const DumpFactor& factor) {
+    Estimate settled = estimate;
+    const bool is_natural = factor.is_one();
+    for (Eigen::Index i = 0; i < dumped.rows(); ++i) {
+        for (Eigen::Index j = 0; j < dumped.cols(); ++j) {
+            const float value = dumped(i, j);
+            if (is_unwritten(value)) continue;
+            settled.value(i, j) = is_natural ? double(value) : double(value) / factor.at(i, j);
+            settled.error(i, j) = 0;
+        }
+    }
+    return settled;
+}
+
+Estimate in_dump_units(const Estimate& natural, const DumpFactor& factor) {
+    Estimate there = natural;
+    for (Eigen::Index i = 0; i < there.value.rows(); ++i) {
+        for (Eigen::Index j = 0; j < there.value.cols(); ++j) {
+            const double by = factor.at(i, j);
+            double& value = there.value(i, j);
+            double& error = there.error(i, j);
+            value *= by;
+            if (there.spread.size() > 0) there.spread(i, j) *= std::abs(by);
+            if (error != 0 || !std::isinf(value)) error *= by;
+            if (std::isfinite(value)) error += std::abs(value) * u_oracle;
+        }
+    }
+    return there;
+}
+
+Estimate expected_of(Stage stage, const TileInputs& in) {
+    switch (stage) {
+        case Stage::s:
+            return dumped_scores(in.call, in.first_row, in.first_key, in.operands.q, in.operands.k);
+        case Stage::m:
+            return row_max(in.call, in.before->m, *in.s);
+        case Stage::p:
+            return cast_probabilities(in.call, probabilities(in.call, *in.s, *in.m), in.call.units.p_cast);
+        case Stage::l:
+            return row_sum(in.call, in.before->l, *in.factor, in.p_in_l());
+        default:
+            return accumulate(in.call, accumulator_inputs(in));
+    }
+}
+
+BudgetTerms terms_of(Stage stage, const TileInputs& in, Eigen::Index row, Eigen::Index col) {
+    const auto of_score = [&](Eigen::Index key) {
+        return finishing_terms(in.call, in.first_row, in.first_key, *in.dumped_s, row, key);
+    };
+    switch (stage) {
+        case Stage::s:
+            return dumped_score_terms(in.call, in.first_row, in.first_key, in.operands.q, in.operands.k, row,
+                                      col);
+        case Stage::m:
+            return max_terms(in.call, in.before->m, *in.s, row, in.begins, of_score);
+        case Stage::p:
+            return probability_terms(in.call, *in.s, *in.m, row, col, of_score(col));
+        case Stage::l:
+            return sum_terms(in.call, in.before->l, *in.factor, in.p_in_l(),
+                             in.dumps_p ? "p before its cast, not dumped" : "p, not dumped", row, col);
+        default:
+            return accumulator_terms(in.call, accumulator_inputs(in), row, col);
+    }
+}
+
+Replay::Replay(const HeadCall& call, std::int64_t q_block, Stage last, Source source, Formula formula)
+    : call_(call), q_block_(q_block), last_(last), source_(source), formula_(std::move(formula)) {
+    splits_.push_back({0, false, initial(0)});
+}
+
+RunningState Replay::initial(std::int64_t split) const {
+    return initial_state(call_, rows_of(call_, q_block_), split == 0);
+}
+
+/// Whether no tile of its split came before.
+bool Replay::begin_split(std::int64_t kv_tile) {
+    const std::int64_t number = call_.problem.split_of(kv_tile);
+    if (number != splits_.back().number) {
+        // In reverse order the first split comes last; until then it stands at the front, with its sink.
+        if (number == 0) splits_.erase(splits_.begin());
+        splits_.push_back({number, false, initial(number)});
+    }
+    return !std::exchange(splits_.back().has_begun, true);
+}
+
+Estimate Replay::compute(Stage stage, const TileInputs& inputs) const {
+    return formula_ ? formula_(stage, inputs) : expected_of(stage, inputs);
+}
+
+const Estimate& Replay::settled(Stage stage, const TileInputs& inputs, const Estimate& estimate,
+                                const DumpedTile& dumped, Estimate& room) const {
+    const auto& values = of(dumped, stage);
+    if (!values || source_ == Source::inputs) return estimate;
+    room =
+        settle(estimate, *values,
+               dump_factor(call_, stage, inputs.first_row, inputs.first_key, values->rows(), values->cols()));
+    return room;
+}
+
+Estimate Replay::settled_max(const TileInputs& inputs, const Estimate& estimate,
+                             const DumpedTile& dumped) const {
+    const double threshold = call_.units.m_stale_threshold;
+    Estimate m;
+    if (source_ == Source::stages || threshold == 0) return settled(Stage::m, inputs, estimate, dumped, m);
+    m = estimate;
+    const auto& values = of(dumped, Stage::m);
+    const DumpFactor factor =
+        dump_factor(call_, Stage::m, inputs.first_row, inputs.first_key, estimate.value.rows(), 1);
+    for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+        if (!std::isfinite(m.value(i, 0))) continue;
+        const double chosen = values ? double((*values)(i, 0)) / factor.at(i, 0) : 0;
+        // The kernel's m is rounded, which is in the error only where there are bounds.
+        const double slack = gamma(8, u_f32) * (std::abs(m.value(i, 0)) + m.error(i, 0));
+        const bool legal = values && std::abs(chosen - m.value(i, 0)) <= m.error(i, 0) + slack;
+        m.value(i, 0) = legal ? chosen : m.value(i, 0) + m.error(i, 0);
+        m.error(i, 0) = 0;
+    }
+    return m;
+}
+
+TileEstimates Replay::step(std::int64_t kv_tile, const TileOperands& operands, const DumpedTile& dumped) {
+    TileInputs inputs{call_, kv_tile, q_block_ * call_.problem.block_m, kv_tile * call_.problem.block_n,
+                      operands};
+    inputs.begins = begin_split(kv_tile);
+    inputs.dumps_p = of(dumped, Stage::p).has_value();
+    RunningState& state = splits_.back().state;
+    inputs.before = &state;
+
+    TileEstimates tile;
+    tile.s = compute(Stage::s, inputs);
+    if (!wants(Stage::m)) return tile;
+
+    Estimate room;
+    const Estimate& dumped_s = settled(Stage::s, inputs, tile.s, dumped, room);
+    inputs.dumped_s = &dumped_s;
+    const Estimate s = finish_scores(call_, inputs.first_row, inputs.first_key, dumped_s);
+    inputs.s = &s;
+    tile.m = compute(Stage::m, inputs);
+    Estimate m = settled_max(inputs, tile.m, dumped);
+    inputs.m = &m;
+    if (wants(Stage::p)) step_softmax(inputs, dumped, tile);
+    state.m = std::move(m);
+    return tile;
+}
+
+void Replay::step_softmax(TileInputs& inputs, const DumpedTile& dumped, TileEstimates& tile) {
+    // P before its cast is what l adds up, P after it is what multiplies V; the dump holds one of the two.
+    const Units& units = call_.units;
+    const bool dumped_uncast = units.p_cast == Dtype::f32;
+    Estimate computed;
+    if (formula_) {
+        tile.p = formula_(Stage::p, inputs);
+        if (!dumped_uncast && wants(Stage::l)) computed = probabilities(call_, *inputs.s, *inputs.m);
+    } else {
+        computed = probabilities(call_, *inputs.s, *inputs.m);
+        tile.p = dumped_uncast ? std::move(computed) : cast_probabilities(call_, computed, units.p_cast);
+    }
+    if (!wants(Stage::l)) return;
+    Estimate p_room;
+    const Estimate& dumped_p = settled(Stage::p, inputs, tile.p, dumped, p_room);
+    inputs.p = dumped_uncast ? &dumped_p : &computed;
+    Estimate cast_room;
+    const bool casts = dumped_uncast && call_.problem.dtype_p != Dtype::f32;
+    if (casts) cast_room = cast_probabilities(call_, dumped_p, call_.problem.dtype_p);
+    inputs.p_operand = casts ? &cast_room : &dumped_p;
+
+    RunningState& state = splits_.back().state;
+    const Estimate factor = rescale_factor(call_, state.m, *inputs.m);
+    inputs.factor = &factor;
+    tile.l = compute(Stage::l, inputs);
+    if (wants(Stage::acc)) tile.acc = compute(Stage::acc, inputs);
+    Estimate l_room;
+    state.l = settled(Stage::l, inputs, tile.l, dumped, l_room);
+    if (!wants(Stage::acc)) return;
+    Estimate acc_room;
+    state.acc = settled(Stage::acc, inputs, tile.acc, dumped, acc_room);
+}
+
+std::vector<RunningState> Replay::begun_splits() const {
+    std::vector<RunningState> states;
+    for (const Split& split : splits_) states.push_back(split.state);
+    return states;
+}
+
+std::vector<RunningState> Replay::all_splits() const {
+    std::vector<RunningState> states;
+    for (std::int64_t number = 0; number < call_.problem.splits(); ++number) {
+        const auto begun = std::ranges::find(splits_, number, &Split::number);
+        states.push_back(begun != splits_.end() ? begun->state : initial(number));
+    }
+    return states;
+}
+
+Estimate Replay::output() const {
+    return tilescope::output(call_, whole_state(call_, begun_splits()));
+}
+
+Estimate Replay::log_sum_exp() const {
+    return tilescope::log_sum_exp(call_, whole_state(call_, begun_splits()));
+}
+
+}  // namespace tilescope

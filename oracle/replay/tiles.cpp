@@ -1,0 +1,178 @@
+#include "oracle/replay/tiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "dump/recording/array_shape.h"
+#include "dump/schema/semantics.h"
+#include "oracle/formula/budget.h"
+#include "oracle/replay/replay.h"
+
+namespace tilescope {
+
+namespace {
+
+/// Of K or V, read at once: 1 MiB.
+constexpr std::int64_t part_elements = std::int64_t(1) << 18;
+
+/// What is declared of one of the operands.
+struct OperandUnits {
+    bool dequantised;
+    Dtype cast;
+    const Eigen::VectorXd& descale;
+};
+
+OperandUnits units_of(const HeadCall& call, Stage stage) {
+    const Units& u = call.units;
+    switch (stage) {
+        case Stage::q:
+            return {u.q_dequantised, u.q_cast, call.q_descale};
+        case Stage::k:
+            return {u.k_dequantised, u.k_cast, call.k_descale};
+        default:
+            return {u.v_dequantised, u.v_cast, call.v_descale};
+    }
+}
+
+/// A dequantised element.
+template <class Error>
+Error dequantised_error(Dtype cast, double value) {
+    const double magnitude = std::abs(value);
+    Error error;
+    error.add(u_f32 * magnitude, [&] {
+        return TermName{"product with the descale", fmt::format("{:.3g} * {:.3g}", u_f32, magnitude),
+                        "IEEE 754"};
+    });
+    error.add(cast_bound(cast, magnitude * (1 + u_f32)),
+              [&] { return rounding_to(cast, "cast to", magnitude, half_quantum(cast)); });
+    error.add_flush_to_zero(flush_to_zero);
+    return error;
+}
+
+}  // namespace
+
+bool is_needed(const Problem& entry, Stage stage, const TileId& tile) {
+    if (is_output(stage)) return true;
+    if (stage_info(stage).per_kv_tile) return tile_is_visible(entry, tile.q_block, tile.kv_tile);
+    for (std::int64_t kv_tile = 0; kv_tile < entry.kv_tiles(); ++kv_tile) {
+        if (tile_is_visible(entry, tile.q_block, kv_tile)) return true;
+    }
+    return false;
+}
+
+bool takes_part(const Recording& recording, const Problem& entry, std::span<const Stage> stages,
+                const TileId& tile) {
+    return tile_is_visible(entry, tile.q_block, tile.kv_tile) ||
+           std::ranges::any_of(stages, [&](Stage stage) {
+               return recording.has_stage(stage) && recording.has_tile(stage, tile);
+           });
+}
+
+std::optional<MatrixF> load_tile(const Recording& recording, const Problem& entry, Stage stage,
+                                 const TileId& tile) {
+    const TileShape shape = tile_shape(entry, stage);
+    const TileShape extent = tile_extent(entry, stage, tile);
+    MatrixF whole(shape.rows, shape.cols);
+    if (!recording.read_tile(stage, tile, {whole.data(), std::size_t(whole.size())})) return std::nullopt;
+    MatrixF values =
+        extent == shape ? std::move(whole) : MatrixF(whole.topLeftCorner(extent.rows, extent.cols));
+    // Whoever prefills arrays and writes them whole stores tiles that the kernel skipped.
+    const auto all_unwritten = [&] {
+        return std::all_of(values.data(), values.data() + values.size(), is_unwritten);
+    };
+    if (!is_named(stage) && all_unwritten() && !is_needed(entry, stage, tile)) return std::nullopt;
+    return values;
+}
+
+Matrix load_input(const Recording& recording, Input input, std::int64_t batch, std::int64_t head,
+                  std::int64_t row, std::int64_t count) {
+    MatrixF values(count, input_shape(recording.problem(), input).cols);
+    recording.read_input(input, batch, head, row, count, {values.data(), std::size_t(values.size())});
+    return values.cast<double>();
+}
+
+HeadInputs::Parts::Parts(Input of, std::int64_t keys, std::int64_t cols)
+    : input(of),
+      part_rows(std::max<std::int64_t>(part_elements / cols, 1)),
+      parts(std::size_t((keys + part_rows - 1) / part_rows)) {}
+
+HeadInputs::HeadInputs(const Recording& recording, std::int64_t batch, std::int64_t head_kv)
+    : recording_(recording),
+      batch_(batch),
+      head_kv_(head_kv),
+      keys_(problem_of(recording.problem(), recording.side_inputs(), batch).seqlen_kv),
+      k_(Input::k, keys_, input_shape(recording.problem(), Input::k).cols),
+      v_(Input::v, keys_, input_shape(recording.problem(), Input::v).cols) {}
+
+Matrix HeadInputs::rows(Parts& of, std::int64_t first, std::int64_t count) const {
+    Matrix rows(count, input_shape(recording_.problem(), of.input).cols);
+    for (std::int64_t done = 0; done < count;) {
+        const std::int64_t row = first + done;
+        const std::int64_t begin = row / of.part_rows * of.part_rows;
+        Part& part = of.parts[std::size_t(row / of.part_rows)];
+        std::call_once(part.is_read, [&] {
+            MatrixF values(std::min(of.part_rows, keys_ - begin), rows.cols());
+            recording_.read_input(of.input, batch_, head_kv_, begin, values.rows(),
+                                  {values.data(), std::size_t(values.size())});
+            part.rows = std::move(values);
+        });
+        const std::int64_t here = std::min(count - done, begin + part.rows.rows() - row);
+        rows.middleRows(done, here) = part.rows.middleRows(row - begin, here).cast<double>();
+        done += here;
+    }
+    return rows;
+}
+
+std::shared_ptr<const HeadInputs> HeadInputCache::get(std::int64_t batch, std::int64_t head_kv) {
+    const std::scoped_lock lock(mutex_);
+    std::weak_ptr<const HeadInputs>& known = heads_[{batch, head_kv}];
+    if (std::shared_ptr<const HeadInputs> inputs = known.lock()) return inputs;
+    auto inputs = std::make_shared<HeadInputs>(recording_, batch, head_kv);
+    known = inputs;
+    return inputs;
+}
+
+StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t first, Matrix raw,
+                             bool with_expected) {
+    const OperandUnits units = units_of(call, stage);
+    const auto descale = units.descale.segment(first, raw.rows());
+    StagedOperand staged;
+    if (with_expected) staged.expected.error.setZero(raw.rows(), raw.cols());
+    if ((descale.array() == 1).all()) {
+        if (with_expected) staged.expected.value = raw;
+        staged.natural.value = std::move(raw);
+        return staged;
+    }
+    staged.natural.value = descale.asDiagonal() * raw;
+    if (units.dequantised)
+        staged.natural.error = u_f32 + (units.cast == Dtype::f32 ? 0 : unit_roundoff(units.cast));
+    if (!with_expected) return staged;
+    if (!units.dequantised) {
+        staged.expected.value = std::move(raw);
+        return staged;
+    }
+    staged.expected.value = staged.natural.value;
+    staged.expected.error = staged.natural.value.unaryExpr(
+        [&](double value) { return dequantised_error<ErrorSum>(units.cast, value).total(); });
+    return staged;
+}
+
+BudgetTerms operand_terms(const HeadCall& call, Stage stage, const Estimate& expected, Eigen::Index row,
+                          Eigen::Index col) {
+    // Copies round nothing.
+    if (expected.error(row, col) == 0) return {};
+    return dequantised_error<BudgetTerms>(units_of(call, stage).cast, expected.value(row, col));
+}
+
+Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, const StagedOperand& staged,
+                       const MatrixF& dumped) {
+    const OperandUnits units = units_of(call, stage);
+    Matrix value = settle(staged.expected, dumped).value;
+    if (!units.dequantised) value = units.descale.segment(first, value.rows()).asDiagonal() * value;
+    return {std::move(value), 0};
+}
+
+}  // namespace tilescope

@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/causes/places.h"
+#include "oracle/report/text.h"
+
+namespace tilescope {
+
+namespace {
+
+std::string name_of_stage(Stage stage) {
+    return std::string(stage_info(stage).name);
+}
+
+/// How much of the explanation is the search's choice.
+std::string fitted(const FoundCause& cause) {
+    if (cause.free_parameters == 0) return "";
+    return fmt::format("; {} fitted", cause.free_parameters == 1
+                                          ? "a parameter"
+                                          : std::to_string(cause.free_parameters) + " parameters");
+}
+
+/// The cause that explains best, in three lines.
+std::string best_cause(const FoundCause& cause) {
+    const bool is_race = cause.name == racing_name;
+    const char* kind = cause.legal        ? "legal, if it is meant"
+                       : is_race          ? "written again"
+                       : cause.structural ? "wrong elements"
+                                          : "cause";
+    std::string text =
+        fmt::format("{}: {} in {}: {}\n", kind, title_of(cause), name_of_stage(cause.stage), cause.says);
+    if (is_race) {
+        text += "  the last value stays; which it is may change from run to run\n";
+    } else if (cause.structural && cause.explained_after > 0) {
+        text += fmt::format(
+            "  this pattern tells right from wrong in {} of {} elements; no replay knows their values\n",
+            percent_of(cause.explained_after), cause.elements);
+    } else if (!cause.structural) {
+        text += fmt::format("  explained {} of {} elements, healthy replay {}; {}{}\n",
+                            percent_of(cause.explained_after), cause.elements,
+                            percent_of(cause.explained_before), cause.where, fitted(cause));
+    }
+    return text + fmt::format("  {}{}\n", cause.legal ? "" : "look at: ", cause.look_at);
+}
+
+/// Causes that explain as much as the first.
+std::vector<const FoundCause*> tied_with_first(const std::vector<FoundCause>& causes) {
+    std::vector<const FoundCause*> tied;
+    for (std::size_t i = 1; i < causes.size(); ++i)
+        if (causes[i].rank == causes[0].rank) tied.push_back(&causes[i]);
+    return tied;
+}
+
+/// That the first of them is no better than the others, and what would tell.
+std::string ties_text(const Diagnosis& diagnosis, const std::vector<const FoundCause*>& tied) {
+    if (tied.empty()) return "";
+    std::string names;
+    for (const FoundCause* cause : tied) names += (names.empty() ? "" : ", ") + title_of(*cause);
+    std::string text = "  as good: " + names;
+    // Of places each is true.
+    text += diagnosis.causes[0].structural ? "\n" : "; this recording does not tell which of them it is\n";
+    if (!diagnosis.separate_with.empty())
+        text += fmt::format("  to tell them apart: {}\n", diagnosis.separate_with);
+    return text;
+}
+
+std::string places_text(const Diagnosis& diagnosis) {
+    std::string text;
+    for (const std::string& place : diagnosis.places) text += "  " + place + "\n";
+    return text;
+}
+
+/// Who owns what is wrong; "" where that is not known.
+std::string threads_line(const Diagnosis& diagnosis) {
+    if (!diagnosis.threads) return "";
+    return fmt::format("  the wrong elements{} are those of {}\n",
+                       diagnosis.threads->among_right_ones ? ", and right ones," : "",
+                       diagnosis.threads->says);
+}
+
+}  // namespace
+
+std::string causes_text(const Report& report) {
+    const Diagnosis& diagnosis = report.diagnosis;
+    if (!diagnosis.searched) return "";
+    const std::string places = places_text(diagnosis) + threads_line(diagnosis);
+    if (diagnosis.causes.empty()) return "no known cause explains this\n" + places;
+    std::string text;
+    const bool is_wrong = report.guilty && report.stage(*report.guilty).tally.outside > 0;
+    if (diagnosis.causes[0].structural && is_wrong) text = "no known cause explains the values\n";
+    const std::vector<const FoundCause*> tied = tied_with_first(diagnosis.causes);
+    text += best_cause(diagnosis.causes[0]) + places + ties_text(diagnosis, tied);
+    const auto is_alike = [](const FoundCause* cause) { return cause->race_alike; };
+    if (diagnosis.causes[0].race_alike || std::ranges::any_of(tied, is_alike))
+        text += std::string("  a race looks the same in one recording: compare two of the same run ") +
+                "(tile-diff A B --same-run, or tile-run repeat --runs N)\n";
+    for (std::size_t i = 0; i < std::min<std::size_t>(diagnosis.then.size(), 3); ++i) {
+        const FoundCause& next = diagnosis.then[i];
+        text += fmt::format("{}: {} in {}: {}\n", next.structural ? "besides" : "then", title_of(next),
+                            name_of_stage(next.stage), next.says);
+    }
+    return text;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,369 @@
+#include "oracle/report/text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <sstream>
+
+namespace tilescope {
+
+namespace {
+
+std::string_view name_of(Mask mask) {
+    return mask == Mask::causal ? "causal" : "no mask";
+}
+
+/// Parts with a gap between them, on as many lines as they take.
+std::string wrapped(const std::vector<std::string>& parts, std::string_view gap) {
+    constexpr std::size_t columns = 110;
+    std::string text;
+    std::size_t used = 0;
+    for (const std::string& part : parts) {
+        const bool begins = used == 0 || used + gap.size() + part.size() > columns;
+        if (used != 0) text += begins ? "\n" : gap;
+        used = begins ? part.size() : used + gap.size() + part.size();
+        text += part;
+    }
+    return text + "\n";
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+    std::istringstream stream(text);
+    return {std::istream_iterator<std::string>(stream), {}};
+}
+
+std::string heading(const Report& report) {
+    const Problem& p = report.problem;
+    std::vector<std::string> run = {one_line(report.recording)};
+    if (!report.other.empty()) run.push_back("against " + one_line(report.other));
+    if (!report.provenance.kernel.empty()) run.push_back(one_line(report.provenance.kernel));
+    if (!report.provenance.device.empty()) run.push_back("on " + one_line(report.provenance.device));
+
+    const bool backward = p.direction == Direction::backward;
+    std::string mask(name_of(p.mask));
+    if (p.mask == Mask::causal) {
+        mask += p.causal_alignment == CausalAlignment::top_left ? " (top left)" : " (bottom right)";
+    }
+    std::vector<std::string> problem = {fmt::format("batch {}", p.batch),
+                                        fmt::format("heads {} (kv {})", p.heads, p.heads_kv),
+                                        fmt::format("seqlen_q {}", p.seqlen_q),
+                                        fmt::format("seqlen_kv {}", p.seqlen_kv),
+                                        fmt::format("head_dim {}", p.head_dim),
+                                        fmt::format("tile {}x{}", p.block_m, p.block_n),
+                                        fmt::format("{} -> {}", dtype_info(p.dtype_q).name,
+                                                    dtype_info(backward ? p.dtype_dq : p.dtype_o).name),
+                                        mask};
+    if (backward) problem.insert(problem.begin(), "backward");
+    problem.insert(problem.end(), report.options.begin(), report.options.end());
+    return wrapped(run, "  ") + wrapped(problem, "  ");
+}
+
+std::string stage_table(const Report& report) {
+    std::size_t width = 5;
+    for (const StageInfo& info : stages_of(report.problem)) {
+        if (report.stage(info.stage).captured) width = std::max(width, info.name.size());
+    }
+    std::string text = fmt::format("\n{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10} {:>10}  {}\n",
+                                   "stage", width, "compared", "outside", "nan", "inf", "unwritten",
+                                   "conflicts", "inherited", "max |diff|", "max ulp", "state");
+    std::string not_captured;
+    std::string not_judged;
+    for (const StageInfo& info : stages_of(report.problem)) {
+        if (is_named(info.stage) && !report.stage(info.stage).captured) continue;
+        if (!report.stage(info.stage).captured) {
+            not_captured += fmt::format(" {}", info.name);
+            continue;
+        }
+        const StageTally& t = report.stage(info.stage).tally;
+        text +=
+            fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10.3g} {:>10}  {}\n", info.name,
+                        width, t.compared, t.outside, t.nan, t.infinite, t.unwritten, t.conflicting,
+                        t.inherited, t.max_abs, t.max_ulp, to_string(state_of(report, info.stage)));
+        if (t.not_judged > 0)
+            not_judged += fmt::format("{}{} of {}", not_judged.empty() ? "" : ", ", t.not_judged, info.name);
+    }
+    if (!not_judged.empty())
+        text += "not judged, within a tolerance as wide as what could be there: " + not_judged + "\n";
+    if (!not_captured.empty()) text += "not captured:" + not_captured + "\n";
+    if (!report.without_reference.empty())
+        text += fmt::format("not judged, no reference: {}\n", fmt::join(report.without_reference, " "));
+    return text;
+}
+
+/// "0-63, 80" for rows in ascending order; at most `most` ranges.
+std::string row_ranges(const std::vector<std::int64_t>& rows, std::size_t most) {
+    std::string text;
+    std::size_t ranges = 0;
+    for (std::size_t i = 0; i < rows.size();) {
+        std::size_t end = i;
+        while (end + 1 < rows.size() && rows[end + 1] == rows[end] + 1) ++end;
+        if (ranges++ == most) return text + ", ...";
+        if (!text.empty()) text += ", ";
+        text += end == i ? fmt::format("{}", rows[i]) : fmt::format("{}-{}", rows[i], rows[end]);
+        i = end + 1;
+    }
+    return text;
+}
+
+std::string bad_rows(const Report& report) {
+    const StageTally& tally = report.stage(*report.guilty).tally;
+    if (tally.bad_rows.empty()) return "";
+    const StageInfo info = stage_info(report.problem, *report.guilty);
+    const bool keys = info.row_axis == Axis::key;
+    std::string text =
+        fmt::format("bad {} of {}: {}", keys ? "keys" : "rows", info.name, tally.bad_rows.size());
+    constexpr int most_heads = 3;
+    int heads = 0;
+    for (std::size_t i = 0; i < tally.bad_rows.size();) {
+        const BadRow& start = tally.bad_rows[i];
+        std::vector<std::int64_t> rows;
+        for (; i < tally.bad_rows.size() && tally.bad_rows[i].batch == start.batch &&
+               tally.bad_rows[i].head == start.head;
+             ++i) {
+            rows.push_back(tally.bad_rows[i].row);
+        }
+        if (heads++ == most_heads) return text + "\n  ...\n";
+        text += fmt::format("\n  batch {} head {}: {}", start.batch, start.head, row_ranges(rows, 6));
+    }
+    return text + "\n";
+}
+
+/// What the element holds, in a table's cell.
+std::string got_cell(const Element& element) {
+    if (element.finding == Finding::unwritten) return "unwritten";
+    if (element.finding == Finding::conflicting) return "conflicting";
+    return digits_of(element.got);
+}
+
+std::string worst_elements(const Report& report) {
+    const StageInfo info = stage_info(report.problem, *report.guilty);
+    const StageTally& tally = report.stage(*report.guilty).tally;
+    if (tally.worst.empty()) return "";
+    const bool keys = info.row_axis == Axis::key;
+    const bool columns = info.col_axis == Axis::feature || is_named(info.stage);
+    const char* col_name = info.col_axis == Axis::key     ? "key"
+                           : info.col_axis == Axis::query ? "row"
+                           : columns                      ? "column"
+                                                          : "";
+    const std::int64_t block = tile_shape(report.problem, info.stage).rows;
+    constexpr auto row_format = "{:<12} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>11} {:>15} {:>15} {:>9}\n";
+    std::string text = fmt::format(row_format, fmt::format("worst of {}", info.name), "batch", "head",
+                                   info.per_q_block ? "q block" : "", keys ? "key" : "row", col_name,
+                                   info.per_kv_tile ? "KV tile" : "", "row in tile", "got", "expected", "+-");
+    for (const Element& e : tally.worst) {
+        text += fmt::format(row_format, "", e.tile.batch, e.tile.head,
+                            info.per_q_block ? fmt::format("{}", e.tile.q_block) : "", e.row,
+                            col_name[0] == 0 ? "" : fmt::format("{}", e.col),
+                            info.per_kv_tile ? fmt::format("{}", e.tile.kv_tile) : "", e.row % block,
+                            got_cell(e), digits_of(e.expected), fmt::format("{:.3g}", e.tolerance));
+    }
+    return text;
+}
+
+/// One line for each kind: the first stage that has any, its first element, and the other stages.
+std::string nonfinite_places(const Report& report) {
+    using First = std::optional<Element> StageTally::*;
+    constexpr std::pair<const char*, First> kinds[] = {{"NaN", &StageTally::first_nan},
+                                                       {"infinity", &StageTally::first_infinite},
+                                                       {"unwritten", &StageTally::first_unwritten}};
+    std::string text;
+    for (const auto& [what, first] : kinds) {
+        std::string line;
+        std::string others;
+        for (const StageInfo& info : stages_of(report.problem)) {
+            const std::optional<Element>& element = report.stage(info.stage).tally.*first;
+            if (!element) continue;
+            if (line.empty()) {
+                line = fmt::format("first {}: {} at {}", what, info.name,
+                                   tensor_place_of(report.problem, info.stage, *element));
+            } else {
+                others += fmt::format(" {}", info.name);
+            }
+        }
+        if (!others.empty()) line += fmt::format("\n  also in{}", others);
+        if (!line.empty()) text += line + "\n";
+    }
+    return text;
+}
+
+/// One line for the first stage with conflicts of which it is known who wrote.
+std::string writers_of_conflicts(const Report& report) {
+    for (const StageInfo& info : stages_of(report.problem)) {
+        const std::optional<WrittenAgain>& again = report.stage(info.stage).first_repeated;
+        if (!again) continue;
+        return fmt::format("first written again: {} at {}: {}\n", info.name,
+                           tensor_place_of(report.problem, info.stage, again->element),
+                           to_string(again->writer));
+    }
+    return "";
+}
+
+/// The KV tiles worth a line: evenly spread, first and last included.
+std::string drift_table(const Report& report) {
+    if (report.drift.empty()) return "";
+    constexpr std::size_t most = 8;
+    const std::size_t tiles = report.drift.size();
+    const std::size_t shown = std::min(tiles, most);
+    std::string head = "drift at KV tile";
+    std::string m = "  m   absolute   ";
+    std::string l = "  l   relative   ";
+    std::string acc = "  acc relative   ";
+    head += " ";
+    for (std::size_t i = 0; i < shown; ++i) {
+        const std::size_t t = shown == 1 ? 0 : i * (tiles - 1) / (shown - 1);
+        head += fmt::format("{:>10}", t);
+        m += fmt::format("{:>10.2g}", report.drift[t].m);
+        l += fmt::format("{:>10.2g}", report.drift[t].l);
+        acc += fmt::format("{:>10.2g}", report.drift[t].acc);
+    }
+    const auto line = [&](Stage stage, const std::string& text) {
+        return report.stage(stage).captured ? text + "\n" : std::string();
+    };
+    return head + "\n" + line(Stage::m, m) + line(Stage::l, l) + line(Stage::acc, acc);
+}
+
+constexpr std::array output_stages = {Stage::o, Stage::lse};
+
+/// At most `most` names, and how many there are beside them.
+std::string some_of(const std::vector<std::string>& names, std::size_t most) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", " : "") + names[i];
+    return names.size() <= most ? text : text + fmt::format(" and {} more", names.size() - most);
+}
+
+/// At most three lines: the references whose outputs are wrong, o before lse.
+std::string wrong_references(const Report& report) {
+    constexpr std::size_t most_lines = 3;
+    std::vector<std::string> lines;
+    std::vector<std::string> unsaid;
+    for (const Stage stage : output_stages) {
+        for (const ReferenceReport& reference : report.references) {
+            const ReferenceOutput& output = reference.output(stage);
+            if (!reference.info.has(stage) || !output.wrong()) continue;
+            const std::string_view what = stage_info(stage).name;
+            const std::string name = one_line(reference.info.name);
+            if (lines.size() + 1 >= most_lines) unsaid.push_back(fmt::format("{} of {}", what, name));
+            if (lines.size() == most_lines) continue;
+            lines.push_back(fmt::format("reference {}: wrong in {} of {} elements of {}, first at {}: {}\n",
+                                        name, output.tally.outside, output.tally.compared, what,
+                                        tensor_place_of(report.problem, stage, *output.tally.first),
+                                        values_of(*output.tally.first)));
+        }
+    }
+    if (unsaid.size() > 1) lines.back() = "wrong references too: " + some_of(unsaid, 3) + "\n";
+    std::string text;
+    for (const std::string& line : lines) text += line;
+    return text;
+}
+
+/// Rows that see no key, where a reference does otherwise than the kernel declares.
+std::string other_conventions(const Report& report) {
+    std::vector<std::string> differing;
+    for (const ReferenceReport& reference : report.references) {
+        for (const Stage stage : output_stages) {
+            const EmptyRow declared =
+                stage == Stage::o ? report.units.o_empty_row : report.units.lse_empty_row;
+            std::string held;
+            for (const EmptyRow empty : other_empty_rows(reference.output(stage), declared))
+                held += fmt::format("{}{}", held.empty() ? "" : " and ", name_of(empty));
+            if (held.empty()) continue;
+            differing.push_back(fmt::format("{} has {} in {}, where the dump declares {}",
+                                            one_line(reference.info.name), held, stage_info(stage).name,
+                                            name_of(declared)));
+        }
+    }
+    return differing.empty() ? "" : "rows without keys: " + some_of(differing, 2) + "\n";
+}
+
+std::string closest_reference(const Report& report) {
+    const std::vector<std::size_t> closest = closest_references(report.references);
+    if (closest.empty()) return "";
+    const ReferenceReport& first = report.references[closest[0]];
+    const std::string name = one_line(first.info.name);
+    std::string text = fmt::format(
+        "closest reference: {}{} (rms difference {:.2g}; the oracle is {:.2g} away)", name,
+        first.o.wrong() ? ", which is wrong" : "", first.o.to_kernel.rms(), first.o.kernel_to_oracle.rms());
+    std::vector<std::string> ties;
+    for (std::size_t i = 1; i < closest.size(); ++i)
+        ties.push_back(one_line(report.references[closest[i]].info.name));
+    if (!ties.empty()) text += ", tied with " + some_of(ties, 3);
+    switch (closer_to_oracle(first.o)) {
+        case Closer::neither:
+            return text + "; both are as close to the oracle\n";
+        case Closer::kernel:
+        case Closer::reference:
+            const bool kernel = closer_to_oracle(first.o) == Closer::kernel;
+            return text + fmt::format("; the {} is closer to the oracle: {} is {:.2g} away\n",
+                                      kernel ? "kernel" : "reference", name, first.o.shared_to_oracle.rms());
+    }
+    return text + "\n";
+}
+
+/// At most 6 lines; nothing where there are no references.
+std::string references(const Report& report) {
+    std::vector<std::string> right;
+    std::vector<std::string> not_judged;
+    for (const ReferenceReport& reference : report.references) {
+        if (reference.right()) right.push_back(one_line(reference.info.name));
+        if (!reference.right() && !reference.wrong()) not_judged.push_back(one_line(reference.info.name));
+    }
+    std::string text;
+    if (!right.empty()) text = "right references: " + some_of(right, 4) + "\n";
+    if (!not_judged.empty()) text += "references not judged, whole outputs: " + some_of(not_judged, 4) + "\n";
+    return text + wrong_references(report) + other_conventions(report) + closest_reference(report);
+}
+
+}  // namespace
+
+std::string tolerance_line(const Report& report) {
+    if (report.atol || report.rtol)
+        return fmt::format("tolerances given: atol {:g}, rtol {:g}", report.atol.value_or(0),
+                           report.rtol.value_or(0));
+    return fmt::format(
+        "tolerances derived: a healthy kernel is outside of any with a probability of {:.2g} at most",
+        1 - report.confidence);
+}
+
+std::string verdict_line(const Report& report) {
+    const std::string against = report.other.empty() ? "the float64 oracle" : one_line(report.other);
+    if (!report.unjudged.empty()) return "unjudged: " + one_line(report.unjudged);
+    if (!report.guilty) {
+        int stages = 0;
+        for (const StageReport& stage : report.stages) stages += stage.tally.compared > 0;
+        return fmt::format("match: {} elements of {} stages agree with {}", report.compared(), stages,
+                           against);
+    }
+    const Element& first = *report.first_divergence;
+    return fmt::format("diverged: {} is the first wrong stage, at {}: {}",
+                       stage_info(report.problem, *report.guilty).name,
+                       place_of(report.problem, report.threads, *report.guilty, first), values_of(first));
+}
+
+std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared) {
+    std::vector<EmptyRow> others;
+    for (std::size_t i = 0; i < empty_row_kinds; ++i) {
+        if (output.empty_rows[i] && static_cast<EmptyRow>(i) != declared)
+            others.push_back(static_cast<EmptyRow>(i));
+    }
+    return others;
+}
+
+std::string to_text(const Report& report) {
+    std::string text = heading(report) + stage_table(report) + "\n";
+    if (report.guilty) text += worst_elements(report) + bad_rows(report);
+    text += nonfinite_places(report) + writers_of_conflicts(report);
+    if (report.guilty) text += drift_table(report);
+    text += references(report);
+    text += causes_text(report);
+    if (report.reached) text += to_text(*report.reached);
+    text += tolerance_line(report) + "\n";
+    for (const std::string& warning : report.warnings)
+        text += wrapped(words_of("warning: " + one_line(warning)), " ");
+    return text + verdict_line(report) + "\n";
+}
+
+}  // namespace tilescope

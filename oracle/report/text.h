@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oracle/judge/report.h"
+
+namespace tilescope {
+
+/// Where the tolerances come from, and what they promise.
+std::string tolerance_line(const Report& report);
+
+/// One sentence: what diverges and where, or that nothing does. The last line of every report.
+std::string verdict_line(const Report& report);
+
+/// The causes that were found for the first wrong stage, and further ones; "" where nothing was searched.
+std::string causes_text(const Report& report);
+
+/// Which conventions other than `declared` the rows hold that see no key.
+std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared);
+
+/// The report for a terminal: at most 40 lines with 5 worst elements, 6 of references, 8 of causes and 10 of
+/// what a run reached that did not complete, of 110 columns but for the verdict, the references, the causes
+/// and long names of tiles.
+std::string to_text(const Report& report);
+
+/// The report as JSON: verdict, first_divergence, stages, drift, references, causes and what was recorded.
+/// Non-finite numbers are strings ("nan", "inf", "-inf"), since JSON has none.
+std::string to_json(const Report& report);
+
+/// The same shape for what could not be judged: verdict "unjudged" and the reason.
+std::string unjudged_json(const std::string& recording, const std::string& reason);
+
+}  // namespace tilescope

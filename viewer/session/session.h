@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dump/recording.h"
+#include "oracle/heatmap/detail.h"
+#include "oracle/heatmap/heatmap_image.h"
+#include "oracle/heatmap/histogram.h"
+#include "oracle/heatmap/plane.h"
+#include "oracle/heatmap/pyramid.h"
+#include "oracle/heatmap/quantity.h"
+#include "oracle/heatmap/row_trace.h"
+#include "oracle/heatmap/tile_map.h"
+#include "oracle/judge/diagnosis.h"
+#include "oracle/judge/report.h"
+#include "viewer/session/file_stamp.h"
+
+namespace tilescope::viewer {
+
+struct SessionOptions {
+    CompareOptions compare;
+    int threads = 0;                                       ///< that judge; 0: as many as there are cores
+    std::int64_t picture_bytes = std::int64_t(256) << 20;  ///< of pyramids that are kept
+    std::int64_t detail_bytes = std::int64_t(96) << 20;    ///< of detail tiles that are kept
+};
+
+/// An open recording. Only three members change: `map` fills up while tiles are judged, `report` is null
+/// until all are, and `diagnosis` is null until the causes were searched after that.
+struct Document {
+    std::string path;
+    std::string other;              ///< compared with; empty: the oracle
+    std::vector<FileStamp> stamps;  ///< of both files, before they were opened
+    std::shared_ptr<const Recording> recording;
+    std::shared_ptr<const Recording> other_recording;
+    std::shared_ptr<const Report> report;
+    std::shared_ptr<const TileMap> map;
+    std::shared_ptr<const Diagnosis> diagnosis;
+    std::uint64_t generation = 0;  ///< a number of its own for each opening
+
+    const Problem& problem() const { return recording->problem(); }
+    bool pair() const { return other_recording != nullptr; }
+    /// Those of the first wrong stage, then further ones; null past the last.
+    const FoundCause* cause(std::size_t index) const;
+};
+
+/// What a frame says at the bottom.
+struct Status {
+    std::string message;     ///< what is done right now; empty: nothing
+    double progress = 0;     ///< of it, 0 to 1
+    std::string error;       ///< one line, as tile-diff prints it, without its name; until the next open() or
+                             ///< dismiss_error()
+    bool searching = false;  ///< causes are searched, or will be
+    bool idle = true;        ///< everything that panels asked for is there
+    bool changed = false;    ///< a file was replaced, written or removed since it was opened
+    bool gone = false;       ///< a file is not there any more
+    bool written_over = false;  ///< a file was changed without being replaced: nothing more is read from it
+    /// Rises when a changed file has stayed the same for a moment, so that it may be read again.
+    std::uint64_t settled_changes = 0;
+};
+
+/// Opens recordings and prepares what frames show, in threads of its own. No function waits for a file or the
+/// oracle: a request returns what is there already, and its threads compute the rest; the panels ask again
+/// with every frame. Functions are called from one thread.
+class Session {
+ public:
+    explicit Session(SessionOptions options = {});
+    ~Session();  ///< cancels
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+
+    /// Opens and judges. What was open before stays until the new one can be shown, and comes back where it
+    /// cannot be judged.
+    void open(const std::string& path, const std::string& other = "");
+    void reload();
+    /// Stops everything that runs and drops what waits. A recording that was not judged yet stays without a
+    /// report, and one whose causes were not found yet without them, until reload(). The panels go on asking
+    /// for what they show with every frame: those same requests do not start the work again, and half-filled
+    /// pictures stay half-filled. The first request for anything else (the user goes somewhere) starts all of
+    /// it again.
+    void cancel();
+    void dismiss_error();
+
+    Status status() const;
+    /// Null before the first recording is open.
+    std::shared_ptr<const Document> document() const;
+
+    /// Chooses the cause that "replayed" and "unexplained" show; the first one, until this is called.
+    void choose_cause(std::size_t index);
+
+    /// Null where the document does not hold the stage, and for "replayed" and "unexplained" where the chosen
+    /// cause has no replay of the stage. The newest request is served first.
+    std::shared_ptr<const Pyramid> request(const Plane& plane, Quantity quantity);
+    /// The tiles that `elements` touches and that are there; the others are computed, those in the middle
+    /// first, and the newest rectangle before the others.
+    DetailTiles request_detail(const Plane& plane, Quantity quantity, const Rect& elements);
+    /// Null until it is there. So are those below.
+    std::shared_ptr<const RowTrace> request_row(std::int64_t batch, std::int64_t head, std::int64_t row);
+    std::shared_ptr<const DriftRows> request_drift(std::int64_t batch, std::int64_t head);
+    /// The text of tile-diff --explain-tolerance, or why there is none.
+    std::shared_ptr<const std::string> request_explanation(const ElementPlace& place);
+    /// Who wrote the elements of a tile of which the recording says so, padding included.
+    std::shared_ptr<const std::vector<ElementWriter>> request_writers(Stage stage, const TileId& tile);
+    std::shared_ptr<const Histogram> request_histogram(const Plane& plane, const Rect& elements);
+
+    /// Changes whenever something new can be shown: as long as it is the same, the last frame is up to date.
+    std::uint64_t version() const;
+
+ private:
+    class Work;
+    std::unique_ptr<Work> work_;
+};
+
+}  // namespace tilescope::viewer

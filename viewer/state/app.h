@@ -1,0 +1,169 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "viewer/session/session.h"
+#include "viewer/state/bad_places.h"
+#include "viewer/state/settings.h"
+#include "viewer/state/view_state.h"
+#include "viewer/window/drift_picture.h"
+#include "viewer/window/heatmap_pane.h"
+#include "viewer/window/map_picture.h"
+#include "viewer/window/readout.h"
+
+namespace tilescope::viewer {
+
+/// What the middle of the window shows of the chosen stage.
+enum class Layout : std::uint8_t {
+    single,   ///< one quantity
+    compare,  ///< dumped, expected, difference, difference / budget side by side
+    stages    ///< s, p, acc and o of the same rows
+};
+inline constexpr int layout_count = 3;
+std::string_view to_string(Layout layout);
+
+/// The tabs under the element on the right. The last two are shown where the window has no room for them on
+/// the left.
+enum class Tab : std::uint8_t { row, drift, histogram, budget, causes, map, bad_rows };
+inline constexpr int tab_count = 7;
+std::string_view to_string(Tab tab);
+
+/// The state of the view. Panels read and change it; nothing of it is computed from values.
+struct ViewState {
+    Stage stage = Stage::s;
+    Quantity quantity = Quantity::over_budget;
+    Layout layout = Layout::single;
+    Tab tab = Tab::row;
+    Cursor cursor;
+    ViewRanges ranges;
+    std::optional<Rect> region;  ///< of the stage's plane, chosen with the right button
+    std::size_t cause = 0;       ///< that quantities of a replay are of
+    bool flipped = false;        ///< the key that shows what is expected is held
+    bool to_replay = false;      ///< with the one that shows the replay in its place
+};
+
+/// The table of bad rows or tiles.
+struct BadTable {
+    BadList list;
+    BadList found;                 ///< that `places` are of
+    std::vector<BadPlace> places;  ///< sorted
+    BadColumn column = BadColumn::batch;
+    bool descending = false;
+    bool by_tile = false;          ///< the kind is that of the rows' tiles: their own is not known
+    bool complete = true;          ///< false: kinds of rows are still looked up
+    bool sort_next = false;        ///< asked for by key: the next column, the other way round after the last
+    std::uint64_t generation = 0;  ///< of the document, map and report that `places` are from
+    std::uint64_t map_version = 0;
+    bool had_report = false;
+};
+
+/// What a file is to be written from, once it is there.
+struct PendingExport {
+    Plane plane;
+    Quantity quantity = Quantity::dumped;
+    Rect rect;
+    std::string path;
+};
+
+/// A part of the window to be written as PNG when the frame is drawn.
+struct PanelPicture {
+    Box box;
+    std::string path;
+};
+
+/// Everything that lasts longer than a frame.
+struct App {
+    explicit App(SessionOptions options, Settings loaded) : session(options), settings(std::move(loaded)) {}
+
+    Session session;
+    Settings settings;
+    Readout readout;
+    ViewState view;
+
+    // Of the current frame.
+    std::shared_ptr<const Document> document;
+    Status status;
+    bool waits = false;  ///< a panel shows something that is not there yet
+
+    std::string goto_text;     ///< where to go once a recording is open; empty: to the first divergence
+    std::string goto_refused;  ///< why there is no such place
+    std::uint64_t shown_generation = 0;
+    std::pair<std::string, std::string> shown_files;
+    std::optional<Problem> shown_problem;
+    bool placed_by_report = false;  ///< or by somebody: the report does not move the view any more
+    std::string notice;             ///< what the last command did, until something else is done
+    bool show_help = false;
+    bool show_recent = false;
+    bool show_goto = false;
+    std::array<char, 128> goto_input{};
+    bool quit = false;
+    std::uint64_t seen_changes = 0;  ///< of the file, after which it was read again
+    std::optional<std::pair<std::int64_t, std::int64_t>> hovered;  ///< row, column of the stage's plane
+    Stage hovered_stage = Stage::s;
+    /// The pointer moved after the cursor did: panels describe what is under it.
+    bool pointer_leads = false;
+    std::vector<DetailTiles> shown_details;  ///< that the heatmaps of this frame asked for
+    Scale shown_scale;                       ///< of the chosen quantity, in the frame before
+
+    BadTable bad;
+    /// The row or tile that was gone to, until its first element that diverges is known.
+    std::optional<std::pair<BadList, BadPlace>> aim;
+    std::optional<PendingExport> npy;
+    std::string png;                     ///< path to write the heatmaps to, at the next frame
+    std::vector<PanelPicture> pictures;  ///< to be written of this frame
+    bool narrow = false;                 ///< map and table stand among the tabs
+
+    std::array<HeatmapPane, 4> panes;
+    MapPicture map_picture;
+    /// Batch, head, q block and KV tile under the pointer.
+    std::optional<std::array<std::int64_t, 4>> map_pointed;
+    DriftPicture drift;
+
+    const Problem& problem() const { return document->problem(); }
+    bool has(Stage stage) const { return document->recording->has_stage(stage); }
+};
+
+/// Takes the session's state at the beginning of a frame: a new document is shown at the place asked for, and
+/// at the first divergence once there is a report, unless somebody went elsewhere meanwhile.
+void follow_document(App& app);
+
+/// Opens what was dropped or asked for. One path: against the oracle; two: against each other.
+void open_paths(App& app, const std::vector<std::string>& paths);
+
+/// Goes to an element and shows it. `keep_ranges`: moves the view only as far as is needed.
+void go_to(App& app, Stage stage, const Cursor& cursor, bool keep_ranges);
+/// To the guilty stage, batch, head and element; false where nothing diverges.
+bool go_to_first_divergence(App& app);
+/// Errors are shown at the bottom; then false.
+bool go_to_text(App& app, const std::string& text);
+void select_stage(App& app, Stage stage);
+
+/// Finds the table's places again where report, map or filter changed.
+void update_bad_table(App& app);
+/// To the row or tile, and to its first element that diverges as soon as that is known.
+void go_to_bad(App& app, const BadList& list, const BadPlace& place);
+/// To the next (step 1) or previous (-1) bad row or tile from the cursor on; the last one is followed by the
+/// first. A stage without any gives way to the first one that diverges.
+void walk_bad(App& app, bool tiles, int step);
+/// The same for heads.
+void walk_bad_heads(App& app, int step);
+
+/// The element of the stage's plane at the cursor, in coordinates of the tensor.
+ElementPlace selected_element(const App& app);
+/// The region, or else the cursor's tile.
+Rect selected_rect(const App& app);
+/// STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]
+std::string coordinates_of(const Problem& problem, const ElementPlace& place);
+/// The command that explains the element; of two recordings, the one that compares them.
+std::string tile_diff_command(const App& app);
+/// The command that opens tile-view at the element.
+std::string tile_view_command(const App& app);
+int shown_tabs(const App& app);
+
+}  // namespace tilescope::viewer

@@ -1,0 +1,319 @@
+#include "viewer/state/commands.h"
+
+#include <GLFW/glfw3.h>
+#include <fmt/format.h>
+#include <imgui.h>
+
+#include <algorithm>
+#include <array>
+
+#include "viewer/state/app.h"
+#include "viewer/state/causes_state.h"
+#include "viewer/state/export.h"
+#include "viewer/window/input.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+constexpr double zoom_step = 0.7;
+/// Elements that are shown each way by the command that zooms to the element, and letters that one needs for
+/// its numbers.
+constexpr double most_elements_with_numbers = 7;
+constexpr double letters_of_numbers = 13;
+
+void move_by(App& app, std::int64_t rows, std::int64_t cols) {
+    const Stage stage = app.view.stage;
+    const Plane plane = plane_at(app.problem(), app.view.cursor, stage);
+    PlanePoint point = point_at(app.problem(), app.view.cursor, stage);
+    point.row += rows;
+    point.col += cols;
+    go_to(app, stage, cursor_at(app.problem(), app.view.cursor, plane, point), true);
+}
+
+void move_by_tiles(App& app, std::int64_t rows, std::int64_t cols) {
+    const PlaneShape shape = plane_shape(app.problem(), app.view.stage);
+    move_by(app, rows * shape.tile_rows, cols * shape.tile_cols);
+}
+
+void pan_by(App& app, double rows, double cols) {
+    const PlaneView view = app.view.ranges.view(app.problem(), app.view.stage);
+    app.placed_by_report = true;
+    app.view.ranges.pan(app.problem(), app.view.stage, rows * view.rows / 8, cols * view.cols / 8);
+}
+
+void zoom_by(App& app, double factor) {
+    const PlanePoint point = point_at(app.problem(), app.view.cursor, app.view.stage);
+    app.placed_by_report = true;
+    app.view.ranges.zoom(app.problem(), app.view.stage, factor, double(point.row) + 0.5,
+                         double(point.col) + 0.5);
+}
+
+void zoom_to_element(App& app) {
+    app.view.ranges.centre_on(app.problem(), app.view.cursor);
+    const PlaneView view = app.view.ranges.view(app.problem(), app.view.stage);
+    const double letter = double(ImGui::CalcTextSize("0").x);
+    const double fit = double(app.panes[0].image().width) / (letters_of_numbers * letter);
+    zoom_by(app, std::clamp(fit, 1.0, most_elements_with_numbers) / std::max(view.rows, view.cols));
+    app.view.ranges.show(app.problem(), app.view.cursor, app.view.stage);
+}
+
+void step_stage(App& app, int step) {
+    for (int i = 1; i <= stage_count; ++i) {
+        const auto stage = Stage((int(app.view.stage) + (step * i) + 2 * stage_count) % stage_count);
+        if (app.has(stage)) return select_stage(app, stage);
+    }
+}
+
+void step_head(App& app, int step) {
+    const Problem& problem = app.problem();
+    const std::int64_t heads = problem.batch * problem.heads;
+    Cursor cursor = app.view.cursor;
+    const std::int64_t index = (cursor.batch * problem.heads + cursor.head + step + heads) % heads;
+    cursor.batch = index / problem.heads;
+    cursor.head = index % problem.heads;
+    go_to(app, app.view.stage, cursor, true);
+}
+
+void step_kv_tile(App& app, int step) {
+    Cursor cursor = app.view.cursor;
+    const std::int64_t tiles = app.problem().kv_tiles();
+    const std::int64_t tile = (cursor.key / app.problem().block_n + step + tiles) % tiles;
+    cursor.key = tile * app.problem().block_n;
+    go_to(app, app.view.stage, cursor, true);
+}
+
+template <Quantity quantity>
+void choose(App& app) {
+    app.view.quantity = quantity;
+}
+
+ScaleChoice& scale_of(App& app) {
+    return app.settings.scales[std::size_t(app.view.quantity)];
+}
+
+void next_scale(App& app) {
+    ScaleChoice& scale = scale_of(app);
+    scale.kind = ScaleKind((int(scale.kind) + 1) % scale_kind_count);
+}
+
+void next_clip(App& app) {
+    constexpr std::array clips = {0.0, 0.001, 0.01, 0.05};
+    ScaleChoice& scale = scale_of(app);
+    const auto* next = std::ranges::upper_bound(clips, scale.clip);
+    scale.clip = next == clips.end() ? clips.front() : *next;
+    app.notice = fmt::format("{:g} % of the values are clipped at either end", 100 * scale.clip);
+}
+
+void next_colours(App& app) {
+    ScaleChoice& scale = scale_of(app);
+    scale.colours = ColourMap((int(scale.colours) + 1) % colour_map_count);
+}
+
+void copy(App& app) {
+    const std::string place = coordinates_of(app.problem(), selected_element(app));
+    ImGui::SetClipboardText((place + "\n" + tile_diff_command(app)).c_str());
+    app.notice = fmt::format("copied {} and its tile-diff command", place);
+}
+
+void copy_view(App& app) {
+    const std::string command = tile_view_command(app);
+    ImGui::SetClipboardText(command.c_str());
+    app.notice = "copied " + command;
+}
+
+/// The next of the choices after `value`; the first after the last.
+template <std::size_t count>
+int next_of(const std::array<int, count>& choices, int value) {
+    const auto* next = std::ranges::upper_bound(choices, value);
+    return next == choices.end() ? choices.front() : *next;
+}
+
+/// The grid gives way to the threads that a recording declares.
+std::string where_grid_is(const App& app) {
+    const bool declared =
+        app.document != nullptr && app.document->recording->threads()[app.view.stage].declared();
+    return declared ? ", in stages whose threads are not declared" : "";
+}
+
+void next_warp_rows(App& app) {
+    constexpr std::array choices = {1, 2, 4, 8, 16, 32, 64, 128};
+    app.settings.warp_lines = true;
+    app.settings.warp_rows = next_of(choices, app.settings.warp_rows);
+    app.notice = fmt::format("a warp every {} rows{}", app.settings.warp_rows, where_grid_is(app));
+}
+
+void next_lane_columns(App& app) {
+    constexpr std::array choices = {1, 2, 4, 8, 16, 32, 64};
+    app.settings.warp_lines = true;
+    app.settings.lane_columns = next_of(choices, app.settings.lane_columns);
+    app.notice = fmt::format("a lane every {} columns{}", app.settings.lane_columns, where_grid_is(app));
+}
+
+void next_table_stage(App& app) {
+    const auto stages = stages_of(app.problem());
+    const auto now = std::ranges::find(stages, app.bad.list.stage, &StageInfo::stage);
+    const bool last = now == stages.end() || now + 1 == stages.end();
+    app.bad.list.stage = (last ? stages.begin() : now + 1)->stage;
+}
+
+/// Begins with the place that is looked at, to be changed.
+void open_goto(App& app) {
+    app.show_goto = true;
+    const std::string place = coordinates_of(app.problem(), selected_element(app));
+    const std::size_t length = std::min(place.size(), app.goto_input.size() - 1);
+    app.goto_input.fill(0);
+    std::ranges::copy_n(place.begin(), std::ptrdiff_t(length), app.goto_input.begin());
+}
+
+void leave(App& app) {
+    if (app.show_help || app.show_recent || app.show_goto) {
+        app.show_help = app.show_recent = app.show_goto = false;
+    } else if (!app.status.error.empty()) {
+        app.session.dismiss_error();
+    } else if (!app.status.message.empty()) {
+        app.session.cancel();
+        app.notice = "cancelled";
+    } else {
+        app.view.region.reset();
+        app.notice.clear();
+    }
+}
+
+void to_first_divergence(App& app) {
+    if (!go_to_first_divergence(app))
+        app.notice = app.document->report == nullptr ? "not judged yet" : "nothing diverges";
+}
+
+constexpr std::string_view go = "Go";
+constexpr std::string_view look = "Look";
+constexpr std::string_view colour = "Colours and lines";
+constexpr std::string_view table = "Bad rows";
+constexpr std::string_view file = "File";
+
+constexpr std::array commands = {
+    Command{go, "Home", "first divergence", true, false, to_first_divergence},
+    Command{go, "N", "next bad row", true, true, [](App& a) { walk_bad(a, false, 1); }},
+    Command{go, "Shift+N", "previous bad row", true, true, [](App& a) { walk_bad(a, false, -1); }},
+    Command{go, "T", "next bad tile", true, true, [](App& a) { walk_bad(a, true, 1); }},
+    Command{go, "Shift+T", "previous bad tile", true, true, [](App& a) { walk_bad(a, true, -1); }},
+    Command{go, "H", "next bad head", true, true, [](App& a) { walk_bad_heads(a, 1); }},
+    Command{go, "Shift+H", "previous bad head", true, true, [](App& a) { walk_bad_heads(a, -1); }},
+    Command{go, "Left", "arrows: neighbouring element", true, true, [](App& a) { move_by(a, 0, -1); }},
+    Command{go, "Right", "", true, true, [](App& a) { move_by(a, 0, 1); }},
+    Command{go, "Up", "", true, true, [](App& a) { move_by(a, -1, 0); }},
+    Command{go, "Down", "", true, true, [](App& a) { move_by(a, 1, 0); }},
+    Command{go, "Shift+Left", "Shift and arrows: neighbouring tile", true, true,
+            [](App& a) { move_by_tiles(a, 0, -1); }},
+    Command{go, "Shift+Right", "", true, true, [](App& a) { move_by_tiles(a, 0, 1); }},
+    Command{go, "Shift+Up", "", true, true, [](App& a) { move_by_tiles(a, -1, 0); }},
+    Command{go, "Shift+Down", "", true, true, [](App& a) { move_by_tiles(a, 1, 0); }},
+    Command{go, "]", "next head", true, true, [](App& a) { step_head(a, 1); }},
+    Command{go, "[", "previous head", true, true, [](App& a) { step_head(a, -1); }},
+    Command{go, ".", "next KV tile", true, true, [](App& a) { step_kv_tile(a, 1); }},
+    Command{go, ",", "previous KV tile", true, true, [](App& a) { step_kv_tile(a, -1); }},
+    Command{go, "J", "jump to coordinates", true, false, open_goto},
+
+    Command{look, "1", "dumped", true, false, choose<Quantity::dumped>},
+    Command{look, "2", "expected", true, false, choose<Quantity::expected>},
+    Command{look, "3", "difference", true, false, choose<Quantity::difference>},
+    Command{look, "4", "difference / budget", true, false, choose<Quantity::over_budget>},
+    Command{look, "5", "ulps", true, false, choose<Quantity::ulps>},
+    Command{look, "6", "relative error", true, false, choose<Quantity::relative>},
+    Command{look, "7", "replayed with the cause", true, false, choose<Quantity::replayed>},
+    Command{look, "8", "unexplained: difference to the replay / budget", true, false,
+            choose<Quantity::unexplained>},
+    Command{look, "Space", "held: expected in place of dumped, dumped in place of replayed", true, false,
+            [](App&) {}},
+    Command{look, "Shift+Space", "held: replayed in place of dumped", true, false, [](App&) {}},
+    Command{look, "D", "causes, next cause", true, false, [](App& a) { walk_causes(a, 1); }},
+    Command{look, "Shift+D", "previous cause", true, false, [](App& a) { walk_causes(a, -1); }},
+    Command{look, "PageDown", "next stage", true, false, [](App& a) { step_stage(a, 1); }},
+    Command{look, "PageUp", "previous stage", true, false, [](App& a) { step_stage(a, -1); }},
+    Command{look, "V", "one heatmap, four quantities, four stages", true, false,
+            [](App& a) { a.view.layout = Layout((int(a.view.layout) + 1) % layout_count); }},
+    Command{look, "Tab", "row, drift, histogram, budget, causes", true, false,
+            [](App& a) { a.view.tab = Tab((int(a.view.tab) + 1) % shown_tabs(a)); }},
+    Command{look, "+", "zoom in (also the wheel)", true, true, [](App& a) { zoom_by(a, zoom_step); }},
+    Command{look, "=", "", true, true, [](App& a) { zoom_by(a, zoom_step); }},
+    Command{look, "-", "zoom out", true, true, [](App& a) { zoom_by(a, 1 / zoom_step); }},
+    Command{look, "Z", "zoom to the element and its numbers", true, false, zoom_to_element},
+    Command{look, "F", "fit everything", true, false, [](App& a) { a.view.ranges.fit(a.problem()); }},
+    Command{look, "C", "centre the element", true, false,
+            [](App& a) { a.view.ranges.centre_on(a.problem(), a.view.cursor); }},
+    Command{look, "Ctrl+Left", "Ctrl and arrows: move the view", true, true,
+            [](App& a) { pan_by(a, 0, -1); }},
+    Command{look, "Ctrl+Right", "", true, true, [](App& a) { pan_by(a, 0, 1); }},
+    Command{look, "Ctrl+Up", "", true, true, [](App& a) { pan_by(a, -1, 0); }},
+    Command{look, "Ctrl+Down", "", true, true, [](App& a) { pan_by(a, 1, 0); }},
+
+    Command{colour, "L", "linear, logarithmic, symlog", true, false, next_scale},
+    Command{colour, "A", "range found or fixed", true, false, [](App& a) { toggle_fixed_range(a); }},
+    Command{colour, "P", "percentile clip", true, false, next_clip},
+    Command{colour, "K", "colour map", true, false, next_colours},
+    Command{colour, "G", "tile grid", false, false,
+            [](App& a) { a.settings.tile_grid = !a.settings.tile_grid; }},
+    Command{colour, "M", "edges of the mask", false, false,
+            [](App& a) { a.settings.mask_edges = !a.settings.mask_edges; }},
+    Command{colour, "W", "warps and lanes", false, false,
+            [](App& a) { a.settings.warp_lines = !a.settings.warp_lines; }},
+    Command{colour, "Shift+W", "rows of a warp", false, false, next_warp_rows},
+    Command{colour, "Ctrl+W", "columns of a lane", false, false, next_lane_columns},
+
+    Command{table, "B", "rows or tiles in the table", true, false,
+            [](App& a) { a.bad.list.tiles = !a.bad.list.tiles; }},
+    Command{table, "Y", "kind in the table", true, false,
+            [](App& a) { a.bad.list.filter = BadFilter((int(a.bad.list.filter) + 1) % bad_filter_count); }},
+    Command{table, "U", "stage of the table", true, false, next_table_stage},
+    Command{table, "R", "sort by the next column", true, false, [](App& a) { a.bad.sort_next = true; }},
+    Command{file, "Ctrl+C", "copy coordinates and the tile-diff command", true, false, copy},
+    Command{file, "Ctrl+Shift+C", "copy the tile-view command that shows this", true, false, copy_view},
+    Command{file, "E", "write the heatmaps as PNG", true, false, [](App& a) { a.png = free_name("png"); }},
+    Command{file, "Ctrl+E", "write the panel under the pointer as PNG", true, false, export_panel},
+    Command{file, "Shift+E", "write every panel as PNG", true, false, export_panels},
+    Command{file, "X", "write the selection as .npy", true, false, export_selection},
+    Command{file, "O", "recent files", false, false, [](App& a) { a.show_recent = !a.show_recent; }},
+    Command{file, "F5", "read the file again", true, false, [](App& a) { a.session.reload(); }},
+    Command{file, "Escape", "close, dismiss, cancel", false, false, leave},
+    Command{file, "?", "this help", false, false, [](App& a) { a.show_help = !a.show_help; }},
+    Command{file, "F1", "", false, false, [](App& a) { a.show_help = !a.show_help; }},
+    Command{file, "Ctrl+Q", "quit", false, false, [](App& a) { a.quit = true; }},
+};
+
+bool is_asked(const KeyChord& chord, bool repeats, std::span<const TypedCharacter> typed) {
+    const ImGuiIO& io = ImGui::GetIO();
+    if (chord.is_character())
+        return std::ranges::any_of(typed, [&](const TypedCharacter& character) {
+            return character.code == chord.key && (repeats || !character.repeated);
+        });
+    // AltGr and a letter type another character.
+    const bool letter = chord.key > GLFW_KEY_SPACE && chord.key < 128;
+    if (chord.shift != io.KeyShift || chord.control != io.KeyCtrl || (letter && io.KeyAlt)) return false;
+    return ImGui::IsKeyPressed(chord.key, repeats);
+}
+
+}  // namespace
+
+std::span<const Command> all_commands() {
+    return commands;
+}
+
+void run_commands(App& app, std::span<const TypedCharacter> typed) {
+    const ImGuiIO& io = ImGui::GetIO();
+    app.view.flipped = !io.WantTextInput && ImGui::IsKeyDown(GLFW_KEY_SPACE);
+    app.view.to_replay = app.view.flipped && io.KeyShift;
+    for (const Command& command : commands) {
+        const KeyChord chord = *chord_from_name(command.key);
+        // What is typed belongs to the field, but for the key that leaves it.
+        if (io.WantTextInput && chord.key != GLFW_KEY_ESCAPE) continue;
+        if (!is_asked(chord, command.repeats, typed)) continue;
+        if (command.needs_document && app.document == nullptr) {
+            app.notice = "no recording is open; drop one here";
+        } else {
+            command.run(app);
+        }
+        return;
+    }
+}
+
+}  // namespace tilescope::viewer

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "viewer/window/input.h"
+
+namespace tilescope::viewer {
+
+struct App;
+
+/// What a key does. The help overlay shows the table, viewer/README.md has it as well; scripts press the
+/// keys.
+struct Command {
+    std::string_view group;
+    std::string_view key;   ///< as chord_from_name() reads it
+    std::string_view help;  ///< empty: another key of the command before
+    bool needs_document;
+    bool repeats;  ///< while the key is held
+    void (*run)(App& app);
+};
+
+std::span<const Command> all_commands();
+
+/// Runs the command whose key went down in this frame, or whose character was typed, unless a field takes
+/// text.
+void run_commands(App& app, std::span<const TypedCharacter> typed);
+
+}  // namespace tilescope::viewer
