@@ -38,4 +38,11 @@ std::array<std::int64_t, 4> bias_dims(const Problem& problem);
 /// Errors: Error for inputs that are not whole, or contradict each other or the problem.
 StoredInputs open_inputs(const InputFile& file, const Problem& problem);
 
+struct OutputFile;
+
+/// Writes what /inputs holds: the tensors padded, zeros where a batch entry has no rows; the side inputs; and
+/// the bias. The group is there already. Errors: Failure, and Error for values that the declared dtype cannot
+/// hold or that are no bias.
+void write_inputs(const OutputFile& file, const Recording& recording);
+
 }  // namespace tilescope::hdf5

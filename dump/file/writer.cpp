@@ -9,6 +9,7 @@
 #include "dump/file/capture.h"
 #include "dump/file/driver.h"
 #include "dump/file/hdf5.h"
+#include "dump/file/inputs.h"
 #include "dump/file/layout.h"
 #include "dump/file/metadata.h"
 #include "dump/file/named_tiles.h"
@@ -16,7 +17,6 @@
 #include "dump/file/sink_image.h"
 #include "dump/file/temporary.h"
 #include "dump/file/threads.h"
-#include "dump/file/write_inputs.h"
 #include "dump/schema/error.h"
 
 namespace tilescope {
