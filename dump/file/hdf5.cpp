@@ -87,18 +87,13 @@ Id create_group(hid_t file, const std::string& path) {
 }
 
 Id element_type(Dtype dtype) {
-    switch (dtype) {
-        case Dtype::f32:
-            return checked(H5Tcopy(H5T_IEEE_F32LE));
-        case Dtype::f16:
-            return small_float({2, 5, 10, 15});
-        case Dtype::bf16:
-            return small_float({2, 8, 7, 127});
-        case Dtype::e4m3:
-        case Dtype::e5m2:
-            return checked(H5Tcopy(H5T_STD_U8LE));
-    }
-    return Id();
+    const DtypeInfo& info = dtype_info(dtype);
+    if (info.bytes == 4) return checked(H5Tcopy(H5T_IEEE_F32LE));
+    // HDF5 has no floats of 8 bits: their codes.
+    if (info.bytes == 1) return checked(H5Tcopy(H5T_STD_U8LE));
+    const std::size_t mantissa_bits = std::size_t(info.significand_bits - 1);
+    return small_float({std::size_t(info.bytes), 8 * std::size_t(info.bytes) - 1 - mantissa_bits,
+                        mantissa_bits, std::size_t(1 - info.min_exponent)});
 }
 
 }  // namespace tilescope::hdf5

@@ -1,5 +1,7 @@
 #include "dump/file/layout.h"
 
+#include <vector>
+
 namespace tilescope::layout {
 
 namespace {
@@ -183,10 +185,9 @@ std::span<const Named<EmptyRow>> names(EmptyRow) {
     return empty_row_names;
 }
 std::span<const Named<Dtype>> names(Dtype) {
-    static const auto dtype_names = [] {
-        std::array<Named<Dtype>, 5> table = {
-            {{Dtype::f32, ""}, {Dtype::f16, ""}, {Dtype::bf16, ""}, {Dtype::e4m3, ""}, {Dtype::e5m2, ""}}};
-        for (Named<Dtype>& entry : table) entry.name = dtype_info(entry.value).name;
+    static const std::vector<Named<Dtype>> dtype_names = [] {
+        std::vector<Named<Dtype>> table;
+        for (const DtypeInfo& info : all_dtypes()) table.push_back({info.dtype, info.name});
         return table;
     }();
     return dtype_names;

@@ -5,40 +5,45 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 namespace tilescope {
 
 namespace {
 
-constexpr std::array<DtypeInfo, 5> dtypes = {{
-    {Dtype::f32, "f32", 4, 24, -126, 0x1.fffffep127f},
-    {Dtype::f16, "f16", 2, 11, -14, 65504.0f},
-    {Dtype::bf16, "bf16", 2, 8, -126, 0x1.fep127f},
-    {Dtype::e4m3, "e4m3", 1, 4, -6, 448.0f},
-    {Dtype::e5m2, "e5m2", 1, 3, -14, 57344.0f},
-}};
+/// A row for each dtype, in the order of the enumeration.
+constexpr DtypeInfo dtypes[] = {
+    {Dtype::f32, "f32", 4, 24, -126, true, 0x1.fffffep127f}, {Dtype::f16, "f16", 2, 11, -14, true, 65504.0f},
+    {Dtype::bf16, "bf16", 2, 8, -126, true, 0x1.fep127f},    {Dtype::e4m3, "e4m3", 1, 4, -6, false, 448.0f},
+    {Dtype::e5m2, "e5m2", 1, 3, -14, true, 57344.0f},
+};
+constexpr std::size_t dtype_count = std::size(dtypes);
 
 /// Sign, exponent and mantissa fields of a dtype, as bit patterns without the sign.
 struct Layout {
+    constexpr explicit Layout(const DtypeInfo& info)
+        : width(8 * info.bytes),
+          mantissa_bits(info.significand_bits - 1),
+          min_exponent(info.min_exponent),
+          nan(sign() - 1),
+          // Without an infinity all exponents are of numbers, and the last code alone is NaN.
+          overflow(info.has_infinity ? nan >> mantissa_bits << mantissa_bits : nan),
+          max_finite(overflow - 1),
+          has_infinity(info.has_infinity) {}
+
     int width;
     int mantissa_bits;
     int min_exponent;
-    std::uint32_t max_finite;
-    std::uint32_t overflow;  ///< infinity, or NaN where there is none
     std::uint32_t nan;
+    std::uint32_t overflow;  ///< infinity, or NaN where there is none
+    std::uint32_t max_finite;
     bool has_infinity;
 
     constexpr std::uint32_t sign() const { return std::uint32_t(1) << (width - 1); }
 };
-
-constexpr std::array<Layout, 5> layouts = {{
-    {32, 23, -126, 0x7f7fffff, 0x7f800000, 0x7fffffff, true},
-    {16, 10, -14, 0x7bff, 0x7c00, 0x7fff, true},
-    {16, 7, -126, 0x7f7f, 0x7f80, 0x7fff, true},
-    {8, 3, -6, 0x7e, 0x7f, 0x7f, false},
-    {8, 2, -14, 0x7b, 0x7c, 0x7f, true},
-}};
 
 constexpr std::size_t index_of(Dtype dtype) {
     return static_cast<std::size_t>(dtype);
@@ -56,7 +61,7 @@ constexpr float power_of_two(int exponent) {
 
 template <Dtype dtype>
 float decode_as(std::uint32_t bits) {
-    constexpr Layout layout = layouts[index_of(dtype)];
+    constexpr Layout layout(dtypes[index_of(dtype)]);
     if constexpr (dtype == Dtype::f32) {
         return std::bit_cast<float>(bits);
     } else if constexpr (dtype == Dtype::bf16) {
@@ -80,14 +85,29 @@ float decode_as(std::uint32_t bits) {
     }
 }
 
-template <Dtype dtype, class Storage>
+template <Dtype dtype>
 void decode_array_as(std::span<const std::byte> bits, std::span<float> out) {
+    constexpr std::size_t bytes = std::size_t(dtypes[index_of(dtype)].bytes);
+    using Storage = std::conditional_t<bytes == 4, std::uint32_t,
+                                       std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>;
     for (std::size_t i = 0; i < out.size(); ++i) {
         Storage element;
-        std::memcpy(&element, bits.data() + i * sizeof(Storage), sizeof(Storage));
+        std::memcpy(&element, bits.data() + i * bytes, bytes);
         out[i] = decode_as<dtype>(element);
     }
 }
+
+struct Decoder {
+    float (*decode)(std::uint32_t bits);
+    void (*decode_array)(std::span<const std::byte> bits, std::span<float> out);
+};
+
+template <std::size_t... i>
+constexpr std::array<Decoder, dtype_count> decoders_of(std::index_sequence<i...>) {
+    return {{{decode_as<dtypes[i].dtype>, decode_array_as<dtypes[i].dtype>}...}};
+}
+
+constexpr std::array<Decoder, dtype_count> decoders = decoders_of(std::make_index_sequence<dtype_count>());
 
 /// The code of a finite magnitude, rounded to nearest even as if the exponent range had no upper end.
 /// `magnitude` is the float64 pattern without its sign.
@@ -124,35 +144,21 @@ std::optional<Dtype> dtype_from_name(std::string_view name) {
     return std::nullopt;
 }
 
+std::span<const DtypeInfo> all_dtypes() {
+    return dtypes;
+}
+
+std::span<const DtypeInfo> narrow_dtypes() {
+    static_assert(dtypes[0].dtype == Dtype::f32);
+    return std::span(dtypes).subspan(1);
+}
+
 float decode(Dtype dtype, std::uint32_t bits) {
-    switch (dtype) {
-        case Dtype::f32:
-            return decode_as<Dtype::f32>(bits);
-        case Dtype::f16:
-            return decode_as<Dtype::f16>(bits);
-        case Dtype::bf16:
-            return decode_as<Dtype::bf16>(bits);
-        case Dtype::e4m3:
-            return decode_as<Dtype::e4m3>(bits);
-        case Dtype::e5m2:
-            return decode_as<Dtype::e5m2>(bits);
-    }
-    return 0;
+    return decoders[index_of(dtype)].decode(bits);
 }
 
 void decode_array(Dtype dtype, std::span<const std::byte> bits, std::span<float> out) {
-    switch (dtype) {
-        case Dtype::f32:
-            return decode_array_as<Dtype::f32, std::uint32_t>(bits, out);
-        case Dtype::f16:
-            return decode_array_as<Dtype::f16, std::uint16_t>(bits, out);
-        case Dtype::bf16:
-            return decode_array_as<Dtype::bf16, std::uint16_t>(bits, out);
-        case Dtype::e4m3:
-            return decode_array_as<Dtype::e4m3, std::uint8_t>(bits, out);
-        case Dtype::e5m2:
-            return decode_array_as<Dtype::e5m2, std::uint8_t>(bits, out);
-    }
+    decoders[index_of(dtype)].decode_array(bits, out);
 }
 
 std::uint32_t encode(Dtype dtype, float value, Overflow overflow) {
@@ -163,7 +169,7 @@ std::uint32_t encode(Dtype dtype, float value, Overflow overflow) {
 }
 
 std::uint32_t encode(Dtype dtype, double value, Overflow overflow) {
-    const Layout& layout = layouts[index_of(dtype)];
+    const Layout layout(dtype_info(dtype));
     constexpr std::uint64_t infinity = std::bit_cast<std::uint64_t>(std::numeric_limits<double>::infinity());
     const std::uint64_t bits = std::bit_cast<std::uint64_t>(value);
     const std::uint64_t magnitude = bits & ~(std::uint64_t(1) << 63);
@@ -186,7 +192,7 @@ double half_quantum(Dtype dtype) {
 
 std::uint64_t ulp_distance(Dtype dtype, double a, double b) {
     constexpr std::uint64_t incomparable = std::numeric_limits<std::uint64_t>::max();
-    const Layout& layout = layouts[index_of(dtype)];
+    const Layout layout(dtype_info(dtype));
     const std::uint32_t code_a = encode(dtype, a);
     const std::uint32_t code_b = encode(dtype, b);
     const std::uint32_t magnitude_a = code_a & (layout.sign() - 1);

@@ -21,11 +21,15 @@ struct DtypeInfo {
     int bytes;
     int significand_bits;  ///< with the implicit one: 24, 11, 8, 4, 3
     int min_exponent;      ///< exponent of the smallest normal number: -126, -14, -126, -6, -14
+    bool has_infinity;     ///< false: beyond max_finite comes NaN
     float max_finite;
 };
 
 const DtypeInfo& dtype_info(Dtype dtype);
 std::optional<Dtype> dtype_from_name(std::string_view name);
+std::span<const DtypeInfo> all_dtypes();
+/// All but float32.
+std::span<const DtypeInfo> narrow_dtypes();
 
 /// The number that `bits` encode; bits above the dtype's width are ignored.
 /// Types: any Dtype to float32.

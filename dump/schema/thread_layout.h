@@ -33,7 +33,7 @@ struct Fragment {
 
 /// How a stage's tiles lie in the threads of a block. Zeros stand for the defaults.
 struct ThreadLayout {
-    std::string fragment;           ///< "lanes", "mma_m16n8", "wgmma_m64", or one given; "": not declared
+    std::string fragment;           ///< of the table in dump/FORMAT.md, or one given; "": not declared
     std::int64_t lanes = 0;         ///< of "lanes": those that share a row; a power of two up to 32
     std::int64_t lane_columns = 0;  ///< of "lanes": columns next to each other that a lane owns; default 1
     std::int64_t group_rows = 0;    ///< rows of a tile that a group owns; default: those of the fragment

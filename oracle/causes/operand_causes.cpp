@@ -307,7 +307,8 @@ std::vector<Candidate> buffer_aliased(const Evidence& evidence) {
 
 std::vector<Candidate> operand_precision(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2}) {
+    for (const DtypeInfo& info : narrow_dtypes()) {
+        const Dtype dtype = info.dtype;
         if (evidence.direct() && !are_numbers_of(evidence, dtype)) continue;
         const double most = double(dtype_info(dtype).max_finite);
         const auto add = [&](std::vector<CauseParameter> parameters, double limit) {
@@ -330,7 +331,7 @@ std::vector<Candidate> codes_not_decoded(const Evidence& evidence) {
     const Dtype dtype = evidence.acts == Stage::q   ? p.dtype_q
                         : evidence.acts == Stage::k ? p.dtype_k
                                                     : p.dtype_v;
-    if (dtype != Dtype::e4m3 && dtype != Dtype::e5m2) return {};
+    if (dtype_info(dtype).bytes != 1) return {};
     return {
         {{{"codes", "128-255"}}, {.inputs = [](SearchedTile& site) { site.raw = site.raw.cwiseMax(0.0); }}}};
 }

@@ -239,7 +239,8 @@ std::vector<Candidate> o_of_other_head(const Evidence& evidence) {
 
 std::vector<Candidate> o_precision(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2}) {
+    for (const DtypeInfo& info : narrow_dtypes()) {
+        const Dtype dtype = info.dtype;
         if (dtype == evidence.problem().dtype_o || (evidence.direct() && !are_numbers_of(evidence, dtype)))
             continue;
         candidates.push_back(

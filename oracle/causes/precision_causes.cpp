@@ -34,7 +34,7 @@ std::vector<Candidate> cast_truncated(const Evidence& evidence) {
 }
 
 bool is_fp8(Dtype dtype) {
-    return dtype == Dtype::e4m3 || dtype == Dtype::e5m2;
+    return dtype_info(dtype).bytes == 1;
 }
 
 /// How kernels make tf32 of float32.

@@ -131,7 +131,8 @@ std::vector<Candidate> p_of_old_max(const Evidence&) {
 std::vector<Candidate> undeclared_cast(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return {};
-    for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2}) {
+    for (const DtypeInfo& info : narrow_dtypes()) {
+        const Dtype dtype = info.dtype;
         if (dtype == evidence.units().p_cast || !are_numbers_of(evidence, dtype)) continue;
         candidates.push_back(
             {{{"dtype", std::string(dtype_info(dtype).name)}},

@@ -27,16 +27,9 @@ const CompareOptions derived{std::nullopt, std::nullopt, 0};
 
 /// The sum of a tensor core for operands of the type.
 Accumulation tensor_core_sum(Dtype dtype) {
-    switch (dtype) {
-        case Dtype::f32:
-            return Accumulation::tensor_core_tf32;
-        case Dtype::f16:
-        case Dtype::bf16:
-            return Accumulation::tensor_core_f32;
-        case Dtype::e4m3:
-        case Dtype::e5m2:
-            return Accumulation::tensor_core_fp8;
-    }
+    const int bytes = dtype_info(dtype).bytes;
+    if (bytes == 4) return Accumulation::tensor_core_tf32;
+    if (bytes == 1) return Accumulation::tensor_core_fp8;
     return Accumulation::tensor_core_f32;
 }
 
