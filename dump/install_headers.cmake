@@ -1,5 +1,6 @@
 # Installs the headers that stand in dump/ itself, and what they include from there, below PREFIX/include/tilescope.
 # Run at installation, from SOURCE, the root of the repository.
+cmake_policy(VERSION 3.25)
 file(GLOB waiting RELATIVE ${SOURCE} ${SOURCE}/dump/*.h)
 set(headers)
 while(waiting)

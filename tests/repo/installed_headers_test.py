@@ -15,6 +15,8 @@ import unittest
 ROOT, BUILD, SCRATCH = (pathlib.Path(argument) for argument in sys.argv[1:4])
 CMAKE, CXX = sys.argv[4:6]
 PUBLIC = ["capture.h", "flight_recorder.h", "hook.h", "reader.h", "recording.h", "schema.h", "watch.h", "writer.h"]
+# What -DDEBUG_DUMP switches.
+SWITCHED = {"capture.h", "flight_recorder.h", "hook.h"}
 ROOMS = {"dump", "dump/hook", "dump/schema", "dump/recording"}
 
 
@@ -53,7 +55,7 @@ class InstalledHeaders(unittest.TestCase):
 
     def test_each_public_header_compiles_alone(self):
         for header in PUBLIC:
-            for macro in ("-DDEBUG_DUMP", "-UDEBUG_DUMP"):
+            for macro in ("-DDEBUG_DUMP", "-UDEBUG_DUMP") if header in SWITCHED else ("-DDEBUG_DUMP",):
                 with self.subTest(header=header, macro=macro):
                     done = subprocess.run(
                         [CXX, "-std=c++20", macro, "-fsyntax-only", "-x", "c++", "-I", self.include, "-"],
