@@ -113,8 +113,8 @@ PlantedResults judge_planting(const Planting& planting, bool with_outputs) {
         if (!cause.empty()) result.causes.emplace_back(cause);
     }
     const Call call = planted_call(mistake, *planting.input, *planting.shape, planting.seed);
-    const KernelRun healthy = run_kernel(call.problem, call.arithmetic, call.inputs);
-    const KernelRun planted = run_kernel(call.problem, call.arithmetic, call.inputs, {mistake.mistake});
+    const KernelRun healthy = run_kernel(call);
+    const KernelRun planted = run_kernel(call, {mistake.mistake});
     result.stages = guilty_stages(healthy, planted);
     result.changed = first_difference(healthy.recording, planted.recording).has_value();
     PlantedResults results{result, {}};
@@ -162,7 +162,7 @@ nlohmann::json bench_healthy(const Options& options) {
         const Call call = random_call(InputKind(i % input_kinds), seed);
         CauseCase& result = results[std::size_t(i)];
         result.where = fmt::format("{} seed {}", to_string(InputKind(i % input_kinds)), seed);
-        answer(run_kernel(call.problem, call.arithmetic, call.inputs).recording, one_thread(), result);
+        answer(run_kernel(call).recording, one_thread(), result);
     }
     std::int64_t diverged = 0;
     std::int64_t named = 0;
@@ -230,7 +230,7 @@ nlohmann::json bench_time() {
                 p.seqlen_q = seqlen - 64;
             }
             call.inputs = make_inputs(p, InputKind::ramped_k, 1);
-            const KernelRun run = run_kernel(p, call.arithmetic, call.inputs, {mistake});
+            const KernelRun run = run_kernel({p, call.arithmetic, call.inputs}, {mistake});
             const auto start = std::chrono::steady_clock::now();
             const Report report = judge(run.recording, {});
             const double judging = seconds_since(start);

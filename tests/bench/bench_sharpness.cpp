@@ -37,5 +37,5 @@ int main() {
     print_table("forward", test::forward_stages_to_change(), all,
                 [](Dtype dtype) { return test::forward_of_dtype(dtype, seed); });
     print_table("backward", test::backward_stages_to_change(), wide,
-                [](Dtype dtype) { return test::run_backward(test::backward_call_of_dtype(dtype, seed)); });
+                [](Dtype dtype) { return test::recorded(test::backward_call_of_dtype(dtype, seed)); });
 }

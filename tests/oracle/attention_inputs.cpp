@@ -8,30 +8,11 @@
 #include <limits>
 #include <random>
 
-#include "dump/schema/dtype.h"
+#include "tests/oracle/draws.h"
 
 namespace tilescope::test {
 
 namespace {
-
-using Random = std::mt19937_64;
-
-float rounded(Dtype dtype, double value) {
-    return decode(dtype, encode(dtype, value, Overflow::saturate));
-}
-
-std::int64_t pick(Random& random, std::initializer_list<std::int64_t> choices) {
-    const std::size_t index = random() % choices.size();
-    return *(choices.begin() + index);
-}
-
-std::int64_t between(Random& random, std::int64_t least, std::int64_t most) {
-    return least + std::int64_t(random() % std::uint64_t(most - least + 1));
-}
-
-double normal(Random& random) {
-    return std::normal_distribution<double>()(random);
-}
 
 double ramp(const Problem& problem, std::int64_t key) {
     return 0.25 + 2.0 * double(key) / double(problem.seqlen_kv);
@@ -87,6 +68,28 @@ double v_value(InputKind kind, std::int64_t head, std::int64_t column, Random& r
     }
 }
 
+double dout_value(DoutKind kind, std::int64_t row, std::int64_t huge_row, Random& random) {
+    switch (kind) {
+        case DoutKind::normal:
+            return normal(random);
+        case DoutKind::large:
+            return 30 * normal(random);
+        case DoutKind::small:
+            return 1e-3 * normal(random);
+        case DoutKind::with_mean:
+            return 0.5 + 0.3 * normal(random);
+        case DoutKind::huge_row:
+            return (row == huge_row ? 300 : 1) * normal(random);
+        case DoutKind::constant:
+            return 0.75;
+        case DoutKind::zero:
+            return 0;
+        case DoutKind::sparse:
+            return one_in(random, 10) ? normal(random) : 0;
+    }
+    return 0;
+}
+
 /// Every row of a KV head three times in a row.
 void repeat_rows(const Problem& problem, std::int64_t cols, std::vector<float>& values) {
     for (std::int64_t row = 0; row < problem.batch * problem.heads_kv * problem.seqlen_kv; ++row) {
@@ -107,20 +110,34 @@ Inputs make_inputs(const Problem& problem, InputKind kind, std::uint64_t seed) {
     Random random(seed);
     Inputs inputs;
     for (std::int64_t i = 0; i < problem.batch * problem.heads * problem.seqlen_q * problem.head_dim; ++i)
-        inputs.q.push_back(rounded(problem.dtype_q, q_value(kind, random)));
+        inputs.q.push_back(rounded(problem.dtype_q, q_value(kind, random), Overflow::saturate));
     for (std::int64_t row = 0; row < problem.batch * problem.heads_kv * problem.seqlen_kv; ++row) {
         const std::int64_t key = row % problem.seqlen_kv;
         const std::int64_t head = row / problem.seqlen_kv % problem.heads_kv;
         for (std::int64_t d = 0; d < problem.head_dim; ++d)
-            inputs.k.push_back(rounded(problem.dtype_k, k_value(problem, kind, key, random)));
+            inputs.k.push_back(
+                rounded(problem.dtype_k, k_value(problem, kind, key, random), Overflow::saturate));
         for (std::int64_t d = 0; d < problem.head_dim_v; ++d)
-            inputs.v.push_back(rounded(problem.dtype_v, v_value(kind, head, d, random)));
+            inputs.v.push_back(rounded(problem.dtype_v, v_value(kind, head, d, random), Overflow::saturate));
     }
     if (kind == InputKind::repeated_keys) {
         repeat_rows(problem, problem.head_dim, inputs.k);
         repeat_rows(problem, problem.head_dim_v, inputs.v);
     }
     return inputs;
+}
+
+std::vector<float> make_dout(const Problem& p, DoutKind kind, std::uint64_t seed) {
+    Random random(seed * 48271u + 29);
+    const std::int64_t huge_row = std::int64_t(random() % std::uint64_t(p.seqlen_q));
+    std::vector<float> dout;
+    for (std::int64_t row = 0; row < p.batch * p.heads * p.seqlen_q; ++row) {
+        for (std::int64_t d = 0; d < p.head_dim_v; ++d) {
+            const double value = dout_value(kind, row % p.seqlen_q, huge_row, random);
+            dout.push_back(rounded(p.dtype_dout, value));
+        }
+    }
+    return dout;
 }
 
 void add_slopes_and_sinks(const Problem& problem, std::uint64_t seed, Inputs& inputs) {
@@ -163,7 +180,7 @@ Problem random_problem(std::uint64_t seed) {
     p.seqlen_q = between(random, 1, 40);
     p.seqlen_kv = between(random, 1, 90);
     p.head_dim = pick(random, {16, 32, 64, 128});
-    p.head_dim_v = pick(random, {p.head_dim, p.head_dim, 16, 24});
+    p.head_dim_v = pick<std::int64_t>(random, {p.head_dim, p.head_dim, 16, 24});
     p.block_m = pick(random, {8, 16});
     p.block_n = pick(random, {8, 16, 32, 64});
     p.sm_scale = double(float(pick(random, {0, 1, 2}) == 0 ? 0.1 : 1 / std::sqrt(double(p.head_dim))));
@@ -176,8 +193,9 @@ Problem random_problem(std::uint64_t seed) {
     return p;
 }
 
-Problem small_problem(Mask mask) {
+Problem small_problem(Mask mask, Direction direction) {
     Problem p;
+    p.direction = direction;
     p.batch = 2;
     p.heads = 4;
     p.heads_kv = 2;

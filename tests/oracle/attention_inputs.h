@@ -1,14 +1,21 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dump/schema.h"
+#include "dump/schema/dtype.h"
 #include "dump/schema/side_inputs.h"
 
 namespace tilescope::test {
+
+/// The value as the type holds it.
+float rounded(Dtype dtype, std::floating_point auto value, Overflow overflow = Overflow::to_infinity) {
+    return decode(dtype, encode(dtype, value, overflow));
+}
 
 /// Inputs of one attention call. q, k and v: contiguous [batch][heads or heads_kv][seqlen][head_dim], each
 /// value exact in the problem's dtypes.
@@ -18,6 +25,10 @@ struct Inputs {
     std::vector<float> v;
     SideInputs side;
     Bias bias;
+    // What a backward call is given besides.
+    std::vector<float> dout;  ///< [batch][heads][seqlen_q][head_dim_v]
+    std::vector<float> o;     ///< the same
+    std::vector<float> lse;   ///< [batch][heads][seqlen_q]
 
     float& q_at(const Problem& p, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t d) {
         return q[std::size_t(((batch * p.heads + head) * p.seqlen_q + row) * p.head_dim + d)];
@@ -47,6 +58,12 @@ std::string_view to_string(InputKind kind);
 
 Inputs make_inputs(const Problem& problem, InputKind kind, std::uint64_t seed);
 
+/// Distributions of dout.
+enum class DoutKind : std::uint8_t { normal, large, small, with_mean, huge_row, constant, zero, sparse };
+inline constexpr int dout_kinds = 8;
+
+std::vector<float> make_dout(const Problem& problem, DoutKind kind, std::uint64_t seed);
+
 /// Slopes and sinks where the problem has them: one a head.
 void add_slopes_and_sinks(const Problem& problem, std::uint64_t seed, Inputs& inputs);
 
@@ -62,7 +79,7 @@ Problem random_problem(std::uint64_t seed);
 
 /// A problem in which every row sees several KV tiles and every tile is partly visible: 2 batches, 4 heads on
 /// 2, seqlen_q 40, seqlen_kv 72 in tiles of 16 x 16.
-Problem small_problem(Mask mask = Mask::none);
+Problem small_problem(Mask mask = Mask::none, Direction direction = Direction::forward);
 
 /// For failure messages.
 std::string describe(const Problem& problem);

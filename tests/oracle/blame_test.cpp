@@ -65,10 +65,10 @@ TEST_P(Blame, FallsOnTheStageOfTheMistakeAndItsFirstElement) {
         SCOPED_TRACE(std::string(to_string(planted.mistake)) + ", seed " + std::to_string(seed) + ": " +
                      describe(arithmetic));
         const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
-        const KernelRun run = run_kernel(problem, arithmetic, inputs, planted.where);
+        const KernelRun run = run_kernel({problem, arithmetic, inputs}, planted.where);
         ASSERT_TRUE(run.first_changed()) << "the mistake changed nothing";
 
-        const Report report = judge(run.recording, one_thread());
+        const Report report = judged(run.recording);
         ASSERT_EQ(report.guilty, stage_of(planted.mistake)) << verdict_line(report);
         const Element& first = *report.first_divergence;
         EXPECT_EQ(first.tile.kv_tile, run.first_changed()->tile.kv_tile);
@@ -96,10 +96,10 @@ TEST_P(Blame, FallsOnTheStageOfTheMistakeAndItsFirstElement) {
 INSTANTIATE_TEST_SUITE_P(Arithmetics, Blame, ::testing::Range<std::uint64_t>(1, 1 + tried_seeds(20)));
 
 TEST(BlameCases, CoverEveryMistake) {
-    for (int i = 1; i < mistakes; ++i) {
+    for (const Mistake mistake : mistakes_of(Direction::forward)) {
         const auto all = cases();
-        EXPECT_TRUE(std::ranges::any_of(all, [&](const Case& c) { return c.mistake == Mistake(i); }))
-            << to_string(Mistake(i));
+        EXPECT_TRUE(std::ranges::any_of(all, [&](const Case& c) { return c.mistake == mistake; }))
+            << to_string(mistake);
     }
 }
 

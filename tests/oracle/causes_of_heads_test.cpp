@@ -6,9 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "oracle/causes/find_causes.h"
+#include "tests/oracle/diagnosed.h"
 #include "tests/oracle/honest_kernel.h"
-#include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
 namespace {
@@ -47,31 +46,21 @@ struct Heads {
     template <class Score>
     MemoryRecording with_scores(const Score& score_at) const {
         MemoryRecording recording =
-            with_stages(run_kernel(problem, {}, inputs).recording,
+            with_stages(recorded({problem, {}, inputs}),
                         {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse});
-        const TileShape shape = tile_shape(problem, Stage::s);
-        for (std::int64_t i = 0; i < tile_count(problem, Stage::s); ++i) {
-            const TileId tile = tile_at(problem, Stage::s, i);
-            const TileShape extent = tile_extent(problem, Stage::s, tile);
-            std::vector<float> values(std::size_t(shape.elements()));
-            for (std::int64_t row = 0; row < extent.rows; ++row)
-                for (std::int64_t col = 0; col < extent.cols; ++col)
-                    values[std::size_t(row * shape.cols + col)] = float(score_at(
-                        tile, tile.q_block * problem.block_m + row, tile.kv_tile * problem.block_n + col));
-            recording.set_tile(Stage::s, tile, std::move(values));
-        }
+        change_stage(recording, Stage::s, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+            return float(
+                score_at(tile, tile.q_block * problem.block_m + row, tile.kv_tile * problem.block_n + col));
+        });
         return recording;
     }
 };
 
 std::vector<std::string> named(const Recording& recording) {
-    const Report report = judge(recording, one_thread());
+    const Report report = diagnosed(recording);
     EXPECT_EQ(report.guilty, Stage::s);
-    CauseOptions options;
-    options.threads = 1;
     std::vector<std::string> titles;
-    for (const FoundCause& cause : find_causes(recording, report, options).causes)
-        if (cause.rank == 1) titles.push_back(title_of(cause));
+    for (const FoundCause& cause : first_causes(report)) titles.push_back(title_of(cause));
     return titles;
 }
 

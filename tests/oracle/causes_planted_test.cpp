@@ -8,11 +8,9 @@
 #include <set>
 #include <vector>
 
-#include "oracle/causes/find_causes.h"
-#include "oracle/judge.h"
 #include "oracle/report/text.h"
+#include "tests/oracle/diagnosed.h"
 #include "tests/oracle/planted_calls.h"
-#include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
 namespace {
@@ -31,8 +29,8 @@ std::vector<const MistakeInfo*> every_mistake() {
 std::optional<KernelRun> run_that_shows(const MistakeInfo& mistake) {
     for (const PlantedInput& input : planted_inputs()) {
         const Call call = planted_call(mistake, input, planted_shapes()[0], seed);
-        KernelRun healthy = run_kernel(call.problem, call.arithmetic, call.inputs);
-        KernelRun planted = run_kernel(call.problem, call.arithmetic, call.inputs, {mistake.mistake});
+        KernelRun healthy = run_kernel(call);
+        KernelRun planted = run_kernel(call, {mistake.mistake});
         if (guilty_stages(healthy, planted) == std::vector{mistake.stage}) return planted;
     }
     return std::nullopt;
@@ -40,12 +38,8 @@ std::optional<KernelRun> run_that_shows(const MistakeInfo& mistake) {
 
 /// Whether a right answer is first, or tied with the first.
 ::testing::AssertionResult is_named(const MistakeInfo& mistake, const Recording& recording) {
-    const Report report = judge(recording, one_thread());
-    CauseOptions options;
-    options.threads = 1;
     std::string named;
-    for (const FoundCause& cause : find_causes(recording, report, options).causes) {
-        if (cause.rank != 1) break;
+    for (const FoundCause& cause : first_causes(diagnosed(recording))) {
         if (std::ranges::find(mistake.causes, cause.name) != mistake.causes.end())
             return ::testing::AssertionSuccess();
         named += (named.empty() ? "" : ", ") + title_of(cause);
@@ -59,7 +53,7 @@ TEST_P(Planted, IsBlamedOnItsStageAndNamed) {
     const MistakeInfo& mistake = *GetParam();
     const std::optional<KernelRun> run = run_that_shows(mistake);
     ASSERT_TRUE(run) << "no input shows it; seed " << seed;
-    const Report report = judge(run->recording, one_thread());
+    const Report report = judged(run->recording);
     EXPECT_EQ(report.guilty, mistake.stage) << verdict_line(report) << "; seed " << seed;
     EXPECT_TRUE(is_named(mistake, run->recording)) << "; seed " << seed;
 }
@@ -125,7 +119,7 @@ TEST_P(Hard, IsNamed) {
         **std::ranges::find(all, name, [](const MistakeInfo* row) { return row->name; });
     const Call call = planted_call(mistake, row_named(planted_inputs(), input),
                                    row_named(planted_shapes(), shape), input_seed);
-    const KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs, {mistake.mistake});
+    const KernelRun run = run_kernel(call, {mistake.mistake});
     EXPECT_TRUE(is_named(mistake, run.recording)) << "; seed " << input_seed;
 }
 

@@ -4,19 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "oracle/causes/find_causes.h"
 #include "oracle/causes/replayed.h"
 #include "oracle/causes/same_run.h"
 #include "oracle/causes/table.h"
 #include "oracle/report/text.h"
+#include "tests/oracle/diagnosed.h"
 #include "tests/oracle/honest_kernel.h"
-#include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
 namespace {
@@ -29,17 +27,8 @@ Problem problem_of_tests(Mask mask = Mask::none) {
     return problem;
 }
 
-KernelRun run_with(const Plant& plant, InputKind kind = InputKind::ramped_k, Mask mask = Mask::none) {
-    const Problem problem = problem_of_tests(mask);
-    return run_kernel(problem, {}, make_inputs(problem, kind, seed), plant);
-}
-
-Report diagnosed(const Recording& recording) {
-    Report report = judge(recording, one_thread());
-    CauseOptions options;
-    options.threads = 1;
-    report.diagnosis = find_causes(recording, report, options);
-    return report;
+MemoryRecording run_with(const Plant& plant, InputKind kind = InputKind::ramped_k) {
+    return recorded(make_call(problem_of_tests(), seed, {}, kind), plant);
 }
 
 const FoundCause& best(const Report& report) {
@@ -85,7 +74,7 @@ TEST(CauseTable, IsTheOneOfTheDocument) {
 }
 
 TEST(Causes, NothingIsSearchedWhereNothingDiverges) {
-    const Report report = diagnosed(run_with({}).recording);
+    const Report report = diagnosed(run_with({}));
     EXPECT_EQ(report.verdict, Verdict::match);
     EXPECT_FALSE(report.diagnosis.searched);
     EXPECT_EQ(causes_text(report), "");
@@ -93,7 +82,7 @@ TEST(Causes, NothingIsSearchedWhereNothingDiverges) {
 }
 
 TEST(Causes, SayWhatHowMuchAndWhere) {
-    const Report report = diagnosed(run_with({Mistake::acc_not_rescaled}).recording);
+    const Report report = diagnosed(run_with({Mistake::acc_not_rescaled}));
     const FoundCause& cause = best(report);
     EXPECT_EQ(cause.name, "acc_not_rescaled");
     EXPECT_EQ(cause.stage, Stage::acc);
@@ -112,7 +101,7 @@ TEST(Causes, SayWhatHowMuchAndWhere) {
 }
 
 TEST(Causes, SayHowManyParametersWereFitted) {
-    MemoryRecording recording = run_with({}).recording;
+    MemoryRecording recording = run_with({});
     change_stage(recording, Stage::o,
                  [](float o, const TileId&, std::int64_t, std::int64_t) { return 3 * o; });
     const Report report = diagnosed(recording);
@@ -124,7 +113,7 @@ TEST(Causes, SayHowManyParametersWereFitted) {
 
 TEST(Causes, AreNamedWhereTheyWerePlanted) {
     const Plant plant{Mistake::l_not_rescaled, 1, 2, -1, 2};
-    const FoundCause cause = best(diagnosed(run_with(plant).recording));
+    const FoundCause cause = best(diagnosed(run_with(plant)));
     EXPECT_EQ(cause.name, "l_not_rescaled");
     EXPECT_EQ(cause.where, "batch 1, head 2, KV tile 2-4");
     EXPECT_EQ(cause.explained_after, 1);
@@ -132,16 +121,16 @@ TEST(Causes, AreNamedWhereTheyWerePlanted) {
 
 TEST(Causes, OneRowIsEnough) {
     const Plant plant{Mistake::q_row_zeroed, 1, 2, 37, 0};
-    const FoundCause cause = best(diagnosed(run_with(plant).recording));
+    const FoundCause cause = best(diagnosed(run_with(plant)));
     EXPECT_EQ(cause.name, "rows_zeroed");
     EXPECT_EQ(cause.explained_after, 1);
 }
 
 /// A change of one value is no mistake of the table, and no share of right elements around it makes it one.
 TEST(Causes, NoneIsNamedForAStrayValue) {
-    KernelRun run = run_with({});
+    MemoryRecording run = run_with({});
     for (const Stage stage : {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o}) {
-        MemoryRecording recording = copy_of(run.recording);
+        MemoryRecording recording = copy_of(run);
         const TileId tile{1, 2, 1, stage == Stage::o ? 0 : 2};
         poke(recording, stage, tile, 3, 0, peek(recording, stage, tile, 3, 0) * 1.37f + 0.11f);
         const Report report = diagnosed(recording);
@@ -154,9 +143,9 @@ TEST(Causes, NoneIsNamedForAStrayValue) {
 
 /// Noise that no formula makes: only its places can be told.
 TEST(Causes, NoneIsNamedForNoise) {
-    KernelRun run = run_with({});
+    MemoryRecording run = run_with({});
     for (const Stage stage : {Stage::s, Stage::p, Stage::l, Stage::acc, Stage::o}) {
-        MemoryRecording recording = copy_of(run.recording);
+        MemoryRecording recording = copy_of(run);
         change_stage(recording, stage,
                      [&](float value, const TileId& tile, std::int64_t row, std::int64_t col) {
                          const double turn =
@@ -173,9 +162,9 @@ TEST(Causes, NoneIsNamedForNoise) {
 }
 
 TEST(Causes, ALegalVariationIsNamedAsOne) {
-    KernelRun run = run_with({});
-    change_stage(run.recording, Stage::lse, [](float value, auto...) { return value * 1.44269504f; });
-    const Report report = diagnosed(run.recording);
+    MemoryRecording run = run_with({});
+    change_stage(run, Stage::lse, [](float value, auto...) { return value * 1.44269504f; });
+    const Report report = diagnosed(run);
     EXPECT_EQ(best(report).name, "lse_in_other_base");
     EXPECT_TRUE(best(report).legal);
     EXPECT_NE(to_text(report).find("legal, if it is meant: lse_in_other_base"), std::string::npos);
@@ -189,8 +178,8 @@ TEST(Causes, EquivalentOnesAreTies) {
     const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
     Problem open = problem;
     open.mask = Mask::none;
-    const KernelRun run = run_kernel(open, {}, inputs);
-    const Report report = diagnosed(declared_as(run.recording, problem, run.recording.units(), inputs));
+    const MemoryRecording run = recorded({open, {}, inputs});
+    const Report report = diagnosed(declared_as(run, problem, run.units(), inputs));
     std::set<std::string_view> first;
     for (const FoundCause& cause : report.diagnosis.causes)
         if (cause.rank == 1) first.insert(cause.name);
@@ -201,9 +190,9 @@ TEST(Causes, EquivalentOnesAreTies) {
 }
 
 TEST(Causes, TwoFaultsAreFoundOneAfterTheOther) {
-    KernelRun run = run_with({Mistake::l_not_rescaled});
-    change_stage(run.recording, Stage::lse, [](float value, auto...) { return -value; });
-    const Report report = diagnosed(run.recording);
+    MemoryRecording run = run_with({Mistake::l_not_rescaled});
+    change_stage(run, Stage::lse, [](float value, auto...) { return -value; });
+    const Report report = diagnosed(run);
     EXPECT_EQ(best(report).name, "l_not_rescaled");
     ASSERT_EQ(report.diagnosis.then.size(), 1u);
     EXPECT_EQ(report.diagnosis.then[0].name, "lse_sign");
@@ -211,12 +200,12 @@ TEST(Causes, TwoFaultsAreFoundOneAfterTheOther) {
 }
 
 TEST(Causes, TwoFaultsOfOneStageAreFoundTogether) {
-    KernelRun run = run_with({}, InputKind::normal);
+    MemoryRecording run = run_with({}, InputKind::normal);
     const float base = std::log2(std::exp(1.0f));
-    change_stage(run.recording, Stage::lse, [&](float value, const TileId& tile, auto...) {
+    change_stage(run, Stage::lse, [&](float value, const TileId& tile, auto...) {
         return tile.head < 2 ? value * base : -value;
     });
-    const Report report = diagnosed(run.recording);
+    const Report report = diagnosed(run);
     std::set<std::string_view> both;
     for (const FoundCause& cause : report.diagnosis.causes) both.insert(cause.name);
     for (const FoundCause& cause : report.diagnosis.then) both.insert(cause.name);
@@ -226,8 +215,8 @@ TEST(Causes, TwoFaultsOfOneStageAreFoundTogether) {
 TEST(Causes, AreFoundFromTheOutputAlone) {
     for (const auto& [mistake, name] :
          {std::pair{Mistake::acc_not_rescaled, "acc_not_rescaled"}, {Mistake::scaled_twice, "scale_twice"}}) {
-        const KernelRun run = run_with({mistake});
-        const Report report = diagnosed(with_stages(run.recording, {Stage::o}));
+        const MemoryRecording run = run_with({mistake});
+        const Report report = diagnosed(with_stages(run, {Stage::o}));
         EXPECT_EQ(best(report).name, name);
         EXPECT_EQ(best(report).observed, Stage::o);
         EXPECT_EQ(best(report).explained_after, 1);
@@ -235,11 +224,11 @@ TEST(Causes, AreFoundFromTheOutputAlone) {
 }
 
 TEST(Causes, PatternsAreToldWithoutReplay) {
-    KernelRun run = run_with({});
-    change_stage(run.recording, Stage::s, [](float value, const TileId&, std::int64_t row, std::int64_t col) {
+    MemoryRecording run = run_with({});
+    change_stage(run, Stage::s, [](float value, const TileId&, std::int64_t row, std::int64_t col) {
         return row % 4 == 1 ? value + 3 + float(std::cos(double(col * col))) : value;
     });
-    const FoundCause cause = best(diagnosed(run.recording));
+    const FoundCause cause = best(diagnosed(run));
     EXPECT_EQ(cause.name, "periodic_rows");
     EXPECT_TRUE(cause.structural);
     EXPECT_EQ(cause.parameters[0], (CauseParameter{"period", "4"}));
@@ -248,31 +237,31 @@ TEST(Causes, PatternsAreToldWithoutReplay) {
 
 TEST(Replay, HoldsWhatTheFaultyKernelHolds) {
     const Plant plant{Mistake::l_not_rescaled, 1, 2, -1, 2};
-    const KernelRun run = run_with(plant);
-    const Report report = diagnosed(run.recording);
-    const ReplayedRecording replay(run.recording, best(report), report.confidence);
-    const KernelRun healthy = run_with({});
+    const MemoryRecording run = run_with(plant);
+    const Report report = diagnosed(run);
+    const ReplayedRecording replay(run, best(report), report.confidence);
+    const MemoryRecording healthy = run_with({});
     double furthest = 0;
     double moved = 0;
     for (std::int64_t i = 0; i < tile_count(replay.problem(), Stage::l); ++i) {
         const TileId tile = tile_at(replay.problem(), Stage::l, i);
-        if (!run.recording.has_tile(Stage::l, tile)) continue;
-        const float got = peek(run.recording, Stage::l, tile, 0, 0);
+        if (!run.has_tile(Stage::l, tile)) continue;
+        const float got = peek(run, Stage::l, tile, 0, 0);
         furthest = std::max(furthest, double(std::abs(peek(replay, Stage::l, tile, 0, 0) / got - 1)));
-        moved = std::max(moved, double(std::abs(peek(healthy.recording, Stage::l, tile, 0, 0) / got - 1)));
+        moved = std::max(moved, double(std::abs(peek(healthy, Stage::l, tile, 0, 0) / got - 1)));
     }
     EXPECT_LT(furthest, 1e-5);
     EXPECT_GT(moved, 0.1);
 }
 
 TEST(SameRun, ShowsWhatDiffersFirst) {
-    const KernelRun run = run_with({});
-    MemoryRecording other = copy_of(run.recording);
-    EXPECT_EQ(compare_same_run(run.recording, other).changed(), nullptr);
+    const MemoryRecording run = run_with({});
+    MemoryRecording other = copy_of(run);
+    EXPECT_EQ(compare_same_run(run, other).changed(), nullptr);
     poke(other, Stage::acc, {1, 2, 1, 2}, 3, 5,
          std::nextafter(peek(other, Stage::acc, {1, 2, 1, 2}, 3, 5), 1e9f));
     poke(other, Stage::p, {1, 2, 1, 3}, 7, 4, 0.123f);
-    const SameRun runs = compare_same_run(run.recording, other);
+    const SameRun runs = compare_same_run(run, other);
     ASSERT_NE(runs.changed(), nullptr);
     EXPECT_EQ(runs.changed()->stage, Stage::p);
     EXPECT_EQ(runs.tiles_changed, 1);

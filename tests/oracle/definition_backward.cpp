@@ -10,8 +10,6 @@
 #include <random>
 #include <stdexcept>
 
-#include "dump/schema/dtype.h"
-
 namespace tilescope::test {
 
 namespace {
@@ -225,10 +223,6 @@ DefinedBackward unwritten(const Problem& problem) {
     return result;
 }
 
-float rounded(Dtype dtype, double value) {
-    return decode(dtype, encode(dtype, value, Overflow::saturate));
-}
-
 }  // namespace
 
 DefinedBackward define_backward(const BackwardCall& call) {
@@ -290,7 +284,7 @@ BackwardCall backward_call(const AttentionCall& attention, std::vector<float> do
 }
 
 void round_stored(BackwardCall& call) {
-    for (Real& o : call.o) o = Real(rounded(call.attention.problem.dtype_o, double(o)));
+    for (Real& o : call.o) o = Real(rounded(call.attention.problem.dtype_o, double(o), Overflow::saturate));
     for (Real& lse : call.lse) lse = Real(float(lse));
 }
 
@@ -299,7 +293,8 @@ std::vector<float> draw_dout(const Problem& problem, std::uint64_t seed) {
     std::vector<float> dout(
         std::size_t(problem.batch * problem.heads * problem.seqlen_q * problem.head_dim_v));
     for (float& value : dout)
-        value = rounded(problem.dtype_dout, 3 * (double(random() % 1'000'000) / 1e6) - 1.5);
+        value =
+            rounded(problem.dtype_dout, 3 * (double(random() % 1'000'000) / 1e6) - 1.5, Overflow::saturate);
     return dout;
 }
 

@@ -9,10 +9,6 @@ namespace tilescope::test {
 
 namespace {
 
-std::int64_t between(Random& random, std::int64_t least, std::int64_t most) {
-    return least + std::int64_t(random() % std::uint64_t(most - least + 1));
-}
-
 /// Not from a standard distribution, whose numbers differ from library to library.
 float uniform(Random& random, double least, double most) {
     return float(least + (most - least) * (double(random() % 1'000'000) / 1e6));

@@ -1,17 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tests/oracle/definition_attention.h"
+#include "tests/oracle/draws.h"
 
 namespace tilescope::test {
-
-using Random = std::mt19937_64;
 
 /// Something that a call or its dump may have, and what it needs beside.
 struct Option {

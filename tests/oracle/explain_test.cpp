@@ -25,9 +25,9 @@ TEST(Explain, TermsAddUpToTheToleranceOfRandomCalls) {
     for (std::uint64_t seed = 1; seed <= tried_seeds(300); ++seed) {
         const Call call = random_call(InputKind(seed % input_kinds), seed);
         SCOPED_TRACE("seed " + std::to_string(seed) + ": " + describe(call));
-        const KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs);
+        const MemoryRecording run = recorded(call);
         Random random(seed);
-        compare_some(run.recording, random, seen);
+        compare_some(run, random, seen);
         if (HasFailure()) break;
     }
     expect_seen(seen, {"sum of products, certain",
@@ -66,12 +66,12 @@ TEST(Explain, TermsAddUpWhereStagesWereNotCaptured) {
     Seen seen;
     for (std::uint64_t seed = 301; seed <= 700; ++seed) {
         const Call call = random_call(InputKind(seed % input_kinds), seed);
-        KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs);
+        MemoryRecording run = recorded(call);
         Random random(seed);
-        const std::string left = thin_out(run.recording, random);
+        const std::string left = thin_out(run, random);
         if (left.empty()) continue;
         SCOPED_TRACE("seed " + std::to_string(seed) + ", stages " + left + ": " + describe(call));
-        compare_some(run.recording, random, seen);
+        compare_some(run, random, seen);
         if (HasFailure()) break;
     }
     expect_seen(seen, {"s, not dumped", "m, not dumped", "m before, not dumped", "p, not dumped",
@@ -84,11 +84,11 @@ TEST(Explain, TermsAddUpBesideNaNInV) {
     Problem problem = small_problem(Mask::causal);
     problem.batch = 1;
     Inputs inputs = make_inputs(problem, InputKind::normal, 4);
-    inputs.v_at(problem, 0, 0, 5, 3) = std::numeric_limits<float>::quiet_NaN();
-    const KernelRun run = run_kernel(problem, {}, inputs);
+    inputs.v_at(problem, 0, 0, 5, 3) = nan;
+    const MemoryRecording run = recorded({problem, {}, inputs});
     Seen seen;
     Random random(4);
-    for (int i = 0; i < 20; ++i) compare_some(run.recording, random, seen);
+    for (int i = 0; i < 20; ++i) compare_some(run, random, seen);
     EXPECT_GT(seen.elements[static_cast<std::size_t>(Stage::acc)], 0);
 }
 
@@ -151,11 +151,11 @@ TEST(Explain, ConfidenceSetsTheProbableBound) {
     Problem problem = small_problem();
     problem.batch = 1;
     problem.head_dim = 128;
-    const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 5));
-    const ElementPlace place = element_place(run.recording, "s,0,1,3,20");
+    const MemoryRecording run = recorded(make_call(problem, 5));
+    const ElementPlace place = element_place(run, "s,0,1,3,20");
     // 4 heads, 40 rows and 72 keys in whole tiles of 16 x 16, and 10 captured stages.
     for (const double confidence : {1 - 1e-6, 0.5}) {
-        const Explanation s = explain_tolerance(run.recording, place, confidence);
+        const Explanation s = explain_tolerance(run, place, confidence);
         const double elements = 4 * 48 * 80;
         EXPECT_NEAR(s.lambda, std::sqrt(2 * std::log(2 * 10 * elements / (1 - confidence))), 1e-9);
         EXPECT_LT(value_of(s, "sum of products, probable"), value_of(s, "sum of products, certain"));
@@ -166,9 +166,8 @@ TEST(Explain, ConfidenceSetsTheProbableBound) {
 }
 
 TEST(Explain, PlacesFollowFromTheStage) {
-    const KernelRun run = run_kernel(small_problem(Mask::causal), {},
-                                     make_inputs(small_problem(Mask::causal), InputKind::normal, 6));
-    const auto tile_of = [&](const char* text) { return element_place(run.recording, text).tile; };
+    const MemoryRecording run = recorded(make_call(small_problem(Mask::causal), 6));
+    const auto tile_of = [&](const char* text) { return element_place(run, text).tile; };
     EXPECT_EQ(tile_of("q,1,2,17,3"), (TileId{1, 2, 1, 0}));
     EXPECT_EQ(tile_of("k,1,2,17,3"), (TileId{1, 2, 0, 1}));
     EXPECT_EQ(tile_of("v,1,2,71,3,2"), (TileId{1, 2, 2, 4}));
@@ -179,9 +178,8 @@ TEST(Explain, PlacesFollowFromTheStage) {
     EXPECT_EQ(tile_of("lse,0,0,20,0"), (TileId{0, 0, 1, 0}));
     Arithmetic reverse;
     reverse.kv_order = KvOrder::reverse;
-    const KernelRun other =
-        run_kernel(small_problem(), reverse, make_inputs(small_problem(), InputKind::normal, 6));
-    EXPECT_EQ(element_place(other.recording, "acc,0,0,20,0").tile, (TileId{0, 0, 1, 0}));
+    const MemoryRecording other = recorded(make_call(small_problem(), 6, reverse));
+    EXPECT_EQ(element_place(other, "acc,0,0,20,0").tile, (TileId{0, 0, 1, 0}));
 }
 
 std::string refusal_of(const Recording& recording, const std::string& text) {
@@ -194,8 +192,8 @@ std::string refusal_of(const Recording& recording, const std::string& text) {
 }
 
 TEST(Explain, RefusesWhatIsNotThere) {
-    KernelRun run = run_kernel(small_problem(), {}, make_inputs(small_problem(), InputKind::normal, 7));
-    run.recording.remove_tile(Stage::p, {0, 0, 0, 1});
+    MemoryRecording run = recorded(make_call(small_problem(), 7));
+    run.remove_tile(Stage::p, {0, 0, 0, 1});
     const std::vector<std::pair<const char*, const char*>> cases = {
         {"x,0,0,0,0", "there is no stage \"x\""},
         {"s,0,0,0", "has 4 fields; give s,BATCH,HEAD,ROW,COL"},
@@ -215,9 +213,9 @@ TEST(Explain, RefusesWhatIsNotThere) {
         {"acc,0,0,0,0,5", "KV tile 5 is outside the problem"},
         {"p,0,0,3,20", "the tile of p at batch 0, head 0, row 3, key 20, KV tile 1 was not captured"}};
     for (const auto& [text, why] : cases)
-        EXPECT_NE(refusal_of(run.recording, text).find(why), std::string::npos)
-            << text << ": " << refusal_of(run.recording, text);
-    EXPECT_EQ(refusal_of(run.recording, "p,0,0,3,4"), "");
+        EXPECT_NE(refusal_of(run, text).find(why), std::string::npos)
+            << text << ": " << refusal_of(run, text);
+    EXPECT_EQ(refusal_of(run, "p,0,0,3,4"), "");
 }
 
 }  // namespace

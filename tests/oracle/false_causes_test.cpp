@@ -5,39 +5,24 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 
-#include "oracle/causes/find_causes.h"
 #include "oracle/causes/same_run.h"
 #include "oracle/report/text.h"
-#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/diagnosed.h"
 #include "tests/oracle/planted_calls.h"
-#include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
 namespace {
 
 constexpr std::uint64_t seed = 131;
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-constexpr float infinity = std::numeric_limits<float>::infinity();
-const float unwritten = std::bit_cast<float>(unwritten_bits);
 
-Report diagnosed(const Recording& recording) {
-    Report report = judge(recording, one_thread());
-    CauseOptions options;
-    options.threads = 1;
-    report.diagnosis = find_causes(recording, report, options);
-    return report;
-}
-
-KernelRun healthy_run(Mask mask = Mask::none) {
+MemoryRecording healthy_run(Mask mask = Mask::none) {
     const Problem problem = small_problem(mask);
-    return run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
+    return recorded(make_call(problem, seed));
 }
 
 /// Every cause of a replay that the report names, first or later.
@@ -56,13 +41,10 @@ using Names = std::vector<std::string>;
 double size_of(const Recording& recording, Stage stage) {
     double sum = 0;
     double count = 0;
-    MemoryRecording copy = copy_of(recording);
-    change_stage(copy, stage, [&](float value, auto...) {
-        if (std::isfinite(value)) {
-            sum += double(value) * double(value);
-            ++count;
-        }
-        return value;
+    visit_stage(recording, stage, [&](float value, auto...) {
+        if (!std::isfinite(value)) return;
+        sum += double(value) * double(value);
+        ++count;
     });
     return std::sqrt(sum / count);
 }
@@ -73,7 +55,7 @@ void add_noise(MemoryRecording& recording, Stage stage, double size, std::uint64
     std::normal_distribution<double> normal(0, size * size_of(recording, stage));
     const Dtype dtype = stage == Stage::o ? recording.problem().dtype_o : Dtype::f32;
     change_stage(recording, stage, [&](float value, auto...) {
-        return std::isfinite(value) ? decode(dtype, encode(dtype, double(value) + normal(random))) : value;
+        return std::isfinite(value) ? rounded(dtype, double(value) + normal(random)) : value;
     });
 }
 
@@ -114,11 +96,11 @@ constexpr double noise_sizes[] = {1e-5, 1e-3, 0.1};
 
 TEST_P(Noise, OnTheOutputHasNoCause) {
     const Problem problem = problem_of(GetParam());
-    const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
+    const MemoryRecording run = recorded(make_call(problem, seed));
     int diverged = 0;
     for (const double size : noise_sizes) {
         for (std::uint64_t noise_seed = 1; noise_seed <= 2; ++noise_seed) {
-            MemoryRecording recording = with_stages(run.recording, {Stage::o, Stage::lse});
+            MemoryRecording recording = with_stages(run, {Stage::o, Stage::lse});
             add_noise(recording, Stage::o, size, noise_seed);
             const Report report = diagnosed(recording);
             diverged += report.guilty.has_value();
@@ -131,11 +113,11 @@ TEST_P(Noise, OnTheOutputHasNoCause) {
 
 TEST_P(Noise, OnAStageHasNoCause) {
     const Problem problem = problem_of(GetParam());
-    const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
+    const MemoryRecording run = recorded(make_call(problem, seed));
     for (const Stage stage : {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::lse}) {
         int diverged = 0;
         for (const double size : noise_sizes) {
-            MemoryRecording recording = copy_of(run.recording);
+            MemoryRecording recording = copy_of(run);
             add_noise(recording, stage, size, 7);
             const Report report = diagnosed(recording);
             diverged += report.guilty == stage;
@@ -151,10 +133,10 @@ INSTANTIATE_TEST_SUITE_P(Problems, Noise, ::testing::ValuesIn(noisy_problems),
 
 TEST(FalseCauses, RowsThatNobodyStoredAreAPlace) {
     const Problem problem = small_problem();
-    const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::ramped_k, seed));
+    const MemoryRecording run = recorded(make_call(problem, seed, {}, InputKind::ramped_k));
     for (const std::vector<Stage>& recorded :
          {std::vector{Stage::o}, std::vector{Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o}}) {
-        MemoryRecording recording = with_stages(run.recording, recorded);
+        MemoryRecording recording = with_stages(run, recorded);
         change_stage(recording, recorded[0], [](float value, const TileId&, std::int64_t row, std::int64_t) {
             return row >= 4 && row < 7 ? unwritten : value;
         });
@@ -169,7 +151,7 @@ TEST(FalseCauses, RowsThatNobodyStoredAreAPlace) {
 
 TEST(FalseCauses, NaNInEveryElementTellsNothing) {
     for (const Stage stage : {Stage::p, Stage::l, Stage::acc, Stage::o}) {
-        MemoryRecording recording = with_stages(healthy_run().recording, {stage});
+        MemoryRecording recording = with_stages(healthy_run(), {stage});
         change_stage(recording, stage, [](auto...) { return nan; });
         const Report report = diagnosed(recording);
         EXPECT_EQ(report.guilty, stage);
@@ -182,8 +164,8 @@ TEST(FalseCauses, NaNThatARuleOfThePlacesMakesIsNamed) {
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_q = problem.seqlen_kv = 48;
     problem.kv_tiles_per_split = 1;
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
-    MemoryRecording recording = with_stages(run.recording, {Stage::o});
+    MemoryRecording run = recorded(make_call(problem, seed));
+    MemoryRecording recording = with_stages(run, {Stage::o});
     for (const TileId& tile : {TileId{0, 0, 0, 0}, {0, 0, 1, 0}}) {
         for (std::int64_t row = 0; row < 16; ++row)
             for (std::int64_t col = 0; col < 16; ++col) poke(recording, Stage::o, tile, row, col, nan);
@@ -196,13 +178,13 @@ TEST(FalseCauses, NaNThatARuleOfThePlacesMakesIsNamed) {
 }
 
 TEST(FalseCauses, OneElementIsAPlace) {
-    const KernelRun run = healthy_run(Mask::causal);
+    const MemoryRecording run = healthy_run(Mask::causal);
     const TileId tile{1, 2, 1, 3};
     for (const Stage stage : {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse}) {
         const bool is_output = stage >= Stage::o;
         const TileId here = is_output ? TileId{1, 2, 1, 0} : tile;
         for (const float value : {nan, infinity, 0.37f}) {
-            MemoryRecording recording = copy_of(run.recording);
+            MemoryRecording recording = copy_of(run);
             if (peek(recording, stage, here, 3, 0) == value) continue;
             poke(recording, stage, here, 3, 0, value);
             const Report report = diagnosed(recording);
@@ -221,7 +203,7 @@ TEST(FalseCauses, OneElementIsAPlace) {
 }
 
 TEST(FalseCauses, TwoElementsAreTwoPlaces) {
-    MemoryRecording recording = copy_of(healthy_run().recording);
+    MemoryRecording recording = copy_of(healthy_run());
     poke(recording, Stage::acc, {0, 1, 1, 4}, 3, 4, nan);
     poke(recording, Stage::acc, {1, 3, 0, 4}, 8, 15, -7.5f);
     const Report report = diagnosed(recording);
@@ -233,8 +215,7 @@ TEST(FalseCauses, TwoElementsAreTwoPlaces) {
 TEST(FalseCauses, OneElementIsEnoughForADeclaration) {
     Problem problem = small_problem();
     problem.batch = problem.heads = problem.heads_kv = problem.seqlen_q = 1;
-    MemoryRecording recording =
-        copy_of(run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed)).recording);
+    MemoryRecording recording = copy_of(recorded(make_call(problem, seed)));
     change_stage(recording, Stage::lse, [](float value, auto...) { return value * 1.44269504f; });
     const Report report = diagnosed(recording);
     EXPECT_EQ(named(report).at(0), "lse_in_other_base (base 2 where e is declared)");
@@ -256,8 +237,8 @@ TEST(FalseCauses, NoCauseIsNamedTwice) {
     for (const Mistake mistake :
          {Mistake::scaled_twice, Mistake::sink_twice_at_start, Mistake::descale_v_twice_in_acc}) {
         const Call call = planted_call(mistake_info(mistake), planted_inputs()[0], planted_shapes()[0], seed);
-        const KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs, {mistake});
-        expect_no_name_twice(diagnosed(with_stages(run.recording, {Stage::o})).diagnosis, to_string(mistake));
+        const MemoryRecording run = recorded(call, {mistake});
+        expect_no_name_twice(diagnosed(with_stages(run, {Stage::o})).diagnosis, to_string(mistake));
     }
     Problem problem = small_problem();
     problem.batch = problem.heads = problem.heads_kv = 1;
@@ -265,10 +246,10 @@ TEST(FalseCauses, NoCauseIsNamedTwice) {
     const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
     Arithmetic arithmetic;
     arithmetic.score_sum = arithmetic.pv_sum = Sum::tf32_rounded;
-    const KernelRun run = run_kernel(problem, arithmetic, inputs);
-    Units units = run.recording.units();
+    const MemoryRecording run = recorded({problem, arithmetic, inputs});
+    Units units = run.units();
     units.s_accumulation = units.acc_accumulation = Accumulation::fma_f32;
-    const MemoryRecording declared = declared_as(run.recording, problem, units, inputs);
+    const MemoryRecording declared = declared_as(run, problem, units, inputs);
     const Report report = diagnosed(with_stages(declared, {Stage::o}));
     EXPECT_EQ(report.guilty, Stage::o);
     expect_no_name_twice(report.diagnosis, "sums of tf32");
@@ -278,8 +259,8 @@ TEST(FalseCauses, NoCauseIsNamedTwice) {
 TEST(FalseCauses, OneMistakeWithTwoParametersIsOne) {
     const MistakeInfo& mistake = mistake_info(Mistake::descale_v_of_other_head_in_acc);
     const Call call = planted_call(mistake, planted_inputs()[0], planted_shapes()[0], seed);
-    const KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs, {mistake.mistake});
-    const Report report = diagnosed(run.recording);
+    const MemoryRecording run = recorded(call, {mistake.mistake});
+    const Report report = diagnosed(run);
     const Names names = named(report);
     ASSERT_EQ(names.size(), 1u);
     EXPECT_TRUE(names[0].starts_with("descale_v_of_other_head (")) << names[0];
@@ -295,14 +276,14 @@ void write_again(MemoryRecording& recording, Stage stage, const TileId& tile, st
 }
 
 TEST(FalseCauses, WhatIsWrittenAgainAndWrongIsARace) {
-    KernelRun run = healthy_run();
+    MemoryRecording run = healthy_run();
     std::mt19937_64 random(seed);
     for (std::int64_t row = 0; row < 16; ++row) {
         for (std::int64_t col = 0; col < 16; ++col)
-            poke(run.recording, Stage::p, {1, 2, 1, 2}, row, col, float(random() % 1000) / 1000);
+            poke(run, Stage::p, {1, 2, 1, 2}, row, col, float(random() % 1000) / 1000);
     }
-    write_again(run.recording, Stage::p, {1, 2, 1, 2}, 500);
-    const Report report = diagnosed(run.recording);
+    write_again(run, Stage::p, {1, 2, 1, 2}, 500);
+    const Report report = diagnosed(run);
     ASSERT_FALSE(report.diagnosis.causes.empty());
     EXPECT_EQ(title_of(report.diagnosis.causes[0]), "racing (writes 500)");
     EXPECT_EQ(report.diagnosis.causes[0].rank, 1);
@@ -311,10 +292,10 @@ TEST(FalseCauses, WhatIsWrittenAgainAndWrongIsARace) {
 
 TEST(FalseCauses, ARaceIsToldBesideACause) {
     const Problem problem = small_problem();
-    KernelRun run =
-        run_kernel(problem, {}, make_inputs(problem, InputKind::ramped_k, seed), {Mistake::l_not_rescaled});
-    write_again(run.recording, Stage::l, {1, 2, 1, 2}, 16);
-    const Report report = diagnosed(run.recording);
+    MemoryRecording run =
+        recorded(make_call(problem, seed, {}, InputKind::ramped_k), {Mistake::l_not_rescaled});
+    write_again(run, Stage::l, {1, 2, 1, 2}, 16);
+    const Report report = diagnosed(run);
     EXPECT_EQ(named(report), Names{"l_not_rescaled"});
     EXPECT_NE(causes_text(report).find("besides: racing (writes 16) in l"), std::string::npos)
         << causes_text(report);
@@ -322,9 +303,8 @@ TEST(FalseCauses, ARaceIsToldBesideACause) {
 
 TEST(FalseCauses, StaleTilesMayBeARace) {
     const Problem problem = small_problem();
-    const KernelRun run =
-        run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed), {Mistake::stale_k_tile});
-    const Report report = diagnosed(run.recording);
+    const MemoryRecording run = recorded(make_call(problem, seed), {Mistake::stale_k_tile});
+    const Report report = diagnosed(run);
     ASSERT_EQ(report.diagnosis.causes.at(0).name, "other_kv_tile");
     EXPECT_TRUE(report.diagnosis.causes[0].race_alike);
     EXPECT_NE(
@@ -332,9 +312,9 @@ TEST(FalseCauses, StaleTilesMayBeARace) {
                                  "(tile-diff A B --same-run, or tile-run repeat --runs N)\n"),
         std::string::npos);
     EXPECT_EQ(nlohmann::json::parse(to_json(report))["causes"][0]["race_looks_the_same"], true);
-    const KernelRun other =
-        run_kernel(problem, {}, make_inputs(problem, InputKind::ramped_k, seed), {Mistake::l_not_rescaled});
-    EXPECT_EQ(causes_text(diagnosed(other.recording)).find("a race"), std::string::npos);
+    const MemoryRecording other =
+        recorded(make_call(problem, seed, {}, InputKind::ramped_k), {Mistake::l_not_rescaled});
+    EXPECT_EQ(causes_text(diagnosed(other)).find("a race"), std::string::npos);
 }
 
 /// Infinite scores that are replaced show no number of a narrow type.
@@ -342,10 +322,10 @@ TEST(FalseCauses, AGuardIsNoNarrowType) {
     const Problem problem = small_problem();
     Inputs inputs = make_inputs(problem, InputKind::normal, seed);
     inputs.q_at(problem, 1, 2, 19, 0) = infinity;
-    KernelRun run = run_kernel(problem, {}, inputs);
-    change_stage(run.recording, Stage::s,
+    MemoryRecording run = recorded({problem, {}, inputs});
+    change_stage(run, Stage::s,
                  [](float value, auto...) { return std::isfinite(value) ? value : -infinity; });
-    const Report report = diagnosed(with_stages(run.recording, {Stage::q, Stage::k, Stage::s}));
+    const Report report = diagnosed(with_stages(run, {Stage::q, Stage::k, Stage::s}));
     ASSERT_EQ(report.guilty, Stage::s);
     EXPECT_EQ(named(report).at(0), "non_finite_replaced (by -inf)");
     for (const FoundCause& cause : report.diagnosis.causes) EXPECT_NE(cause.name, "half_scores");
@@ -359,15 +339,15 @@ TEST(FalseCauses, NarrowSumsAreReadAndNoiseOfTheirSizeIsNot) {
     for (const Sum sum : {Sum::tf32_rounded, Sum::tf32_cut}) {
         Arithmetic arithmetic;
         arithmetic.score_sum = sum;
-        const KernelRun run = run_kernel(problem, arithmetic, inputs);
-        Units units = run.recording.units();
+        const MemoryRecording run = recorded({problem, arithmetic, inputs});
+        Units units = run.units();
         units.s_accumulation = Accumulation::fma_f32;
-        const Report report = diagnosed(declared_as(run.recording, problem, units, inputs));
+        const Report report = diagnosed(declared_as(run, problem, units, inputs));
         ASSERT_FALSE(report.diagnosis.causes.empty());
         EXPECT_EQ(report.diagnosis.causes[0].name, "narrow_sum");
         EXPECT_TRUE(report.diagnosis.causes[0].legal);
     }
-    MemoryRecording noisy = copy_of(run_kernel(problem, {}, inputs).recording);
+    MemoryRecording noisy = copy_of(recorded({problem, {}, inputs}));
     add_noise(noisy, Stage::s, 1e-4, seed);
     EXPECT_EQ(named(diagnosed(noisy)), Names());
 }
@@ -379,9 +359,8 @@ TEST(FalseCauses, TiesSayThatNothingTellsThem) {
     const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
     Problem open = problem;
     open.mask = Mask::none;
-    const KernelRun run = run_kernel(open, {}, inputs);
-    const std::string text =
-        causes_text(diagnosed(declared_as(run.recording, problem, run.recording.units(), inputs)));
+    const MemoryRecording run = recorded({open, {}, inputs});
+    const std::string text = causes_text(diagnosed(declared_as(run, problem, run.units(), inputs)));
     EXPECT_NE(text.find("; this recording does not tell which of them it is\n"), std::string::npos) << text;
     EXPECT_NE(text.find("to tell them apart: --causal with seqlen_q = seqlen_kv of several tiles"),
               std::string::npos)
@@ -389,10 +368,9 @@ TEST(FalseCauses, TiesSayThatNothingTellsThem) {
 }
 
 TEST(SameRun, DoesNotTakeWhatMemoryHeldForARace) {
-    const KernelRun run = healthy_run();
-    MemoryRecording other = copy_of(run.recording);
-    poke(other, Stage::p, {1, 2, 1, 3}, 7, 4, 0.123f);
-    SameRun runs = compare_same_run(run.recording, other);
+    const MemoryRecording run = healthy_run();
+    MemoryRecording other = poked(run, Stage::p, {1, 2, 1, 3}, 7, 4, 0.123f);
+    SameRun runs = compare_same_run(run, other);
     const nlohmann::json causes = nlohmann::json::parse(to_json(runs))["causes"];
     EXPECT_EQ(causes[0]["name"], "racing");
     EXPECT_EQ(causes[1]["name"], "read_before_written");
@@ -405,7 +383,7 @@ TEST(SameRun, DoesNotTakeWhatMemoryHeldForARace) {
     for (const char* command : {"tile-run poison --kernel scalar", "tile-run --kernel scalar --poison"}) {
         poisoned.command = command;
         other.set_provenance(poisoned);
-        EXPECT_NE(to_text(compare_same_run(run.recording, other)).find("memory was filled otherwise"),
+        EXPECT_NE(to_text(compare_same_run(run, other)).find("memory was filled otherwise"),
                   std::string::npos)
             << command;
     }

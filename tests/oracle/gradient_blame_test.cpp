@@ -8,7 +8,7 @@
 #include "oracle/judge.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/gradient_checks.h"
-#include "tests/oracle/honest_backward.h"
+#include "tests/oracle/honest_kernel.h"
 #include "tests/support/seeds.h"
 
 namespace tilescope::test {
@@ -17,13 +17,13 @@ namespace {
 /// Where a mistake shows: the stages that are wrong by themselves, the first of which is to blame, and those
 /// that inherit it.
 struct Case {
-    GradientMistake mistake;
+    Mistake mistake;
     std::vector<Stage> wrong;
     std::vector<Stage> inherited_by;
 };
 
 std::vector<Case> cases() {
-    using enum GradientMistake;
+    using enum Mistake;
     const std::vector<Stage> after_p = {Stage::ds, Stage::dq, Stage::dk, Stage::dv};
     const std::vector<Stage> after_ds = {Stage::dq, Stage::dk};
     return {
@@ -49,22 +49,23 @@ std::vector<Case> cases() {
 }
 
 /// A call that can show the mistake.
-GradientCall call_for(GradientMistake mistake, std::uint64_t seed) {
-    Problem problem = small_problem(mistake == GradientMistake::p_not_masked ? Mask::causal : Mask::none);
-    if (mistake == GradientMistake::ds_without_cap) problem.logits_soft_cap = 2;
-    GradientArithmetic arithmetic = random_gradient_arithmetic(problem, seed);
+Call call_for(Mistake mistake, std::uint64_t seed) {
+    Problem problem =
+        small_problem(mistake == Mistake::p_not_masked ? Mask::causal : Mask::none, Direction::backward);
+    if (mistake == Mistake::ds_without_cap) problem.logits_soft_cap = 2;
+    Arithmetic arithmetic = random_arithmetic(problem, seed);
     // Scores after the mask would show that it is missing.
-    arithmetic.forward.dumps_unmasked_s = mistake == GradientMistake::p_not_masked;
+    arithmetic.dumps_unmasked_s = mistake == Mistake::p_not_masked;
     arithmetic.reversed_blocks = false;
     arithmetic.dumps_uncapped_ds = false;
-    if (mistake == GradientMistake::dk_of_wrong_heads) arithmetic.group_in_parts = true;
-    return small_gradient_call(problem, arithmetic, seed);
+    if (mistake == Mistake::dk_of_wrong_heads) arithmetic.group_in_parts = true;
+    return make_call(problem, seed, arithmetic);
 }
 
 /// Where P is dumped after its cast and ds takes it before, nothing dumped tells what ds was made of.
-bool ds_is_out_of_sight(const Case& planted, const GradientArithmetic& a) {
-    return stage_of(planted.mistake) == Stage::p && a.forward.dumps_cast_p &&
-           a.forward.p_operand != Dtype::f32 && !a.ds_from_cast_p;
+bool ds_is_out_of_sight(const Case& planted, const Arithmetic& a) {
+    return stage_of(planted.mistake) == Stage::p && a.dumps_cast_p && a.p_operand != Dtype::f32 &&
+           !a.ds_from_cast_p;
 }
 
 bool contains(const std::vector<Stage>& stages, Stage stage) {
@@ -75,10 +76,10 @@ class GradientBlame : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(GradientBlame, FallsOnTheStageOfTheMistake) {
     for (const Case& planted : cases()) {
-        const GradientCall call = call_for(planted.mistake, GetParam());
+        const Call call = call_for(planted.mistake, GetParam());
         SCOPED_TRACE(std::string(to_string(planted.mistake)) + ", seed " + std::to_string(GetParam()) + ": " +
                      describe(call));
-        const Report report = judge(run_backward(call, {planted.mistake, 1, 2, {}}), one_thread());
+        const Report report = judged(recorded(call, {planted.mistake, 1, 2}));
         ASSERT_EQ(report.guilty, stage_of(planted.mistake)) << verdict_line(report);
         const Element& first = *report.first_divergence;
         EXPECT_EQ(first.tile.batch, 1);
@@ -96,20 +97,19 @@ TEST_P(GradientBlame, FallsOnTheStageOfTheMistake) {
 INSTANTIATE_TEST_SUITE_P(Arithmetics, GradientBlame, ::testing::Range<std::uint64_t>(1, 1 + tried_seeds(12)));
 
 TEST(GradientBlameCases, CoverEveryMistake) {
-    for (int i = 1; i < gradient_mistakes; ++i) {
+    for (const Mistake mistake : mistakes_of(Direction::backward)) {
         const auto all = cases();
-        EXPECT_TRUE(std::ranges::any_of(all, [&](const Case& c) { return c.mistake == GradientMistake(i); }))
-            << to_string(GradientMistake(i));
+        EXPECT_TRUE(std::ranges::any_of(all, [&](const Case& c) { return c.mistake == mistake; }))
+            << to_string(mistake);
     }
 }
 
 /// A mistake in the scores that the backward pass computes again is one of s, as in the forward pass.
 TEST(GradientBlameOfScores, FallsOnS) {
     for (const Mistake mistake : {Mistake::mask_off_by_one, Mistake::scaled_twice}) {
-        const GradientCall call = small_gradient_call(small_problem(Mask::causal), {}, 5);
-        GradientPlant plant;
-        plant.forward = {mistake, 1, 2};
-        const Report report = judge(run_backward(call, plant), one_thread());
+        const Call call = make_call(small_problem(Mask::causal, Direction::backward), 5);
+        const Plant plant{mistake, 1, 2};
+        const Report report = judged(recorded(call, plant));
         EXPECT_EQ(report.guilty, Stage::s) << verdict_line(report);
         for (const Stage stage : {Stage::p, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv})
             EXPECT_EQ(report.stage(stage).tally.outside, 0) << stage_info(stage).name;
@@ -121,12 +121,11 @@ TEST(GradientBlameOfScores, FallsOnS) {
 /// With the outputs alone, or the stage alone, the mistake is found where it can be seen.
 TEST(GradientBlameOfOutputs, IsFoundWithNothingElseCaptured) {
     for (const Case& planted : cases()) {
-        const GradientCall call = call_for(planted.mistake, 7);
+        const Call call = call_for(planted.mistake, 7);
         SCOPED_TRACE(to_string(planted.mistake));
-        const MemoryRecording run = run_backward(call, {planted.mistake, 1, 2, {}});
-        EXPECT_EQ(judge(with_stages(run, {stage_of(planted.mistake)}), one_thread()).guilty,
-                  stage_of(planted.mistake));
-        const Report outputs = judge(with_stages(run, {Stage::dq, Stage::dk, Stage::dv}), one_thread());
+        const MemoryRecording run = recorded(call, {planted.mistake, 1, 2});
+        EXPECT_EQ(judged(with_stages(run, {stage_of(planted.mistake)})).guilty, stage_of(planted.mistake));
+        const Report outputs = judged(with_stages(run, {Stage::dq, Stage::dk, Stage::dv}));
         ASSERT_TRUE(outputs.guilty);
         EXPECT_TRUE(is_output(*outputs.guilty));
     }

@@ -9,7 +9,7 @@
 
 #include "oracle/judge.h"
 #include "tests/oracle/gradient_checks.h"
-#include "tests/oracle/honest_backward.h"
+#include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 #include "tests/oracle/sharpness.h"
 #include "tests/support/seeds.h"
@@ -42,11 +42,11 @@ TEST(HonestGradients, StayWithinEveryBudgetAndUseIt) {
     const std::uint64_t runs = tried_seeds(600);
     Ratios ratios;
     for (std::uint64_t seed = 0; seed < runs; ++seed) {
-        const GradientCall call = random_gradient_call(seed);
+        const Call call = random_call(Direction::backward, seed);
         SCOPED_TRACE(how_to_repeat("HonestGradients*", seed, call));
         ASSERT_NO_THROW(validate(call.inputs.side, call.problem, "the call's inputs"));
-        const MemoryRecording recording = run_backward(call);
-        expect_match(judge_with_ratios(recording, ratios));
+        const MemoryRecording recording = recorded(call);
+        EXPECT_TRUE(matches(judge_with_ratios(recording, ratios)));
     }
     for (const Stage stage : backward_stages()) {
         const std::vector<float>& of_stage = ratios[std::size_t(stage)];
@@ -68,7 +68,7 @@ TEST(HonestGradients, StayWithinEveryBudgetAndUseIt) {
 /// Where a sum has one term, the products with the descales after it are most of what rounds.
 TEST(HonestDescales, OfOperandsThatAreNotDequantisedRoundOnceMore) {
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
-        Problem problem = small_problem(Mask::causal);
+        Problem problem = small_problem(Mask::causal, Direction::backward);
         problem.head_dim = problem.head_dim_v = 1;
         problem.dtype_q = problem.dtype_k = problem.dtype_v = Dtype::e4m3;
         problem.dtype_dq = problem.dtype_dk = problem.dtype_dv = Dtype::f32;
@@ -76,32 +76,31 @@ TEST(HonestDescales, OfOperandsThatAreNotDequantisedRoundOnceMore) {
         inputs.side.descale_q = make_descale(problem, problem.heads, 3, 16, seed);
         inputs.side.descale_k = make_descale(problem, problem.heads_kv, 5, 16, seed);
         inputs.side.descale_v = make_descale(problem, problem.heads_kv, 5, 16, seed);
-        GradientArithmetic arithmetic;
+        Arithmetic arithmetic;
         for (Loading Arithmetic::*loading : {&Arithmetic::q, &Arithmetic::k, &Arithmetic::v})
-            (arithmetic.forward.*loading).dequantises = false;
-        const GradientCall call =
+            (arithmetic.*loading).dequantises = false;
+        const Call call =
             gradient_call(problem, arithmetic, inputs, make_dout(problem, DoutKind::normal, seed));
         SCOPED_TRACE(how_to_repeat("HonestDescales*", seed, call));
-        expect_match(judge(run_backward(call), one_thread()));
+        EXPECT_TRUE(matches(recorded(call)));
     }
 }
 
 /// Tensor cores cut off a little of the sum so far with every term, in whichever tile it was that it grew.
 TEST(HonestSums, OfManySmallTilesOnALargeOne) {
-    Problem problem = small_problem();
+    Problem problem = small_problem(Mask::none, Direction::backward);
     problem.batch = problem.heads = problem.heads_kv = 1;
     problem.seqlen_q = 960;
     problem.head_dim = problem.head_dim_v = 2;
     problem.dtype_dout = problem.dtype_dv = Dtype::f32;
-    GradientArithmetic arithmetic;
-    arithmetic.forward.p_operand = Dtype::f16;
-    arithmetic.forward.dumps_cast_p = true;
+    Arithmetic arithmetic;
+    arithmetic.p_operand = Dtype::f16;
+    arithmetic.dumps_cast_p = true;
     arithmetic.dv_sum = Sum::truncating_4;
     std::vector<float> dout(960 * 2, 0x1.234p-8f);
     dout[0] = dout[1] = 300;
-    const GradientCall call =
-        gradient_call(problem, arithmetic, make_inputs(problem, InputKind::tiny, 1), dout);
-    expect_match(judge(run_backward(call), one_thread()));
+    const Call call = gradient_call(problem, arithmetic, make_inputs(problem, InputKind::tiny, 1), dout);
+    EXPECT_TRUE(matches(recorded(call)));
 }
 
 /// The mean of each column of an output, over all of its heads and rows.
@@ -125,19 +124,19 @@ std::vector<float> column_means(const Recording& recording, Stage stage) {
 
 TEST(GradientNullTest, NothingThatDoesNotDependOnTheInputsPasses) {
     for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
-        const MemoryRecording recording = run_backward(backward_call_of_dtype(dtype, 4));
+        const MemoryRecording recording = recorded(backward_call_of_dtype(dtype, 4));
         for (const Stage stage : {Stage::dq, Stage::dk, Stage::dv}) {
             const std::vector<float> means = column_means(recording, stage);
             for (const char* replacement : {"zeros", "a constant", "column means"}) {
                 MemoryRecording wrong = copy_of(recording);
-                replace_stage(wrong, stage, [&](const TileId&, std::int64_t, std::int64_t col, float) {
+                change_stage(wrong, stage, [&](float, const TileId&, std::int64_t, std::int64_t col) {
                     if (replacement[0] == 'z') return 0.0f;
                     return means[replacement[0] == 'a' ? 0 : std::size_t(col)];
                 });
                 SCOPED_TRACE(std::string(dtype_info(dtype).name) + ": " + replacement + " as " +
                              std::string(stage_info(stage).name));
-                EXPECT_EQ(judge(wrong, one_thread()).guilty, stage);
-                const Report alone = judge(with_stages(wrong, {stage}), one_thread());
+                EXPECT_EQ(judged(wrong).guilty, stage);
+                const Report alone = judged(with_stages(wrong, {stage}));
                 EXPECT_EQ(alone.guilty, stage);
                 EXPECT_GT(2 * alone.stage(stage).tally.outside, alone.stage(stage).tally.compared);
             }

@@ -5,7 +5,7 @@
 
 #include "dump/schema/error.h"
 #include "tests/oracle/explain_checks.h"
-#include "tests/oracle/honest_backward.h"
+#include "tests/oracle/honest_kernel.h"
 #include "tests/support/seeds.h"
 
 namespace tilescope::test {
@@ -14,10 +14,10 @@ namespace {
 TEST(GradientExplain, TermsAddUpToTheToleranceOfRandomCalls) {
     Seen seen;
     for (std::uint64_t seed = 1; seed <= tried_seeds(200); ++seed) {
-        const GradientCall call = random_gradient_call(seed);
+        const Call call = random_call(Direction::backward, seed);
         SCOPED_TRACE("seed " + std::to_string(seed) + ": " + describe(call));
         Random random(seed);
-        compare_some(run_backward(call), random, seen);
+        compare_some(recorded(call), random, seen);
         if (HasFailure()) break;
     }
     expect_seen(seen, Direction::backward,
@@ -31,8 +31,8 @@ TEST(GradientExplain, TermsAddUpToTheToleranceOfRandomCalls) {
 TEST(GradientExplain, TermsAddUpWhereStagesWereNotCaptured) {
     Seen seen;
     for (std::uint64_t seed = 201; seed <= 450; ++seed) {
-        const GradientCall call = random_gradient_call(seed);
-        MemoryRecording recording = run_backward(call);
+        const Call call = random_call(Direction::backward, seed);
+        MemoryRecording recording = recorded(call);
         Random random(seed);
         const std::string left = thin_out(recording, random);
         if (left.empty()) continue;

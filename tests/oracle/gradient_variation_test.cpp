@@ -7,7 +7,7 @@
 #include "oracle/judge.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/gradient_checks.h"
-#include "tests/oracle/honest_backward.h"
+#include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
@@ -16,14 +16,14 @@ namespace {
 constexpr std::uint64_t seed = 81;
 
 Problem one_group(Mask mask) {
-    Problem problem = small_problem(mask);
+    Problem problem = small_problem(mask, Direction::backward);
     problem.batch = 1;
     problem.dtype_dq = problem.dtype_dk = problem.dtype_dv = Dtype::f32;
     return problem;
 }
 
 void expect_everything_matches(const Report& report) {
-    expect_match(report);
+    EXPECT_TRUE(matches(report));
     for (const Stage stage : backward_stages())
         EXPECT_GT(report.stage(stage).tally.compared, 0) << stage_info(stage).name;
 }
@@ -59,22 +59,20 @@ std::int64_t differences(const Recording& a, const Recording& b, Stage stage) {
 class GradientOrders : public ::testing::TestWithParam<LoopNest> {};
 
 TEST_P(GradientOrders, AreAllLegal) {
-    const GradientCall plain = small_gradient_call(one_group(Mask::causal), {}, seed);
-    const MemoryRecording in_order = run_backward(plain);
+    const Call plain = make_call(one_group(Mask::causal), seed);
+    const MemoryRecording in_order = recorded(plain);
     for (int variation = 0; variation < 16; ++variation) {
-        GradientCall call = plain;
+        Call call = plain;
         call.arithmetic.nest = GetParam();
         call.arithmetic.dkv_atomic = (variation & 1) != 0;
         call.arithmetic.group_in_parts = (variation & 2) != 0;
         call.arithmetic.reversed_blocks = (variation & 4) != 0;
-        call.arithmetic.forward.skips_hidden_tiles = (variation & 8) != 0;
+        call.arithmetic.skips_hidden_tiles = (variation & 8) != 0;
         call.arithmetic.order_seed = std::uint64_t(variation) + 1;
         SCOPED_TRACE(describe(call));
-        MemoryRecording run = run_backward(call);
-        CaptureSummary everything;
-        everything.selection = Selection();
-        run.set_capture(everything);
-        expect_everything_matches(judge(run, one_thread()));
+        MemoryRecording run = recorded(call);
+        run.set_capture(everything_selected());
+        expect_everything_matches(judged(run));
         EXPECT_GT(differences(run, in_order, Stage::dk) + differences(run, in_order, Stage::dq), 0)
             << "no other order";
     }
@@ -87,8 +85,8 @@ TEST(GradientVariation, GradientsOfAQueryHeadOrOfItsGroup) {
     for (const bool per_head : {false, true}) {
         Problem problem = one_group(Mask::none);
         problem.dkv_per_head = per_head;
-        const MemoryRecording run = run_backward(small_gradient_call(problem, {}, seed));
-        const Report report = judge(run, one_thread());
+        const MemoryRecording run = recorded(make_call(problem, seed));
+        const Report report = judged(run);
         expect_everything_matches(report);
         EXPECT_EQ(report.stage(Stage::dk).tally.compared, (per_head ? 4 : 2) * 72 * 16);
     }
@@ -101,17 +99,17 @@ TEST(GradientVariation, EveryScaleAndCastOfDsAndP) {
                 for (int variation = 0; variation < 8; ++variation) {
                     Problem problem = one_group(Mask::causal);
                     problem.logits_soft_cap = cap;
-                    GradientArithmetic a;
+                    Arithmetic a;
                     a.ds_scale = ds_scale;
-                    a.ds_operand = a.forward.p_operand = operand;
+                    a.ds_operand = a.p_operand = operand;
                     a.dumps_cast_ds = (variation & 1) != 0;
-                    a.forward.dumps_cast_p = (variation & 2) != 0;
+                    a.dumps_cast_p = (variation & 2) != 0;
                     a.ds_from_cast_p = (variation & 4) != 0;
                     a.dumps_uncapped_ds = cap != 0 && !a.dumps_cast_ds && (variation & 4) != 0;
                     a.ds_order = DsOrder(variation % ds_orders);
-                    const GradientCall call = small_gradient_call(problem, a, seed);
+                    const Call call = make_call(problem, seed, a);
                     SCOPED_TRACE(describe(call));
-                    expect_everything_matches(judge(run_backward(call), one_thread()));
+                    expect_everything_matches(judged(recorded(call)));
                 }
             }
         }
@@ -121,12 +119,12 @@ TEST(GradientVariation, EveryScaleAndCastOfDsAndP) {
 TEST(GradientVariation, EveryScoreThatTheExponentialTakesAndBaseOfLse) {
     for (int softmax = 0; softmax < softmaxes; ++softmax) {
         for (const LogBase base : {LogBase::e, LogBase::two}) {
-            GradientArithmetic a;
-            a.forward.softmax = Softmax(softmax);
-            a.forward.lse_log_base = base;
-            const GradientCall call = small_gradient_call(one_group(Mask::causal), a, seed);
+            Arithmetic a;
+            a.softmax = Softmax(softmax);
+            a.lse_log_base = base;
+            const Call call = make_call(one_group(Mask::causal), seed, a);
             SCOPED_TRACE(describe(call));
-            expect_everything_matches(judge(run_backward(call), one_thread()));
+            expect_everything_matches(judged(recorded(call)));
         }
     }
 }
@@ -146,11 +144,11 @@ TEST(GradientVariation, IsNoneWhereItIsNotDeclared) {
     };
     Problem problem = one_group(Mask::none);
     problem.logits_soft_cap = 3;
-    const MemoryRecording run = run_backward(small_gradient_call(problem, {}, seed));
+    const MemoryRecording run = recorded(make_call(problem, seed));
     for (const Case& wrong : cases) {
         Units units = run.units();
         wrong.declare(units);
-        const Report report = judge(declared_as(run, run.problem(), units), one_thread());
+        const Report report = judged(declared_as(run, run.problem(), units));
         EXPECT_EQ(report.guilty, wrong.blamed) << verdict_line(report);
     }
 }
@@ -159,65 +157,62 @@ TEST(GradientPartialCapture, HealthyRunMatchesWhicheverStagesAreThere) {
     const std::vector<Stage> all = backward_stages();
     for (std::uint64_t arithmetic = 1; arithmetic <= 4; ++arithmetic) {
         const Problem problem = one_group(arithmetic % 2 == 0 ? Mask::causal : Mask::none);
-        const GradientCall call =
-            small_gradient_call(problem, random_gradient_arithmetic(problem, arithmetic), seed);
-        const MemoryRecording run = run_backward(call);
+        const Call call = make_call(problem, seed, random_arithmetic(problem, arithmetic));
+        const MemoryRecording run = recorded(call);
         for (std::size_t i = 0; i < all.size(); ++i) {
             for (std::size_t j = i; j < all.size(); ++j) {
                 const std::vector<Stage> stages = {all[i], all[j]};
                 SCOPED_TRACE(names_of(stages) + describe(call));
-                const Report report = judge(with_stages(run, stages), one_thread());
-                expect_match(report);
+                const Report report = judged(with_stages(run, stages));
+                EXPECT_TRUE(matches(report));
                 EXPECT_GT(report.stage(all[i]).tally.compared, 0);
                 EXPECT_GT(report.stage(all[j]).tally.compared, 0);
             }
         }
-        expect_match(judge(with_stages(run, {Stage::dq, Stage::dk, Stage::dv}), one_thread()));
+        EXPECT_TRUE(matches(with_stages(run, {Stage::dq, Stage::dk, Stage::dv})));
     }
 }
 
 TEST(GradientPartialCapture, SomeTilesOfAStageAreEnough) {
-    const MemoryRecording run = run_backward(small_gradient_call(one_group(Mask::none), {}, seed));
+    const MemoryRecording run = recorded(make_call(one_group(Mask::none), seed));
     const MemoryRecording some = copy_of(run, [](Stage stage, const TileId& tile) {
         return is_output(stage) || (tile.q_block + tile.kv_tile) % 2 == 1;
     });
-    const Report report = judge(some, one_thread());
+    const Report report = judged(some);
     expect_everything_matches(report);
-    MemoryRecording wrong = copy_of(some);
-    poke(wrong, Stage::dk, {0, 1, 0, 2}, 3, 4, peek(some, Stage::dk, {0, 1, 0, 2}, 3, 4) * 1.01f + 0.01f);
-    EXPECT_EQ(judge(wrong, one_thread()).guilty, Stage::dk);
+    MemoryRecording wrong =
+        poked(some, Stage::dk, {0, 1, 0, 2}, 3, 4, peek(some, Stage::dk, {0, 1, 0, 2}, 3, 4) * 1.01f + 0.01f);
+    EXPECT_EQ(judged(wrong).guilty, Stage::dk);
 }
 
 /// Where delta was dumped, o is not needed.
 TEST(GradientPartialCapture, DeltaStandsForO) {
-    const GradientCall call = small_gradient_call(one_group(Mask::causal), {}, seed);
-    MemoryRecording run = run_backward(call);
+    const Call call = make_call(one_group(Mask::causal), seed);
+    MemoryRecording run = recorded(call);
     run.remove_input(Input::o);
-    const Report healthy = judge(run, one_thread());
-    expect_match(healthy);
+    const Report healthy = judged(run);
+    EXPECT_TRUE(matches(healthy));
     EXPECT_EQ(healthy.stage(Stage::delta).tally.compared, 0) << "nothing tells what it should be";
     for (const Stage stage : {Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv})
         EXPECT_GT(healthy.stage(stage).tally.compared, 0) << stage_info(stage).name;
     for (const Stage stage : {Stage::ds, Stage::dq, Stage::dk})
-        expect_match(judge(with_stages(run, {Stage::delta, stage}), one_thread()));
+        EXPECT_TRUE(matches(with_stages(run, {Stage::delta, stage})));
 
-    MemoryRecording wrong = run_backward(call, {GradientMistake::ds_without_delta, 0, 2, {}});
+    MemoryRecording wrong = recorded(call, {Mistake::ds_without_delta, 0, 2});
     wrong.remove_input(Input::o);
-    const Report report = judge(wrong, one_thread());
+    const Report report = judged(wrong);
     EXPECT_EQ(report.guilty, Stage::ds) << verdict_line(report);
     EXPECT_GT(report.stage(Stage::dq).tally.inherited, 0);
-    EXPECT_THROW(judge(with_stages(run, {Stage::ds, Stage::dq}), one_thread()), Error);
+    EXPECT_THROW(judged(with_stages(run, {Stage::ds, Stage::dq})), Error);
 }
 
 TEST(GradientPartialCapture, SelectedTileThatIsMissingIsUnwritten) {
-    const MemoryRecording run = run_backward(small_gradient_call(one_group(Mask::none), {}, seed));
+    const MemoryRecording run = recorded(make_call(one_group(Mask::none), seed));
     for (const Stage stage : backward_stages()) {
         MemoryRecording recording = copy_of(run);
-        CaptureSummary everything;
-        everything.selection = Selection();
-        recording.set_capture(everything);
+        recording.set_capture(everything_selected());
         recording.remove_tile(stage, {0, 1, 1, 2});
-        const Report report = judge(recording, one_thread());
+        const Report report = judged(recording);
         ASSERT_EQ(report.guilty, stage) << verdict_line(report);
         EXPECT_EQ(report.first_divergence->finding, Finding::unwritten);
         EXPECT_EQ(report.stage(stage).tally.tiles_missing, 1);

@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <random>
 #include <utility>
 
+#include "tests/oracle/draws.h"
 #include "tests/oracle/honest_backward_tile.h"
 
 namespace tilescope::test {
 
 namespace {
-
-using Random = std::mt19937_64;
 
 Tile transposed(const Tile& tile) {
     Tile result(tile.cols, tile.rows);
@@ -87,8 +85,8 @@ class GradientTile {
 /// Everything of one batch entry.
 class EntryGradients {
  public:
-    EntryGradients(const GradientCall& call, const GradientPlant& plant, const Problem& entry,
-                   std::int64_t batch, KernelRun& run)
+    EntryGradients(const Call& call, const Plant& plant, const Problem& entry, std::int64_t batch,
+                   KernelRun& run)
         : call_(call),
           a_(call.arithmetic),
           plant_(plant),
@@ -131,42 +129,26 @@ class EntryGradients {
     /// Sums of dk and dv that are held side by side.
     std::int64_t slots() const { return a_.group_in_parts ? p_.heads : p_.dkv_heads(); }
     std::int64_t slot_of(std::int64_t head) const { return a_.group_in_parts ? head : head / p_.dkv_group(); }
-    bool faulty(GradientMistake mistake, std::int64_t head) const { return plant_.is(mistake, batch_, head); }
+    bool faulty(Mistake mistake, std::int64_t head) const { return plant_.is(mistake, batch_, head); }
     /// Of a head of dk and dv.
-    bool faulty_group(GradientMistake mistake, std::int64_t dkv_head) const {
+    bool faulty_group(Mistake mistake, std::int64_t dkv_head) const {
         for (std::int64_t i = 0; i < p_.dkv_group(); ++i) {
             if (faulty(mistake, dkv_head * p_.dkv_group() + i)) return true;
         }
         return false;
     }
-    GradientBlock block(std::int64_t head, std::int64_t q_block, std::int64_t kv_tile) {
-        return {call_,
-                plant_,
-                {p_,
-                 a_.forward,
-                 call_.inputs,
-                 plant_.forward,
-                 run_,
-                 {batch_, head, q_block, kv_tile},
-                 rows_of(q_block)}};
+    Block block(std::int64_t head, std::int64_t q_block, std::int64_t kv_tile) {
+        return {p_, a_, call_.inputs, plant_, run_, {batch_, head, q_block, kv_tile}, rows_of(q_block)};
     }
-    bool is_skipped(const Block& b) const {
-        if (!a_.forward.skips_hidden_tiles) return false;
-        for (std::int64_t i = 0; i < b.rows; ++i) {
-            for (std::int64_t j = 0; j < keys_of(b.id.kv_tile); ++j) {
-                if (b.is_visible(b.first_row() + i, b.first_key() + j)) return false;
-            }
-        }
-        return true;
-    }
+    bool is_skipped(const Block& b) const { return a_.skips_hidden_tiles && tile_is_hidden(b); }
 
     void row_pass(std::int64_t head) {
         for (std::int64_t q_block = 0; q_block < p_.q_blocks(); ++q_block) {
-            GradientBlock g = block(head, q_block, 0);
-            const GradientRows rows = load_rows(g);
+            Block b = block(head, q_block, 0);
+            const GradientRows rows = load_rows(b);
             for (std::int64_t kv_tile = 0; kv_tile < p_.kv_tiles(); ++kv_tile) {
-                g.block.id.kv_tile = kv_tile;
-                if (!is_skipped(g.block)) add_dq(g, compute_tile(g, rows));
+                b.id.kv_tile = kv_tile;
+                if (!is_skipped(b)) add_dq(b, compute_tile(b, rows));
             }
         }
     }
@@ -176,47 +158,45 @@ class EntryGradients {
         std::optional<std::pair<GradientRows, TileGradients>> before;
         for (std::int64_t i = 0; i < p_.q_blocks(); ++i) {
             const std::int64_t q_block = a_.reversed_blocks ? p_.q_blocks() - 1 - i : i;
-            GradientBlock g = block(head, q_block, kv_tile);
-            const GradientRows rows = load_rows(g);
-            if (is_skipped(g.block)) continue;
-            const TileGradients tile = compute_tile(g, rows);
-            if (a_.nest == LoopNest::keys_outside) add_dq(g, tile);
-            add_dkv(g, rows, tile);
-            if (g.faulty(GradientMistake::tail_rows_counted) && before && rows.q.rows < before->first.q.rows)
-                add_tail(g, before->first, before->second);
+            Block b = block(head, q_block, kv_tile);
+            const GradientRows rows = load_rows(b);
+            if (is_skipped(b)) continue;
+            const TileGradients tile = compute_tile(b, rows);
+            if (a_.nest == LoopNest::keys_outside) add_dq(b, tile);
+            add_dkv(b, rows, tile);
+            if (b.makes(Mistake::tail_rows_counted) && before && rows.q.rows < before->first.q.rows)
+                add_tail(b, before->first, before->second);
             before.emplace(rows, tile);
         }
     }
 
-    void add_dq(const GradientBlock& g, const TileGradients& tile) {
-        const Block& b = g.block;
-        if (g.faulty(GradientMistake::dq_tile_lost) && b.id.kv_tile == 1) return;
+    void add_dq(const Block& b, const TileGradients& tile) {
+        if (b.makes(Mistake::dq_tile_lost) && b.id.kv_tile == 1) return;
         const float factor =
             b.a.k.dequantises ? 1 : b.in.side.descale_k.at(b.id.batch, b.head_kv(), b.first_key());
         dq_[std::size_t(b.id.head * p_.q_blocks() + b.id.q_block)].add(tile.ds_operand, tile.k, factor);
     }
 
-    void add_dkv(const GradientBlock& g, const GradientRows& rows, const TileGradients& tile) {
-        const Block& b = g.block;
+    void add_dkv(const Block& b, const GradientRows& rows, const TileGradients& tile) {
         const auto at = std::size_t(slot_of(b.id.head) * p_.kv_tiles() + b.id.kv_tile);
-        const bool untransposed = g.faulty(GradientMistake::dv_untransposed);
+        const bool untransposed = b.makes(Mistake::dv_untransposed);
         dv_[at].add(untransposed ? read_untransposed(tile.p_operand) : transposed(tile.p_operand), rows.dout);
-        if (g.faulty(GradientMistake::dk_without_last_block) && b.id.q_block == p_.q_blocks() - 1) return;
+        if (b.makes(Mistake::dk_without_last_block) && b.id.q_block == p_.q_blocks() - 1) return;
         const float factor =
             b.a.q.dequantises ? 1 : b.in.side.descale_q.at(b.id.batch, b.id.head, b.first_row());
         dk_[at].add(transposed(tile.ds_operand), rows.q, factor);
     }
 
-    void add_tail(const GradientBlock& g, GradientRows rows, TileGradients tile) {
+    void add_tail(const Block& b, GradientRows rows, TileGradients tile) {
         for (Tile* part : {&rows.q, &rows.dout, &tile.p_operand, &tile.ds_operand})
-            std::fill_n(part->values.begin(), g.block.rows * part->cols, 0.0f);
-        add_dkv(g, rows, tile);
+            std::fill_n(part->values.begin(), b.rows * part->cols, 0.0f);
+        add_dkv(b, rows, tile);
     }
 
     void store_dq(std::int64_t head, std::int64_t q_block) {
         Tile dq = dq_[std::size_t(head * p_.q_blocks() + q_block)].finish(random_);
         const float factor =
-            faulty(GradientMistake::dq_not_scaled, head) ? 1 / float(a_.ds_scale) : scale_after_sum();
+            faulty(Mistake::dq_not_scaled, head) ? 1 / float(a_.ds_scale) : scale_after_sum();
         store(Stage::dq, {batch_, head, q_block, 0}, factor, p_.dtype_dq, dq);
     }
 
@@ -225,12 +205,11 @@ class EntryGradients {
 
     void store_dkv(std::int64_t dkv_head, std::int64_t kv_tile) {
         const TileId id{batch_, dkv_head, 0, kv_tile};
-        const bool twice = faulty_group(GradientMistake::dk_scaled_twice, dkv_head);
+        const bool twice = faulty_group(Mistake::dk_scaled_twice, dkv_head);
         const float factor = scale_after_sum() * (twice ? float(p_.sm_scale) : 1);
-        const bool strided = faulty_group(GradientMistake::dk_of_wrong_heads, dkv_head);
+        const bool strided = faulty_group(Mistake::dk_of_wrong_heads, dkv_head);
         store(Stage::dk, id, factor, p_.dtype_dk, of_group(dk_, dkv_head, kv_tile, strided));
-        store(Stage::dv, id, 1 / float(a_.forward.p_scale), p_.dtype_dv,
-              of_group(dv_, dkv_head, kv_tile, false));
+        store(Stage::dv, id, 1 / float(a_.p_scale), p_.dtype_dv, of_group(dv_, dkv_head, kv_tile, false));
     }
 
     /// The sum over the query heads of a head of dk and dv.
@@ -255,15 +234,15 @@ class EntryGradients {
     void store(Stage stage, const TileId& id, float factor, Dtype dtype, Tile tile) {
         for (float& value : tile.values) {
             if (factor != 1) value *= factor;
-            value = decode(dtype, encode(dtype, value));
+            value = rounded(dtype, value);
         }
-        GradientBlock g = block(id.head, id.q_block, id.kv_tile);
-        g.block.record(stage, tile);
+        Block b = block(id.head, id.q_block, id.kv_tile);
+        b.record(stage, tile);
     }
 
-    const GradientCall& call_;
-    const GradientArithmetic& a_;
-    const GradientPlant& plant_;
+    const Call& call_;
+    const Arithmetic& a_;
+    const Plant& plant_;
     const Problem& p_;
     std::int64_t batch_;
     KernelRun& run_;
@@ -275,25 +254,11 @@ class EntryGradients {
 
 }  // namespace
 
-MemoryRecording run_backward(const GradientCall& call, const GradientPlant& plant) {
-    KernelRun run{MemoryRecording(call.problem, units_of(call.arithmetic, call.inputs.side))};
-    Provenance provenance;
-    provenance.compute_capability = call.arithmetic.forward.compute_capability;
-    MemoryRecording& recording = run.recording;
-    recording.set_provenance(provenance);
-    recording.set_input(Input::q, call.inputs.q);
-    recording.set_input(Input::k, call.inputs.k);
-    recording.set_input(Input::v, call.inputs.v);
-    recording.set_input(Input::dout, call.dout);
-    recording.set_input(Input::o, call.o);
-    recording.set_input(Input::lse, call.lse);
-    recording.set_side_inputs(call.inputs.side);
-    recording.set_bias(call.inputs.bias);
+void compute_gradients(const Call& call, const Plant& plant, KernelRun& run) {
     for (std::int64_t batch = 0; batch < call.problem.batch; ++batch) {
         const Problem entry = problem_of(call.problem, call.inputs.side, batch);
         EntryGradients(call, plant, entry, batch, run).run();
     }
-    return std::move(run.recording);
 }
 
 }  // namespace tilescope::test

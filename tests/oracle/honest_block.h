@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,7 +12,6 @@
 
 namespace tilescope::test {
 
-inline constexpr float infinity = std::numeric_limits<float>::infinity();
 inline constexpr float log2e = 1.44269504f;
 inline constexpr float ln2 = 0.69314718f;
 
@@ -93,6 +91,8 @@ struct Block {
 
     /// Whether the mistake is made at this tile.
     bool is_faulty() const { return plant.applies(id.batch, id.head, id.kv_tile); }
+    /// Whether a backward kernel makes this one in the head.
+    bool makes(Mistake mistake) const { return plant.is(mistake, id.batch, id.head); }
     /// The block as the mistake has it, without regard to rows. Valid as long as this one.
     Block mistaken() const;
     /// The point's function, or null where nothing is done wrong there.
@@ -143,5 +143,11 @@ double sign_from(float value);
 
 /// `exact` off by most of 2 ulp: a relative error of 2^-23 is between one and two of them.
 float off_by_two_ulp(double exact, float key);
+
+/// Stages a query block, or the keys or values of a tile.
+Tile stage_operand(Block& block, Stage stage);
+
+/// Whether the mask leaves the tile nothing.
+bool tile_is_hidden(const Block& block);
 
 }  // namespace tilescope::test

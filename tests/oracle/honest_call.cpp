@@ -1,9 +1,14 @@
-// Calls of all that there is: every option of the problem, of its inputs and of the kernel's arithmetic.
+// Calls of either pass, and those of all that there is: every option of the problem, of its inputs and of the
+// kernel's arithmetic.
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
-#include <random>
+#include <tuple>
+#include <utility>
 
 #include "tests/oracle/draws.h"
 #include "tests/oracle/honest_kernel.h"
@@ -11,10 +16,6 @@
 namespace tilescope::test {
 
 namespace {
-
-std::int64_t between(Random& random, std::int64_t least, std::int64_t most) {
-    return least + std::int64_t(random() % std::uint64_t(most - least + 1));
-}
 
 bool is_fp8(Dtype dtype) {
     return dtype == Dtype::e4m3 || dtype == Dtype::e5m2;
@@ -80,21 +81,26 @@ void choose_inputs(Random& random, std::uint64_t seed, const Problem& p, Inputs&
     side.descale_v = choose_descale(random, p, p.dtype_v, p.heads_kv, p.seqlen_kv, p.block_n);
 }
 
-/// The type of a staged operand.
-Dtype staged(Random& random, Dtype dtype, const Descale& descale, Loading& loading) {
-    if (descale.empty()) return dtype;
+void choose_loading(Random& random, const Descale& descale, Loading& loading) {
+    if (descale.empty()) return;
     loading.dequantises = one_in(random, 2);
-    if (!loading.dequantises) return dtype;
-    loading.cast = pick(random, {Dtype::f16, Dtype::bf16, Dtype::f32});
-    return loading.cast;
+    if (loading.dequantises) loading.cast = pick(random, {Dtype::f16, Dtype::bf16, Dtype::f32});
+}
+
+/// The type of an operand as the kernel holds it.
+Dtype held(Dtype dtype, const Descale& descale, const Loading& loading) {
+    return loading.dequantises && !descale.empty() ? loading.cast : dtype;
 }
 
 /// A sum that hardware has for operands of these types, with results that fit.
-Sum choose_sum(Random& random, const std::string& device, Dtype a, Dtype b, bool fits_half) {
-    if (a == Dtype::f32 || b == Dtype::f32)
-        return device.empty()
+Sum choose_sum(Random& random, Direction pass, const std::string& device, Dtype a, Dtype b, bool fits_half) {
+    if (a == Dtype::f32 || b == Dtype::f32) {
+        if (!device.empty()) return pick(random, {Sum::sequential, Sum::reversed});
+        return pass == Direction::forward
                    ? pick(random, {Sum::tf32_rounded, Sum::tf32_cut, Sum::sequential, Sum::pairwise})
-                   : pick(random, {Sum::sequential, Sum::reversed});
+                   : pick(random, {Sum::tf32_rounded, Sum::tf32_cut, Sum::sequential, Sum::rounded_products,
+                                   Sum::pairwise});
+    }
     if (is_fp8(a) && is_fp8(b) && one_in(random, 2)) return Sum::fp8;
     const bool bf16 = a == Dtype::bf16 || b == Dtype::bf16;
     if (fits_half && !bf16 && one_in(random, 3)) return pick(random, {Sum::half_fma, Sum::half_tensor_core});
@@ -128,13 +134,16 @@ void choose_arithmetic(Random& random, bool small, Call& call) {
     if (one_in(random, 5)) a.exp_error = 1e-4;
     a.sink_rescales = one_in(random, 2);
     choose_p(random, a.stale_threshold > 0, a);
-    const Dtype q = staged(random, p.dtype_q, side.descale_q, a.q);
-    const Dtype k = staged(random, p.dtype_k, side.descale_k, a.k);
-    const Dtype v = staged(random, p.dtype_v, side.descale_v, a.v);
+    choose_loading(random, side.descale_q, a.q);
+    choose_loading(random, side.descale_k, a.k);
+    choose_loading(random, side.descale_v, a.v);
+    const Dtype q = held(p.dtype_q, side.descale_q, a.q);
+    const Dtype k = held(p.dtype_k, side.descale_k, a.k);
+    const Dtype v = held(p.dtype_v, side.descale_v, a.v);
     if (!a.v.dequantises && !side.descale_v.per_block()) a.acc_dequantised = one_in(random, 2);
-    a.score_sum = choose_sum(random, a.compute_capability, q, k, small);
+    a.score_sum = choose_sum(random, Direction::forward, a.compute_capability, q, k, small);
     const bool fits_half = small && a.p_scale == 1 && a.stale_threshold == 0;
-    a.pv_sum = choose_sum(random, a.compute_capability, a.p_operand, v, fits_half);
+    a.pv_sum = choose_sum(random, Direction::forward, a.compute_capability, a.p_operand, v, fits_half);
     if (fits_half && one_in(random, 4)) p.dtype_acc = Dtype::f16;
 }
 
@@ -160,7 +169,116 @@ void choose_units(Random& random, Call& call) {
     a.lse_includes_sink = one_in(random, 2) || p.sink != AttentionSink::last;
 }
 
+bool has_small_products(InputKind kind) {
+    return kind == InputKind::normal || kind == InputKind::tiny || kind == InputKind::ties;
+}
+
+void choose_gradients(Random& random, const Problem& p, Arithmetic& a) {
+    a.delta_lanes = std::int64_t(1) << (random() % 6);
+    a.ds_operand = pick(random, {Dtype::f32, Dtype::f16, Dtype::bf16});
+    a.ds_scale = pick(random, {1.0, p.sm_scale, double(0.37f), 8.0});
+    a.ds_order = DsOrder(random() % ds_orders);
+    a.ds_from_cast_p = one_in(random, 2);
+    a.dumps_cast_ds = one_in(random, 2);
+    a.dumps_uncapped_ds = !a.dumps_cast_ds && p.logits_soft_cap != 0 && one_in(random, 2);
+    a.fused_cap = one_in(random, 2);
+    a.nest = one_in(random, 2) ? LoopNest::keys_outside : LoopNest::two_passes;
+    a.dkv_atomic = one_in(random, 3);
+    a.group_in_parts = one_in(random, 2);
+    a.reversed_blocks = one_in(random, 2);
+    a.order_seed = random();
+}
+
+void choose_gradient_sums(Random& random, bool small, const Call& forward, Arithmetic& a) {
+    const Problem& p = forward.problem;
+    const SideInputs& side = forward.inputs.side;
+    const bool fits = small && a.ds_scale <= 1 && a.p_scale == 1;
+    const auto sum = [&](Dtype left, Dtype right) {
+        return choose_sum(random, Direction::backward, a.compute_capability, left, right, fits);
+    };
+    a.dp_sum = sum(p.dtype_dout, held(p.dtype_v, side.descale_v, a.v));
+    a.dq_sum = sum(a.ds_operand, held(p.dtype_k, side.descale_k, a.k));
+    a.dk_sum = sum(a.ds_operand, held(p.dtype_q, side.descale_q, a.q));
+    a.dv_sum = sum(a.p_operand, p.dtype_dout);
+}
+
+/// Where sums are short, their bounds leave no room for a rounding that was forgotten.
+void narrow(Random& random, InputKind kind, std::uint64_t seed, Call& call) {
+    call.problem.head_dim = pick<std::int64_t>(random, {1, 2, 3, 8});
+    call.problem.head_dim_v = pick<std::int64_t>(random, {1, 2, 4});
+    Inputs inputs = make_inputs(call.problem, kind, seed);
+    call.inputs.q = std::move(inputs.q);
+    call.inputs.k = std::move(inputs.k);
+    call.inputs.v = std::move(inputs.v);
+}
+
+Call random_gradient_call(std::uint64_t seed) {
+    Random random(seed * 1566083941u + 11);
+    const auto input_kind = InputKind(random() % input_kinds);
+    const auto dout_kind = DoutKind(random() % dout_kinds);
+    Call call = random_call(input_kind, seed);
+    Problem& p = call.problem;
+    if (one_in(random, 3)) narrow(random, input_kind, seed, call);
+    for (Dtype* dtype : {&p.dtype_dout, &p.dtype_dq, &p.dtype_dk, &p.dtype_dv})
+        *dtype = pick(random, {Dtype::f16, Dtype::bf16, Dtype::f32});
+    p.dkv_per_head = one_in(random, 3);
+    choose_gradients(random, p, call.arithmetic);
+    const bool small =
+        has_small_products(input_kind) && dout_kind != DoutKind::large && dout_kind != DoutKind::huge_row;
+    choose_gradient_sums(random, small, call, call.arithmetic);
+    return gradient_call(p, call.arithmetic, std::move(call.inputs), make_dout(p, dout_kind, seed));
+}
+
 }  // namespace
+
+Arithmetic random_arithmetic(const Problem& problem, std::uint64_t seed) {
+    Arithmetic a = random_arithmetic(seed);
+    if (problem.direction == Direction::forward) return a;
+    Random random(seed * 69621u + 7);
+    choose_gradients(random, problem, a);
+    // Operands of 16 bits, as dout, q, k and v are by default.
+    const auto sum = [&](Dtype operand) {
+        const bool is_16_bits = dtype_info(operand).bytes == 2;
+        return Sum(random() % (is_16_bits ? sums : 4));
+    };
+    a.dp_sum = Sum(random() % sums);
+    a.dq_sum = sum(a.ds_operand);
+    a.dk_sum = sum(a.ds_operand);
+    a.dv_sum = sum(a.p_operand);
+    return a;
+}
+
+Call make_call(const Problem& problem, std::uint64_t seed, const Arithmetic& arithmetic, InputKind kind) {
+    Inputs inputs = make_inputs(problem, kind, seed);
+    if (problem.direction == Direction::forward) return {problem, arithmetic, std::move(inputs)};
+    return gradient_call(problem, arithmetic, std::move(inputs), make_dout(problem, DoutKind::normal, seed));
+}
+
+Call gradient_call(const Problem& problem, const Arithmetic& arithmetic, Inputs inputs,
+                   std::vector<float> dout) {
+    Call call{problem, arithmetic, std::move(inputs)};
+    call.arithmetic.lse_includes_sink = true;
+    call.problem.direction = Direction::forward;
+    const KernelRun run = run_kernel(call);
+    const Problem& p = run.recording.problem();
+    call.inputs.o.assign(std::size_t(p.batch * p.heads * p.seqlen_q * p.head_dim_v), nan);
+    call.inputs.lse.assign(std::size_t(p.batch * p.heads * p.seqlen_q), nan);
+    for (std::int64_t i = 0; i < tile_count(p, Stage::o); ++i) {
+        const TileId id = tile_at(p, Stage::o, i);
+        const std::int64_t rows = tile_extent(p, Stage::o, id).rows;
+        const std::int64_t first = (id.batch * p.heads + id.head) * p.seqlen_q + id.q_block * p.block_m;
+        for (const auto& [stage, to, cols] : {std::tuple{Stage::o, &call.inputs.o, p.head_dim_v},
+                                              std::tuple{Stage::lse, &call.inputs.lse, std::int64_t(1)}}) {
+            std::vector<float> values(std::size_t(tile_shape(p, stage).elements()));
+            if (!run.recording.read_tile(stage, id, values)) continue;
+            std::copy_n(values.begin(), rows * cols, to->begin() + first * cols);
+        }
+    }
+    call.problem = p;
+    call.problem.direction = Direction::backward;
+    call.inputs.dout = std::move(dout);
+    return call;
+}
 
 Call random_call(InputKind kind, std::uint64_t seed) {
     Random random(seed * 2246822519u + 3266489917u);
@@ -169,10 +287,14 @@ Call random_call(InputKind kind, std::uint64_t seed) {
     choose_problem(random, p);
     call.inputs = make_inputs(p, kind, seed);
     choose_inputs(random, seed, p, call.inputs);
-    const bool small = kind == InputKind::normal || kind == InputKind::tiny || kind == InputKind::ties;
-    choose_arithmetic(random, small, call);
+    choose_arithmetic(random, has_small_products(kind), call);
     choose_units(random, call);
     return call;
+}
+
+Call random_call(Direction direction, std::uint64_t seed) {
+    return direction == Direction::forward ? random_call(InputKind(seed % input_kinds), seed)
+                                           : random_gradient_call(seed);
 }
 
 std::string describe(const Call& call) {
@@ -184,11 +306,22 @@ std::string describe(const Call& call) {
         text += "]";
     }
     for (const Descale* descale : {&side.descale_q, &side.descale_k, &side.descale_v})
-        text += " descale " + std::to_string(descale->heads) + "x" + std::to_string(descale->blocks) +
-                " of " + std::to_string(descale->rows);
+        text += fmt::format(" descale {}x{} of {}", descale->heads, descale->blocks, descale->rows);
     const Bias& bias = call.inputs.bias;
-    return text + " bias " + std::to_string(bias.values.size()) + " of " + std::to_string(bias.seqlen_q) +
-           "x" + std::to_string(bias.seqlen_kv);
+    text += fmt::format(" bias {} of {}x{}", bias.values.size(), bias.seqlen_q, bias.seqlen_kv);
+    const Problem& p = call.problem;
+    if (p.direction == Direction::forward) return text;
+    const Arithmetic& a = call.arithmetic;
+    return text +
+           fmt::format(
+               "; dout {} dq {} dk {} dv {} dkv_per_head {}; delta_lanes {} dp_sum {} dq_sum {} dk_sum {} "
+               "dv_sum {} ds {} ds_scale {} ds_order {} ds_from_cast_p {} dumps_cast_ds {} "
+               "dumps_uncapped_ds {} fused_cap {} nest {} dkv_atomic {} group_in_parts {} reversed_blocks {}",
+               dtype_info(p.dtype_dout).name, dtype_info(p.dtype_dq).name, dtype_info(p.dtype_dk).name,
+               dtype_info(p.dtype_dv).name, p.dkv_per_head, a.delta_lanes, int(a.dp_sum), int(a.dq_sum),
+               int(a.dk_sum), int(a.dv_sum), dtype_info(a.ds_operand).name, a.ds_scale, int(a.ds_order),
+               a.ds_from_cast_p, a.dumps_cast_ds, a.dumps_uncapped_ds, a.fused_cap, int(a.nest), a.dkv_atomic,
+               a.group_in_parts, a.reversed_blocks);
 }
 
 }  // namespace tilescope::test

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "dump/recording/array_shape.h"
+#include "tests/oracle/honest_backward.h"
 #include "tests/oracle/honest_output.h"
 #include "tests/oracle/honest_points.h"
 #include "tests/oracle/honest_scores.h"
@@ -107,7 +108,7 @@ void Block::keep_right_rows(const Tile& right, Tile& wrong) const {
 void Block::record(Stage stage, const Tile& tile) {
     const TileShape shape = tile_shape(p, stage);
     const TileShape extent = tile_extent(p, stage, id);
-    std::vector<float> whole(std::size_t(shape.elements()), std::numeric_limits<float>::quiet_NaN());
+    std::vector<float> whole(std::size_t(shape.elements()), nan);
     for (std::int64_t i = 0; i < extent.rows; ++i)
         std::ranges::copy(tile.row(i).first(std::size_t(extent.cols)), whole.begin() + i * shape.cols);
     TileId to = id;
@@ -143,8 +144,7 @@ float load(const Block& b, const OperandInfo& operand, const Source& from) {
         ((from.batch * shape.heads + from.head) * shape.rows + from.row) * shape.cols + from.col)];
     const Loading& loading = operand.loading;
     if (!loading.dequantises || operand.descale.empty()) return value;
-    return decode(loading.cast,
-                  encode(loading.cast, value * operand.descale.at(from.batch, from.head, from.row)));
+    return rounded(loading.cast, value * operand.descale.at(from.batch, from.head, from.row));
 }
 
 Values staged_tile(const Block& b, Stage stage) {
@@ -167,6 +167,8 @@ Values staged_tile(const Block& b, Stage stage) {
     return {std::move(tile)};
 }
 
+}  // namespace
+
 Tile stage_operand(Block& b, Stage stage) {
     return take(b, stage, [&](const Block& block) { return staged_tile(block, stage); }).dumped;
 }
@@ -183,6 +185,8 @@ bool tile_is_hidden(const Block& b) {
     }
     return true;
 }
+
+namespace {
 
 void compute(Block& b) {
     const Tile q = stage_operand(b, Stage::q);
@@ -215,12 +219,30 @@ void set_inputs(const Inputs& inputs, MemoryRecording& recording) {
     recording.set_input(Input::v, inputs.v);
     recording.set_side_inputs(inputs.side);
     recording.set_bias(inputs.bias);
+    if (recording.problem().direction == Direction::forward) return;
+    recording.set_input(Input::dout, inputs.dout);
+    recording.set_input(Input::o, inputs.o);
+    recording.set_input(Input::lse, inputs.lse);
 }
 
-Problem with_lengths(Problem problem, const SideInputs& side, std::int64_t batch) {
-    if (!side.seqlens_q.empty()) problem.seqlen_q = side.seqlens_q[std::size_t(batch)];
-    if (!side.seqlens_kv.empty()) problem.seqlen_kv = side.seqlens_kv[std::size_t(batch)];
-    return problem;
+void run_forward(const Call& call, const Plant& plant, KernelRun& run) {
+    const SideInputs& side = call.inputs.side;
+    Call mistaken = call;
+    const auto change_call = mistake_info(plant.mistake).points.call;
+    if (change_call != nullptr) change_call(mistaken);
+    for (std::int64_t i = 0; i < tile_count(call.problem, Stage::o); ++i) {
+        const TileId id = tile_at(call.problem, Stage::o, i);
+        const Problem entry = problem_of(call.problem, side, id.batch);
+        const std::int64_t rows = std::min(entry.seqlen_q - id.q_block * entry.block_m, entry.block_m);
+        if (rows <= 0) continue;
+        const MistakenCall computed{problem_of(mistaken.problem, side, id.batch), mistaken.arithmetic,
+                                    mistaken.inputs};
+        Block block{entry,       call.arithmetic,
+                    call.inputs, plant,
+                    run,         id,
+                    rows,        change_call != nullptr ? &computed : nullptr};
+        compute(block);
+    }
 }
 
 }  // namespace
@@ -232,29 +254,21 @@ std::optional<Changed> KernelRun::first_changed() const {
     return std::nullopt;
 }
 
-KernelRun run_kernel(Problem problem, const Arithmetic& arithmetic, const Inputs& inputs,
-                     const Plant& plant) {
-    problem.dtype_p = arithmetic.p_operand;
-    KernelRun run{MemoryRecording(problem, units_of(arithmetic, inputs.side))};
+KernelRun run_kernel(const Call& declared, const Plant& plant) {
+    Call call = declared;
+    call.problem.dtype_p = call.arithmetic.p_operand;
+    call.problem.dtype_ds = call.arithmetic.ds_operand;
+    KernelRun run{MemoryRecording(call.problem, units_of(call.arithmetic, call.inputs.side))};
     Provenance provenance;
-    provenance.compute_capability = arithmetic.compute_capability;
+    provenance.compute_capability = call.arithmetic.compute_capability;
     run.recording.set_provenance(provenance);
-    set_inputs(inputs, run.recording);
-    Call mistaken{problem, arithmetic, inputs};
-    const auto change_call = mistake_info(plant.mistake).points.call;
-    if (change_call != nullptr) change_call(mistaken);
-    for (std::int64_t i = 0; i < tile_count(problem, Stage::o); ++i) {
-        const TileId id = tile_at(problem, Stage::o, i);
-        const Problem entry = with_lengths(problem, inputs.side, id.batch);
-        const std::int64_t rows = std::min(entry.seqlen_q - id.q_block * entry.block_m, entry.block_m);
-        if (rows <= 0) continue;
-        const MistakenCall computed{with_lengths(mistaken.problem, inputs.side, id.batch),
-                                    mistaken.arithmetic, mistaken.inputs};
-        Block block{entry, arithmetic, inputs, plant,
-                    run,   id,         rows,   change_call != nullptr ? &computed : nullptr};
-        compute(block);
-    }
+    set_inputs(call.inputs, run.recording);
+    (call.problem.direction == Direction::forward ? run_forward : compute_gradients)(call, plant, run);
     return run;
+}
+
+MemoryRecording recorded(const Call& call, const Plant& plant) {
+    return run_kernel(call, plant).recording;
 }
 
 MemoryRecording declared_as(const Recording& run, const Problem& problem, const Units& units,
@@ -262,7 +276,7 @@ MemoryRecording declared_as(const Recording& run, const Problem& problem, const 
     MemoryRecording other(problem, units);
     other.set_provenance(run.provenance());
     set_inputs(inputs, other);
-    for (const StageInfo& info : stages_of(Direction::forward)) {
+    for (const StageInfo& info : stages_of(problem.direction)) {
         for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
             const TileId tile = tile_at(problem, info.stage, i);
             std::vector<float> values(std::size_t(tile_shape(problem, info.stage).elements()));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -14,6 +15,10 @@
 #include "tests/support/memory_recording.h"
 
 namespace tilescope::test {
+
+inline constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float infinity = std::numeric_limits<float>::infinity();
+inline constexpr float unwritten = std::bit_cast<float>(unwritten_bits);
 
 /// What a kernel keeps as its scores and maxima, and what it makes its exponential of. All of them are in
 /// use.
@@ -42,7 +47,21 @@ struct Loading {
     }
 };
 
-/// One honest way to compute attention in float32.
+/// How a backward kernel goes through the tiles.
+enum class LoopNest : std::uint8_t {
+    keys_outside,  ///< FlashAttention-2: dk and dv stay with the KV tile, dq is added up by atomics
+    two_passes     ///< dq along the rows of tiles, then dk and dv along the columns
+};
+
+/// Order of the products that ds is made of.
+enum class DsOrder : std::uint8_t {
+    difference_first,  ///< (p (dp - delta)) cap' scale
+    cap_first,         ///< (p cap') (dp - delta) scale
+    scale_first        ///< p ((dp - delta) scale) cap'
+};
+inline constexpr int ds_orders = 3;
+
+/// One honest way to compute attention, or its gradients, in float32.
 struct Arithmetic {
     Softmax softmax = Softmax::natural;
     Sum score_sum = Sum::sequential;
@@ -78,22 +97,53 @@ struct Arithmetic {
     EmptyRow o_empty_row = EmptyRow::zero;
     EmptyRow lse_empty_row = EmptyRow::minus_infinity;
     bool lse_includes_sink = true;
-    LogBase lse_log_base = LogBase::e;
+    LogBase lse_log_base = LogBase::e;  ///< in a backward kernel, of the lse that it is given
     KvOrder kv_order = KvOrder::forward;
+    // What only a backward kernel has.
+    std::int64_t delta_lanes = 4;  ///< threads that share a row of dout * o
+    Sum dp_sum = Sum::sequential;
+    Sum dq_sum = Sum::sequential;
+    Sum dk_sum = Sum::sequential;
+    Sum dv_sum = Sum::sequential;
+    Dtype ds_operand = Dtype::f32;
+    double ds_scale = 1;
+    DsOrder ds_order = DsOrder::difference_first;
+    bool ds_from_cast_p = false;
+    bool dumps_cast_ds = false;
+    bool dumps_uncapped_ds = false;  ///< the derivative of the cap comes after the dump
+    bool fused_cap = false;          ///< cap' = fma(-t, t, 1) rather than 1 - t t
+    LoopNest nest = LoopNest::keys_outside;
+    bool dkv_atomic = false;      ///< dk and dv are added up by atomics as well
+    bool group_in_parts = false;  ///< dk and dv of each query head by itself, then their sum
+    bool reversed_blocks = false;
+    bool skips_hidden_terms = false;  ///< products with a hidden element are not computed
+    std::uint64_t order_seed = 0;     ///< of heads and atomics
 };
+/// Of a forward kernel.
 Arithmetic random_arithmetic(std::uint64_t seed);
+/// Of the problem's pass.
+Arithmetic random_arithmetic(const Problem& problem, std::uint64_t seed);
 std::string describe(const Arithmetic& arithmetic);
 
 /// What the recording must declare for this arithmetic and these descales.
 Units units_of(const Arithmetic& arithmetic, const SideInputs& side = {});
 
-/// One attention call and a way to compute it, of all that there is.
+/// One call of either pass and a way to compute it.
 struct Call {
     Problem problem;
     Arithmetic arithmetic;
     Inputs inputs;
 };
+/// One with inputs of a kind; dout of a backward call is normal.
+Call make_call(const Problem& problem, std::uint64_t seed, const Arithmetic& arithmetic = {},
+               InputKind kind = InputKind::normal);
+/// The backward call with o and lse as an honest forward kernel stores them, NaN beyond an entry's lengths.
+Call gradient_call(const Problem& problem, const Arithmetic& arithmetic, Inputs inputs,
+                   std::vector<float> dout);
+/// Of all forward calls that there are.
 Call random_call(InputKind kind, std::uint64_t seed);
+/// Of all of the pass, with inputs of any kind.
+Call random_call(Direction direction, std::uint64_t seed);
 std::string describe(const Call& call);
 
 /// One mistake, planted where Plant says: a row of the table in plants.h, which says what each does.
@@ -260,10 +310,27 @@ enum class Mistake : std::uint8_t {
     sink_times_scale,
     p_truncated,
     p_truncated_for_v,
-    o_truncated
+    o_truncated,
+    // Those of backward kernels.
+    dout_of_next_block,
+    delta_of_next_o,    ///< dout of a row times o of the next
+    p_from_max,         ///< the maximum of the tile in place of lse
+    lse_base_confused,  ///< lse to the base e taken as one to the base 2, or the other way round
+    p_not_masked,       ///< takes a dump of s before its mask
+    ds_without_delta,
+    ds_delta_of_next_row,
+    ds_without_p,
+    ds_without_cap,  ///< takes a cap
+    dq_not_scaled,
+    dq_tile_lost,  ///< that of KV tile 1: another thread block overwrote it
+    dk_scaled_twice,
+    dk_of_wrong_heads,  ///< every heads_kv-th in place of neighbours: takes GQA and group_in_parts
+    dk_without_last_block,
+    tail_rows_counted,  ///< rows of the block before, in place of those that the last block has not
+    dv_untransposed
 };
-/// Of those that every problem can show, and none.
-inline constexpr int mistakes = 13;
+/// Those that every problem of the pass can show, or that the comments above say what it takes for.
+std::vector<Mistake> mistakes_of(Direction direction);
 std::string_view to_string(Mistake mistake);
 /// The first stage that shows it.
 Stage stage_of(Mistake mistake);
@@ -280,6 +347,9 @@ struct Plant {
                (head < 0 || head == in_head) && tile >= from_tile;
     }
     bool applies_to_row(std::int64_t in_row) const { return row < 0 || row == in_row; }
+    bool is(Mistake asked, std::int64_t in_batch, std::int64_t in_head) const {
+        return mistake == asked && applies(in_batch, in_head, from_tile);
+    }
 };
 
 /// A dumped element that the mistake changed, against the same step done right.
@@ -298,9 +368,10 @@ struct KernelRun {
     std::optional<Changed> first_changed() const;
 };
 
-/// Computes attention in float32 as a kernel does, KV tile by KV tile, and records every stage.
-KernelRun run_kernel(Problem problem, const Arithmetic& arithmetic, const Inputs& inputs,
-                     const Plant& plant = {});
+/// Computes the problem's pass in float32 as a kernel does, tile by tile, and records every stage.
+KernelRun run_kernel(const Call& call, const Plant& plant = {});
+/// What it records.
+MemoryRecording recorded(const Call& call, const Plant& plant = {});
 
 /// The same tiles as of another call: what the kernel got wrong is what differs.
 MemoryRecording declared_as(const Recording& run, const Problem& problem, const Units& units,

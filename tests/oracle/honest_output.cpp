@@ -18,7 +18,7 @@ float empty_value(EmptyRow empty) {
         case EmptyRow::plus_infinity:
             return infinity;
         case EmptyRow::nan:
-            return std::numeric_limits<float>::quiet_NaN();
+            return nan;
     }
     return 0;
 }
@@ -170,8 +170,7 @@ Values output_tile(const Block& b, const std::vector<State>& splits) {
     Tile o(b.rows, b.p.head_dim_v);
     for (std::int64_t i = 0; i < b.rows; ++i) {
         const RowOutput row = output_of_row(b, splits, i);
-        for (std::int64_t d = 0; d < o.cols; ++d)
-            o.at(i, d) = decode(b.p.dtype_o, encode(b.p.dtype_o, row.o[std::size_t(d)]));
+        for (std::int64_t d = 0; d < o.cols; ++d) o.at(i, d) = rounded(b.p.dtype_o, row.o[std::size_t(d)]);
     }
     return {std::move(o)};
 }

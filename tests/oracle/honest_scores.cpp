@@ -115,7 +115,7 @@ Scores scores_of(const Block& b, const Tile& q, const Tile& k) {
             } else if (hidden != nullptr) {
                 held = hidden(b, row, key);
             }
-            held = decode(b.a.kept_s, encode(b.a.kept_s, held));
+            held = rounded(b.a.kept_s, held);
             scores.held.at(i, j) = held;
             const bool as_held =
                 (!shown && !b.a.dumps_unmasked_s) || changed != nullptr || b.a.kept_s != Dtype::f32;

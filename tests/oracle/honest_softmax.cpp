@@ -32,15 +32,9 @@ float polynomial_exp2(float x) {
     return std::ldexp(p, int(std::max(whole, -200.0f)));
 }
 
-/// ln p_scale to the base that exponential() takes, where it is in the exponent.
-float offset(const Block& b) {
-    if (!b.a.p_scale_in_exponent) return 0;
-    return float(takes_natural(b.a.softmax) ? std::log(b.a.p_scale) : std::log2(b.a.p_scale));
-}
-
 /// The argument of the exponential, to the base that exponential() takes.
 float argument(const Block& b, float base, float score, float m, std::int64_t row, std::int64_t key) {
-    const float up = offset(b);
+    const float up = log_p_scale(b);
     switch (b.a.softmax) {
         case Softmax::natural:
         case Softmax::natural_fast:
@@ -105,8 +99,7 @@ Probabilities probabilities_of(const Block& b, const Scores& scores, const Tile&
             p.value.at(i, j) = value;
             p.scaled.at(i, j) = scaled;
             p.operand.at(i, j) =
-                cast != nullptr ? cast(b, scaled)
-                                : decode(b.a.p_operand, encode(b.a.p_operand, scaled, Overflow::saturate));
+                cast != nullptr ? cast(b, scaled) : rounded(b.a.p_operand, scaled, Overflow::saturate);
         }
     }
     p.dumped = b.a.dumps_cast_p ? p.operand : p.scaled;
@@ -169,6 +162,11 @@ float exponential(const Block& b, float x) {
     const float y = fast ? x * log2e : x;
     if (!b.a.worst_exp) return natural && !fast ? std::exp(y) : std::exp2(y);
     return off_by_two_ulp(natural && !fast ? std::exp(double(y)) : std::exp2(double(y)), y);
+}
+
+float log_p_scale(const Block& b) {
+    if (!b.a.p_scale_in_exponent) return 0;
+    return float(takes_natural(b.a.softmax) ? std::log(b.a.p_scale) : std::log2(b.a.p_scale));
 }
 
 float exponent(const ProbabilityStep& step, float m) {

@@ -40,6 +40,8 @@ struct ProbabilityStep {
 /// The argument of the exponential, to the base that exponential() takes, with the maximum `m`.
 float exponent(const ProbabilityStep& step, float m);
 float exponential(const Block& b, float x);
+/// ln p_scale to the base that exponential() takes; 0 where it is not in the exponent.
+float log_p_scale(const Block& b);
 /// What a healthy kernel computes.
 float probability(const ProbabilityStep& step);
 

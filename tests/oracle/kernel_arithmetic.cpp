@@ -111,6 +111,14 @@ Units units_of(const Arithmetic& a, const SideInputs& side) {
     units.lse_empty_row = a.lse_empty_row;
     units.lse_includes_sink = a.lse_includes_sink;
     units.kv_order = a.kv_order;
+    units.dp_accumulation = accumulation_of(a.dp_sum);
+    units.ds_from_cast_p = a.ds_from_cast_p;
+    units.ds_capped = !a.dumps_uncapped_ds;
+    units.ds_cast = a.dumps_cast_ds ? a.ds_operand : Dtype::f32;
+    units.ds_scale = a.ds_scale;
+    units.dq_accumulation = accumulation_of(a.dq_sum);
+    units.dk_accumulation = accumulation_of(a.dk_sum);
+    units.dv_accumulation = accumulation_of(a.dv_sum);
     return units;
 }
 

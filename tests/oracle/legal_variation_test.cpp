@@ -26,7 +26,7 @@ Problem two_heads(Mask mask) {
 }
 
 void expect_clean(const Report& report) {
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    EXPECT_TRUE(matches(report));
     for (const StageInfo& info : stages_of(Direction::forward)) {
         EXPECT_GT(report.stage(info.stage).tally.compared, 0) << info.name;
         EXPECT_EQ(report.stage(info.stage).tally.outside, 0) << info.name;
@@ -76,21 +76,21 @@ TEST(IllegalVariation, OfPThatSaturatesIsCountedAndBlamed) {
     arithmetic.p_scale = 256;
     arithmetic.l_scaled = false;
     const Problem problem = two_heads(Mask::none);
-    KernelRun run = run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
-    ASSERT_EQ(largest_of(run.recording, Stage::p), 448.0f) << "nothing saturates";
-    const Report with_p = judge(run.recording, one_thread());
+    MemoryRecording run = recorded(make_call(problem, seed, arithmetic, InputKind::ramped_k));
+    ASSERT_EQ(largest_of(run, Stage::p), 448.0f) << "nothing saturates";
+    const Report with_p = judged(run);
     EXPECT_EQ(with_p.guilty, Stage::p) << verdict_line(with_p);
-    EXPECT_EQ(with_p.stage(Stage::p).tally.saturated, saturated_in(run.recording));
+    EXPECT_EQ(with_p.stage(Stage::p).tally.saturated, saturated_in(run));
     EXPECT_GE(with_p.stage(Stage::p).tally.saturated, with_p.stage(Stage::p).tally.outside);
     ASSERT_EQ(with_p.warnings.size(), 1u);
     EXPECT_NE(with_p.warnings[0].find("elements of p are 448, the largest e4m3 number"), std::string::npos);
     EXPECT_EQ(with_p.stage(Stage::acc).tally.outside, 0) << "acc is right for this p";
-    const Diagnosis diagnosis = find_causes(run.recording, with_p, {});
+    const Diagnosis diagnosis = find_causes(run, with_p, {});
     ASSERT_EQ(diagnosis.causes.size(), 1u);
     EXPECT_EQ(diagnosis.causes[0].name, "p_saturated");
     for (std::int64_t i = 0; i < tile_count(problem, Stage::p); ++i)
-        run.recording.remove_tile(Stage::p, tile_at(problem, Stage::p, i));
-    const Report without_p = judge(run.recording, one_thread());
+        run.remove_tile(Stage::p, tile_at(problem, Stage::p, i));
+    const Report without_p = judged(run);
     EXPECT_EQ(without_p.guilty, Stage::acc) << verdict_line(without_p);
 }
 
@@ -107,9 +107,9 @@ TEST_P(LegalVariation, OfOrderSplitsAndMaximum) {
                 arithmetic.kv_order = order;
                 arithmetic.stale_threshold = threshold;
                 SCOPED_TRACE(describe(problem) + describe(arithmetic));
-                const KernelRun run =
-                    run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
-                expect_clean(judge(run.recording, one_thread()));
+                const MemoryRecording run =
+                    recorded(make_call(problem, seed, arithmetic, InputKind::ramped_k));
+                expect_clean(judged(run));
             }
         }
     }
@@ -130,9 +130,9 @@ TEST_P(LegalVariation, OfEveryCastOfP) {
                     arithmetic.dumps_cast_p = cast;
                     arithmetic.l_sums_cast_p = scaled && cast;
                     SCOPED_TRACE(describe(arithmetic));
-                    const KernelRun run =
-                        run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
-                    expect_clean(judge(run.recording, one_thread()));
+                    const MemoryRecording run =
+                        recorded(make_call(problem, seed, arithmetic, InputKind::ramped_k));
+                    expect_clean(judged(run));
                 }
             }
         }
@@ -147,17 +147,15 @@ TEST(LegalVariations, AreThere) {
     Arithmetic arithmetic;
     arithmetic.stale_threshold = 1;
     const Inputs inputs = make_inputs(problem, InputKind::ramped_k, seed);
-    const KernelRun lagging = run_kernel(problem, arithmetic, inputs);
-    EXPECT_GT(largest_of(lagging.recording, Stage::p), 1.5f);
-    EXPECT_LE(largest_of(lagging.recording, Stage::p), float(std::numbers::e) * 1.000001f);
+    const MemoryRecording lagging = recorded({problem, arithmetic, inputs});
+    EXPECT_GT(largest_of(lagging, Stage::p), 1.5f);
+    EXPECT_LE(largest_of(lagging, Stage::p), float(std::numbers::e) * 1.000001f);
 
-    const KernelRun whole = run_kernel(problem, {}, inputs);
+    const MemoryRecording whole = recorded({problem, {}, inputs});
     problem.kv_tiles_per_split = 2;
-    const KernelRun split = run_kernel(problem, {}, inputs);
-    EXPECT_EQ(peek(split.recording, Stage::l, {0, 0, 0, 1}, 0, 0),
-              peek(whole.recording, Stage::l, {0, 0, 0, 1}, 0, 0));
-    EXPECT_LT(peek(split.recording, Stage::l, {0, 0, 0, 2}, 0, 0),
-              peek(whole.recording, Stage::l, {0, 0, 0, 2}, 0, 0));
+    const MemoryRecording split = recorded({problem, {}, inputs});
+    EXPECT_EQ(peek(split, Stage::l, {0, 0, 0, 1}, 0, 0), peek(whole, Stage::l, {0, 0, 0, 1}, 0, 0));
+    EXPECT_LT(peek(split, Stage::l, {0, 0, 0, 2}, 0, 0), peek(whole, Stage::l, {0, 0, 0, 2}, 0, 0));
 }
 
 /// What is not captured is computed, whichever stages are there.
@@ -167,11 +165,9 @@ TEST(LegalVariations, AreJudgedFromTheInputsAsWell) {
         problem.kv_tiles_per_split = tiles_per_split;
         Arithmetic arithmetic;
         arithmetic.stale_threshold = tiles_per_split == 0 ? 2 : 0;
-        const KernelRun run =
-            run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
+        const MemoryRecording run = recorded(make_call(problem, seed, arithmetic, InputKind::ramped_k));
         for (const StageInfo& info : stages_of(Direction::forward)) {
-            const Report report = judge(with_stages(run.recording, {info.stage}), one_thread());
-            EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+            EXPECT_TRUE(matches(with_stages(run, {info.stage})));
         }
     }
 }
@@ -184,12 +180,12 @@ TEST(IllegalVariation, OfALaggingMaximumIsBlamedOnMOrOnPWithoutIt) {
     Arithmetic declared;
     declared.stale_threshold = 1;
     const Inputs inputs = make_inputs(problem, InputKind::ramped_k, seed);
-    const KernelRun run = run_kernel(problem, lagging, inputs);
-    const MemoryRecording wrong = declared_as(run.recording, problem, units_of(declared), inputs);
-    const Report with_m = judge(wrong, one_thread());
+    const MemoryRecording run = recorded({problem, lagging, inputs});
+    const MemoryRecording wrong = declared_as(run, problem, units_of(declared), inputs);
+    const Report with_m = judged(wrong);
     EXPECT_EQ(with_m.guilty, Stage::m) << verdict_line(with_m);
     EXPECT_EQ(with_m.stage(Stage::p).tally.outside, 0) << "P is right for this m";
-    const Report without_m = judge(with_stages(wrong, {Stage::s, Stage::p, Stage::o}), one_thread());
+    const Report without_m = judged(with_stages(wrong, {Stage::s, Stage::p, Stage::o}));
     EXPECT_EQ(without_m.guilty, Stage::p) << verdict_line(without_m);
     EXPECT_GT(without_m.stage(Stage::p).tally.worst.at(0).got,
               without_m.stage(Stage::p).tally.worst[0].expected);

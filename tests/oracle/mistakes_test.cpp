@@ -6,9 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "dump/schema/error.h"
@@ -21,50 +19,39 @@ namespace tilescope::test {
 namespace {
 
 constexpr std::uint64_t seed = 61;
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr TileId some_tile{1, 2, 1, 2};
 constexpr TileId last_tile{1, 2, 1, 4};
 
-KernelRun healthy_run(Mask mask = Mask::none) {
-    const Problem problem = small_problem(mask);
-    return run_kernel(problem, {}, make_inputs(problem, InputKind::ramped_k, seed));
-}
-
-/// Overwrites every element of a stage.
-void fill_stage(MemoryRecording& recording, Stage stage, float value) {
-    const Problem& p = recording.problem();
-    for (std::int64_t i = 0; i < tile_count(p, stage); ++i) {
-        recording.set_tile(stage, tile_at(p, stage, i),
-                           std::vector<float>(std::size_t(tile_shape(p, stage).elements()), value));
-    }
+MemoryRecording healthy_run(Mask mask = Mask::none) {
+    return recorded(make_call(small_problem(mask), seed, {}, InputKind::ramped_k));
 }
 
 TEST(Mistake01, NaNPassesNoComparison) {
     for (const StageInfo& info : stages_of(Direction::forward)) {
-        KernelRun run = healthy_run();
-        poke(run.recording, info.stage, last_tile, 1, 0, nan);
-        EXPECT_EQ(judge(run.recording, one_thread()).guilty, info.stage);
+        MemoryRecording run = healthy_run();
+        poke(run, info.stage, last_tile, 1, 0, nan);
+        EXPECT_EQ(judged(run).guilty, info.stage);
         JudgeOptions loose = one_thread();
         loose.compare.atol = loose.compare.rtol = 1e30;
-        EXPECT_EQ(judge(run.recording, loose).guilty, info.stage) << "under any tolerance";
+        EXPECT_EQ(judge(run, loose).guilty, info.stage) << "under any tolerance";
     }
 }
 
 TEST(Mistake01, NaNIsNotLostInAMaximum) {
-    KernelRun run = healthy_run();
-    poke(run.recording, Stage::acc, last_tile, 1, 0, nan);
-    poke(run.recording, Stage::acc, last_tile, 1, 1, 1000);
-    const Report report = judge(run.recording, one_thread());
+    MemoryRecording run = healthy_run();
+    poke(run, Stage::acc, last_tile, 1, 0, nan);
+    poke(run, Stage::acc, last_tile, 1, 1, 1000);
+    const Report report = judged(run);
     EXPECT_EQ(report.stage(Stage::acc).tally.nan, 1);
     EXPECT_GT(report.stage(Stage::acc).tally.max_abs, 900);
     EXPECT_TRUE(std::isnan(report.stage(Stage::acc).tally.worst[0].got));
 }
 
 TEST(Mistake02, MatchingInfinitiesOfTheMaskAreAMatch) {
-    const KernelRun run = healthy_run(Mask::causal);
-    ASSERT_TRUE(std::isinf(peek(run.recording, Stage::s, {0, 0, 0, 2}, 0, 15)));
-    const Report report = judge(run.recording, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    const MemoryRecording run = healthy_run(Mask::causal);
+    ASSERT_TRUE(std::isinf(peek(run, Stage::s, {0, 0, 0, 2}, 0, 15)));
+    const Report report = judged(run);
+    EXPECT_TRUE(matches(report));
     EXPECT_EQ(report.stage(Stage::s).tally.infinite, 0);
 }
 
@@ -74,7 +61,7 @@ TEST(Mistake03, BrokenCornerIsFoundThoughTheWholeLooksAlike) {
     problem.batch = 1;
     problem.heads = problem.heads_kv = 1;
     problem.dtype_o = Dtype::f32;
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::ramped_k, seed));
+    MemoryRecording run = recorded(make_call(problem, seed, {}, InputKind::ramped_k));
     // 32 of 2048 outputs off by 1 %: cosine and relative L2 over all of them stay below any usual threshold.
     double dot = 0;
     double before = 0;
@@ -83,9 +70,9 @@ TEST(Mistake03, BrokenCornerIsFoundThoughTheWholeLooksAlike) {
     for (std::int64_t row = 0; row < 128; ++row) {
         for (std::int64_t col = 0; col < 16; ++col) {
             const TileId tile{0, 0, row / 16, 0};
-            const float value = peek(run.recording, Stage::o, tile, row % 16, col);
+            const float value = peek(run, Stage::o, tile, row % 16, col);
             const float got = row >= 126 ? value * 1.005f : value;
-            poke(run.recording, Stage::o, tile, row % 16, col, got);
+            poke(run, Stage::o, tile, row % 16, col, got);
             dot += double(value) * double(got);
             before += double(value) * double(value);
             after += double(got) * double(got);
@@ -94,7 +81,7 @@ TEST(Mistake03, BrokenCornerIsFoundThoughTheWholeLooksAlike) {
     }
     ASSERT_GT(dot / std::sqrt(before * after), 0.999999);
     ASSERT_LT(std::sqrt(difference / before), 1e-3);
-    const Report report = judge(run.recording, one_thread());
+    const Report report = judged(run);
     ASSERT_EQ(report.guilty, Stage::o);
     EXPECT_EQ(report.stage(Stage::o).tally.outside, 32);
     EXPECT_EQ(report.first_divergence->row, 126);
@@ -102,7 +89,7 @@ TEST(Mistake03, BrokenCornerIsFoundThoughTheWholeLooksAlike) {
 
 TEST(Mistake04, ConstantOutputPassesNoDerivedTolerance) {
     for (const StageInfo& info : stages_of(Direction::forward)) {
-        const KernelRun run = healthy_run();
+        const MemoryRecording run = healthy_run();
         double sum = 0;
         std::int64_t count = 0;
         JudgeOptions options = one_thread();
@@ -111,22 +98,22 @@ TEST(Mistake04, ConstantOutputPassesNoDerivedTolerance) {
             sum += expected.value.sum();
             count += expected.value.size();
         };
-        judge(run.recording, options);
+        judge(run, options);
         for (const double constant : {0.0, sum / double(count)}) {
-            MemoryRecording recording = copy_of(run.recording);
-            fill_stage(recording, info.stage, float(constant));
-            EXPECT_EQ(judge(recording, one_thread()).guilty, info.stage) << info.name << " = " << constant;
-            EXPECT_EQ(judge(with_stages(recording, {info.stage}), one_thread()).guilty, info.stage)
+            MemoryRecording recording = copy_of(run);
+            change_stage(recording, info.stage, [&](auto...) { return float(constant); });
+            EXPECT_EQ(judged(recording).guilty, info.stage) << info.name << " = " << constant;
+            EXPECT_EQ(judged(with_stages(recording, {info.stage})).guilty, info.stage)
                 << info.name << " alone";
         }
     }
 }
 
 TEST(Mistake04, ToleranceThatAConstantPassesIsMentioned) {
-    const KernelRun run = healthy_run();
-    EXPECT_TRUE(judge(run.recording, one_thread()).warnings.empty());
+    const MemoryRecording run = healthy_run();
+    EXPECT_TRUE(judged(run).warnings.empty());
     // Half of the way from the least to the greatest logarithm of a sum.
-    const MemoryRecording logarithms = with_stages(run.recording, {Stage::lse});
+    const MemoryRecording logarithms = with_stages(run, {Stage::lse});
     const auto [least, most] = range_of(logarithms, Stage::lse);
     JudgeOptions loose = one_thread();
     loose.compare.atol = 0.51 * (most - least);
@@ -135,16 +122,16 @@ TEST(Mistake04, ToleranceThatAConstantPassesIsMentioned) {
     ASSERT_EQ(report.warnings.size(), 1u);
     EXPECT_NE(report.warnings[0].find("the whole of lse"), std::string::npos) << report.warnings[0];
     loose.compare.atol = 0.01;
-    EXPECT_TRUE(judge(run.recording, loose).warnings.empty());
+    EXPECT_TRUE(judge(run, loose).warnings.empty());
 }
 
 /// A tolerance that reaches as far as any kernel could come compares nothing.
 TEST(Mistake04, ToleranceThatEverythingPassesIsNoMatch) {
-    const KernelRun run = healthy_run();
+    const MemoryRecording run = healthy_run();
     JudgeOptions loose = one_thread();
     loose.compare.atol = 1e3;
-    EXPECT_THROW(judge(run.recording, loose), NoVerdict);
-    const Report report = report_of(run.recording, loose);
+    EXPECT_THROW(judge(run, loose), NoVerdict);
+    const Report report = report_of(run, loose);
     EXPECT_EQ(report.stage(Stage::o).tally.compared, 0);
     EXPECT_GT(report.stage(Stage::o).tally.not_judged, 0);
     EXPECT_NE(report.unjudged.find("no element of o could be judged"), std::string::npos) << report.unjudged;
@@ -152,30 +139,25 @@ TEST(Mistake04, ToleranceThatEverythingPassesIsNoMatch) {
 
 /// The tolerance is narrower than what the kernel could have stored, and a constant passes.
 TEST(Mistake04, ConstantInPlaceOfAnOutputIsNoMatch) {
-    const KernelRun run = healthy_run();
-    MemoryRecording recording = with_stages(run.recording, {Stage::lse});
-    const Problem& p = recording.problem();
+    const MemoryRecording run = healthy_run();
+    MemoryRecording recording = with_stages(run, {Stage::lse});
     const auto [least, most] = range_of(recording, Stage::lse);
-    for (std::int64_t i = 0; i < tile_count(p, Stage::lse); ++i) {
-        const TileId tile = tile_at(p, Stage::lse, i);
-        for (std::int64_t row = 0; row < tile_extent(p, Stage::lse, tile).rows; ++row)
-            poke(recording, Stage::lse, tile, row, 0, 0.5f * (least + most));
-    }
-    EXPECT_EQ(judge(recording, one_thread()).verdict, Verdict::diverged);
+    const float middle = 0.5f * (least + most);
+    change_stage(recording, Stage::lse, [&](auto...) { return middle; });
+    EXPECT_EQ(judged(recording).verdict, Verdict::diverged);
     JudgeOptions loose = one_thread();
     loose.compare.atol = 0.51 * (most - least);
     EXPECT_NE(report_of(recording, loose).unjudged.find("everywhere, although"), std::string::npos);
 }
 
 TEST(Mistake05, OneUlpFailsNoStageThatRounds) {
-    const KernelRun run = healthy_run();
+    const MemoryRecording run = healthy_run();
     for (const Stage stage : {Stage::s, Stage::p, Stage::l, Stage::acc, Stage::lse}) {
         for (const float towards : {-1e30f, 1e30f}) {
-            MemoryRecording recording = copy_of(run.recording);
+            MemoryRecording recording = copy_of(run);
             const float value = peek(recording, stage, last_tile, 3, 0);
             poke(recording, stage, last_tile, 3, 0, std::nextafter(value, towards));
-            const Report report = judge(with_stages(recording, {stage}), one_thread());
-            EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+            EXPECT_TRUE(matches(with_stages(recording, {stage})));
         }
     }
 }
@@ -184,34 +166,32 @@ TEST(Mistake06, ReversedOrderIsJudgedInItsOwnOrder) {
     const Problem problem = small_problem(Mask::causal);
     Arithmetic arithmetic;
     arithmetic.kv_order = KvOrder::reverse;
-    const KernelRun run = run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
-    const Report report = judge(run.recording, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
-    for (const StageInfo& info : stages_of(Direction::forward))
-        EXPECT_EQ(report.stage(info.stage).tally.inherited, 0);
+    const MemoryRecording run = recorded(make_call(problem, seed, arithmetic, InputKind::ramped_k));
+    const Report report = judged(run);
+    EXPECT_TRUE(matches(report));
 }
 
 TEST(Mistake07, RowsThatSeeNothingAreNoNaN) {
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = 10;
-    const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
-    const Report report = judge(run.recording, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    const MemoryRecording run = recorded(make_call(problem, seed));
+    const Report report = judged(run);
+    EXPECT_TRUE(matches(report));
     EXPECT_EQ(report.stage(Stage::o).tally.compared, 2 * 4 * 40 * 16) << "these rows are compared as well";
-    KernelRun wrong = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
-    for (std::int64_t col = 0; col < 16; ++col) poke(wrong.recording, Stage::o, {0, 0, 0, 0}, 0, col, nan);
-    EXPECT_EQ(judge(wrong.recording, one_thread()).guilty, Stage::o);
+    MemoryRecording wrong = recorded(make_call(problem, seed));
+    for (std::int64_t col = 0; col < 16; ++col) poke(wrong, Stage::o, {0, 0, 0, 0}, 0, col, nan);
+    EXPECT_EQ(judged(wrong).guilty, Stage::o);
 }
 
 TEST(Mistake08, TensorsThatWereMixedUpAreBlamedOnTheirStage) {
-    const KernelRun run = healthy_run();
+    const MemoryRecording run = healthy_run();
     for (const StageInfo& info : stages_of(Direction::forward)) {
-        MemoryRecording recording = copy_of(run.recording);
+        MemoryRecording recording = copy_of(run);
         // The tile of another head under this one's name.
-        std::vector<float> other(std::size_t(tile_shape(run.recording.problem(), info.stage).elements()));
-        ASSERT_TRUE(run.recording.read_tile(info.stage, {1, 0, 1, 4}, other));
+        std::vector<float> other(std::size_t(tile_shape(run.problem(), info.stage).elements()));
+        ASSERT_TRUE(run.read_tile(info.stage, {1, 0, 1, 4}, other));
         recording.set_tile(info.stage, last_tile, other);
-        const Report report = judge(recording, one_thread());
+        const Report report = judged(recording);
         ASSERT_EQ(report.guilty, info.stage);
         EXPECT_EQ(report.first_divergence->tile.head, 2);
         EXPECT_EQ(report.first_divergence->tile.q_block, 1);
@@ -219,10 +199,10 @@ TEST(Mistake08, TensorsThatWereMixedUpAreBlamedOnTheirStage) {
 }
 
 TEST(Mistake10, ReportPrintsValuesThatCanBeReadBack) {
-    KernelRun run = healthy_run();
+    MemoryRecording run = healthy_run();
     const float odd = 1.00000012f;
-    poke(run.recording, Stage::p, last_tile, 1, 0, odd * 3);
-    const Report report = judge(run.recording, one_thread());
+    poke(run, Stage::p, last_tile, 1, 0, odd * 3);
+    const Report report = judged(run);
     EXPECT_NE(to_text(report).find("3.00000048"), std::string::npos);
     const auto json = nlohmann::json::parse(to_json(report));
     EXPECT_EQ(json["first_divergence"]["got"].get<double>(), double(odd * 3));
@@ -231,11 +211,11 @@ TEST(Mistake10, ReportPrintsValuesThatCanBeReadBack) {
 }
 
 TEST(Mistake11, FiniteSentinelIsNoScore) {
-    KernelRun run = healthy_run(Mask::causal);
+    MemoryRecording run = healthy_run(Mask::causal);
     const TileId tile{0, 0, 0, 2};
-    ASSERT_TRUE(std::isinf(peek(run.recording, Stage::s, tile, 0, 15)));
-    poke(run.recording, Stage::s, tile, 0, 15, -1e30f);
-    const Report report = judge(run.recording, one_thread());
+    ASSERT_TRUE(std::isinf(peek(run, Stage::s, tile, 0, 15)));
+    poke(run, Stage::s, tile, 0, 15, -1e30f);
+    const Report report = judged(run);
     ASSERT_EQ(report.guilty, Stage::s);
     EXPECT_EQ(report.first_divergence->finding, Finding::infinite);
     EXPECT_LT(report.stage(Stage::s).tally.max_abs, 1) << "the sentinel is in no statistic";
@@ -247,9 +227,9 @@ TEST(Mistake12, NaNOfVIsBlamedOnAccThoughSAndPAndLseAreFinite) {
     Inputs inputs = make_inputs(problem, InputKind::normal, seed);
     inputs.v_at(problem, 0, 0, 12, 3) = nan;
     // Rows before 12 do not see the key, but 0 * NaN reaches them.
-    const KernelRun run = run_kernel(problem, {}, inputs);
-    ASSERT_TRUE(std::isnan(peek(run.recording, Stage::o, {0, 0, 0, 0}, 0, 3)));
-    const Report report = judge(run.recording, one_thread());
+    const MemoryRecording run = recorded({problem, {}, inputs});
+    ASSERT_TRUE(std::isnan(peek(run, Stage::o, {0, 0, 0, 0}, 0, 3)));
+    const Report report = judged(run);
     ASSERT_EQ(report.guilty, Stage::acc) << verdict_line(report);
     EXPECT_EQ(report.first_divergence->row, 0);
     EXPECT_EQ(report.first_divergence->col, 3);
@@ -262,34 +242,31 @@ TEST(Mistake13, NaNInPaddingIsNobodysBusiness) {
     const Problem problem = small_problem();
     ASSERT_LT(tile_extent(problem, Stage::s, {0, 0, 2, 4}).elements(),
               tile_shape(problem, Stage::s).elements());
-    const KernelRun run = healthy_run();
-    ASSERT_TRUE(std::isnan(peek(run.recording, Stage::s, {0, 0, 2, 4}, 15, 15)));
-    const Report report = judge(run.recording, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    const MemoryRecording run = healthy_run();
+    ASSERT_TRUE(std::isnan(peek(run, Stage::s, {0, 0, 2, 4}, 15, 15)));
+    const Report report = judged(run);
+    EXPECT_TRUE(matches(report));
     EXPECT_EQ(report.stage(Stage::s).tally.compared, 2 * 4 * 40 * 72);
 }
 
 TEST(Mistake14, RunThatWasKilledIsJudgedByWhatItLeft) {
-    KernelRun run = healthy_run();
-    CaptureSummary capture;
-    capture.selection = Selection();
+    MemoryRecording run = healthy_run();
+    CaptureSummary capture = everything_selected();
     capture.ended = "killed";
-    run.recording.set_capture(capture);
-    for (const StageInfo& info : stages_of(Direction::forward))
-        run.recording.remove_tile(info.stage, last_tile);
-    EXPECT_THROW(judge(run.recording, one_thread()), Error);
-    poke(run.recording, Stage::p, some_tile, 0, 0, 3);
-    EXPECT_EQ(judge(run.recording, one_thread()).guilty, Stage::p);
+    run.set_capture(capture);
+    for (const StageInfo& info : stages_of(Direction::forward)) run.remove_tile(info.stage, last_tile);
+    EXPECT_THROW(judged(run), Error);
+    poke(run, Stage::p, some_tile, 0, 0, 3);
+    EXPECT_EQ(judged(run).guilty, Stage::p);
 }
 
 TEST(Mistake15, ToleranceOfANegativeReferenceIsPositive) {
     const Problem problem = small_problem();
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::negative, seed));
-    const float score = peek(run.recording, Stage::s, some_tile, 1, 1);
+    MemoryRecording run = recorded(make_call(problem, seed, {}, InputKind::negative));
+    const float score = peek(run, Stage::s, some_tile, 1, 1);
     ASSERT_LT(score, -5e4f);
     const auto verdict_with = [&](float got, double rtol) {
-        MemoryRecording recording = copy_of(run.recording);
-        poke(recording, Stage::s, some_tile, 1, 1, got);
+        MemoryRecording recording = poked(run, Stage::s, some_tile, 1, 1, got);
         JudgeOptions options = one_thread();
         options.compare.rtol = rtol;
         return judge(with_stages(recording, {Stage::s}), options).verdict;
@@ -299,28 +276,28 @@ TEST(Mistake15, ToleranceOfANegativeReferenceIsPositive) {
     EXPECT_EQ(verdict_with(score * 1.05f, 1e-2), Verdict::diverged);
     EXPECT_EQ(verdict_with(score * 0.95f, 1e-2), Verdict::diverged);
     EXPECT_EQ(verdict_with(-score, 1e-2), Verdict::diverged);
-    poke(run.recording, Stage::s, some_tile, 1, 1, score * 1.05f);
-    EXPECT_EQ(judge(run.recording, one_thread()).guilty, Stage::s);
+    poke(run, Stage::s, some_tile, 1, 1, score * 1.05f);
+    EXPECT_EQ(judged(run).guilty, Stage::s);
 }
 
 TEST(Mistake16, NothingComparedIsNoMatch) {
-    const KernelRun run = healthy_run();
-    EXPECT_THROW(judge(with_stages(run.recording, {}), one_thread()), Error);
+    const MemoryRecording run = healthy_run();
+    EXPECT_THROW(judged(with_stages(run, {})), Error);
     // Tiles that hold nothing, where nothing can be expected.
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = 1;
     problem.seqlen_q = 16;
-    KernelRun hidden = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
-    MemoryRecording scores = with_stages(hidden.recording, {Stage::s});
-    fill_stage(scores, Stage::s, std::bit_cast<float>(unwritten_bits));
+    MemoryRecording hidden = recorded(make_call(problem, seed));
+    MemoryRecording scores = with_stages(hidden, {Stage::s});
+    change_stage(scores, Stage::s, [](auto...) { return unwritten; });
     for (std::int64_t head = 0; head < 4; ++head) {
         for (std::int64_t batch = 0; batch < 2; ++batch) {
             const TileId tile{batch, head, 0, 0};
-            poke(scores, Stage::s, tile, 15, 0, peek(hidden.recording, Stage::s, tile, 15, 0));
+            poke(scores, Stage::s, tile, 15, 0, peek(hidden, Stage::s, tile, 15, 0));
         }
     }
-    const Report report = judge(scores, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match);
+    const Report report = judged(scores);
+    EXPECT_TRUE(matches(report));
     EXPECT_EQ(report.stage(Stage::s).tally.compared, 8) << "only what is visible was compared";
 }
 

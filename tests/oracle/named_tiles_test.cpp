@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "oracle/heatmap/row_trace.h"
@@ -11,13 +10,13 @@
 #include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/support/error_of.h"
 
 namespace tilescope::test {
 namespace {
 
 constexpr std::uint64_t seed = 77;
 constexpr TileId some_tile{1, 2, 1, 2};
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 Problem named_problem() {
     Problem problem = small_problem(Mask::none);
@@ -41,16 +40,9 @@ void set_named(MemoryRecording& recording) {
 }
 
 MemoryRecording healthy(const Problem& problem = named_problem()) {
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed), {});
-    set_named(run.recording);
-    return copy_of(run.recording);
-}
-
-/// Everything was asked for.
-CaptureSummary asked_for_all() {
-    CaptureSummary capture;
-    capture.selection = Selection();
-    return capture;
+    MemoryRecording run = recorded(make_call(problem, seed));
+    set_named(run);
+    return run;
 }
 
 void remove_stages(MemoryRecording& recording) {
@@ -60,29 +52,20 @@ void remove_stages(MemoryRecording& recording) {
     }
 }
 
-std::string why_unjudged(const Recording& a, const Recording* b = nullptr) {
-    try {
-        b == nullptr ? judge(a, one_thread()) : judge_pair(a, *b, one_thread());
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "judged";
-}
-
 TEST(NamedTiles, AloneAreNotJudged) {
     MemoryRecording recording = healthy();
-    const std::int64_t compared = judge(recording, one_thread()).compared();
+    const std::int64_t compared = judged(recording).compared();
     poke(recording, Stage::named0, some_tile, 1, 0, nan);
-    poke(recording, Stage::named1, some_tile, 1, 2, std::bit_cast<float>(unwritten_bits));
-    CaptureSummary capture = asked_for_all();
+    poke(recording, Stage::named1, some_tile, 1, 2, unwritten);
+    CaptureSummary capture = everything_selected();
     StageCapture& rescale = capture.stages[int(Stage::named0)];
     rescale.conflicts = {{some_tile, 7}};
     rescale.dropped = {{0, 0, 0, 0}};
     rescale.elements_dropped = 4;
     rescale.elements_out_of_range = 5;
     recording.set_capture(capture);
-    const Report report = judge(recording, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    const Report report = judged(recording);
+    EXPECT_TRUE(matches(report));
     EXPECT_EQ(report.compared(), compared);
     EXPECT_EQ(report.without_reference, (std::vector<std::string>{"rescale", "parts"}));
     const std::string text = to_text(report);
@@ -97,21 +80,21 @@ TEST(NamedTiles, AloneAreNotJudged) {
 
     // They hide nothing either.
     poke(recording, Stage::acc, some_tile, 1, 0, nan);
-    EXPECT_EQ(judge(recording, one_thread()).guilty, Stage::acc);
+    EXPECT_EQ(judged(recording).guilty, Stage::acc);
 }
 
 TEST(NamedTiles, NothingElseIsNoVerdict) {
     MemoryRecording recording = healthy();
     remove_stages(recording);
     try {
-        judge(recording, one_thread());
+        judged(recording);
         FAIL();
     } catch (const NoVerdict& unjudged) {
         EXPECT_NE(std::string(unjudged.what()).find("only named tiles were captured"), std::string::npos);
         EXPECT_EQ(unjudged.report().without_reference.size(), 2u);
     }
-    const Report pair = judge_pair(recording, recording, one_thread());
-    EXPECT_EQ(pair.verdict, Verdict::match);
+    const Report pair = judged(recording, recording);
+    EXPECT_TRUE(matches(pair));
     const Problem& p = recording.problem();
     EXPECT_EQ(pair.compared(), p.batch * p.heads * p.kv_tiles() * (p.seqlen_q + p.q_blocks() * 2 * 3));
 }
@@ -119,12 +102,12 @@ TEST(NamedTiles, NothingElseIsNoVerdict) {
 TEST(NamedTiles, OneElementThatDiffersIsFound) {
     const MemoryRecording a = healthy();
     MemoryRecording b = healthy();
-    EXPECT_EQ(judge_pair(a, b, one_thread()).verdict, Verdict::match);
-    EXPECT_TRUE(judge_pair(a, b, one_thread()).without_reference.empty());
+    EXPECT_TRUE(matches(a, b));
+    EXPECT_TRUE(judged(a, b).without_reference.empty());
     std::vector<float> values(6);
     ASSERT_TRUE(a.read_tile(Stage::named1, some_tile, values));
     poke(b, Stage::named1, some_tile, 1, 2, std::nextafter(values[5], 1e9f));
-    const Report report = judge_pair(a, b, one_thread());
+    const Report report = judged(a, b);
     ASSERT_EQ(report.guilty, Stage::named1) << verdict_line(report);
     const StageTally& tally = report.stage(Stage::named1).tally;
     EXPECT_EQ(tally.outside, 1);
@@ -147,59 +130,59 @@ TEST(NamedTiles, OneElementThatDiffersIsFound) {
 
     // What a stage before it explains is the stage's.
     poke(b, Stage::s, some_tile, 0, 0, 1e6f);
-    EXPECT_EQ(judge_pair(a, b, one_thread()).guilty, Stage::s);
+    EXPECT_EQ(judged(a, b).guilty, Stage::s);
 }
 
 TEST(NamedTiles, NanIsEqualToNanOnly) {
     MemoryRecording a = healthy();
     MemoryRecording b = healthy();
     poke(a, Stage::named0, some_tile, 1, 0, nan);
-    EXPECT_EQ(judge_pair(a, b, one_thread()).guilty, Stage::named0);
-    EXPECT_EQ(judge_pair(b, a, one_thread()).guilty, Stage::named0);
+    EXPECT_EQ(judged(a, b).guilty, Stage::named0);
+    EXPECT_EQ(judged(b, a).guilty, Stage::named0);
     poke(b, Stage::named0, some_tile, 1, 0, nan);
-    EXPECT_EQ(judge_pair(a, b, one_thread()).verdict, Verdict::match);
+    EXPECT_TRUE(matches(a, b));
 }
 
 TEST(NamedTiles, TileThatOnlyOneRunWroteDiffers) {
     MemoryRecording a = healthy();
     MemoryRecording b = healthy();
     b.remove_tile(Stage::named0, some_tile);
-    EXPECT_EQ(judge_pair(a, b, one_thread()).verdict, Verdict::match) << "neither says what was asked for";
-    a.set_capture(asked_for_all());
-    b.set_capture(asked_for_all());
+    EXPECT_TRUE(matches(a, b)) << "neither says what was asked for";
+    a.set_capture(everything_selected());
+    b.set_capture(everything_selected());
     for (const bool swapped : {false, true}) {
-        const Report report = swapped ? judge_pair(b, a, one_thread()) : judge_pair(a, b, one_thread());
+        const Report report = swapped ? judged(b, a) : judged(a, b);
         EXPECT_EQ(report.guilty, Stage::named0);
         EXPECT_EQ(report.stage(Stage::named0).tally.tiles_missing, 1);
     }
     // A kernel need not write every tile.
     a.remove_tile(Stage::named0, some_tile);
-    EXPECT_EQ(judge_pair(a, b, one_thread()).verdict, Verdict::match);
+    EXPECT_TRUE(matches(a, b));
 }
 
 TEST(NamedTiles, DroppedOnesCannotBeCompared) {
     const MemoryRecording a = healthy();
     MemoryRecording b = healthy();
-    CaptureSummary capture = asked_for_all();
+    CaptureSummary capture = everything_selected();
     capture.stages[int(Stage::named0)].elements_dropped = 4;
     b.set_capture(capture);
-    EXPECT_NE(why_unjudged(a, &b).find("tiles of rescale were dropped"), std::string::npos);
-    EXPECT_EQ(why_unjudged(b), "judged");
+    EXPECT_NE(error_of([&] { judged(a, b); }).find("tiles of rescale were dropped"), std::string::npos);
+    EXPECT_EQ(error_of([&] { judged(b); }), "accepted");
 }
 
 TEST(NamedTiles, DeclarationsMustNotContradict) {
     Problem fewer = named_problem();
     fewer.named_tiles.pop_back();
     const MemoryRecording a = healthy();
-    EXPECT_EQ(judge_pair(a, healthy(fewer), one_thread()).verdict, Verdict::match);
-    EXPECT_EQ(judge_pair(healthy(fewer), a, one_thread()).verdict, Verdict::match);
+    EXPECT_TRUE(matches(a, healthy(fewer)));
+    EXPECT_TRUE(matches(healthy(fewer), a));
     Problem none = named_problem();
     none.named_tiles.clear();
-    EXPECT_EQ(judge_pair(a, healthy(none), one_thread()).verdict, Verdict::match);
+    EXPECT_TRUE(matches(a, healthy(none)));
     Problem other = named_problem();
     other.named_tiles[1].col_size = 2;
     const MemoryRecording b = healthy(other);
-    EXPECT_NE(why_unjudged(a, &b).find("declares other named tiles"), std::string::npos);
+    EXPECT_NE(error_of([&] { judged(a, b); }).find("declares other named tiles"), std::string::npos);
 }
 
 TEST(NamedTiles, AreTracedAlongARow) {

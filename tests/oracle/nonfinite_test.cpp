@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "oracle/judge.h"
 #include "oracle/report/text.h"
@@ -13,25 +12,22 @@
 namespace tilescope::test {
 namespace {
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr TileId some_tile{1, 2, 1, 2};
 constexpr TileId last_tile{1, 2, 1, 4};
 
-KernelRun healthy_run() {
+MemoryRecording healthy_run() {
     const Problem problem = small_problem();
-    return run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 21));
+    return recorded(make_call(problem, 21));
 }
 
 TEST(NonFinite, IsCountedAndLocatedInEveryComputedStage) {
-    const KernelRun run = healthy_run();
+    const MemoryRecording run = healthy_run();
     for (const StageInfo& info : stages_of(Direction::forward)) {
         for (const float value : {nan, infinity, -infinity}) {
             SCOPED_TRACE(std::string(info.name) + " " + std::to_string(value));
-            MemoryRecording recording = copy_of(run.recording);
-            poke(recording, info.stage, last_tile, 3, 0, value);
+            MemoryRecording recording = poked(run, info.stage, last_tile, 3, 0, value);
             poke(recording, info.stage, last_tile, 5, 0, value);
-            const Report report = judge(recording, one_thread());
+            const Report report = judged(recording);
             ASSERT_EQ(report.guilty, info.stage) << verdict_line(report);
             const StageTally& tally = report.stage(info.stage).tally;
             EXPECT_EQ(tally.outside, 2);
@@ -48,11 +44,10 @@ TEST(NonFinite, IsCountedAndLocatedInEveryComputedStage) {
 
 /// Once l is infinite its budget is as well, which must not excuse a finite value.
 TEST(NonFinite, FiniteValueInPlaceOfAnInfinityDiverges) {
-    const KernelRun run = healthy_run();
+    const MemoryRecording run = healthy_run();
     for (const Stage stage : {Stage::l, Stage::acc}) {
-        MemoryRecording recording = copy_of(run.recording);
-        poke(recording, stage, some_tile, 3, 0, infinity);
-        const Report report = judge(recording, one_thread());
+        MemoryRecording recording = poked(run, stage, some_tile, 3, 0, infinity);
+        const Report report = judged(recording);
         EXPECT_EQ(report.stage(stage).tally.infinite, 2)
             << "the infinity, and the finite value of the next tile";
         EXPECT_TRUE(std::isfinite(report.stage(stage).tally.max_abs));
@@ -60,13 +55,12 @@ TEST(NonFinite, FiniteValueInPlaceOfAnInfinityDiverges) {
 }
 
 TEST(NonFinite, StagesThatFollowFromANaNAreNotGuilty) {
-    const KernelRun run = healthy_run();
-    MemoryRecording recording = copy_of(run.recording);
-    poke(recording, Stage::acc, some_tile, 3, 5, nan);
+    const MemoryRecording run = healthy_run();
+    MemoryRecording recording = poked(run, Stage::acc, some_tile, 3, 5, nan);
     poke(recording, Stage::acc, {1, 2, 1, 3}, 3, 5, nan);
     poke(recording, Stage::acc, {1, 2, 1, 4}, 3, 5, nan);
     poke(recording, Stage::o, some_tile, 3, 5, nan);
-    const Report report = judge(recording, one_thread());
+    const Report report = judged(recording);
     EXPECT_EQ(report.guilty, Stage::acc);
     EXPECT_EQ(report.stage(Stage::acc).tally.outside, 1);
     EXPECT_EQ(report.stage(Stage::acc).tally.inherited, 2);
@@ -81,12 +75,11 @@ TEST(NonFinite, NaNInTheInputsIsNoFault) {
     inputs.q_at(problem, 0, 1, 20, 3) = nan;
     inputs.k_at(problem, 1, 0, 40, 3) = nan;
     inputs.v_at(problem, 1, 1, 50, 3) = nan;
-    const KernelRun run = run_kernel(problem, {}, inputs);
-    const Report dropped = judge(run.recording, one_thread());
-    EXPECT_EQ(dropped.verdict, Verdict::match) << verdict_line(dropped);
+    const MemoryRecording run = recorded({problem, {}, inputs});
+    EXPECT_TRUE(matches(run));
 
     // A maximum that keeps the NaN, and all that follows from it.
-    MemoryRecording keeping = copy_of(run.recording);
+    MemoryRecording keeping = copy_of(run);
     for (std::int64_t kv_tile = 0; kv_tile < problem.kv_tiles(); ++kv_tile) {
         const TileId tile{0, 1, 1, kv_tile};
         poke(keeping, Stage::m, tile, 4, 0, nan);
@@ -99,17 +92,16 @@ TEST(NonFinite, NaNInTheInputsIsNoFault) {
         for (std::int64_t key = 0; key < keys; ++key) poke(keeping, Stage::p, tile, 4, key, nan);
     }
     poke(keeping, Stage::lse, {0, 1, 1, 0}, 4, 0, nan);
-    const Report kept = judge(keeping, one_thread());
-    EXPECT_EQ(kept.verdict, Verdict::match) << verdict_line(kept);
+    EXPECT_TRUE(matches(keeping));
 }
 
 TEST(NonFinite, NaNOfAnInputMustBeStagedAsNaN) {
     const Problem problem = small_problem();
     Inputs inputs = make_inputs(problem, InputKind::normal, 23);
     inputs.q_at(problem, 0, 1, 20, 3) = nan;
-    KernelRun run = run_kernel(problem, {}, inputs);
-    poke(run.recording, Stage::q, {0, 1, 1, 0}, 4, 3, 0);
-    const Report report = judge(run.recording, one_thread());
+    MemoryRecording run = recorded({problem, {}, inputs});
+    poke(run, Stage::q, {0, 1, 1, 0}, 4, 3, 0);
+    const Report report = judged(run);
     ASSERT_EQ(report.guilty, Stage::q);
     EXPECT_EQ(report.first_divergence->row, 20);
     EXPECT_EQ(report.first_divergence->col, 3);
@@ -125,10 +117,9 @@ TEST(NonFinite, OverflowOfFloat32IsWhatFloat32Does) {
         inputs.q_at(problem, 0, 0, 2, d) = 0x1p70f;
         inputs.k_at(problem, 0, 0, 3, d) = 0x1p70f;
     }
-    const KernelRun run = run_kernel(problem, {}, inputs);
-    ASSERT_TRUE(std::isinf(peek(run.recording, Stage::s, {0, 0, 0, 0}, 2, 3)));
-    const Report report = judge(run.recording, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    const MemoryRecording run = recorded({problem, {}, inputs});
+    ASSERT_TRUE(std::isinf(peek(run, Stage::s, {0, 0, 0, 0}, 2, 3)));
+    EXPECT_TRUE(matches(run));
 }
 
 TEST(NonFinite, OverflowOfFloat16IsBlamedUnlessTheOutputIsStoredInIt) {
@@ -139,20 +130,19 @@ TEST(NonFinite, OverflowOfFloat16IsBlamedUnlessTheOutputIsStoredInIt) {
         inputs.k_at(problem, 0, 0, 3, d) = 150;
         inputs.v_at(problem, 0, 0, 3, d) = 65504;
     }
-    KernelRun run = run_kernel(problem, {}, inputs);
-    EXPECT_EQ(judge(run.recording, one_thread()).verdict, Verdict::match);
-    ASSERT_EQ(peek(run.recording, Stage::s, {0, 0, 0, 0}, 2, 3), 90000);
-    MemoryRecording half_scores = copy_of(run.recording);
-    poke(half_scores, Stage::s, {0, 0, 0, 0}, 2, 3, infinity);
-    EXPECT_EQ(judge(half_scores, one_thread()).guilty, Stage::s);
+    MemoryRecording run = recorded({problem, {}, inputs});
+    EXPECT_TRUE(matches(run));
+    ASSERT_EQ(peek(run, Stage::s, {0, 0, 0, 0}, 2, 3), 90000);
+    MemoryRecording half_scores = poked(run, Stage::s, {0, 0, 0, 0}, 2, 3, infinity);
+    EXPECT_EQ(judged(half_scores).guilty, Stage::s);
 
     // 65504 is half an ulp of float16 away from what rounds to infinity: the bound of acc / l reaches it.
     problem.dtype_o = Dtype::f16;
-    MemoryRecording at_the_edge = copy_of(run.recording);
+    MemoryRecording at_the_edge = copy_of(run);
     for (std::int64_t t = 0; t < problem.kv_tiles(); ++t)
         poke(at_the_edge, Stage::acc, {0, 0, 0, t}, 2, 0, 65530);
     poke(at_the_edge, Stage::o, {0, 0, 0, 0}, 2, 0, infinity);
-    const Report report = judge(at_the_edge, one_thread());
+    const Report report = judged(at_the_edge);
     EXPECT_EQ(report.stage(Stage::o).tally.infinite, 0);
 }
 
@@ -164,12 +154,12 @@ TEST(NonFinite, ScoresOfEveryMagnitudeHaveBudgets) {
         Inputs inputs = make_inputs(problem, InputKind::normal, 27);
         for (float& q : inputs.q) q = std::ldexp(q, exponent);
         for (float& k : inputs.k) k = std::ldexp(k, exponent);
-        const KernelRun run = run_kernel(problem, {}, inputs);
-        const Report report = judge(run.recording, one_thread());
-        EXPECT_EQ(report.verdict, Verdict::match) << exponent << ": " << verdict_line(report);
-        MemoryRecording wrong = copy_of(run.recording);
-        poke(wrong, Stage::s, some_tile, 3, 4, peek(run.recording, Stage::s, some_tile, 3, 4) * 1.01f);
-        EXPECT_EQ(judge(wrong, one_thread()).guilty, Stage::s) << exponent;
+        const MemoryRecording run = recorded({problem, {}, inputs});
+        const Report report = judged(run);
+        EXPECT_TRUE(matches(report)) << exponent << ": " << verdict_line(report);
+        MemoryRecording wrong =
+            poked(run, Stage::s, some_tile, 3, 4, peek(run, Stage::s, some_tile, 3, 4) * 1.01f);
+        EXPECT_EQ(judged(wrong).guilty, Stage::s) << exponent;
     }
 }
 
@@ -184,10 +174,10 @@ TEST(NonFinite, FlushingToZeroIsNoFault) {
     for (float& v : inputs.v) v = std::ldexp(v, -128);
     // Inputs stay what bfloat16 holds: cut what shifting left below its last bit.
     for (std::vector<float>* values : {&inputs.q, &inputs.k, &inputs.v}) {
-        for (float& value : *values) value = decode(Dtype::bf16, encode(Dtype::bf16, value));
+        for (float& value : *values) value = rounded(Dtype::bf16, value);
     }
-    const KernelRun run = run_kernel(problem, {}, inputs);
-    MemoryRecording flushed = copy_of(run.recording);
+    const MemoryRecording run = recorded({problem, {}, inputs});
+    MemoryRecording flushed = copy_of(run);
     std::int64_t flushes = 0;
     for (const Stage stage : {Stage::s, Stage::m, Stage::acc, Stage::o}) {
         for (std::int64_t i = 0; i < tile_count(problem, stage); ++i) {
@@ -203,7 +193,7 @@ TEST(NonFinite, FlushingToZeroIsNoFault) {
         }
     }
     EXPECT_GT(flushes, 10000);
-    for (const MemoryRecording* recording : std::array<const MemoryRecording*, 2>{&run.recording, &flushed}) {
+    for (const MemoryRecording* recording : std::array<const MemoryRecording*, 2>{&run, &flushed}) {
         const Report report = report_of(*recording, one_thread());
         EXPECT_FALSE(report.guilty) << verdict_line(report);
         EXPECT_GT(report.stage(Stage::p).tally.compared, 0);

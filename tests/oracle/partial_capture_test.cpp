@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <bit>
-
 #include "dump/recording/recording_view.h"
 #include "dump/schema/error.h"
 #include "oracle/judge.h"
@@ -17,21 +15,10 @@ namespace {
 
 constexpr std::uint64_t seed = 12;
 
-KernelRun healthy_run(const Problem& problem, std::uint64_t arithmetic_seed = 0) {
-    return run_kernel(problem, arithmetic_seed == 0 ? Arithmetic() : random_arithmetic(arithmetic_seed),
-                      make_inputs(problem, InputKind::ramped_k, seed));
-}
-
-CaptureSummary everything_selected() {
-    CaptureSummary capture;
-    capture.selection = Selection();
-    return capture;
-}
-
-std::string names(const std::vector<Stage>& stages) {
-    std::string text;
-    for (const Stage stage : stages) text += std::string(stage_info(stage).name) + " ";
-    return text;
+MemoryRecording healthy_run(const Problem& problem, std::uint64_t arithmetic_seed = 0) {
+    return recorded(make_call(problem, seed,
+                              arithmetic_seed == 0 ? Arithmetic() : random_arithmetic(arithmetic_seed),
+                              InputKind::ramped_k));
 }
 
 std::vector<std::vector<Stage>> single_stages_and_pairs() {
@@ -47,12 +34,12 @@ std::vector<std::vector<Stage>> single_stages_and_pairs() {
 
 TEST(PartialCapture, HealthyRunMatchesWhicheverStagesAreThere) {
     for (std::uint64_t arithmetic = 1; arithmetic <= 6; ++arithmetic) {
-        const KernelRun run =
+        const MemoryRecording run =
             healthy_run(small_problem(arithmetic % 2 == 0 ? Mask::causal : Mask::none), arithmetic);
         for (const std::vector<Stage>& stages : single_stages_and_pairs()) {
-            SCOPED_TRACE(names(stages) + describe(random_arithmetic(arithmetic)));
-            const Report report = judge(with_stages(run.recording, stages), one_thread());
-            EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+            SCOPED_TRACE(names_of(stages) + describe(random_arithmetic(arithmetic)));
+            const Report report = judged(with_stages(run, stages));
+            EXPECT_TRUE(matches(report));
             for (const StageInfo& info : stages_of(Direction::forward)) {
                 const bool there = std::ranges::find(stages, info.stage) != stages.end();
                 EXPECT_EQ(report.stage(info.stage).captured, there);
@@ -64,35 +51,33 @@ TEST(PartialCapture, HealthyRunMatchesWhicheverStagesAreThere) {
 }
 
 TEST(PartialCapture, MistakeIsFoundWithNothingButItsStage) {
-    for (int i = 1; i < mistakes; ++i) {
-        const auto mistake = Mistake(i);
+    for (const Mistake mistake : mistakes_of(Direction::forward)) {
         const Problem problem =
             small_problem(mistake == Mistake::mask_off_by_one ? Mask::causal : Mask::none);
-        const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed),
-                                         {mistake, 1, 2, -1, mistake == Mistake::stale_k_tile ? 2 : 0});
-        const Report report = judge(with_stages(run.recording, {stage_of(mistake)}), one_thread());
+        const MemoryRecording run =
+            recorded(make_call(problem, seed), {mistake, 1, 2, -1, mistake == Mistake::stale_k_tile ? 2 : 0});
+        const Report report = judged(with_stages(run, {stage_of(mistake)}));
         EXPECT_EQ(report.guilty, stage_of(mistake)) << to_string(mistake);
     }
 }
 
 TEST(PartialCapture, TilesWhosePredecessorIsMissingAreJudgedFromTheInputs) {
-    const KernelRun run = healthy_run(small_problem());
+    const MemoryRecording run = healthy_run(small_problem());
     const auto odd_tiles = [](Stage stage, const TileId& tile) {
         return !stage_info(stage).per_kv_tile || tile.kv_tile % 2 == 1;
     };
-    MemoryRecording half = copy_of(run.recording, odd_tiles);
+    MemoryRecording half = copy_of(run, odd_tiles);
     CaptureSummary capture;
     capture.selection = parse_selection("kv_tile=1,3", "test");
     half.set_capture(capture);
-    const Report healthy = judge(half, one_thread());
-    EXPECT_EQ(healthy.verdict, Verdict::match) << verdict_line(healthy);
+    const Report healthy = judged(half);
+    EXPECT_TRUE(matches(healthy));
     EXPECT_EQ(healthy.stage(Stage::l).tally.tiles, 2 * 4 * 3 * 2);
 
     const TileId tile{0, 1, 0, 3};
     for (const Stage stage : {Stage::m, Stage::l, Stage::acc}) {
-        MemoryRecording wrong = copy_of(half);
-        poke(wrong, stage, tile, 2, 0, peek(half, stage, tile, 2, 0) * 1.01f);
-        const Report report = judge(wrong, one_thread());
+        MemoryRecording wrong = poked(half, stage, tile, 2, 0, peek(half, stage, tile, 2, 0) * 1.01f);
+        const Report report = judged(wrong);
         ASSERT_EQ(report.guilty, stage);
         EXPECT_EQ(report.first_divergence->tile, tile);
         EXPECT_EQ(report.first_divergence->row, 2);
@@ -100,15 +85,15 @@ TEST(PartialCapture, TilesWhosePredecessorIsMissingAreJudgedFromTheInputs) {
 }
 
 TEST(PartialCapture, SelectionOfOneHeadAndQueryBlock) {
-    const KernelRun run = healthy_run(small_problem());
-    MemoryRecording some = copy_of(run.recording, [](Stage, const TileId& tile) {
+    const MemoryRecording run = healthy_run(small_problem());
+    MemoryRecording some = copy_of(run, [](Stage, const TileId& tile) {
         return tile.batch == 1 && tile.head == 3 && tile.q_block == 2;
     });
     CaptureSummary capture;
     capture.selection = parse_selection("batch=1:head=3:q_block=2", "test");
     some.set_capture(capture);
-    const Report report = judge(some, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    const Report report = judged(some);
+    EXPECT_TRUE(matches(report));
     EXPECT_EQ(report.stage(Stage::s).tally.compared, 8 * 72);
     EXPECT_EQ(report.stage(Stage::s).tally.tiles_missing, 0);
 }
@@ -136,12 +121,11 @@ class OneBlock final : public RecordingView {
 TEST(PartialCapture, WhatNothingDependsOnIsNotComputed) {
     const Problem problem = small_problem();
     const TileId block{1, 2, 1, 0};
-    const MemoryRecording held =
-        copy_of(healthy_run(problem).recording, [&](Stage stage, const TileId& tile) {
-            return stage == Stage::o && tile.batch == 1 && tile.head == 2 && tile.q_block == 1;
-        });
+    const MemoryRecording held = copy_of(healthy_run(problem), [&](Stage stage, const TileId& tile) {
+        return stage == Stage::o && tile.batch == 1 && tile.head == 2 && tile.q_block == 1;
+    });
     const OneBlock recording(held, block);
-    EXPECT_EQ(judge(recording, one_thread()).compared(), problem.block_m * problem.head_dim_v);
+    EXPECT_EQ(judged(recording).compared(), problem.block_m * problem.head_dim_v);
     EXPECT_EQ(recording.rows_read[std::size_t(Input::q)], problem.block_m);
     EXPECT_EQ(recording.rows_read[std::size_t(Input::k)], problem.seqlen_kv);
 }
@@ -176,21 +160,21 @@ TEST(PartialCapture, OneTileOfALongContextReadsNotAllOfIt) {
         recording.set_tile(Stage::s, {0, 0, 0, key / 3}, s);
     }
     const OneBlock counted(recording, {0, 0, 0, 0});
-    const Report report = judge(counted, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match);
+    const Report report = judged(counted);
+    EXPECT_TRUE(matches(report));
     EXPECT_EQ(report.compared(), 4 * 6) << "two of the keys share a tile";
     EXPECT_EQ(counted.rows_read[std::size_t(Input::k)], 3 * part);
     EXPECT_EQ(counted.rows_read[std::size_t(Input::v)], 0);
 }
 
 TEST(PartialCapture, SelectedTileThatIsMissingIsUnwritten) {
-    const KernelRun run = healthy_run(small_problem());
+    const MemoryRecording run = healthy_run(small_problem());
     const TileId missing{1, 2, 1, 4};
     for (const StageInfo& info : stages_of(Direction::forward)) {
-        MemoryRecording recording = copy_of(run.recording);
+        MemoryRecording recording = copy_of(run);
         recording.set_capture(everything_selected());
         recording.remove_tile(info.stage, missing);
-        const Report report = judge(recording, one_thread());
+        const Report report = judged(recording);
         ASSERT_EQ(report.guilty, info.stage) << verdict_line(report);
         const StageTally& tally = report.stage(info.stage).tally;
         const TileId first = info.per_kv_tile ? missing : TileId{1, 2, 1, 0};
@@ -199,30 +183,30 @@ TEST(PartialCapture, SelectedTileThatIsMissingIsUnwritten) {
         EXPECT_EQ(report.first_divergence->tile.kv_tile,
                   info.per_kv_tile ? 4 : report.first_divergence->tile.kv_tile);
         EXPECT_EQ(tally.tiles_missing, 1);
-        EXPECT_EQ(tally.unwritten, tile_extent(run.recording.problem(), info.stage, first).elements());
+        EXPECT_EQ(tally.unwritten, tile_extent(run.problem(), info.stage, first).elements());
         EXPECT_EQ(tally.outside, tally.unwritten);
     }
 }
 
 TEST(PartialCapture, NothingIsMissingWhereNothingWasAskedFor) {
-    const KernelRun run = healthy_run(small_problem());
-    MemoryRecording recording = copy_of(run.recording);
+    const MemoryRecording run = healthy_run(small_problem());
+    MemoryRecording recording = copy_of(run);
     for (const StageInfo& info : stages_of(Direction::forward))
         recording.remove_tile(info.stage, {1, 2, 1, 4});
-    const Report report = judge(recording, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    const Report report = judged(recording);
+    EXPECT_TRUE(matches(report));
     EXPECT_EQ(report.stage(Stage::s).tally.tiles_missing, 0);
 }
 
 TEST(PartialCapture, WarnsOfPlacesThatTheProblemDoesNotHave) {
-    KernelRun run = healthy_run(small_problem());
+    MemoryRecording run = healthy_run(small_problem());
     CaptureSummary capture = everything_selected();
     StageCapture& s = capture.stages[std::size_t(Stage::s)];
     s.elements_out_of_range = 3;
     s.first_out_of_range = OutOfRange{{1, 2, 0, 4}, 8, 0};
-    run.recording.set_capture(capture);
-    const Report report = judge(run.recording, one_thread());
-    const Problem& p = run.recording.problem();
+    run.set_capture(capture);
+    const Report report = judged(run);
+    const Problem& p = run.problem();
     ASSERT_EQ(report.warnings.size(), 1u);
     EXPECT_EQ(
         report.warnings[0],
@@ -239,11 +223,10 @@ TEST(PartialCapture, HiddenTilesMayBeSkipped) {
     for (const bool skips : {true, false}) {
         Arithmetic arithmetic;
         arithmetic.skips_hidden_tiles = skips;
-        KernelRun run = run_kernel(problem, arithmetic, make_inputs(problem, InputKind::normal, seed));
-        run.recording.set_capture(everything_selected());
-        EXPECT_EQ(run.recording.has_tile(Stage::s, {0, 0, 0, 2}), !skips);
-        const Report report = judge(run.recording, one_thread());
-        EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+        MemoryRecording run = recorded(make_call(problem, seed, arithmetic));
+        run.set_capture(everything_selected());
+        EXPECT_EQ(run.has_tile(Stage::s, {0, 0, 0, 2}), !skips);
+        EXPECT_TRUE(matches(run));
     }
 }
 
@@ -253,53 +236,49 @@ TEST(PartialCapture, HiddenTilesThatNobodyWroteCountAsNotRecorded) {
     for (const Mask mask : {Mask::causal, Mask::none}) {
         Problem problem = small_problem(mask);
         problem.window_left = 20;
-        const KernelRun run = healthy_run(problem);
-        MemoryRecording whole = copy_of(run.recording);
+        const MemoryRecording run = healthy_run(problem);
+        MemoryRecording whole = copy_of(run);
         std::int64_t added = 0;
         for (const StageInfo& info : stages_of(Direction::forward)) {
             for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
                 const TileId tile = tile_at(problem, info.stage, i);
                 if (whole.has_tile(info.stage, tile)) continue;
                 ++added;
-                whole.set_tile(info.stage, tile,
-                               std::vector<float>(std::size_t(tile_shape(problem, info.stage).elements()),
-                                                  std::bit_cast<float>(unwritten_bits)));
+                whole.set_tile(
+                    info.stage, tile,
+                    std::vector<float>(std::size_t(tile_shape(problem, info.stage).elements()), unwritten));
             }
         }
         EXPECT_GT(added, 0) << "the kernel skips no tile";
-        const Report report = judge(whole, one_thread());
-        EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
-        EXPECT_EQ(report.compared(), judge(run.recording, one_thread()).compared());
+        const Report report = judged(whole);
+        EXPECT_TRUE(matches(report));
+        EXPECT_EQ(report.compared(), judged(run).compared());
 
         // A tile that rows see is none of them.
         whole.set_tile(Stage::p, {0, 0, 0, 0},
-                       std::vector<float>(std::size_t(tile_shape(problem, Stage::p).elements()),
-                                          std::bit_cast<float>(unwritten_bits)));
-        EXPECT_EQ(judge(whole, one_thread()).guilty, Stage::p);
+                       std::vector<float>(std::size_t(tile_shape(problem, Stage::p).elements()), unwritten));
+        EXPECT_EQ(judged(whole).guilty, Stage::p);
     }
 }
 
 TEST(PartialCapture, QueryBlockThatSeesNothingNeedNotBeLoaded) {
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = 20;
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed));
-    run.recording.set_capture(everything_selected());
-    run.recording.remove_tile(Stage::q, {0, 0, 0, 0});
-    EXPECT_EQ(judge(run.recording, one_thread()).verdict, Verdict::match);
-    run.recording.remove_tile(Stage::o, {0, 0, 0, 0});
-    EXPECT_EQ(judge(run.recording, one_thread()).guilty, Stage::o)
-        << "its output must be written all the same";
-    run.recording.remove_tile(Stage::q, {0, 0, 2, 0});
-    EXPECT_EQ(judge(run.recording, one_thread()).guilty, Stage::q) << "a block that sees keys must be loaded";
+    MemoryRecording run = recorded(make_call(problem, seed));
+    run.set_capture(everything_selected());
+    run.remove_tile(Stage::q, {0, 0, 0, 0});
+    EXPECT_TRUE(matches(run));
+    run.remove_tile(Stage::o, {0, 0, 0, 0});
+    EXPECT_EQ(judged(run).guilty, Stage::o) << "its output must be written all the same";
+    run.remove_tile(Stage::q, {0, 0, 2, 0});
+    EXPECT_EQ(judged(run).guilty, Stage::q) << "a block that sees keys must be loaded";
 }
 
 TEST(PartialCapture, UnwrittenElementsAreCountedAndLocated) {
-    const KernelRun run = healthy_run(small_problem());
-    MemoryRecording recording = copy_of(run.recording);
-    const float unwritten = std::bit_cast<float>(unwritten_bits);
-    poke(recording, Stage::p, {0, 1, 0, 2}, 3, 7, unwritten);
+    const MemoryRecording run = healthy_run(small_problem());
+    MemoryRecording recording = poked(run, Stage::p, {0, 1, 0, 2}, 3, 7, unwritten);
     poke(recording, Stage::p, {1, 0, 1, 1}, 5, 2, unwritten);
-    const Report report = judge(recording, one_thread());
+    const Report report = judged(recording);
     ASSERT_EQ(report.guilty, Stage::p);
     const StageTally& tally = report.stage(Stage::p).tally;
     EXPECT_EQ(tally.unwritten, 2);
@@ -314,20 +293,20 @@ TEST(PartialCapture, UnwrittenElementsAreCountedAndLocated) {
 TEST(PartialCapture, UnwrittenScoresThatTheMaskHidesDoNotMatter) {
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = problem.seqlen_q;
-    KernelRun run = healthy_run(problem);
-    ASSERT_TRUE(std::isinf(peek(run.recording, Stage::s, {0, 0, 0, 0}, 3, 4)));
-    poke(run.recording, Stage::s, {0, 0, 0, 0}, 3, 4, std::bit_cast<float>(unwritten_bits));
-    const Report report = judge(run.recording, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    MemoryRecording run = healthy_run(problem);
+    ASSERT_TRUE(std::isinf(peek(run, Stage::s, {0, 0, 0, 0}, 3, 4)));
+    poke(run, Stage::s, {0, 0, 0, 0}, 3, 4, unwritten);
+    const Report report = judged(run);
+    EXPECT_TRUE(matches(report));
     EXPECT_EQ(report.stage(Stage::s).tally.unwritten, 1);
 }
 
 TEST(PartialCapture, ConflictingWritesDiverge) {
-    KernelRun run = healthy_run(small_problem());
+    MemoryRecording run = healthy_run(small_problem());
     CaptureSummary capture;
     capture.stages[std::size_t(Stage::acc)].conflicts = {{{1, 1, 2, 3}, 5}, {{0, 1, 0, 3}, 2}};
-    run.recording.set_capture(capture);
-    const Report report = judge(run.recording, one_thread());
+    run.set_capture(capture);
+    const Report report = judged(run);
     ASSERT_EQ(report.guilty, Stage::acc);
     EXPECT_EQ(report.stage(Stage::acc).tally.conflicting, 7);
     EXPECT_EQ(report.first_divergence->finding, Finding::conflicting);
@@ -336,7 +315,7 @@ TEST(PartialCapture, ConflictingWritesDiverge) {
 
 std::string why_unjudged(const Recording& recording) {
     try {
-        judge(recording, one_thread());
+        judged(recording);
     } catch (const Error& error) {
         return error.what();
     }
@@ -344,20 +323,20 @@ std::string why_unjudged(const Recording& recording) {
 }
 
 TEST(PartialCapture, DroppedTilesCannotBeJudged) {
-    KernelRun run = healthy_run(small_problem());
+    MemoryRecording run = healthy_run(small_problem());
     CaptureSummary capture;
     capture.stages[std::size_t(Stage::p)].dropped = {{0, 0, 0, 1}};
-    run.recording.set_capture(capture);
-    EXPECT_NE(why_unjudged(run.recording).find("dropped"), std::string::npos);
+    run.set_capture(capture);
+    EXPECT_NE(why_unjudged(run).find("dropped"), std::string::npos);
     capture.stages[std::size_t(Stage::p)].dropped.clear();
     capture.stages[std::size_t(Stage::q)].elements_dropped = 3;
-    run.recording.set_capture(capture);
-    EXPECT_NE(why_unjudged(run.recording).find("dropped"), std::string::npos);
+    run.set_capture(capture);
+    EXPECT_NE(why_unjudged(run).find("dropped"), std::string::npos);
 }
 
 TEST(PartialCapture, RecordingWithoutTilesOrInputsCannotBeJudged) {
-    const KernelRun run = healthy_run(small_problem());
-    EXPECT_NE(why_unjudged(with_stages(run.recording, {})).find("no tile was captured"), std::string::npos);
+    const MemoryRecording run = healthy_run(small_problem());
+    EXPECT_NE(why_unjudged(with_stages(run, {})).find("no tile was captured"), std::string::npos);
     EXPECT_NE(why_unjudged(MemoryRecording(small_problem())).find("/inputs"), std::string::npos);
 }
 
@@ -418,18 +397,17 @@ TEST(PartialCapture, DeclarationsThatContradictEachOtherCannotBeJudged) {
 }
 
 TEST(PartialCapture, RunThatEndedWithAnErrorIsNeverAMatch) {
-    KernelRun run = healthy_run(small_problem());
+    MemoryRecording run = healthy_run(small_problem());
     CaptureSummary capture = everything_selected();
     capture.ended = "an illegal memory access was encountered";
-    run.recording.set_capture(capture);
-    EXPECT_NE(why_unjudged(run.recording).find("illegal memory access"), std::string::npos);
+    run.set_capture(capture);
+    EXPECT_NE(why_unjudged(run).find("illegal memory access"), std::string::npos);
 
     // What it did not write any more is not held against it; what it wrote wrong is.
-    for (std::int64_t q_block = 0; q_block < 3; ++q_block)
-        run.recording.remove_tile(Stage::o, {1, 3, q_block, 0});
-    EXPECT_NE(why_unjudged(run.recording).find("illegal memory access"), std::string::npos);
-    poke(run.recording, Stage::l, {0, 0, 0, 1}, 0, 0, 100);
-    const Report report = judge(run.recording, one_thread());
+    for (std::int64_t q_block = 0; q_block < 3; ++q_block) run.remove_tile(Stage::o, {1, 3, q_block, 0});
+    EXPECT_NE(why_unjudged(run).find("illegal memory access"), std::string::npos);
+    poke(run, Stage::l, {0, 0, 0, 1}, 0, 0, 100);
+    const Report report = judged(run);
     EXPECT_EQ(report.guilty, Stage::l);
     ASSERT_FALSE(report.warnings.empty());
     EXPECT_NE(report.warnings.back().find("illegal memory access"), std::string::npos);
@@ -438,18 +416,18 @@ TEST(PartialCapture, RunThatEndedWithAnErrorIsNeverAMatch) {
 TEST(PartialCapture, InputsThatAreNothingButNaNLeaveNothingToCompare) {
     const Problem problem = small_problem();
     Inputs inputs = make_inputs(problem, InputKind::normal, seed);
-    std::ranges::fill(inputs.q, std::numeric_limits<float>::quiet_NaN());
-    const KernelRun run = run_kernel(problem, {}, inputs);
-    EXPECT_NE(why_unjudged(with_stages(run.recording, {Stage::s, Stage::acc})).find("could be compared"),
+    std::ranges::fill(inputs.q, nan);
+    const MemoryRecording run = recorded({problem, {}, inputs});
+    EXPECT_NE(why_unjudged(with_stages(run, {Stage::s, Stage::acc})).find("could be compared"),
               std::string::npos);
 }
 
 TEST(PartialCapture, WritesOutsideTheProblemAreMentioned) {
-    KernelRun run = healthy_run(small_problem());
+    MemoryRecording run = healthy_run(small_problem());
     CaptureSummary capture;
     capture.stages[std::size_t(Stage::s)].elements_out_of_range = 12;
-    run.recording.set_capture(capture);
-    const Report report = judge(run.recording, one_thread());
+    run.set_capture(capture);
+    const Report report = judged(run);
     ASSERT_EQ(report.warnings.size(), 1u);
     EXPECT_NE(report.warnings[0].find("12 writes of s"), std::string::npos);
 }

@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "tests/oracle/draws.h"
 
 namespace tilescope::test {
 
 namespace {
-
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 void set_small_window(Call& call) {
     call.problem.window_left = 5;

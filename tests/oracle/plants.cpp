@@ -8,7 +8,31 @@ namespace tilescope::test {
 
 namespace {
 
-constexpr MistakeInfo no_mistake = {Mistake::none, "none", {}, Stage::q, nullptr, {}};
+// Those of backward kernels are made in the kernel itself.
+constexpr MistakeInfo pointless[] = {
+    {Mistake::none, "none", {}, Stage::q},
+    {Mistake::dout_of_next_block, "dout_of_next_block", {}, Stage::dout},
+    {Mistake::delta_of_next_o, "delta_of_next_o", {}, Stage::delta},
+    {Mistake::p_from_max, "p_from_max", {}, Stage::p},
+    {Mistake::lse_base_confused, "lse_base_confused", {}, Stage::p},
+    {Mistake::p_not_masked, "p_not_masked", {}, Stage::p},
+    {Mistake::ds_without_delta, "ds_without_delta", {}, Stage::ds},
+    {Mistake::ds_delta_of_next_row, "ds_delta_of_next_row", {}, Stage::ds},
+    {Mistake::ds_without_p, "ds_without_p", {}, Stage::ds},
+    {Mistake::ds_without_cap, "ds_without_cap", {}, Stage::ds},
+    {Mistake::dq_not_scaled, "dq_not_scaled", {}, Stage::dq},
+    {Mistake::dq_tile_lost, "dq_tile_lost", {}, Stage::dq},
+    {Mistake::dk_scaled_twice, "dk_scaled_twice", {}, Stage::dk},
+    {Mistake::dk_of_wrong_heads, "dk_of_wrong_heads", {}, Stage::dk},
+    {Mistake::dk_without_last_block, "dk_without_last_block", {}, Stage::dk},
+    {Mistake::tail_rows_counted, "tail_rows_counted", {}, Stage::dk},
+    {Mistake::dv_untransposed, "dv_untransposed", {}, Stage::dv},
+};
+
+const MistakeInfo* find_in(std::span<const MistakeInfo> family, Mistake mistake) {
+    const auto found = std::ranges::find(family, mistake, &MistakeInfo::mistake);
+    return found == family.end() ? nullptr : &*found;
+}
 
 }  // namespace
 
@@ -20,12 +44,20 @@ std::span<const std::span<const MistakeInfo>> all_mistakes() {
 }
 
 const MistakeInfo& mistake_info(Mistake mistake) {
-    if (mistake == Mistake::none) return no_mistake;
+    if (const MistakeInfo* found = find_in(pointless, mistake)) return *found;
     for (const auto family : all_mistakes()) {
-        const auto found = std::ranges::find(family, mistake, &MistakeInfo::mistake);
-        if (found != family.end()) return *found;
+        if (const MistakeInfo* found = find_in(family, mistake)) return *found;
     }
     throw std::invalid_argument("mistake_info: a mistake without a row in the tables of plants.h");
+}
+
+std::vector<Mistake> mistakes_of(Direction direction) {
+    const bool forward = direction == Direction::forward;
+    const Mistake first = forward ? Mistake::q_row_zeroed : Mistake::dout_of_next_block;
+    const Mistake last = forward ? Mistake::lse_base_two : Mistake::dv_untransposed;
+    std::vector<Mistake> mistakes;
+    for (int i = int(first); i <= int(last); ++i) mistakes.push_back(Mistake(i));
+    return mistakes;
 }
 
 std::string_view to_string(Mistake mistake) {

@@ -17,7 +17,7 @@ struct MistakeInfo {
     Causes causes;                   ///< as the oracle names them
     Stage stage = Stage::q;          ///< the first that shows it
     void (*needs)(Call&) = nullptr;  ///< sets up what the mistake takes, but for the inputs' values
-    Points points;
+    Points points = {};
 };
 
 // The mistakes by the stage that they are made in.
@@ -31,6 +31,7 @@ std::span<const MistakeInfo> fragment_mistakes();
 /// Wrong elements in a pattern, of which no formula makes the wrong values.
 std::span<const MistakeInfo> pattern_mistakes();
 
+/// Those of forward kernels.
 std::span<const std::span<const MistakeInfo>> all_mistakes();
 const MistakeInfo& mistake_info(Mistake mistake);
 

@@ -109,8 +109,7 @@ const MistakeInfo table[] = {
      need_nothing,
      {.load =
           [](const Block& b, Stage stage, Source& from) {
-              if (stage != Stage::q && from.row >= b.p.seqlen_kv)
-                  from.value = stage == Stage::v ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
+              if (stage != Stage::q && from.row >= b.p.seqlen_kv) from.value = stage == Stage::v ? nan : 0.0f;
           },
       .tail = Tail::masked}},
     {Mistake::v_of_tile_before,

@@ -1,7 +1,5 @@
 // Which keys a row sees.
 
-#include <limits>
-
 #include "tests/oracle/plants.h"
 
 namespace tilescope::test {
@@ -131,8 +129,7 @@ const MistakeInfo table[] = {
      need_no_mask,
      {.load =
           [](const Block& b, Stage stage, Source& from) {
-              if (stage == Stage::k && from.row >= b.p.seqlen_kv)
-                  from.value = std::numeric_limits<float>::quiet_NaN();
+              if (stage == Stage::k && from.row >= b.p.seqlen_kv) from.value = nan;
           },
       .tail = Tail::unmasked}},
 };

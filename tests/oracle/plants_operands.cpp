@@ -14,7 +14,7 @@ bool of_keys(Stage stage) {
 
 template <Stage stage>
 float rounded_to(Stage at, Dtype dtype, float value) {
-    return at == stage ? decode(dtype, encode(dtype, value, Overflow::saturate)) : value;
+    return at == stage ? rounded(dtype, value, Overflow::saturate) : value;
 }
 
 /// The element that an index of [batch][seqlen][heads][head_dim] finds in [batch][heads][seqlen][head_dim].

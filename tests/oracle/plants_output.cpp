@@ -111,7 +111,7 @@ const MistakeInfo table[] = {
      need_precise_o,
      {.output =
           [](const Block&, const EndedRow&, RowOutput& out) {
-              for (float& value : out.o) value = decode(Dtype::bf16, encode(Dtype::bf16, value));
+              for (float& value : out.o) value = rounded(Dtype::bf16, value);
           }}},
     {Mistake::o_truncated,
      "o_truncated",
@@ -121,7 +121,7 @@ const MistakeInfo table[] = {
      {.output =
           [](const Block&, const EndedRow&, RowOutput& out) {
               for (float& value : out.o) {
-                  const float near = decode(Dtype::f16, encode(Dtype::f16, value));
+                  const float near = rounded(Dtype::f16, value);
                   const bool is_beyond = std::abs(near) > std::abs(value);
                   value = is_beyond ? decode(Dtype::f16, encode(Dtype::f16, near) - 1) : near;
               }
@@ -133,7 +133,7 @@ const MistakeInfo table[] = {
      need_empty_rows,
      {.output =
           [](const Block&, const EndedRow& row, RowOutput& out) {
-              if (row.l == 0) std::ranges::fill(out.o, std::numeric_limits<float>::quiet_NaN());
+              if (row.l == 0) std::ranges::fill(out.o, nan);
           }}},
     {Mistake::sink_missing_in_denominator,
      "sink_missing_in_denominator",

@@ -1,7 +1,6 @@
 // Elements that hold what no formula gives, in a pattern: what memory held, or nothing.
 
 #include <algorithm>
-#include <bit>
 
 #include "tests/oracle/plants.h"
 
@@ -14,10 +13,6 @@ float garbage(const Block& b, const Spot& spot, float value) {
     const auto place = std::uint32_t(((b.id.kv_tile * 64 + b.id.q_block) * 512 + spot.row) * 512 + spot.col);
     const std::uint32_t hash = (place + 0x9e3779b9u) * 0x85ebca6bu;
     return value * (1.25f + 0.5f * float(hash >> 8) * 0x1p-24f);
-}
-
-float unwritten() {
-    return std::bit_cast<float>(unwritten_bits);
 }
 
 void need_batches(Call& call) {
@@ -35,17 +30,15 @@ const MistakeInfo table[] = {
      {"unwritten_stripes"},
      Stage::s,
      need_nothing,
-     {.dumped =
-          [](const Block&, const Spot& spot, float value) {
-              return spot.stage == Stage::s && spot.col % 4 == 3 ? unwritten() : value;
-          }}},
+     {.dumped = [](const Block&, const Spot& spot,
+                   float value) { return spot.stage == Stage::s && spot.col % 4 == 3 ? unwritten : value; }}},
     {Mistake::p_rows_unwritten,
      "p_rows_unwritten",
      {"unwritten_rows"},
      Stage::p,
      need_nothing,
      {.dumped = [](const Block&, const Spot& spot,
-                   float value) { return spot.stage == Stage::p && spot.row >= 14 ? unwritten() : value; }}},
+                   float value) { return spot.stage == Stage::p && spot.row >= 14 ? unwritten : value; }}},
     {Mistake::s_tile_edge_wrong,
      "s_tile_edge_wrong",
      {"tile_edge"},

@@ -1,7 +1,6 @@
 // What goes wrong in the online softmax: m, p and l.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
 
@@ -18,13 +17,9 @@ bool every_column(std::int64_t) {
     return true;
 }
 
-float rounded(Dtype dtype, float value) {
-    return decode(dtype, encode(dtype, value, Overflow::saturate));
-}
-
 /// The number of the type next to `value` on the side of 0.
 float truncated(Dtype dtype, float value) {
-    const float near = rounded(dtype, value);
+    const float near = rounded(dtype, value, Overflow::saturate);
     if (std::abs(near) <= std::abs(value)) return near;
     return decode(dtype, encode(dtype, near) - 1);
 }
@@ -204,13 +199,19 @@ const MistakeInfo table[] = {
      {"undeclared_cast"},
      Stage::p,
      need_float_p,
-     {.probability = [](const ProbabilityStep& step) { return rounded(Dtype::bf16, probability(step)); }}},
+     {.probability =
+          [](const ProbabilityStep& step) {
+              return rounded(Dtype::bf16, probability(step), Overflow::saturate);
+          }}},
     {Mistake::p_rounded_to_e4m3,
      "p_rounded_to_e4m3",
      {"undeclared_cast"},
      Stage::p,
      need_float_p,
-     {.probability = [](const ProbabilityStep& step) { return rounded(Dtype::e4m3, probability(step)); }}},
+     {.probability =
+          [](const ProbabilityStep& step) {
+              return rounded(Dtype::e4m3, probability(step), Overflow::saturate);
+          }}},
     {Mistake::masked_p_of_one,
      "masked_p_of_one",
      {"masked_p_not_zero"},
@@ -222,10 +223,7 @@ const MistakeInfo table[] = {
      {"inf_minus_inf"},
      Stage::p,
      need_hidden_rows,
-     {.probability =
-          [](const ProbabilityStep& step) {
-              return p_of_empty_row(step, std::numeric_limits<float>::quiet_NaN());
-          }}},
+     {.probability = [](const ProbabilityStep& step) { return p_of_empty_row(step, nan); }}},
     {Mistake::p_scale_missing,
      "p_scale_missing",
      {"p_scale_missing"},
@@ -237,7 +235,7 @@ const MistakeInfo table[] = {
      {"p_not_saturated"},
      Stage::p,
      need_saturation,
-     {.cast = [](const Block&, float scaled) { return decode(Dtype::e4m3, encode(Dtype::e4m3, scaled)); }}},
+     {.cast = [](const Block&, float scaled) { return rounded(Dtype::e4m3, scaled); }}},
     {Mistake::p_flushed,
      "p_flushed",
      {"p_flushed"},
@@ -258,7 +256,7 @@ const MistakeInfo table[] = {
       .dumped =
           [](const Block&, const Spot& spot, float value) {
               const bool left_out = spot.stage == Stage::p && spot.col % 2 == 1;
-              return left_out ? std::bit_cast<float>(unwritten_bits) : value;
+              return left_out ? unwritten : value;
           }}},
 
     {Mistake::l_not_rescaled,

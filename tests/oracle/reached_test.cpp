@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "oracle/judge.h"
@@ -16,7 +15,6 @@ namespace tilescope::test {
 namespace {
 
 constexpr std::uint64_t seed = 31;
-const float unwritten = std::bit_cast<float>(unwritten_bits);
 
 /// 5 query blocks of 4 rows, 3 KV tiles of 4 keys, the last ones cut.
 Problem five_blocks() {
@@ -56,8 +54,7 @@ MemoryRecording killed_run(const Units& units = {}) {
     write_tile(recording, Stage::s, {0, 0, 1, 1});
     poke(recording, Stage::s, {0, 0, 1, 1}, 2, 3, unwritten);
     write_tile(recording, Stage::q, {0, 0, 3, 0});
-    CaptureSummary capture;
-    capture.selection = Selection();
+    CaptureSummary capture = everything_selected();
     capture.ended = ended_running;
     recording.set_capture(capture);
     return recording;
@@ -207,17 +204,16 @@ TEST(RunReach, BackwardBlocksFinishWithDq) {
 /// A healthy run of which the last query block of a head stops within s of KV tile 3.
 MemoryRecording stopped_run(const std::string& ended) {
     const Problem problem = small_problem();
-    const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::ramped_k, seed));
+    const MemoryRecording run = recorded(make_call(problem, seed, {}, InputKind::ramped_k));
     const TileId last{1, 3, 2, 3};
-    MemoryRecording stopped = copy_of(run.recording, [&](Stage stage, const TileId& tile) {
+    MemoryRecording stopped = copy_of(run, [&](Stage stage, const TileId& tile) {
         if (tile.batch != 1 || tile.head != 3 || tile.q_block != 2 || stage == Stage::q) return true;
         return tile.kv_tile < 3 && stage_info(stage).per_kv_tile;
     });
     std::vector<float> s(std::size_t(tile_shape(problem, Stage::s).elements()), unwritten);
-    s[0] = peek(run.recording, Stage::s, last, 0, 0);
+    s[0] = peek(run, Stage::s, last, 0, 0);
     stopped.set_tile(Stage::s, last, s);
-    CaptureSummary capture;
-    capture.selection = Selection();
+    CaptureSummary capture = everything_selected();
     capture.ended = ended;
     stopped.set_capture(capture);
     return stopped;
@@ -226,7 +222,7 @@ MemoryRecording stopped_run(const std::string& ended) {
 TEST(UnfinishedRun, WhatItLeftIsReportedWithoutAVerdict) {
     const MemoryRecording stopped = stopped_run(ended_running);
     try {
-        judge(stopped, one_thread());
+        judged(stopped);
         FAIL() << "judged";
     } catch (const UnfinishedRun& unfinished) {
         const Report& report = unfinished.report();
@@ -253,7 +249,7 @@ TEST(UnfinishedRun, WhatItLeftIsReportedWithoutAVerdict) {
 
 TEST(UnfinishedRun, WhatItLeftIsReportedAsJson) {
     try {
-        judge(stopped_run("an illegal memory access"), one_thread());
+        judged(stopped_run("an illegal memory access"));
         FAIL() << "judged";
     } catch (const UnfinishedRun& unfinished) {
         const nlohmann::json json = nlohmann::json::parse(to_json(unfinished.report()));
@@ -277,7 +273,7 @@ TEST(UnfinishedRun, WhatItLeftIsReportedAsJson) {
 TEST(UnfinishedRun, WhatItWroteWrongIsFound) {
     MemoryRecording stopped = stopped_run(ended_running);
     poke(stopped, Stage::s, {1, 3, 2, 3}, 0, 0, 1e6f);
-    const Report report = judge(stopped, one_thread());
+    const Report report = judged(stopped);
     EXPECT_EQ(report.guilty, Stage::s);
     EXPECT_EQ(report.stage(Stage::s).tally.outside, 1);
     ASSERT_TRUE(report.reached);
@@ -285,7 +281,7 @@ TEST(UnfinishedRun, WhatItWroteWrongIsFound) {
 }
 
 TEST(UnfinishedRun, CompletedRunsOweEveryElement) {
-    const Report report = judge(stopped_run("completed"), one_thread());
+    const Report report = judged(stopped_run("completed"));
     EXPECT_EQ(report.guilty, Stage::k) << "of KV tile 3";
     EXPECT_GE(report.stage(Stage::s).tally.outside, 8 * 16 - 1);
     EXPECT_FALSE(report.reached);
@@ -295,16 +291,16 @@ TEST(UnfinishedRun, CompletedRunsOweEveryElement) {
 TEST(UnfinishedRun, ComparesWithAnotherByWhatBothWrote) {
     const MemoryRecording stopped = stopped_run(ended_running);
     const Problem problem = small_problem();
-    const KernelRun whole = run_kernel(problem, {}, make_inputs(problem, InputKind::ramped_k, seed));
-    EXPECT_THROW(judge_pair(stopped, whole.recording, one_thread()), UnfinishedRun);
-    EXPECT_THROW(judge_pair(whole.recording, stopped, one_thread()), UnfinishedRun);
+    const MemoryRecording whole = recorded(make_call(problem, seed, {}, InputKind::ramped_k));
+    EXPECT_THROW(judged(stopped, whole), UnfinishedRun);
+    EXPECT_THROW(judged(whole, stopped), UnfinishedRun);
 }
 
 TEST(UnfinishedRun, KilledBeforeItsFirstTile) {
     const MemoryRecording nothing =
         copy_of(stopped_run(ended_running), [](Stage, const TileId&) { return false; });
     try {
-        judge(nothing, one_thread());
+        judged(nothing);
         FAIL() << "judged";
     } catch (const Error& error) {
         EXPECT_NE(std::string(error.what()).find("no tile was captured, and the run did not end: killed"),

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "oracle/judge.h"
+#include "oracle/report/text.h"
 #include "tests/support/copied_recording.h"
 
 namespace tilescope::test {
@@ -18,6 +21,13 @@ inline JudgeOptions one_thread() {
     return options;
 }
 
+inline Report judged(const Recording& recording) {
+    return judge(recording, one_thread());
+}
+inline Report judged(const Recording& recording, const Recording& other) {
+    return judge_pair(recording, other, one_thread());
+}
+
 /// The report, also where the judgement ends without a verdict.
 inline Report report_of(const Recording& recording, const JudgeOptions& options) {
     try {
@@ -27,13 +37,61 @@ inline Report report_of(const Recording& recording, const JudgeOptions& options)
     }
 }
 
+/// Whether the verdict is a match, and nothing was wrong or followed from something wrong.
+inline ::testing::AssertionResult matches(const Report& report) {
+    if (report.verdict != Verdict::match) return ::testing::AssertionFailure() << verdict_line(report);
+    for (const StageInfo& info : stages_of(report.problem)) {
+        const StageTally& tally = report.stage(info.stage).tally;
+        if (tally.outside != 0 || tally.inherited != 0)
+            return ::testing::AssertionFailure() << info.name << ": " << tally.outside
+                                                 << " elements outside, " << tally.inherited << " inherited";
+    }
+    return ::testing::AssertionSuccess();
+}
+inline ::testing::AssertionResult matches(const Recording& recording) {
+    return matches(judged(recording));
+}
+inline ::testing::AssertionResult matches(const Recording& recording, const Recording& other) {
+    return matches(judged(recording, other));
+}
+
 inline MemoryRecording with_stages(const Recording& from, const std::vector<Stage>& stages) {
     return copy_of(from, [&](Stage stage, const TileId&) {
         return std::find(stages.begin(), stages.end(), stage) != stages.end();
     });
 }
 
-/// Applies `change` to each value of a stage, with its tile, row and column in it.
+inline std::string names_of(const std::vector<Stage>& stages) {
+    std::string text;
+    for (const Stage stage : stages) text += std::string(stage_info(stage).name) + " ";
+    return text;
+}
+
+/// Of a run that was asked for every tile.
+inline CaptureSummary everything_selected() {
+    CaptureSummary capture;
+    capture.selection = Selection();
+    return capture;
+}
+
+/// Calls visit(value, tile, row, col) with each value that a stage holds, padding left out.
+template <class Visit>
+void visit_stage(const Recording& recording, Stage stage, const Visit& visit) {
+    const Problem& p = recording.problem();
+    const TileShape shape = tile_shape(p, stage);
+    std::vector<float> values(std::size_t(shape.elements()));
+    for (std::int64_t i = 0; i < tile_count(p, stage); ++i) {
+        const TileId tile = tile_at(p, stage, i);
+        if (!recording.read_tile(stage, tile, values)) continue;
+        const TileShape extent = tile_extent(p, stage, tile);
+        for (std::int64_t row = 0; row < extent.rows; ++row) {
+            for (std::int64_t col = 0; col < extent.cols; ++col)
+                visit(values[std::size_t(row * shape.cols + col)], tile, row, col);
+        }
+    }
+}
+
+/// Applies `change` to each value of a stage and of its padding, with its tile, row and column in it.
 template <class Change>
 void change_stage(MemoryRecording& recording, Stage stage, const Change& change) {
     const Problem& p = recording.problem();
@@ -66,22 +124,21 @@ inline float peek(const Recording& recording, Stage stage, const TileId& tile, s
     return values[std::size_t(row * shape.cols + col)];
 }
 
+/// A copy of the recording in which one element is another.
+inline MemoryRecording poked(const Recording& from, Stage stage, const TileId& tile, std::int64_t row,
+                             std::int64_t col, float value) {
+    MemoryRecording copy = copy_of(from);
+    poke(copy, stage, tile, row, col, value);
+    return copy;
+}
+
 /// Least and greatest value that a stage holds.
 inline std::pair<float, float> range_of(const Recording& recording, Stage stage) {
-    const Problem& p = recording.problem();
-    std::pair<float, float> range{std::numeric_limits<float>::infinity(),
-                                  -std::numeric_limits<float>::infinity()};
-    for (std::int64_t i = 0; i < tile_count(p, stage); ++i) {
-        const TileId tile = tile_at(p, stage, i);
-        if (!recording.has_tile(stage, tile)) continue;
-        const TileShape extent = tile_extent(p, stage, tile);
-        for (std::int64_t row = 0; row < extent.rows; ++row) {
-            for (std::int64_t col = 0; col < extent.cols; ++col) {
-                const float value = peek(recording, stage, tile, row, col);
-                range = {std::min(range.first, value), std::max(range.second, value)};
-            }
-        }
-    }
+    constexpr float most = std::numeric_limits<float>::infinity();
+    std::pair range{most, -most};
+    visit_stage(recording, stage, [&](float value, auto...) {
+        range = {std::min(range.first, value), std::max(range.second, value)};
+    });
     return range;
 }
 

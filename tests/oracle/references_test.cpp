@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -20,18 +19,11 @@
 namespace tilescope::test {
 namespace {
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-constexpr float infinity = std::numeric_limits<float>::infinity();
-
 /// o and lse as they lie in a reference.
 struct Outputs {
     std::vector<float> o;
     std::vector<float> lse;
 };
-
-float stored(Dtype dtype, Real value) {
-    return decode(dtype, encode(dtype, double(value)));
-}
 
 std::size_t row_index(const Problem& p, std::int64_t batch, std::int64_t head, std::int64_t row) {
     return std::size_t((batch * p.heads + head) * p.seqlen_q + row);
@@ -48,9 +40,10 @@ Outputs defined_outputs(const AttentionCall& call, Dtype dtype) {
             for (std::int64_t row = 0; row < rows_of_entry(call, batch); ++row) {
                 const DefinedRow defined = define_row(call, batch, head, row);
                 const std::size_t at = row_index(p, batch, head, row);
-                outputs.lse[at] = stored(Dtype::f32, defined.lse.value);
+                outputs.lse[at] = float(defined.lse.value);
                 for (std::size_t d = 0; d < defined.o.size(); ++d)
-                    outputs.o[at * std::size_t(p.head_dim_v) + d] = stored(dtype, defined.o[d].value);
+                    outputs.o[at * std::size_t(p.head_dim_v) + d] =
+                        rounded(dtype, double(defined.o[d].value));
             }
         }
     }
@@ -59,16 +52,9 @@ Outputs defined_outputs(const AttentionCall& call, Dtype dtype) {
 
 /// What a kernel stored.
 Outputs outputs_of(const Recording& run) {
-    const Problem& p = run.problem();
     Outputs outputs;
-    for (std::int64_t i = 0; i < tile_count(p, Stage::o); ++i) {
-        const TileId tile = tile_at(p, Stage::o, i);
-        for (std::int64_t row = 0; row < tile_extent(p, Stage::o, tile).rows; ++row) {
-            outputs.lse.push_back(peek(run, Stage::lse, tile, row, 0));
-            for (std::int64_t d = 0; d < p.head_dim_v; ++d)
-                outputs.o.push_back(peek(run, Stage::o, tile, row, d));
-        }
-    }
+    visit_stage(run, Stage::o, [&](float value, auto...) { outputs.o.push_back(value); });
+    visit_stage(run, Stage::lse, [&](float value, auto...) { outputs.lse.push_back(value); });
     return outputs;
 }
 
@@ -76,13 +62,13 @@ ReferenceInfo named(std::string name, Dtype dtype = Dtype::f16, LogBase base = L
     return {std::move(name), false, false, dtype, base};
 }
 
-std::vector<ReferenceReport> judged(const Recording& recording) {
+std::vector<ReferenceReport> judged_references(const Recording& recording) {
     return judge_references(recording, default_confidence, 1, {});
 }
 
 ReferenceReport judged_alone(MemoryRecording& recording, const ReferenceInfo& info, const Outputs& outputs) {
     recording.add_reference(info, outputs.o, outputs.lse);
-    return judged(recording).back();
+    return judged_references(recording).back();
 }
 
 void expect_right(const ReferenceOutput& output, std::int64_t elements) {
@@ -116,9 +102,7 @@ struct SmallRun {
     MemoryRecording run;
 
     explicit SmallRun(const Problem& p)
-        : problem(p),
-          inputs(make_inputs(p, InputKind::ramped_k, 3)),
-          run(run_kernel(p, {}, inputs).recording) {}
+        : problem(p), inputs(make_inputs(p, InputKind::ramped_k, 3)), run(recorded({p, {}, inputs})) {}
     AttentionCall call() const { return {problem, {}, inputs}; }
     std::int64_t rows() const { return problem.batch * problem.heads * problem.seqlen_q; }
 };
@@ -143,7 +127,7 @@ TEST(References, DefinitionIsRightWithEveryOption) {
 }
 
 TEST(References, HonestImplementationsAreRight) {
-    std::array<std::int64_t, input_kinds> judged{};
+    std::array<std::int64_t, input_kinds> elements{};
     for (std::uint64_t seed = 1; seed <= 100; ++seed) {
         Problem problem = random_problem(seed);
         const Dtype input = std::array{Dtype::f16, Dtype::bf16, Dtype::f32}[seed % 3];
@@ -155,21 +139,20 @@ TEST(References, HonestImplementationsAreRight) {
         arithmetic.p_operand = input;
         SCOPED_TRACE("seed " + std::to_string(seed) + ": " + describe(problem));
         const Inputs inputs = make_inputs(problem, InputKind(seed % input_kinds), seed);
-        KernelRun kernel = run_kernel(problem, arithmetic, inputs);
+        MemoryRecording kernel = recorded({problem, arithmetic, inputs});
         const ReferenceReport report =
-            judged_alone(kernel.recording, named("itself", input, kernel.recording.units().lse_log_base),
-                         outputs_of(kernel.recording));
+            judged_alone(kernel, named("itself", input, kernel.units().lse_log_base), outputs_of(kernel));
         const std::int64_t rows = problem.batch * problem.heads * problem.seqlen_q;
         expect_right(report.o, rows * problem.head_dim_v);
         expect_right(report.lse, rows);
         EXPECT_EQ(report.o.to_kernel.largest, 0);
-        judged[seed % input_kinds] += report.o.tally.compared;
+        elements[seed % input_kinds] += report.o.tally.compared;
     }
     // Scores of tens of thousands leave little to tell of outputs: float32 rounds them by more than their
     // softmax bears.
     for (int kind = 0; kind < input_kinds; ++kind) {
         const bool far = InputKind(kind) == InputKind::negative || InputKind(kind) == InputKind::huge;
-        EXPECT_TRUE(far || judged[std::size_t(kind)] > 0) << to_string(InputKind(kind));
+        EXPECT_TRUE(far || elements[std::size_t(kind)] > 0) << to_string(InputKind(kind));
     }
 }
 
@@ -215,8 +198,8 @@ TEST(References, OtherCausalAlignmentIsWrong) {
     EXPECT_NEAR(first.expected, double(exact.o[0]), 1e-6);
     EXPECT_EQ(report.lse.tally.outside, small.rows());
 
-    const Report whole = judge(small.run, one_thread());
-    EXPECT_EQ(whole.verdict, Verdict::match);
+    const Report whole = judged(small.run);
+    EXPECT_TRUE(matches(whole));
     const std::string text = references_in(to_text(whole));
     const std::string said = "reference top_left: wrong in " + std::to_string(report.o.tally.outside) +
                              " of 5120 elements of o, first at batch 0, head 0, row 0, column 0: got " +
@@ -230,13 +213,13 @@ TEST(References, KernelWithAMistakeIsClosestToTheReferenceThatMadeIt) {
     SmallRun small(small_problem(Mask::causal));
     AttentionCall other = small.call();
     other.problem.causal_alignment = CausalAlignment::top_left;
-    const MemoryRecording kernel = run_kernel(other.problem, {}, small.inputs).recording;
+    const MemoryRecording kernel = recorded({other.problem, {}, small.inputs});
     MemoryRecording recording = declared_as(kernel, small.problem, {}, small.inputs);
     const Outputs right = defined_outputs(small.call(), Dtype::f16);
     const Outputs wrong = defined_outputs(other, Dtype::f16);
     recording.add_reference(named("right"), right.o, {});
     recording.add_reference(named("broken"), wrong.o, {});
-    const Report report = judge(recording, one_thread());
+    const Report report = judged(recording);
     EXPECT_EQ(report.verdict, Verdict::diverged);
     EXPECT_EQ(closest_references(report.references), std::vector<std::size_t>{1});
     EXPECT_FALSE(report.references[0].wrong());
@@ -263,7 +246,7 @@ TEST(References, RowsWithoutKeysMayHoldWhatTheyLike) {
     EXPECT_EQ(other_empty_rows(report.lse, EmptyRow::minus_infinity), std::vector{EmptyRow::plus_infinity});
     EXPECT_TRUE(report.o.comparable());
     EXPECT_EQ(report.o.to_kernel.elements, problem.batch * problem.heads * 24 * 16);
-    const std::string text = references_in(to_text(judge(small.run, one_thread())));
+    const std::string text = references_in(to_text(judged(small.run)));
     EXPECT_NE(text.find("rows without keys: math has nan in o, where the dump declares zero, "
                         "math has inf in lse, where the dump declares -inf\n"),
               std::string::npos)
@@ -280,7 +263,7 @@ TEST(References, RowsWithoutKeysMayHoldWhatTheyLike) {
     EXPECT_EQ(report.lse.tally.outside, 1);
     EXPECT_EQ(report.lse.tally.first.value().row, 17);
     EXPECT_EQ(report.o.lost, 1);
-    EXPECT_EQ(closest_references(judged(small.run)), std::vector<std::size_t>{0});
+    EXPECT_EQ(closest_references(judged_references(small.run)), std::vector<std::size_t>{0});
 }
 
 TEST(References, RowsThatSeeASinkAreNotEmpty) {
@@ -328,10 +311,10 @@ TEST(References, KernelIsClosestToTheOneThatRoundsAsItDoes) {
     const Outputs kernel = outputs_of(small.run);
     Arithmetic half;
     half.p_operand = Dtype::f16;
-    const Outputs other = outputs_of(run_kernel(small.problem, half, small.inputs).recording);
+    const Outputs other = outputs_of(recorded({small.problem, half, small.inputs}));
     small.run.add_reference(named("casts_p"), other.o, other.lse);
     small.run.add_reference(named("same"), kernel.o, kernel.lse);
-    const Report report = judge(small.run, one_thread());
+    const Report report = judged(small.run);
     for (const ReferenceReport& reference : report.references) EXPECT_FALSE(reference.wrong());
     EXPECT_EQ(closest_references(report.references), std::vector<std::size_t>{1});
     EXPECT_EQ(closer_to_oracle(report.references[1].o), Closer::neither);
@@ -344,7 +327,7 @@ TEST(References, KernelIsClosestToTheOneThatRoundsAsItDoes) {
     EXPECT_NE(text.find("; both are as close to the oracle\n"), std::string::npos) << text;
 
     small.run.add_reference(named("twin"), kernel.o, {});
-    const Report tied = judge(small.run, one_thread());
+    const Report tied = judged(small.run);
     EXPECT_EQ(closest_references(tied.references), (std::vector<std::size_t>{1, 2}));
     EXPECT_NE(to_text(tied).find(", tied with twin;"), std::string::npos) << to_text(tied);
     const auto json = nlohmann::json::parse(to_json(tied));
@@ -357,7 +340,7 @@ TEST(References, NoOutputOfTheKernel) {
     const Outputs outputs = defined_outputs(small.call(), Dtype::f16);
     MemoryRecording recording = with_stages(small.run, {Stage::s});
     recording.add_reference(named("math"), outputs.o, outputs.lse);
-    const Report report = judge(recording, one_thread());
+    const Report report = judged(recording);
     expect_right(report.references[0].o, small.rows() * 16);
     EXPECT_TRUE(closest_references(report.references).empty());
     EXPECT_EQ(references_in(to_text(report)), "right references: math\n");
@@ -372,7 +355,7 @@ TEST(References, OnlyLse) {
     outputs.lse[row_index(small.problem, 1, 2, 7)] += 0.25f;
     const ReferenceReport report = judged_alone(small.run, named("lse_alone"), {{}, outputs.lse});
     EXPECT_EQ(report.lse.tally.outside, 1);
-    const auto json = nlohmann::json::parse(to_json(judge(small.run, one_thread())));
+    const auto json = nlohmann::json::parse(to_json(judged(small.run)));
     const auto& reference = json["references"][0];
     EXPECT_EQ(reference["name"], "lse_alone");
     EXPECT_TRUE(reference["o"].is_null());
@@ -388,7 +371,7 @@ TEST(References, OnlyLse) {
 
 TEST(References, TextHasAtMostSixLinesHoweverManyThereAre) {
     SmallRun small(small_problem());
-    const std::string without = to_text(judge(small.run, one_thread()));
+    const std::string without = to_text(judged(small.run));
     EXPECT_EQ(references_in(without), "");
     const Outputs right = defined_outputs(small.call(), Dtype::f16);
     Outputs wrong = right;
@@ -398,7 +381,7 @@ TEST(References, TextHasAtMostSixLinesHoweverManyThereAre) {
         small.run.add_reference(named("right" + std::to_string(i)), right.o, right.lse);
         small.run.add_reference(named("wrong" + std::to_string(i)), wrong.o, wrong.lse);
     }
-    const Report report = judge(small.run, one_thread());
+    const Report report = judged(small.run);
     const std::string text = references_in(to_text(report));
     EXPECT_LE(std::ranges::count(text, '\n'), 6) << text;
     EXPECT_NE(text.find("right references: right0, right1, right2, right3 and 4 more\n"), std::string::npos);

@@ -85,22 +85,23 @@ TEST(ReportText, FitsAScreenHoweverMuchIsWrong) {
 }
 
 TEST(ReportText, FitsAScreenForEveryMistake) {
-    for (int i = 0; i < mistakes; ++i) {
+    std::vector<Mistake> mistakes = mistakes_of(Direction::forward);
+    mistakes.push_back(Mistake::none);
+    for (const Mistake mistake : mistakes) {
+        const bool of_keys = mistake == Mistake::stale_k_tile || mistake == Mistake::swapped_v_tile;
         const Problem problem = small_problem(Mask::causal);
-        const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 71),
-                                         {Mistake(i), -1, -1, -1, i == 2 || i == 3 ? 1 : 0});
-        expect_fits_a_screen(to_text(judge(run.recording, one_thread())));
+        const MemoryRecording run = recorded(make_call(problem, 71), {mistake, -1, -1, -1, of_keys ? 1 : 0});
+        expect_fits_a_screen(to_text(judged(run)));
     }
 }
 
 TEST(ReportText, LastLineIsTheVerdict) {
     const Problem problem = small_problem();
     const Inputs inputs = make_inputs(problem, InputKind::normal, 72);
-    const Report healthy = judge(run_kernel(problem, {}, inputs).recording, one_thread());
+    const Report healthy = judged(recorded({problem, {}, inputs}));
     EXPECT_EQ(lines_of(to_text(healthy)).back(), verdict_line(healthy));
     EXPECT_EQ(verdict_line(healthy).rfind("match", 0), 0u);
-    const Report wrong =
-        judge(run_kernel(problem, {}, inputs, {Mistake::p_clamped, 1, 3, 21, 2}).recording, one_thread());
+    const Report wrong = judged(recorded({problem, {}, inputs}, {Mistake::p_clamped, 1, 3, 21, 2}));
     const std::string last = lines_of(to_text(wrong)).back();
     EXPECT_EQ(last, verdict_line(wrong));
     EXPECT_EQ(last.rfind("diverged: p ", 0), 0u);
@@ -143,31 +144,31 @@ TEST(ReportText, NamesWhatTheCallDoesBeyondPlainAttention) {
 
 TEST(ReportText, NaNHasNoSign) {
     const Problem problem = small_problem();
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 72));
-    poke(run.recording, Stage::s, {0, 0, 0, 0}, 1, 2, -std::numeric_limits<float>::quiet_NaN());
-    const std::string text = to_text(judge(run.recording, one_thread()));
+    MemoryRecording run = recorded(make_call(problem, 72));
+    poke(run, Stage::s, {0, 0, 0, 0}, 1, 2, -nan);
+    const std::string text = to_text(judged(run));
     EXPECT_NE(text.find("got nan"), std::string::npos);
     EXPECT_EQ(text.find("-nan"), std::string::npos);
 }
 
 TEST(ReportText, NamesFromAStrangerCannotMoveTheCursorOrAddLines) {
     const Problem problem = small_problem();
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 73));
-    const std::size_t lines = lines_of(to_text(judge(run.recording, one_thread()))).size();
+    MemoryRecording run = recorded(make_call(problem, 73));
+    const std::size_t lines = lines_of(to_text(judged(run))).size();
     Provenance stranger;
     stranger.kernel = "evil\nmatch: all is well\r\033[2J";
     stranger.device = "a\nb";
-    run.recording.set_provenance(stranger);
-    const std::string text = to_text(judge(run.recording, one_thread()));
+    run.set_provenance(stranger);
+    const std::string text = to_text(judged(run));
     EXPECT_EQ(lines_of(text).size(), lines);
     EXPECT_EQ(text.find('\033'), std::string::npos);
 }
 
 TEST(ReportJson, HoldsWhatProgramsReadFromIt) {
     const Problem problem = small_problem();
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 74));
-    poke(run.recording, Stage::s, {1, 2, 1, 3}, 4, 5, 100);
-    const Report report = judge(run.recording, one_thread());
+    MemoryRecording run = recorded(make_call(problem, 74));
+    poke(run, Stage::s, {1, 2, 1, 3}, 4, 5, 100);
+    const Report report = judged(run);
     const auto json = nlohmann::json::parse(to_json(report));
     EXPECT_EQ(json["verdict"], "diverged");
     const auto& first = json["first_divergence"];
@@ -199,18 +200,18 @@ TEST(ReportJson, HoldsWhatProgramsReadFromIt) {
 
 TEST(ReportJson, MatchHasNoDivergence) {
     const Problem problem = small_problem();
-    const KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 75));
-    const auto json = nlohmann::json::parse(to_json(judge(run.recording, one_thread())));
+    const MemoryRecording run = recorded(make_call(problem, 75));
+    const auto json = nlohmann::json::parse(to_json(judged(run)));
     EXPECT_EQ(json["verdict"], "match");
     EXPECT_TRUE(json["first_divergence"].is_null());
 }
 
 TEST(ReportJson, NumbersThatAreNotFiniteAreStrings) {
     const Problem problem = small_problem();
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 76));
-    poke(run.recording, Stage::l, {0, 0, 0, 1}, 0, 0, std::numeric_limits<float>::quiet_NaN());
-    poke(run.recording, Stage::lse, {0, 0, 0, 0}, 1, 0, -std::numeric_limits<float>::infinity());
-    const auto json = nlohmann::json::parse(to_json(judge(run.recording, one_thread())));
+    MemoryRecording run = recorded(make_call(problem, 76));
+    poke(run, Stage::l, {0, 0, 0, 1}, 0, 0, nan);
+    poke(run, Stage::lse, {0, 0, 0, 0}, 1, 0, -infinity);
+    const auto json = nlohmann::json::parse(to_json(judged(run)));
     EXPECT_EQ(json["first_divergence"]["got"], "nan");
     EXPECT_EQ(json["drift"]["l"][1], "inf");
     EXPECT_EQ(json["stages"][std::size_t(Stage::lse)]["first_inf"]["got"], "-inf");
@@ -218,12 +219,12 @@ TEST(ReportJson, NumbersThatAreNotFiniteAreStrings) {
 
 TEST(ReportJson, TextThatIsNotUtf8IsReplaced) {
     const Problem problem = small_problem();
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, 77));
-    run.recording.set_name("run\xff.h5");
+    MemoryRecording run = recorded(make_call(problem, 77));
+    run.set_name("run\xff.h5");
     Provenance stranger;
     stranger.kernel = "\xc3\x28";
-    run.recording.set_provenance(stranger);
-    EXPECT_EQ(nlohmann::json::parse(to_json(judge(run.recording, one_thread())))["verdict"], "match");
+    run.set_provenance(stranger);
+    EXPECT_EQ(nlohmann::json::parse(to_json(judged(run)))["verdict"], "match");
     EXPECT_EQ(nlohmann::json::parse(unjudged_json("run\xff.h5", "\xff"))["verdict"], "unjudged");
 }
 

@@ -199,19 +199,14 @@ TEST_P(Options, MatchAsDeclaredAndAreBlamedOnTheirStageOtherwise) {
     const Case& wrong = cases[GetParam()];
     SCOPED_TRACE(wrong.name);
     const Call declared = call_of(wrong);
-    const KernelRun healthy = run_kernel(declared.problem, declared.arithmetic, declared.inputs);
-    const Report match = judge(healthy.recording, one_thread());
-    EXPECT_EQ(match.verdict, Verdict::match) << verdict_line(match);
-    for (const StageInfo& info : stages_of(Direction::forward))
-        EXPECT_EQ(match.stage(info.stage).tally.inherited, 0) << info.name;
+    const MemoryRecording healthy = recorded(declared);
+    EXPECT_TRUE(matches(healthy));
 
     Call computed = declared;
     Plant plant;
     wrong.mistakes(computed, plant);
-    const KernelRun run = run_kernel(computed.problem, computed.arithmetic, computed.inputs, plant);
-    const Report report = judge(
-        declared_as(run.recording, healthy.recording.problem(), healthy.recording.units(), declared.inputs),
-        one_thread());
+    const MemoryRecording run = recorded(computed, plant);
+    const Report report = judged(declared_as(run, healthy.problem(), healthy.units(), declared.inputs));
     ASSERT_EQ(report.guilty, wrong.blamed) << verdict_line(report);
 }
 
@@ -231,9 +226,8 @@ TEST(Options, CapAfterTheMaskLeavesItsLimitInPlaceOfMinusInfinity) {
     call.problem = small_problem(Mask::causal);
     call.problem.logits_soft_cap = 2;
     call.inputs = make_inputs(call.problem, InputKind::normal, seed);
-    const KernelRun run =
-        run_kernel(call.problem, call.arithmetic, call.inputs, {Mistake::masked_before_cap});
-    const Report report = judge(run.recording, one_thread());
+    const MemoryRecording run = recorded(call, {Mistake::masked_before_cap});
+    const Report report = judged(run);
     ASSERT_EQ(report.guilty, Stage::s);
     EXPECT_EQ(report.first_divergence->finding, Finding::infinite);
     EXPECT_EQ(report.first_divergence->got, -2);
@@ -247,19 +241,17 @@ TEST(Options, LengthsOfABatchEntryEndItsTiles) {
     call.inputs = make_inputs(call.problem, InputKind::normal, seed);
     call.inputs.side.seqlens_q = {17, 0};
     call.inputs.side.seqlens_kv = {33, 72};
-    KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs);
-    CaptureSummary capture;
-    capture.selection = Selection();
-    run.recording.set_capture(capture);
-    EXPECT_TRUE(run.recording.has_tile(Stage::s, {0, 0, 1, 2}));
-    EXPECT_FALSE(run.recording.has_tile(Stage::s, {0, 0, 0, 3}));
-    EXPECT_FALSE(run.recording.has_tile(Stage::o, {1, 0, 0, 0}));
-    const Report report = judge(run.recording, one_thread());
-    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+    MemoryRecording run = recorded(call);
+    run.set_capture(everything_selected());
+    EXPECT_TRUE(run.has_tile(Stage::s, {0, 0, 1, 2}));
+    EXPECT_FALSE(run.has_tile(Stage::s, {0, 0, 0, 3}));
+    EXPECT_FALSE(run.has_tile(Stage::o, {1, 0, 0, 0}));
+    const Report report = judged(run);
+    EXPECT_TRUE(matches(report));
     EXPECT_EQ(report.stage(Stage::s).tally.compared, 4 * 17 * 33);
     EXPECT_EQ(report.stage(Stage::o).tally.compared, 4 * 17 * 16);
-    run.recording.remove_tile(Stage::s, {0, 3, 1, 2});
-    EXPECT_EQ(judge(run.recording, one_thread()).guilty, Stage::s) << "a tile inside the lengths is missing";
+    run.remove_tile(Stage::s, {0, 3, 1, 2});
+    EXPECT_EQ(judged(run).guilty, Stage::s) << "a tile inside the lengths is missing";
 }
 
 /// An exponential of a degree that takes 1e-4 is one where that is declared, and wrong where it is not.
@@ -268,11 +260,9 @@ TEST(Options, ErrorOfAnExponentialOfTheKernelsOwn) {
     const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
     Arithmetic polynomial;
     polynomial.exp_error = 1e-4;
-    const KernelRun run = run_kernel(problem, polynomial, inputs);
-    const Report declared = judge(run.recording, one_thread());
-    EXPECT_EQ(declared.verdict, Verdict::match) << verdict_line(declared);
-    EXPECT_EQ(judge(declared_as(run.recording, problem, units_of({}), inputs), one_thread()).guilty,
-              Stage::p);
+    const MemoryRecording run = recorded({problem, polynomial, inputs});
+    EXPECT_TRUE(matches(run));
+    EXPECT_EQ(judged(declared_as(run, problem, units_of({}), inputs)).guilty, Stage::p);
 }
 
 /// Rounding in float16 or in 14 bits is no fault where it is declared, and one where it is not.
@@ -284,13 +274,11 @@ TEST(Options, PrecisionOfTheSums) {
         Arithmetic coarse;
         coarse.score_sum = coarse.pv_sum = sum;
         coarse.p_operand = Dtype::e4m3;
-        const KernelRun run = run_kernel(problem, coarse, inputs);
-        const Report declared = judge(run.recording, one_thread());
-        EXPECT_EQ(declared.verdict, Verdict::match) << verdict_line(declared);
+        const MemoryRecording run = recorded({problem, coarse, inputs});
+        EXPECT_TRUE(matches(run));
         Units fine = units_of(coarse);
         fine.s_accumulation = fine.acc_accumulation = Accumulation::fma_f32;
-        const Report report =
-            judge(declared_as(run.recording, run.recording.problem(), fine, inputs), one_thread());
+        const Report report = judged(declared_as(run, run.problem(), fine, inputs));
         // A tensor core rounds a sum of 16 terms once: that is s kept in float16, which is no fault of s.
         const bool rounds_once = sum == Sum::half_tensor_core;
         EXPECT_EQ(report.guilty, rounds_once ? Stage::acc : Stage::s) << verdict_line(report);

@@ -35,7 +35,7 @@ int sharpness(const MemoryRecording& recording, Stage stage, double sign) {
         MemoryRecording changed = copy_of(recording);
         const auto by = float(double(value) * (1 + sign * std::ldexp(1, -bits)));
         poke(changed, stage, tile, row, col, by);
-        if (judge(changed, one_thread()).stage(stage).tally.outside > 0) return bits;
+        if (judged(changed).stage(stage).tally.outside > 0) return bits;
     }
     return 0;
 }
@@ -55,17 +55,17 @@ MemoryRecording forward_of_dtype(Dtype dtype, std::uint64_t seed) {
     Arithmetic arithmetic;
     arithmetic.p_operand = dtype;
     arithmetic.dumps_cast_p = true;
-    return run_kernel(problem, arithmetic, make_inputs(problem, InputKind::normal, seed)).recording;
+    return recorded(make_call(problem, seed, arithmetic));
 }
 
-GradientCall backward_call_of_dtype(Dtype dtype, std::uint64_t seed) {
+Call backward_call_of_dtype(Dtype dtype, std::uint64_t seed) {
     Problem problem = one_batch();
     for (Dtype Problem::*of : {&Problem::dtype_q, &Problem::dtype_k, &Problem::dtype_v, &Problem::dtype_dout,
                                &Problem::dtype_o, &Problem::dtype_dq, &Problem::dtype_dk, &Problem::dtype_dv})
         problem.*of = dtype;
-    GradientArithmetic arithmetic;
-    arithmetic.forward.p_operand = arithmetic.ds_operand = dtype;
-    arithmetic.forward.dumps_cast_p = arithmetic.dumps_cast_ds = true;
+    Arithmetic arithmetic;
+    arithmetic.p_operand = arithmetic.ds_operand = dtype;
+    arithmetic.dumps_cast_p = arithmetic.dumps_cast_ds = true;
     return gradient_call(problem, arithmetic, make_inputs(problem, InputKind::normal, seed),
                          make_dout(problem, DoutKind::normal, seed));
 }

@@ -2,7 +2,6 @@
 
 #include <span>
 
-#include "tests/oracle/honest_backward.h"
 #include "tests/oracle/honest_kernel.h"
 
 namespace tilescope::test {
@@ -10,7 +9,7 @@ namespace tilescope::test {
 /// Healthy recordings with everything in one type: operands, P and ds after their casts, and outputs. Outputs
 /// of fp8 kernels are float16.
 MemoryRecording forward_of_dtype(Dtype dtype, std::uint64_t seed);
-GradientCall backward_call_of_dtype(Dtype dtype, std::uint64_t seed);
+Call backward_call_of_dtype(Dtype dtype, std::uint64_t seed);
 
 /// The computed stages of the two passes.
 std::span<const Stage> forward_stages_to_change();

@@ -22,7 +22,7 @@ const std::map<Dtype, int> bits_of_casts = {
 TEST(Sharpness, SmallChangesOfOneElementAreFound) {
     for (const auto& [dtype, of_cast] : bits_of_casts) {
         const MemoryRecording recording = forward_of_dtype(dtype, 3);
-        expect_match(judge(recording, one_thread()));
+        EXPECT_TRUE(matches(recording));
         for (const Stage stage : forward_stages_to_change()) {
             const Dtype stored = recording.problem().dtype_o;
             const int least = stage == Stage::p   ? of_cast
@@ -37,8 +37,8 @@ TEST(Sharpness, SmallChangesOfOneElementAreFound) {
 
 TEST(GradientSharpness, SmallChangesOfOneElementAreFound) {
     for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
-        const MemoryRecording recording = run_backward(backward_call_of_dtype(dtype, 3));
-        expect_match(judge(recording, one_thread()));
+        const MemoryRecording recording = recorded(backward_call_of_dtype(dtype, 3));
+        EXPECT_TRUE(matches(recording));
         for (const Stage stage : backward_stages_to_change()) {
             const bool sums = stage == Stage::s || stage == Stage::delta || stage == Stage::dp;
             EXPECT_GE(sharpness(recording, stage), sums ? bits_of_sums : bits_of_casts.at(dtype))

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "oracle/formula/row_max.h"
+#include "oracle/formula/softmax.h"
 #include "oracle/judge.h"
-#include "oracle/report/text.h"
 #include "tests/oracle/draws.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
@@ -29,12 +29,7 @@ Inputs hidden_by(const Problem& problem, float mask, std::uint64_t seed) {
 
 MemoryRecording with_value(const Recording& from, Stage stage, float value) {
     MemoryRecording recording = copy_of(from);
-    for (std::int64_t i = 0; i < tile_count(from.problem(), stage); ++i) {
-        const TileId tile = tile_at(from.problem(), stage, i);
-        recording.set_tile(
-            stage, tile,
-            std::vector<float>(std::size_t(tile_shape(from.problem(), stage).elements()), value));
-    }
+    change_stage(recording, stage, [&](auto...) { return value; });
     return recording;
 }
 
@@ -42,12 +37,12 @@ TEST(Telling, OutputsBesideAnAdditiveMask) {
     const Problem problem = small_problem();
     for (const float mask : {-1e6f, -1e9f, std::numeric_limits<float>::lowest()}) {
         SCOPED_TRACE(mask);
-        const KernelRun run = run_kernel(problem, {}, hidden_by(problem, mask, 7));
-        const MemoryRecording healthy = with_stages(run.recording, outputs);
-        const Report right = judge(healthy, one_thread());
-        EXPECT_EQ(right.verdict, Verdict::match) << verdict_line(right);
+        const MemoryRecording run = recorded({problem, {}, hidden_by(problem, mask, 7)});
+        const MemoryRecording healthy = with_stages(run, outputs);
+        const Report right = judged(healthy);
+        EXPECT_TRUE(matches(right));
         EXPECT_EQ(right.stage(Stage::o).tally.not_judged, 0);
-        EXPECT_EQ(judge(with_value(healthy, Stage::o, 0), one_thread()).guilty, Stage::o);
+        EXPECT_EQ(judged(with_value(healthy, Stage::o, 0)).guilty, Stage::o);
     }
 }
 
@@ -57,12 +52,12 @@ TEST(Telling, OutputsBesideAFarSink) {
         problem.sink = sink;
         Inputs inputs = make_inputs(problem, InputKind::normal, 8);
         inputs.side.sink.assign(std::size_t(problem.heads), -1e6f);
-        const KernelRun run = run_kernel(problem, {}, inputs);
-        const MemoryRecording healthy = with_stages(run.recording, outputs);
-        const Report right = judge(healthy, one_thread());
-        EXPECT_EQ(right.verdict, Verdict::match) << verdict_line(right);
+        const MemoryRecording run = recorded({problem, {}, inputs});
+        const MemoryRecording healthy = with_stages(run, outputs);
+        const Report right = judged(healthy);
+        EXPECT_TRUE(matches(right));
         EXPECT_EQ(right.stage(Stage::o).tally.not_judged, 0);
-        EXPECT_EQ(judge(with_value(healthy, Stage::o, 0), one_thread()).guilty, Stage::o);
+        EXPECT_EQ(judged(with_value(healthy, Stage::o, 0)).guilty, Stage::o);
     }
 }
 
@@ -71,15 +66,15 @@ TEST(Telling, RowsThatAreHiddenAltogetherAreNotJudged) {
     const Problem problem = small_problem();
     Inputs inputs = hidden_by(problem, -1e9f, 9);
     for (float& value : inputs.bias.values) value = -1e9f;
-    const KernelRun run = run_kernel(problem, {}, inputs);
-    const MemoryRecording healthy = with_stages(run.recording, {Stage::o});
-    EXPECT_THROW(judge(healthy, one_thread()), NoVerdict);
-    EXPECT_THROW(judge(with_value(healthy, Stage::o, 0), one_thread()), NoVerdict);
-    EXPECT_THROW(judge(with_stages(run.recording, outputs), one_thread()), NoVerdict)
+    const MemoryRecording run = recorded({problem, {}, inputs});
+    const MemoryRecording healthy = with_stages(run, {Stage::o});
+    EXPECT_THROW(judged(healthy), NoVerdict);
+    EXPECT_THROW(judged(with_value(healthy, Stage::o, 0)), NoVerdict);
+    EXPECT_THROW(judged(with_stages(run, outputs)), NoVerdict)
         << "that lse could be judged makes no match of o";
     // With the stages before it o is judged.
-    EXPECT_EQ(judge(run.recording, one_thread()).verdict, Verdict::match);
-    EXPECT_EQ(judge(with_value(run.recording, Stage::o, 0), one_thread()).guilty, Stage::o);
+    EXPECT_TRUE(matches(run));
+    EXPECT_EQ(judged(with_value(run, Stage::o, 0)).guilty, Stage::o);
 }
 
 /// One value is possible: judged, and a match where it is there.
@@ -88,13 +83,12 @@ TEST(Telling, ConstantVIsJudged) {
         const Problem problem = small_problem(Mask::causal);
         Inputs inputs = make_inputs(problem, InputKind::normal, 10);
         std::fill(inputs.v.begin(), inputs.v.end(), value);
-        const KernelRun run = run_kernel(problem, {}, inputs);
-        for (const MemoryRecording& recording :
-             {copy_of(run.recording), with_stages(run.recording, {Stage::o})}) {
-            const Report report = judge(recording, one_thread());
-            EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
+        const MemoryRecording run = recorded({problem, {}, inputs});
+        for (const MemoryRecording& recording : {copy_of(run), with_stages(run, {Stage::o})}) {
+            const Report report = judged(recording);
+            EXPECT_TRUE(matches(report));
             EXPECT_EQ(report.stage(Stage::o).tally.not_judged, 0);
-            EXPECT_EQ(judge(with_value(recording, Stage::o, 0.5f), one_thread()).guilty, Stage::o);
+            EXPECT_EQ(judged(with_value(recording, Stage::o, 0.5f)).guilty, Stage::o);
         }
     }
 }
@@ -104,10 +98,10 @@ TEST(Telling, OutputsOfALaggingMaximum) {
     const Problem problem = small_problem();
     Arithmetic arithmetic;
     arithmetic.stale_threshold = 8;
-    const KernelRun run = run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, 11));
-    const MemoryRecording healthy = with_stages(run.recording, outputs);
-    EXPECT_EQ(judge(healthy, one_thread()).verdict, Verdict::match);
-    EXPECT_EQ(judge(with_value(healthy, Stage::o, 0), one_thread()).guilty, Stage::o);
+    const MemoryRecording run = recorded(make_call(problem, 11, arithmetic, InputKind::ramped_k));
+    const MemoryRecording healthy = with_stages(run, outputs);
+    EXPECT_TRUE(matches(healthy));
+    EXPECT_EQ(judged(with_value(healthy, Stage::o, 0)).guilty, Stage::o);
 }
 
 /// The maximum of numbers that may each be anywhere in an interval.

@@ -29,14 +29,14 @@ std::string outcome(const Recording& recording) {
 void expect_unjudged(const Recording& recording, const std::string& declaration) {
     const std::string why = outcome(recording);
     EXPECT_NE(why.find("no attribute declares " + declaration), std::string::npos) << why;
-    EXPECT_THROW(judge(recording, one_thread()), NoVerdict);
+    EXPECT_THROW(judged(recording), NoVerdict);
 }
 
-KernelRun run(const Problem& problem, const Arithmetic& arithmetic) {
-    return run_kernel(problem, arithmetic, make_inputs(problem, InputKind::normal, seed));
+MemoryRecording run(const Problem& problem, const Arithmetic& arithmetic) {
+    return recorded(make_call(problem, seed, arithmetic));
 }
 
-KernelRun run_masked_with(float number) {
+MemoryRecording run_masked_with(float number) {
     Arithmetic arithmetic;
     arithmetic.masked_s = number;
     return run(small_problem(Mask::causal), arithmetic);
@@ -44,7 +44,7 @@ KernelRun run_masked_with(float number) {
 
 TEST(Undeclared, NumbersInMaskedScores) {
     for (const float number : {-std::numeric_limits<float>::max(), -1e9f, -65504.0f, -1e4f})
-        expect_unjudged(run_masked_with(number).recording, "the value that masked scores hold");
+        expect_unjudged(run_masked_with(number), "the value that masked scores hold");
 }
 
 /// A first tile that is hidden altogether has the number as its maximum and ones as its P; the next tile
@@ -57,7 +57,7 @@ TEST(Undeclared, NumbersInATileThatIsHiddenAltogether) {
         arithmetic.skips_hidden_tiles = false;
         Problem problem = small_problem(Mask::causal);
         problem.window_left = 20;
-        expect_unjudged(run(problem, arithmetic).recording, "the value that masked scores hold");
+        expect_unjudged(run(problem, arithmetic), "the value that masked scores hold");
     }
 }
 
@@ -68,29 +68,29 @@ TEST(Undeclared, NumbersThatReachTheOutputAreWrong) {
     arithmetic.skips_hidden_tiles = false;
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = 24;
-    EXPECT_EQ(judge(run(problem, arithmetic).recording, one_thread()).verdict, Verdict::diverged);
+    EXPECT_EQ(judged(run(problem, arithmetic)).verdict, Verdict::diverged);
 }
 
 TEST(Undeclared, NumbersThatLeaveSomethingOfPAreWrong) {
     for (const float number : {0.0f, -30.0f})
-        EXPECT_EQ(judge(run_masked_with(number).recording, one_thread()).guilty, Stage::s) << number;
+        EXPECT_EQ(judged(run_masked_with(number)).guilty, Stage::s) << number;
 }
 
 TEST(Undeclared, OneNumberAmongInfinitiesIsWrong) {
-    MemoryRecording recording = copy_of(run(small_problem(Mask::causal), {}).recording);
+    MemoryRecording recording = copy_of(run(small_problem(Mask::causal), {}));
     poke(recording, Stage::s, {0, 0, 0, 2}, 0, 15, -1e30f);
-    EXPECT_EQ(judge(recording, one_thread()).guilty, Stage::s);
+    EXPECT_EQ(judged(recording).guilty, Stage::s);
 }
 
 TEST(Undeclared, CastsOfScores) {
     for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
         Arithmetic arithmetic;
         arithmetic.kept_s = dtype;
-        expect_unjudged(run(small_problem(), arithmetic).recording, "a cast of s");
+        expect_unjudged(run(small_problem(), arithmetic), "a cast of s");
         arithmetic.masked_s = -60000;
-        const KernelRun masked = run(small_problem(Mask::causal), arithmetic);
-        expect_unjudged(masked.recording, "a cast of s");
-        expect_unjudged(masked.recording, "the value that masked scores hold");
+        const MemoryRecording masked = run(small_problem(Mask::causal), arithmetic);
+        expect_unjudged(masked, "a cast of s");
+        expect_unjudged(masked, "the value that masked scores hold");
     }
 }
 
@@ -98,7 +98,7 @@ TEST(Undeclared, CastsOfScores) {
 TEST(Undeclared, TilesAreShownOnce) {
     Arithmetic arithmetic;
     arithmetic.kept_s = Dtype::f16;
-    const KernelRun rounded = run(small_problem(), arithmetic);
+    const MemoryRecording rounded = run(small_problem(), arithmetic);
     std::multiset<std::pair<Stage, std::int64_t>> shown;
     std::multiset<std::pair<Stage, std::int64_t>> inherited;
     const auto number = [](const TileId& tile) {
@@ -112,7 +112,7 @@ TEST(Undeclared, TilesAreShownOnce) {
                                     const Estimate&) {
         inherited.insert({stage, number(tile)});
     };
-    EXPECT_THROW(judge(rounded.recording, options), NoVerdict);
+    EXPECT_THROW(judge(rounded, options), NoVerdict);
     for (const auto* seen : {&shown, &inherited}) {
         EXPECT_FALSE(seen->empty());
         for (const auto& tile : *seen) EXPECT_EQ(seen->count(tile), 1u);
@@ -122,25 +122,23 @@ TEST(Undeclared, TilesAreShownOnce) {
 TEST(Undeclared, ScoresThatACastDoesNotExplainAreWrong) {
     Arithmetic arithmetic;
     arithmetic.kept_s = Dtype::f16;
-    MemoryRecording recording = copy_of(run(small_problem(), arithmetic).recording);
+    MemoryRecording recording = copy_of(run(small_problem(), arithmetic));
     const float held = peek(recording, Stage::s, {1, 2, 1, 3}, 3, 5);
     poke(recording, Stage::s, {1, 2, 1, 3}, 3, 5, held * 1.00390625f);
-    EXPECT_EQ(judge(recording, one_thread()).guilty, Stage::s) << "further off than half an ulp";
+    EXPECT_EQ(judged(recording).guilty, Stage::s) << "further off than half an ulp";
     poke(recording, Stage::s, {1, 2, 1, 3}, 3, 5, std::nextafter(held, 0.0f));
-    EXPECT_EQ(judge(recording, one_thread()).guilty, Stage::s) << "no number of float16";
-    poke(recording, Stage::s, {1, 2, 1, 3}, 3, 5, std::numeric_limits<float>::infinity());
-    EXPECT_EQ(judge(recording, one_thread()).guilty, Stage::s) << "beyond the range of float16";
+    EXPECT_EQ(judged(recording).guilty, Stage::s) << "no number of float16";
+    poke(recording, Stage::s, {1, 2, 1, 3}, 3, 5, infinity);
+    EXPECT_EQ(judged(recording).guilty, Stage::s) << "beyond the range of float16";
 }
 
 TEST(Undeclared, OtherFaultsAreBlamedAllTheSame) {
     Arithmetic arithmetic;
     arithmetic.kept_s = Dtype::f16;
-    const KernelRun masked = run_masked_with(-1e9f);
-    const KernelRun rounded = run(small_problem(), arithmetic);
-    for (const KernelRun* kernel : {&masked, &rounded}) {
-        MemoryRecording recording = copy_of(kernel->recording);
-        poke(recording, Stage::acc, {1, 2, 1, 3}, 3, 5, 7);
-        const Report report = judge(recording, one_thread());
+    const MemoryRecording masked = run_masked_with(-1e9f);
+    const MemoryRecording rounded = run(small_problem(), arithmetic);
+    for (const MemoryRecording* kernel : {&masked, &rounded}) {
+        const Report report = judged(poked(*kernel, Stage::acc, {1, 2, 1, 3}, 3, 5, 7));
         EXPECT_EQ(report.guilty, Stage::acc) << verdict_line(report);
         ASSERT_FALSE(report.warnings.empty());
         EXPECT_NE(report.warnings.back().find("no attribute declares"), std::string::npos);
@@ -153,11 +151,11 @@ MemoryRecording folded(double factor, const Units& units, bool scaled_again) {
     problem.sm_scale = 0.1;
     const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
     Inputs staged = inputs;
-    for (float& q : staged.q) q = decode(Dtype::f16, encode(Dtype::f16, float(q * factor)));
+    for (float& q : staged.q) q = rounded(Dtype::f16, float(q * factor));
     Problem called = problem;
     if (!scaled_again) called.sm_scale = 1;
-    const KernelRun kernel = run_kernel(called, {}, staged);
-    MemoryRecording recording = declared_as(kernel.recording, problem, units, inputs);
+    const MemoryRecording kernel = recorded({called, {}, staged});
+    MemoryRecording recording = declared_as(kernel, problem, units, inputs);
     return recording;
 }
 
@@ -167,7 +165,7 @@ TEST(Undeclared, ScaleInQ) {
 }
 
 TEST(Undeclared, ScaleInQAndOnceMoreIsWrong) {
-    EXPECT_EQ(judge(folded(0.1, {}, true), one_thread()).guilty, Stage::q);
+    EXPECT_EQ(judged(folded(0.1, {}, true)).guilty, Stage::q);
 }
 
 }  // namespace

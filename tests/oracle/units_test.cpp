@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::uint64_t seed = 31;
 
-KernelRun run_with(const Arithmetic& arithmetic) {
+MemoryRecording run_with(const Arithmetic& arithmetic) {
     Problem problem = small_problem(Mask::causal);
     problem.batch = 1;
     problem.heads = 2;
-    return run_kernel(problem, arithmetic, make_inputs(problem, InputKind::ramped_k, seed));
+    return recorded(make_call(problem, seed, arithmetic, InputKind::ramped_k));
 }
 
 /// The recording with other units than its kernel's.
@@ -40,10 +40,7 @@ TEST_P(EverySoftmax, MatchesWithEveryCastAndOrder) {
                     arithmetic.kv_order = order;
                     arithmetic.lse_log_base = dumps_cast_p ? LogBase::two : LogBase::e;
                     SCOPED_TRACE(describe(arithmetic));
-                    const Report report = judge(run_with(arithmetic).recording, one_thread());
-                    EXPECT_EQ(report.verdict, Verdict::match) << verdict_line(report);
-                    for (const StageInfo& info : stages_of(Direction::forward))
-                        EXPECT_EQ(report.stage(info.stage).tally.inherited, 0) << info.name;
+                    EXPECT_TRUE(matches(run_with(arithmetic)));
                 }
             }
         }
@@ -90,11 +87,11 @@ std::vector<Misdeclaration> misdeclarations() {
 TEST(Units, WrongDeclarationIsBlamedOnItsStage) {
     for (const Misdeclaration& wrong : misdeclarations()) {
         SCOPED_TRACE(wrong.what);
-        const KernelRun run = run_with(wrong.arithmetic);
-        ASSERT_EQ(judge(run.recording, one_thread()).verdict, Verdict::match);
-        Units units = run.recording.units();
+        const MemoryRecording run = run_with(wrong.arithmetic);
+        ASSERT_TRUE(matches(run));
+        Units units = run.units();
         wrong.change(units);
-        const Report report = judge(misdeclared(run.recording, units), one_thread());
+        const Report report = judged(misdeclared(run, units));
         EXPECT_EQ(report.guilty, wrong.blamed) << verdict_line(report);
     }
 }
@@ -102,11 +99,11 @@ TEST(Units, WrongDeclarationIsBlamedOnItsStage) {
 TEST(Units, ValuesAreReportedInTheUnitsOfTheDump) {
     Arithmetic arithmetic;
     arithmetic.softmax = Softmax::raw_exp2;
-    KernelRun run = run_with(arithmetic);
+    MemoryRecording run = run_with(arithmetic);
     const TileId tile{0, 0, 1, 0};
-    const float healthy = peek(run.recording, Stage::s, tile, 2, 3);
-    poke(run.recording, Stage::s, tile, 2, 3, healthy + 7);
-    const Report report = judge(run.recording, one_thread());
+    const float healthy = peek(run, Stage::s, tile, 2, 3);
+    poke(run, Stage::s, tile, 2, 3, healthy + 7);
+    const Report report = judged(run);
     ASSERT_EQ(report.guilty, Stage::s);
     EXPECT_FLOAT_EQ(float(report.first_divergence->got), healthy + 7);
     EXPECT_NEAR(report.first_divergence->expected, double(healthy), 1e-4);

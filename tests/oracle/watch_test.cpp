@@ -7,14 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <set>
 #include <string>
 
-#include "tests/oracle/honest_backward.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
 #include "tests/oracle/watched_run.h"
@@ -25,8 +22,6 @@ namespace tilescope::test {
 namespace {
 
 constexpr std::uint64_t seed = 5;
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 std::string text_of(const WatchReport& report) {
     std::string text;
@@ -50,8 +45,8 @@ TEST_P(Healthy, KernelsBreakNoRule) {
     for (std::uint64_t call_seed = 0; call_seed < tried_seeds(120); ++call_seed) {
         const Call call = random_call(InputKind(GetParam()), call_seed);
         SCOPED_TRACE(std::to_string(call_seed) + ": " + describe(call));
-        const KernelRun run = run_kernel(call.problem, call.arithmetic, call.inputs);
-        const WatchReport report = watch(statistics_of(run.recording));
+        const MemoryRecording run = recorded(call);
+        const WatchReport report = watch(statistics_of(run));
         EXPECT_EQ(report.findings.size(), 0u) << text_of(report);
         tiles += report.tiles;
     }
@@ -60,9 +55,10 @@ TEST_P(Healthy, KernelsBreakNoRule) {
 
 TEST_P(Healthy, BackwardKernelsBreakNoRule) {
     for (std::uint64_t call_seed = 0; call_seed < 20; ++call_seed) {
-        const GradientCall call = random_gradient_call(call_seed * input_kinds + std::uint64_t(GetParam()));
+        const Call call =
+            random_call(Direction::backward, call_seed * input_kinds + std::uint64_t(GetParam()));
         SCOPED_TRACE(std::to_string(call_seed) + ": " + describe(call));
-        const WatchReport report = watch(statistics_of(run_backward(call)));
+        const WatchReport report = watch(statistics_of(recorded(call)));
         EXPECT_EQ(report.findings.size(), 0u) << text_of(report);
         EXPECT_GT(report.tiles, 0);
     }
@@ -79,8 +75,8 @@ Problem plain_problem() {
     return problem;
 }
 
-KernelRun plain_run(InputKind kind = InputKind::normal) {
-    return run_kernel(plain_problem(), Arithmetic(), make_inputs(plain_problem(), kind, seed));
+MemoryRecording plain_run(InputKind kind = InputKind::normal) {
+    return recorded(make_call(plain_problem(), seed, {}, kind));
 }
 
 /// Changes an element of a healthy run, and breaks a rule there.
@@ -95,11 +91,11 @@ class SpoiledTile : public ::testing::TestWithParam<Spoiled> {};
 
 TEST_P(SpoiledTile, BreaksTheRule) {
     const Spoiled& spoiled = GetParam();
-    KernelRun run = plain_run();
-    ASSERT_EQ(text_of(watch(statistics_of(run.recording))), "");
+    MemoryRecording run = plain_run();
+    ASSERT_EQ(text_of(watch(statistics_of(run))), "");
     const TileId tile = {0, 1, 1, spoiled.kv_tile};
-    poke(run.recording, spoiled.stage, tile, 1, 0, spoiled.value);
-    const WatchReport report = watch(statistics_of(run.recording));
+    poke(run, spoiled.stage, tile, 1, 0, spoiled.value);
+    const WatchReport report = watch(statistics_of(run));
     const WatchFinding* const finding = find(report, spoiled.rule, spoiled.stage);
     ASSERT_NE(finding, nullptr) << text_of(report);
     EXPECT_EQ(finding->tile, tile);
@@ -121,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Spoiled{"l_sum", Stage::l, 0, 1e4f}, Spoiled{"acc_outside_v", Stage::acc, 1, -1e5f},
                       Spoiled{"o_outside_v", Stage::o, 0, 50}, Spoiled{"o_not_acc_over_l", Stage::o, 0, 50},
                       Spoiled{"lse_outside", Stage::lse, 0, 1000},
-                      Spoiled{"unwritten", Stage::acc, 2, std::bit_cast<float>(unwritten_bits)}),
+                      Spoiled{"unwritten", Stage::acc, 2, unwritten}),
     [](const auto& each) {
         return std::string(each.param.rule) + "_" + std::string(stage_info(each.param.stage).name);
     });
@@ -138,18 +134,18 @@ void scale(MemoryRecording& recording, Stage stage, const TileId& tile, float fa
 
 TEST(WatchRules, WholeTilesBreak) {
     const TileId tile = {0, 0, 0, 1};
-    KernelRun falls = plain_run();
-    scale(falls.recording, Stage::m, tile, 1, -100);
-    EXPECT_NE(find(watch(statistics_of(falls.recording)), "m_falls", Stage::m), nullptr);
-    EXPECT_NE(find(watch(statistics_of(falls.recording)), "m_below_scores", Stage::m), nullptr);
+    MemoryRecording falls = plain_run();
+    scale(falls, Stage::m, tile, 1, -100);
+    EXPECT_NE(find(watch(statistics_of(falls)), "m_falls", Stage::m), nullptr);
+    EXPECT_NE(find(watch(statistics_of(falls)), "m_below_scores", Stage::m), nullptr);
 
-    KernelRun no_maximum = plain_run();
-    scale(no_maximum.recording, Stage::p, {0, 0, 0, 0}, 0.5f, 0);
-    EXPECT_NE(find(watch(statistics_of(no_maximum.recording)), "p_without_maximum", Stage::p), nullptr);
+    MemoryRecording no_maximum = plain_run();
+    scale(no_maximum, Stage::p, {0, 0, 0, 0}, 0.5f, 0);
+    EXPECT_NE(find(watch(statistics_of(no_maximum)), "p_without_maximum", Stage::p), nullptr);
 
-    KernelRun missing = plain_run();
-    missing.recording.remove_tile(Stage::p, tile);
-    const WatchReport report = watch(statistics_of(missing.recording));
+    MemoryRecording missing = plain_run();
+    missing.remove_tile(Stage::p, tile);
+    const WatchReport report = watch(statistics_of(missing));
     ASSERT_NE(find(report, "missing", Stage::p), nullptr) << text_of(report);
     EXPECT_EQ(find(report, "missing", Stage::p)->tile, tile);
 }
@@ -167,9 +163,8 @@ TEST(WatchRules, FindMistakes) {
                     {Mistake::o_normalised_twice, "o_not_acc_over_l", Stage::o}};
     const Problem problem = plain_problem();
     for (const auto& [mistake, rule, stage] : expected) {
-        const KernelRun run = run_kernel(problem, Arithmetic(), make_inputs(problem, InputKind::normal, seed),
-                                         {.mistake = mistake});
-        const WatchReport report = watch(statistics_of(run.recording));
+        const MemoryRecording run = recorded(make_call(problem, seed), {.mistake = mistake});
+        const WatchReport report = watch(statistics_of(run));
         EXPECT_NE(find(report, rule, stage), nullptr) << to_string(mistake) << "\n" << text_of(report);
     }
 }
@@ -188,26 +183,26 @@ TEST(WatchRules, KnowTheDescaleOfV) {
         Arithmetic arithmetic;
         arithmetic.v.dequantises = false;
         arithmetic.acc_dequantised = acc_dequantised;
-        KernelRun run = run_kernel(problem, arithmetic, inputs);
-        EXPECT_EQ(text_of(watch(statistics_of(run.recording))), "");
-        const KernelRun twice =
-            run_kernel(problem, arithmetic, inputs, {.mistake = Mistake::o_normalised_twice});
-        EXPECT_NE(find(watch(statistics_of(twice.recording)), "o_not_acc_over_l", Stage::o), nullptr);
+        MemoryRecording run = recorded({problem, arithmetic, inputs});
+        EXPECT_EQ(text_of(watch(statistics_of(run))), "");
+        const MemoryRecording twice =
+            recorded({problem, arithmetic, inputs}, {.mistake = Mistake::o_normalised_twice});
+        EXPECT_NE(find(watch(statistics_of(twice)), "o_not_acc_over_l", Stage::o), nullptr);
         // Within V as it is stored, and not within V as it is meant.
-        poke(run.recording, Stage::o, {0, 0, 0, 0}, 0, 0, 1);
-        poke(run.recording, Stage::acc, {0, 0, 0, 0}, 0, 0, 5);
-        const WatchReport report = watch(statistics_of(run.recording));
+        poke(run, Stage::o, {0, 0, 0, 0}, 0, 0, 1);
+        poke(run, Stage::acc, {0, 0, 0, 0}, 0, 0, 5);
+        const WatchReport report = watch(statistics_of(run));
         EXPECT_NE(find(report, "o_outside_v", Stage::o), nullptr) << text_of(report);
         EXPECT_EQ(find(report, "acc_outside_v", Stage::acc) != nullptr, acc_dequantised) << text_of(report);
     }
 }
 
 TEST(WatchRules, AreRankedBySeverityThenOrder) {
-    KernelRun run = plain_run();
-    poke(run.recording, Stage::p, {0, 0, 0, 0}, 0, 0, -1);
-    poke(run.recording, Stage::acc, {0, 1, 1, 2}, 0, 0, nan);
-    poke(run.recording, Stage::s, {0, 1, 2, 1}, 0, 0, nan);
-    const WatchReport report = watch(statistics_of(run.recording));
+    MemoryRecording run = plain_run();
+    poke(run, Stage::p, {0, 0, 0, 0}, 0, 0, -1);
+    poke(run, Stage::acc, {0, 1, 1, 2}, 0, 0, nan);
+    poke(run, Stage::s, {0, 1, 2, 1}, 0, 0, nan);
+    const WatchReport report = watch(statistics_of(run));
     ASSERT_GE(report.findings.size(), 3u);
     EXPECT_EQ(report.findings[0].stage, Stage::s);
     EXPECT_EQ(report.findings[1].stage, Stage::acc);
@@ -215,14 +210,14 @@ TEST(WatchRules, AreRankedBySeverityThenOrder) {
 }
 
 TEST(WatchRules, LaunchesThatDifferAreFound) {
-    KernelRun run = plain_run();
-    const StatisticsRun first = statistics_of(run.recording);
+    MemoryRecording run = plain_run();
+    const StatisticsRun first = statistics_of(run);
     WatchReport report = watch(first);
-    watch_repeat(first, statistics_of(run.recording), report);
+    watch_repeat(first, statistics_of(run), report);
     EXPECT_EQ(report.findings.size(), 0u);
-    const float before = peek(run.recording, Stage::p, {0, 1, 0, 2}, 1, 1);
-    poke(run.recording, Stage::p, {0, 1, 0, 2}, 1, 1, std::nextafter(before, 1.0f));
-    watch_repeat(first, statistics_of(run.recording), report);
+    const float before = peek(run, Stage::p, {0, 1, 0, 2}, 1, 1);
+    poke(run, Stage::p, {0, 1, 0, 2}, 1, 1, std::nextafter(before, 1.0f));
+    watch_repeat(first, statistics_of(run), report);
     ASSERT_EQ(report.findings.size(), 1u) << text_of(report);
     EXPECT_EQ(report.findings[0].tile, (TileId{0, 1, 0, 2}));
     EXPECT_EQ(report.findings[0].rule->name, "not_repeatable");
@@ -234,15 +229,15 @@ TEST(WatchRules, NothingWrittenIsAnError) {
 }
 
 /// A finding at each of three blocks.
-WatchReport three_findings(KernelRun& run) {
-    poke(run.recording, Stage::s, {0, 1, 1, 1}, 0, 0, nan);
-    poke(run.recording, Stage::p, {0, 0, 0, 0}, 0, 0, -1);
-    poke(run.recording, Stage::o, {0, 0, 2, 0}, 0, 0, nan);
-    return watch(statistics_of(run.recording));
+WatchReport three_findings(MemoryRecording& run) {
+    poke(run, Stage::s, {0, 1, 1, 1}, 0, 0, nan);
+    poke(run, Stage::p, {0, 0, 0, 0}, 0, 0, -1);
+    poke(run, Stage::o, {0, 0, 2, 0}, 0, 0, nan);
+    return watch(statistics_of(run));
 }
 
 TEST(WatchSelection, HoldsTheBlocksUpToWhatBroke) {
-    KernelRun run = plain_run();
+    MemoryRecording run = plain_run();
     const WatchReport report = three_findings(run);
     const Problem problem = plain_problem();
     const SuspectSelection all = select_suspects(problem, Units(), report, std::size_t(1) << 30);
@@ -261,7 +256,7 @@ TEST(WatchSelection, HoldsTheBlocksUpToWhatBroke) {
 }
 
 TEST(WatchSelection, FitsIntoTheBudget) {
-    KernelRun run = plain_run();
+    MemoryRecording run = plain_run();
     const WatchReport report = three_findings(run);
     const Problem problem = plain_problem();
     std::set<std::int64_t> dumped;

@@ -2,16 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "oracle/causes/find_causes.h"
 #include "oracle/causes/same_run.h"
 #include "oracle/explain/explain.h"
 #include "oracle/report/text.h"
+#include "tests/oracle/diagnosed.h"
 #include "tests/oracle/honest_kernel.h"
-#include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
 namespace {
@@ -34,36 +32,19 @@ using IsWrong = std::function<bool(const TileId& tile, std::int64_t row, std::in
 
 /// A healthy recording in which the elements of a stage are spoilt.
 MemoryRecording spoilt(Stage stage, const ThreadLayout& layout, const IsWrong& is_wrong) {
-    const Problem problem = tall_problem();
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed), {});
-    MemoryRecording recording = copy_of(run.recording);
+    MemoryRecording recording = recorded(make_call(tall_problem(), seed));
     ThreadLayouts threads;
     threads[stage] = layout;
     threads.fragments = {{"mine", 2, 32, {}}};
     // Two rows of 32 columns: the lane of a column, the register of a row.
     for (int i = 0; i < 64; ++i) threads.fragments[0].owners.push_back({i % 32, i / 32});
     recording.set_threads(threads);
-    const TileShape shape = tile_shape(problem, stage);
-    for (std::int64_t n = 0; n < tile_count(problem, stage); ++n) {
-        const TileId tile = tile_at(problem, stage, n);
-        std::vector<float> values(std::size_t(shape.elements()));
-        if (!recording.read_tile(stage, tile, values)) continue;
-        for (std::int64_t i = 0; i < shape.elements(); ++i) {
-            if (!is_wrong(tile, i / shape.cols, i % shape.cols)) continue;
-            const auto hash = (std::uint32_t(n * 4096 + i) + 0x9e3779b9u) * 0x85ebca6bu;
-            values[std::size_t(i)] = 3 * values[std::size_t(i)] + 1 + float(hash >> 8) * 0x1p-24f;
-        }
-        recording.set_tile(stage, tile, std::move(values));
-    }
+    std::uint32_t place = 0;
+    change_stage(recording, stage, [&](float value, const TileId& tile, std::int64_t row, std::int64_t col) {
+        const std::uint32_t hash = (++place + 0x9e3779b9u) * 0x85ebca6bu;
+        return is_wrong(tile, row, col) ? 3 * value + 1 + float(hash >> 8) * 0x1p-24f : value;
+    });
     return recording;
-}
-
-Report diagnosed(const Recording& recording) {
-    Report report = judge(recording, one_thread());
-    CauseOptions options;
-    options.threads = 1;
-    report.diagnosis = find_causes(recording, report, options);
-    return report;
 }
 
 struct Planted {
@@ -239,20 +220,13 @@ TEST(WrongThreads, MayOwnRightElementsToo) {
 
 /// A cause that a replay explains keeps its name, and says which threads it hits.
 TEST(WrongThreads, StandBesideCausesThatAreReplayed) {
-    const Problem problem = tall_problem();
-    KernelRun run = run_kernel(problem, {}, make_inputs(problem, InputKind::normal, seed), {});
-    MemoryRecording recording = copy_of(run.recording);
+    MemoryRecording recording = recorded(make_call(tall_problem(), seed));
     ThreadLayouts threads;
     threads[Stage::p] = {.fragment = "lanes", .lanes = 8, .groups = 8};
     recording.set_threads(threads);
-    const TileShape shape = tile_shape(problem, Stage::p);
-    for (std::int64_t n = 0; n < tile_count(problem, Stage::p); ++n) {
-        std::vector<float> values(std::size_t(shape.elements()));
-        ASSERT_TRUE(recording.read_tile(Stage::p, tile_at(problem, Stage::p, n), values));
-        for (std::int64_t i = 0; i < shape.elements(); ++i)
-            if (i % 16 >= 8) values[std::size_t(i)] = std::bit_cast<float>(unwritten_bits);
-        recording.set_tile(Stage::p, tile_at(problem, Stage::p, n), std::move(values));
-    }
+    change_stage(recording, Stage::p, [](float value, const TileId&, std::int64_t, std::int64_t col) {
+        return col % 16 >= 8 ? unwritten : value;
+    });
     const Report report = diagnosed(recording);
     ASSERT_FALSE(report.diagnosis.causes.empty());
     EXPECT_EQ(report.diagnosis.causes[0].name, "p_lane_stride");

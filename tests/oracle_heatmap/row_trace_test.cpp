@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "oracle/heatmap/colour.h"
-#include "oracle/heatmap/quantity.h"
 #include "oracle/judge/observe.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
@@ -16,15 +15,15 @@
 namespace tilescope::test {
 namespace {
 
-KernelRun faulty(Mistake mistake, std::uint64_t seed) {
+MemoryRecording faulty(Mistake mistake, std::uint64_t seed) {
     const Problem problem = small_problem();
-    return run_kernel(problem, {}, make_inputs(problem, InputKind::ramped_k, seed), {mistake, 1, 2, -1, 2});
+    return recorded(make_call(problem, seed, {}, InputKind::ramped_k), {mistake, 1, 2, -1, 2});
 }
 
 TEST(RowTrace, HoldsWhatTheRowHolds) {
-    const KernelRun run = faulty(Mistake::none, 4);
-    const RowTrace trace = trace_row(run.recording, nullptr, one_thread(), 1, 2, 37);
-    const Problem& problem = run.recording.problem();
+    const MemoryRecording run = faulty(Mistake::none, 4);
+    const RowTrace trace = trace_row(run, nullptr, one_thread(), 1, 2, 37);
+    const Problem& problem = run.problem();
     const std::int64_t block = 37 / problem.block_m;
     for (const Stage stage : {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc}) {
         SCOPED_TRACE(stage_info(stage).name);
@@ -32,10 +31,10 @@ TEST(RowTrace, HoldsWhatTheRowHolds) {
         for (std::int64_t tile = 0; tile < problem.kv_tiles(); ++tile) {
             const TileId id{1, 2, block, tile};
             const TileShape extent = tile_extent(problem, stage, id);
-            float low = std::numeric_limits<float>::infinity();
+            float low = infinity;
             float high = -low;
             for (std::int64_t col = 0; col < extent.cols; ++col) {
-                const float value = peek(run.recording, stage, id, 37 % problem.block_m, col);
+                const float value = peek(run, stage, id, 37 % problem.block_m, col);
                 low = std::min(low, value);
                 high = std::max(high, value);
             }
@@ -52,20 +51,20 @@ TEST(RowTrace, HoldsWhatTheRowHolds) {
 }
 
 TEST(RowTrace, ShowsWhereItGoesWrong) {
-    const KernelRun run = faulty(Mistake::acc_not_rescaled, 4);
-    const RowTrace trace = trace_row(run.recording, nullptr, one_thread(), 1, 2, 20);
+    const MemoryRecording run = faulty(Mistake::acc_not_rescaled, 4);
+    const RowTrace trace = trace_row(run, nullptr, one_thread(), 1, 2, 20);
     EXPECT_FALSE(trace.stage(Stage::acc)[1].judged_bad);
     EXPECT_TRUE(trace.stage(Stage::acc)[2].judged_bad);
     EXPECT_GT(trace.stage(Stage::acc)[2].over_budget, 1);
-    const RowTrace other_head = trace_row(run.recording, nullptr, one_thread(), 1, 1, 20);
+    const RowTrace other_head = trace_row(run, nullptr, one_thread(), 1, 1, 20);
     EXPECT_FALSE(other_head.stage(Stage::acc)[2].judged_bad);
 }
 
 TEST(RowTrace, NotCapturedTilesAndNanAreSaid) {
-    KernelRun run = faulty(Mistake::none, 4);
-    run.recording.remove_tile(Stage::m, {0, 0, 1, 3});
-    poke(run.recording, Stage::p, {0, 0, 1, 2}, 4, 7, std::numeric_limits<float>::quiet_NaN());
-    const RowTrace trace = trace_row(run.recording, nullptr, one_thread(), 0, 0, 20);
+    MemoryRecording run = faulty(Mistake::none, 4);
+    run.remove_tile(Stage::m, {0, 0, 1, 3});
+    poke(run, Stage::p, {0, 0, 1, 2}, 4, 7, nan);
+    const RowTrace trace = trace_row(run, nullptr, one_thread(), 0, 0, 20);
     EXPECT_FALSE(trace.stage(Stage::m)[3].captured);
     EXPECT_TRUE(trace.stage(Stage::m)[2].captured);
     const TracePoint& point = trace.stage(Stage::p)[2];
@@ -75,9 +74,9 @@ TEST(RowTrace, NotCapturedTilesAndNanAreSaid) {
 }
 
 TEST(RowTrace, OfTwoRecordingsIsOfTheirDifference) {
-    const KernelRun right = faulty(Mistake::none, 4);
-    const KernelRun wrong = faulty(Mistake::acc_not_rescaled, 4);
-    const RowTrace trace = trace_row(wrong.recording, &right.recording, one_thread(), 1, 2, 20);
+    const MemoryRecording right = faulty(Mistake::none, 4);
+    const MemoryRecording wrong = faulty(Mistake::acc_not_rescaled, 4);
+    const RowTrace trace = trace_row(wrong, &right, one_thread(), 1, 2, 20);
     EXPECT_FALSE(trace.stage(Stage::acc)[1].judged_bad);
     EXPECT_TRUE(trace.stage(Stage::acc)[3].judged_bad);
     EXPECT_EQ(trace.stage(Stage::m)[3].dumped_low, trace.stage(Stage::m)[3].expected_low);
@@ -87,12 +86,12 @@ TEST(DriftRows, AreWhatTheReportHasTheLargestOf) {
     for (const Mask mask : {Mask::none, Mask::causal}) {
         const Problem problem = small_problem(mask);
         const Inputs inputs = make_inputs(problem, InputKind::ramped_k, 9);
-        const KernelRun run = run_kernel(problem, {}, inputs, {Mistake::acc_not_rescaled, 1, 2, -1, 2});
-        const Report report = judge(run.recording, one_thread());
+        const MemoryRecording run = recorded({problem, {}, inputs}, {Mistake::acc_not_rescaled, 1, 2, -1, 2});
+        const Report report = judge(run, one_thread());
         std::vector<Drift> largest(std::size_t(problem.kv_tiles()));
         for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
             for (std::int64_t head = 0; head < problem.heads; ++head) {
-                const DriftRows rows = drift_rows(run.recording, batch, head, default_confidence);
+                const DriftRows rows = drift_rows(run, batch, head, default_confidence);
                 ASSERT_EQ(rows.m.rows(), problem.seqlen_q);
                 ASSERT_EQ(rows.m.cols(), problem.kv_tiles());
                 for (Eigen::Index tile = 0; tile < rows.m.cols(); ++tile) {
@@ -116,11 +115,10 @@ TEST(DriftRows, AreWhatTheReportHasTheLargestOf) {
 }
 
 TEST(DriftRows, OfStagesThatWereNotCapturedAreNotThere) {
-    const KernelRun run = faulty(Mistake::none, 4);
-    const DriftRows of_s =
-        drift_rows(with_stages(run.recording, {Stage::s, Stage::p}), 0, 0, default_confidence);
+    const MemoryRecording run = faulty(Mistake::none, 4);
+    const DriftRows of_s = drift_rows(with_stages(run, {Stage::s, Stage::p}), 0, 0, default_confidence);
     EXPECT_TRUE(of_s.acc.array().isNaN().all());
-    const DriftRows of_l = drift_rows(with_stages(run.recording, {Stage::l}), 0, 0, default_confidence);
+    const DriftRows of_l = drift_rows(with_stages(run, {Stage::l}), 0, 0, default_confidence);
     EXPECT_TRUE(of_l.acc.array().isNaN().all());
     EXPECT_TRUE(of_l.m.array().isNaN().all());
     EXPECT_FALSE(of_l.l.array().isNaN().any());
@@ -136,32 +134,32 @@ TEST(Knee, IsWhereTheDriftLeavesWhatCameBefore) {
 }
 
 TEST(ObserveTiles, ShowsThoseOfTheHeadOrTheBlock) {
-    const KernelRun run = faulty(Mistake::none, 4);
-    const Problem& problem = run.recording.problem();
+    const MemoryRecording run = faulty(Mistake::none, 4);
+    const Problem& problem = run.problem();
     std::int64_t tiles = 0;
     const auto count = [&](const ObservedTile& tile) {
         EXPECT_EQ(tile.context.tile.batch, 1);
         EXPECT_EQ(tile.context.tile.head, 3);
         tiles += tile.context.stage == Stage::s;
     };
-    observe_tiles(run.recording, nullptr, one_thread(), 1, 3, std::nullopt, count);
+    observe_tiles(run, nullptr, one_thread(), 1, 3, std::nullopt, count);
     EXPECT_EQ(tiles, problem.q_blocks() * problem.kv_tiles());
     tiles = 0;
-    observe_tiles(run.recording, nullptr, one_thread(), 1, 3, 1, count);
+    observe_tiles(run, nullptr, one_thread(), 1, 3, 1, count);
     EXPECT_EQ(tiles, problem.kv_tiles());
 }
 
 TEST(ObserveTiles, StopsWhenTheObserverThrows) {
     struct Stop {};
-    const KernelRun run = faulty(Mistake::none, 4);
+    const MemoryRecording run = faulty(Mistake::none, 4);
     const auto stop = [](const ObservedTile&) { throw Stop(); };
-    EXPECT_THROW(observe_tiles(run.recording, nullptr, one_thread(), 0, 0, std::nullopt, stop), Stop);
+    EXPECT_THROW(observe_tiles(run, nullptr, one_thread(), 0, 0, std::nullopt, stop), Stop);
 }
 
 TEST(ObserveTiles, LeavesAsideWhatIsSaidOfAHeadWithNothingCaptured) {
-    const KernelRun run = faulty(Mistake::none, 4);
+    const MemoryRecording run = faulty(Mistake::none, 4);
     // Only another head's tile.
-    const MemoryRecording recording = copy_of(run.recording, [](Stage stage, const TileId& tile) {
+    const MemoryRecording recording = copy_of(run, [](Stage stage, const TileId& tile) {
         return stage == Stage::s && tile == TileId{0, 1, 0, 0};
     });
     int shown = 0;

@@ -4,9 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
-#include "oracle/heatmap/quantity.h"
 #include "oracle/judge/observe.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
@@ -22,7 +19,7 @@ Arithmetic plain_arithmetic() {
 
 MemoryRecording healthy(Mask mask, std::uint64_t seed) {
     const Problem problem = small_problem(mask);
-    return run_kernel(problem, plain_arithmetic(), make_inputs(problem, InputKind::normal, seed)).recording;
+    return recorded(make_call(problem, seed, plain_arithmetic()));
 }
 
 /// Judges the recording and fills a map on the way.
@@ -42,11 +39,11 @@ Report fill(const Recording& recording, TileMap& map) {
 
 TEST(TileMap, AddsUpToTheReport) {
     MemoryRecording recording = healthy(Mask::causal, 3);
-    const float inf = std::numeric_limits<float>::infinity();
-    poke(recording, Stage::s, {1, 2, 2, 1}, 3, 4, std::numeric_limits<float>::quiet_NaN());
+    const float inf = infinity;
+    poke(recording, Stage::s, {1, 2, 2, 1}, 3, 4, nan);
     poke(recording, Stage::s, {0, 1, 2, 0}, 3, 4, 1e3f);
     poke(recording, Stage::s, {0, 1, 2, 0}, 0, 0, inf);
-    poke(recording, Stage::o, {1, 3, 0, 0}, 1, 1, std::bit_cast<float>(unwritten_bits));
+    poke(recording, Stage::o, {1, 3, 0, 0}, 1, 1, unwritten);
     TileMap map(recording.problem());
     const Report report = fill(recording, map);
     for (const StageInfo& info : all_stages()) {
@@ -81,7 +78,7 @@ TEST(TileMap, AddsUpToTheReport) {
 
 TEST(TileMap, PicturesShowEachTile) {
     MemoryRecording recording = healthy(Mask::none, 5);
-    poke(recording, Stage::p, {0, 0, 1, 2}, 3, 4, std::numeric_limits<float>::quiet_NaN());
+    poke(recording, Stage::p, {0, 0, 1, 2}, 3, 4, nan);
     TileMap map(recording.problem());
     fill(recording, map);
     const auto picture = map.picture(Stage::p, 0, 0);

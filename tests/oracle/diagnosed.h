@@ -1,0 +1,26 @@
+#pragma once
+
+#include "oracle/causes/find_causes.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+
+/// The report with the causes that were found.
+inline Report diagnosed(const Recording& recording) {
+    Report report = judged(recording);
+    CauseOptions options;
+    options.threads = 1;
+    report.diagnosis = find_causes(recording, report, options);
+    return report;
+}
+
+/// The causes that none is better than.
+inline std::vector<FoundCause> first_causes(const Report& report) {
+    std::vector<FoundCause> first;
+    for (const FoundCause& cause : report.diagnosis.causes) {
+        if (cause.rank == 1) first.push_back(cause);
+    }
+    return first;
+}
+
+}  // namespace tilescope::test
