@@ -13,15 +13,14 @@ using namespace tilescope;
 
 constexpr std::uint64_t seed = 3;
 
-template <class Record>
-void print_table(const char* pass, std::span<const Stage> stages, const std::vector<Dtype>& dtypes,
-                 Record record) {
-    fmt::print("| {} |", pass);
+void print_table(Direction pass, const std::vector<Dtype>& dtypes) {
+    const std::vector<Stage> stages = test::stages_to_change(pass);
+    fmt::print("| {} |", pass == Direction::forward ? "forward" : "backward");
     for (const Stage stage : stages) fmt::print(" {} |", stage_info(stage).name);
     fmt::print("\n|---|");
     for (std::size_t i = 0; i < stages.size(); ++i) fmt::print("---|");
     for (const Dtype dtype : dtypes) {
-        const test::MemoryRecording recording = record(dtype);
+        const test::MemoryRecording recording = test::recorded(test::call_of_dtype(pass, dtype, seed));
         fmt::print("\n| {} |", dtype_info(dtype).name);
         for (const Stage stage : stages) fmt::print(" 2^-{} |", test::sharpness(recording, stage));
     }
@@ -34,8 +33,6 @@ int main() {
     const std::vector<Dtype> wide = {Dtype::f32, Dtype::f16, Dtype::bf16};
     std::vector<Dtype> all = wide;
     all.insert(all.end(), {Dtype::e4m3, Dtype::e5m2});
-    print_table("forward", test::forward_stages_to_change(), all,
-                [](Dtype dtype) { return test::forward_of_dtype(dtype, seed); });
-    print_table("backward", test::backward_stages_to_change(), wide,
-                [](Dtype dtype) { return test::recorded(test::backward_call_of_dtype(dtype, seed)); });
+    print_table(Direction::forward, all);
+    print_table(Direction::backward, wide);
 }

@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <random>
 #include <set>
 #include <sstream>
 #include <string>
@@ -16,11 +15,11 @@
 
 #include "oracle/explain/explain.h"
 #include "oracle/judge.h"
+#include "tests/oracle/draws.h"
 #include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
 
-using Random = std::mt19937_64;
 using TileKey = std::pair<Stage, TileId>;
 
 struct Judged {
@@ -125,9 +124,13 @@ inline std::string thin_out(MemoryRecording& recording, Random& random) {
     return left;
 }
 
-/// Elements of every stage of the pass were explained, and terms of these names were seen.
-inline void expect_seen(const Seen& seen, Direction direction, const std::vector<std::string>& names) {
-    for (const std::string& name : names) EXPECT_TRUE(seen.names.contains(name)) << name;
+/// Elements of every stage of the pass were explained, and terms of these names, "a; b; c", were seen.
+inline void expect_seen(const Seen& seen, Direction direction, const std::string& names) {
+    for (std::size_t end = 0, at = 0; end != std::string::npos; at = end + 2) {
+        end = names.find("; ", at);
+        const std::string name = names.substr(at, end - at);
+        EXPECT_TRUE(seen.names.contains(name)) << name;
+    }
     for (const StageInfo& info : stages_of(direction))
         EXPECT_GT(seen.elements[static_cast<std::size_t>(info.stage)], 20) << info.name;
 }

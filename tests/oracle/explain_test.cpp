@@ -6,78 +6,70 @@
 
 #include <cmath>
 
-#include "dump/schema/error.h"
 #include "oracle/judge.h"
 #include "tests/oracle/explain_checks.h"
 #include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/passes.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/support/error_of.h"
 #include "tests/support/seeds.h"
 
 namespace tilescope::test {
 namespace {
 
-void expect_seen(const Seen& seen, const std::vector<std::string>& names) {
-    expect_seen(seen, Direction::forward, names);
-}
+class Terms : public BothPasses {};
 
-TEST(Explain, TermsAddUpToTheToleranceOfRandomCalls) {
+TEST_P(Terms, AddUpToTheToleranceOfRandomCalls) {
     Seen seen;
-    for (std::uint64_t seed = 1; seed <= tried_seeds(300); ++seed) {
-        const Call call = random_call(InputKind(seed % input_kinds), seed);
-        SCOPED_TRACE("seed " + std::to_string(seed) + ": " + describe(call));
-        const MemoryRecording run = recorded(call);
+    for (std::uint64_t seed = 1; seed <= tried_seeds(is_forward() ? 300 : 200) && !HasFailure(); ++seed) {
+        const Call call = random_call(direction(), seed);
+        SCOPED_TRACE(how_to_repeat(seed, call));
         Random random(seed);
-        compare_some(run, random, seen);
-        if (HasFailure()) break;
+        compare_some(recorded(call), random, seen);
     }
-    expect_seen(seen, {"sum of products, certain",
-                       "sum of products, probable",
-                       "sum in float16 near zero",
-                       "operands cut to tf32",
-                       "sm_scale and other factors",
-                       "division by the soft cap",
-                       "tanhf of the soft cap",
-                       "tanh.approx of the soft cap",
-                       "ALiBi and bias",
-                       "adding the bias",
-                       "conversion of m",
-                       "m may stay behind",
-                       "argument s - m",
-                       "exponential",
-                       "scale of p",
-                       "cast of p to bf16",
-                       "sum of P, certain",
-                       "rescaling, adding the tile",
-                       "factor exp(m before - m)",
-                       "joining the splits",
-                       "adding the lanes of l",
-                       "sink",
-                       "acc / l",
-                       "store to f16",
-                       "store to bf16",
-                       "logarithm",
-                       "adding m and ln l",
-                       "product with the descale",
-                       "own error of the oracle",
-                       "flush to zero"});
+    expect_seen(seen, direction(),
+                "sum of products, certain; sum of products, probable; exponential; store to f16; store to "
+                "bf16; own error of the oracle; flush to zero");
+    constexpr auto forward =
+        "sum in float16 near zero; operands cut to tf32; sm_scale and other factors; division by the soft "
+        "cap; tanhf of the soft cap; tanh.approx of the soft cap; ALiBi and bias; adding the bias; "
+        "conversion of m; m may stay behind; argument s - m; scale of p; cast of p to bf16; sum of P, "
+        "certain; rescaling, adding the tile; factor exp(m before - m); joining the splits; adding the "
+        "lanes of l; sink; acc / l; logarithm; adding m and ln l; product with the descale";
+    constexpr auto backward =
+        "argument s - lse; dp - delta; products with dp - delta; derivative of the soft cap; cast of ds to "
+        "f16; cast of ds to bf16; products within tiles; adding up, in any order; factor after the sum; "
+        "product with descale_v";
+    expect_seen(seen, direction(), is_forward() ? forward : backward);
 }
 
-TEST(Explain, TermsAddUpWhereStagesWereNotCaptured) {
+TEST_P(Terms, AddUpWhereStagesWereNotCaptured) {
     Seen seen;
-    for (std::uint64_t seed = 301; seed <= 700; ++seed) {
-        const Call call = random_call(InputKind(seed % input_kinds), seed);
+    const std::uint64_t first = is_forward() ? 301 : 201;
+    const std::uint64_t last = is_forward() ? 700 : 450;
+    for (std::uint64_t seed = first; seed <= last && !HasFailure(); ++seed) {
+        const Call call = random_call(direction(), seed);
         MemoryRecording run = recorded(call);
         Random random(seed);
         const std::string left = thin_out(run, random);
         if (left.empty()) continue;
-        SCOPED_TRACE("seed " + std::to_string(seed) + ", stages " + left + ": " + describe(call));
+        SCOPED_TRACE("stages " + left + ", " + how_to_repeat(seed, call));
         compare_some(run, random, seen);
-        if (HasFailure()) break;
     }
-    expect_seen(seen, {"s, not dumped", "m, not dumped", "m before, not dumped", "p, not dumped",
-                       "p before its cast, not dumped", "l, not dumped", "l before, not dumped",
-                       "acc, not dumped", "acc before, not dumped", "q, k not dumped, dequantised",
-                       "v not dumped, dequantised", "sink in the units of m"});
+    constexpr auto forward =
+        "s, not dumped; m, not dumped; m before, not dumped; p, not dumped; p before its cast, not dumped; "
+        "l, not dumped; l before, not dumped; acc, not dumped; acc before, not dumped; q, k not dumped, "
+        "dequantised; v not dumped, dequantised; sink in the units of m";
+    constexpr auto backward =
+        "s, not dumped; p, not dumped; dp, not dumped; delta, not dumped; ds, not dumped or cast; p, not "
+        "dumped or cast; v not dumped, dequantised; k not dumped, dequantised; q not dumped, dequantised";
+    expect_seen(seen, direction(), is_forward() ? forward : backward);
+}
+
+TILESCOPE_TEST_BOTH_PASSES(Terms);
+
+Explanation explained(const Recording& recording, const std::string& text) {
+    return explain_tolerance(recording, element_place(recording, text));
 }
 
 TEST(Explain, TermsAddUpBesideNaNInV) {
@@ -114,10 +106,6 @@ MemoryRecording one_score() {
     return recording;
 }
 
-Explanation explained(const Recording& recording, const std::string& text) {
-    return explain_tolerance(recording, element_place(recording, text));
-}
-
 TEST(Explain, TermsOfOneScoreByHand) {
     constexpr double u = 0x1p-24;
     const MemoryRecording recording = one_score();
@@ -145,6 +133,58 @@ TEST(Explain, TermsOfOneScoreByHand) {
     EXPECT_NEAR(lse.element.expected, 0.5 * log2e, 1e-12);
     EXPECT_NEAR(value_of(lse, "logarithm") / (std::pow(2, -21.41) * log2e), 1, 1e-6);
     EXPECT_NEAR(value_of(lse, "adding m and ln l") / (5 * u * 0.5 * log2e), 1, 1e-6);
+}
+
+/// One row and one key with 16 features: dout = 2, v = 0.5, o = 0.5, q = k = 1, lse = s = 16 / 4, p = 1.
+MemoryRecording one_gradient() {
+    Problem p;
+    p.direction = Direction::backward;
+    p.head_dim = p.head_dim_v = 16;
+    p.sm_scale = 0.25;
+    MemoryRecording recording(p);
+    for (const auto& [input, value] : {std::pair{Input::q, 1.0F},
+                                       {Input::k, 1.0F},
+                                       {Input::v, 0.5F},
+                                       {Input::dout, 2.0F},
+                                       {Input::o, 0.5F}})
+        recording.set_input(input, std::vector<float>(16, value));
+    recording.set_input(Input::lse, {4.0F});
+    for (const auto& [stage, value] : {std::pair{Stage::s, 4.0F},
+                                       {Stage::p, 1.0F},
+                                       {Stage::delta, 14.0F},
+                                       {Stage::dp, 16.0F},
+                                       {Stage::ds, 2.0F}})
+        recording.set_tile(stage, {}, {value});
+    for (const auto& [stage, value] : {std::pair{Stage::dq, 0.5F}, {Stage::dk, 0.5F}, {Stage::dv, 2.0F}})
+        recording.set_tile(stage, {}, std::vector<float>(16, value));
+    return recording;
+}
+
+TEST(Explain, TermsOfOneGradientByHand) {
+    constexpr double u = 0x1p-24;
+    const MemoryRecording recording = one_gradient();
+    const Explanation delta = explained(recording, "delta,0,0,0,0");
+    EXPECT_EQ(delta.element.expected, 16);
+    // 16 terms of 1: every partial sum is at most 16 + 16 / 2.
+    EXPECT_NEAR(value_of(delta, "sum of products, certain") / (16 * 24 * u), 1, 2e-3);
+
+    // From the dumped delta of 14.
+    const Explanation ds = explained(recording, "ds,0,0,0,0");
+    EXPECT_EQ(ds.element.expected, 2);
+    EXPECT_NEAR(value_of(ds, "dp - delta") / (2 * u), 1, 1e-6);
+    EXPECT_NEAR(value_of(ds, "products with dp - delta") / (3 * 2 * u), 1, 1e-6);
+    EXPECT_EQ(value_of(ds, "delta, not dumped"), 0);
+
+    // One term of 2 in one tile, times 0.25.
+    const Explanation dq = explained(recording, "dq,0,0,0,3");
+    EXPECT_EQ(dq.element.expected, 0.5);
+    EXPECT_NEAR(value_of(dq, "adding up, in any order") / (0.25 * 2 * 2 * u), 1, 2e-3);
+    EXPECT_NEAR(value_of(dq, "factor after the sum") / (4 * 0.5 * u), 1, 1e-6);
+    EXPECT_NEAR(value_of(dq, "store to f16") / (0.5 * 0x1p-11), 1, 1e-3);
+
+    const Explanation dv = explained(recording, "dv,0,0,0,3");
+    EXPECT_EQ(dv.element.expected, 2);
+    EXPECT_EQ(value_of(dv, "factor after the sum"), 0);
 }
 
 TEST(Explain, ConfidenceSetsTheProbableBound) {
@@ -180,15 +220,7 @@ TEST(Explain, PlacesFollowFromTheStage) {
     reverse.kv_order = KvOrder::reverse;
     const MemoryRecording other = recorded(make_call(small_problem(), 6, reverse));
     EXPECT_EQ(element_place(other, "acc,0,0,20,0").tile, (TileId{0, 0, 1, 0}));
-}
-
-std::string refusal_of(const Recording& recording, const std::string& text) {
-    try {
-        explained(recording, text);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "";
+    EXPECT_EQ(element_place(one_gradient(), "dk,0,0,0,15").tile, TileId());
 }
 
 TEST(Explain, RefusesWhatIsNotThere) {
@@ -212,10 +244,12 @@ TEST(Explain, RefusesWhatIsNotThere) {
         {"lse,0,0,0,1", "column 1 is outside the problem; give one from 0 to 0"},
         {"acc,0,0,0,0,5", "KV tile 5 is outside the problem"},
         {"p,0,0,3,20", "the tile of p at batch 0, head 0, row 3, key 20, KV tile 1 was not captured"}};
+    const auto refusal = [&](const std::string& text) { return error_of([&] { explained(run, text); }); };
     for (const auto& [text, why] : cases)
-        EXPECT_NE(refusal_of(run, text).find(why), std::string::npos)
-            << text << ": " << refusal_of(run, text);
-    EXPECT_EQ(refusal_of(run, "p,0,0,3,4"), "");
+        EXPECT_NE(refusal(text).find(why), std::string::npos) << text << ": " << refusal(text);
+    EXPECT_EQ(refusal("p,0,0,3,4"), "accepted");
+    EXPECT_NE(error_of([] { explained(one_gradient(), "acc,0,0,0,0"); }).find("has no stage acc"),
+              std::string::npos);
 }
 
 }  // namespace

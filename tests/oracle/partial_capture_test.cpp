@@ -4,26 +4,24 @@
 #include <gtest/gtest.h>
 
 #include "dump/recording/recording_view.h"
-#include "dump/schema/error.h"
 #include "oracle/judge.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/passes.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/support/error_of.h"
 
 namespace tilescope::test {
 namespace {
 
 constexpr std::uint64_t seed = 12;
 
-MemoryRecording healthy_run(const Problem& problem, std::uint64_t arithmetic_seed = 0) {
-    return recorded(make_call(problem, seed,
-                              arithmetic_seed == 0 ? Arithmetic() : random_arithmetic(arithmetic_seed),
-                              InputKind::ramped_k));
+MemoryRecording healthy_run(const Problem& problem) {
+    return recorded(make_call(problem, seed, {}, InputKind::ramped_k));
 }
 
-std::vector<std::vector<Stage>> single_stages_and_pairs() {
+std::vector<std::vector<Stage>> single_stages_and_pairs(const std::vector<StageInfo>& stages) {
     std::vector<std::vector<Stage>> sets;
-    const std::vector<StageInfo>& stages = stages_of(Direction::forward);
     for (std::size_t a = 0; a < stages.size(); ++a) {
         sets.push_back({stages[a].stage});
         for (std::size_t b = a + 1; b < stages.size(); ++b)
@@ -32,36 +30,79 @@ std::vector<std::vector<Stage>> single_stages_and_pairs() {
     return sets;
 }
 
-TEST(PartialCapture, HealthyRunMatchesWhicheverStagesAreThere) {
-    for (std::uint64_t arithmetic = 1; arithmetic <= 6; ++arithmetic) {
-        const MemoryRecording run =
-            healthy_run(small_problem(arithmetic % 2 == 0 ? Mask::causal : Mask::none), arithmetic);
-        for (const std::vector<Stage>& stages : single_stages_and_pairs()) {
-            SCOPED_TRACE(names_of(stages) + describe(random_arithmetic(arithmetic)));
-            const Report report = judged(with_stages(run, stages));
+std::vector<Stage> outputs_of(Direction direction) {
+    if (direction == Direction::forward) return {Stage::o, Stage::lse};
+    return {Stage::dq, Stage::dk, Stage::dv};
+}
+
+class PartialCapture : public BothPasses {};
+
+TEST_P(PartialCapture, HealthyRunMatchesWhicheverStagesAreThere) {
+    for (std::uint64_t arithmetic = 1; arithmetic <= (is_forward() ? 6 : 4); ++arithmetic) {
+        const Mask mask = arithmetic % 2 == 0 ? Mask::causal : Mask::none;
+        const Problem problem = is_forward() ? small_problem(mask) : one_entry(mask, direction());
+        const Call call = make_call(problem, seed, random_arithmetic(problem, arithmetic),
+                                    is_forward() ? InputKind::ramped_k : InputKind::normal);
+        const MemoryRecording run = recorded(call);
+        std::vector<std::vector<Stage>> sets = single_stages_and_pairs(stages());
+        sets.push_back(outputs_of(direction()));
+        for (const std::vector<Stage>& captured : sets) {
+            SCOPED_TRACE(names_of(captured) + describe(call));
+            const Report report = judged(with_stages(run, captured));
             EXPECT_TRUE(matches(report));
-            for (const StageInfo& info : stages_of(Direction::forward)) {
-                const bool there = std::ranges::find(stages, info.stage) != stages.end();
-                EXPECT_EQ(report.stage(info.stage).captured, there);
-                EXPECT_EQ(report.stage(info.stage).tally.compared > 0, there);
-                EXPECT_EQ(report.stage(info.stage).tally.inherited, 0);
+            for (const StageInfo& info : stages()) {
+                const bool there = std::ranges::find(captured, info.stage) != captured.end();
+                EXPECT_EQ(report.stage(info.stage).captured, there) << info.name;
+                EXPECT_EQ(report.stage(info.stage).tally.compared > 0, there) << info.name;
             }
         }
     }
 }
 
-TEST(PartialCapture, MistakeIsFoundWithNothingButItsStage) {
-    for (const Mistake mistake : mistakes_of(Direction::forward)) {
-        const Problem problem =
-            small_problem(mistake == Mistake::mask_off_by_one ? Mask::causal : Mask::none);
-        const MemoryRecording run =
-            recorded(make_call(problem, seed), {mistake, 1, 2, -1, mistake == Mistake::stale_k_tile ? 2 : 0});
-        const Report report = judged(with_stages(run, {stage_of(mistake)}));
-        EXPECT_EQ(report.guilty, stage_of(mistake)) << to_string(mistake);
+TEST_P(PartialCapture, MistakeIsFoundWithNothingButItsStageOrTheOutputs) {
+    for (const Mistake mistake : mistakes_of(direction())) {
+        const Call call = call_that_shows(mistake, direction(), seed, is_forward() ? 0 : 7);
+        SCOPED_TRACE(std::string(to_string(mistake)) + ": " + describe(call));
+        const MemoryRecording run = recorded(call, planted(mistake));
+        EXPECT_EQ(judged(with_stages(run, {stage_of(mistake)})).guilty, stage_of(mistake));
+        const Report outputs = judged(with_stages(run, outputs_of(direction())));
+        // Which maximum it was shows in no output.
+        ASSERT_EQ(outputs.guilty.has_value(), stage_of(mistake) != Stage::m);
+        EXPECT_TRUE(!outputs.guilty || is_output(*outputs.guilty));
     }
 }
 
-TEST(PartialCapture, TilesWhosePredecessorIsMissingAreJudgedFromTheInputs) {
+TEST_P(PartialCapture, SelectedTileThatIsMissingIsUnwritten) {
+    const MemoryRecording run = recorded(make_call(small_problem(Mask::none, direction()), seed));
+    const TileId missing{1, 1, 1, 4};
+    for (const StageInfo& info : stages()) {
+        MemoryRecording recording = copy_of(run);
+        recording.set_capture(everything_selected());
+        recording.remove_tile(info.stage, missing);
+        const Report report = judged(recording);
+        ASSERT_EQ(report.guilty, info.stage) << verdict_line(report);
+        const Element& first = *report.first_divergence;
+        EXPECT_EQ(first.finding, Finding::unwritten);
+        EXPECT_EQ(first.tile.q_block, info.per_q_block ? 1 : 0) << info.name;
+        EXPECT_TRUE(!info.per_kv_tile || first.tile.kv_tile == 4) << info.name;
+        const StageTally& tally = report.stage(info.stage).tally;
+        EXPECT_EQ(tally.tiles_missing, 1);
+        EXPECT_EQ(tally.unwritten, tile_extent(run.problem(), info.stage, missing).elements());
+        EXPECT_EQ(tally.outside, tally.unwritten);
+    }
+}
+
+TEST_P(PartialCapture, NothingIsMissingWhereNothingWasAskedFor) {
+    MemoryRecording recording = recorded(make_call(small_problem(Mask::none, direction()), seed));
+    for (const StageInfo& info : stages()) recording.remove_tile(info.stage, {1, 1, 1, 4});
+    const Report report = judged(recording);
+    EXPECT_TRUE(matches(report));
+    EXPECT_EQ(report.stage(Stage::s).tally.tiles_missing, 0);
+}
+
+TILESCOPE_TEST_BOTH_PASSES(PartialCapture);
+
+TEST(ForwardCapture, TilesWhosePredecessorIsMissingAreJudgedFromTheInputs) {
     const MemoryRecording run = healthy_run(small_problem());
     const auto odd_tiles = [](Stage stage, const TileId& tile) {
         return !stage_info(stage).per_kv_tile || tile.kv_tile % 2 == 1;
@@ -84,7 +125,7 @@ TEST(PartialCapture, TilesWhosePredecessorIsMissingAreJudgedFromTheInputs) {
     }
 }
 
-TEST(PartialCapture, SelectionOfOneHeadAndQueryBlock) {
+TEST(ForwardCapture, SelectionOfOneHeadAndQueryBlock) {
     const MemoryRecording run = healthy_run(small_problem());
     MemoryRecording some = copy_of(run, [](Stage, const TileId& tile) {
         return tile.batch == 1 && tile.head == 3 && tile.q_block == 2;
@@ -118,7 +159,7 @@ class OneBlock final : public RecordingView {
     TileId block_;
 };
 
-TEST(PartialCapture, WhatNothingDependsOnIsNotComputed) {
+TEST(ForwardCapture, WhatNothingDependsOnIsNotComputed) {
     const Problem problem = small_problem();
     const TileId block{1, 2, 1, 0};
     const MemoryRecording held = copy_of(healthy_run(problem), [&](Stage stage, const TileId& tile) {
@@ -130,7 +171,7 @@ TEST(PartialCapture, WhatNothingDependsOnIsNotComputed) {
     EXPECT_EQ(recording.rows_read[std::size_t(Input::k)], problem.seqlen_kv);
 }
 
-TEST(PartialCapture, OneTileOfALongContextReadsNotAllOfIt) {
+TEST(ForwardCapture, OneTileOfALongContextReadsNotAllOfIt) {
     Problem problem;
     problem.seqlen_q = problem.block_m = 2;
     problem.seqlen_kv = 1 << 20;
@@ -167,38 +208,7 @@ TEST(PartialCapture, OneTileOfALongContextReadsNotAllOfIt) {
     EXPECT_EQ(counted.rows_read[std::size_t(Input::v)], 0);
 }
 
-TEST(PartialCapture, SelectedTileThatIsMissingIsUnwritten) {
-    const MemoryRecording run = healthy_run(small_problem());
-    const TileId missing{1, 2, 1, 4};
-    for (const StageInfo& info : stages_of(Direction::forward)) {
-        MemoryRecording recording = copy_of(run);
-        recording.set_capture(everything_selected());
-        recording.remove_tile(info.stage, missing);
-        const Report report = judged(recording);
-        ASSERT_EQ(report.guilty, info.stage) << verdict_line(report);
-        const StageTally& tally = report.stage(info.stage).tally;
-        const TileId first = info.per_kv_tile ? missing : TileId{1, 2, 1, 0};
-        EXPECT_EQ(report.first_divergence->finding, Finding::unwritten);
-        EXPECT_EQ(report.first_divergence->tile.q_block, first.q_block);
-        EXPECT_EQ(report.first_divergence->tile.kv_tile,
-                  info.per_kv_tile ? 4 : report.first_divergence->tile.kv_tile);
-        EXPECT_EQ(tally.tiles_missing, 1);
-        EXPECT_EQ(tally.unwritten, tile_extent(run.problem(), info.stage, first).elements());
-        EXPECT_EQ(tally.outside, tally.unwritten);
-    }
-}
-
-TEST(PartialCapture, NothingIsMissingWhereNothingWasAskedFor) {
-    const MemoryRecording run = healthy_run(small_problem());
-    MemoryRecording recording = copy_of(run);
-    for (const StageInfo& info : stages_of(Direction::forward))
-        recording.remove_tile(info.stage, {1, 2, 1, 4});
-    const Report report = judged(recording);
-    EXPECT_TRUE(matches(report));
-    EXPECT_EQ(report.stage(Stage::s).tally.tiles_missing, 0);
-}
-
-TEST(PartialCapture, WarnsOfPlacesThatTheProblemDoesNotHave) {
+TEST(ForwardCapture, WarnsOfPlacesThatTheProblemDoesNotHave) {
     MemoryRecording run = healthy_run(small_problem());
     CaptureSummary capture = everything_selected();
     StageCapture& s = capture.stages[std::size_t(Stage::s)];
@@ -217,7 +227,7 @@ TEST(PartialCapture, WarnsOfPlacesThatTheProblemDoesNotHave) {
                     p.batch, p.heads, p.q_blocks(), p.kv_tiles(), p.block_m, p.block_n));
 }
 
-TEST(PartialCapture, HiddenTilesMayBeSkipped) {
+TEST(ForwardCapture, HiddenTilesMayBeSkipped) {
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = problem.seqlen_q;
     for (const bool skips : {true, false}) {
@@ -232,7 +242,7 @@ TEST(PartialCapture, HiddenTilesMayBeSkipped) {
 
 /// A kernel that returns early where no key is visible never loads such a query block.
 /// Arrays that were filled with the unwritten pattern and then written whole hold every tile.
-TEST(PartialCapture, HiddenTilesThatNobodyWroteCountAsNotRecorded) {
+TEST(ForwardCapture, HiddenTilesThatNobodyWroteCountAsNotRecorded) {
     for (const Mask mask : {Mask::causal, Mask::none}) {
         Problem problem = small_problem(mask);
         problem.window_left = 20;
@@ -261,7 +271,7 @@ TEST(PartialCapture, HiddenTilesThatNobodyWroteCountAsNotRecorded) {
     }
 }
 
-TEST(PartialCapture, QueryBlockThatSeesNothingNeedNotBeLoaded) {
+TEST(ForwardCapture, QueryBlockThatSeesNothingNeedNotBeLoaded) {
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = 20;
     MemoryRecording run = recorded(make_call(problem, seed));
@@ -274,7 +284,7 @@ TEST(PartialCapture, QueryBlockThatSeesNothingNeedNotBeLoaded) {
     EXPECT_EQ(judged(run).guilty, Stage::q) << "a block that sees keys must be loaded";
 }
 
-TEST(PartialCapture, UnwrittenElementsAreCountedAndLocated) {
+TEST(ForwardCapture, UnwrittenElementsAreCountedAndLocated) {
     const MemoryRecording run = healthy_run(small_problem());
     MemoryRecording recording = poked(run, Stage::p, {0, 1, 0, 2}, 3, 7, unwritten);
     poke(recording, Stage::p, {1, 0, 1, 1}, 5, 2, unwritten);
@@ -290,7 +300,7 @@ TEST(PartialCapture, UnwrittenElementsAreCountedAndLocated) {
     EXPECT_EQ(report.stage(Stage::l).tally.outside, 0) << "what follows is computed from the expected value";
 }
 
-TEST(PartialCapture, UnwrittenScoresThatTheMaskHidesDoNotMatter) {
+TEST(ForwardCapture, UnwrittenScoresThatTheMaskHidesDoNotMatter) {
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = problem.seqlen_q;
     MemoryRecording run = healthy_run(problem);
@@ -301,7 +311,7 @@ TEST(PartialCapture, UnwrittenScoresThatTheMaskHidesDoNotMatter) {
     EXPECT_EQ(report.stage(Stage::s).tally.unwritten, 1);
 }
 
-TEST(PartialCapture, ConflictingWritesDiverge) {
+TEST(ForwardCapture, ConflictingWritesDiverge) {
     MemoryRecording run = healthy_run(small_problem());
     CaptureSummary capture;
     capture.stages[std::size_t(Stage::acc)].conflicts = {{{1, 1, 2, 3}, 5}, {{0, 1, 0, 3}, 2}};
@@ -314,15 +324,10 @@ TEST(PartialCapture, ConflictingWritesDiverge) {
 }
 
 std::string why_unjudged(const Recording& recording) {
-    try {
-        judged(recording);
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "judged";
+    return error_of([&] { judged(recording); });
 }
 
-TEST(PartialCapture, DroppedTilesCannotBeJudged) {
+TEST(ForwardCapture, DroppedTilesCannotBeJudged) {
     MemoryRecording run = healthy_run(small_problem());
     CaptureSummary capture;
     capture.stages[std::size_t(Stage::p)].dropped = {{0, 0, 0, 1}};
@@ -334,7 +339,7 @@ TEST(PartialCapture, DroppedTilesCannotBeJudged) {
     EXPECT_NE(why_unjudged(run).find("dropped"), std::string::npos);
 }
 
-TEST(PartialCapture, RecordingWithoutTilesOrInputsCannotBeJudged) {
+TEST(ForwardCapture, RecordingWithoutTilesOrInputsCannotBeJudged) {
     const MemoryRecording run = healthy_run(small_problem());
     EXPECT_NE(why_unjudged(with_stages(run, {})).find("no tile was captured"), std::string::npos);
     EXPECT_NE(why_unjudged(MemoryRecording(small_problem())).find("/inputs"), std::string::npos);
@@ -349,7 +354,7 @@ SideInputs block_descales(const Problem& p) {
     return side;
 }
 
-TEST(PartialCapture, DeclarationsThatContradictEachOtherCannotBeJudged) {
+TEST(ForwardCapture, DeclarationsThatContradictEachOtherCannotBeJudged) {
     struct Refusal {
         const char* reason;
         void (*declare)(Problem&, Units&, Inputs&);
@@ -396,7 +401,7 @@ TEST(PartialCapture, DeclarationsThatContradictEachOtherCannotBeJudged) {
     }
 }
 
-TEST(PartialCapture, RunThatEndedWithAnErrorIsNeverAMatch) {
+TEST(ForwardCapture, RunThatEndedWithAnErrorIsNeverAMatch) {
     MemoryRecording run = healthy_run(small_problem());
     CaptureSummary capture = everything_selected();
     capture.ended = "an illegal memory access was encountered";
@@ -413,7 +418,7 @@ TEST(PartialCapture, RunThatEndedWithAnErrorIsNeverAMatch) {
     EXPECT_NE(report.warnings.back().find("illegal memory access"), std::string::npos);
 }
 
-TEST(PartialCapture, InputsThatAreNothingButNaNLeaveNothingToCompare) {
+TEST(ForwardCapture, InputsThatAreNothingButNaNLeaveNothingToCompare) {
     const Problem problem = small_problem();
     Inputs inputs = make_inputs(problem, InputKind::normal, seed);
     std::ranges::fill(inputs.q, nan);
@@ -422,7 +427,7 @@ TEST(PartialCapture, InputsThatAreNothingButNaNLeaveNothingToCompare) {
               std::string::npos);
 }
 
-TEST(PartialCapture, WritesOutsideTheProblemAreMentioned) {
+TEST(ForwardCapture, WritesOutsideTheProblemAreMentioned) {
     MemoryRecording run = healthy_run(small_problem());
     CaptureSummary capture;
     capture.stages[std::size_t(Stage::s)].elements_out_of_range = 12;
@@ -430,6 +435,38 @@ TEST(PartialCapture, WritesOutsideTheProblemAreMentioned) {
     const Report report = judged(run);
     ASSERT_EQ(report.warnings.size(), 1u);
     EXPECT_NE(report.warnings[0].find("12 writes of s"), std::string::npos);
+}
+
+TEST(BackwardCapture, SomeTilesOfAStageAreEnough) {
+    const MemoryRecording run = recorded(make_call(one_entry(Mask::none, Direction::backward), seed));
+    const MemoryRecording some = copy_of(run, [](Stage stage, const TileId& tile) {
+        return is_output(stage) || (tile.q_block + tile.kv_tile) % 2 == 1;
+    });
+    EXPECT_TRUE(all_match(judged(some)));
+    const TileId tile{0, 1, 0, 2};
+    const float wrong = peek(some, Stage::dk, tile, 3, 4) * 1.01f + 0.01f;
+    EXPECT_EQ(judged(poked(some, Stage::dk, tile, 3, 4, wrong)).guilty, Stage::dk);
+}
+
+/// Where delta was dumped, o is not needed.
+TEST(BackwardCapture, DeltaStandsForO) {
+    const Call call = make_call(one_entry(Mask::causal, Direction::backward), seed);
+    MemoryRecording run = recorded(call);
+    run.remove_input(Input::o);
+    const Report healthy = judged(run);
+    EXPECT_TRUE(matches(healthy));
+    EXPECT_EQ(healthy.stage(Stage::delta).tally.compared, 0) << "nothing tells what it should be";
+    for (const Stage stage : {Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv})
+        EXPECT_GT(healthy.stage(stage).tally.compared, 0) << stage_info(stage).name;
+    for (const Stage stage : {Stage::ds, Stage::dq, Stage::dk})
+        EXPECT_TRUE(matches(with_stages(run, {Stage::delta, stage})));
+
+    MemoryRecording wrong = recorded(call, {Mistake::ds_without_delta, 0, 2});
+    wrong.remove_input(Input::o);
+    const Report report = judged(wrong);
+    EXPECT_EQ(report.guilty, Stage::ds) << verdict_line(report);
+    EXPECT_GT(report.stage(Stage::dq).tally.inherited, 0);
+    EXPECT_THROW(judged(with_stages(run, {Stage::ds, Stage::dq})), Error);
 }
 
 }  // namespace

@@ -55,6 +55,15 @@ inline ::testing::AssertionResult matches(const Recording& recording, const Reco
     return matches(judged(recording, other));
 }
 
+/// Whether the report matches and compared every stage of its pass.
+inline ::testing::AssertionResult all_match(const Report& report) {
+    for (const StageInfo& info : stages_of(report.problem.direction)) {
+        if (report.stage(info.stage).tally.compared == 0)
+            return ::testing::AssertionFailure() << "nothing of " << info.name << " was compared";
+    }
+    return matches(report);
+}
+
 inline MemoryRecording with_stages(const Recording& from, const std::vector<Stage>& stages) {
     return copy_of(from, [&](Stage stage, const TileId&) {
         return std::find(stages.begin(), stages.end(), stage) != stages.end();

@@ -1,7 +1,6 @@
 #include "tests/oracle/sharpness.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -40,45 +39,28 @@ int sharpness(const MemoryRecording& recording, Stage stage, double sign) {
     return 0;
 }
 
-Problem one_batch() {
-    Problem problem = small_problem(Mask::causal);
-    problem.batch = 1;
-    return problem;
-}
-
 }  // namespace
 
-MemoryRecording forward_of_dtype(Dtype dtype, std::uint64_t seed) {
-    Problem problem = one_batch();
-    problem.dtype_q = problem.dtype_k = problem.dtype_v = dtype;
-    problem.dtype_o = dtype_info(dtype).bytes == 1 ? Dtype::f16 : dtype;
-    Arithmetic arithmetic;
-    arithmetic.p_operand = dtype;
-    arithmetic.dumps_cast_p = true;
-    return recorded(make_call(problem, seed, arithmetic));
-}
-
-Call backward_call_of_dtype(Dtype dtype, std::uint64_t seed) {
-    Problem problem = one_batch();
+Call call_of_dtype(Direction direction, Dtype dtype, std::uint64_t seed) {
+    Problem problem = small_problem(Mask::causal, direction);
+    problem.batch = 1;
     for (Dtype Problem::*of : {&Problem::dtype_q, &Problem::dtype_k, &Problem::dtype_v, &Problem::dtype_dout,
-                               &Problem::dtype_o, &Problem::dtype_dq, &Problem::dtype_dk, &Problem::dtype_dv})
+                               &Problem::dtype_dq, &Problem::dtype_dk, &Problem::dtype_dv})
         problem.*of = dtype;
+    problem.dtype_o = dtype_info(dtype).bytes == 1 ? Dtype::f16 : dtype;
     Arithmetic arithmetic;
     arithmetic.p_operand = arithmetic.ds_operand = dtype;
     arithmetic.dumps_cast_p = arithmetic.dumps_cast_ds = true;
-    return gradient_call(problem, arithmetic, make_inputs(problem, InputKind::normal, seed),
-                         make_dout(problem, DoutKind::normal, seed));
+    return make_call(problem, seed, arithmetic);
 }
 
-std::span<const Stage> forward_stages_to_change() {
-    static constexpr std::array stages = {Stage::s,   Stage::m, Stage::p,  Stage::l,
-                                          Stage::acc, Stage::o, Stage::lse};
-    return stages;
-}
-
-std::span<const Stage> backward_stages_to_change() {
-    static constexpr std::array stages = {Stage::s,  Stage::p,  Stage::delta, Stage::dp,
-                                          Stage::ds, Stage::dq, Stage::dk,    Stage::dv};
+std::vector<Stage> stages_to_change(Direction direction) {
+    std::vector<Stage> stages;
+    for (const StageInfo& info : stages_of(direction)) {
+        const bool is_copy = info.stage == Stage::q || info.stage == Stage::k || info.stage == Stage::v ||
+                             info.stage == Stage::dout;
+        if (!is_copy) stages.push_back(info.stage);
+    }
     return stages;
 }
 

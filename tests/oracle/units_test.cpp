@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "oracle/judge.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/passes.h"
 #include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
@@ -12,42 +15,32 @@ namespace {
 
 constexpr std::uint64_t seed = 31;
 
-MemoryRecording run_with(const Arithmetic& arithmetic) {
-    Problem problem = small_problem(Mask::causal);
-    problem.batch = 1;
+Call call_with(Direction direction, const Arithmetic& arithmetic, double cap = 0) {
+    Problem problem = one_entry(Mask::causal, direction);
+    problem.logits_soft_cap = cap;
+    if (direction == Direction::backward) return make_call(problem, seed, arithmetic);
     problem.heads = 2;
-    return recorded(make_call(problem, seed, arithmetic, InputKind::ramped_k));
+    return make_call(problem, seed, arithmetic, InputKind::ramped_k);
 }
 
-/// The recording with other units than its kernel's.
-MemoryRecording misdeclared(const Recording& recording, const Units& units) {
-    return declared_as(recording, recording.problem(), units,
-                       make_inputs(recording.problem(), InputKind::ramped_k, seed));
-}
+class Declarations : public BothPasses {};
 
-class EverySoftmax : public ::testing::TestWithParam<int> {};
-
-TEST_P(EverySoftmax, MatchesWithEveryCastAndOrder) {
-    for (const Dtype p_operand : {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::e4m3}) {
-        for (const bool dumps_cast_p : {false, true}) {
-            for (const bool l_sums_cast_p : {false, true}) {
-                for (const KvOrder order : {KvOrder::forward, KvOrder::reverse}) {
-                    Arithmetic arithmetic;
-                    arithmetic.softmax = Softmax(GetParam());
-                    arithmetic.p_operand = p_operand;
-                    arithmetic.dumps_cast_p = dumps_cast_p;
-                    arithmetic.l_sums_cast_p = l_sums_cast_p;
-                    arithmetic.kv_order = order;
-                    arithmetic.lse_log_base = dumps_cast_p ? LogBase::two : LogBase::e;
-                    SCOPED_TRACE(describe(arithmetic));
-                    EXPECT_TRUE(matches(run_with(arithmetic)));
-                }
-            }
-        }
+TEST_P(Declarations, OfEverySoftmaxMatchWithEveryCastAndOrder) {
+    for (int variation = 0; variation < softmaxes * 32; ++variation) {
+        Arithmetic arithmetic;
+        arithmetic.softmax = Softmax(variation / 32);
+        arithmetic.p_operand =
+            std::array{Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::e4m3}[variation / 8 % 4];
+        arithmetic.dumps_cast_p = (variation & 1) != 0;
+        arithmetic.lse_log_base = arithmetic.dumps_cast_p ? LogBase::two : LogBase::e;
+        arithmetic.l_sums_cast_p = (variation & 2) != 0;
+        arithmetic.kv_order = (variation & 4) != 0 ? KvOrder::reverse : KvOrder::forward;
+        // A backward kernel has neither l nor an order of its own.
+        if (!is_forward() && (variation & 6) != 0) continue;
+        SCOPED_TRACE(describe(arithmetic));
+        EXPECT_TRUE(all_match(judged(recorded(call_with(direction(), arithmetic)))));
     }
 }
-
-INSTANTIATE_TEST_SUITE_P(Units, EverySoftmax, ::testing::Range(0, softmaxes));
 
 struct Misdeclaration {
     const char* what;
@@ -56,8 +49,18 @@ struct Misdeclaration {
     Stage blamed;
 };
 
-std::vector<Misdeclaration> misdeclarations() {
+std::vector<Misdeclaration> misdeclarations(Direction direction) {
     Arithmetic natural;
+    if (direction == Direction::backward) {
+        return {
+            {"s is not scaled", natural, [](Units& units) { units.s_scaled = false; }, Stage::s},
+            {"p is scaled", natural, [](Units& units) { units.p_scale = 2; }, Stage::p},
+            {"lse is to the base two", natural, [](Units& units) { units.lse_log_base = LogBase::two; },
+             Stage::p},
+            {"ds is scaled", natural, [](Units& units) { units.ds_scale = 0.25; }, Stage::ds},
+            {"ds is not capped", natural, [](Units& units) { units.ds_capped = false; }, Stage::ds},
+        };
+    }
     Arithmetic raw;
     raw.softmax = Softmax::raw_exp2;
     Arithmetic cast;
@@ -84,22 +87,25 @@ std::vector<Misdeclaration> misdeclarations() {
     };
 }
 
-TEST(Units, WrongDeclarationIsBlamedOnItsStage) {
-    for (const Misdeclaration& wrong : misdeclarations()) {
+TEST_P(Declarations, OfOtherUnitsAreBlamedOnTheirStage) {
+    for (const Misdeclaration& wrong : misdeclarations(direction())) {
         SCOPED_TRACE(wrong.what);
-        const MemoryRecording run = run_with(wrong.arithmetic);
+        const Call call = call_with(direction(), wrong.arithmetic, is_forward() ? 0 : 3);
+        const MemoryRecording run = recorded(call);
         ASSERT_TRUE(matches(run));
         Units units = run.units();
         wrong.change(units);
-        const Report report = judged(misdeclared(run, units));
+        const Report report = judged(declared_as(run, run.problem(), units, call.inputs));
         EXPECT_EQ(report.guilty, wrong.blamed) << verdict_line(report);
     }
 }
 
+TILESCOPE_TEST_BOTH_PASSES(Declarations);
+
 TEST(Units, ValuesAreReportedInTheUnitsOfTheDump) {
     Arithmetic arithmetic;
     arithmetic.softmax = Softmax::raw_exp2;
-    MemoryRecording run = run_with(arithmetic);
+    MemoryRecording run = recorded(call_with(Direction::forward, arithmetic));
     const TileId tile{0, 0, 1, 0};
     const float healthy = peek(run, Stage::s, tile, 2, 3);
     poke(run, Stage::s, tile, 2, 3, healthy + 7);
