@@ -279,7 +279,8 @@ AttentionCall call_with(std::span<const Option* const> options, std::uint64_t se
     AttentionCall call = base_call(random);
     for (const Option* option : options) {
         // Of its own, so that an option draws the same beside any other.
-        Random of_option(seed * 1009 + std::uint64_t(option - all_options().data()));
+        const auto place = std::ranges::find(all_options(), option->name, &Option::name);
+        Random of_option(seed * 1009 + std::uint64_t(place - all_options().begin()));
         option->apply(call, of_option);
     }
     constexpr InputKind kinds[] = {InputKind::normal, InputKind::ramped_k, InputKind::ties};
