@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -140,18 +141,21 @@ struct Units {
     bool q_dequantised = true;  ///< descale_q is in the staged q
     bool k_dequantised = true;
     bool v_dequantised = true;
-    Dtype q_cast =
-        Dtype::f32;  ///< type that the dequantised q was rounded to; f32 where there is no descale_q
+    double q_scale = 1;         ///< number that q is multiplied with before its cast, for example sm_scale
+    Dtype q_cast = Dtype::f32;  ///< type that the dequantised or scaled q was rounded to; f32: neither
     Dtype k_cast = Dtype::f32;
     Dtype v_cast = Dtype::f32;
     /// s was recorded after the last multiplication before the softmax: that by logits_soft_cap where s is
-    /// capped, otherwise that by sm_scale and by the descales that the staged q and k lack. False: before it,
+    /// capped, otherwise that by sm_scale / q_scale and by the descales that the staged q and k lack. False: before it,
     /// so s, its bias included, is the softmax's score divided by that number.
     bool s_scaled = true;
     bool s_capped = true;  ///< logits_soft_cap is applied
     TanhFunction s_tanh = TanhFunction::tanhf;
     bool s_biased = true;  ///< ALiBi and bias are added
-    bool s_masked = true;  ///< masked cells hold -inf
+    bool s_masked = true;  ///< masked cells hold s_masked_value
+    /// What the kernel puts in place of a score that the mask hides, in the units of s.
+    double s_masked_value = -std::numeric_limits<double>::infinity();
+    Dtype s_cast = Dtype::f32;  ///< type that the dumped s was rounded to before its mask
     LogBase s_log_base = LogBase::e;
     Accumulation s_accumulation = Accumulation::fma_f32;
     bool m_scaled = true;  ///< as s_scaled, of the score after its cap and bias

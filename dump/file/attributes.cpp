@@ -118,10 +118,22 @@ std::vector<std::string> read_all_texts(const Attribute& attribute, const char* 
     return variable ? read_variable_texts(attribute, name, where) : read_fixed_texts(attribute, name, where);
 }
 
+void write_attribute(hid_t object, const char* name, hid_t type, hid_t space, const void* value) {
+    const Id attribute = checked(H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
+    check(H5Awrite(attribute.get(), type, value));
+}
+
 void write_attribute(hid_t object, const char* name, hid_t type, const void* value) {
     const Id space = checked(H5Screate(H5S_SCALAR));
-    const Id attribute = checked(H5Acreate2(object, name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT));
-    check(H5Awrite(attribute.get(), type, value));
+    write_attribute(object, name, type, space.get(), value);
+}
+
+// h5py gives str for text of variable length in UTF-8, and bytes for any other.
+Id text_type() {
+    Id type = checked(H5Tcopy(H5T_C_S1));
+    check(H5Tset_size(type.get(), H5T_VARIABLE));
+    check(H5Tset_cset(type.get(), H5T_CSET_UTF8));
+    return type;
 }
 
 }  // namespace
@@ -209,13 +221,19 @@ template std::optional<EmptyRow> read_name(hid_t, const char*, const std::string
 template std::optional<Dtype> read_name(hid_t, const char*, const std::string&);
 
 void write_text(hid_t object, const char* name, std::string_view value) {
-    // h5py gives str for text of variable length in UTF-8, and bytes for any other.
-    const Id type = checked(H5Tcopy(H5T_C_S1));
-    check(H5Tset_size(type.get(), H5T_VARIABLE));
-    check(H5Tset_cset(type.get(), H5T_CSET_UTF8));
+    const Id type = text_type();
     const std::string copy(value);
     const char* text = copy.c_str();
     write_attribute(object, name, type.get(), &text);
+}
+
+void write_texts(hid_t object, const char* name, std::span<const std::string> values) {
+    const Id type = text_type();
+    std::vector<const char*> texts;
+    for (const std::string& value : values) texts.push_back(value.c_str());
+    const hsize_t count = texts.size();
+    const Id space = checked(H5Screate_simple(1, &count, nullptr));
+    write_attribute(object, name, type.get(), space.get(), texts.data());
 }
 
 void write_integer(hid_t object, const char* name, std::int64_t value) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,7 @@ std::optional<Enum> read_name(hid_t object, const char* name, const std::string&
 
 /// Each writes a new attribute of `object`. Errors: Failure.
 void write_text(hid_t object, const char* name, std::string_view value);
+void write_texts(hid_t object, const char* name, std::span<const std::string> values);
 void write_integer(hid_t object, const char* name, std::int64_t value);
 void write_number(hid_t object, const char* name, double value);
 void write_flag(hid_t object, const char* name, bool value);

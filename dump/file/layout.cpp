@@ -87,6 +87,7 @@ constexpr NameAttribute enumerators[] = {
 
 constexpr UnitsAttribute units[] = {
     {Stage::q, "dequantised", &Units::q_dequantised},
+    {Stage::q, "scale", &Units::q_scale, true},
     {Stage::q, "cast", &Units::q_cast},
     {Stage::k, "dequantised", &Units::k_dequantised},
     {Stage::k, "cast", &Units::k_cast},
@@ -97,6 +98,8 @@ constexpr UnitsAttribute units[] = {
     {Stage::s, "tanh", &Units::s_tanh},
     {Stage::s, "biased", &Units::s_biased},
     {Stage::s, "masked", &Units::s_masked},
+    {Stage::s, "masked_value", &Units::s_masked_value, true},
+    {Stage::s, "cast", &Units::s_cast, true},
     {Stage::s, "log_base", &Units::s_log_base},
     {Stage::s, "accumulation", &Units::s_accumulation},
     {Stage::m, "scaled", &Units::m_scaled},
@@ -208,6 +211,10 @@ std::span<const NameAttribute> name_attributes() {
 }
 std::span<const UnitsAttribute> units_attributes() {
     return units;
+}
+bool is_default(const UnitsAttribute& attribute, const Units& units) {
+    return std::visit([&](auto Units::*member) { return units.*member == Units().*member; },
+                      attribute.member);
 }
 std::span<const ThreadAttribute> thread_attributes() {
     return threads;

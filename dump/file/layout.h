@@ -110,8 +110,11 @@ struct UnitsAttribute {
     Stage stage;
     const char* name;
     UnitsMember member;
+    /// Readers of version 1 need not know it: written where it is not the default, and then in `requires`.
+    bool is_required = false;
 };
 std::span<const UnitsAttribute> units_attributes();
+bool is_default(const UnitsAttribute& attribute, const Units& units);
 
 /// The threads that own a stage's elements: attributes of its dataset beside `fragment`.
 struct ThreadAttribute {

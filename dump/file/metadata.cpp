@@ -163,7 +163,8 @@ void write_problem(hid_t group, const Problem& problem, const Units& units) {
 
 void write_stage_units(hid_t dataset, Stage stage, const Units& units) {
     for (const layout::UnitsAttribute& attribute : layout::units_attributes()) {
-        if (attribute.stage != stage) continue;
+        if (attribute.stage != stage || (attribute.is_required && layout::is_default(attribute, units)))
+            continue;
         const auto write = [&](auto Units::*member) {
             if constexpr (std::is_same_v<decltype(units.*member), const bool&>) {
                 write_flag(dataset, attribute.name, units.*member);

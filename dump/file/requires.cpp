@@ -23,6 +23,10 @@ constexpr const char* side_inputs[] = {layout::path::seqlens_q,    layout::path:
                                        layout::path::page_table,   layout::path::alibi_slopes,
                                        layout::path::sink,         layout::path::bias};
 
+std::string path_of(const layout::UnitsAttribute& attribute) {
+    return dataset_of(stage_info(attribute.stage)) + "/" + attribute.name;
+}
+
 // Every declaration of the page, by its path: attributes of /problem, units, and datasets of /inputs.
 std::vector<std::string> known_declarations() {
     std::vector<std::string> known;
@@ -35,7 +39,7 @@ std::vector<std::string> known_declarations() {
         add(layout::path::problem, attribute.name);
     for (const char* name : other_attributes) add(layout::path::problem, name);
     for (const layout::UnitsAttribute& attribute : layout::units_attributes()) {
-        add(dataset_of(stage_info(attribute.stage)), attribute.name);
+        known.push_back(path_of(attribute));
         // The backward pass reads lse: its units stand at the input.
         if (attribute.stage == Stage::lse) add(std::string(layout::path::inputs) + "/lse", attribute.name);
     }
@@ -62,6 +66,15 @@ void check_requires(const InputFile& file) {
     throw Error("cannot be understood without " + shortened(unknown) +
                     " (attribute requires), which this program does not know",
                 where, "update Tilescope, or correct the name after dump/FORMAT.md");
+}
+
+void write_requires(hid_t file, const Units& units) {
+    std::vector<std::string> names;
+    for (const layout::UnitsAttribute& attribute : layout::units_attributes()) {
+        if (attribute.is_required && !layout::is_default(attribute, units))
+            names.push_back(path_of(attribute));
+    }
+    if (!names.empty()) write_texts(file, "requires", names);
 }
 
 }  // namespace tilescope::hdf5

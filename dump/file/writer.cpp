@@ -14,6 +14,7 @@
 #include "dump/file/metadata.h"
 #include "dump/file/named_tiles.h"
 #include "dump/file/output.h"
+#include "dump/file/requires.h"
 #include "dump/file/sink_image.h"
 #include "dump/file/temporary.h"
 #include "dump/file/threads.h"
@@ -210,6 +211,7 @@ void write_contents(OutputFile& file, const Recording& recording, const CaptureS
         const Id group = hdf5::create_group(file.id.get(), layout::path::problem);
         hdf5::write_problem(group.get(), recording.problem(), recording.units());
     }
+    hdf5::write_requires(file.id.get(), recording.units());
     for (const char* path : {layout::path::inputs, layout::path::tiles, layout::path::outputs}) {
         hdf5::create_group(file.id.get(), path);
     }

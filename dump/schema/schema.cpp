@@ -335,7 +335,8 @@ void validate(const Units& units, const std::string& where) {
         throw Error(std::string(name) + " is " + text_of(bound) + ", neither 0 nor a finite positive number",
                     where, what_to_do);
     }
-    const std::pair<const char*, double> scales[] = {{"scale of p", units.p_scale},
+    const std::pair<const char*, double> scales[] = {{"scale of q", units.q_scale},
+                                                     {"scale of p", units.p_scale},
                                                      {"scale of l", units.l_scale},
                                                      {"scale of acc", units.acc_scale},
                                                      {"scale of ds", units.ds_scale}};
@@ -343,6 +344,13 @@ void validate(const Units& units, const std::string& where) {
         if (scale > 0 && std::isfinite(scale)) continue;
         throw Error(std::string(name) + " is " + text_of(scale) + ", not a finite positive number", where,
                     what_to_do);
+    }
+    if (std::isnan(units.s_masked_value) || units.s_masked_value > 0 ||
+        (std::isfinite(units.s_masked_value) &&
+         units.s_masked_value < -double(std::numeric_limits<float>::max()))) {
+        throw Error("masked_value of s is " + text_of(units.s_masked_value) +
+                        ", neither -inf nor a negative number of float32",
+                    where, what_to_do);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "dump/schema/semantics.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tilescope {
 
@@ -14,6 +15,15 @@ KeyRange visible_keys(const Problem& problem, std::int64_t row) {
     if (problem.window_left >= 0)
         keys.first = std::max(keys.first, diagonal - problem.window_left + 1 - bound);
     return keys;
+}
+
+double masked_score(const Units& units) {
+    if (!units.s_masked) return units.s_masked_value;
+    return double(decode(units.s_cast, encode(units.s_cast, float(units.s_masked_value))));
+}
+
+bool masks_with_number(const Units& units) {
+    return std::isfinite(masked_score(units));
 }
 
 bool tile_is_visible(const Problem& problem, std::int64_t q_block, std::int64_t kv_tile) {

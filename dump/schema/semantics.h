@@ -18,6 +18,13 @@ struct KeyRange {
 /// The keys that q row `row` sees: causal alignment and windows.
 KeyRange visible_keys(const Problem& problem, std::int64_t row);
 
+/// What stands in place of a score that the mask hides, in the units of s: s_masked_value, as its cast leaves
+/// it where s was recorded after its mask.
+double masked_score(const Units& units);
+
+/// Whether that is a number, and not -inf.
+bool masks_with_number(const Units& units);
+
 /// Whether any row of the query block sees any key of the KV tile. Kernels may skip the others.
 bool tile_is_visible(const Problem& problem, std::int64_t q_block, std::int64_t kv_tile);
 

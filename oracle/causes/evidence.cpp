@@ -84,7 +84,7 @@ std::vector<TileId> good_blocks(const CauseSearch& world, Stage observed, const 
 }
 
 TileContext context_of(const CauseSearch& world, const SearchedTile& site, Stage observed) {
-    TileContext context = tile_context(site.call->problem, observed, site.id);
+    TileContext context = tile_context(site.call->problem, site.call->units, observed, site.id);
     context.expects_nan = is_operand(observed);
     context.may_be_unwritten = world.recording().capture().ended != "completed";
     return context;

@@ -17,7 +17,8 @@ void observe_block(const CauseSearch& world, const FoundCause& cause, const Tile
         const auto got = load_tile(world.recording(), problem, cause.observed, tile.id);
         if (!got) continue;
         // A mistake may leave NaN and unwritten elements: those are expected, then.
-        const TileContext context = observed_context(problem, cause.observed, tile.id, true);
+        const TileContext context =
+            observed_context(problem, world.recording().units(), cause.observed, tile.id, true);
         observe({problem, context, *got, &tile.expected, world.compare()});
     }
 }

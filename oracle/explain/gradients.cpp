@@ -120,7 +120,8 @@ ExplainedElement explain_gradient(const Recording& recording, const HeadCall& ca
     const Eigen::Index col = place.col - context.first_col;
     if (is_output(place.stage)) return explain_sum(recording, call, place, row, col);
     const auto operand = [&](const Estimate& expected) {
-        return element_of(expected, row, col, operand_terms(call, place.stage, expected, row, col));
+        return element_of(expected, row, col,
+                          operand_terms(call, place.stage, context.first_row, expected, row, col));
     };
     // These need no keys, of which there may be none.
     const LoadedGradientRows rows = load_gradient_rows(recording, call, place.tile);

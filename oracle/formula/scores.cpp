@@ -8,6 +8,7 @@
 
 #include "oracle/formula/budget.h"
 #include "oracle/formula/products.h"
+#include "oracle/formula/softmax.h"
 
 namespace tilescope {
 
@@ -108,10 +109,24 @@ void bias_score(double bias, double magnitude, Bounded<Error>& s) {
     });
 }
 
+/// Calls visit(row, column) for each element of a tile that the mask hides.
+template <class Visit>
+void for_each_masked(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, Eigen::Index rows,
+                     Eigen::Index keys, const Visit& visit) {
+    for (Eigen::Index i = 0; i < rows; ++i) {
+        const KeyRange visible = call.visible_to(first_row + i, first_key);
+        const std::int64_t begin = std::clamp<std::int64_t>(visible.first - first_key, 0, keys);
+        const std::int64_t end = std::clamp<std::int64_t>(visible.last - first_key, begin, keys);
+        for (Eigen::Index j = 0; j < begin; ++j) visit(i, j);
+        for (Eigen::Index j = end; j < keys; ++j) visit(i, j);
+    }
+}
+
 /// What a sum of products goes through until the softmax sees it.
 struct ScoreSteps {
     bool cap;
     bool bias;
+    Dtype cast;
     bool mask;
 };
 
@@ -119,21 +134,28 @@ struct ScoreSteps {
 ScoreSteps steps_of_dump(const HeadCall& call) {
     const Units& u = call.units;
     const bool cap_missing = call.capped() && !u.s_capped;
-    return {call.capped() && u.s_capped, call.biased() && u.s_biased && !cap_missing, u.s_masked};
+    return {call.capped() && u.s_capped, call.biased() && u.s_biased && !cap_missing, u.s_cast, u.s_masked};
 }
 
 /// From there on.
 ScoreSteps steps_after_dump(const HeadCall& call) {
     const Units& u = call.units;
     const bool cap_missing = call.capped() && !u.s_capped;
-    // A capped -inf is finite again.
-    return {cap_missing, call.biased() && (!u.s_biased || cap_missing), !u.s_masked || cap_missing};
+    const bool bias_missing = call.biased() && (!u.s_biased || cap_missing);
+    // A capped -inf is finite again, and a number with a bias is another one.
+    const bool mask_again = cap_missing || (bias_missing && masks_with_number(u));
+    return {cap_missing, bias_missing, Dtype::f32, !u.s_masked || mask_again};
 }
 
 Estimate apply(ScoreSteps steps, const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
                Estimate s) {
     if (steps.cap) s = cap_scores(call, std::move(s));
     if (steps.bias) s = add_bias(call, first_row, first_key, std::move(s));
+    if (steps.cast != Dtype::f32) {
+        const DumpFactor scale =
+            dump_factor(call, Stage::s, first_row, first_key, s.value.rows(), s.value.cols());
+        s = cast_scaled(call, std::move(s), steps.cast, scale, Overflow::to_infinity);
+    }
     if (steps.mask) apply_mask(call, first_row, first_key, s);
     return s;
 }
@@ -146,6 +168,10 @@ BudgetTerms apply(ScoreSteps steps, const HeadCall& call, std::int64_t row, std:
     if (steps.bias) {
         const TileBias bias = tile_bias(call, row, key, 1, 1);
         bias_score(bias.value(0, 0), bias.magnitude(0, 0), s);
+    }
+    if (steps.cast != Dtype::f32) {
+        const double scale = dump_factor(call, Stage::s, row, key, 1, 1).at(0, 0);
+        add_cast_terms(steps.cast, scale, Overflow::to_infinity, "cast of s to", s.value, s.error);
     }
     return std::move(s.error);
 }
@@ -200,16 +226,24 @@ Estimate add_bias(const HeadCall& call, std::int64_t first_row, std::int64_t fir
 }
 
 void apply_mask(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, Estimate& s) {
-    const std::int64_t keys = s.value.cols();
-    for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
-        const KeyRange visible = call.visible_to(first_row + i, first_key);
-        const std::int64_t begin = std::clamp<std::int64_t>(visible.first - first_key, 0, keys);
-        const std::int64_t end = std::clamp<std::int64_t>(visible.last - first_key, begin, keys);
-        for (const auto& [from, to] : {std::pair{std::int64_t(0), begin}, std::pair{end, keys}}) {
-            s.value.row(i).segment(from, to - from).setConstant(-infinity);
-            s.error.row(i).segment(from, to - from).setZero();
-        }
-    }
+    const double value = masked_score(call.units);
+    const DumpFactor factor =
+        dump_factor(call, Stage::s, first_row, first_key, s.value.rows(), s.value.cols());
+    for_each_masked(call, first_row, first_key, s.value.rows(), s.value.cols(),
+                    [&](Eigen::Index i, Eigen::Index j) {
+                        s.value(i, j) = value == -infinity ? value : value / factor.at(i, j);
+                        s.error(i, j) = 0;
+                    });
+}
+
+void hide_masked(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
+                 const std::vector<bool>& rows, Estimate& s) {
+    for_each_masked(call, first_row, first_key, s.value.rows(), s.value.cols(),
+                    [&](Eigen::Index i, Eigen::Index j) {
+                        if (!rows[std::size_t(i)]) return;
+                        s.value(i, j) = -infinity;
+                        s.error(i, j) = 0;
+                    });
 }
 
 Estimate dumped_from_scaled(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "oracle/formula/budget_terms.h"
 #include "oracle/formula/estimate.h"
@@ -25,10 +26,15 @@ Estimate cap_scores(const HeadCall& call, Estimate s);
 /// sums.
 Estimate add_bias(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, Estimate s);
 
-/// Puts -inf, exactly, where the mask hides the key.
+/// Puts what the kernel masks with, exactly, where the mask hides the key.
 void apply_mask(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, Estimate& s);
 
-/// Scaled scores up to what the dump holds: capped, biased and masked where its units say so.
+/// Puts -inf there in the `rows` that are named, whatever the kernel masks with: beside a score a hidden one
+/// weighs nothing.
+void hide_masked(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
+                 const std::vector<bool>& rows, Estimate& s);
+
+/// Scaled scores up to what the dump holds: capped, biased, rounded and masked where its units say so.
 Estimate dumped_from_scaled(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
                             Estimate scaled);
 

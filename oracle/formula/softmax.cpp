@@ -97,18 +97,22 @@ Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& 
 }
 
 Estimate cast_probabilities(const HeadCall& call, Estimate p, Dtype dtype) {
-    return cast_scaled(call, std::move(p), dtype, call.units.p_scale, Overflow::saturate);
+    return cast_scaled(call, std::move(p), dtype, {call.units.p_scale, {}, {}}, Overflow::saturate);
 }
 
-Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, double scale, Overflow overflow) {
+Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, const DumpFactor& scale,
+                     Overflow overflow) {
     // Exact values stay exact.
     if (dtype == Dtype::f32 || !call.bounds) return estimate;
-    const Cast cast(dtype, scale, overflow);
-    for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
-        Bounded<ErrorSum> element{estimate.value.data()[i], ErrorSum(estimate.error.data()[i])};
-        cast_element(cast, element);
-        estimate.value.data()[i] = element.value;
-        estimate.error.data()[i] = element.error.total();
+    const bool is_uniform = scale.row.size() == 0;
+    const Cast uniform(dtype, scale.scalar, overflow);
+    for (Eigen::Index i = 0; i < estimate.value.rows(); ++i) {
+        for (Eigen::Index j = 0; j < estimate.value.cols(); ++j) {
+            Bounded<ErrorSum> element{estimate.value(i, j), ErrorSum(estimate.error(i, j))};
+            cast_element(is_uniform ? uniform : Cast(dtype, scale.at(i, j), overflow), element);
+            estimate.value(i, j) = element.value;
+            estimate.error(i, j) = element.error.total();
+        }
     }
     return estimate;
 }

@@ -17,7 +17,8 @@ Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& 
 Estimate cast_probabilities(const HeadCall& call, Estimate p, Dtype dtype);
 
 /// The same for any estimate that is multiplied with `scale` in the cast.
-Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, double scale, Overflow overflow);
+Estimate cast_scaled(const HeadCall& call, Estimate estimate, Dtype dtype, const DumpFactor& scale,
+                     Overflow overflow);
 
 /// The term of that cast, after those that `value` has.
 void add_cast_terms(Dtype dtype, double scale, Overflow overflow, const char* name, double value,

@@ -44,7 +44,8 @@ ElementValue classified(double value) {
 class HiddenCells {
  public:
     HiddenCells(const ObservedTile& tile, Eigen::Index row)
-        : first_col_(tile.context.first_col), resting_(tile.context.stage == Stage::s ? -infinity : 0) {
+        : first_col_(tile.context.first_col),
+          resting_(tile.context.stage == Stage::s ? tile.context.masked_score : 0) {
         const bool masked = tile.context.stage == Stage::s || tile.context.stage == Stage::p;
         if (masked) visible_ = visible_keys(tile.problem, tile.context.first_row + row);
     }
@@ -53,7 +54,7 @@ class HiddenCells {
     bool any(Eigen::Index cols) const {
         return visible_ && (visible_->first > first_col_ || visible_->last < first_col_ + cols);
     }
-    bool rests(Eigen::Index col, double value) const { return value == resting_ && hides(col); }
+    bool rests(Eigen::Index col, double value) const { return float(value) == float(resting_) && hides(col); }
 
  private:
     std::optional<KeyRange> visible_;
@@ -108,7 +109,7 @@ ElementValue error_value(const ObservedTile& tile, const CompareOptions& options
         case Finding::not_judged:
             return {0, Kind::not_judged};
         case Finding::indifferent:
-            return {0, element.expected == -infinity ? Kind::masked : Kind::indifferent};
+            return {0, is_masked(tile.context, element.expected) ? Kind::masked : Kind::indifferent};
         case Finding::match:
             if (hidden.rests(col, element.got)) return {0, Kind::masked};
             // An infinity or NaN as it is to be.

@@ -409,14 +409,14 @@ std::optional<Report> judge_as_declared(const Recording& recording, JudgeOptions
     if (folded)
         excuse(Stage::q,
                fmt::format("q is staged as {}(q * {:g})", dtype_info(folded->dtype).name, folded->factor),
-               "a scale of q as staged");
+               "a scale of q as staged (attributes scale and cast of /tiles/q)");
     if (view.masks_with_numbers())
         excuse(Stage::s, fmt::format("s holds {:g} where the mask hides a score", view.masked_value()),
-               "the value that masked scores hold");
+               "the value that masked scores hold (masked_value of /tiles/s)");
     const bool s_diverges = report.stage(Stage::s).tally.diverges();
-    const std::optional<std::string> rounded = s_diverges ? cast.found() : std::nullopt;
+    const std::optional<CastOfScores::Found> rounded = s_diverges ? cast.found() : std::nullopt;
     if (s_diverges && !rounded) return std::nullopt;
-    if (rounded) excuse(Stage::s, *rounded, "a cast of s");
+    if (rounded) excuse(Stage::s, rounded->what, rounded->declaration);
 
     if (missing.empty()) return std::nullopt;
     reach_verdict(report);
@@ -434,8 +434,7 @@ std::optional<Report> judge_as_declared(const Recording& recording, JudgeOptions
     report.warnings.push_back(missing);
     if (report.guilty) return report;
     throw NoVerdict(missing, recording.name(),
-                    "record the stage as it is declared, or leave it out; what else was recorded matches",
-                    std::move(report));
+                    "declare it, or leave the stage out; what else was recorded matches", std::move(report));
 }
 
 }  // namespace

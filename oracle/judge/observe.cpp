@@ -20,9 +20,9 @@ CompareOptions compare_options(const ObservedTile& tile) {
     return {std::nullopt, std::nullopt, tile.options.top};
 }
 
-TileContext observed_context(const Problem& entry, Stage stage, const TileId& tile, bool against_other,
-                             bool completed) {
-    TileContext context = tile_context(entry, stage, tile);
+TileContext observed_context(const Problem& entry, const Units& units, Stage stage, const TileId& tile,
+                             bool against_other, bool completed) {
+    TileContext context = tile_context(entry, units, stage, tile);
     context.expects_nan = is_operand(stage) || against_other;
     // Nobody knows which elements of a named tile the kernel writes.
     context.may_be_unwritten = !completed || (is_named(stage) && !against_other);
@@ -61,7 +61,8 @@ TileObserver observer_of(const Recording& recording, const Recording* other, con
     return [&, both, against_other = other != nullptr](Stage stage, const TileId& tile, const MatrixF& got,
                                                        const Estimate& expected) {
         const Problem entry = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
-        observe({entry, observed_context(entry, stage, tile, against_other, both), got, &expected, options});
+        observe({entry, observed_context(entry, recording.units(), stage, tile, against_other, both), got,
+                 &expected, options});
     };
 }
 
@@ -70,7 +71,8 @@ InheritedObserver inherited_observer_of(const Recording& recording, const Compar
     return [&](Stage stage, const TileId& tile, const MatrixF& got, const Estimate& expected,
                const Estimate& end_to_end) {
         const Problem entry = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
-        const TileContext context = observed_context(entry, stage, tile, false, completed(recording));
+        const TileContext context =
+            observed_context(entry, recording.units(), stage, tile, false, completed(recording));
         observe({entry, context, got, &expected, options, &end_to_end});
     };
 }

@@ -23,8 +23,8 @@ struct ObservedTile {
 
 /// `against_other`: what is expected comes from another recording. `completed`: the run, or both, got to
 /// their end; otherwise nobody is to blame for what was not written.
-TileContext observed_context(const Problem& entry, Stage stage, const TileId& tile, bool against_other,
-                             bool completed = true);
+TileContext observed_context(const Problem& entry, const Units& units, Stage stage, const TileId& tile,
+                             bool against_other, bool completed = true);
 
 /// How the tile is compared: operands must be exact copies.
 CompareOptions compare_options(const ObservedTile& tile);

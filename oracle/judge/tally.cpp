@@ -5,6 +5,7 @@
 #include <limits>
 #include <tuple>
 
+#include "dump/schema/semantics.h"
 #include "oracle/formula/vector_kernels.h"
 
 namespace tilescope {
@@ -145,9 +146,14 @@ bool tells_everywhere(const Estimate& estimate, const CompareOptions& options) {
     return silent == 0;
 }
 
+bool is_masked(const TileContext& context, double expected) {
+    return expected == -infinity || float(expected) == float(context.masked_score);
+}
+
 Finding judge_element(const TileContext& context, float got, const Expected& expected) {
     const bool expects_unwritten = context.expects_nan && is_unwritten(float(expected.value));
-    if (is_unwritten(got) && (expected.value == -infinity || expects_unwritten)) return Finding::indifferent;
+    if (is_unwritten(got) && (is_masked(context, expected.value) || expects_unwritten))
+        return Finding::indifferent;
     if (is_unwritten(got) || expects_unwritten)
         return context.may_be_unwritten ? Finding::indifferent : Finding::unwritten;
     if (std::isnan(expected.value)) {
@@ -187,6 +193,14 @@ TileContext tile_context(const Problem& problem, Stage stage, const TileId& tile
     context.first_row = begin(info.row_axis);
     context.first_col = begin(info.col_axis);
     context.dtype = stage_dtype(problem, stage);
+    return context;
+}
+
+TileContext tile_context(const Problem& problem, const Units& units, Stage stage, const TileId& tile) {
+    TileContext context = tile_context(problem, stage, tile);
+    if (stage != Stage::s) return context;
+    context.dtype = units.s_cast;
+    context.masked_score = masked_score(units);
     return context;
 }
 

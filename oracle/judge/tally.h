@@ -114,12 +114,17 @@ struct TileContext {
     std::int64_t first_col = 0;
     Dtype dtype = Dtype::f32;  ///< type the values were rounded to last: ulps and overflow are of this type
     bool may_be_unwritten =
-        false;                 ///< the run did not complete: nobody is to blame for what it did not write
+        false;  ///< the run did not complete: nobody is to blame for what it did not write
+    /// What a score that the mask hides holds, in the dump's units.
+    double masked_score = -std::numeric_limits<double>::infinity();
     bool expects_nan = false;  ///< expected are copies, not results: an expected NaN must be NaN in the dump
 };
 
 /// Where the tile stands in its tensor and how its values were rounded.
 TileContext tile_context(const Problem& problem, Stage stage, const TileId& tile);
+
+/// The same with what the units say of the values, for who judges them.
+TileContext tile_context(const Problem& problem, const Units& units, Stage stage, const TileId& tile);
 
 /// What one element should hold.
 struct Expected {
@@ -135,6 +140,9 @@ Expected expected_of(const Estimate& estimate, Eigen::Index i, const CompareOpti
 
 /// Whether the tolerances of a whole tile do.
 bool tells_everywhere(const Estimate& estimate, const CompareOptions& options);
+
+/// Whether `expected` is what a hidden score holds.
+bool is_masked(const TileContext& context, double expected);
 
 /// NaN is judged before any metric.
 Finding judge_element(const TileContext& context, float got, const Expected& expected);

@@ -90,7 +90,7 @@ void TileJudge::compare(Stage stage, const TileId& id, const std::optional<Matri
 
 void TileJudge::compare_with(Stage stage, const TileId& id, const MatrixF& got, const Estimate& expected,
                              const Estimate* end_to_end) {
-    TileContext context = tile_context(problem(), stage, id);
+    TileContext context = tile_context(problem(), call_.units, stage, id);
     context.expects_nan = is_operand(stage) || plan_.other != nullptr;
     context.may_be_unwritten =
         !completed(plan_.recording) || (plan_.other != nullptr && !completed(*plan_.other));

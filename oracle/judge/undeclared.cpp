@@ -67,7 +67,7 @@ bool is_folded(const Recording& recording, const FoldedScale& fold) {
 
 std::optional<FoldedScale> folded_scale(const Recording& recording) {
     const Problem& p = recording.problem();
-    if (!recording.side_inputs().descale_q.empty()) return std::nullopt;
+    if (!recording.side_inputs().descale_q.empty() || recording.units().q_scale != 1) return std::nullopt;
     for (const bool with_log2e : {false, true}) {
         const double factor = p.sm_scale * (with_log2e ? std::numbers::log2e : 1);
         for (const Dtype dtype : {p.dtype_q, Dtype::f16, Dtype::bf16, Dtype::f32}) {
@@ -88,7 +88,7 @@ bool DeclaredView::read_tile(Stage stage, const TileId& tile, std::span<float> o
             if (!is_unwritten(value)) value = float(double(value) / folded_->factor);
         }
     }
-    if (stage == Stage::s && units().s_masked) restore_mask(tile, out);
+    if (stage == Stage::s && units().s_masked && !masks_with_number(units())) restore_mask(tile, out);
     return true;
 }
 
@@ -172,11 +172,12 @@ void CastOfScores::look_at(const MatrixF& got, const Estimate& expected) {
     }
 }
 
-std::optional<std::string> CastOfScores::found() const {
+std::optional<CastOfScores::Found> CastOfScores::found() const {
     for (const Candidate& candidate : candidates_) {
         if (!candidate.fits) continue;
-        return fmt::format("s is rounded to {}{}", dtype_info(candidate.dtype).name,
-                           candidate.scale == 1 ? "" : " before sm_scale");
+        const std::string what = fmt::format("s is rounded to {}", dtype_info(candidate.dtype).name);
+        if (candidate.scale == 1) return Found{what, "a cast of s (cast of /tiles/s)"};
+        return Found{what + " before sm_scale", "a cast of s (record it there: scaled = false, and cast)"};
     }
     return std::nullopt;
 }

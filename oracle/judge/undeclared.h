@@ -57,8 +57,12 @@ class CastOfScores {
     explicit CastOfScores(const Recording& recording);
 
     void look_at(const MatrixF& got, const Estimate& expected);
-    /// How they are rounded; nullopt where that is not what they are.
-    std::optional<std::string> found() const;
+    /// How they are rounded, and what would declare it; nullopt where that is not what they are.
+    struct Found {
+        std::string what;
+        const char* declaration;
+    };
+    std::optional<Found> found() const;
 
  private:
     struct Candidate {

@@ -110,6 +110,11 @@ GradientTile replay_gradient_tile(const HeadCall& call, const TileId& tile, cons
     result.s = dumped_scores(call, first_row, first_key, rows.q, k);
     result.dumped_s = settled(Stage::s, result.s);
     result.scores = finish_scores(call, first_row, first_key, result.dumped_s);
+    // lse is that of a row which sees a score; one that sees none has no gradient.
+    if (masks_with_number(call.units)) {
+        const std::vector<bool> all(std::size_t(result.scores.value.rows()), true);
+        hide_masked(call, first_row, first_key, all, result.scores);
+    }
 
     // The dump holds P before its cast or after it; the other of the two is computed.
     Estimate computed = probabilities(call, result.scores, rows.lse);
@@ -126,13 +131,14 @@ GradientTile replay_gradient_tile(const HeadCall& call, const TileId& tile, cons
     const bool capped = call.capped();
     if (capped) result.cap = cap_derivative(call, first_row, first_key, result.dumped_s);
     if (capped && units.ds_capped) ds = chain_cap(ds, result.cap);
-    result.ds = cast_scaled(call, std::move(ds), units.ds_cast, units.ds_scale, Overflow::to_infinity);
+    result.ds =
+        cast_scaled(call, std::move(ds), units.ds_cast, {units.ds_scale, {}, {}}, Overflow::to_infinity);
     Estimate whole = settled(Stage::ds, result.ds);
     if (capped && !units.ds_capped) whole = chain_cap(whole, result.cap);
     const bool is_operand = units.ds_cast != Dtype::f32;
     result.ds_operand = is_operand ? std::move(whole)
                                    : cast_scaled(call, std::move(whole), call.problem.dtype_ds,
-                                                 units.ds_scale, Overflow::to_infinity);
+                                                 {units.ds_scale, {}, {}}, Overflow::to_infinity);
     return result;
 }
 

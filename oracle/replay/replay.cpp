@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
+#include "dump/schema/semantics.h"
 #include "oracle/formula/accumulator.h"
 #include "oracle/formula/budget.h"
 #include "oracle/formula/row_max.h"
@@ -14,12 +16,28 @@ namespace tilescope {
 
 namespace {
 
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
 std::int64_t rows_of(const HeadCall& call, std::int64_t q_block) {
     return tile_extent(call.problem, Stage::m, {0, 0, q_block, 0}).rows;
 }
 
 AccumulatorInputs accumulator_inputs(const TileInputs& in) {
     return {in.before->acc, *in.factor, *in.p_operand, *in.s, in.operands.v};
+}
+
+/// What a row that has seen no score yet may add up beside its keys: exp(0) for each column of padding, which
+/// kernels that mask with a number mask like any other.
+double padding_in_sum(const TileInputs& in, Eigen::Index row) {
+    if (in.seen == nullptr || in.seen->empty() || (*in.seen)[std::size_t(row)]) return 0;
+    return double(in.call.problem.block_n - in.s->value.cols());
+}
+
+Estimate with_padding(const TileInputs& in, Estimate l) {
+    for (Eigen::Index i = 0; i < l.error.rows(); ++i) {
+        if (const double padding = padding_in_sum(in, i); padding > 0) l.error.row(i).array() += padding;
+    }
+    return l;
 }
 
 }  // namespace
@@ -63,7 +81,7 @@ Estimate expected_of(Stage stage, const TileInputs& in) {
         case Stage::p:
             return cast_probabilities(in.call, probabilities(in.call, *in.s, *in.m), in.call.units.p_cast);
         case Stage::l:
-            return row_sum(in.call, in.before->l, *in.factor, in.p_in_l());
+            return with_padding(in, row_sum(in.call, in.before->l, *in.factor, in.p_in_l()));
         default:
             return accumulate(in.call, accumulator_inputs(in));
     }
@@ -81,9 +99,14 @@ BudgetTerms terms_of(Stage stage, const TileInputs& in, Eigen::Index row, Eigen:
             return max_terms(in.call, in.before->m, *in.s, row, in.begins, of_score);
         case Stage::p:
             return probability_terms(in.call, *in.s, *in.m, row, col, of_score(col));
-        case Stage::l:
-            return sum_terms(in.call, in.before->l, *in.factor, in.p_in_l(),
-                             in.dumps_p ? "p before its cast, not dumped" : "p, not dumped", row, col);
+        case Stage::l: {
+            BudgetTerms terms =
+                sum_terms(in.call, in.before->l, *in.factor, in.p_in_l(),
+                          in.dumps_p ? "p before its cast, not dumped" : "p, not dumped", row, col);
+            if (const double padding = padding_in_sum(in, row); padding > 0)
+                terms.add("masked numbers beyond the last key", in_formula(padding), padding, "masked_value");
+            return terms;
+        }
         default:
             return accumulator_terms(in.call, accumulator_inputs(in), row, col);
     }
@@ -91,7 +114,7 @@ BudgetTerms terms_of(Stage stage, const TileInputs& in, Eigen::Index row, Eigen:
 
 Replay::Replay(const HeadCall& call, std::int64_t q_block, Stage last, Source source, Formula formula)
     : call_(call), q_block_(q_block), last_(last), source_(source), formula_(std::move(formula)) {
-    splits_.push_back({0, false, initial(0)});
+    splits_.push_back({0, false, initial(0), {}});
 }
 
 RunningState Replay::initial(std::int64_t split) const {
@@ -104,9 +127,42 @@ bool Replay::begin_split(std::int64_t kv_tile) {
     if (number != splits_.back().number) {
         // In reverse order the first split comes last; until then it stands at the front, with its sink.
         if (number == 0) splits_.erase(splits_.begin());
-        splits_.push_back({number, false, initial(number)});
+        splits_.push_back({number, false, initial(number), {}});
     }
     return !std::exchange(splits_.back().has_begun, true);
+}
+
+/// Notes which rows have seen a score by now, and lets those that see their first one begin anew: what numbers
+/// in place of scores left there is multiplied by 0. Hidden scores of -inf leave nothing.
+void Replay::see_scores(const TileInputs& inputs) {
+    if (!masks_with_number(call_.units)) return;
+    Split& split = splits_.back();
+    const Matrix& s = inputs.s->value;
+    split.seen.resize(std::size_t(s.rows()));
+    const std::vector<bool> before = split.seen;
+    for (Eigen::Index i = 0; i < s.rows(); ++i) {
+        const KeyRange visible = call_.visible_to(inputs.first_row + i, inputs.first_key);
+        for (Eigen::Index j = 0; !split.seen[std::size_t(i)] && j < s.cols(); ++j)
+            split.seen[std::size_t(i)] = visible.contains(inputs.first_key + j) && !(s(i, j) == -infinity);
+    }
+    begin_anew(split, [&](std::size_t row) { return split.seen[row] && !before[row]; });
+}
+
+/// Puts the rows that `which` names where the split began.
+void Replay::begin_anew(Split& split, const std::function<bool(std::size_t row)>& which) const {
+    const RunningState nothing = initial(split.number);
+    for (Eigen::Index i = 0; i < nothing.m.value.rows(); ++i) {
+        if (!which(std::size_t(i))) continue;
+        for (const auto member : {&RunningState::m, &RunningState::l, &RunningState::acc}) {
+            (split.state.*member).value.row(i) = (nothing.*member).value.row(i);
+            (split.state.*member).error.row(i) = (nothing.*member).error.row(i);
+        }
+    }
+}
+
+RunningState Replay::seen_state(Split split) const {
+    if (!split.seen.empty()) begin_anew(split, [&](std::size_t row) { return !split.seen[row]; });
+    return split.state;
 }
 
 Estimate Replay::compute(Stage stage, const TileInputs& inputs) const {
@@ -159,11 +215,15 @@ TileEstimates Replay::step(std::int64_t kv_tile, const TileOperands& operands, c
     Estimate room;
     const Estimate& dumped_s = settled(Stage::s, inputs, tile.s, dumped, room);
     inputs.dumped_s = &dumped_s;
-    const Estimate s = finish_scores(call_, inputs.first_row, inputs.first_key, dumped_s);
+    Estimate s = finish_scores(call_, inputs.first_row, inputs.first_key, dumped_s);
     inputs.s = &s;
+    see_scores(inputs);
+    inputs.seen = &splits_.back().seen;
     tile.m = compute(Stage::m, inputs);
     Estimate m = settled_max(inputs, tile.m, dumped);
     inputs.m = &m;
+    if (const auto& seen = splits_.back().seen; !seen.empty())
+        hide_masked(call_, inputs.first_row, inputs.first_key, seen, s);
     if (wants(Stage::p)) step_softmax(inputs, dumped, tile);
     state.m = std::move(m);
     return tile;
@@ -204,7 +264,7 @@ void Replay::step_softmax(TileInputs& inputs, const DumpedTile& dumped, TileEsti
 
 std::vector<RunningState> Replay::begun_splits() const {
     std::vector<RunningState> states;
-    for (const Split& split : splits_) states.push_back(split.state);
+    for (const Split& split : splits_) states.push_back(seen_state(split));
     return states;
 }
 
@@ -212,7 +272,7 @@ std::vector<RunningState> Replay::all_splits() const {
     std::vector<RunningState> states;
     for (std::int64_t number = 0; number < call_.problem.splits(); ++number) {
         const auto begun = std::ranges::find(splits_, number, &Split::number);
-        states.push_back(begun != splits_.end() ? begun->state : initial(number));
+        states.push_back(begun != splits_.end() ? seen_state(*begun) : initial(number));
     }
     return states;
 }

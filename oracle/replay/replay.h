@@ -57,6 +57,8 @@ struct TileInputs {
     const Estimate* p = nullptr;           ///< before its cast
     const Estimate* p_operand = nullptr;   ///< what multiplies V
     const Estimate* factor = nullptr;      ///< that rescales l and acc
+    /// [row]: whether its split has seen a score by now. Null, or empty: hidden scores hold -inf.
+    const std::vector<bool>* seen = nullptr;
 
     /// What l adds up.
     const Estimate& p_in_l() const { return call.units.l_sums_cast_p ? *p_operand : *p; }
@@ -102,7 +104,8 @@ class Replay {
     /// After the last tile, of its split.
     const RunningState& state() const { return splits_.back().state; }
     /// After the last tile of each split that has begun, in the order of the kernel. The first split counts
-    /// always: with no tile it holds the sink.
+    /// always: with no tile it holds the sink. Rows that have seen numbers in place of scores alone hold what
+    /// they began with.
     std::vector<RunningState> begun_splits() const;
     /// Of every split by its number, whether it has begun or not.
     std::vector<RunningState> all_splits() const;
@@ -112,11 +115,15 @@ class Replay {
         std::int64_t number = 0;
         bool has_begun = false;
         RunningState state;
+        std::vector<bool> seen;  ///< as TileInputs::seen
     };
 
     bool wants(Stage stage) const { return stage <= last_; }
     RunningState initial(std::int64_t split) const;
     bool begin_split(std::int64_t kv_tile);
+    void see_scores(const TileInputs& inputs);
+    void begin_anew(Split& split, const std::function<bool(std::size_t row)>& which) const;
+    RunningState seen_state(Split split) const;
     Estimate compute(Stage stage, const TileInputs& inputs) const;
     const Estimate& settled(Stage stage, const TileInputs& inputs, const Estimate& estimate,
                             const DumpedTile& dumped, Estimate& room) const;

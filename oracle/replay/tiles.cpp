@@ -21,6 +21,7 @@ constexpr std::int64_t part_elements = std::int64_t(1) << 18;
 /// What is declared of one of the operands.
 struct OperandUnits {
     bool dequantised;
+    double scale;
     Dtype cast;
     const Eigen::VectorXd& descale;
 };
@@ -29,24 +30,36 @@ OperandUnits units_of(const HeadCall& call, Stage stage) {
     const Units& u = call.units;
     switch (stage) {
         case Stage::q:
-            return {u.q_dequantised, u.q_cast, call.q_descale};
+            return {u.q_dequantised, u.q_scale, u.q_cast, call.q_descale};
         case Stage::k:
-            return {u.k_dequantised, u.k_cast, call.k_descale};
+            return {u.k_dequantised, 1, u.k_cast, call.k_descale};
         default:
-            return {u.v_dequantised, u.v_cast, call.v_descale};
+            return {u.v_dequantised, 1, u.v_cast, call.v_descale};
     }
 }
 
-/// A dequantised element.
+/// What staging multiplies an operand with.
+struct StagingProducts {
+    const char* name;
+    int roundings;  ///< the scale is one of float64 in the file, and rounded by the kernel
+};
+
+StagingProducts products_of(const OperandUnits& units, bool descaled) {
+    if (units.scale == 1) return {"product with the descale", 1};
+    if (!descaled) return {"product with the scale", 2};
+    return {"products with descale and scale", 3};
+}
+
+/// An element that is no copy.
 template <class Error>
-Error dequantised_error(Dtype cast, double value) {
+Error staged_error(Dtype cast, const StagingProducts& products, double value) {
     const double magnitude = std::abs(value);
+    const double unit = products.roundings == 1 ? u_f32 : gamma(products.roundings, u_f32);
     Error error;
-    error.add(u_f32 * magnitude, [&] {
-        return TermName{"product with the descale", fmt::format("{:.3g} * {:.3g}", u_f32, magnitude),
-                        "IEEE 754"};
+    error.add(unit * magnitude, [&] {
+        return TermName{products.name, fmt::format("{:.3g} * {:.3g}", unit, magnitude), "IEEE 754"};
     });
-    error.add(cast_bound(cast, magnitude * (1 + u_f32)),
+    error.add(cast_bound(cast, magnitude * (1 + unit)),
               [&] { return rounding_to(cast, "cast to", magnitude, half_quantum(cast)); });
     error.add_flush_to_zero(flush_to_zero);
     return error;
@@ -139,38 +152,45 @@ StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t fir
                              bool with_expected) {
     const OperandUnits units = units_of(call, stage);
     const auto descale = units.descale.segment(first, raw.rows());
+    const bool descaled = (descale.array() != 1).any();
     StagedOperand staged;
     if (with_expected) staged.expected.error.setZero(raw.rows(), raw.cols());
-    if ((descale.array() == 1).all()) {
+    if (!descaled && units.scale == 1) {
         if (with_expected) staged.expected.value = raw;
         staged.natural.value = std::move(raw);
         return staged;
     }
     staged.natural.value = descale.asDiagonal() * raw;
-    if (units.dequantised)
-        staged.natural.error = u_f32 + (units.cast == Dtype::f32 ? 0 : unit_roundoff(units.cast));
-    if (!with_expected) return staged;
-    if (!units.dequantised) {
-        staged.expected.value = std::move(raw);
-        return staged;
+    const bool descales = descaled && units.dequantised;
+    const bool rounds = descales || units.scale != 1;
+    const StagingProducts products = products_of(units, descales);
+    if (rounds) {
+        staged.natural.error = (products.roundings == 1 ? u_f32 : gamma(products.roundings, u_f32)) +
+                               (units.cast == Dtype::f32 ? 0 : unit_roundoff(units.cast));
     }
-    staged.expected.value = staged.natural.value;
-    staged.expected.error = staged.natural.value.unaryExpr(
-        [&](double value) { return dequantised_error<ErrorSum>(units.cast, value).total(); });
+    if (!with_expected) return staged;
+    staged.expected.value = (units.dequantised ? staged.natural.value : raw) * units.scale;
+    if (!rounds) return staged;
+    staged.expected.error = staged.expected.value.unaryExpr(
+        [&](double value) { return staged_error<ErrorSum>(units.cast, products, value).total(); });
     return staged;
 }
 
-BudgetTerms operand_terms(const HeadCall& call, Stage stage, const Estimate& expected, Eigen::Index row,
-                          Eigen::Index col) {
+BudgetTerms operand_terms(const HeadCall& call, Stage stage, std::int64_t first, const Estimate& expected,
+                          Eigen::Index row, Eigen::Index col) {
     // Copies round nothing.
     if (expected.error(row, col) == 0) return {};
-    return dequantised_error<BudgetTerms>(units_of(call, stage).cast, expected.value(row, col));
+    const OperandUnits units = units_of(call, stage);
+    const auto descale = units.descale.segment(first, expected.value.rows());
+    const bool descales = units.dequantised && (descale.array() != 1).any();
+    return staged_error<BudgetTerms>(units.cast, products_of(units, descales), expected.value(row, col));
 }
 
 Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, const StagedOperand& staged,
                        const MatrixF& dumped) {
     const OperandUnits units = units_of(call, stage);
     Matrix value = settle(staged.expected, dumped).value;
+    if (units.scale != 1) value /= units.scale;
     if (!units.dequantised) value = units.descale.segment(first, value.rows()).asDiagonal() * value;
     return {std::move(value), 0};
 }

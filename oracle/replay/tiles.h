@@ -81,7 +81,7 @@ class HeadInputCache {
 
 /// Rows of q, k or v: what the kernel should hold of them, and what the formulas take.
 struct StagedOperand {
-    Estimate expected;  ///< in the dump's units: dequantised or not
+    Estimate expected;  ///< in the dump's units: dequantised or not, scaled or not
     Operand natural;    ///< from the inputs
 };
 
@@ -90,9 +90,9 @@ struct StagedOperand {
 StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t first, Matrix raw,
                              bool with_expected = true);
 
-/// What an element of `expected` may be off by, part by part.
-BudgetTerms operand_terms(const HeadCall& call, Stage stage, const Estimate& expected, Eigen::Index row,
-                          Eigen::Index col);
+/// What an element of `expected`, from row `first` of the head on, may be off by, part by part.
+BudgetTerms operand_terms(const HeadCall& call, Stage stage, std::int64_t first, const Estimate& expected,
+                          Eigen::Index row, Eigen::Index col);
 
 /// What the formulas take where the dump holds the operand.
 Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, const StagedOperand& staged,

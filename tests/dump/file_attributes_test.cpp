@@ -180,7 +180,7 @@ TEST_F(FileAttributes, Defaults) {
     EXPECT_TRUE(units.s_scaled && units.s_capped && units.s_biased && units.s_masked && units.m_scaled);
     EXPECT_TRUE(units.lse_includes_sink);
     EXPECT_FALSE(units.l_sums_cast_p);
-    for (const Dtype dtype : {units.q_cast, units.k_cast, units.v_cast, units.p_cast}) {
+    for (const Dtype dtype : {units.q_cast, units.k_cast, units.v_cast, units.s_cast, units.p_cast}) {
         EXPECT_EQ(dtype, Dtype::f32);
     }
     EXPECT_EQ(units.s_tanh, TanhFunction::tanhf);
@@ -189,7 +189,9 @@ TEST_F(FileAttributes, Defaults) {
     EXPECT_EQ(units.p_exp, ExpFunction::expf);
     EXPECT_EQ(units.m_stale_threshold, 0);
     EXPECT_EQ(units.p_exp_error, 0);
-    for (const double scale : {units.p_scale, units.l_scale, units.acc_scale}) EXPECT_EQ(scale, 1);
+    EXPECT_EQ(units.s_masked_value, -std::numeric_limits<double>::infinity());
+    for (const double scale : {units.q_scale, units.p_scale, units.l_scale, units.acc_scale})
+        EXPECT_EQ(scale, 1);
     EXPECT_EQ(units.o_empty_row, EmptyRow::zero);
     EXPECT_EQ(units.lse_empty_row, EmptyRow::minus_infinity);
     EXPECT_EQ(units.kv_order, KvOrder::forward);

@@ -2,6 +2,7 @@
 //   file_probe write PATH [DTYPE]    the sample recording; inputs and o of DTYPE (default f16)
 //   file_probe write_inputs PATH     its inputs alone, with every side input and a bias
 //   file_probe write_backward PATH   the sample's backward pass
+//   file_probe write_added_units PATH    the sample with the units that FORMAT.md marks *requires*
 //   file_probe write_sink PATH       a sink file of the sample's problem, with its tiles of head 1
 //   file_probe open PATH             its problem, units and tile counts as JSON
 //   file_probe inputs PATH           its side inputs as JSON
@@ -59,6 +60,17 @@ void write_sample(const std::string& path, Dtype dtype) {
     capture.stages[static_cast<std::size_t>(Stage::s)].conflicts = {{{0, 1, 2, 1}, 9}};
     recording.remove_tile(Stage::acc, {1, 3, 2, 1});
     recording.set_capture(capture);
+    write_recording(path, recording);
+}
+
+// Each unit that not every reader of version 1 knows.
+void write_added_units(const std::string& path) {
+    Units units;
+    units.q_scale = 0.125;
+    units.s_masked_value = -1e9;
+    units.s_cast = Dtype::f16;
+    MemoryRecording recording(sample_problem(), units);
+    fill(recording);
     write_recording(path, recording);
 }
 
@@ -244,6 +256,10 @@ int run(int count, char** arguments) {
     }
     if (name == "write_inputs") {
         write_all_inputs(arguments[2]);
+        return 0;
+    }
+    if (name == "write_added_units") {
+        write_added_units(arguments[2]);
         return 0;
     }
     if (name == "write_backward") {

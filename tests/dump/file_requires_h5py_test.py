@@ -15,6 +15,8 @@ from h5py_case import DumpCase, Folder, ask_probe, probe
 
 PAGE = pathlib.Path(sys.argv.pop(1)).read_text(encoding="utf-8")
 LATER = "/tiles/s/kept_in_tf32"
+# Rows that say *requires*.
+ADDED = (("/tiles/q", "scale"), ("/tiles/s", "masked_value"), ("/tiles/s", "cast"))
 
 
 def tables_of(heading):
@@ -87,6 +89,17 @@ class Written(Folder):
             self.assertEqual(probe(command, self.path).returncode, 0)
             with h5py.File(self.path) as f:
                 self.assertNotIn("requires", f.attrs)
+                for dataset, attribute in ADDED:
+                    self.assertNotIn(attribute, f[dataset].attrs)
+
+    def test_what_was_added_is_listed_where_it_is_not_the_default(self):
+        self.assertEqual(probe("write_added_units", self.path).returncode, 0)
+        with h5py.File(self.path) as f:
+            self.assertEqual(sorted(f.attrs["requires"]), sorted(f"{dataset}/{name}" for dataset, name in ADDED))
+            self.assertEqual({name: f[dataset].attrs[name] for dataset, name in ADDED if dataset == "/tiles/s"},
+                             {"masked_value": -1e9, "cast": "f16"})
+            self.assertEqual(f["/tiles/q"].attrs["scale"], 0.125)
+        ask_probe("open", self.path)
 
 
 if __name__ == "__main__":

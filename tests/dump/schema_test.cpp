@@ -255,7 +255,8 @@ TEST(Schema, ValidateNamesWhatIsWrong) {
 TEST(Schema, ValidateNamesTheWrongUnit) {
     const std::pair<const char*, double Units::*> bounds[] = {
         {"stale_threshold of m is ", &Units::m_stale_threshold}, {"exp_error of p is ", &Units::p_exp_error}};
-    const std::pair<const char*, double Units::*> scales[] = {{"scale of p is ", &Units::p_scale},
+    const std::pair<const char*, double Units::*> scales[] = {{"scale of q is ", &Units::q_scale},
+                                                              {"scale of p is ", &Units::p_scale},
                                                               {"scale of l is ", &Units::l_scale},
                                                               {"scale of acc is ", &Units::acc_scale},
                                                               {"scale of ds is ", &Units::ds_scale}};
@@ -280,6 +281,12 @@ TEST(Schema, ValidateNamesTheWrongUnit) {
         for (const double value : {1e-300, 448.0}) expect(what, member, value, true);
         for (const double value : {0.0, -1.0, nan, infinity, -infinity}) expect(what, member, value, false);
     }
+    const char* const masked = "masked_value of s is ";
+    const double most = double(std::numeric_limits<float>::max());
+    for (const double value : {0.0, -1e4, -most, -infinity})
+        expect(masked, &Units::s_masked_value, value, true);
+    for (const double value : {1.0, nan, infinity, -2 * most})
+        expect(masked, &Units::s_masked_value, value, false);
     EXPECT_NO_THROW(validate(Units(), "run.h5"));
 }
 

@@ -116,6 +116,32 @@ Real added_bias_of(const Row& r, std::int64_t key) {
     return Real(bias.values[std::size_t(index)]);
 }
 
+/// What the scores lack where sm_scale, and the descales that q and k are staged without, are not applied.
+Real missing_scale(const Row& r, std::int64_t key) {
+    const Units& u = r.call.units;
+    Real scale = Real(r.call.problem.sm_scale) / Real(u.q_scale);
+    if (!u.q_dequantised) scale *= q_descale(r);
+    if (!u.k_dequantised) scale *= k_descale(r, key);
+    return scale;
+}
+
+/// What turns a score in natural units into that of the dump.
+Real dumped_unit(const Row& r, std::int64_t key) {
+    const Units& u = r.call.units;
+    const Real cap = Real(r.call.problem.logits_soft_cap);
+    Real divisor = 1;
+    if (!u.s_scaled) divisor = cap != 0 && u.s_capped ? cap : missing_scale(r, key);
+    return in_base(u.s_log_base, 1) / divisor;
+}
+
+/// What stands in the dump's s where the mask hides a score. One that is masked after it was recorded is not
+/// rounded with it.
+Real masked_number(const Row& r) {
+    const Units& u = r.call.units;
+    const float number = float(u.s_masked_value);
+    return Real(u.s_masked ? decode(u.s_cast, encode(u.s_cast, number)) : number);
+}
+
 DefinedScore score_of(const Row& r, std::int64_t key) {
     const Problem& p = r.call.problem;
     const Real factor = q_descale(r) * k_descale(r, key) * Real(p.sm_scale);
@@ -130,28 +156,19 @@ DefinedScore score_of(const Row& r, std::int64_t key) {
     if (score.bias != -infinity)
         score.magnitude += std::abs(alibi_of(r, key)) + std::abs(added_bias_of(r, key));
     score.hidden = !mask_leaves(p, r.rows, r.keys, r.row, key);
-    if (!score.hidden) score.value = score.capped + score.bias;
+    score.value = score.hidden ? masked_number(r) / dumped_unit(r, key) : score.capped + score.bias;
     return score;
-}
-
-/// What the scores lack where sm_scale, and the descales that q and k are staged without, are not applied.
-Real missing_scale(const Row& r, std::int64_t key) {
-    const Units& u = r.call.units;
-    Real scale = Real(r.call.problem.sm_scale);
-    if (!u.q_dequantised) scale *= q_descale(r);
-    if (!u.k_dequantised) scale *= k_descale(r, key);
-    return scale;
 }
 
 Defined dumped_score(const Row& r, std::int64_t key, const DefinedScore& score) {
     const Units& u = r.call.units;
-    const Real cap = Real(r.call.problem.logits_soft_cap);
     Real value = u.s_capped ? score.capped : score.scaled;
     if (u.s_biased) value += score.bias;
-    if (u.s_masked && score.hidden) value = -infinity;
-    Real divisor = 1;
-    if (!u.s_scaled) divisor = cap != 0 && u.s_capped ? cap : missing_scale(r, key);
-    return {in_base(u.s_log_base, value / divisor), in_base(u.s_log_base, score.magnitude / divisor)};
+    const Real unit = dumped_unit(r, key);
+    const Real number = masked_number(r);
+    const Real magnitude = std::max(score.magnitude * unit, number == -infinity ? 0 : std::abs(number));
+    if (u.s_masked && score.hidden) return {number, magnitude};
+    return {value * unit, score.magnitude * unit};
 }
 
 std::int64_t split_of(const Problem& problem, std::int64_t tile) {
@@ -192,12 +209,14 @@ Defined max_after(const Row& r, const std::vector<DefinedScore>& scores, std::in
         if (!has_taken(r.call, tile, next)) continue;
         Real most = m.value;
         for (std::int64_t key = next * p.block_n; key < std::min(r.keys, (next + 1) * p.block_n); ++key) {
-            if (!scores[std::size_t(key)].seen()) continue;
+            if (!scores[std::size_t(key)].counts()) continue;
             most = std::max(most, scores[std::size_t(key)].value);
             m.magnitude = std::max(m.magnitude, scores[std::size_t(key)].magnitude);
         }
         if (most > m.value + threshold) m.value = chosen(most);
     }
+    // The number that stands for hidden scores, where the row has seen nothing else.
+    if (m.value != -infinity) m.magnitude = std::max(m.magnitude, std::abs(m.value));
     return m;
 }
 
@@ -209,7 +228,7 @@ void define_tile(const Row& r, const std::vector<DefinedScore>& scores, std::int
     const bool with_sink = p.sink == AttentionSink::first && split_of(p, tile) == 0;
     const Defined m = max_after(r, scores, tile);
     const auto taken = [&](std::int64_t key) {
-        return scores[std::size_t(key)].seen() && has_taken(r.call, tile, key / p.block_n);
+        return scores[std::size_t(key)].counts() && has_taken(r.call, tile, key / p.block_n);
     };
     const Real condition = condition_of(scores);
     std::vector<Defined> l(std::size_t(p.l_lanes));
@@ -260,7 +279,7 @@ void define_output(const Row& r, const std::vector<DefinedScore>& scores, Define
         return;
     }
     Real most = with_sink ? sink_of(r) : -infinity;
-    for (const DefinedScore& score : scores) most = std::max(most, score.value);
+    for (const DefinedScore& score : scores) most = std::max(most, score.seen() ? score.value : -infinity);
     Real sum = with_sink ? std::exp(sink_of(r) - most) : 0;
     for (const DefinedScore& score : scores) sum += score.seen() ? std::exp(score.value - most) : 0;
     const Real condition = condition_of(scores);
@@ -285,7 +304,7 @@ void define_lse(const Row& r, const std::vector<DefinedScore>& scores, DefinedRo
     Real most = with_sink ? sink_of(r) : -infinity;
     Real magnitude = with_sink ? std::abs(sink_of(r)) : 0;
     for (const DefinedScore& score : scores) {
-        most = std::max(most, score.value);
+        if (score.seen()) most = std::max(most, score.value);
         magnitude = std::max(magnitude, score.magnitude);
     }
     Real sum = with_sink ? std::exp(sink_of(r) - most) : 0;
@@ -349,7 +368,8 @@ std::vector<Real> define_operand(const AttentionCall& call, Stage stage, std::in
     std::vector<Real> values;
     const std::int64_t columns = stage == Stage::v ? call.problem.head_dim_v : call.problem.head_dim;
     for (std::int64_t d = 0; d < columns; ++d) {
-        if (stage == Stage::q) values.push_back(q_at(r, d) * (u.q_dequantised ? q_descale(r) : 1));
+        if (stage == Stage::q)
+            values.push_back(q_at(r, d) * (u.q_dequantised ? q_descale(r) : 1) * Real(u.q_scale));
         if (stage == Stage::k) values.push_back(k_at(r, row, d) * (u.k_dequantised ? k_descale(r, row) : 1));
         if (stage == Stage::v) values.push_back(v_at(r, row, d) * (u.v_dequantised ? v_descale(r, row) : 1));
     }

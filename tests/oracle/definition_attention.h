@@ -30,11 +30,13 @@ struct DefinedScore {
     Real scaled = 0;
     Real capped = 0;
     Real bias = 0;
-    bool hidden = false;                                  ///< by the mask
+    bool hidden = false;                                  ///< by the mask: value is what masked scores hold
     Real value = -std::numeric_limits<Real>::infinity();  ///< as the softmax sees it
     Real magnitude = 0;                                   ///< of the terms of all of this
 
-    bool seen() const { return value != -std::numeric_limits<Real>::infinity(); }
+    /// Whether it takes part in the softmax: a number in place of a hidden score does.
+    bool counts() const { return value != -std::numeric_limits<Real>::infinity(); }
+    bool seen() const { return !hidden && counts(); }
 };
 
 /// What the stages hold in one q row, in the dump's units. P is not cast.

@@ -179,6 +179,14 @@ constexpr Option value_option_table[] = {
      }},
     {"s_not_biased", "s_biased", [](Call& c, Random&) { c.units.s_biased = false; }},
     {"s_not_masked", "s_masked", [](Call& c, Random&) { c.units.s_masked = false; }},
+    // Near enough for float64 to tell a difference to it; undeclared_test has -FLT_MAX.
+    {"s_masked_number", "s_masked_value",
+     [](Call& c, Random& random) { c.units.s_masked_value = between(random, 0, 1) == 0 ? -3e4 : -65504; }},
+    {"q_scaled", "s_scaled",
+     [](Call& c, Random&) {
+         c.units.q_scale = 0.3;
+         c.units.s_scaled = false;
+     }},
     {"s_base_two", "s_log_base", [](Call& c, Random&) { c.units.s_log_base = LogBase::two; }},
     {"m_unscaled", "m_scaled", [](Call& c, Random&) { c.units.m_scaled = false; }},
     {"m_base_two", "m_log_base", [](Call& c, Random&) { c.units.m_log_base = LogBase::two; }},
@@ -209,6 +217,7 @@ constexpr Option value_option_table[] = {
 constexpr Option bound_option_table[] = {
     {"dequantised_casts", "operand_casts",
      [](Call& c, Random&) { c.units.q_cast = c.units.k_cast = c.units.v_cast = Dtype::bf16; }},
+    {"s_cast_f16", "s_cast", [](Call& c, Random&) { c.units.s_cast = Dtype::f16; }},
     {"s_tensor_core_f32", "s_accumulation",
      [](Call& c, Random&) { c.units.s_accumulation = Accumulation::tensor_core_f32; }},
     {"s_tensor_core_tf32", "s_accumulation",

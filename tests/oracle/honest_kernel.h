@@ -88,7 +88,8 @@ struct Arithmetic {
     bool acc_scaled = true;            ///< products of scaled P are not divided as they join acc
     Dtype kept_s = Dtype::f32;         ///< that scores are rounded to, as the softmax takes them
     float masked_s = -std::numeric_limits<float>::infinity();
-    bool sink_rescales = false;  ///< a sink that comes last may become the maximum
+    bool guards_rows_without_keys = true;  ///< of which only masked_s is the maximum
+    bool sink_rescales = false;            ///< a sink that comes last may become the maximum
     bool dumps_unmasked_s = false;
     bool dumps_uncapped_s = false;
     bool dumps_unbiased_s = false;

@@ -67,8 +67,14 @@ float log_sum_exp(const Block& b, float m, float scaled_l) {
     }
 }
 
-EndedRow row_of(const State& state, std::int64_t i) {
+/// No score is so low: a row whose maximum is has seen the number alone that stands for hidden scores.
+constexpr float saw_no_score = -1e5f;
+
+EndedRow row_of(const Block& b, const State& state, std::int64_t i) {
     const auto acc = state.acc.row(i);
+    const bool masks_with_number = b.a.masked_s != -infinity;
+    if (masks_with_number && b.a.guards_rows_without_keys && state.m.at(i, 0) < saw_no_score)
+        return {-infinity, 0, std::vector<float>(acc.size(), 0.0f)};
     return {state.m.at(i, 0), sum_of_tree(state.l.row(i)), {acc.begin(), acc.end()}};
 }
 
@@ -160,9 +166,9 @@ RowOutput combined(const Block& b, std::vector<RowOutput> parts) {
 }
 
 RowOutput output_of_row(const Block& b, const std::vector<State>& splits, std::int64_t i) {
-    if (splits.size() == 1) return output_of(b, row_of(splits[0], i));
+    if (splits.size() == 1) return output_of(b, row_of(b, splits[0], i));
     std::vector<RowOutput> parts;
-    for (const State& split : splits) parts.push_back(partial_of(b, row_of(split, i)));
+    for (const State& split : splits) parts.push_back(partial_of(b, row_of(b, split, i)));
     return combined(b, std::move(parts));
 }
 

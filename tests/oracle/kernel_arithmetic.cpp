@@ -69,12 +69,14 @@ std::string describe(const Arithmetic& a) {
         int(a.tanh), a.separate_alibi, a.stale_threshold, loading(a.q), loading(a.k), loading(a.v),
         a.acc_dequantised);
     text += fmt::format(
-        " p {} p_scale {} in_exponent {} l_scaled {} acc_scaled {} sink_rescales {} unmasked_s {} uncapped_s "
+        " p {} p_scale {} in_exponent {} l_scaled {} acc_scaled {} sink_rescales {} unmasked_s {} masked_s "
+        "{} kept_s {} uncapped_s "
         "{} unbiased_s {} dumps_cast_p {} l_sums_cast_p {} empty {},{} lse with sink {} base {} order {}",
         dtype_info(a.p_operand).name, a.p_scale, a.p_scale_in_exponent, a.l_scaled, a.acc_scaled,
-        a.sink_rescales, a.dumps_unmasked_s, a.dumps_uncapped_s, a.dumps_unbiased_s, a.dumps_cast_p,
-        a.l_sums_cast_p, int(a.o_empty_row), int(a.lse_empty_row), a.lse_includes_sink,
-        a.lse_log_base == LogBase::two ? "two" : "e", a.kv_order == KvOrder::reverse ? "reverse" : "forward");
+        a.sink_rescales, a.dumps_unmasked_s, a.masked_s, dtype_info(a.kept_s).name, a.dumps_uncapped_s,
+        a.dumps_unbiased_s, a.dumps_cast_p, a.l_sums_cast_p, int(a.o_empty_row), int(a.lse_empty_row),
+        a.lse_includes_sink, a.lse_log_base == LogBase::two ? "two" : "e",
+        a.kv_order == KvOrder::reverse ? "reverse" : "forward");
     return text;
 }
 
@@ -92,6 +94,8 @@ Units units_of(const Arithmetic& a, const SideInputs& side) {
     units.s_tanh = a.tanh;
     units.s_biased = !a.dumps_unbiased_s;
     units.s_masked = !a.dumps_unmasked_s;
+    units.s_masked_value = double(a.masked_s);
+    units.s_cast = a.kept_s;
     units.s_log_base = softmax.s_log_base;
     units.s_accumulation = accumulation_of(a.score_sum);
     units.m_scaled = softmax.m_scaled;

@@ -1,5 +1,5 @@
-// What healthy kernels do and no attribute declares is no fault, and no match either: what masked scores
-// hold, a cast of s, and the scale in q as staged.
+// What masked scores hold, a cast of s, and the scale in q as staged: a match where it is declared. Where it is
+// not, it is no fault, and no match either.
 
 #include <gtest/gtest.h>
 
@@ -32,19 +32,37 @@ void expect_unjudged(const Recording& recording, const std::string& declaration)
     EXPECT_THROW(judged(recording), NoVerdict);
 }
 
-MemoryRecording run(const Problem& problem, const Arithmetic& arithmetic) {
-    return recorded(make_call(problem, seed, arithmetic));
+/// What the kernel does to its scores is declared, or not.
+MemoryRecording run(const Problem& problem, const Arithmetic& arithmetic, bool declared = false) {
+    const Call call = make_call(problem, seed, arithmetic);
+    const MemoryRecording honest = recorded(call);
+    Units units = honest.units();
+    if (declared) return declared_as(honest, problem, units, call.inputs);
+    units.s_masked_value = -double(infinity);
+    units.s_cast = Dtype::f32;
+    return declared_as(honest, problem, units, call.inputs);
+}
+
+void expect_to_need(const std::string& declaration, const Problem& problem, const Arithmetic& arithmetic) {
+    expect_unjudged(run(problem, arithmetic), declaration);
+    const MemoryRecording declared = run(problem, arithmetic, true);
+    EXPECT_TRUE(all_match(judged(declared))) << outcome(declared);
+}
+
+Arithmetic masking_with(float number) {
+    Arithmetic arithmetic;
+    arithmetic.masked_s = number;
+    return arithmetic;
 }
 
 MemoryRecording run_masked_with(float number) {
-    Arithmetic arithmetic;
-    arithmetic.masked_s = number;
-    return run(small_problem(Mask::causal), arithmetic);
+    return run(small_problem(Mask::causal), masking_with(number));
 }
 
 TEST(Undeclared, NumbersInMaskedScores) {
     for (const float number : {-std::numeric_limits<float>::max(), -1e9f, -65504.0f, -1e4f})
-        expect_unjudged(run_masked_with(number), "the value that masked scores hold");
+        expect_to_need("the value that masked scores hold", small_problem(Mask::causal),
+                       masking_with(number));
 }
 
 /// A first tile that is hidden altogether has the number as its maximum and ones as its P; the next tile
@@ -57,7 +75,7 @@ TEST(Undeclared, NumbersInATileThatIsHiddenAltogether) {
         arithmetic.skips_hidden_tiles = false;
         Problem problem = small_problem(Mask::causal);
         problem.window_left = 20;
-        expect_unjudged(run(problem, arithmetic), "the value that masked scores hold");
+        expect_to_need("the value that masked scores hold", problem, arithmetic);
     }
 }
 
@@ -66,14 +84,31 @@ TEST(Undeclared, NumbersThatReachTheOutputAreWrong) {
     Arithmetic arithmetic;
     arithmetic.masked_s = -1e9f;
     arithmetic.skips_hidden_tiles = false;
+    arithmetic.guards_rows_without_keys = false;
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = 24;
     EXPECT_EQ(judged(run(problem, arithmetic)).verdict, Verdict::diverged);
+    EXPECT_EQ(judged(run(problem, arithmetic, true)).guilty, Stage::o);
+    arithmetic.guards_rows_without_keys = true;
+    EXPECT_TRUE(all_match(judged(run(problem, arithmetic, true))));
 }
 
 TEST(Undeclared, NumbersThatLeaveSomethingOfPAreWrong) {
-    for (const float number : {0.0f, -30.0f})
+    for (const float number : {0.0f, -30.0f}) {
         EXPECT_EQ(judged(run_masked_with(number)).guilty, Stage::s) << number;
+        const MemoryRecording declared = run(small_problem(Mask::causal), masking_with(number), true);
+        EXPECT_EQ(judged(declared).guilty, Stage::p) << number;
+    }
+}
+
+/// The next tile multiplies what the hidden one left with exp(-30), where it is to forget it.
+TEST(Undeclared, NumbersThatAHiddenTileLeavesAreWrong) {
+    Arithmetic arithmetic = masking_with(-30);
+    arithmetic.skips_hidden_tiles = false;
+    Problem problem = small_problem();
+    problem.window_left = 20;
+    problem.window_right = 20;
+    EXPECT_EQ(judged(run(problem, arithmetic, true)).verdict, Verdict::diverged);
 }
 
 TEST(Undeclared, OneNumberAmongInfinitiesIsWrong) {
@@ -86,8 +121,9 @@ TEST(Undeclared, CastsOfScores) {
     for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
         Arithmetic arithmetic;
         arithmetic.kept_s = dtype;
-        expect_unjudged(run(small_problem(), arithmetic), "a cast of s");
+        expect_to_need("a cast of s", small_problem(), arithmetic);
         arithmetic.masked_s = -60000;
+        expect_to_need("a cast of s", small_problem(Mask::causal), arithmetic);
         const MemoryRecording masked = run(small_problem(Mask::causal), arithmetic);
         expect_unjudged(masked, "a cast of s");
         expect_unjudged(masked, "the value that masked scores hold");
@@ -157,6 +193,29 @@ MemoryRecording folded(double factor, const Units& units, bool scaled_again) {
     const MemoryRecording kernel = recorded({called, {}, staged});
     MemoryRecording recording = declared_as(kernel, problem, units, inputs);
     return recording;
+}
+
+/// Declared, the products of the staged q are the scores as the softmax takes them.
+TEST(Declared, ScaleInQ) {
+    for (const Dtype cast : {Dtype::f16, Dtype::f32}) {
+        Units units;
+        units.q_scale = 0.1;
+        units.q_cast = cast;
+        const MemoryRecording recording = folded(0.1, units, false);
+        EXPECT_EQ(judged(recording).guilty.has_value(), cast == Dtype::f32) << outcome(recording);
+        EXPECT_EQ(judged(folded(0.1, units, true)).guilty, cast == Dtype::f32 ? Stage::q : Stage::s);
+        EXPECT_EQ(judged(folded(0.125, units, false)).guilty, Stage::q);
+    }
+}
+
+/// The same where q itself is not recorded.
+TEST(Declared, ScaleInQThatIsNotRecorded) {
+    Units units;
+    units.q_scale = 0.1;
+    units.q_cast = Dtype::f16;
+    const Report report = judged(with_stages(folded(0.1, units, false), {Stage::s, Stage::o}));
+    EXPECT_FALSE(report.guilty) << verdict_line(report);
+    EXPECT_GT(report.stage(Stage::s).tally.compared, 0);
 }
 
 TEST(Undeclared, ScaleInQ) {

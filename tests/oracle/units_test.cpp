@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 
 #include "oracle/judge.h"
 #include "oracle/report/text.h"
@@ -39,6 +40,29 @@ TEST_P(Declarations, OfEverySoftmaxMatchWithEveryCastAndOrder) {
         if (!is_forward() && (variation & 6) != 0) continue;
         SCOPED_TRACE(describe(arithmetic));
         EXPECT_TRUE(all_match(judged(recorded(call_with(direction(), arithmetic)))));
+    }
+}
+
+/// With tiles that are hidden altogether and a tail, so that the number is a maximum for a while.
+TEST_P(Declarations, OfNumbersInMaskedScoresMatchWithEverySoftmaxAndCastOfScores) {
+    constexpr float numbers[] = {-std::numeric_limits<float>::max(), -1e9f, -6e4f};
+    constexpr Dtype casts[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
+    for (int variation = 0; variation < softmaxes * 18; ++variation) {
+        Arithmetic arithmetic;
+        arithmetic.softmax = Softmax(variation / 18);
+        arithmetic.masked_s = numbers[variation % 3];
+        arithmetic.kept_s = casts[variation / 3 % 3];
+        arithmetic.skips_hidden_tiles = false;
+        // One contracts the score before its mask and cast; the other's m is no number of float32.
+        if (arithmetic.softmax == Softmax::natural_contracted) continue;
+        if (arithmetic.softmax == Softmax::natural_with_base_two_max && arithmetic.masked_s < -1e38f)
+            continue;
+        if (is_forward() && variation / 9 % 2 == 1) arithmetic.kv_order = KvOrder::reverse;
+        SCOPED_TRACE(describe(arithmetic));
+        Call call = call_with(direction(), arithmetic);
+        call.problem.window_left = 20;
+        const MemoryRecording run = recorded(call);
+        EXPECT_TRUE(all_match(judged(run)));
     }
 }
 

@@ -17,7 +17,7 @@ struct OneTile {
     bool pair = false;
 
     ObservedTile view() const {
-        return {problem, observed_context(problem, stage, tile, pair), got, &expected, options};
+        return {problem, observed_context(problem, Units(), stage, tile, pair), got, &expected, options};
     }
     ElementValue value(Quantity quantity, Eigen::Index row, Eigen::Index col) const {
         return value_of(view(), quantity, row, col);
