@@ -1,36 +1,52 @@
-#include "kernels/attention/cublas_cuda.cuh"
+// The kernel cublas: q k^T of all heads by one call of cuBLAS, the rest by the scalar kernel.
 
 #include "kernels/attention/cublas.h"
-#include "kernels/attention/select_build.h"
+
+#include "kernels/attention/cublas_library.h"
+#include "kernels/attention/entry.h"
+#include "kernels/attention/scalar_cuda.cuh"
 
 namespace tilescope::KERNEL_BUILD {
 
-namespace {
+/// The stream that <<<>>> launches in: cuBLAS has to be told.
+inline cudaStream_t launch_stream() {
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+    return cudaStreamPerThread;
+#else
+    return nullptr;
+#endif
+}
 
-template <std::size_t row>
-struct Build {
-    static constexpr KernelConfig config = cublas_configs[row];
-    using Config = CublasConfig<config.block_m, config.block_n, config.stages, config.head_dim>;
-    static Launch forward(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-        return cublas_on_cuda<Config, Fault::none>(args TILESCOPE_SINK_ARG(sink));
+/// q k^T of all heads. The query heads that share a KV head lie one after the other, in q and in the
+/// products: together they are one matrix with as many rows, and there is a product for each KV head. The
+/// numbers fit into an int because the products, at least 256 bytes a row, fit into memory.
+template <class Config, Fault fault>
+MatrixProducts products_of_heads(const AttentionArgs& args) {
+    MatrixProducts products;
+    products.a = args.q;
+    products.b = args.k;
+    products.c = args.products;
+    products.count = args.batch * args.heads_kv;
+    products.a_rows = args.heads / args.heads_kv * args.seqlen_q;
+    products.b_rows = args.seqlen_kv;
+    products.columns = Config::head_dim;
+    products.pitch = args.products_pitch;
+    products.depth = score_depth<Config, fault>;
+    products.ld = fault == Fault::wrong_ldm ? args.seqlen_kv : int(args.products_pitch);
+    products.b_column_major = fault == Fault::k_row_major;
+    products.in_half = fault == Fault::half_scores;
+    products.beta = fault == Fault::beta_is_one ? 1.0f : 0.0f;
+    return products;
+}
+
+struct CublasKernel : ScalarKernel<CublasConfig> {
+    template <class Config, Fault fault>
+    static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
+        multiply_by_cublas(products_of_heads<Config, fault>(args), launch_stream());
+        return ScalarKernel<CublasConfig>::launch<Config, fault>(args TILESCOPE_SINK_ARG(sink));
     }
 };
 
-template <std::size_t row>
-struct Symbol {
-    static const void* forward() {
-        return reinterpret_cast<const void*>(scalar_kernel<typename Build<row>::Config, Fault::none>);
-    }
-};
-
-}  // namespace
-
-Launch cublas_cuda(const AttentionArgs& args, const KernelConfig& config TILESCOPE_HOST_SINK_PARAM(sink)) {
-    return build_for<cublas_configs, Build>(config)(args TILESCOPE_SINK_ARG(sink));
-}
-
-const void* cublas_cuda_kernel(const KernelConfig& config) {
-    return build_for<cublas_configs, Symbol>(config)();
-}
+extern const CudaBuild cublas = entry<CublasKernel, cublas_configs, cublas_faults>();
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -1,10 +1,6 @@
 #pragma once
 
-// The fast kernel as the host calls it: on the GPU, with a fault, and without hooks.
-
-#include "dump/hook/sink.h"
-#include "kernels/attention/attention_args.h"
-#include "kernels/attention/faults.h"
+#include "kernels/attention/builds.h"
 
 namespace tilescope {
 
@@ -25,18 +21,6 @@ inline constexpr KernelConfig fast_configs[] = {
     {128, 64, 2, 128, Dtype::bf16},
 };
 
-/// The one build that has faults.
-inline constexpr KernelConfig fast_fault_config = fast_configs[2];
-
-namespace hooked {
-Launch fast_cuda(const AttentionArgs& args, const KernelConfig& config, const Sink& sink);
-Launch fast_cuda_fault(const AttentionArgs& args, Fault fault, const Sink& sink);
-const void* fast_cuda_kernel(const KernelConfig& config);
-}  // namespace hooked
-
-namespace plain {
-Launch fast_cuda(const AttentionArgs& args, const KernelConfig& config);
-const void* fast_cuda_kernel(const KernelConfig& config);
-}  // namespace plain
+inline constexpr FaultyBuild fast_faults = {FaultyKernel::fast, fast_configs[2]};
 
 }  // namespace tilescope

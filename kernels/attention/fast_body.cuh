@@ -269,10 +269,21 @@ __global__ void __launch_bounds__(Config::threads, 2)
     }
 }
 
-template <class Config, Fault fault>
-Launch fast_on_cuda(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-    return launch_attention<Config>(fast_kernel<Config, fault>, "fast", Config::shared_bytes,
-                                    args TILESCOPE_SINK_ARG(sink));
-}
+struct FastKernel {
+    template <KernelConfig config>
+    using ConfigOf = FastConfig<ElementOf<config.dtype>, config.block_m, config.block_n, config.stages,
+                                config.splits, config.head_dim>;
+
+    template <class Config, Fault fault>
+    static auto function() {
+        return fast_kernel<Config, fault>;
+    }
+
+    template <class Config, Fault fault>
+    static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
+        return launch_attention<Config>(function<Config, fault>(), "fast", Config::shared_bytes,
+                                        args TILESCOPE_SINK_ARG(sink));
+    }
+};
 
 }  // namespace tilescope::KERNEL_BUILD

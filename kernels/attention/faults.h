@@ -68,10 +68,18 @@ enum class Fault : std::uint8_t {
 };
 
 /// Kernels that can be compiled with a fault: a bit for each.
-enum class FaultyKernel : std::uint8_t { scalar = 1, wmma = 2, fast = 4, stable = 8, cublas = 16, fp8 = 64 };
+enum class FaultyKernel : std::uint32_t {
+    none = 0,
+    scalar = 1,
+    wmma = 2,
+    fast = 4,
+    stable = 8,
+    cublas = 16,
+    fp8 = 32
+};
 
 constexpr FaultyKernel operator|(FaultyKernel a, FaultyKernel b) {
-    return FaultyKernel(std::uint8_t(a) | std::uint8_t(b));
+    return FaultyKernel(std::uint32_t(a) | std::uint32_t(b));
 }
 
 struct FaultInfo {
@@ -249,7 +257,7 @@ inline constexpr FaultInfo all_faults[] = {
 using fault_table::all_faults;
 
 constexpr bool applies_to(const FaultInfo& info, FaultyKernel kernel) {
-    return (std::uint8_t(info.kernels) & std::uint8_t(kernel)) != 0;
+    return (std::uint32_t(info.kernels) & std::uint32_t(kernel)) != 0;
 }
 
 const FaultInfo* find_fault(std::string_view name);

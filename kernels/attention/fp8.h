@@ -1,10 +1,6 @@
 #pragma once
 
-// The fp8 kernel as the host calls it: on the GPU, with a fault, and without hooks.
-
-#include "dump/hook/sink.h"
-#include "kernels/attention/attention_args.h"
-#include "kernels/attention/faults.h"
+#include "kernels/attention/builds.h"
 
 namespace tilescope {
 
@@ -12,7 +8,7 @@ namespace tilescope {
 /// most 1, the largest e4m3 number 448.
 inline constexpr float fp8_p_scale = 256.0f;
 
-/// Tile sizes that the kernel is built for: with P in e4m3, and in float16.
+/// Tile sizes that the kernel fp8 is built for: with P in e4m3, and in float16.
 inline constexpr KernelConfig fp8_configs[] = {
     {64, 64, 1, 64, Dtype::f16, 1, 0, true},
     {64, 64, 1, 64, Dtype::f16, 1, 0, false},
@@ -20,18 +16,6 @@ inline constexpr KernelConfig fp8_configs[] = {
     {64, 64, 1, 128, Dtype::f16, 1, 0, false},
 };
 
-/// The one build that has faults.
-inline constexpr KernelConfig fp8_fault_config = fp8_configs[0];
-
-namespace hooked {
-Launch fp8_cuda(const AttentionArgs& args, const KernelConfig& config, const Sink& sink);
-Launch fp8_cuda_fault(const AttentionArgs& args, Fault fault, const Sink& sink);
-const void* fp8_cuda_kernel(const KernelConfig& config);
-}  // namespace hooked
-
-namespace plain {
-Launch fp8_cuda(const AttentionArgs& args, const KernelConfig& config);
-const void* fp8_cuda_kernel(const KernelConfig& config);
-}  // namespace plain
+inline constexpr FaultyBuild fp8_faults = {FaultyKernel::fp8, fp8_configs[0]};
 
 }  // namespace tilescope

@@ -288,10 +288,20 @@ __global__ void __launch_bounds__(Config::threads)
     fp8_outputs<Config, fault>(block, state, args, at TILESCOPE_BLOCK_ARG);
 }
 
-template <class Config, Fault fault>
-Launch fp8_on_cuda(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-    return launch_attention<Config>(fp8_kernel<Config, fault>, "fp8", sizeof(Fp8Shared<Config>),
-                                    args TILESCOPE_SINK_ARG(sink));
-}
+struct Fp8Kernel {
+    template <KernelConfig config>
+    using ConfigOf = Fp8Config<config.block_m, config.block_n, config.head_dim, config.p_in_fp8>;
+
+    template <class Config, Fault fault>
+    static auto function() {
+        return fp8_kernel<Config, fault>;
+    }
+
+    template <class Config, Fault fault>
+    static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
+        return launch_attention<Config>(function<Config, fault>(), "fp8", sizeof(Fp8Shared<Config>),
+                                        args TILESCOPE_SINK_ARG(sink));
+    }
+};
 
 }  // namespace tilescope::KERNEL_BUILD

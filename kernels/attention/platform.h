@@ -1,8 +1,8 @@
 #pragma once
 
 // What kernel code needs to know about the compiler: the same text is compiled by nvcc for the GPU and by the
-// host compiler for the CPU. Kernel code names the build it belongs to, because hooked and plain builds of
-// the same kernel are linked into one program.
+// host compiler for the CPU. Kernel code names the build it belongs to, because several builds of the same
+// kernel are linked into one program.
 
 #include <math.h>
 
@@ -22,7 +22,9 @@
 #define KERNEL_UNROLL_TWO
 #endif
 
-#ifdef DEBUG_DUMP
+#ifdef PLANTED_FAULTS
+#define KERNEL_BUILD faulty
+#elif defined(DEBUG_DUMP)
 #define KERNEL_BUILD hooked
 #else
 #define KERNEL_BUILD plain

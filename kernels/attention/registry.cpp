@@ -14,32 +14,34 @@
 
 namespace tilescope {
 
+// What the sources of the kernels end with, one for each build of them.
+#define CUDA_KERNELS scalar, wmma, stable, fast, fp8, cublas
+#define CPU_KERNELS scalar_cpu, stable_cpu
+
+namespace hooked {
+extern const CudaBuild CUDA_KERNELS;
+CpuBuild CPU_KERNELS;
+}  // namespace hooked
+namespace faulty {
+extern const CudaBuild CUDA_KERNELS;
+CpuBuild CPU_KERNELS;
+}  // namespace faulty
+namespace plain {
+extern const CudaBuild CUDA_KERNELS;
+}  // namespace plain
+
 namespace {
 
+#define ON_CPU(kernel) \
+    { hooked::kernel, faulty::kernel }
+// A build without CUDA has none of what runs on the GPU.
 #ifdef TILESCOPE_HAS_CUDA
-constexpr CudaEntry scalar_on_gpu = {hooked::scalar_cuda, hooked::scalar_cuda_fault, plain::scalar_cuda,
-                                     hooked::scalar_cuda_kernel, plain::scalar_cuda_kernel};
-constexpr CudaEntry wmma_on_gpu = {hooked::wmma_cuda, hooked::wmma_cuda_fault, plain::wmma_cuda,
-                                   hooked::wmma_cuda_kernel, plain::wmma_cuda_kernel};
-constexpr CudaEntry stable_on_gpu = {hooked::stable_cuda, hooked::stable_cuda_fault, plain::stable_cuda,
-                                     hooked::stable_cuda_kernel, plain::stable_cuda_kernel};
-constexpr CudaEntry fast_on_gpu = {hooked::fast_cuda, hooked::fast_cuda_fault, plain::fast_cuda,
-                                   hooked::fast_cuda_kernel, plain::fast_cuda_kernel};
-constexpr CudaEntry fp8_on_gpu = {hooked::fp8_cuda, hooked::fp8_cuda_fault, plain::fp8_cuda,
-                                  hooked::fp8_cuda_kernel, plain::fp8_cuda_kernel};
-constexpr CudaEntry cublas_on_gpu = {hooked::cublas_cuda,       hooked::cublas_cuda_fault,
-                                     plain::cublas_cuda,        hooked::cublas_cuda_kernel,
-                                     plain::cublas_cuda_kernel, why_no_cublas};
+#define ON_GPU(kernel, ...) \
+    { &hooked::kernel, &faulty::kernel, &plain::kernel, __VA_ARGS__ }
 #else
-constexpr CudaEntry cublas_on_gpu;
-constexpr CudaEntry fast_on_gpu;
-constexpr CudaEntry fp8_on_gpu;
-constexpr CudaEntry scalar_on_gpu;
-constexpr CudaEntry stable_on_gpu;
-constexpr CudaEntry wmma_on_gpu;
+#define ON_GPU(...) \
+    {}
 #endif
-
-constexpr Units scalar_units;
 
 constexpr Units cublas_units = [] {
     Units units;
@@ -71,85 +73,62 @@ constexpr Units fp8_units = [] {
 }();
 
 constexpr std::array kernels = {
-    KernelInfo{"scalar",
-               "no tensor cores: eight threads a query row, cp.async, one or two KV stages",
-               scalar_configs,
-               scalar_fault_config,
-               FaultyKernel::scalar,
-               false,
-               1,
-               1,
-               scalar_units,
-               scalar_threads,
-               {hooked::scalar_cpu, hooked::scalar_cpu_fault},
-               scalar_on_gpu},
-    KernelInfo{"wmma",
-               "both products on tensor cores with WMMA, Q staged in shared memory",
-               wmma_configs,
-               wmma_fault_config,
-               FaultyKernel::wmma,
-               true,
-               1,
-               1,
-               wmma_units,
-               wmma_threads,
-               {},
-               wmma_on_gpu},
-    KernelInfo{"stable",
-               "scalar with guards: exp arguments from -80 on, NaN and Inf masked, an epsilon beside the sum",
-               stable_configs,
-               stable_fault_config,
-               FaultyKernel::stable,
-               false,
-               1,
-               1,
-               scalar_units,
-               scalar_threads,
-               {hooked::stable_cpu, hooked::stable_cpu_fault},
-               stable_on_gpu,
-               false,
-               true},
+    KernelInfo{.name = "scalar",
+               .description = "no tensor cores: eight threads a query row, cp.async, one or two KV stages",
+               .configs = scalar_configs,
+               .faults = scalar_faults,
+               .threads = scalar_threads,
+               .cpu = ON_CPU(scalar_cpu),
+               .cuda = ON_GPU(scalar)},
+    KernelInfo{.name = "wmma",
+               .description = "both products on tensor cores with WMMA, Q staged in shared memory",
+               .configs = wmma_configs,
+               .faults = wmma_faults,
+               .casts_p = true,
+               .units = wmma_units,
+               .threads = wmma_threads,
+               .cuda = ON_GPU(wmma)},
     KernelInfo{
-        "fast",
-        "mma.sync, everything but Q, K and V in registers, cp.async, swizzled shared memory; f16 and bf16",
-        fast_configs,
-        fast_fault_config,
-        FaultyKernel::fast,
-        true,
-        4,
-        2,
-        fast_units,
-        fast_threads,
-        {},
-        fast_on_gpu},
-    KernelInfo{"fp8",
-               "Q, K and V in e4m3 with a scale a head, P in e4m3 or float16; mma.sync, registers",
-               fp8_configs,
-               fp8_fault_config,
-               FaultyKernel::fp8,
-               true,
-               1,
-               1,
-               fp8_units,
-               fp8_threads,
-               {},
-               fp8_on_gpu,
-               true},
-    KernelInfo{"cublas",
-               "QK^T of all heads by cuBLAS, on tensor cores, stored in float32; softmax and PV as in scalar",
-               cublas_configs,
-               cublas_fault_config,
-               FaultyKernel::cublas,
-               false,
-               1,
-               1,
-               cublas_units,
-               scalar_threads,
-               {},
-               cublas_on_gpu,
-               false,
-               false,
-               true},
+        .name = "stable",
+        .description =
+            "scalar with guards: exp arguments from -80 on, NaN and Inf masked, an epsilon beside the sum",
+        .configs = stable_configs,
+        .faults = stable_faults,
+        .guarded = true,
+        .threads = scalar_threads,
+        .cpu = ON_CPU(stable_cpu),
+        .cuda = ON_GPU(stable)},
+    KernelInfo{.name = "fast",
+               .description = "mma.sync, everything but Q, K and V in registers, cp.async, swizzled shared "
+                              "memory; f16 and bf16",
+               .configs = fast_configs,
+               .faults = fast_faults,
+               .casts_p = true,
+               .l_lanes = 4,
+               .l_lane_columns = 2,
+               .units = fast_units,
+               .threads = fast_threads,
+               .cuda = ON_GPU(fast)},
+    KernelInfo{
+        .name = "fp8",
+        .description = "Q, K and V in e4m3 with a scale a head, P in e4m3 or float16; mma.sync, registers",
+        .configs = fp8_configs,
+        .faults = fp8_faults,
+        .quantises = true,
+        .casts_p = true,
+        .units = fp8_units,
+        .threads = fp8_threads,
+        .cuda = ON_GPU(fp8)},
+    KernelInfo{
+        .name = "cublas",
+        .description =
+            "QK^T of all heads by cuBLAS, on tensor cores, stored in float32; softmax and PV as in scalar",
+        .configs = cublas_configs,
+        .faults = cublas_faults,
+        .stores_products = true,
+        .units = cublas_units,
+        .threads = scalar_threads,
+        .cuda = ON_GPU(cublas, why_no_cublas)},
 };
 
 }  // namespace
@@ -161,6 +140,10 @@ std::span<const KernelInfo> all_kernels() {
 const KernelInfo* find_kernel(std::string_view name) {
     const auto* row = std::ranges::find(kernels, name, &KernelInfo::name);
     return row == kernels.end() ? nullptr : row;
+}
+
+bool has_fault(const KernelInfo& kernel, const FaultInfo& fault) {
+    return applies_to(fault, kernel.faults.kernel);
 }
 
 bool records(const KernelInfo& kernel, Stage stage) {

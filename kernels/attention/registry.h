@@ -5,34 +5,26 @@
 #include <string>
 #include <string_view>
 
-#include "dump/hook/sink.h"
 #include "dump/schema.h"
 #include "dump/schema/thread_layout.h"
-#include "kernels/attention/attention_args.h"
-#include "kernels/attention/faults.h"
+#include "kernels/attention/builds.h"
 
 namespace tilescope {
 
-/// How the GPU runs a kernel; null where it cannot. `config` is one of the kernel's, `fault` one that it is
-/// built with.
+/// How the GPU runs a kernel; null in a build without CUDA.
 struct CudaEntry {
-    Launch (*healthy)(const AttentionArgs& args, const KernelConfig& config, const Sink& sink) = nullptr;
-    Launch (*faulty)(const AttentionArgs& args, Fault fault, const Sink& sink) = nullptr;
-    Launch (*without_hooks)(const AttentionArgs& args, const KernelConfig& config) = nullptr;
-    /// What `healthy` and `without_hooks` launch, as cudaFuncGetAttributes takes it.
-    const void* (*healthy_kernel)(const KernelConfig& config) = nullptr;
-    const void* (*kernel_without_hooks)(const KernelConfig& config) = nullptr;
+    const CudaBuild* hooked = nullptr;
+    const CudaBuild* faulty = nullptr;
+    const CudaBuild* plain = nullptr;
     /// Why the machine cannot run it although it has a GPU, as one line; empty when it can. Null: it always
     /// can.
     std::string (*why_not_here)() = nullptr;
 };
 
-/// How the CPU does. `shared_word` is what every word of a block's shared memory holds before it begins.
+/// How the CPU does; null where it cannot.
 struct CpuEntry {
-    Launch (*healthy)(const AttentionArgs& args, const KernelConfig& config, std::uint32_t shared_word,
-                      const Sink& sink) = nullptr;
-    Launch (*faulty)(const AttentionArgs& args, Fault fault, std::uint32_t shared_word,
-                     const Sink& sink) = nullptr;
+    CpuBuild* hooked = nullptr;
+    CpuBuild* faulty = nullptr;
 };
 
 /// A bundled kernel.
@@ -40,23 +32,25 @@ struct KernelInfo {
     std::string_view name;
     std::string_view description;
     std::span<const KernelConfig> configs;  ///< in the order in which a default is looked for
-    KernelConfig fault_config;              ///< the one build that has faults
-    FaultyKernel faulty_kernel;             ///< its bit in the table of faults
-    bool casts_p;  ///< P is rounded to the type that the PV product takes, and recorded so
-    int l_lanes;   ///< partial row sums that l holds, as in Problem
-    int l_lane_columns;
-    Units units;  ///< but for what follows from the configuration, see units_of
-    ThreadLayouts (*threads)(const KernelConfig& config);  ///< that own what it records
-    CpuEntry cpu;
-    CudaEntry cuda;          ///< empty in a build without CUDA
+    FaultyBuild faults = {};
     bool quantises = false;  ///< q, k and v are rounded to e4m3, with a scale for each head
     bool guarded = false;    ///< differs from attention where its guards bite: on inputs that are extreme
     bool stores_products = false;  ///< takes AttentionArgs::products, and holds no tiles of Q and K
+    bool casts_p = false;          ///< P is rounded to the type that the PV product takes, and recorded so
+    int l_lanes = 1;               ///< partial row sums that l holds, as in Problem
+    int l_lane_columns = 1;
+    Units units = {};  ///< but for what follows from the configuration, see units_of
+    ThreadLayouts (*threads)(const KernelConfig& config);  ///< that own what it records
+    CpuEntry cpu = {};
+    CudaEntry cuda = {};
 };
 
 std::span<const KernelInfo> all_kernels();
 /// Null when there is no such kernel.
 const KernelInfo* find_kernel(std::string_view name);
+
+/// Whether the kernel is built with the fault.
+bool has_fault(const KernelInfo& kernel, const FaultInfo& fault);
 
 /// Whether the kernel holds tiles of the stage, and so records it.
 bool records(const KernelInfo& kernel, Stage stage);

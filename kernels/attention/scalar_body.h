@@ -31,6 +31,20 @@ struct ScalarConfig {
     static constexpr int ld_p = block_n + 8;
 };
 
+/// With guards in its softmax.
+template <int block_m, int block_n, int stages, int head_dim>
+struct StableConfig : ScalarConfig<block_m, block_n, stages, head_dim> {
+    using Guards = StableGuards;
+    static constexpr const char* kernel = "stable";
+};
+
+/// On products that cuBLAS has stored.
+template <int block_m, int block_n, int stages, int head_dim>
+struct CublasConfig : ScalarConfig<block_m, block_n, stages, head_dim> {
+    using Products = StoredProducts;
+    static constexpr const char* kernel = "cublas";
+};
+
 }  // namespace tilescope
 
 namespace tilescope::KERNEL_BUILD {

@@ -12,31 +12,38 @@
 
 namespace tilescope::KERNEL_BUILD {
 
-/// Shared memory starts undefined: every word of it holds `shared_word` when a block begins.
-template <class Config, Fault fault>
-Launch scalar_on_cpu(const AttentionArgs& args, std::uint32_t shared_word TILESCOPE_HOST_SINK_PARAM(sink)) {
-    using Shared = ScalarShared<Config>;
-    constexpr std::size_t words = sizeof(Shared) / sizeof(shared_word);
-    static_assert(sizeof(Shared) % sizeof(shared_word) == 0);
-    const int q_blocks = (args.seqlen_q + Config::block_m - 1) / Config::block_m;
-    const std::int64_t blocks = std::int64_t(args.batch) * args.heads * q_blocks;
+template <template <int, int, int, int> class ScalarConfig>
+struct ScalarOnCpu {
+    template <KernelConfig config>
+    using ConfigOf = ScalarConfig<config.block_m, config.block_n, config.stages, config.head_dim>;
+
+    /// Shared memory starts undefined: every word of it holds `shared_word` when a block begins.
+    template <class Config, Fault fault>
+    static Launch launch(const AttentionArgs& args,
+                         std::uint32_t shared_word TILESCOPE_HOST_SINK_PARAM(sink)) {
+        using Shared = ScalarShared<Config>;
+        constexpr std::size_t words = sizeof(Shared) / sizeof(shared_word);
+        static_assert(sizeof(Shared) % sizeof(shared_word) == 0);
+        const int q_blocks = (args.seqlen_q + Config::block_m - 1) / Config::block_m;
+        const std::int64_t blocks = std::int64_t(args.batch) * args.heads * q_blocks;
 #pragma omp parallel
-    {
-        const auto shared = std::make_unique_for_overwrite<Shared>();
+        {
+            const auto shared = std::make_unique_for_overwrite<Shared>();
 #pragma omp for schedule(dynamic)
-        for (std::int64_t i = 0; i < blocks; ++i) {
-            for (std::size_t word = 0; word < words; ++word) {
-                std::memcpy(reinterpret_cast<std::byte*>(shared.get()) + word * sizeof(shared_word),
-                            &shared_word, sizeof(shared_word));
+            for (std::int64_t i = 0; i < blocks; ++i) {
+                for (std::size_t word = 0; word < words; ++word) {
+                    std::memcpy(reinterpret_cast<std::byte*>(shared.get()) + word * sizeof(shared_word),
+                                &shared_word, sizeof(shared_word));
+                }
+                CpuBlock<Config::threads> block(int(i % q_blocks), int(i / q_blocks % args.heads),
+                                                int(i / q_blocks / args.heads));
+                TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
+                scalar_attention<Config, fault>(block, *shared, args TILESCOPE_BLOCK_ARG);
             }
-            CpuBlock<Config::threads> block(int(i % q_blocks), int(i / q_blocks % args.heads),
-                                            int(i / q_blocks / args.heads));
-            TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
-            scalar_attention<Config, fault>(block, *shared, args TILESCOPE_BLOCK_ARG);
         }
+        return {unsigned(q_blocks), unsigned(args.heads), unsigned(args.batch), unsigned(Config::threads),
+                sizeof(Shared)};
     }
-    return {unsigned(q_blocks), unsigned(args.heads), unsigned(args.batch), unsigned(Config::threads),
-            sizeof(Shared)};
-}
+};
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -18,10 +18,21 @@ __global__ void __launch_bounds__(Config::threads, resident_blocks<ScalarShared<
     scalar_attention<Config, fault>(block, shared, args TILESCOPE_BLOCK_ARG);
 }
 
-template <class Config, Fault fault>
-Launch scalar_on_cuda(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-    return launch_attention<Config>(scalar_kernel<Config, fault>, Config::kernel,
-                                    sizeof(ScalarShared<Config>), args TILESCOPE_SINK_ARG(sink));
-}
+template <template <int, int, int, int> class ScalarConfig>
+struct ScalarKernel {
+    template <KernelConfig config>
+    using ConfigOf = ScalarConfig<config.block_m, config.block_n, config.stages, config.head_dim>;
+
+    template <class Config, Fault fault>
+    static auto function() {
+        return scalar_kernel<Config, fault>;
+    }
+
+    template <class Config, Fault fault>
+    static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
+        return launch_attention<Config>(function<Config, fault>(), Config::kernel,
+                                        sizeof(ScalarShared<Config>), args TILESCOPE_SINK_ARG(sink));
+    }
+};
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -1,28 +1,14 @@
 #include "kernels/attention/scalar_cpu.h"
 
-#include "kernels/attention/select_build.h"
+#include "kernels/attention/entry.h"
 #include "kernels/attention/stable.h"
-#include "kernels/attention/stable_config.h"
 
 namespace tilescope::KERNEL_BUILD {
 
-namespace {
-
-template <std::size_t row>
-struct Build {
-    static constexpr KernelConfig config = stable_configs[row];
-    static Launch forward(const AttentionArgs& args,
-                          std::uint32_t shared_word TILESCOPE_HOST_SINK_PARAM(sink)) {
-        return scalar_on_cpu<StableConfig<config.block_m, config.block_n, config.stages, config.head_dim>,
-                             Fault::none>(args, shared_word TILESCOPE_SINK_ARG(sink));
-    }
-};
-
-}  // namespace
-
-Launch stable_cpu(const AttentionArgs& args, const KernelConfig& config,
-                  std::uint32_t shared_word TILESCOPE_HOST_SINK_PARAM(sink)) {
-    return build_for<stable_configs, Build>(config)(args, shared_word TILESCOPE_SINK_ARG(sink));
+Launch stable_cpu(const AttentionArgs& args, const KernelConfig& config, Fault fault,
+                  std::uint32_t shared_word, const Sink& sink) {
+    return launch_build<ScalarOnCpu<StableConfig>, stable_configs, stable_faults>(config, fault, args,
+                                                                                  shared_word, sink);
 }
 
 }  // namespace tilescope::KERNEL_BUILD

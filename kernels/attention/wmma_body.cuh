@@ -283,10 +283,20 @@ __global__ void __launch_bounds__(Config::threads, resident_blocks<WmmaShared<Co
     wmma_outputs<Config, fault>(block, shared, state, args TILESCOPE_BLOCK_ARG);
 }
 
-template <class Config, Fault fault>
-Launch wmma_on_cuda(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-    return launch_attention<Config>(wmma_kernel<Config, fault>, "wmma", sizeof(WmmaShared<Config>),
-                                    args TILESCOPE_SINK_ARG(sink));
-}
+struct WmmaKernel {
+    template <KernelConfig config>
+    using ConfigOf = WmmaConfig<config.block_m, config.block_n, config.head_dim>;
+
+    template <class Config, Fault fault>
+    static auto function() {
+        return wmma_kernel<Config, fault>;
+    }
+
+    template <class Config, Fault fault>
+    static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
+        return launch_attention<Config>(function<Config, fault>(), "wmma", sizeof(WmmaShared<Config>),
+                                        args TILESCOPE_SINK_ARG(sink));
+    }
+};
 
 }  // namespace tilescope::KERNEL_BUILD

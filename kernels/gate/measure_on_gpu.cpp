@@ -48,7 +48,7 @@ RunRequest request_of(const MeasureOptions& options, const std::string& shape, c
     run.seed = options.seed;
     run.engine = "cuda";
     const RunRequest request = make_request(run);
-    if (request.kernel->cuda.without_hooks == nullptr) {
+    if (request.kernel->cuda.plain == nullptr) {
         throw Error("it has no build without hooks", "--kernel " + options.kernel, "choose another kernel");
     }
     return request;
@@ -78,7 +78,7 @@ void require_outputs(const RunRequest& request, const std::vector<std::unique_pt
 Samples measure(const RunRequest& request, const MeasureOptions& options) {
     const auto copies = make_copies(request);
     const auto launch = [&](const DeviceArrays& arrays) {
-        request.kernel->cuda.without_hooks(arrays.args, request.config);
+        request.kernel->cuda.plain->launch(arrays.args, request.config, Fault::none, Sink());
     };
     // What a kernel sets up at its first launch is not part of a graph.
     launch(*copies.front());

@@ -11,7 +11,6 @@ each source and build, and compiles nothing.
 
 resource_limits.json:
     architecture  what is compiled for
-    not_held      sources of kernels/attention/ that have no limits
     sources       by name: flags of nvcc; dynamic_shared, for each kernel the expression of its dynamic shared memory,
                   in which {config} stands for the template arguments and {build} for plain or hooked; and the
                   include that declares it
@@ -146,7 +145,7 @@ def compile_source(nvcc, name, build, limits, scratch, extra=()):
     to_report = ["-cubin", "-Xptxas", "-v", f"kernels/attention/{name}", "-o", f"{scratch}/cubin"]
     functions = parse_ptxas(run_compiler([nvcc, *flags, *extra, *to_report]))
     if not any(function["entry"] for function in functions):
-        raise Unjudged(f"kernels/attention/{name}: the compiler reports no kernel; name it under not_held in {LIMITS.name}")
+        raise Unjudged(f"kernels/attention/{name}: the compiler reports no kernel; end it with the row of one, or put it elsewhere")
     rows, expressions = [], []
     for function, demangled in zip(functions, demangle([function["function"] for function in functions])):
         kernel, config = describe_function(demangled)
@@ -199,9 +198,9 @@ def read_compiled(folder, limits):
 
 def read_limits(path, sources):
     limits = json.loads(path.read_text())
-    for name in sorted(sources - set(limits["sources"]) - set(limits["not_held"])):
-        raise Unjudged(f"kernels/attention/{name}: is not in {path.name}; name it under sources or not_held")
-    for name in sorted((set(limits["sources"]) | set(limits["not_held"])) - sources):
+    for name in sorted(sources - set(limits["sources"])):
+        raise Unjudged(f"kernels/attention/{name}: is not in {path.name}; name it under sources")
+    for name in sorted(set(limits["sources"]) - sources):
         raise Unjudged(f"{path.name}: names kernels/attention/{name}, which is not there; remove it")
     for row in limits["limits"]:
         if row["build"] == "plain" and row["spill_bytes"] != 0:

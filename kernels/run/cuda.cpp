@@ -106,8 +106,8 @@ Capture make_capture(const RunRequest& request, const RunInputs& inputs) {
 
 Launch launch_hooked(const RunRequest& request, const AttentionArgs& args, const Sink& sink) {
     const CudaEntry& cuda = request.kernel->cuda;
-    return request.fault == Fault::none ? cuda.healthy(args, request.config, sink)
-                                        : cuda.faulty(args, request.fault, sink);
+    const CudaBuild& build = request.fault == Fault::none ? *cuda.hooked : *cuda.faulty;
+    return build.launch(args, request.config, request.fault, sink);
 }
 
 StatisticsRun keep_statistics_on_cuda(const RunRequest& request, const RunInputs& inputs) {

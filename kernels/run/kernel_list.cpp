@@ -15,7 +15,7 @@ namespace {
 
 std::vector<std::string> engines_of(const KernelInfo& kernel) {
     std::vector<std::string> engines = {"cuda"};
-    if (kernel.cpu.healthy != nullptr) engines.push_back("cpu");
+    if (kernel.cpu.hooked != nullptr) engines.push_back("cpu");
     return engines;
 }
 
@@ -30,7 +30,7 @@ std::vector<std::string> configs_of(const KernelInfo& kernel, int head_dim, Dtyp
 std::vector<std::string_view> kernels_with(const FaultInfo& fault) {
     std::vector<std::string_view> names;
     for (const KernelInfo& kernel : all_kernels()) {
-        if (applies_to(fault, kernel.faulty_kernel)) names.push_back(kernel.name);
+        if (has_fault(kernel, fault)) names.push_back(kernel.name);
     }
     return names;
 }

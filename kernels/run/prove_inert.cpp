@@ -47,22 +47,25 @@ InertProof prove_inert(const RunRequest& request) {
     const DeviceArrays hooked(request, inputs, std::byte(0xff));
     const DeviceArrays plain(request, inputs, std::byte(0xff));
     const Capture capture = make_capture(request, inputs);
-    const Sink sink = capture.sink();
-    const Launch with = cuda.healthy(hooked.args, config, sink);
+    const Sink armed = capture.sink();
+    const auto launch_hooked = [&](const Sink& sink) {
+        return cuda.hooked->launch(hooked.args, config, Fault::none, sink);
+    };
+    const auto launch_plain = [&] { return cuda.plain->launch(plain.args, config, Fault::none, Sink()); };
+    const Launch with = launch_hooked(armed);
     check_cuda(cudaDeviceSynchronize(), "running the kernel with hooks");
-    const Launch without = cuda.without_hooks(plain.args, config);
+    const Launch without = launch_plain();
     check_cuda(cudaDeviceSynchronize(), "running the kernel without hooks");
 
     InertProof proof;
     compare("o", hooked.o, plain.o, proof);
     compare("lse", hooked.lse, plain.lse, proof);
-    proof.hooked = figures_of(cuda.healthy_kernel(config), with);
-    proof.plain = figures_of(cuda.kernel_without_hooks(config), without);
-    const std::vector<double> times =
-        median_times({{[&] { cuda.without_hooks(plain.args, config); }, stream_without_hooks},
-                      {[&] { cuda.healthy(hooked.args, config, Sink()); }},
-                      {[&] { cuda.healthy(hooked.args, config, sink); }}},
-                     inert_launches);
+    proof.hooked = figures_of(cuda.hooked->function(config), with);
+    proof.plain = figures_of(cuda.plain->function(config), without);
+    const std::vector<double> times = median_times({{[&] { launch_plain(); }, stream_without_hooks},
+                                                    {[&] { launch_hooked(Sink()); }},
+                                                    {[&] { launch_hooked(armed); }}},
+                                                   inert_launches);
     proof.plain_ms = times[0];
     proof.unarmed_ms = times[1];
     proof.capturing_ms = times[2];

@@ -60,7 +60,7 @@ KernelConfig requested_config(const RunOptions& options, const KernelInfo& kerne
     const Dtype dtype = dtype_from_name(options.dtype).value();
     require_dtype(kernel, dtype);
     const double query_rows = double(options.shape[0]) * double(options.shape[1]) * double(options.shape[2]);
-    const KernelConfig& faulty = kernel.fault_config;
+    const KernelConfig& faulty = kernel.faults.config;
     const bool faulty_by_default = !options.fault.empty() && options.config.empty();
     if (faulty_by_default && faulty.head_dim == head_dim && faulty.dtype == dtype) return faulty;
     const KernelConfig* config =
@@ -82,12 +82,12 @@ KernelConfig requested_config(const RunOptions& options, const KernelInfo& kerne
 Fault requested_fault(const RunOptions& options, const KernelInfo& kernel, const KernelConfig& config) {
     if (options.fault.empty()) return Fault::none;
     const FaultInfo* fault = find_fault(options.fault);
-    if (fault == nullptr || !applies_to(*fault, kernel.faulty_kernel)) {
+    if (fault == nullptr || !has_fault(kernel, *fault)) {
         throw Error(fmt::format("{} has no fault {}", kernel.name, options.fault), "--fault",
                     "choose one that tile-run list shows for this kernel");
     }
-    if (config != kernel.fault_config) {
-        const KernelConfig& built = kernel.fault_config;
+    if (config != kernel.faults.config) {
+        const KernelConfig& built = kernel.faults.config;
         throw Error(fmt::format("faults are not built for {} with head_dim {} and {}", config_name(config),
                                 config.head_dim, dtype_info(config.dtype).name),
                     "--fault",
@@ -141,7 +141,7 @@ const InputKind& requested_input(const RunOptions& options) {
 /// Sets engine and notice.
 void choose_engine(const RunOptions& options, RunRequest& request) {
     const KernelInfo& kernel = *request.kernel;
-    const bool runs_on_cpu = kernel.cpu.healthy != nullptr;
+    const bool runs_on_cpu = kernel.cpu.hooked != nullptr;
     if (options.engine == "cpu") {
         if (!runs_on_cpu) {
             throw Error(fmt::format("{} runs on a GPU only", kernel.name), "--engine cpu",

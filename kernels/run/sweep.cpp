@@ -70,7 +70,7 @@ class Scratch {
 std::string why_not_here(const RunOptions& options, const KernelInfo& kernel) {
     const bool on_cpu = options.engine == "cpu" || (options.engine.empty() && !why_no_gpu().empty());
     if (!on_cpu) return why_no_gpu(kernel);
-    return kernel.cpu.healthy == nullptr ? "it runs on a GPU only" : "";
+    return kernel.cpu.hooked == nullptr ? "it runs on a GPU only" : "";
 }
 
 std::string_view input_of(const KernelInfo& kernel, std::size_t problem, std::uint64_t seed) {
@@ -85,7 +85,7 @@ std::vector<KernelConfig> configs_for(const RunOptions& options, const KernelInf
     std::vector<KernelConfig> found;
     for (const KernelConfig& config : kernel.configs) {
         const bool asked = options.config.empty() || options.config == config_name(config);
-        const bool built = options.fault.empty() || config == kernel.fault_config;
+        const bool built = options.fault.empty() || config == kernel.faults.config;
         if (config.head_dim == head_dim && asked && built) found.push_back(config);
     }
     return found;

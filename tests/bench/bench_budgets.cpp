@@ -236,7 +236,7 @@ int run(int problems, std::uint64_t first_seed, int nulls) {
     for (const KernelInfo& kernel : all_kernels()) {
         const bool gpu = why_no_gpu().empty();
         const std::string reason = why_no_gpu(kernel);
-        if (gpu ? !reason.empty() : kernel.cpu.healthy == nullptr) {
+        if (gpu ? !reason.empty() : kernel.cpu.hooked == nullptr) {
             fmt::print("\n{}: not run ({})\n", kernel.name, reason);
             continue;
         }

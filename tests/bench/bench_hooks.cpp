@@ -83,11 +83,13 @@ std::string bench(const KernelInfo& kernel, double bytes_per_ms) {
 
     std::vector<std::optional<SinkOnGpu>> sinks(std::size(variants));
     std::vector<TimedLaunch> launches = {
-        {[&] { kernel.cuda.without_hooks(arrays.args, request.config); }, stream_without_hooks}};
+        {[&] { kernel.cuda.plain->launch(arrays.args, request.config, Fault::none, Sink()); },
+         stream_without_hooks}};
     for (std::size_t i = 0; i < std::size(variants); ++i) {
         if (variants[i].selection) sinks[i].emplace(problem, variants[i].selection, variants[i].mode);
         const Sink sink = sinks[i] ? sinks[i]->sink : Sink();
-        launches.push_back({[&, sink] { kernel.cuda.healthy(arrays.args, request.config, sink); }});
+        launches.push_back(
+            {[&, sink] { kernel.cuda.hooked->launch(arrays.args, request.config, Fault::none, sink); }});
     }
     const std::vector<double> times = median_times(launches, rounds);
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "dump/schema.h"
-#include "kernels/attention/faults.h"
+#include "kernels/attention/registry.h"
 
 namespace tilescope {
 namespace {
@@ -114,14 +114,9 @@ std::vector<Case> healthy_cases() {
 std::vector<Case> faulty_cases() {
     std::vector<Case> cases;
     for (const FaultInfo& fault : all_faults) {
-        for (const auto& [name, kernel] : {std::pair{"scalar", FaultyKernel::scalar},
-                                           {"wmma", FaultyKernel::wmma},
-                                           {"stable", FaultyKernel::stable},
-                                           {"cublas", FaultyKernel::cublas},
-                                           {"fast", FaultyKernel::fast},
-                                           {"fp8", FaultyKernel::fp8}}) {
-            if (!applies_to(fault, kernel)) continue;
-            cases.push_back({name, std::string(fault.shown_by), std::string(fault.name),
+        for (const KernelInfo& kernel : all_kernels()) {
+            if (!has_fault(kernel, fault)) continue;
+            cases.push_back({std::string(kernel.name), std::string(fault.shown_by), std::string(fault.name),
                              std::string(stage_info(fault.stage).name)});
         }
     }

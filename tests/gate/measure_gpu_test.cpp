@@ -69,7 +69,7 @@ TEST_F(MeasureOnGpu, WhatCublasMultipliesIsInTheGraph) {
     const DeviceArrays once(request, inputs, std::byte(0xff));
     const DeviceArrays replayed(request, inputs, std::byte(0xff));
     const auto launch = [&](const DeviceArrays& arrays) {
-        request.kernel->cuda.without_hooks(arrays.args, request.config);
+        request.kernel->cuda.plain->launch(arrays.args, request.config, Fault::none, Sink());
     };
     launch(once);
     check_cuda(cudaDeviceSynchronize(), "running the kernel");

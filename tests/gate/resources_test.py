@@ -114,10 +114,10 @@ class Limits(unittest.TestCase):
         spilling = [row(spill_bytes=4), row(spill_bytes=4, build="hooked")]
         self.assertEqual([limit["spill_bytes"] for limit in resources.limits_from(spilling)], [0, 4])
         with self.assertRaisesRegex(resources.Unjudged, "spill nothing"):
-            self.read_limits({"scalar.cu"}, sources={"scalar.cu": {}}, not_held=[], limits=spilling[:1])
+            self.read_limits({"scalar.cu"}, sources={"scalar.cu": {}}, limits=spilling[:1])
 
-    def test_every_source_is_held_or_named(self):
-        limits = {"sources": {"a.cu": {}}, "not_held": ["b.cu"], "limits": []}
+    def test_every_source_is_held(self):
+        limits = {"sources": {"a.cu": {}, "b.cu": {}}, "limits": []}
         self.assertEqual(self.read_limits({"a.cu", "b.cu"}, **limits), limits)
         for there, words in [({"a.cu", "b.cu", "c.cu"}, "kernels/attention/c.cu"), ({"a.cu"}, "kernels/attention/b.cu, which is not there")]:
             with self.assertRaisesRegex(resources.Unjudged, words):

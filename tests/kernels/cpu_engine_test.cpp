@@ -26,7 +26,7 @@ struct FaultCase {
 std::vector<HealthyCase> healthy_cases() {
     std::vector<HealthyCase> cases;
     for (const KernelInfo& kernel : all_kernels()) {
-        if (kernel.cpu.healthy == nullptr) continue;
+        if (kernel.cpu.hooked == nullptr) continue;
         for (const KernelConfig& config : kernel.configs) cases.push_back({&kernel, config});
     }
     return cases;
@@ -35,10 +35,9 @@ std::vector<HealthyCase> healthy_cases() {
 std::vector<FaultCase> fault_cases() {
     std::vector<FaultCase> cases;
     for (const KernelInfo& kernel : all_kernels()) {
-        if (kernel.cpu.healthy == nullptr) continue;
+        if (kernel.cpu.hooked == nullptr) continue;
         for (const FaultInfo& fault : all_faults) {
-            if (applies_to(fault, kernel.faulty_kernel) && !fault.gpu_only)
-                cases.push_back({&kernel, &fault});
+            if (has_fault(kernel, fault) && !fault.gpu_only) cases.push_back({&kernel, &fault});
         }
     }
     return cases;

@@ -69,7 +69,7 @@ std::vector<FaultCase> fault_cases() {
     std::vector<FaultCase> cases;
     for (const KernelInfo& kernel : all_kernels()) {
         for (const FaultInfo& fault : all_faults) {
-            if (applies_to(fault, kernel.faulty_kernel)) cases.push_back({&kernel, &fault});
+            if (has_fault(kernel, fault)) cases.push_back({&kernel, &fault});
         }
     }
     return cases;
@@ -103,7 +103,7 @@ using SinkOnGpuDeathTest = SinkOnGpu;
 /// them.
 [[noreturn]] void record_trap() {
     KernelInfo trapping = *find_kernel("scalar");
-    trapping.cuda.healthy = hooked::launch_trapping;
+    trapping.cuda.hooked = &hooked::trapping;
     RunRequest request =
         request_of("--kernel scalar --engine cuda --shape 1,1,32,64,64 --sink-memory mapped");
     request.kernel = &trapping;

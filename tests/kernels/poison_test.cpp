@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "kernels/attention/scalar.h"
+#include "kernels/attention/registry.h"
 #include "kernels/run/reports.h"
 #include "tests/kernels/run_checks.h"
 
@@ -14,16 +14,16 @@ namespace {
 
 constexpr const char* small_run = "--kernel scalar --engine cpu --shape 1,2,40,70,64";
 
-using CpuKernel = decltype(CpuEntry::healthy);
-
 /// The report of a request whose kernel is replaced.
-PoisonReport poisoned(const char* options, CpuKernel kernel) {
+PoisonReport poisoned(const char* options, CpuBuild* kernel) {
     KernelInfo replaced = *find_kernel("scalar");
-    replaced.cpu.healthy = kernel;
+    replaced.cpu.hooked = kernel;
     RunRequest request = request_of(options);
     request.kernel = &replaced;
     return run_poisoned(request).report;
 }
+
+CpuBuild* const run_scalar = find_kernel("scalar")->cpu.hooked;
 
 std::uint16_t* o_of(const AttentionArgs& args) {
     return static_cast<std::uint16_t*>(args.o);
@@ -56,7 +56,8 @@ TEST_P(HealthyPoisoned, DependsOnNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Scalar, HealthyPoisoned,
-                         ::testing::Values(scalar_fault_config, KernelConfig{48, 64, 1, 128}),
+                         ::testing::Values(find_kernel("scalar")->faults.config,
+                                           KernelConfig{48, 64, 1, 128}),
                          [](const auto& test) { return test_name(test.param); });
 
 // P is the only array of shared memory that faults leave unwritten; it is read by acc. A fault that leaves
@@ -65,7 +66,7 @@ TEST(Poison, FaultsThatReadOrLeaveOldMemoryAreTheOnesThatDepend) {
     const std::map<std::string_view, Stage> dependent = {
         {"p_lane_stride", Stage::acc}, {"columns_uncovered", Stage::o}, {"rows_uncovered", Stage::o}};
     for (const FaultInfo& fault : all_faults) {
-        if (!applies_to(fault, FaultyKernel::scalar) || fault.gpu_only) continue;
+        if (!has_fault(*find_kernel("scalar"), fault) || fault.gpu_only) continue;
         SCOPED_TRACE(fault.name);
         const PoisonReport report =
             run_poisoned(request_of("--kernel scalar --engine cpu --fault " + std::string(fault.name) + " " +
@@ -134,15 +135,16 @@ TEST(Poison, OutputsThatWereNeverStoredAreCountedAlsoWhereTheyAreNotSelected) {
 }
 
 TEST(Poison, TheFirstUnwrittenElementIsFoundByItsPlace) {
-    const PoisonReport report = poisoned(
-        "--kernel scalar --engine cpu --shape 2,3,40,70,64",
-        [](const AttentionArgs& args, const KernelConfig& config, std::uint32_t word, const Sink& sink) {
-            const std::size_t element = ((1 * 3 + 2) * 40 + 17) * 64 + 5;
-            const std::uint16_t before = o_of(args)[element];
-            const Launch launch = hooked::scalar_cpu(args, config, word, sink);
-            o_of(args)[element] = before;
-            return launch;
-        });
+    const PoisonReport report = poisoned("--kernel scalar --engine cpu --shape 2,3,40,70,64",
+                                         [](const AttentionArgs& args, const KernelConfig& config,
+                                            Fault fault, std::uint32_t word, const Sink& sink) {
+                                             const std::size_t element = ((1 * 3 + 2) * 40 + 17) * 64 + 5;
+                                             const std::uint16_t before = o_of(args)[element];
+                                             const Launch launch =
+                                                 run_scalar(args, config, fault, word, sink);
+                                             o_of(args)[element] = before;
+                                             return launch;
+                                         });
     const UnwrittenOutput& o = report.outputs[0];
     EXPECT_EQ(o.unwritten, 1);
     EXPECT_EQ(o.first->batch, 1);
@@ -153,8 +155,8 @@ TEST(Poison, TheFirstUnwrittenElementIsFoundByItsPlace) {
 
 TEST(Poison, StoringTheBitsOfAFillIsNotLeavingItThere) {
     const PoisonReport report = poisoned(small_run, [](const AttentionArgs& args, const KernelConfig& config,
-                                                       std::uint32_t word, const Sink& sink) {
-        const Launch launch = hooked::scalar_cpu(args, config, word, sink);
+                                                       Fault fault, std::uint32_t word, const Sink& sink) {
+        const Launch launch = run_scalar(args, config, fault, word, sink);
         o_of(args)[0] = 0xffffu;
         o_of(args)[1] = 0x5a5au;
         std::memset(args.lse, 0xff, sizeof(float));
@@ -166,9 +168,9 @@ TEST(Poison, StoringTheBitsOfAFillIsNotLeavingItThere) {
 
 TEST(Poison, ReadingTheOldOutputIsADependence) {
     const PoisonReport report = poisoned(small_run, [](const AttentionArgs& args, const KernelConfig& config,
-                                                       std::uint32_t word, const Sink& sink) {
+                                                       Fault fault, std::uint32_t word, const Sink& sink) {
         const std::uint16_t before = o_of(args)[7];
-        const Launch launch = hooked::scalar_cpu(args, config, word, sink);
+        const Launch launch = run_scalar(args, config, fault, word, sink);
         o_of(args)[7] = std::uint16_t(before ^ 1u);
         return launch;
     });
@@ -184,8 +186,8 @@ TEST(Poison, ARaceIsToldFromADependence) {
     static int calls = 0;
     calls = 0;
     const PoisonReport report = poisoned(small_run, [](const AttentionArgs& args, const KernelConfig& config,
-                                                       std::uint32_t word, const Sink& sink) {
-        const Launch launch = hooked::scalar_cpu(args, config, word, sink);
+                                                       Fault fault, std::uint32_t word, const Sink& sink) {
+        const Launch launch = run_scalar(args, config, fault, word, sink);
         if (++calls == 3) sink.stages[int(Stage::l)].words[0] ^= 1u;
         return launch;
     });

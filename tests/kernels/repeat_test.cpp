@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/attention/scalar.h"
+#include "kernels/attention/registry.h"
 #include "kernels/run/reports.h"
 #include "tests/kernels/run_checks.h"
 
@@ -13,10 +13,10 @@ constexpr const char* small_run = "--kernel scalar --engine cpu --shape 1,2,40,7
 
 /// Races: the second and the fourth run have another l in row 0 of head 0 after KV tile 0, the fourth another
 /// element of o besides.
-Launch racing_kernel(const AttentionArgs& args, const KernelConfig& config, std::uint32_t word,
+Launch racing_kernel(const AttentionArgs& args, const KernelConfig& config, Fault fault, std::uint32_t word,
                      const Sink& sink) {
     static int calls = 0;
-    const Launch launch = hooked::scalar_cpu(args, config, word, sink);
+    const Launch launch = find_kernel("scalar")->cpu.hooked(args, config, fault, word, sink);
     const int call = ++calls;
     if (call % 2 == 0) sink.stages[int(Stage::l)].words[0] ^= 1u;
     if (call == 4) static_cast<std::uint16_t*>(args.o)[(40 + 33) * 64 + 9] ^= 1u;
@@ -40,7 +40,7 @@ TEST(Repeat, HealthyRunsHaveTheSameBits) {
 
 TEST(Repeat, ARaceIsReportedWithItsFirstStageAndRuns) {
     KernelInfo racing = *find_kernel("scalar");
-    racing.cpu.healthy = racing_kernel;
+    racing.cpu.hooked = racing_kernel;
     RunRequest request = request_of(small_run);
     request.kernel = &racing;
     const RepeatReport report = repeat_runs(request, 5);

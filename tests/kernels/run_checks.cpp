@@ -145,7 +145,7 @@ constexpr MemoryFill poisoned = {.shared_word = 0x7fc00000u};
 void expect_planted(const FaultInfo& fault, const std::string& kernel, const std::string& engine) {
     const std::string options =
         fmt::format("--kernel {} --config {} --engine {} {}", kernel,
-                    config_name(find_kernel(kernel)->fault_config), engine, fault.shown_by);
+                    config_name(find_kernel(kernel)->faults.config), engine, fault.shown_by);
     SCOPED_TRACE(fmt::format("tile-run record {} --fault {}", options, fault.name));
     const CapturedRun healthy = run_kernel(request_of(options));
     const RunRequest planted = request_of(fmt::format("{} --fault {}", options, fault.name));

@@ -12,12 +12,13 @@
 namespace tilescope::testing {
 namespace {
 
-TEST(Faults, EachKernelHasTenOfDifferentFamiliesInEveryStage) {
+TEST(Faults, AKernelThatHasAnyHasTenOfDifferentFamiliesInEveryStage) {
     for (const KernelInfo& kernel : all_kernels()) {
+        if (kernel.faults.kernel == FaultyKernel::none) continue;
         std::set<std::string_view> families;
         std::set<Stage> stages;
         for (const FaultInfo& fault : all_faults) {
-            if (!applies_to(fault, kernel.faulty_kernel)) continue;
+            if (!has_fault(kernel, fault)) continue;
             families.insert(fault.family);
             stages.insert(fault.stage);
         }
@@ -44,7 +45,6 @@ TEST(Faults, AreFoundByNameAndListedByStage) {
 }
 
 TEST(Kernels, HaveADefaultConfigurationForEachHeadDim) {
-    EXPECT_EQ(all_kernels().size(), 6u);
     for (const KernelInfo& kernel : all_kernels()) {
         EXPECT_EQ(find_kernel(kernel.name), &kernel);
         for (int head_dim : {64, 128}) {
@@ -53,8 +53,9 @@ TEST(Kernels, HaveADefaultConfigurationForEachHeadDim) {
         }
         EXPECT_EQ(find_config(kernel, "", 96), nullptr);
         EXPECT_EQ(find_config(kernel, "1x1x1", 64), nullptr);
-        EXPECT_EQ(*find_config(kernel, config_name(kernel.fault_config), kernel.fault_config.head_dim),
-                  kernel.fault_config);
+        if (kernel.faults.kernel == FaultyKernel::none) continue;
+        const KernelConfig& faulty = kernel.faults.config;
+        EXPECT_EQ(*find_config(kernel, config_name(faulty), faulty.head_dim), faulty);
     }
 }
 

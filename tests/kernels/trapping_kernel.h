@@ -1,11 +1,10 @@
 #pragma once
 
-#include "dump/hook/sink.h"
-#include "kernels/attention/attention_args.h"
+#include "kernels/attention/builds.h"
 
 namespace tilescope::hooked {
 
-/// Launches a kernel that records 1 in the first element of each Q tile and then traps.
-Launch launch_trapping(const AttentionArgs& args, const KernelConfig& config, const Sink& sink);
+/// A kernel that records 1 in the first element of each Q tile and then traps.
+extern const CudaBuild trapping;
 
 }  // namespace tilescope::hooked

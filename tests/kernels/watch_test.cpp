@@ -12,7 +12,7 @@ constexpr std::size_t budget = std::size_t(64) << 20;
 
 TEST(WatchOnCpu, HealthyKernelsBreakNoRule) {
     for (const KernelInfo& kernel : all_kernels()) {
-        if (kernel.cpu.healthy == nullptr) continue;
+        if (kernel.cpu.hooked == nullptr) continue;
         for (const KernelConfig& config : kernel.configs) {
             for (const std::string& run : healthy_runs(kernel, config)) {
                 SCOPED_TRACE(run);

@@ -1,0 +1,90 @@
+#pragma once
+
+// The row that ends the source of a kernel, and what it is made of: entry<Kernel, configs>(). A kernel with
+// faults adds its FaultyBuild. Kernel says
+//
+//     template <KernelConfig config>
+//     using ConfigOf = ...;                                  // what the templates below take as Config
+//     template <class Config, Fault fault>
+//     static auto function();                                // the __global__ function
+//     template <class Config, Fault fault>
+//     static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink));
+
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+#include "dump/hook.h"
+#include "kernels/attention/builds.h"
+#include "kernels/attention/platform.h"
+
+namespace tilescope::KERNEL_BUILD {
+
+/// Rows of `configs` that are compiled. One shows what hooks leave and take; the gates of every day compile
+/// no more.
+template <const auto& configs>
+constexpr std::size_t compiled_rows() {
+#ifdef FIRST_CONFIGURATION_ONLY
+    return 1;
+#else
+    return std::size(configs);
+#endif
+}
+
+/// Calls use<0>() ... use<rows - 1>().
+template <std::size_t rows, class Use>
+void each_row(Use use) {
+    [&]<std::size_t... row>(std::index_sequence<row...>) {
+        (use.template operator()<row>(), ...);
+    }
+    (std::make_index_sequence<rows>());
+}
+
+/// Calls Kernel::launch of the configuration or, in the build that has faults, of the fault.
+template <class Kernel, const auto& configs, FaultyBuild faulty, class... Arguments>
+Launch launch_build([[maybe_unused]] const KernelConfig& config, [[maybe_unused]] Fault fault,
+                    const Arguments&... arguments) {
+    Launch launched;
+#ifdef PLANTED_FAULTS
+    each_row<std::size(all_faults)>([&]<std::size_t row>() {
+        if constexpr (applies_to(all_faults[row], faulty.kernel)) {
+            constexpr Fault built = all_faults[row].fault;
+            using Config = typename Kernel::template ConfigOf<faulty.config>;
+            if (built == fault) launched = Kernel::template launch<Config, built>(arguments...);
+        }
+    });
+#else
+    each_row<compiled_rows<configs>()>([&]<std::size_t row>() {
+        using Config = typename Kernel::template ConfigOf<configs[row]>;
+        if (configs[row] == config) launched = Kernel::template launch<Config, Fault::none>(arguments...);
+    });
+#endif
+    return launched;
+}
+
+template <class Kernel, const auto& configs>
+const void* function_of(const KernelConfig& config) {
+    const void* found = nullptr;
+    each_row<compiled_rows<configs>()>([&]<std::size_t row>() {
+        using Config = typename Kernel::template ConfigOf<configs[row]>;
+        if (configs[row] == config) {
+            found = reinterpret_cast<const void*>(Kernel::template function<Config, Fault::none>());
+        }
+    });
+    return found;
+}
+
+template <class Kernel, const auto& configs, FaultyBuild faulty = FaultyBuild()>
+constexpr CudaBuild entry() {
+    CudaBuild build = {};
+    build.launch = [](const AttentionArgs& args, const KernelConfig& config, Fault fault,
+                      [[maybe_unused]] const Sink& sink) {
+        return launch_build<Kernel, configs, faulty>(config, fault, args TILESCOPE_SINK_ARG(sink));
+    };
+#ifndef PLANTED_FAULTS
+    build.function = function_of<Kernel, configs>;
+#endif
+    return build;
+}
+
+}  // namespace tilescope::KERNEL_BUILD
