@@ -11,13 +11,17 @@
 
 namespace tilescope::hdf5 {
 
+void refuse(const std::string& what, const std::string& where) {
+    throw Error(what, where, damaged_advice);
+}
+
 namespace {
 
 constexpr std::size_t longest_text = std::size_t(1) << 20;
 constexpr std::size_t longest_list =
     64;  ///< texts of variable length are only known to be long once they are read
 
-[[noreturn]] void refuse(const char* name, const std::string& what, const std::string& where) {
+[[noreturn]] void refuse_attribute(const char* name, const std::string& what, const std::string& where) {
     throw Error("attribute " + std::string(name) + " " + what, where, damaged_advice);
 }
 
@@ -32,27 +36,28 @@ struct Attribute {
 
 std::optional<Attribute> open_any(hid_t object, const char* name, const std::string& where) {
     const htri_t exists = H5Aexists(object, name);
-    if (exists < 0) refuse(name, "cannot be looked up (" + last_error() + ")", where);
+    if (exists < 0) refuse_attribute(name, "cannot be looked up (" + last_error() + ")", where);
     if (exists == 0) return std::nullopt;
     Attribute attribute;
     attribute.id = Id(H5Aopen(object, name, H5P_DEFAULT));
-    if (!attribute.id) refuse(name, "cannot be opened (" + last_error() + ")", where);
+    if (!attribute.id) refuse_attribute(name, "cannot be opened (" + last_error() + ")", where);
     attribute.type = Id(H5Aget_type(attribute.id.get()));
     const Id space(H5Aget_space(attribute.id.get()));
-    if (!attribute.type || !space) refuse(name, "cannot be read (" + last_error() + ")", where);
+    if (!attribute.type || !space) refuse_attribute(name, "cannot be read (" + last_error() + ")", where);
     const hssize_t elements = H5Sget_simple_extent_npoints(space.get());
     attribute.rank = H5Sget_simple_extent_ndims(space.get());
-    if (elements < 0 || attribute.rank < 0) refuse(name, "cannot be read (" + last_error() + ")", where);
+    if (elements < 0 || attribute.rank < 0)
+        refuse_attribute(name, "cannot be read (" + last_error() + ")", where);
     attribute.elements = static_cast<std::size_t>(elements);
     attribute.kind = H5Tget_class(attribute.type.get());
     attribute.bytes = H5Tget_size(attribute.type.get());
-    if (attribute.bytes == 0) refuse(name, "cannot be read (" + last_error() + ")", where);
+    if (attribute.bytes == 0) refuse_attribute(name, "cannot be read (" + last_error() + ")", where);
     return attribute;
 }
 
 std::optional<Attribute> open_attribute(hid_t object, const char* name, const std::string& where) {
     std::optional<Attribute> attribute = open_any(object, name, where);
-    if (attribute && attribute->elements != 1) refuse(name, "has not exactly one element", where);
+    if (attribute && attribute->elements != 1) refuse_attribute(name, "has not exactly one element", where);
     return attribute;
 }
 
@@ -61,7 +66,7 @@ template <class Value>
 Value read_value(const Attribute& attribute, hid_t memory_type, const char* name, const std::string& where) {
     Value value = {};
     if (H5Aread(attribute.id.get(), memory_type, &value) < 0) {
-        refuse(name, "cannot be read (" + last_error() + ")", where);
+        refuse_attribute(name, "cannot be read (" + last_error() + ")", where);
     }
     return value;
 }
@@ -82,7 +87,7 @@ std::vector<std::string> read_variable_texts(const Attribute& attribute, const c
     H5Tset_cset(memory_type.get(), H5Tget_cset(attribute.type.get()));
     std::vector<char*> texts(attribute.elements, nullptr);
     if (H5Aread(attribute.id.get(), memory_type.get(), texts.data()) < 0) {
-        refuse(name, "cannot be read (" + last_error() + ")", where);
+        refuse_attribute(name, "cannot be read (" + last_error() + ")", where);
     }
     std::vector<std::string> copies;
     for (char* text : texts) {
@@ -90,16 +95,16 @@ std::vector<std::string> read_variable_texts(const Attribute& attribute, const c
         H5free_memory(text);
     }
     const auto is_too_long = [](const std::string& text) { return text.size() > longest_text; };
-    if (std::ranges::any_of(copies, is_too_long)) refuse(name, "is longer than 1 MiB", where);
+    if (std::ranges::any_of(copies, is_too_long)) refuse_attribute(name, "is longer than 1 MiB", where);
     return copies;
 }
 
 std::vector<std::string> read_fixed_texts(const Attribute& attribute, const char* name,
                                           const std::string& where) {
-    if (attribute.bytes > longest_text) refuse(name, "is longer than 1 MiB", where);
+    if (attribute.bytes > longest_text) refuse_attribute(name, "is longer than 1 MiB", where);
     std::vector<char> texts(attribute.elements * attribute.bytes);
     if (H5Aread(attribute.id.get(), attribute.type.get(), texts.data()) < 0) {
-        refuse(name, "cannot be read (" + last_error() + ")", where);
+        refuse_attribute(name, "cannot be read (" + last_error() + ")", where);
     }
     const bool padded = H5Tget_strpad(attribute.type.get()) == H5T_STR_SPACEPAD;
     std::vector<std::string> copies;
@@ -113,7 +118,7 @@ std::vector<std::string> read_fixed_texts(const Attribute& attribute, const char
 
 std::vector<std::string> read_all_texts(const Attribute& attribute, const char* name,
                                         const std::string& where) {
-    if (attribute.kind != H5T_STRING) refuse(name, "is not text", where);
+    if (attribute.kind != H5T_STRING) refuse_attribute(name, "is not text", where);
     const bool variable = H5Tis_variable_str(attribute.type.get()) > 0;
     return variable ? read_variable_texts(attribute, name, where) : read_fixed_texts(attribute, name, where);
 }
@@ -149,12 +154,13 @@ std::vector<std::string> read_texts(hid_t object, const char* name, const std::s
     // h5py writes an empty list as one of numbers.
     if (!attribute || attribute->elements == 0) return {};
     if (attribute->rank > 1)
-        refuse(name, "is not a list, but has " + std::to_string(attribute->rank) + " dimensions", where);
+        refuse_attribute(name, "is not a list, but has " + std::to_string(attribute->rank) + " dimensions",
+                         where);
     if (attribute->elements > longest_list) {
-        refuse(name,
-               "lists " + std::to_string(attribute->elements) + " texts, more than " +
-                   std::to_string(longest_list),
-               where);
+        refuse_attribute(name,
+                         "lists " + std::to_string(attribute->elements) + " texts, more than " +
+                             std::to_string(longest_list),
+                         where);
     }
     return read_all_texts(*attribute, name, where);
 }
@@ -162,7 +168,7 @@ std::vector<std::string> read_texts(hid_t object, const char* name, const std::s
 std::optional<std::int64_t> read_integer(hid_t object, const char* name, const std::string& where) {
     const std::optional<Attribute> attribute = open_attribute(object, name, where);
     if (!attribute) return std::nullopt;
-    if (!is_standard_integer(*attribute)) refuse(name, "is not an integer", where);
+    if (!is_standard_integer(*attribute)) refuse_attribute(name, "is not an integer", where);
     return read_value<std::int64_t>(*attribute, H5T_NATIVE_INT64, name, where);
 }
 
@@ -172,7 +178,8 @@ std::optional<double> read_number(hid_t object, const char* name, const std::str
     if (is_standard_integer(*attribute)) {
         return static_cast<double>(read_value<std::int64_t>(*attribute, H5T_NATIVE_INT64, name, where));
     }
-    if (!is_standard_float(attribute->type.get())) refuse(name, "is not a float64 or float32 number", where);
+    if (!is_standard_float(attribute->type.get()))
+        refuse_attribute(name, "is not a float64 or float32 number", where);
     return read_value<double>(*attribute, H5T_NATIVE_DOUBLE, name, where);
 }
 
@@ -186,9 +193,10 @@ std::optional<bool> read_flag(hid_t object, const char* name, const std::string&
     } else if (is_standard_integer(*attribute)) {
         value = read_value<std::int64_t>(*attribute, H5T_NATIVE_INT64, name, where);
     } else {
-        refuse(name, "is not a flag", where);
+        refuse_attribute(name, "is not a flag", where);
     }
-    if (value != 0 && value != 1) refuse(name, "is " + std::to_string(value) + ", not 0 or 1", where);
+    if (value != 0 && value != 1)
+        refuse_attribute(name, "is " + std::to_string(value) + ", not 0 or 1", where);
     return value == 1;
 }
 
@@ -202,7 +210,7 @@ std::optional<Enum> read_name(hid_t object, const char* name, const std::string&
     for (const auto& entry : layout::names(Enum())) {
         known += (known.empty() ? "" : ", ") + std::string(entry.name);
     }
-    refuse(name, "is \"" + shortened(*text) + "\", not one of " + known, where);
+    refuse_attribute(name, "is \"" + shortened(*text) + "\", not one of " + known, where);
 }
 
 template std::optional<Direction> read_name(hid_t, const char*, const std::string&);

@@ -19,6 +19,9 @@ namespace tilescope::hdf5 {
 /// What readers of the file are told to do about it.
 inline constexpr const char* damaged_advice = "record it again, or write it as dump/FORMAT.md says";
 
+/// Errors: Error that says so.
+[[noreturn]] void refuse(const std::string& what, const std::string& where);
+
 /// Each reads the attribute `name` of `object`, nullopt when there is none. `where` names the object.
 /// Errors: Error for an attribute of another type, of several elements, or one that cannot be read.
 std::optional<std::string> read_text(hid_t object, const char* name, const std::string& where);

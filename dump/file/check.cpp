@@ -18,10 +18,6 @@ namespace tilescope::hdf5 {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& where) {
-    throw Error(what, where, damaged_advice);
-}
-
 [[noreturn]] void refuse_failed(const std::string& what, const std::string& where) {
     refuse(what + " (" + last_error() + ")", where);
 }

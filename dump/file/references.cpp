@@ -18,10 +18,6 @@ constexpr const char* root = "/references";
 constexpr hsize_t most_references = 16;
 constexpr std::size_t longest_name = 64;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& where) {
-    throw Error(what, where, damaged_advice);
-}
-
 bool is_name(const std::string& name) {
     return name != "." && std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~' && c != '/'; });
 }

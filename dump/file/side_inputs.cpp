@@ -14,10 +14,6 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& where) {
-    throw Error(what, where, damaged_advice);
-}
-
 std::vector<std::int64_t> read_lengths(const InputFile& file, const char* path, const Dims& dims) {
     const std::optional<StoredArray> array = open_array(file, path, Elements::integers);
     if (!array) return {};

@@ -25,11 +25,11 @@ struct Slot {
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 
 std::array<Slot, 32> slots;
-std::atomic<bool> ending = false;
+std::atomic<bool> signalled = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void end_by(int signal) {
-    ending = true;
+    signalled = true;
     for (const Slot& slot : slots) {
         if (slot.owner.load() == getpid()) unlink(slot.path);
     }
@@ -65,7 +65,7 @@ void UnfinishedFile::note(const std::string& path) {
         break;
     }
     // Another thread ends the process and may have looked already: nothing is created any more.
-    while (ending) pause();
+    while (signalled) pause();
 }
 
 void UnfinishedFile::finish() {

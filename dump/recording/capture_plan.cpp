@@ -12,7 +12,7 @@ namespace tilescope {
 
 namespace {
 
-constexpr const char* where = "capture";
+constexpr const char* plan_place = "capture";
 
 /// The tiles start where a cache line of the GPU does.
 constexpr std::size_t alignment = 256;
@@ -56,7 +56,7 @@ SinkAxis sink_axis(const Problem& problem, Axis axis, std::int64_t extent) {
 CapturePlan::CapturePlan(const Problem& problem, const Selection& selection, std::size_t max_bytes,
                          SinkMode mode)
     : problem_(problem), selection_(selection), mode_(mode) {
-    validate(problem, where);
+    validate(problem, plan_place);
     const std::size_t tables_end = place_tables(max_bytes);
     number_slots();
     place_stages(tables_end, max_bytes);
@@ -67,7 +67,7 @@ CapturePlan::CapturePlan(const Problem& problem, const Selection& selection, std
                         " heads, " + std::to_string(problem.q_blocks()) + " query blocks and " +
                         std::to_string(problem.kv_tiles()) + " KV tiles of the " +
                         (problem.direction == Direction::forward ? "forward" : "backward") + " pass",
-                    where, "select some of them, counted from 0");
+                    plan_place, "select some of them, counted from 0");
     }
     write_head();
 }
@@ -91,7 +91,7 @@ std::size_t CapturePlan::place_tables(std::size_t max_bytes) {
                         std::to_string(problem_.kv_tiles()) + " KV tiles take " +
                         std::to_string(end + alignment) + " bytes of the " + std::to_string(max_bytes) +
                         " allowed",
-                    where, "allow more memory or capture a smaller problem");
+                    plan_place, "allow more memory or capture a smaller problem");
     }
     q_block_slots_.assign(std::size_t(q_blocks), -1);
     kv_tile_slots_.assign(std::size_t(problem_.kv_tiles()), -1);

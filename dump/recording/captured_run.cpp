@@ -12,7 +12,7 @@ namespace tilescope {
 
 namespace {
 
-constexpr const char* where = "captured run";
+constexpr const char* run_place = "captured run";
 
 /// Whether an output element still holds the 0xff bytes that its buffer was filled with. In fp8 that is a NaN
 /// a kernel can store.
@@ -42,7 +42,7 @@ std::size_t output_bytes(const Problem& problem, Stage stage, Dtype dtype) {
 CapturedRun::CapturedRun(CapturePlan plan, std::unique_ptr<SinkContents> contents, RecordedCall call)
     : RecordedCall(std::move(call)), plan_(std::move(plan)), contents_(std::move(contents)) {
     if (plan_.mode() == SinkMode::statistics) {
-        throw Error("the sink holds statistics, no tiles", where, "capture in another mode");
+        throw Error("the sink holds statistics, no tiles", run_place, "capture in another mode");
     }
     sink_ = plan_.sink(contents_->hold(0, plan_.head_bytes()));
     capture_.selection = plan_.selection();
@@ -81,8 +81,8 @@ void CapturedRun::summarise(Stage stage) {
 void CapturedRun::merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits) {
     if (!is_output(stage) || !tilescope::has_stage(problem(), stage)) {
         const bool forward = problem().direction == Direction::forward;
-        throw Error("stage " + std::string(stage_info(problem(), stage).name) + " is not an output", where,
-                    forward ? "merge o or lse" : "merge dq, dk or dv");
+        throw Error("stage " + std::string(stage_info(problem(), stage).name) + " is not an output",
+                    run_place, forward ? "merge o or lse" : "merge dq, dk or dv");
     }
     require_bytes("output " + std::string(stage_info(stage).name), bits.size(),
                   output_bytes(problem(), stage, dtype));

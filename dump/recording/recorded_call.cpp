@@ -9,7 +9,7 @@ namespace tilescope {
 
 namespace {
 
-constexpr const char* where = "captured run";
+constexpr const char* call_place = "captured run";
 
 struct NamedInput {
     Input input;
@@ -33,7 +33,7 @@ void require_inputs(const InputArrays& inputs, const Problem& problem) {
     for (const NamedInput& named : named_inputs) {
         const std::string what = std::string("input ") + named.name;
         if (has(named) && !reads_input(problem.direction, named.input)) {
-            throw Error(what + " is none of the forward pass", where,
+            throw Error(what + " is none of the forward pass", call_place,
                         "declare direction = backward, or leave it out");
         }
         if (!has(named) && !requires_input(problem.direction, named.input)) continue;
@@ -47,7 +47,7 @@ void require_bytes(const std::string& what, std::size_t bytes, std::size_t expec
     if (bytes == expected) return;
     throw Error(
         what + " has " + std::to_string(bytes) + " bytes where the problem needs " + std::to_string(expected),
-        where, "pass it contiguous, with the problem's shape and dtype");
+        call_place, "pass it contiguous, with the problem's shape and dtype");
 }
 
 std::size_t input_bytes(const Problem& problem, Input input) {
@@ -61,17 +61,17 @@ RecordedCall::RecordedCall(const Problem& problem, const Units& units, Provenanc
 }
 
 void RecordedCall::set_side_inputs(SideInputs inputs) {
-    validate(inputs, problem_, where);
+    validate(inputs, problem_, call_place);
     side_inputs_ = std::move(inputs);
 }
 
 void RecordedCall::set_bias(Bias bias) {
-    validate(bias, problem_, where);
+    validate(bias, problem_, call_place);
     bias_ = std::move(bias);
 }
 
 void RecordedCall::set_threads(ThreadLayouts threads) {
-    validate(threads, problem_, where);
+    validate(threads, problem_, call_place);
     threads_ = std::move(threads);
 }
 

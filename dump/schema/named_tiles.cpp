@@ -10,7 +10,7 @@ namespace tilescope {
 namespace {
 
 constexpr std::size_t longest_name = 32;
-constexpr const char* what_to_do = "declare the named tile otherwise";
+constexpr const char* naming_advice = "declare the named tile otherwise";
 
 bool is_name(std::string_view name) {
     const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
@@ -48,7 +48,7 @@ void validate_size(const NamedTile& tile, const char* what, Axis axis, std::int6
     if (size >= 1 && size <= most) return;
     throw Error(shown(tile.name) + " has a " + what + " of " + std::to_string(size) +
                     (is_free ? ", not between 1 and 2147483647" : " for an axis that the problem sizes"),
-                where, what_to_do);
+                where, naming_advice);
 }
 
 void validate_axes(const NamedTile& tile, const std::string& where) {
@@ -56,13 +56,14 @@ void validate_axes(const NamedTile& tile, const std::string& where) {
     const bool query_or_key = tile.rows == Axis::query || tile.rows == Axis::key;
     if (query_or_key && tile.rows == tile.cols) {
         throw Error(shown(tile.name) + " walks along the same axis with its rows and its columns", where,
-                    what_to_do);
+                    naming_advice);
     }
     if (walks(Axis::query) && !tile.per_q_block) {
-        throw Error(shown(tile.name) + " walks along query rows, and has no query block", where, what_to_do);
+        throw Error(shown(tile.name) + " walks along query rows, and has no query block", where,
+                    naming_advice);
     }
     if (walks(Axis::key) && !tile.per_kv_tile) {
-        throw Error(shown(tile.name) + " walks along keys, and has no KV tile", where, what_to_do);
+        throw Error(shown(tile.name) + " walks along keys, and has no KV tile", where, naming_advice);
     }
 }
 

@@ -11,7 +11,7 @@ namespace tilescope {
 
 namespace {
 
-constexpr const char* what_to_do = "record it again with inputs that fit the problem";
+constexpr const char* inputs_advice = "record it again with inputs that fit the problem";
 
 void require_lengths(const std::vector<std::int64_t>& lengths, std::int64_t batch, std::int64_t most,
                      const char* name, const std::string& where) {
@@ -19,19 +19,19 @@ void require_lengths(const std::vector<std::int64_t>& lengths, std::int64_t batc
     if (std::ssize(lengths) != batch) {
         throw Error(std::string(name) + " has " + std::to_string(lengths.size()) + " entries for batch " +
                         std::to_string(batch),
-                    where, what_to_do);
+                    where, inputs_advice);
     }
     for (const std::int64_t length : lengths) {
         if (length >= 0 && length <= most) continue;
         throw Error(std::string(name) + " holds " + std::to_string(length) + ", not between 0 and " +
                         std::to_string(most),
-                    where, what_to_do);
+                    where, inputs_advice);
     }
 }
 
 void require_finite(const std::vector<float>& values, const char* name, const std::string& where) {
     if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) return;
-    throw Error(std::string(name) + " holds a number that is not finite", where, what_to_do);
+    throw Error(std::string(name) + " holds a number that is not finite", where, inputs_advice);
 }
 
 void require_count(const std::vector<float>& values, std::initializer_list<std::int64_t> counts,
@@ -39,7 +39,7 @@ void require_count(const std::vector<float>& values, std::initializer_list<std::
     if (std::ranges::find(counts, std::ssize(values)) != counts.end()) return;
     throw Error(std::string(name) + " has " + std::to_string(values.size()) + " entries, not " +
                     std::to_string(*counts.begin()),
-                where, what_to_do);
+                where, inputs_advice);
 }
 
 void require_descale(const Descale& descale, const Problem& problem, std::int64_t heads, std::int64_t seqlen,
@@ -58,7 +58,7 @@ void require_descale(const Descale& descale, const Problem& problem, std::int64_
         throw Error(std::string(name) + " has " + std::to_string(descale.blocks) + " blocks of " +
                         std::to_string(descale.rows) + " rows for " + std::to_string(descale.heads) +
                         " heads, which do not cover the operand",
-                    where, what_to_do);
+                    where, inputs_advice);
     }
     require_count(descale.values, {problem.batch * heads * descale.blocks}, name, where);
 }
@@ -112,12 +112,13 @@ void validate(const Bias& bias, const Problem& problem, const std::string& where
         if (size != 1 && size != full) {
             throw Error("bias has " + std::string(name) + " " + std::to_string(size) + ", neither 1 nor " +
                             std::to_string(full),
-                        where, what_to_do);
+                        where, inputs_advice);
         }
         elements *= size;
     }
     require_count(bias.values, {elements}, "bias", where);
-    if (!std::ranges::all_of(bias.values, is_bias)) throw Error("bias holds NaN or +inf", where, what_to_do);
+    if (!std::ranges::all_of(bias.values, is_bias))
+        throw Error("bias holds NaN or +inf", where, inputs_advice);
 }
 
 }  // namespace tilescope

@@ -15,8 +15,6 @@ namespace {
 
 using Found = std::optional<Breach>;
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 constexpr std::uint32_t bit(Stage stage) {
     return 1u << unsigned(stage);
 }
@@ -188,7 +186,8 @@ Found m_below_scores(const WatchedTile& tile) {
     const bool hides = !tile.call.units.s_masked && tile.cells().hidden > 0;
     if (!error || !std::isfinite(*error) || !threshold || !s || hides || s->finite() == 0 || tile.got.nan > 0)
         return std::nullopt;
-    const double got = tile.got.finite() == 0 ? -infinity : double(tile.got.greatest);
+    const double got =
+        tile.got.finite() == 0 ? -std::numeric_limits<double>::infinity() : double(tile.got.greatest);
     return below("greatest", got, s->greatest - *error - *threshold);
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "oracle/causes/descales.h"
 #include "oracle/causes/rescaling.h"
@@ -11,8 +10,6 @@
 namespace tilescope {
 
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<Candidate> acc_not_carried(const Evidence&) {
     return always({.inputs = [](SearchedTile& site) {
@@ -122,7 +119,7 @@ std::vector<Candidate> nan_times_zero(const Evidence& evidence) {
                               for (Eigen::Index key = 0; key < site.v.value.rows(); ++key) {
                                   for (Eigen::Index d = 0; d < site.v.value.cols(); ++d) {
                                       if (std::isfinite(site.v.value(key, d))) continue;
-                                      acc.value.col(d).setConstant(nan);
+                                      acc.value.col(d).setConstant(quiet_nan);
                                       acc.error.col(d).setZero();
                                   }
                               }
@@ -137,7 +134,7 @@ std::vector<Candidate> nan_times_zero(const Evidence& evidence) {
              if (site.keys() == site.call->problem.block_n) return;
              for (std::size_t d = 0; d < columns.size(); ++d) {
                  if (!columns[d]) continue;
-                 acc.value.col(Eigen::Index(d)).setConstant(nan);
+                 acc.value.col(Eigen::Index(d)).setConstant(quiet_nan);
                  acc.error.col(Eigen::Index(d)).setZero();
              }
          }}});

@@ -143,16 +143,17 @@ std::vector<Candidate> accumulator_not_zeroed(const Evidence& evidence) {
         candidates.push_back({{{"starts with", "the products of the tiles before"}}, {.inputs = change}});
     }
     // Each tile's scores begin anew, O goes on.
-    const auto nan = [anew = evidence.acts == Stage::s](const SearchedTile& site, Estimate& result) {
+    const auto begins_as_nan = [anew = evidence.acts == Stage::s](const SearchedTile& site,
+                                                                  Estimate& result) {
         if (!site.begins && !anew) return;
         // The mask comes after the product.
         for (Eigen::Index i = 0; i < result.value.size(); ++i) {
             double& value = result.value.data()[i];
-            const bool is_hidden = anew && value == -std::numeric_limits<double>::infinity();
-            if (!is_hidden) value = std::numeric_limits<double>::quiet_NaN();
+            const bool is_hidden = anew && value == -infinity;
+            if (!is_hidden) value = quiet_nan;
         }
     };
-    candidates.push_back({{{"starts with", "NaN"}}, {.result = nan}, 1});
+    candidates.push_back({{{"starts with", "NaN"}}, {.result = begins_as_nan}, 1});
     return candidates;
 }
 

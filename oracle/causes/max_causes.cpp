@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numbers>
 
@@ -11,8 +10,6 @@
 namespace tilescope {
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::vector<Candidate> m_not_carried(const Evidence&) {
     return always({.inputs = [](SearchedTile& site) {

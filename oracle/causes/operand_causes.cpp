@@ -344,7 +344,7 @@ std::vector<Candidate> columns_permuted(const Evidence& evidence) {
     return permutations(evidence, [](SearchedTile& site) -> Matrix& { return site.raw; });
 }
 
-std::vector<Candidate> head_dim_truncated(const Evidence& evidence) {
+std::vector<Candidate> last_columns_zeroed(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const std::int64_t cols =
         evidence.acts == Stage::v ? evidence.problem().head_dim_v : evidence.problem().head_dim;
@@ -408,7 +408,7 @@ std::vector<Cause> operand_causes() {
          "the swizzle or fragment layout of the store to shared memory",
          columns_permuted},
         {"head_dim_truncated", "layout", any, "the last columns of head_dim are staged as zeros",
-         "the number of columns that the load covers", head_dim_truncated},
+         "the number of columns that the load covers", last_columns_zeroed},
         {"descale_missing",
          "fp8 scale",
          {Stage::q, Stage::k, Stage::v, Stage::s},

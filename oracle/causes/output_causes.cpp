@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <optional>
 
@@ -10,8 +9,6 @@
 namespace tilescope {
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 using Divisor = std::function<void(double& l, double& error)>;
 

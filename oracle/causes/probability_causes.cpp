@@ -13,9 +13,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
 void finish(SearchedTile& site) {
     site.dumped_s = finished_scores(site);
     Units& units = site.own_call().units;
@@ -194,7 +191,7 @@ std::vector<Candidate> inf_minus_inf(const Evidence&) {
     return always({.result = [](const SearchedTile& site, Estimate& p) {
         for (Eigen::Index i = 0; i < p.value.rows(); ++i) {
             if (site.m.value(i, 0) != -infinity) continue;
-            p.value.row(i).setConstant(nan);
+            p.value.row(i).setConstant(quiet_nan);
             p.error.row(i).setZero();
         }
     }});

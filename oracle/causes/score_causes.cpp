@@ -10,8 +10,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 Change scales(double factor) {
     return {.inputs = [=](SearchedTile& site) { site.own_call().problem.sm_scale *= factor; }};
 }

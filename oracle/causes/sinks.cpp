@@ -1,7 +1,6 @@
 #include "oracle/causes/sinks.h"
 
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "oracle/causes/signature.h"
@@ -10,8 +9,6 @@
 namespace tilescope {
 
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 bool joins(const Evidence& evidence, AttentionSink when) {
     const bool at_end = evidence.acts == Stage::o || evidence.acts == Stage::lse;

@@ -1,20 +1,12 @@
 #include "oracle/causes/site.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "oracle/judge/tile_judge.h"
 #include "oracle/replay/replay.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
-
-namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
 
 CauseSearch::CauseSearch(const Recording& recording, const CompareOptions& compare, double confidence,
                          std::function<void()> check)
@@ -74,8 +66,8 @@ RunningState whole_state(const SearchedTile& site) {
     for (const RunningState& split : site.splits) {
         for (Eigen::Index i = 0; i < split.l.value.rows(); ++i) {
             if (!split.l.value.row(i).hasNaN() || split.m.value(i, 0) != -infinity) continue;
-            whole.l.value.row(i).setConstant(nan);
-            whole.acc.value.row(i).setConstant(nan);
+            whole.l.value.row(i).setConstant(quiet_nan);
+            whole.acc.value.row(i).setConstant(quiet_nan);
         }
     }
     return whole;

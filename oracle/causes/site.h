@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,9 @@
 #include "oracle/judge/tally.h"
 
 namespace tilescope {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+inline constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
 
 /// The recording that causes are searched in, with what all replays of its parts share. Thread-safe.
 class CauseSearch {

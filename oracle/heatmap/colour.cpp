@@ -97,7 +97,7 @@ std::array<Palette, colour_map_count> make_palettes() {
 }
 
 // The colours of kinds are in none of the maps.
-constexpr std::array<KindStyle, kind_count> kinds = {{
+constexpr std::array<KindStyle, kind_count> kind_styles = {{
     {Kind::finite, "finite", rgb(0x808080), rgb(0x808080), {}},
     {Kind::nan, "NaN", rgb(0xff2bd6), rgb(0x9e007e), {0x88, 0x11, 0x22, 0x44, 0x88, 0x11, 0x22, 0x44}},
     {Kind::plus_infinity,
@@ -224,11 +224,11 @@ Colour colour_of(double value, const Scale& scale, ColourMap map) {
 }
 
 const std::array<KindStyle, kind_count>& all_kinds() {
-    return kinds;
+    return kind_styles;
 }
 
 const KindStyle& kind_style(Kind kind) {
-    return kinds[static_cast<std::size_t>(kind)];
+    return kind_styles[static_cast<std::size_t>(kind)];
 }
 
 Colour colour_of(Kind kind, int x, int y) {

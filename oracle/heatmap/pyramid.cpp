@@ -9,7 +9,8 @@ namespace tilescope {
 
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+/// The least of no values.
+constexpr float none_seen = std::numeric_limits<float>::infinity();
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) {
     return (a + b - 1) / b;
@@ -30,8 +31,8 @@ struct Cells {
           first_col(col),
           rows(n_rows),
           cols(n_cols),
-          min(std::size_t(n_rows * n_cols), infinity),
-          max(min.size(), -infinity),
+          min(std::size_t(n_rows * n_cols), none_seen),
+          max(min.size(), -none_seen),
           kinds(min.size(), 0) {}
 
     void add(std::size_t cell, float low, float high, KindFlags flags) {
@@ -61,8 +62,8 @@ Cells reduced(const Pyramid::Level& level, std::int64_t first_row, std::int64_t 
         for (std::int64_t col = 0; col < cols;) {
             const std::int64_t cell = (first_col + col) / level.block_cols;
             const std::int64_t last = std::min(cols, (cell + 1) * level.block_cols - first_col);
-            float low = infinity;
-            float high = -infinity;
+            float low = none_seen;
+            float high = -none_seen;
             KindFlags flags = 0;
             for (; col < last; ++col) {
                 const Kind what = kind != nullptr ? kind[col] : Kind::finite;
@@ -108,7 +109,7 @@ void merge(const Cells& cells, Pyramid::Level& level) {
 
 float low_of(const Pyramid::Level& level, std::size_t cell) {
     if (!level.min.empty()) return level.min[cell];
-    return level.max[cell] == -infinity ? infinity : 0;
+    return level.max[cell] == -none_seen ? none_seen : 0;
 }
 
 Summary summary_of(float low, float high, KindFlags kinds) {
@@ -146,8 +147,8 @@ Pyramid::Pyramid(std::int64_t rows, std::int64_t cols, std::int64_t tiles, Sign 
         Level level{block_rows, block_cols, divide_up(rows, block_rows), divide_up(cols, block_cols), {},
                     {},         {}};
         const auto size = std::size_t(level.rows * level.cols);
-        if (sign == Sign::any) level.min.assign(size, infinity);
-        level.max.assign(size, -infinity);
+        if (sign == Sign::any) level.min.assign(size, none_seen);
+        level.max.assign(size, -none_seen);
         level.kinds.assign(size, 0);
         levels_.push_back(std::move(level));
         if (size <= 1) break;
@@ -177,8 +178,8 @@ Summary Pyramid::worst_of(const Rect& rect) const {
     const Rect inside{std::max<std::int64_t>(rect.first_row, 0), std::max<std::int64_t>(rect.first_col, 0),
                       std::min(rect.last_row, rows_), std::min(rect.last_col, cols_)};
     if (inside.empty()) return {};
-    float low = infinity;
-    float high = -infinity;
+    float low = none_seen;
+    float high = -none_seen;
     KindFlags kinds = 0;
     const std::shared_lock held(mutex_);
     Rect cells{inside.first_row / block_rows_, inside.first_col / block_cols_,
@@ -237,7 +238,7 @@ Pyramid::Range Pyramid::range(double clip) const {
         const auto fits = [](const Level& level) { return level.max.size() <= enough; };
         const Level& level = *std::find_if(levels_.begin(), levels_.end(), fits);
         for (std::size_t i = 0; i < level.max.size(); ++i) {
-            if (level.max[i] == -infinity) continue;
+            if (level.max[i] == -none_seen) continue;
             lows.push_back(low_of(level, i));
             highs.push_back(level.max[i]);
         }
@@ -258,7 +259,7 @@ double Pyramid::smallest_magnitude() const {
     const Level& level = *std::find_if(levels_.begin(), levels_.end(), fits);
     double smallest = 0;
     for (std::size_t i = 0; i < level.max.size(); ++i) {
-        if (level.max[i] == -infinity) continue;
+        if (level.max[i] == -none_seen) continue;
         const double magnitude = std::max(-double(low_of(level, i)), double(level.max[i]));
         if (magnitude > 0 && (smallest == 0 || magnitude < smallest)) smallest = magnitude;
     }

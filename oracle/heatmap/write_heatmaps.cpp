@@ -62,10 +62,10 @@ std::array<Picture, 4> fill_pictures(const Plane& plane, const Recording& record
 
 /// A few pixels an element where there are few, and several elements a pixel where there are many.
 Image image_for(const PlaneShape& shape) {
-    constexpr std::int64_t largest = 2048;
+    constexpr std::int64_t most_pixels = 2048;
     constexpr std::int64_t comfortable = 1024;
     const std::int64_t zoom = std::clamp<std::int64_t>(comfortable / std::max(shape.rows, shape.cols), 1, 16);
-    return {int(std::min(shape.cols * zoom, largest)), int(std::min(shape.rows * zoom, largest))};
+    return {int(std::min(shape.cols * zoom, most_pixels)), int(std::min(shape.rows * zoom, most_pixels))};
 }
 
 std::string name_of(const Problem& problem, const Plane& plane) {

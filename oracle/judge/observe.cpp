@@ -7,14 +7,6 @@
 
 namespace tilescope {
 
-namespace {
-
-bool completed(const Recording& recording) {
-    return recording.capture().ended == "completed";
-}
-
-}  // namespace
-
 CompareOptions compare_options(const ObservedTile& tile) {
     if (!is_operand(tile.context.stage)) return tile.options;
     return {std::nullopt, std::nullopt, tile.options.top};

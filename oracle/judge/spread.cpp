@@ -8,8 +8,6 @@ namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// How far `value` is from the further end of what is possible; exactly 0 where the ends are one.
 double spread_of(double value, double least, double most) {
     return least >= most ? 0 : std::max(value - least, most - value);
@@ -40,7 +38,7 @@ Spreads::Spreads(const HeadCall& call, std::int64_t q_block, std::int64_t rows)
       largest_l_(Eigen::VectorXd::Zero(rows)),
       acc_least_(Matrix::Zero(rows, call.problem.head_dim_v)),
       acc_most_(acc_least_),
-      v_least_(Matrix::Constant(rows, call.problem.head_dim_v, infinity)),
+      v_least_(Matrix::Constant(rows, call.problem.head_dim_v, std::numeric_limits<double>::infinity())),
       v_most_(-v_least_) {
     if (call.problem.sink == AttentionSink::none) return;
     // A sink is a key whose v is 0.

@@ -10,13 +10,11 @@
 
 namespace tilescope {
 
-namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 bool completed(const Recording& recording) {
     return recording.capture().ended == "completed";
 }
+
+namespace {
 
 /// Whether the tile was asked for and the run got to its end.
 bool was_asked_for(const Recording& recording, const Problem& entry, Stage stage, const TileId& id) {
@@ -125,7 +123,8 @@ void TileJudge::compare_pair(Stage stage, const TileId& id, const std::optional<
         for (Eigen::Index i = 0; i < expected.value.rows(); ++i)
             for (Eigen::Index j = 0; j < expected.value.cols(); ++j) expected.value(i, j) /= factor.at(i, j);
     }
-    expected.error = expected.error.array().isNaN().select(infinity, expected.error);
+    expected.error =
+        expected.error.array().isNaN().select(std::numeric_limits<double>::infinity(), expected.error);
     compare_with(stage, id, *got, expected, nullptr);
 }
 

@@ -11,6 +11,9 @@ namespace tilescope {
 /// Whether the stage is an exact copy of an input.
 bool is_operand(Stage stage);
 
+/// Whether the run got to its end.
+bool completed(const Recording& recording);
+
 /// Whether the tile was asked for, the kernel cannot do without it, and the run got to its end. `entry` is
 /// the problem with the batch entry's own lengths.
 bool must_hold(const Recording& recording, const Problem& entry, Stage stage, const TileId& id);

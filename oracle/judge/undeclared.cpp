@@ -16,7 +16,7 @@ namespace tilescope {
 
 namespace {
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 /// Natural units by which a score is so far below the maximum that exp(s - m) is 0 in float32: the smallest
 /// subnormal is 2^-149.
@@ -97,7 +97,7 @@ const std::vector<float>& DeclaredView::visible_maxima(const TileId& q_block) co
     if (in_block_ == block) return maxima_;
     const Problem entry = problem_of(problem(), side_inputs(), block.batch);
     const TileShape shape = tile_shape(entry, Stage::s);
-    maxima_.assign(std::size_t(shape.rows), -infinity);
+    maxima_.assign(std::size_t(shape.rows), minus_infinity);
     std::vector<float> s(std::size_t(shape.elements()));
     for (TileId tile = block; tile.kv_tile < entry.kv_tiles(); ++tile.kv_tile) {
         if (!tile_is_visible(entry, tile.q_block, tile.kv_tile) || !of().read_tile(Stage::s, tile, s))
@@ -126,7 +126,7 @@ void DeclaredView::restore_mask(const TileId& tile, std::span<float> s) const {
         for (std::int64_t j = 0; j < extent.cols; ++j) {
             float& value = s[std::size_t(i * cols + j)];
             if (visible.contains(tile.kv_tile * entry.block_n + j)) continue;
-            if (value == -infinity) ++masked_infinities_;
+            if (value == minus_infinity) ++masked_infinities_;
             if (!std::isfinite(value)) continue;
             if (maxima.empty()) {
                 const std::scoped_lock lock(mutex_);
@@ -136,7 +136,7 @@ void DeclaredView::restore_mask(const TileId& tile, std::span<float> s) const {
             if (!(double(value) < (std::isfinite(most) ? most - apart : double(no_score)))) continue;
             ++masked_numbers_;
             masked_value_ = value;
-            value = -infinity;
+            value = minus_infinity;
         }
     }
 }
@@ -187,7 +187,7 @@ bool may_be_undeclared(const Recording& recording, const Report& report) {
     const Element& first = *report.first_divergence;
     if (report.guilty == Stage::q) return folded_scale(recording).has_value();
     if (report.guilty != Stage::s || !std::isfinite(first.got)) return false;
-    if (first.expected == -double(infinity)) return first.got < 0;
+    if (first.expected == double(minus_infinity)) return first.got < 0;
     CastOfScores cast(recording);
     const MatrixF got = MatrixF::Constant(1, 1, float(first.got));
     cast.look_at(got, {Matrix::Constant(1, 1, first.expected), Matrix::Constant(1, 1, first.tolerance), {}});
