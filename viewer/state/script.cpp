@@ -19,8 +19,8 @@ namespace {
 /// Frames that must pass without anything new before a wait ends: panels ask for what they show frame by
 /// frame.
 constexpr int calm_enough = 4;
-/// Values of tiles arrive a query block at a time.
-constexpr double calm_seconds = 0.4;
+/// The picture of the map is not drawn with every tile that is judged.
+constexpr double calm_seconds = 0.2;
 constexpr int drag_steps = 8;
 constexpr double most_pixels = 16384;
 
@@ -119,7 +119,8 @@ void ScriptPlayer::fail(const ScriptStep& step, const std::string& what) const {
 }
 
 bool ScriptPlayer::at_rest(const App& app, const Window& window) const {
-    return app.status.message.empty() && !app.waits && !app.drift.waits() && !app.npy && !window.has_input();
+    return app.status.message.empty() && app.status.idle && !app.waits && !app.drift.waits() && !app.npy &&
+           !window.has_input();
 }
 
 void ScriptPlayer::check_text(const ScriptStep& step, const App& app) const {
@@ -246,11 +247,14 @@ void ScriptPlayer::advance(App& app, Window& window) {
         --frames_left_;
         return;
     }
-    if (next_ >= steps_.size()) return;
-    const ScriptStep& step = steps_[next_++];
-    // What an event changes is drawn in the frame after it, and can be looked up in the one after that.
-    frames_left_ = 2;
-    play(step, app, window);
+    while (next_ < steps_.size()) {
+        const ScriptStep& step = steps_[next_++];
+        // What an event changes is drawn in the frame after it, and can be looked up in the one after that.
+        const bool looks = step.command.starts_with("expect");
+        frames_left_ = looks || step.command == "wait" || step.command == "await" ? 0 : 2;
+        play(step, app, window);
+        if (!looks) return;
+    }
 }
 
 }  // namespace tilescope::viewer

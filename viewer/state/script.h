@@ -49,7 +49,9 @@ class ScriptPlayer {
     /// Called before each frame; feeds the window. Errors: Error where an expectation fails, and where
     /// nothing comes to rest within `patience` seconds.
     void advance(App& app, Window& window);
-    bool done() const { return next_ >= steps_.size() && picture_.path.empty() && frames_left_ == 0; }
+    bool done() const {
+        return next_ >= steps_.size() && picture_.path.empty() && frames_left_ == 0 && !waits();
+    }
     /// The part of this frame that is to be written; the path is empty for none.
     PanelPicture take_picture() { return std::exchange(picture_, {}); }
 
