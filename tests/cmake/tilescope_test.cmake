@@ -21,6 +21,9 @@ if(TILESCOPE_QUICK)
   tilescope_precompiled(tilescope_test_headers <gtest/gtest.h> <Eigen/Core>)
 endif()
 
+add_library(tilescope_test_main STATIC ${CMAKE_CURRENT_LIST_DIR}/../support/test_main.cpp)
+target_link_libraries(tilescope_test_main PUBLIC GTest::gtest PRIVATE tilescope_flags tilescope_test_flags)
+
 # tilescope_test_is_here(OUT NAME IN)
 # Every test says in which build it runs where each thing is tested once: plain, sanitized or both. The tests of this build
 # and those that it leaves to the other are listed for ./dev test, which holds the lists of two builds against each other.
@@ -58,11 +61,37 @@ function(tilescope_list_tests)
   endforeach()
 endfunction()
 
+# tilescope_test_program(NAME IN LABEL SOURCES... LIBS...)
+# Left to the other build, a program is compiled when it is asked for by name. Programs that need a GPU are named
+# *_gpu_test: ./dev gpu finds them by that where CMake is missing.
+function(tilescope_test_program name)
+  cmake_parse_arguments(arg "" "LABEL" "SOURCES;LIBS" ${ARGN})
+  if(arg_LABEL STREQUAL "gpu" AND NOT name MATCHES "_gpu_test$")
+    message(FATAL_ERROR "${name}: tests with the label gpu are in a program named *_gpu_test; rename it")
+  endif()
+  add_executable(${name} EXCLUDE_FROM_ALL ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LIBS} tilescope_test_flags tilescope_test_main)
+  if(TILESCOPE_QUICK)
+    target_precompile_headers(${name} REUSE_FROM tilescope_test_headers)
+  endif()
+endfunction()
+
+# tilescope_test_line(NAME PROGRAM LABEL cpu|gpu|view [SHARDS n SHARD i] [ARGUMENTS ...])
+# A line is shown as skipped where all its tests call GTEST_SKIP; ./dev test names every one.
+function(tilescope_test_line line program)
+  cmake_parse_arguments(arg "" "LABEL;SHARDS;SHARD" "ARGUMENTS" ${ARGN})
+  add_test(NAME ${line} COMMAND ${program} ${arg_ARGUMENTS})
+  math(EXPR cost "100 * ${arg_SHARDS}")
+  # A pattern of skipped tests hides failed ones: it is the end of what is printed where no test ran.
+  set_tests_properties(${line} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900 COST ${cost}
+    ENVIRONMENT "${TILESCOPE_TEST_ENVIRONMENT};GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${arg_SHARD}"
+    SKIP_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\] [^\n]*\n)+$")
+  tilescope_test_needs(${line} ${program})
+endfunction()
+
 # tilescope_test(NAME LABEL cpu|gpu|view [IN plain|sanitized|both] [SHARDS n] SOURCES ... LIBS ...)
 # A GoogleTest program, whose run is a line of CTest, or n lines where it takes long: starting a process for each of its
-# tests costs more than many of them. A line is shown as skipped where all its tests call GTEST_SKIP; ./dev test names
-# every one. Left to the other build, a program is compiled when it is asked for by name.
-# Programs that need a GPU are named *_gpu_test: ./dev gpu finds them by that where CMake is missing.
+# tests costs more than many of them.
 function(tilescope_test name)
   cmake_parse_arguments(arg "" "LABEL;IN;SHARDS" "SOURCES;LIBS" ${ARGN})
   if(NOT arg_IN)
@@ -71,17 +100,9 @@ function(tilescope_test name)
   if(NOT arg_SHARDS)
     set(arg_SHARDS 1)
   endif()
-  if(arg_LABEL STREQUAL "gpu" AND NOT name MATCHES "_gpu_test$")
-    message(FATAL_ERROR "${name}: tests with the label gpu are in a program named *_gpu_test; rename it")
-  endif()
-  add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE ${arg_LIBS} tilescope_test_flags GTest::gtest_main)
-  if(TILESCOPE_QUICK)
-    target_precompile_headers(${name} REUSE_FROM tilescope_test_headers)
-  endif()
+  tilescope_test_program(${name} LABEL ${arg_LABEL} SOURCES ${arg_SOURCES} LIBS ${arg_LIBS})
   tilescope_test_is_here(here ${name} ${arg_IN})
   if(NOT here)
-    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
     return()
   endif()
   set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL OFF)
@@ -91,13 +112,27 @@ function(tilescope_test name)
       set(line ${name}_${shard}_of_${arg_SHARDS})
     endif()
     math(EXPR index "${shard} - 1")
-    math(EXPR cost "100 * ${arg_SHARDS}")
-    add_test(NAME ${line} COMMAND ${name})
-    # A pattern of skipped tests hides failed ones: it is the end of what is printed where no test ran.
-    set_tests_properties(${line} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900 COST ${cost}
-      ENVIRONMENT "${TILESCOPE_TEST_ENVIRONMENT};GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${index}"
-      SKIP_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\] [^\n]*\n)+$")
-    tilescope_test_needs(${line} ${name})
+    tilescope_test_line(${line} ${name} LABEL ${arg_LABEL} SHARDS ${arg_SHARDS} SHARD ${index})
+  endforeach()
+endfunction()
+
+# tilescope_tests(PROGRAM [PREFIX ...] [IN plain|sanitized|both] TESTS ... LIBS ...)
+# One program of many sources, which costs less to compile and to link than a program of each: TEST_test.cpp is the line
+# PREFIX_TEST_test of CTest, in a process of its own.
+function(tilescope_tests program)
+  cmake_parse_arguments(arg "" "PREFIX;IN" "TESTS;LIBS" ${ARGN})
+  if(NOT arg_IN)
+    set(arg_IN plain)
+  endif()
+  list(TRANSFORM arg_TESTS APPEND _test.cpp OUTPUT_VARIABLE sources)
+  tilescope_test_program(${program} LABEL cpu SOURCES ${sources} LIBS ${arg_LIBS})
+  tilescope_together(${program})
+  foreach(test ${arg_TESTS})
+    tilescope_test_is_here(here ${arg_PREFIX}${test}_test ${arg_IN})
+    if(here)
+      set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL OFF)
+      tilescope_test_line(${arg_PREFIX}${test}_test ${program} LABEL cpu SHARDS 1 SHARD 0 ARGUMENTS --source ${test}_test.cpp)
+    endif()
   endforeach()
 endfunction()
 

@@ -22,9 +22,9 @@ namespace {
 
 using test::error_of;
 
-struct Host {
-    explicit Host(const char* selection, const Problem& problem = test::small_backward_problem(),
-                  std::size_t max_bytes = std::size_t(1) << 30, SinkMode mode = SinkMode::tiles)
+struct BackwardHost {
+    explicit BackwardHost(const char* selection, const Problem& problem = test::small_backward_problem(),
+                          std::size_t max_bytes = std::size_t(1) << 30, SinkMode mode = SinkMode::tiles)
         : plan(problem, parse_selection(selection, "test"), max_bytes, mode), memory(plan.bytes()) {
         plan.fill_unwritten(memory.data());
         sink = plan.sink(memory.data());
@@ -76,7 +76,7 @@ void play_kv_tile(const Problem& problem, int batch, int dkv_head, int t, int th
     TILESCOPE_TILE(dv, t, tile_data(Stage::dv, keys, 5, 7).data(), 7, thread, threads);
 }
 
-void play_all(const Host& host, int thread, int threads) {
+void play_all(const BackwardHost& host, int thread, int threads) {
     const Problem& problem = host.plan.problem();
     for (int batch = 0; batch < 2; ++batch) {
         for (int head = 0; head < problem.dkv_heads(); ++head) {
@@ -98,11 +98,11 @@ Problem per_head_problem() {
 }
 
 TEST(BackwardHook, PlacesEveryStage) {
-    const Host summed("");
+    const BackwardHost summed("");
     play_all(summed, 0, 1);
     EXPECT_EQ(test::expect_played(summed.finish(), summed.plan),
               elements_of_query_heads + 6 * elements_of_a_dkv_head);
-    const Host per_head("", per_head_problem());
+    const BackwardHost per_head("", per_head_problem());
     play_all(per_head, 0, 1);
     EXPECT_EQ(test::expect_played(per_head.finish(), per_head.plan),
               elements_of_query_heads + 12 * elements_of_a_dkv_head);
@@ -110,7 +110,7 @@ TEST(BackwardHook, PlacesEveryStage) {
 
 TEST(BackwardHook, ThreadsWriteDkAndDvAtOnce) {
     for (const Problem& problem : {test::small_backward_problem(), per_head_problem()}) {
-        const Host host("stage=dk,dv", problem);
+        const BackwardHost host("stage=dk,dv", problem);
         std::vector<std::thread> threads;
         for (int thread = 0; thread < 8; ++thread) {
             threads.emplace_back([&host, thread] { play_all(host, thread, 8); });
@@ -123,7 +123,7 @@ TEST(BackwardHook, ThreadsWriteDkAndDvAtOnce) {
 
 TEST(BackwardHook, KeepsOnlyDkOfTheSelectedHeads) {
     // Query head 3 is in the second group; q_block does not apply to dk.
-    const Host host("batch=1:head=3:q_block=0:kv_tile=2:stage=dk,dq");
+    const BackwardHost host("batch=1:head=3:q_block=0:kv_tile=2:stage=dk,dq");
     play_all(host, 0, 1);
     EXPECT_EQ(test::expect_played(host.finish(), host.plan), 3 * 8 + 4 * 8);
     EXPECT_TRUE(host.finish().has_tile(Stage::dk, {1, 1, 0, 2}));
@@ -132,7 +132,7 @@ TEST(BackwardHook, KeepsOnlyDkOfTheSelectedHeads) {
 }
 
 TEST(BackwardHook, CountsWhatIsOutOfRangeOrHasNoRoom) {
-    const Host host("stage=dk,dq");
+    const BackwardHost host("stage=dk,dq");
     const auto write_dk = [&host](int batch, int head, int kv_tile) {
         TILESCOPE_BLOCK(host.sink, batch, head, -7);
         TILESCOPE_VALUE(dk, kv_tile, 0, 0, 1.0f);
@@ -149,8 +149,8 @@ TEST(BackwardHook, CountsWhatIsOutOfRangeOrHasNoRoom) {
     EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::dq)].elements, 0u);
 
     // Tables of 36 query blocks, 3 KV tiles and 6 heads; room for 10 of the 18 tiles of dk.
-    const Host small("stage=dk", test::small_backward_problem(),
-                     256 + sizeof(SinkCounters) + 45 * 4 + 10 * 41 * 4);
+    const BackwardHost small("stage=dk", test::small_backward_problem(),
+                             256 + sizeof(SinkCounters) + 45 * 4 + 10 * 41 * 4);
     ASSERT_EQ(small.plan.capacity(Stage::dk), 10);
     play_all(small, 0, 1);
     const std::int64_t kept = test::expect_played(small.finish(), small.plan);
@@ -163,7 +163,8 @@ TEST(BackwardHook, CountsWhatIsOutOfRangeOrHasNoRoom) {
 }
 
 TEST(BackwardHook, CountsConflictsOfDk) {
-    const Host host("stage=dk", test::small_backward_problem(), std::size_t(1) << 30, SinkMode::checked);
+    const BackwardHost host("stage=dk", test::small_backward_problem(), std::size_t(1) << 30,
+                            SinkMode::checked);
     for (const float value : {1.0f, 2.0f}) {
         TILESCOPE_BLOCK(host.sink, 1, 2, 0);
         TILESCOPE_VALUE(dk, 1, 4, 7, value);
@@ -176,7 +177,7 @@ TEST(BackwardHook, CountsConflictsOfDk) {
 }
 
 TEST(BackwardHook, StagesOfTheForwardPassAreNotKept) {
-    const Host host("");
+    const BackwardHost host("");
     TILESCOPE_BLOCK(host.sink, 0, 0, 0);
     TILESCOPE_VALUE(m, 0, 0, 0, 1.0f);
     TILESCOPE_VALUE(acc, 0, 0, 0, 1.0f);
@@ -212,7 +213,7 @@ InputArrays all_arrays() {
 }
 
 TEST(BackwardInputs, RowsAreRead) {
-    const CapturedRun run = Host("").finish(all_arrays());
+    const CapturedRun run = BackwardHost("").finish(all_arrays());
     EXPECT_TRUE(run.has_inputs());
     for (const Input input : {Input::dout, Input::o}) {
         EXPECT_TRUE(run.has_input(input));
@@ -229,7 +230,7 @@ TEST(BackwardInputs, RowsAreRead) {
 TEST(BackwardInputs, OMayBeMissing) {
     InputArrays inputs = all_arrays();
     inputs.o.clear();
-    const CapturedRun run = Host("").finish(inputs);
+    const CapturedRun run = BackwardHost("").finish(inputs);
     EXPECT_TRUE(run.has_inputs());
     EXPECT_FALSE(run.has_input(Input::o));
     EXPECT_TRUE(run.has_input(Input::lse));
@@ -239,7 +240,7 @@ TEST(BackwardInputs, SomeOrOfAnotherSizeAreRefused) {
     const std::pair<const char*, std::vector<std::byte> InputArrays::*> arrays[] = {
         {"q", &InputArrays::q},       {"k", &InputArrays::k},     {"v", &InputArrays::v},
         {"dout", &InputArrays::dout}, {"lse", &InputArrays::lse}, {"o", &InputArrays::o}};
-    const Host host("");
+    const BackwardHost host("");
     for (const auto& [name, array] : arrays) {
         InputArrays inputs = all_arrays();
         (inputs.*array).pop_back();
@@ -260,7 +261,7 @@ TEST(BackwardInputs, SomeOrOfAnotherSizeAreRefused) {
 }
 
 TEST(BackwardInputs, TheForwardPassReadsNone) {
-    const Host host("", test::small_problem());
+    const BackwardHost host("", test::small_problem());
     for (const auto array : {&InputArrays::dout, &InputArrays::o, &InputArrays::lse}) {
         InputArrays inputs = all_arrays();
         for (const auto other : {&InputArrays::dout, &InputArrays::o, &InputArrays::lse}) {
@@ -273,7 +274,7 @@ TEST(BackwardInputs, TheForwardPassReadsNone) {
 }
 
 /// Merges a ramp and returns how many elements were found at their places.
-std::int64_t expect_merged(const Host& host, Stage stage, std::int64_t heads, std::int64_t seqlen,
+std::int64_t expect_merged(const BackwardHost& host, Stage stage, std::int64_t heads, std::int64_t seqlen,
                            std::int64_t cols) {
     CapturedRun run = host.finish();
     run.merge_output(stage, Dtype::f16, ramp(std::size_t(2 * heads * seqlen * cols)));
@@ -301,17 +302,17 @@ std::int64_t expect_merged(const Host& host, Stage stage, std::int64_t heads, st
 }
 
 TEST(BackwardMerge, BuffersFillWhatHooksLeft) {
-    const Host summed("");
+    const BackwardHost summed("");
     EXPECT_EQ(expect_merged(summed, Stage::dq, 6, 10, 8), 2 * 6 * 10 * 8);
     EXPECT_EQ(expect_merged(summed, Stage::dk, 3, 13, 8), 2 * 3 * 13 * 8);
     EXPECT_EQ(expect_merged(summed, Stage::dv, 3, 13, 7), 2 * 3 * 13 * 7);
-    const Host per_head("", per_head_problem());
+    const BackwardHost per_head("", per_head_problem());
     EXPECT_EQ(expect_merged(per_head, Stage::dk, 6, 13, 8), 2 * 6 * 13 * 8);
     EXPECT_EQ(expect_merged(per_head, Stage::dv, 6, 13, 7), 2 * 6 * 13 * 7);
 }
 
 TEST(BackwardMerge, DisagreementCountsAndTheBufferStays) {
-    const Host host("");
+    const BackwardHost host("");
     TILESCOPE_BLOCK(host.sink, 1, 2, 0);
     const float stored = float((((1 * 3 + 2) * 13 + 6) * 7 + 3) % 1000);
     TILESCOPE_VALUE(dv, 1, 1, 3, stored);
@@ -329,8 +330,8 @@ TEST(BackwardMerge, DisagreementCountsAndTheBufferStays) {
 
 TEST(BackwardMerge, TilesWithoutRoomAreDropped) {
     // Room for 17 of the 18 tiles of dk; the last one has 3 rows of 8 inside the tensor.
-    const Host host("stage=dk", test::small_backward_problem(),
-                    256 + sizeof(SinkCounters) + 45 * 4 + 17 * 41 * 4);
+    const BackwardHost host("stage=dk", test::small_backward_problem(),
+                            256 + sizeof(SinkCounters) + 45 * 4 + 17 * 41 * 4);
     ASSERT_EQ(host.plan.capacity(Stage::dk), 17);
     CapturedRun run = host.finish();
     run.merge_output(Stage::dk, Dtype::f16, ramp(2 * 3 * 13 * 8));
@@ -341,8 +342,8 @@ TEST(BackwardMerge, TilesWithoutRoomAreDropped) {
 }
 
 TEST(BackwardMerge, OutputsOfTheOtherDirectionAreRefused) {
-    CapturedRun backward = Host("").finish();
-    CapturedRun forward = Host("", test::small_problem()).finish();
+    CapturedRun backward = BackwardHost("").finish();
+    CapturedRun forward = BackwardHost("", test::small_problem()).finish();
     const std::vector<std::byte> bits(100);
     for (const Stage stage : {Stage::o, Stage::lse, Stage::delta}) {
         EXPECT_NE(error_of([&] {

@@ -16,12 +16,12 @@ namespace {
 
 using test::error_of;
 
-constexpr std::size_t plenty = std::size_t(1) << 30;
-constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
+constexpr std::size_t enough_bytes = std::size_t(1) << 30;
+constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
 
 /// The memory of a capture that no hook has written to yet.
 struct Block {
-    explicit Block(const char* selection, std::size_t max_bytes = plenty,
+    explicit Block(const char* selection, std::size_t max_bytes = enough_bytes,
                    const Problem& problem = test::small_problem())
         : plan(problem, parse_selection(selection, "test"), max_bytes), memory(plan.bytes()) {
         plan.fill_unwritten(memory.data());
@@ -79,7 +79,7 @@ TEST(CapturedRun, NothingWrittenIsNothingRecorded) {
 TEST(CapturedRun, OneElementRecordsItsTile) {
     Block block("head=3:stage=s,m");
     const TileId tile = {1, 3, 2, 2};
-    block.write(Stage::s, tile, 1, 2, nan_value);
+    block.write(Stage::s, tile, 1, 2, no_number);
     const CapturedRun run = block.finish();
     EXPECT_TRUE(run.has_stage(Stage::s));
     EXPECT_FALSE(run.has_stage(Stage::m));
@@ -91,7 +91,7 @@ TEST(CapturedRun, OneElementRecordsItsTile) {
     ASSERT_EQ(values.size(), 20u);
     for (std::size_t i = 0; i < values.size(); ++i) {
         if (i == 1 * 5 + 2) {
-            EXPECT_EQ(std::bit_cast<std::uint32_t>(values[i]), std::bit_cast<std::uint32_t>(nan_value));
+            EXPECT_EQ(std::bit_cast<std::uint32_t>(values[i]), std::bit_cast<std::uint32_t>(no_number));
         } else {
             EXPECT_TRUE(is_unwritten(values[i])) << i;
         }
@@ -295,7 +295,7 @@ TEST_F(CapturedRunMerge, DisagreementCountsAndTheBufferStays) {
     const TileId tile = {1, 2, 1, 0};
     block.write(Stage::o, tile, 0, 0, float(o_index(tile, 0, 0)));
     block.write(Stage::o, tile, 0, 1, float(o_index(tile, 0, 1)) + 1.0f);
-    block.write(Stage::o, tile, 3, 6, nan_value);
+    block.write(Stage::o, tile, 3, 6, no_number);
     CapturedRun run = block.finish();
     run.merge_output(Stage::o, Dtype::f16, bytes_of(o_buffer()));
     EXPECT_EQ(conflicts_of(run, Stage::o), 2);

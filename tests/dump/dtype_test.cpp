@@ -11,7 +11,7 @@
 namespace tilescope {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr std::uint64_t incomparable = std::numeric_limits<std::uint64_t>::max();
 
 /// The narrow formats as IEEE 754-2019 (binary16), the bfloat16 definition and the OCP 8-bit specification
@@ -79,11 +79,11 @@ TEST(Dtype, DecodesKnownCodes) {
         {Dtype::f16, 0x0001, 0x1p-24f},
         {Dtype::f16, 0x0400, 0x1p-14f},
         {Dtype::f16, 0xfbff, -65504.0f},
-        {Dtype::f16, 0xfc00, float(-infinity)},
+        {Dtype::f16, 0xfc00, float(-infinite)},
         {Dtype::bf16, 0x3f80, 1.0f},
         {Dtype::bf16, 0x4049, 3.140625f},
         {Dtype::bf16, 0x0001, 0x1p-133f},
-        {Dtype::bf16, 0x7f80, float(infinity)},
+        {Dtype::bf16, 0x7f80, float(infinite)},
         {Dtype::e4m3, 0x38, 1.0f},
         {Dtype::e4m3, 0x7e, 448.0f},
         {Dtype::e4m3, 0x01, 0x1p-9f},
@@ -92,7 +92,7 @@ TEST(Dtype, DecodesKnownCodes) {
         {Dtype::e5m2, 0x3c, 1.0f},
         {Dtype::e5m2, 0x7b, 57344.0f},
         {Dtype::e5m2, 0x01, 0x1p-16f},
-        {Dtype::e5m2, 0xfc, float(-infinity)},
+        {Dtype::e5m2, 0xfc, float(-infinite)},
         {Dtype::f32, 0x40490fdb, 3.14159274f},
     };
     for (const Row& row : rows) {
@@ -117,8 +117,8 @@ TEST(Dtype, DecodesEveryCodeByTheDefinition) {
                 ASSERT_EQ(-positive, negative);
                 ASSERT_TRUE(std::signbit(negative));
             } else if (has_infinity && code == format.max_finite + 1) {
-                ASSERT_EQ(double(positive), infinity);
-                ASSERT_EQ(double(negative), -infinity);
+                ASSERT_EQ(double(positive), infinite);
+                ASSERT_EQ(double(negative), -infinite);
             } else {
                 ASSERT_TRUE(std::isnan(positive) && std::isnan(negative));
             }
@@ -169,7 +169,7 @@ TEST(Dtype, EncodesEveryTieToEven) {
             ASSERT_EQ(encode(format.dtype, midpoint), even) << dtype_info(format.dtype).name << " " << code;
             ASSERT_EQ(encode(format.dtype, -midpoint), even | sign);
             ASSERT_EQ(encode(format.dtype, std::nextafter(midpoint, 0.0)), code);
-            ASSERT_EQ(encode(format.dtype, std::nextafter(midpoint, infinity)), code + 1);
+            ASSERT_EQ(encode(format.dtype, std::nextafter(midpoint, infinite)), code + 1);
         }
     }
 }
@@ -185,25 +185,25 @@ TEST(Dtype, OverflowsWhereRoundingLeavesTheRange) {
         {Dtype::f16, 65519.99, 0x7bff, 0x7bff},
         {Dtype::f16, 65520, 0x7c00, 0x7bff},
         {Dtype::f16, -1e300, 0xfc00, 0xfbff},
-        {Dtype::f16, infinity, 0x7c00, 0x7bff},
+        {Dtype::f16, infinite, 0x7c00, 0x7bff},
         {Dtype::bf16, 0x1.fefp127, 0x7f7f, 0x7f7f},
         {Dtype::bf16, 0x1.ffp127, 0x7f80, 0x7f7f},
         {Dtype::e4m3, 464, 0x7e, 0x7e},
         {Dtype::e4m3, 464.001, 0x7f, 0x7e},
         {Dtype::e4m3, -1e9, 0xff, 0xfe},
-        {Dtype::e4m3, -infinity, 0xff, 0xfe},
+        {Dtype::e4m3, -infinite, 0xff, 0xfe},
         {Dtype::e5m2, 61439.99, 0x7b, 0x7b},
         {Dtype::e5m2, 61440, 0x7c, 0x7b},
-        {Dtype::e5m2, -infinity, 0xfc, 0xfb},
+        {Dtype::e5m2, -infinite, 0xfc, 0xfb},
         {Dtype::f32, 0x1.ffffffp127, 0x7f800000, 0x7f7fffff},
-        {Dtype::f32, infinity, 0x7f800000, 0x7f7fffff},
+        {Dtype::f32, infinite, 0x7f800000, 0x7f7fffff},
     };
     for (const Row& row : rows) {
         EXPECT_EQ(encode(row.dtype, row.value), row.to_infinity) << row.value;
         EXPECT_EQ(encode(row.dtype, row.value, Overflow::saturate), row.saturated) << row.value;
     }
-    EXPECT_EQ(encode(Dtype::f32, float(infinity)), 0x7f800000u);
-    EXPECT_EQ(encode(Dtype::f32, float(-infinity), Overflow::saturate), 0xff7fffffu);
+    EXPECT_EQ(encode(Dtype::f32, float(infinite)), 0x7f800000u);
+    EXPECT_EQ(encode(Dtype::f32, float(-infinite), Overflow::saturate), 0xff7fffffu);
 }
 
 TEST(Dtype, NanIsCanonical) {
@@ -254,10 +254,10 @@ TEST(Dtype, UlpDistanceCountsNumbersInBetween) {
 }
 
 TEST(Dtype, UlpDistanceOfNonFinitesIsLargest) {
-    EXPECT_EQ(ulp_distance(Dtype::f16, infinity, infinity), 0u);
-    EXPECT_EQ(ulp_distance(Dtype::f16, infinity, 1e6), 0u);
-    EXPECT_EQ(ulp_distance(Dtype::f16, infinity, 65504), incomparable);
-    EXPECT_EQ(ulp_distance(Dtype::f16, infinity, -infinity), incomparable);
+    EXPECT_EQ(ulp_distance(Dtype::f16, infinite, infinite), 0u);
+    EXPECT_EQ(ulp_distance(Dtype::f16, infinite, 1e6), 0u);
+    EXPECT_EQ(ulp_distance(Dtype::f16, infinite, 65504), incomparable);
+    EXPECT_EQ(ulp_distance(Dtype::f16, infinite, -infinite), incomparable);
     EXPECT_EQ(ulp_distance(Dtype::f32, std::nan(""), std::nan("")), incomparable);
     EXPECT_EQ(ulp_distance(Dtype::bf16, 0.0, std::nan("")), incomparable);
     EXPECT_EQ(ulp_distance(Dtype::e4m3, 1000, 1000), incomparable);

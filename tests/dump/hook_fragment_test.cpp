@@ -43,9 +43,9 @@ namespace {
 
 constexpr std::size_t plenty = std::size_t(1) << 26;
 
-struct Host {
-    explicit Host(const char* selection, SinkMode mode = SinkMode::tiles,
-                  const Problem& problem = test::small_problem())
+struct FragmentHost {
+    explicit FragmentHost(const char* selection, SinkMode mode = SinkMode::tiles,
+                          const Problem& problem = test::small_problem())
         : plan(problem, parse_selection(selection, "test"), plenty, mode), memory(plan.bytes()) {
         plan.fill_unwritten(memory.data());
         sink = plan.sink(memory.data());
@@ -74,7 +74,7 @@ Problem one_tile(std::int64_t rows, std::int64_t cols) {
 }
 
 TEST(Fragment, PlacesColumnsOfARow) {
-    const Host host("stage=s");
+    const FragmentHost host("stage=s");
     TILESCOPE_BLOCK(host.sink, 0, 0, 0);
     for (int lane = 0; lane < 2; ++lane) {
         const float values[2] = {float(10 + lane), float(20 + lane)};
@@ -88,7 +88,7 @@ TEST(Fragment, PlacesColumnsOfARow) {
 
 TEST(Fragment, LeavesOutTailsAndCountsWhatNoTileHas) {
     // Query block 2 has 2 of 4 rows, KV tile 2 has 3 of 5 keys.
-    const Host host("stage=s");
+    const FragmentHost host("stage=s");
     TILESCOPE_BLOCK(host.sink, 0, 0, 2);
     for (int row = 0; row < 5; ++row) {
         const float values[6] = {0, 1, 2, 3, 4, 5};
@@ -100,7 +100,7 @@ TEST(Fragment, LeavesOutTailsAndCountsWhatNoTileHas) {
 }
 
 TEST(Fragment, LeavesOutWhatTheThreadDoesNotHold) {
-    const Host host("stage=s");
+    const FragmentHost host("stage=s");
     TILESCOPE_BLOCK(host.sink, 0, 0, 0);
     const float values[4] = {1, 2, 3, 4};
     TILESCOPE_FRAGMENT(s, 0, values, [](int i) { return i % 2 == 0 ? Columns{0, 0}(i) : nowhere(); });
@@ -112,7 +112,7 @@ TEST(Fragment, LeavesOutWhatTheThreadDoesNotHold) {
 }
 
 TEST(Fragment, ReadsArraysOfArraysStridedMemoryAndTensors) {
-    const Host host("stage=s,p,acc");
+    const FragmentHost host("stage=s,p,acc");
     TILESCOPE_BLOCK(host.sink, 0, 0, 0);
     const float rows[2][2] = {{1, 2}, {3, 4}};
     TILESCOPE_FRAGMENT(s, 0, rows, Columns{0, 0});
@@ -148,7 +148,7 @@ TEST(Fragment, RolledRecordsTheSame) {
     const InMemory memory = {{1, 2, 3, 4, 5, 6}};
     // The last KV tile has 3 keys: two of the values are outside the tensor, and one outside the tile.
     const auto recorded = [](SinkMode mode, const auto& record) {
-        const Host host("stage=s", mode);
+        const FragmentHost host("stage=s", mode);
         record(host.sink);
         if (mode != SinkMode::statistics) {
             const std::vector<float> s = host.tile(Stage::s, {0, 0, 0, 2});
@@ -183,7 +183,7 @@ TEST(Fragment, RolledRecordsTheSame) {
 
 /// Every element of an accumulator lies somewhere, once.
 void expect_cover(int rows, int cols, const auto& write_all) {
-    const Host host("stage=s", SinkMode::checked, one_tile(rows, cols));
+    const FragmentHost host("stage=s", SinkMode::checked, one_tile(rows, cols));
     write_all(host.sink);
     const CapturedRun run = host.finish();
     EXPECT_TRUE(run.capture().stages[int(Stage::s)].conflicts.empty());
@@ -212,7 +212,7 @@ TEST(Fragment, AccumulatorsOfAWarpCoverTheirTiles) {
 
 TEST(Rows, AreSharedOutAndCut) {
     for (const int threads : {1, 3, 32}) {
-        const Host host("stage=k,s");
+        const FragmentHost host("stage=k,s");
         TILESCOPE_BLOCK(host.sink, 0, 0, 2);
         const std::vector<float> s = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
         for (int thread = 0; thread < threads; ++thread) {
@@ -229,7 +229,7 @@ TEST(Rows, AreSharedOutAndCut) {
 }
 
 TEST(Replicated, CopiesThatDifferAreConflicts) {
-    const Host host("stage=m,l");
+    const FragmentHost host("stage=m,l");
     TILESCOPE_BLOCK(host.sink, 0, 0, 0);
     for (const float value : {1.0f, 1.0f, 2.0f}) TILESCOPE_REPLICATED(m, 0, 0, 0, value);
     for (const float value : {1.0f, 1.0f, 1.0f}) TILESCOPE_REPLICATED(l, 0, 0, 0, value);
@@ -240,7 +240,7 @@ TEST(Replicated, CopiesThatDifferAreConflicts) {
     EXPECT_TRUE(run.capture().stages[int(Stage::l)].conflicts.empty()) << "only copies are checked";
 }
 
-TileStatistics statistics_of(const Host& host, Stage stage, std::int64_t slot) {
+TileStatistics statistics_of(const FragmentHost& host, Stage stage, std::int64_t slot) {
     TileStatistics found;
     std::memcpy(&found, host.sink.stages[int(stage)].statistics + slot, sizeof found);
     return found;
@@ -261,7 +261,7 @@ TEST(Statistics, AreThoseOfTheElements) {
     values[3] = std::nanf("");
     values[70] = -inf;
     values[71] = inf;
-    const Host host("stage=s", SinkMode::statistics, one_tile(64, 32));
+    const FragmentHost host("stage=s", SinkMode::statistics, one_tile(64, 32));
     TILESCOPE_BLOCK(host.sink, 0, 0, 0);
     for (int thread = 0; thread < 48; ++thread) TILESCOPE_TILE(s, 0, values.data(), 32, thread, 48);
 
@@ -291,7 +291,7 @@ TEST(Statistics, AreThoseOfTheElements) {
 
 TEST(Statistics, HashKnowsBitsAndPlacesButNoOrder) {
     const auto hash_of = [](const std::vector<std::array<float, 2>>& rows, bool backwards) {
-        const Host host("stage=s", SinkMode::statistics, one_tile(4, 2));
+        const FragmentHost host("stage=s", SinkMode::statistics, one_tile(4, 2));
         TILESCOPE_BLOCK(host.sink, 0, 0, 0);
         for (int i = 0; i < 4; ++i) {
             const int row = backwards ? 3 - i : i;
@@ -311,7 +311,7 @@ TEST(Statistics, HashKnowsBitsAndPlacesButNoOrder) {
 }
 
 TEST(Statistics, TailsAndRoomCountAsInTheOtherModes) {
-    const Host host("stage=s", SinkMode::statistics);
+    const FragmentHost host("stage=s", SinkMode::statistics);
     TILESCOPE_BLOCK(host.sink, 0, 0, 2);
     const std::vector<float> values(20, 1.0f);
     TILESCOPE_TILE(s, 2, values.data(), 5, 0, 1);

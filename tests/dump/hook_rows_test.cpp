@@ -15,14 +15,14 @@
 namespace tilescope {
 namespace {
 
-constexpr int rows = 5;
+constexpr int tile_rows = 5;
 
 /// One tile of P, whose elements lie in memory with leading dimension `ld`, and count from 1.
 struct Tile {
-    Tile(int cols_, int ld_) : cols(cols_), ld(ld_), data(std::size_t(rows * ld), -1.0f) {
-        problem.seqlen_q = problem.block_m = rows;
+    Tile(int cols_, int ld_) : cols(cols_), ld(ld_), data(std::size_t(tile_rows * ld), -1.0f) {
+        problem.seqlen_q = problem.block_m = tile_rows;
         problem.seqlen_kv = problem.block_n = cols;
-        for (int i = 0; i < rows * cols; ++i) data[std::size_t(i / cols * ld + i % cols)] = float(i + 1);
+        for (int i = 0; i < tile_rows * cols; ++i) data[std::size_t(i / cols * ld + i % cols)] = float(i + 1);
     }
 
     CapturePlan plan(SinkMode mode) const {
@@ -62,7 +62,7 @@ TEST(HookRows, KeepEveryElementAtItsPlace) {
     for_all_shares([](const Tile& tile, int threads) {
         const CapturePlan plan = tile.plan(SinkMode::tiles);
         const CapturedRun run(plan, tile.hooked(plan, threads), Units(), Provenance(), {});
-        std::vector<float> kept(std::size_t(rows * tile.cols));
+        std::vector<float> kept(std::size_t(tile_rows * tile.cols));
         ASSERT_TRUE(run.read_tile(Stage::p, {}, kept));
         for (std::size_t i = 0; i < kept.size(); ++i) {
             ASSERT_EQ(kept[i], float(i + 1)) << tile.cols << " columns, " << threads << " threads";
@@ -77,7 +77,7 @@ TEST(HookRows, CountEveryElementOnce) {
         const StatisticsRun run(std::move(plan), std::move(memory),
                                 RecordedCall(tile.problem, Units(), Provenance(), {}));
         const TileSummary kept = run.tile(Stage::p, {}).value();
-        const int elements = rows * tile.cols;
+        const int elements = tile_rows * tile.cols;
         ASSERT_EQ(kept.written, elements) << tile.cols << " columns, " << threads << " threads";
         // Integers whose sum is below 2^24: float32 adds them exactly.
         ASSERT_EQ(kept.sum, 0.5 * elements * (elements + 1));

@@ -13,15 +13,13 @@
 namespace tilescope::test {
 namespace {
 
-constexpr std::uint32_t seed = 20260;
-
 float from_bits(std::uint32_t bits) {
     return std::bit_cast<float>(bits);
 }
 
 /// Every tile of every stage, with bits of all kinds in the padding as well.
 MemoryRecording random_recording(const Problem& problem) {
-    std::mt19937 random(seed);
+    std::mt19937 random(20260);
     MemoryRecording recording(problem);
     for (const StageInfo& info : stages_of(problem.direction)) {
         for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {

@@ -18,9 +18,9 @@ namespace {
 
 constexpr TileId last_tile = {1, 5, 2, 2};  ///< 2 rows and 3 keys of it are inside the tensor
 
-struct Host {
-    explicit Host(const char* selection, const Problem& problem = test::small_problem(),
-                  SinkMode mode = SinkMode::writers)
+struct WritersHost {
+    explicit WritersHost(const char* selection, const Problem& problem = test::small_problem(),
+                         SinkMode mode = SinkMode::writers)
         : plan(problem, parse_selection(selection, "test"), std::size_t(1) << 26, mode),
           memory(plan.bytes()) {
         plan.fill_unwritten(memory.data());
@@ -45,7 +45,7 @@ void write_s(const Sink& sink, const TileId& tile, int thread, int row, int col,
 }
 
 TEST(Writers, FirstThreadAndNumberOfWrites) {
-    Host host("stage=s,m");
+    WritersHost host("stage=s,m");
     write_s(host.sink, {}, 7, 1, 2, 1.0f);
     write_s(host.sink, {}, 1023, 1, 3, 1.0f);
     for (int i = 0; i < 3; ++i) write_s(host.sink, {}, 0, 2, 0, 1.0f);
@@ -69,7 +69,7 @@ TEST(Writers, FirstThreadAndNumberOfWrites) {
 }
 
 TEST(Writers, CountsConflictsAsTheCheckedModeDoes) {
-    Host host("stage=s");
+    WritersHost host("stage=s");
     for (const float value : {1.0f, 2.0f, 2.0f, 3.0f}) write_s(host.sink, last_tile, 4, 1, 1, value);
     const CapturedRun run = host.finish();
     const auto& conflicts = run.capture().stages[int(Stage::s)].conflicts;
@@ -83,7 +83,7 @@ TEST(Writers, CountsConflictsAsTheCheckedModeDoes) {
 }
 
 TEST(Writers, TheNumberOfWritesSaturates) {
-    Host host("stage=s");
+    WritersHost host("stage=s");
     for (int i = 0; i < 65535; ++i) write_s(host.sink, {}, 3, 0, 0, 1.0f);
     EXPECT_EQ(host.writers(Stage::s, {})[0], (ElementWriter{65535, 3, false}));
     for (int i = 0; i < 5; ++i) write_s(host.sink, {}, 3, 0, 0, 1.0f);
@@ -93,7 +93,7 @@ TEST(Writers, TheNumberOfWritesSaturates) {
 }
 
 TEST(Writers, PaddingHasNone) {
-    Host host("stage=k,s");
+    WritersHost host("stage=k,s");
     const std::vector<float> tile(5 * 8, 1.0f);
     for (int thread = 0; thread < 32; ++thread) {
         hook_cpu_thread = thread;
@@ -118,7 +118,7 @@ TEST(Writers, PaddingHasNone) {
 }
 
 TEST(Writers, CopiesAreWrites) {
-    Host host("stage=m");
+    WritersHost host("stage=m");
     for (int lane = 0; lane < 8; ++lane) {
         hook_cpu_thread = 16 + lane;
         TILESCOPE_BLOCK(host.sink, 0, 0, 0);
@@ -132,7 +132,7 @@ TEST(Writers, OneOfTheThreadsThatRaceIsTheFirst) {
     Problem problem;
     problem.seqlen_q = problem.block_m = 256;
     problem.seqlen_kv = problem.block_n = 128;
-    Host host("stage=s", problem);
+    WritersHost host("stage=s", problem);
     constexpr int threads = 4;
     std::vector<std::thread> racing;
     for (int thread = 0; thread < threads; ++thread) {
@@ -156,7 +156,7 @@ TEST(Writers, OneOfTheThreadsThatRaceIsTheFirst) {
 
 TEST(Writers, OtherModesKeepNone) {
     for (const SinkMode mode : {SinkMode::tiles, SinkMode::checked}) {
-        Host host("stage=s", test::small_problem(), mode);
+        WritersHost host("stage=s", test::small_problem(), mode);
         EXPECT_EQ(host.sink.writers, 0u);
         write_s(host.sink, {}, 7, 1, 2, 1.0f);
         const CapturedRun run = host.finish();
