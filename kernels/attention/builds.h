@@ -26,7 +26,9 @@ struct CudaBuild {
 };
 
 /// The same for the CPU. `shared_word` is what every word of a block's shared memory holds before it begins.
-using CpuBuild = Launch(const AttentionArgs& args, const KernelConfig& config, Fault fault,
-                        std::uint32_t shared_word, const Sink& sink);
+struct CpuBuild {
+    Launch (*launch)(const AttentionArgs& args, const KernelConfig& config, Fault fault,
+                     std::uint32_t shared_word, const Sink& sink);
+};
 
 }  // namespace tilescope

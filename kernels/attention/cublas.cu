@@ -31,7 +31,7 @@ MatrixProducts products_of_heads(const AttentionArgs& args) {
     products.b_rows = args.seqlen_kv;
     products.columns = Config::head_dim;
     products.pitch = args.products_pitch;
-    products.depth = score_depth<Config, fault>;
+    products.depth = score_depth<Config, fault>();
     products.ld = fault == Fault::wrong_ldm ? args.seqlen_kv : int(args.products_pitch);
     products.b_column_major = fault == Fault::k_row_major;
     products.in_half = fault == Fault::half_scores;

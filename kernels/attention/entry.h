@@ -40,12 +40,21 @@ void each_row(Use use) {
     (std::make_index_sequence<rows>());
 }
 
-/// Calls Kernel::launch of the configuration or, in the build that has faults, of the fault.
-template <class Kernel, const auto& configs, FaultyBuild faulty, class... Arguments>
-Launch launch_build([[maybe_unused]] const KernelConfig& config, [[maybe_unused]] Fault fault,
-                    const Arguments&... arguments) {
+/// Calls Kernel::launch of the configuration.
+template <class Kernel, const auto& configs, class... Arguments>
+Launch launch_config(const KernelConfig& config, const Arguments&... arguments) {
     Launch launched;
-#ifdef PLANTED_FAULTS
+    each_row<compiled_rows<configs>()>([&]<std::size_t row>() {
+        using Config = typename Kernel::template ConfigOf<configs[row]>;
+        if (configs[row] == config) launched = Kernel::template launch<Config, Fault::none>(arguments...);
+    });
+    return launched;
+}
+
+/// Calls Kernel::launch of the fault.
+template <class Kernel, FaultyBuild faulty, class... Arguments>
+Launch launch_fault(Fault fault, const Arguments&... arguments) {
+    Launch launched;
     each_row<std::size(all_faults)>([&]<std::size_t row>() {
         if constexpr (applies_to(all_faults[row], faulty.kernel)) {
             constexpr Fault built = all_faults[row].fault;
@@ -53,12 +62,6 @@ Launch launch_build([[maybe_unused]] const KernelConfig& config, [[maybe_unused]
             if (built == fault) launched = Kernel::template launch<Config, built>(arguments...);
         }
     });
-#else
-    each_row<compiled_rows<configs>()>([&]<std::size_t row>() {
-        using Config = typename Kernel::template ConfigOf<configs[row]>;
-        if (configs[row] == config) launched = Kernel::template launch<Config, Fault::none>(arguments...);
-    });
-#endif
     return launched;
 }
 
@@ -76,15 +79,18 @@ const void* function_of(const KernelConfig& config) {
 
 template <class Kernel, const auto& configs, FaultyBuild faulty = FaultyBuild()>
 constexpr CudaBuild entry() {
-    CudaBuild build = {};
-    build.launch = [](const AttentionArgs& args, const KernelConfig& config, Fault fault,
-                      [[maybe_unused]] const Sink& sink) {
-        return launch_build<Kernel, configs, faulty>(config, fault, args TILESCOPE_SINK_ARG(sink));
-    };
-#ifndef PLANTED_FAULTS
-    build.function = function_of<Kernel, configs>;
+#ifdef PLANTED_FAULTS
+    return {[](const AttentionArgs& args, const KernelConfig&, Fault fault, const Sink& sink) {
+                return launch_fault<Kernel, faulty>(fault, args TILESCOPE_SINK_ARG(sink));
+            },
+            nullptr};
+#else
+    return {
+        [](const AttentionArgs& args, const KernelConfig& config, Fault, [[maybe_unused]] const Sink& sink) {
+            return launch_config<Kernel, configs>(config, args TILESCOPE_SINK_ARG(sink));
+        },
+        function_of<Kernel, configs>};
 #endif
-    return build;
 }
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -99,7 +99,7 @@ KERNEL_FUNCTION FastRows<Config> first_rows() {
     for (int row = 0; row < Config::row_tiles; ++row) {
         KERNEL_UNROLL
         for (int half = 0; half < 2; ++half) {
-            rows.m[row][half] = first_max<fault>;
+            rows.m[row][half] = first_max<fault>();
             rows.l[row][half] = 0.0f;
         }
         KERNEL_UNROLL

@@ -72,7 +72,7 @@ KERNEL_FUNCTION void store_lse(const AttentionArgs& args, const FastOutput<Confi
 template <class Config, Fault fault>
 KERNEL_FUNCTION void store_rows(const AttentionArgs& args, const FastRows<Config>& rows, std::int64_t head,
                                 int first_query, const FastThread& thread TILESCOPE_BLOCK_PARAM) {
-    constexpr int tiles = covered_features<Config, fault> / 8;
+    constexpr int tiles = covered_features<Config, fault>() / 8;
     KERNEL_UNROLL
     for (int row = 0; row < Config::row_tiles; ++row) {
         std::uint32_t pairs[tiles * 2];

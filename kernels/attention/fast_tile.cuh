@@ -28,7 +28,7 @@ KERNEL_FUNCTION void multiply_q_k(FastScores<Config>& s, FastQ<Config>& q, std::
         rows_first<Config>(q_tile + std::uint32_t(thread.first_row * Config::row_bytes), thread.lane);
     constexpr int columns = fault == Fault::first_fragment_only ? 2 : Config::key_tiles;
     KERNEL_UNROLL
-    for (int depth = 0; depth < score_depth<Config, fault> / 16; ++depth) {
+    for (int depth = 0; depth < score_depth<Config, fault>() / 16; ++depth) {
         std::uint32_t loaded[Config::row_tiles][4];
         const auto& a = Config::q_in_registers ? q[depth] : loaded;
         if constexpr (!Config::q_in_registers) {

@@ -101,7 +101,7 @@ KERNEL_FUNCTION void multiply_qk(const Fp8Shared<Config>& shared, const Fp8Lane&
     const E4m3* const k = shared.k + group * Config::ld + at.column * 2;
     KERNEL_ROLLED
     for (int d = 0; d < Config::head_dim; d += Config::depth) {
-        const bool whole = d + Config::depth <= score_depth<Config, fault>;
+        const bool whole = d + Config::depth <= score_depth<Config, fault>();
         const std::uint32_t a[4] = {four_codes(q + d), four_codes(q + 8 * Config::ld + d),
                                     whole ? four_codes(q + d + 16) : 0,
                                     whole ? four_codes(q + 8 * Config::ld + d + 16) : 0};
@@ -219,9 +219,9 @@ template <class Config, Fault fault>
 KERNEL_FUNCTION void fp8_outputs(const CudaBlock& block, const Fp8State<Config>& state,
                                  const AttentionArgs& args, const Fp8Lane& at TILESCOPE_BLOCK_PARAM) {
     const float scale = output_scale<Config, fault>(args, block.batch(), block.head());
-    Half o[covered_features<Config, fault> / Config::tile][4];
+    Half o[covered_features<Config, fault>() / Config::tile][4];
     KERNEL_UNROLL
-    for (int i = 0; i < covered_features<Config, fault> / 2; ++i) {
+    for (int i = 0; i < covered_features<Config, fault>() / 2; ++i) {
         o[i / 4][i % 4] = normalised<fault>(state.acc[i / 4][i % 4] * scale, state.rows[i % 4 / 2].l);
     }
     KERNEL_UNROLL
@@ -233,7 +233,7 @@ KERNEL_FUNCTION void fp8_outputs(const CudaBlock& block, const Fp8State<Config>&
             (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q + query;
         Half* const to = static_cast<Half*>(args.o) + output * Config::head_dim + at.column;
         KERNEL_UNROLL
-        for (int tile = 0; tile < covered_features<Config, fault> / Config::tile; ++tile) {
+        for (int tile = 0; tile < covered_features<Config, fault>() / Config::tile; ++tile) {
             to[tile * Config::tile] = o[tile][which * 2];
             to[tile * Config::tile + 1] = o[tile][which * 2 + 1];
         }
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(Config::threads)
     block.commit();
     const Fp8Lane at = fp8_lane();
     Fp8State<Config> state = {};
-    state.rows[0] = state.rows[1] = {first_max<fault>, 0.0f, 1.0f};
+    state.rows[0] = state.rows[1] = {first_max<fault>(), 0.0f, 1.0f};
     AttentionArgs scaled = args;
     scaled.sm_scale = score_scale<fault>(args, block.batch(), block.head());
     block.wait<0>();

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "kernels/attention/faults.h"
+
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
 #define KERNEL_FUNCTION __device__ __forceinline__
@@ -28,6 +30,14 @@
 #define KERNEL_BUILD hooked
 #else
 #define KERNEL_BUILD plain
+#endif
+
+// Whether a kernel is compiled with a mistake: its template parameter `fault` says with which. On the CPU the
+// faulty build is compiled once, and told at run time: what both compile asks here, and never `if constexpr`.
+#if defined(PLANTED_FAULTS) && !defined(__CUDACC__)
+#define FAULT(mistake) (played_fault == Fault::mistake)
+#else
+#define FAULT(mistake) (fault == Fault::mistake)
 #endif
 
 namespace tilescope {
@@ -51,6 +61,9 @@ KERNEL_FUNCTION float stored(float value) {
 }
 
 #else
+
+/// The mistake of the thread block that this thread plays.
+inline thread_local Fault played_fault = Fault::none;
 
 struct Half {
     _Float16 value;

@@ -20,11 +20,11 @@ namespace tilescope {
 
 namespace hooked {
 extern const CudaBuild CUDA_KERNELS;
-CpuBuild CPU_KERNELS;
+extern const CpuBuild CPU_KERNELS;
 }  // namespace hooked
 namespace faulty {
 extern const CudaBuild CUDA_KERNELS;
-CpuBuild CPU_KERNELS;
+extern const CpuBuild CPU_KERNELS;
 }  // namespace faulty
 namespace plain {
 extern const CudaBuild CUDA_KERNELS;
@@ -33,7 +33,7 @@ extern const CudaBuild CUDA_KERNELS;
 namespace {
 
 #define ON_CPU(kernel) \
-    { hooked::kernel, faulty::kernel }
+    { &hooked::kernel, &faulty::kernel }
 // A build without CUDA has none of what runs on the GPU.
 #ifdef TILESCOPE_HAS_CUDA
 #define ON_GPU(kernel, ...) \

@@ -23,8 +23,8 @@ struct CudaEntry {
 
 /// How the CPU does; null where it cannot.
 struct CpuEntry {
-    CpuBuild* hooked = nullptr;
-    CpuBuild* faulty = nullptr;
+    const CpuBuild* hooked = nullptr;
+    const CpuBuild* faulty = nullptr;
 };
 
 /// A bundled kernel.

@@ -84,10 +84,10 @@ KERNEL_FUNCTION void stage_kv(Block& block, ScalarShared<Config>& shared, const 
 /// Where P of a KV tile lies.
 template <class Config, Fault fault>
 KERNEL_FUNCTION float* place_of_p(ScalarShared<Config>& shared, int kv_tile) {
-    if constexpr (fault == Fault::p_over_v) {
-        static_assert(sizeof(shared.v[0]) >= sizeof(shared.p));
-        return reinterpret_cast<float*>(shared.v[kv_tile % Config::stages]);
-    } else if constexpr (fault == Fault::qk_barrier_missing) {
+    static_assert(fault != Fault::p_over_v || sizeof(shared.v[0]) >= sizeof(shared.p));
+    if (FAULT(p_over_v)) return reinterpret_cast<float*>(shared.v[kv_tile % Config::stages]);
+    // A race, which the CPU does not play. Not every kernel has K there.
+    if constexpr (fault == Fault::qk_barrier_missing) {
         static_assert(sizeof(shared.k[0]) >= sizeof(shared.p));
         return reinterpret_cast<float*>(shared.k[kv_tile % Config::stages]);
     } else {
@@ -101,7 +101,7 @@ KERNEL_FUNCTION void softmax_tile(Block& block, ScalarShared<Config>& shared,
                                   ScalarState<Config, Block>& state, ScalarTile<Config, Block>& tile,
                                   const AttentionArgs& args, int kv_tile TILESCOPE_BLOCK_PARAM) {
     float* const p_tile = place_of_p<Config, fault>(shared, kv_tile);
-    if constexpr (fault == Fault::qk_barrier_missing) block.delay_last_warp();
+    if (FAULT(qk_barrier_missing)) block.delay_last_warp();
 
     block.each_thread([&](int thread) {
         const int row = thread / Config::lanes;
@@ -160,7 +160,7 @@ KERNEL_FUNCTION void accumulate_tile(Block& block, ScalarShared<Config>& shared,
                                      int kv_tile TILESCOPE_BLOCK_PARAM) {
     const Half* const v = shared.v[kv_tile % Config::stages];
     const float* const p_tile = place_of_p<Config, fault>(shared, kv_tile);
-    if constexpr (fault == Fault::load_before_barrier) block.delay_last_warp();
+    if (FAULT(load_before_barrier)) block.delay_last_warp();
 
     block.each_thread([&](int thread) {
         TILESCOPE_TILE(v, kv_tile, v, Config::ld, thread, Config::threads);
@@ -205,14 +205,14 @@ KERNEL_FUNCTION void write_outputs(Block& block, ScalarState<Config, Block>& sta
         KERNEL_UNROLL
         for (int j = 0; j < Config::features; ++j) {
             const int feature = lane + j * Config::lanes;
-            if (feature >= covered_features<Config, fault>) continue;
+            if (feature >= covered_features<Config, fault>()) continue;
             const Half value =
                 normalised<fault, typename Config::Guards>(state.acc[thread][j], state.l[thread]);
             o[feature] = value;
         }
         TILESCOPE_FRAGMENT(o, 0, strided<Config::features>(o + lane, Config::lanes), [=](int j) {
             const HookPlace place = Columns{row, lane, Config::lanes}(j);
-            return place.col < covered_features<Config, fault> ? place : nowhere();
+            return place.col < covered_features<Config, fault>() ? place : nowhere();
         });
         if (lane == 0) {
             const float lse = log_sum_exp<fault>(state.m[thread], state.l[thread]);
@@ -237,7 +237,7 @@ KERNEL_FUNCTION void scalar_attention(Block& block, ScalarShared<Config>& shared
     ScalarState<Config, Block> state;
     ScalarTile<Config, Block> tile;
     block.each_thread([&](int thread) {
-        state.m[thread] = first_max<fault>;
+        state.m[thread] = first_max<fault>();
         state.l[thread] = 0.0f;
         KERNEL_UNROLL
         for (int j = 0; j < Config::features; ++j) state.acc[thread][j] = 0.0f;
@@ -250,7 +250,7 @@ KERNEL_FUNCTION void scalar_attention(Block& block, ScalarShared<Config>& shared
         softmax_tile<Config, fault>(block, shared, state, tile, args, kv_tile TILESCOPE_BLOCK_ARG);
         block.sync();
         accumulate_tile<Config, fault>(block, shared, state, tile, kv_tile TILESCOPE_BLOCK_ARG);
-        if constexpr (fault != Fault::load_before_barrier) block.sync();
+        if (!FAULT(load_before_barrier)) block.sync();
     }
     write_outputs<Config, fault>(block, state, args TILESCOPE_BLOCK_ARG);
 }

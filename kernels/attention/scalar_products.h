@@ -78,7 +78,7 @@ KERNEL_FUNCTION void products_of(TileProducts, const Block&, const ScalarShared<
     KERNEL_UNROLL
     for (int j = 0; j < Config::columns; ++j) s[j] = 0.0f;
     KERNEL_UNROLL_TWO
-    for (int d = first_depth<Config, fault>(lane); d < score_depth<Config, fault>; ++d) {
+    for (int d = first_depth<Config, fault>(lane); d < score_depth<Config, fault>(); ++d) {
         const float q = to_float(shared.q[row * Config::ld + d]);
         KERNEL_UNROLL
         for (int j = 0; j < Config::columns; ++j) {

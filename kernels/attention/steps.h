@@ -32,7 +32,7 @@ KERNEL_FUNCTION int smaller(int a, int b) {
 /// The KV head that query head `head` reads.
 template <Fault fault>
 KERNEL_FUNCTION int head_kv(const AttentionArgs& args, int head) {
-    if constexpr (fault == Fault::head_modulo) {
+    if (FAULT(head_modulo)) {
         return head % args.heads_kv;
     } else {
         return head / (args.heads / args.heads_kv);
@@ -58,7 +58,7 @@ template <class Config, Fault fault>
 KERNEL_FUNCTION RowRange q_rows(const AttentionArgs& args, int q_block) {
     const int first = q_block * Config::block_m;
     const int end = smaller(first + Config::block_m, args.seqlen_q);
-    return {first, fault == Fault::q_row_zeroed ? end - 1 : end};
+    return {first, FAULT(q_row_zeroed) ? end - 1 : end};
 }
 
 /// Where the rows of one head of Q begin, and how many elements lie between two of them.
@@ -69,7 +69,7 @@ struct RowLayout {
 
 template <class Config, Fault fault>
 KERNEL_FUNCTION RowLayout q_layout(const AttentionArgs& args, int batch, int head) {
-    if constexpr (fault == Fault::bshd_as_bhsd) {
+    if (FAULT(bshd_as_bhsd)) {
         return {(std::int64_t(batch) * args.seqlen_q * args.heads + head) * Config::head_dim,
                 std::int64_t(args.heads) * Config::head_dim};
     } else {
@@ -80,50 +80,52 @@ KERNEL_FUNCTION RowLayout q_layout(const AttentionArgs& args, int batch, int hea
 
 template <class Config, Fault fault>
 KERNEL_FUNCTION RowRange k_rows(const AttentionArgs& args, int kv_tile) {
-    const int tile = fault == Fault::stale_k_tile && kv_tile >= 2 ? kv_tile - 1 : kv_tile;
+    const int tile = FAULT(stale_k_tile) && kv_tile >= 2 ? kv_tile - 1 : kv_tile;
     return {tile * Config::block_n, args.seqlen_kv};
 }
 
 template <class Config, Fault fault>
 KERNEL_FUNCTION RowRange v_rows(const AttentionArgs& args, int kv_tile) {
-    const int first = (fault == Fault::v_next_tile ? kv_tile + 1 : kv_tile) * Config::block_n;
-    return {first, fault == Fault::nan_times_zero ? first + Config::block_n : args.seqlen_kv};
+    const int first = (FAULT(v_next_tile) ? kv_tile + 1 : kv_tile) * Config::block_n;
+    return {first, FAULT(nan_times_zero) ? first + Config::block_n : args.seqlen_kv};
 }
 
 /// Elements of head_dim that a score sums over.
 template <class Config, Fault fault>
-constexpr int score_depth = fault == Fault::k_slice_missing ? Config::head_dim - 16 : Config::head_dim;
+KERNEL_FUNCTION constexpr int score_depth() {
+    return FAULT(k_slice_missing) ? Config::head_dim - 16 : Config::head_dim;
+}
 
 /// The element of head_dim that the calling lane's dot products begin with.
 template <class Config, Fault fault>
 KERNEL_FUNCTION int first_depth(int lane) {
-    return fault == Fault::score_in_lane_0 ? lane * (Config::head_dim / Config::lanes) : 0;
+    return FAULT(score_in_lane_0) ? lane * (Config::head_dim / Config::lanes) : 0;
 }
 
 /// Place of element `depth` of a key in its tile.
 template <class Config, Fault fault>
 KERNEL_FUNCTION int place_in_k(int column, int depth) {
-    return fault == Fault::k_row_major ? depth * Config::ld + column : column * Config::ld + depth;
+    return FAULT(k_row_major) ? depth * Config::ld + column : column * Config::ld + depth;
 }
 
 /// The key of a column of a tile, as the mask sees it.
 template <class Config, Fault fault>
 KERNEL_FUNCTION int masked_key(int kv_tile, int column) {
-    return fault == Fault::mask_tile_local ? column : kv_tile * Config::block_n + column;
+    return FAULT(mask_tile_local) ? column : kv_tile * Config::block_n + column;
 }
 
 /// The score as the softmax sees it: scaled, -inf where masked.
 template <Fault fault, class Guards = NoGuards>
 KERNEL_FUNCTION float masked_score(const AttentionArgs& args, float product, int query, int key) {
-    if constexpr (fault == Fault::half_scores) product = to_float(to_half(product));
+    if (FAULT(half_scores)) product = to_float(to_half(product));
     float score = product * args.sm_scale;
-    if constexpr (fault == Fault::scale_twice) score *= args.sm_scale;
+    if (FAULT(scale_twice)) score *= args.sm_scale;
     if constexpr (Guards::replaces_non_finite) {
         if (!(fabsf(score) < INFINITY)) score = -INFINITY;
     }
 
-    const int offset = fault == Fault::causal_top_left ? 0 : args.causal_offset;
-    const bool in_sequence = fault == Fault::tail_counted || key < args.seqlen_kv;
+    const int offset = FAULT(causal_top_left) ? 0 : args.causal_offset;
+    const bool in_sequence = FAULT(tail_counted) || key < args.seqlen_kv;
     const bool visible = in_sequence && (!args.causal || key <= query + offset);
     return visible ? score : -INFINITY;
 }
@@ -131,12 +133,14 @@ KERNEL_FUNCTION float masked_score(const AttentionArgs& args, float product, int
 /// The row maximum with one more score.
 template <Fault fault>
 KERNEL_FUNCTION float max_with(const AttentionArgs& args, float row_max, float score, int key) {
-    if (fault == Fault::tail_counted && key >= args.seqlen_kv) return row_max;
+    if (FAULT(tail_counted) && key >= args.seqlen_kv) return row_max;
     return fmaxf(row_max, score);
 }
 
 template <Fault fault>
-constexpr float first_max = fault == Fault::m_starts_at_zero ? 0.0f : -INFINITY;
+KERNEL_FUNCTION constexpr float first_max() {
+    return FAULT(m_starts_at_zero) ? 0.0f : -INFINITY;
+}
 
 /// What scores are compared with: the maximum, or 0 in a row that saw no key yet, where every P is 0.
 KERNEL_FUNCTION float finite_max(float row_max) {
@@ -146,13 +150,13 @@ KERNEL_FUNCTION float finite_max(float row_max) {
 /// Gives the lanes of a row the largest of their scores.
 template <class Config, Fault fault, class Block, class Values>
 KERNEL_FUNCTION void reduce_max(Block& block, Values& values) {
-    if constexpr (fault == Fault::wrong_lanes) {
+    if (FAULT(wrong_lanes)) {
         block.template reduce_rows<32 / Config::lanes, Config::lanes>(values, Larger());
-    } else if constexpr (fault == Fault::row_state_shared) {
+    } else if (FAULT(row_state_shared)) {
         block.template reduce_rows<32>(values, Larger());
-    } else if constexpr (fault == Fault::max_in_lane_0) {
+    } else if (FAULT(max_in_lane_0)) {
         block.template reduce_to_first<Config::lanes>(values, Larger());
-    } else if constexpr (fault != Fault::max_own_lane) {
+    } else if (!FAULT(max_own_lane)) {
         block.template reduce_rows<Config::lanes>(values, Larger());
     }
 }
@@ -160,12 +164,12 @@ KERNEL_FUNCTION void reduce_max(Block& block, Values& values) {
 /// exp(score - row_max).
 template <Fault fault, class Guards = NoGuards>
 KERNEL_FUNCTION float probability(float score, float row_max) {
-    const float argument = score - (fault == Fault::inf_minus_inf ? row_max : finite_max(row_max));
-    constexpr float least = fault == Fault::exp_clamped ? -5.0f : Guards::least_exponent;
+    const float argument = score - (FAULT(inf_minus_inf) ? row_max : finite_max(row_max));
+    const float least = FAULT(exp_clamped) ? -5.0f : Guards::least_exponent;
     if constexpr (Guards::least_exponent > -INFINITY) {
-        const bool masked = fault != Fault::inf_minus_inf && score == -INFINITY;
+        const bool masked = !FAULT(inf_minus_inf) && score == -INFINITY;
         return masked ? 0.0f : expf(fmaxf(argument, least));
-    } else if constexpr (fault == Fault::exp_clamped) {
+    } else if (FAULT(exp_clamped)) {
         return expf(fmaxf(argument, least));
     } else {
         return expf(argument);
@@ -175,7 +179,7 @@ KERNEL_FUNCTION float probability(float score, float row_max) {
 /// P as the PV product reads it, before the cast to its operand type.
 template <Fault fault>
 KERNEL_FUNCTION float staged_p(float p) {
-    if constexpr (fault == Fault::p_bf16) {
+    if (FAULT(p_bf16)) {
 #ifdef __CUDA_ARCH__
         std::uint32_t bits = __float_as_uint(p);
 #else
@@ -196,14 +200,14 @@ KERNEL_FUNCTION float staged_p(float p) {
 /// Whether the `step`-th column of a lane, which has this score, is stored to P.
 template <Fault fault>
 KERNEL_FUNCTION bool p_is_filled(int step, float score) {
-    if constexpr (fault == Fault::p_tail_kept) return score != -INFINITY;
-    return fault != Fault::p_lane_stride || step % 2 == 0;
+    if (FAULT(p_tail_kept)) return score != -INFINITY;
+    return !FAULT(p_lane_stride) || step % 2 == 0;
 }
 
 /// The running row sum after a tile: `rescale` is exp(old maximum - new maximum).
 template <Fault fault>
 KERNEL_FUNCTION float next_row_sum(float row_sum, float rescale, float tile_sum) {
-    if constexpr (fault == Fault::l_not_rescaled) {
+    if (FAULT(l_not_rescaled)) {
         return row_sum + tile_sum;
     } else {
         return fmaf(row_sum, rescale, tile_sum);
@@ -213,7 +217,7 @@ KERNEL_FUNCTION float next_row_sum(float row_sum, float rescale, float tile_sum)
 /// An element of the accumulator before a tile is added.
 template <Fault fault>
 KERNEL_FUNCTION float rescaled(float acc, float rescale) {
-    if constexpr (fault == Fault::acc_not_rescaled) {
+    if (FAULT(acc_not_rescaled)) {
         return acc;
     } else {
         return acc * rescale;
@@ -223,7 +227,7 @@ KERNEL_FUNCTION float rescaled(float acc, float rescale) {
 /// An element of the accumulator as it is kept after a tile.
 template <Fault fault>
 KERNEL_FUNCTION float kept(float acc) {
-    if constexpr (fault == Fault::half_accumulator) {
+    if (FAULT(half_accumulator)) {
         return to_float(to_half(acc));
     } else {
         return acc;
@@ -232,12 +236,14 @@ KERNEL_FUNCTION float kept(float acc) {
 
 /// Features of the output that are written.
 template <class Config, Fault fault>
-constexpr int covered_features = fault == Fault::columns_uncovered ? Config::head_dim - 16 : Config::head_dim;
+KERNEL_FUNCTION constexpr int covered_features() {
+    return FAULT(columns_uncovered) ? Config::head_dim - 16 : Config::head_dim;
+}
 
 /// Whether the output of a row of the block is written.
 template <class Config, Fault fault>
 KERNEL_FUNCTION bool row_is_covered(int row) {
-    if constexpr (fault == Fault::rows_uncovered) return row < Config::block_m / 3 * 3;
+    if (FAULT(rows_uncovered)) return row < Config::block_m / 3 * 3;
     return true;
 }
 
@@ -245,11 +251,11 @@ KERNEL_FUNCTION bool row_is_covered(int row) {
 template <Fault fault, class Guards = NoGuards>
 KERNEL_FUNCTION Half normalised(float acc, float row_sum) {
     if constexpr (Guards::epsilon > 0.0f) {
-        row_sum += fault == Fault::epsilon_too_large ? 1e-3f : Guards::epsilon;
+        row_sum += FAULT(epsilon_too_large) ? 1e-3f : Guards::epsilon;
     }
     float o = row_sum == 0.0f ? 0.0f : acc / row_sum;
-    if constexpr (fault == Fault::not_normalised) o = acc;
-    if constexpr (fault == Fault::double_normalised) o = row_sum == 0.0f ? 0.0f : o / row_sum;
+    if (FAULT(not_normalised)) o = acc;
+    if (FAULT(double_normalised)) o = row_sum == 0.0f ? 0.0f : o / row_sum;
     return to_half(o);
 }
 
@@ -257,7 +263,7 @@ KERNEL_FUNCTION Half normalised(float acc, float row_sum) {
 template <Fault fault>
 KERNEL_FUNCTION float log_sum_exp(float row_max, float row_sum) {
     float lse = row_sum == 0.0f ? -INFINITY : row_max + logf(row_sum);
-    if constexpr (fault == Fault::lse_base2) lse *= 1.44269504f;
+    if (FAULT(lse_base2)) lse *= 1.44269504f;
     return stored(lse);
 }
 

@@ -95,7 +95,7 @@ KERNEL_FUNCTION void multiply_qk(WmmaShared<Config>& shared, int first_row) {
         FragmentC s;
         nvcuda::wmma::fill_fragment(s, 0.0f);
         if (fault != Fault::first_fragment_only || column == 0) {
-            for (int d = 0; d < score_depth<Config, fault>; d += Config::fragment) {
+            for (int d = 0; d < score_depth<Config, fault>(); d += Config::fragment) {
                 FragmentA q;
                 FragmentB<LayoutK> k;
                 load_q<Config, fault>(q, shared.q + first_row * Config::ld + d);
@@ -228,12 +228,12 @@ KERNEL_FUNCTION void wmma_outputs(const CudaBlock& block, const WmmaShared<Confi
         (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q + query;
     Half* const o = static_cast<Half*>(args.o) + output * Config::head_dim;
     KERNEL_ROLLED
-    for (int feature = lane; feature < covered_features<Config, fault>; feature += Config::lanes) {
+    for (int feature = lane; feature < covered_features<Config, fault>(); feature += Config::lanes) {
         const Half value = normalised<fault>(shared.acc[row * Config::ld_acc + feature], state.l);
         o[feature] = value;
     }
     TILESCOPE_FRAGMENT(o, 0,
-                       strided<covered_features<Config, fault> / Config::lanes>(o + lane, Config::lanes),
+                       strided<covered_features<Config, fault>() / Config::lanes>(o + lane, Config::lanes),
                        Columns{row, lane, Config::lanes});
     if (lane == 0) {
         const float lse = log_sum_exp<fault>(state.m, state.l);
@@ -262,7 +262,7 @@ __global__ void __launch_bounds__(Config::threads, resident_blocks<WmmaShared<Co
     for (int i = int(threadIdx.x); i < Config::block_m * Config::ld_acc; i += Config::threads) {
         shared.acc[i] = 0.0f;
     }
-    WmmaRow state = {first_max<fault>, 0.0f, 1.0f};
+    WmmaRow state = {first_max<fault>(), 0.0f, 1.0f};
     block.wait<0>();
     block.sync();
     TILESCOPE_TILE(q, 0, shared.q, Config::ld, threadIdx.x, Config::threads);

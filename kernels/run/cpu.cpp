@@ -32,8 +32,8 @@ Launch launch_on_cpu(const RunRequest& request, const AttentionArgs& args, const
     const CpuEntry& cpu = request.kernel->cpu;
     omp_set_num_threads(startable_threads(omp_get_max_threads()));
     const std::uint32_t word = shared.shared_word.value_or(shared_nan);
-    CpuBuild* const build = request.fault == Fault::none ? cpu.hooked : cpu.faulty;
-    return build(args, request.config, request.fault, word, sink);
+    const CpuBuild& build = request.fault == Fault::none ? *cpu.hooked : *cpu.faulty;
+    return build.launch(args, request.config, request.fault, word, sink);
 }
 
 KernelRun run_on_cpu(const RunRequest& request, RunInputs inputs, const MemoryFill& fill) {

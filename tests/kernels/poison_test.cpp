@@ -15,15 +15,16 @@ namespace {
 constexpr const char* small_run = "--kernel scalar --engine cpu --shape 1,2,40,70,64";
 
 /// The report of a request whose kernel is replaced.
-PoisonReport poisoned(const char* options, CpuBuild* kernel) {
+PoisonReport poisoned(const char* options, decltype(CpuBuild::launch) kernel) {
+    const CpuBuild build = {kernel};
     KernelInfo replaced = *find_kernel("scalar");
-    replaced.cpu.hooked = kernel;
+    replaced.cpu.hooked = &build;
     RunRequest request = request_of(options);
     request.kernel = &replaced;
     return run_poisoned(request).report;
 }
 
-CpuBuild* const run_scalar = find_kernel("scalar")->cpu.hooked;
+const auto run_scalar = find_kernel("scalar") -> cpu.hooked->launch;
 
 std::uint16_t* o_of(const AttentionArgs& args) {
     return static_cast<std::uint16_t*>(args.o);

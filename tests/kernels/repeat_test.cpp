@@ -16,7 +16,7 @@ constexpr const char* small_run = "--kernel scalar --engine cpu --shape 1,2,40,7
 Launch racing_kernel(const AttentionArgs& args, const KernelConfig& config, Fault fault, std::uint32_t word,
                      const Sink& sink) {
     static int calls = 0;
-    const Launch launch = find_kernel("scalar")->cpu.hooked(args, config, fault, word, sink);
+    const Launch launch = find_kernel("scalar")->cpu.hooked->launch(args, config, fault, word, sink);
     const int call = ++calls;
     if (call % 2 == 0) sink.stages[int(Stage::l)].words[0] ^= 1u;
     if (call == 4) static_cast<std::uint16_t*>(args.o)[(40 + 33) * 64 + 9] ^= 1u;
@@ -40,7 +40,8 @@ TEST(Repeat, HealthyRunsHaveTheSameBits) {
 
 TEST(Repeat, ARaceIsReportedWithItsFirstStageAndRuns) {
     KernelInfo racing = *find_kernel("scalar");
-    racing.cpu.hooked = racing_kernel;
+    const CpuBuild build = {racing_kernel};
+    racing.cpu.hooked = &build;
     RunRequest request = request_of(small_run);
     request.kernel = &racing;
     const RepeatReport report = repeat_runs(request, 5);
