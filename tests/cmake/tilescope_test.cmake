@@ -136,6 +136,29 @@ function(tilescope_tests program)
   endforeach()
 endfunction()
 
+# tilescope_gpu_tests(PROGRAM TESTS ... LIBS ...)
+# TEST_gpu_test.cu is a program of its own, for which nvcc reads GoogleTest three times; where none is run but to be skipped,
+# all are one program and one source.
+function(tilescope_gpu_tests program)
+  cmake_parse_arguments(arg "" "" "TESTS;LIBS" ${ARGN})
+  if(NOT TILESCOPE_QUICK)
+    foreach(test ${arg_TESTS})
+      tilescope_test(${test}_gpu_test LABEL gpu SOURCES ${test}_gpu_test.cu LIBS ${arg_LIBS})
+    endforeach()
+    return()
+  endif()
+  set(includes)
+  foreach(test ${arg_TESTS})
+    string(APPEND includes "#include \"${CMAKE_CURRENT_SOURCE_DIR}/${test}_gpu_test.cu\"\n")
+    tilescope_test_is_here(here ${test}_gpu_test plain)
+    tilescope_test_line(${test}_gpu_test ${program} LABEL gpu SHARDS 1 SHARD 0 ARGUMENTS --source ${test}_gpu_test.cu)
+  endforeach()
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${program}.cu)
+  file(CONFIGURE OUTPUT ${source} CONTENT "${includes}")
+  tilescope_test_program(${program} LABEL gpu SOURCES ${source} LIBS ${arg_LIBS})
+  set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL OFF)
+endfunction()
+
 # tilescope_script_test(NAME LABEL cpu|gpu|view [TIMEOUT seconds] [PROPERTIES ...] [NEEDS targets...] COMMAND ...)
 # A script; exit 77 means skipped. Where each thing is tested once, none runs sanitized programs. NEEDS names the targets
 # that it runs and that COMMAND does not name.
