@@ -30,7 +30,8 @@ float dot(std::span<const float> a, std::span<const float> b, std::int64_t lanes
 }
 
 /// The argument of the exponential, to the base that exponential() takes, of the scores in any units.
-float argument(const Block& b, float base, float score, float lse, std::int64_t row, std::int64_t key) {
+float backward_argument(const Block& b, float base, float score, float lse, std::int64_t row,
+                        std::int64_t key) {
     const bool base_two = b.a.lse_log_base == LogBase::two;
     const float natural = base_two ? lse * ln2 : lse;
     const float two = base_two ? lse : lse * log2e;
@@ -84,7 +85,7 @@ P probability(const Block& b, const Scores& scores, float lse, std::int64_t i, s
         score = 0;
     }
     const float value =
-        exponential(b, argument(b, scores.base.at(i, j), score, lse, row, key) + log_p_scale(b));
+        exponential(b, backward_argument(b, scores.base.at(i, j), score, lse, row, key) + log_p_scale(b));
     const auto scale = float(b.a.p_scale);
     p.natural = b.a.p_scale_in_exponent ? value / scale : value;
     p.scaled = b.a.p_scale_in_exponent ? value : value * scale;

@@ -54,7 +54,7 @@ void need_cast_p(Call& call) {
     call.arithmetic.p_operand = Dtype::bf16;
 }
 
-const MistakeInfo table[] = {
+const MistakeInfo accumulator_table[] = {
     {Mistake::acc_not_rescaled,
      "acc_not_rescaled",
      {"acc_not_rescaled"},
@@ -214,7 +214,7 @@ const MistakeInfo table[] = {
 }  // namespace
 
 std::span<const MistakeInfo> accumulator_mistakes() {
-    return table;
+    return accumulator_table;
 }
 
 }  // namespace tilescope::test

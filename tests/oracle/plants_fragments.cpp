@@ -92,7 +92,7 @@ void need_wide_rows(Call& call) {
     call.problem.sm_scale = 0.1767766922712326;
 }
 
-const MistakeInfo table[] = {
+const MistakeInfo fragment_table[] = {
     {Mistake::k_fragment_linear,
      "k_fragment_linear",
      {"fragment_filled_linearly"},
@@ -117,7 +117,7 @@ const MistakeInfo table[] = {
 }  // namespace
 
 std::span<const MistakeInfo> fragment_mistakes() {
-    return table;
+    return fragment_table;
 }
 
 }  // namespace tilescope::test

@@ -31,7 +31,7 @@ void need_padded_keys(Call& call) {
     call.inputs.side.seqlens_kv.assign(std::size_t(p.batch), p.seqlen_kv - 3);
 }
 
-const MistakeInfo table[] = {
+const MistakeInfo mask_table[] = {
     {Mistake::mask_off_by_one,
      "mask_off_by_one",
      {"diagonal_shifted"},
@@ -137,7 +137,7 @@ const MistakeInfo table[] = {
 }  // namespace
 
 std::span<const MistakeInfo> mask_mistakes() {
-    return table;
+    return mask_table;
 }
 
 }  // namespace tilescope::test

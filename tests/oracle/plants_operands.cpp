@@ -51,7 +51,7 @@ void need_square_k(Call& call) {
     call.problem.sm_scale = 0.25;
 }
 
-const MistakeInfo table[] = {
+const MistakeInfo operand_table[] = {
     {Mistake::q_row_zeroed,
      "q_row_zeroed",
      {"rows_zeroed"},
@@ -274,7 +274,7 @@ const MistakeInfo table[] = {
 }  // namespace
 
 std::span<const MistakeInfo> operand_mistakes() {
-    return table;
+    return operand_table;
 }
 
 }  // namespace tilescope::test

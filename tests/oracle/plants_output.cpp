@@ -38,7 +38,7 @@ void need_empty_rows(Call& call) {
     need_one_pass(call);
     call.arithmetic.o_empty_row = EmptyRow::zero;
 }
-void need_heads(Call& call) {
+void need_full_heads(Call& call) {
     call.problem.heads = std::max<std::int64_t>(call.problem.heads, 2 * call.problem.heads_kv);
     // Two heads of one query block: another's o has the same rows.
     call.inputs.side.seqlens_q.clear();
@@ -48,7 +48,7 @@ void need_precise_o(Call& call) {
     call.problem.dtype_o = Dtype::f16;
 }
 
-const MistakeInfo table[] = {
+const MistakeInfo output_table[] = {
     {Mistake::o_not_normalised,
      "o_not_normalised",
      {"not_normalised"},
@@ -102,7 +102,7 @@ const MistakeInfo table[] = {
      "o_of_other_head",
      {"o_of_other_head"},
      Stage::o,
-     need_heads,
+     need_full_heads,
      {.o_head = [](const Block& b) { return (b.id.head + 1) % b.p.heads; }}},
     {Mistake::o_rounded_to_bf16,
      "o_rounded_to_bf16",
@@ -208,7 +208,7 @@ const MistakeInfo table[] = {
 }  // namespace
 
 std::span<const MistakeInfo> output_mistakes() {
-    return table;
+    return output_table;
 }
 
 }  // namespace tilescope::test

@@ -20,11 +20,11 @@ void need_batches(Call& call) {
     call.inputs.side.seqlens_q.clear();
     call.inputs.side.seqlens_kv.clear();
 }
-void need_heads(Call& call) {
+void need_many_heads(Call& call) {
     call.problem.heads = std::max<std::int64_t>(call.problem.heads, 2 * call.problem.heads_kv);
 }
 
-const MistakeInfo table[] = {
+const MistakeInfo pattern_table[] = {
     {Mistake::s_stripes_unwritten,
      "s_stripes_unwritten",
      {"unwritten_stripes"},
@@ -80,7 +80,7 @@ const MistakeInfo table[] = {
      "p_of_one_head_wrong",
      {"one_head"},
      Stage::p,
-     need_heads,
+     need_many_heads,
      {.spoilt =
           [](const Block& b, const Spot& spot, float value) {
               return spot.stage == Stage::p && b.id.head == 1 ? garbage(b, spot, value) : value;
@@ -108,7 +108,7 @@ const MistakeInfo table[] = {
 }  // namespace
 
 std::span<const MistakeInfo> pattern_mistakes() {
-    return table;
+    return pattern_table;
 }
 
 }  // namespace tilescope::test

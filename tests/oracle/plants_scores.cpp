@@ -78,7 +78,7 @@ void need_alibi(Call& call) {
     call.arithmetic.dumps_unbiased_s = false;
 }
 
-const MistakeInfo table[] = {
+const MistakeInfo score_table[] = {
     {Mistake::scaled_twice,
      "scaled_twice",
      {"scale_twice", "score_constant"},
@@ -316,7 +316,7 @@ const MistakeInfo table[] = {
 }  // namespace
 
 std::span<const MistakeInfo> score_mistakes() {
-    return table;
+    return score_table;
 }
 
 }  // namespace tilescope::test

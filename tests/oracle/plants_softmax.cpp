@@ -97,7 +97,7 @@ void need_first_sink(Call& call) {
     call.problem.heads = std::max<std::int64_t>(call.problem.heads, 2 * call.problem.heads_kv);
 }
 
-const MistakeInfo table[] = {
+const MistakeInfo softmax_table[] = {
     {Mistake::max_of_half_tile,
      "max_of_half_tile",
      {"m_of_part_of_row"},
@@ -408,7 +408,7 @@ const MistakeInfo table[] = {
 }  // namespace
 
 std::span<const MistakeInfo> softmax_mistakes() {
-    return table;
+    return softmax_table;
 }
 
 }  // namespace tilescope::test

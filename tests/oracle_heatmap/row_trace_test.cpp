@@ -88,14 +88,14 @@ TEST(DriftRows, AreWhatTheReportHasTheLargestOf) {
         const Inputs inputs = make_inputs(problem, InputKind::ramped_k, 9);
         const MemoryRecording run = recorded({problem, {}, inputs}, {Mistake::acc_not_rescaled, 1, 2, -1, 2});
         const Report report = judge(run, one_thread());
-        std::vector<Drift> largest(std::size_t(problem.kv_tiles()));
+        std::vector<Drift> greatest(std::size_t(problem.kv_tiles()));
         for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
             for (std::int64_t head = 0; head < problem.heads; ++head) {
                 const DriftRows rows = drift_rows(run, batch, head, default_confidence);
                 ASSERT_EQ(rows.m.rows(), problem.seqlen_q);
                 ASSERT_EQ(rows.m.cols(), problem.kv_tiles());
                 for (Eigen::Index tile = 0; tile < rows.m.cols(); ++tile) {
-                    Drift& drift = largest[std::size_t(tile)];
+                    Drift& drift = greatest[std::size_t(tile)];
                     for (Eigen::Index row = 0; row < rows.m.rows(); ++row) {
                         // NaN, where the tile was skipped, is no maximum.
                         drift.m = std::fmax(drift.m, rows.m(row, tile));
@@ -105,11 +105,11 @@ TEST(DriftRows, AreWhatTheReportHasTheLargestOf) {
                 }
             }
         }
-        ASSERT_EQ(report.drift.size(), largest.size());
-        for (std::size_t i = 0; i < largest.size(); ++i) {
-            EXPECT_FLOAT_EQ(float(largest[i].m), float(report.drift[i].m)) << "KV tile " << i;
-            EXPECT_FLOAT_EQ(float(largest[i].l), float(report.drift[i].l)) << "KV tile " << i;
-            EXPECT_FLOAT_EQ(float(largest[i].acc), float(report.drift[i].acc)) << "KV tile " << i;
+        ASSERT_EQ(report.drift.size(), greatest.size());
+        for (std::size_t i = 0; i < greatest.size(); ++i) {
+            EXPECT_FLOAT_EQ(float(greatest[i].m), float(report.drift[i].m)) << "KV tile " << i;
+            EXPECT_FLOAT_EQ(float(greatest[i].l), float(report.drift[i].l)) << "KV tile " << i;
+            EXPECT_FLOAT_EQ(float(greatest[i].acc), float(report.drift[i].acc)) << "KV tile " << i;
         }
     }
 }
@@ -125,11 +125,11 @@ TEST(DriftRows, OfStagesThatWereNotCapturedAreNotThere) {
 }
 
 TEST(Knee, IsWhereTheDriftLeavesWhatCameBefore) {
-    const double inf = std::numeric_limits<double>::infinity();
+    const double infinite = std::numeric_limits<double>::infinity();
     EXPECT_EQ(knee_of({1e-6, 1.1e-6, 2, 2.5, 4}), 2);
     EXPECT_EQ(knee_of({1e-6, 1.1e-6, 1.3e-6}), -1);
     EXPECT_EQ(knee_of({1e-6, 1e-5, 1e-1, 1e-1}), 2);
-    EXPECT_EQ(knee_of({1e-6, inf, inf}), 1);
+    EXPECT_EQ(knee_of({1e-6, infinite, infinite}), 1);
     EXPECT_EQ(knee_of({}), -1);
 }
 
