@@ -45,7 +45,7 @@ std::vector<Candidate> acc_rescaled_by_other_row(const Evidence& evidence) {
 }
 
 /// Whether what tiles add to their rows are numbers of the type.
-bool sums_are(const Evidence& evidence, Dtype dtype) {
+bool added_products_are(const Evidence& evidence, Dtype dtype) {
     std::int64_t fit = 0;
     std::int64_t others = 0;
     for (const Observation& seen : evidence.seen) {
@@ -92,7 +92,7 @@ std::vector<Candidate> half_accumulator(const Evidence& evidence) {
                                .widens = true},
                               1});
     }
-    if (evidence.direct() && candidates.empty() && sums_are(evidence, Dtype::f16)) {
+    if (evidence.direct() && candidates.empty() && added_products_are(evidence, Dtype::f16)) {
         candidates.push_back(
             {{{"dtype", "f16"}, {"rounded", "in the sum over the keys of a tile"}},
              {.inputs =

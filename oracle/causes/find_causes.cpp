@@ -15,7 +15,7 @@ namespace tilescope {
 namespace {
 
 /// Of what diverges, so much must be as the replay has it.
-constexpr double enough = 0.99;
+constexpr double enough_of_one = 0.99;
 /// One of two mistakes explains at least so much.
 constexpr double enough_of_two = 0.2;
 
@@ -133,7 +133,7 @@ void find_pair(const Evidence& evidence, const Report& report, int threads, Diag
                                   without_explained(here, first.candidate.change)};
         for (const Evidence& rest : rests) {
             if (rest.wrong_elements == 0 || rest.wrong_elements >= evidence.wrong_elements) continue;
-            const std::vector<Found> seconds = search(rest, enough, threads);
+            const std::vector<Found> seconds = search(rest, enough_of_one, threads);
             if (seconds.empty()) continue;
             diagnosis.causes.push_back(report_of(first, evidence, report));
             FoundCause second = report_of(seconds[0], rest, report);
@@ -159,7 +159,7 @@ void diagnose(const CauseSearch& world, const Report& report, Stage observed, co
               Diagnosis& diagnosis) {
     const Evidence evidence = collect_evidence(world, report, observed, options.threads);
     if (evidence.wrong_elements > 0) {
-        std::vector<Found> found = single_causes(evidence, enough, options.threads);
+        std::vector<Found> found = single_causes(evidence, enough_of_one, options.threads);
         if (std::ssize(found) > options.most) found.resize(std::size_t(options.most));
         for (const Found& one : found) diagnosis.causes.push_back(report_of(one, evidence, report));
         rank(found, evidence, diagnosis.causes);

@@ -21,14 +21,14 @@ struct FragmentPlaces {
 };
 
 /// 16 x 16 of the left operand.
-constexpr FragmentPlaces left = {16, 16, [](int lane, int e) {
-                                     return std::pair(lane / 4 + 8 * (e / 2 % 2),
-                                                      lane % 4 * 2 + e % 2 + 8 * (e / 4));
-                                 }};
+constexpr FragmentPlaces left_operand = {16, 16, [](int lane, int e) {
+                                             return std::pair(lane / 4 + 8 * (e / 2 % 2),
+                                                              lane % 4 * 2 + e % 2 + 8 * (e / 4));
+                                         }};
 /// 16 x 8 and 16 x 16 of the accumulator.
 constexpr FragmentPlaces accumulator_8 = {
     16, 8, [](int lane, int e) { return std::pair(lane / 4 + 8 * (e / 2), lane % 4 * 2 + e % 2); }};
-constexpr FragmentPlaces accumulator_16 = {16, 16, left.place};
+constexpr FragmentPlaces accumulator_16 = {16, 16, left_operand.place};
 /// The right operand, keys x features of K: 8 and 16 keys.
 constexpr FragmentPlaces right_8 = {
     8, 16, [](int lane, int e) { return std::pair(lane / 4, lane % 4 * 2 + e % 2 + 8 * (e / 2)); }};
@@ -89,22 +89,14 @@ struct Loaded {
     Matrix& (*value)(SearchedTile&);
 };
 
-Matrix& q_of(SearchedTile& site) {
-    return site.q.value;
-}
-Matrix& k_of(SearchedTile& site) {
-    return site.k.value;
-}
-Matrix& v_of(SearchedTile& site) {
-    return site.v.value;
-}
 Matrix& p_of(SearchedTile& site) {
     return site.operand_p.value;
 }
 
-constexpr Loaded loads[] = {{Stage::s, "q", left, q_of},           {Stage::s, "k", right_8, k_of},
-                            {Stage::s, "k", right_16, k_of},       {Stage::acc, "p", left, p_of},
-                            {Stage::acc, "v", right_of_v_8, v_of}, {Stage::acc, "v", right_of_v_16, v_of}};
+constexpr Loaded fragment_loads[] = {
+    {Stage::s, "q", left_operand, q_of},   {Stage::s, "k", right_8, k_of},
+    {Stage::s, "k", right_16, k_of},       {Stage::acc, "p", left_operand, p_of},
+    {Stage::acc, "v", right_of_v_8, v_of}, {Stage::acc, "v", right_of_v_16, v_of}};
 
 std::string shape_of(const FragmentPlaces& fragment) {
     return digits(std::int64_t(fragment.rows)) + " x " + digits(std::int64_t(fragment.cols));
@@ -112,7 +104,7 @@ std::string shape_of(const FragmentPlaces& fragment) {
 
 std::vector<Candidate> fragment_filled_linearly(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    for (const Loaded& load : loads) {
+    for (const Loaded& load : fragment_loads) {
         if (load.acts != evidence.acts) continue;
         const auto change = [load](SearchedTile& site) {
             Matrix& value = load.value(site);

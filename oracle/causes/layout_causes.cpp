@@ -10,18 +10,6 @@ namespace tilescope {
 
 namespace {
 
-Matrix& q_of(SearchedTile& site) {
-    return site.q.value;
-}
-
-Matrix& k_of(SearchedTile& site) {
-    return site.k.value;
-}
-
-Matrix& v_of(SearchedTile& site) {
-    return site.v.value;
-}
-
 struct NamedOperand {
     const char* name;
     Matrix& (*operand)(SearchedTile&);

@@ -52,12 +52,6 @@ std::vector<Candidate> m_starts_at(const Evidence& evidence) {
 }
 
 /// From here on the scores are those that the softmax sees.
-void finish(SearchedTile& site) {
-    site.dumped_s = finished_scores(site);
-    Units& units = site.own_call().units;
-    units.s_capped = units.s_biased = units.s_masked = true;
-}
-
 void keep_columns(const Places& kept, SearchedTile& site) {
     for (Eigen::Index j = 0; j < site.dumped_s.value.cols(); ++j) {
         if (kept.contains(j)) continue;
@@ -91,7 +85,7 @@ std::vector<Candidate> m_of_part_of_row(const Evidence& evidence) {
         candidates.push_back({{{"columns", to_string(part)}},
                               {.inputs =
                                    [=](SearchedTile& site) {
-                                       finish(site);
+                                       take_finished_scores(site);
                                        keep_columns(part, site);
                                    }},
                               2});
@@ -167,7 +161,7 @@ std::vector<Candidate> m_of_several_rows(const Evidence& evidence) {
                 if (part.period > 0) parameters.push_back({"columns", to_string(part)});
                 const int free = int(parameters.size());
                 const auto change = [=](SearchedTile& site) {
-                    finish(site);
+                    take_finished_scores(site);
                     keep_columns(part, site);
                     share_rows({rows, step}, site);
                 };
@@ -202,7 +196,7 @@ std::vector<Candidate> m_includes_tail(const Evidence&) {
         const auto change = [which = phantoms.keys](SearchedTile& site) {
             const auto scores = phantom_scores(site, which);
             if (!scores) return;
-            finish(site);
+            take_finished_scores(site);
             append_columns(*scores, site.dumped_s);
         };
         candidates.push_back({{{"keys", phantoms.name}}, {.inputs = change}});

@@ -13,12 +13,6 @@ namespace tilescope {
 
 namespace {
 
-void finish(SearchedTile& site) {
-    site.dumped_s = finished_scores(site);
-    Units& units = site.own_call().units;
-    units.s_capped = units.s_biased = units.s_masked = true;
-}
-
 /// A least argument, in natural units, and as the code has it.
 struct Clamp {
     double least;
@@ -62,7 +56,7 @@ std::vector<Candidate> exp_clamped(const Evidence& evidence) {
     for (const Clamp& clamp : clamps(evidence)) {
         for (const bool masked : {true, false}) {
             const auto change = [masked, least = clamp.least](SearchedTile& site) {
-                finish(site);
+                take_finished_scores(site);
                 Matrix& s = site.dumped_s.value;
                 for (Eigen::Index i = 0; i < s.rows(); ++i) {
                     const double m = site.m.value(i, 0) == -infinity ? 0 : site.m.value(i, 0);
@@ -81,7 +75,7 @@ std::vector<Candidate> exp_clamped(const Evidence& evidence) {
 }
 
 void scale_argument(double factor, SearchedTile& site) {
-    finish(site);
+    take_finished_scores(site);
     for (Estimate* part : {&site.dumped_s, &site.m}) {
         part->value *= factor;
         for (Eigen::Index i = 0; i < part->error.size(); ++i) part->error.data()[i] *= std::abs(factor);
@@ -384,7 +378,7 @@ std::vector<Candidate> p_of_partial_max(const Evidence& evidence) {
         const auto change = [=](SearchedTile& site) {
             const auto mine = maxima->find(site.id);
             if (mine == maxima->end()) return;
-            finish(site);
+            take_finished_scores(site);
             Matrix& s = site.dumped_s.value;
             for (Eigen::Index i = 0; i < s.rows(); ++i) {
                 for (Eigen::Index j = 0; j < s.cols(); ++j) {

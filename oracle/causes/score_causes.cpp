@@ -151,7 +151,7 @@ std::vector<Candidate> cap_after_mask(const Evidence& evidence) {
 
 /// Whether the sums that the dumped scores were made of are numbers of the type, or infinite where they are
 /// beyond its range. What is infinite in float32 says nothing.
-bool sums_are(const Evidence& evidence, Dtype dtype) {
+bool scores_are(const Evidence& evidence, Dtype dtype) {
     std::int64_t fit = 0;
     std::int64_t others = 0;
     for (const BareScore& score : bare_scores(evidence)) {
@@ -221,7 +221,7 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
         std::vector<CauseParameter> parameters = {{"dtype", std::string(dtype_info(dtype).name)}};
-        const bool is_seen = evidence.direct() && sums_are(evidence, dtype);
+        const bool is_seen = evidence.direct() && scores_are(evidence, dtype);
         candidates.push_back({parameters, rounds_sum(dtype, false, is_seen)});
         parameters.push_back({"beyond its range", "-inf"});
         // A guard alone makes infinities, too.
@@ -236,7 +236,7 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
         }
     }
     // A sum that is kept narrow throughout: the budget of such a sum, where all that is left is its noise.
-    if (evidence.units().s_accumulation != Accumulation::fma_f16 && sums_are(evidence, Dtype::f16))
+    if (evidence.units().s_accumulation != Accumulation::fma_f16 && scores_are(evidence, Dtype::f16))
         candidates.push_back(
             {{{"dtype", "f16"}, {"kept as", "running sum"}},
              {.inputs =

@@ -59,6 +59,24 @@ Estimate finished_scores(const SearchedTile& site) {
     return finish_scores(*site.call, site.first_row, site.first_key, site.dumped_s);
 }
 
+void take_finished_scores(SearchedTile& site) {
+    site.dumped_s = finished_scores(site);
+    Units& units = site.own_call().units;
+    units.s_capped = units.s_biased = units.s_masked = true;
+}
+
+Matrix& q_of(SearchedTile& site) {
+    return site.q.value;
+}
+
+Matrix& k_of(SearchedTile& site) {
+    return site.k.value;
+}
+
+Matrix& v_of(SearchedTile& site) {
+    return site.v.value;
+}
+
 RunningState whole_state(const SearchedTile& site) {
     RunningState whole = whole_state(*site.call, site.splits);
     if (site.call->problem.kv_tiles_per_split == 0 && site.call->problem.l_lanes == 1) return whole;

@@ -85,6 +85,14 @@ Estimate expected_of(Stage stage, const SearchedTile& site);
 /// The scores as the softmax sees them.
 Estimate finished_scores(const SearchedTile& site);
 
+/// Puts them in the place of what the dump has: its units apply them no more.
+void take_finished_scores(SearchedTile& site);
+
+/// An operand's value, to change.
+Matrix& q_of(SearchedTile& site);
+Matrix& k_of(SearchedTile& site);
+Matrix& v_of(SearchedTile& site);
+
 /// The state of all splits as one.
 RunningState whole_state(const SearchedTile& site);
 

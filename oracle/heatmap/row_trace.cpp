@@ -17,15 +17,15 @@ namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double unlimited = std::numeric_limits<double>::infinity();
 constexpr float not_there = std::numeric_limits<float>::quiet_NaN();
 constexpr std::array running_stages = {Stage::m, Stage::l, Stage::acc};
 constexpr std::array traced = {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::dp, Stage::ds};
 
 /// Smallest and largest of the values that are finite.
 struct Extent {
-    double low = infinity;
-    double high = -infinity;
+    double low = unlimited;
+    double high = -unlimited;
 
     void add(const ElementValue& value) {
         if (value.kind != Kind::finite) return;
@@ -52,7 +52,7 @@ TracePoint point_of(const ObservedTile& tile, Eigen::Index row) {
         if (ratio.kind == Kind::finite)
             point.over_budget = std::max(point.over_budget, ratio.value);
         else if (bad)
-            point.over_budget = infinity;
+            point.over_budget = unlimited;
     }
     point.dumped_low = dumped.first();
     point.dumped_high = dumped.last();

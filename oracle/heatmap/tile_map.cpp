@@ -11,7 +11,7 @@ namespace tilescope {
 
 namespace {
 
-constexpr float largest = std::numeric_limits<float>::max();
+constexpr float largest_float = std::numeric_limits<float>::max();
 
 /// What a cell of the picture shows.
 KindFlags flags_of(const TileFinding& finding) {
@@ -48,7 +48,7 @@ TileFinding finding_of(const ObservedTile& tile, const QuantityValues& over_budg
         finding.worst = std::max(finding.worst, over_budget.values[i]);
         finding.kinds |= flag_of(over_budget.kinds[i]);
     }
-    if (tally.nan + tally.infinite + finding.unwritten > 0) finding.worst = largest;
+    if (tally.nan + tally.infinite + finding.unwritten > 0) finding.worst = largest_float;
     return finding;
 }
 
@@ -182,7 +182,7 @@ void TileMap::finish(const Recording& recording, const Recording* other) {
             const Problem entry = problem_of(problem_, recording.side_inputs(), tile.batch);
             TileFinding finding;
             finding.state = TileFinding::State::missing;
-            finding.worst = largest;
+            finding.worst = largest_float;
             finding.unwritten = std::uint32_t(tile_extent(entry, info.stage, tile).elements());
             finding.outside = finding.unwritten;
             set(info.stage, tile, finding);

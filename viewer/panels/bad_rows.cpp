@@ -16,7 +16,7 @@ struct Column {
     bool of_tiles;
 };
 
-constexpr std::array columns = {
+constexpr std::array table_columns = {
     Column{BadColumn::batch, true, true},    Column{BadColumn::head, true, true},
     Column{BadColumn::row, true, true},      Column{BadColumn::kv_tile, false, true},
     Column{BadColumn::q_block, false, true}, Column{BadColumn::elements, true, true},
@@ -106,7 +106,7 @@ void draw_filters(App& app) {
 void sort_by_next(App& app) {
     if (!std::exchange(app.bad.sort_next, false)) return;
     std::vector<BadColumn> shown;
-    for (const Column& column : columns) {
+    for (const Column& column : table_columns) {
         if (is_shown(column, app)) shown.push_back(column.column);
     }
     const auto now = std::ranges::find(shown, app.bad.column);
@@ -152,7 +152,7 @@ void draw_places(App& app) {
             ImGui::TableNextRow();
             ImGui::PushID(i);
             std::string line;
-            for (const Column& column : columns) {
+            for (const Column& column : table_columns) {
                 if (!is_shown(column, app)) continue;
                 ImGui::TableNextColumn();
                 const std::string cell = cell_of(place, column.column);
@@ -193,7 +193,7 @@ void bad_rows_contents(App& app) {
     title(app, title_of(app));
     draw_filters(app);
     int count = 0;
-    for (const Column& column : columns) count += is_shown(column, app);
+    for (const Column& column : table_columns) count += is_shown(column, app);
     const ImGuiTableFlags flags = ImGuiTableFlags_ScrollY | ImGuiTableFlags_Sortable | ImGuiTableFlags_RowBg |
                                   ImGuiTableFlags_SizingStretchProp | ImGuiTableFlags_BordersInnerH;
     const std::string id =
@@ -201,7 +201,7 @@ void bad_rows_contents(App& app) {
     if (!ImGui::BeginTable(id.c_str(), count, flags)) return;
     ImGui::TableSetupScrollFreeze(0, 1);
     std::string headings;
-    for (const Column& column : columns) {
+    for (const Column& column : table_columns) {
         if (!is_shown(column, app)) continue;
         const bool is_default = column.column == BadColumn::batch;
         ImGui::TableSetupColumn(name_of(column.column, app).c_str(),

@@ -12,7 +12,7 @@ struct Line {
     const char* name;
     const char* unit;
 };
-constexpr std::array<Line, DriftPicture::quantities> lines = {{
+constexpr std::array<Line, DriftPicture::quantities> drift_lines = {{
     {"m", "absolute"},
     {"l", "relative"},
     {"acc", "relative to the row's largest"},
@@ -101,16 +101,16 @@ void draw_drift(App& app) {
     if (drift == nullptr) return text_waiting(app, "being judged");
     const float em = ImGui::GetFontSize();
     const float height =
-        std::max(2.2F * em, (ImGui::GetContentRegionAvail().y - 9 * em) / float(2 * lines.size()));
+        std::max(2.2F * em, (ImGui::GetContentRegionAvail().y - 9 * em) / float(2 * drift_lines.size()));
     std::int64_t clicked = -1;
     for (int i = 0; i < DriftPicture::quantities; ++i) {
         const MatrixF& values = drift_of(*drift, i);
         const bool any = values.size() > 0 && !values.array().isNaN().all();
         if (!any) {
-            text(app, fmt::format("{} was not captured", lines[std::size_t(i)].name), colours::dim);
+            text(app, fmt::format("{} was not captured", drift_lines[std::size_t(i)].name), colours::dim);
             continue;
         }
-        clicked = std::max(clicked, draw_line(app, values, lines[std::size_t(i)], height));
+        clicked = std::max(clicked, draw_line(app, values, drift_lines[std::size_t(i)], height));
         draw_picture(app, drift, i, height);
     }
     if (clicked < 0) return;

@@ -175,7 +175,7 @@ void draw_mask_edges(const App& app, ImDrawList& draw, const PaneFrame& pane) {
 }
 
 /// Bits of the value in the type it was rounded to last.
-std::string bits_of(Dtype dtype, float value) {
+std::string hex_of(Dtype dtype, float value) {
     const bool exact =
         dtype != Dtype::f32 && !std::isnan(value) && decode(dtype, encode(dtype, value)) == value;
     if (!exact) return fmt::format("{:08x}", std::bit_cast<std::uint32_t>(value));
@@ -285,7 +285,7 @@ void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const Detai
             if (in_full) {
                 lines = {number_of(*tile, Quantity::dumped, in_row, in_col),
                          number_of(*tile, Quantity::expected, in_row, in_col),
-                         bits_of(tile->dtype(), tile->dumped(in_row, in_col))};
+                         hex_of(tile->dtype(), tile->dumped(in_row, in_col))};
             } else {
                 lines = {number_of(*tile, pane.quantity, in_row, in_col)};
             }
