@@ -23,6 +23,10 @@ namespace {
 constexpr rlim_t cpu_seconds = 3;
 constexpr rlim_t more_memory = rlim_t(1) << 30;
 
+// Seconds that a copy may wait for what is not the processor. A lock that another thread of ours held at the moment
+// of the copy is never released in it: that says nothing of the file, and the next copy has better luck.
+constexpr unsigned waits[] = {5, 10, 30};
+
 constexpr int out_of_memory = 3;  ///< exit code of a copy
 
 void limit(int resource, rlim_t value) {
@@ -31,11 +35,10 @@ void limit(int resource, rlim_t value) {
     setrlimit(static_cast<decltype(RLIMIT_CPU)>(resource), &both);
 }
 
-void limit_resources() {
+void limit_resources(unsigned seconds) {
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_CPU, cpu_seconds);
-    // A lock that another thread held at the moment of the copy is never released in it.
-    alarm(10 * cpu_seconds);
+    alarm(seconds);
     rlim_t pages = 0;
     if (std::ifstream("/proc/self/statm") >> pages) {
         limit(RLIMIT_AS, pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + more_memory);
@@ -52,14 +55,14 @@ void write_line(int descriptor, const char* line) {
     }
 }
 
-[[noreturn]] void run_child(const std::function<void()>& task, int answer) {
+[[noreturn]] void run_child(const std::function<void()>& task, unsigned seconds, int answer) {
     // A crash here is reported by the parent: no handler, no message, no core file.
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM}) {
         std::signal(signal, SIG_DFL);
     }
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
-    limit_resources();
+    limit_resources(seconds);
     try {
         task();
     } catch (const std::bad_alloc&) {
@@ -88,37 +91,57 @@ std::string death_of(int status) {
     return slow ? "it takes too long" : std::string("it crashes: ") + strsignal(signal);
 }
 
-}  // namespace
+/// How a copy ended, and what it said.
+struct End {
+    int status = 0;
+    std::string message;
+};
 
-void try_in_child(const std::function<void()>& task, const std::string& where) {
+End run_copy(const std::function<void()>& task, unsigned seconds, const std::string& where) {
     int answer[2] = {-1, -1};
     if (pipe2(answer, O_CLOEXEC) != 0) {
         throw Error(std::string("cannot be checked: ") + std::strerror(errno), where, "close other programs");
     }
     const pid_t child = fork();
-    if (child == 0) run_child(task, answer[1]);
+    if (child == 0) run_child(task, seconds, answer[1]);
     const int fork_error = errno;
     close(answer[1]);
-    const std::string message = child < 0 ? "" : read_line(answer[0]);
+    End end;
+    if (child >= 0) end.message = read_line(answer[0]);
     close(answer[0]);
     if (child < 0) {
         throw Error(std::string("cannot be checked: ") + std::strerror(fork_error), where,
                     "close other programs");
     }
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0) {
+    while (waitpid(child, &end.status, 0) < 0) {
         if (errno != EINTR) break;
     }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == out_of_memory) {
+    return end;
+}
+
+/// Whether the copy ended in waiting, and not in computing.
+bool is_waiting(int status) {
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+}
+
+}  // namespace
+
+void try_in_child(const std::function<void()>& task, const std::string& where) {
+    End end;
+    for (const unsigned seconds : waits) {
+        end = run_copy(task, seconds, where);
+        if (!is_waiting(end.status)) break;
+    }
+    if (WIFEXITED(end.status) && WEXITSTATUS(end.status) == out_of_memory) {
         throw Error("opening it takes more memory than there is, or more than 1 GiB", where,
                     "allow more memory, or record it again");
     }
-    const std::string death = death_of(status);
+    const std::string death = death_of(end.status);
     if (!death.empty()) {
         throw Error("HDF5 does not survive opening it (" + death + ")", where,
                     "the file is damaged or malicious: record it again");
     }
-    if (!message.empty()) throw Error(message);
+    if (!end.message.empty()) throw Error(end.message);
 }
 
 }  // namespace tilescope

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -202,6 +203,18 @@ TEST(FileTrial, SurvivesACrash) {
     const std::string message = trial_message([] { std::abort(); });
     EXPECT_NE(message.find("file: HDF5 does not survive opening it (it crashes: Aborted)"), std::string::npos)
         << message;
+}
+
+/// As one that is copied while another thread holds a lock.
+TEST(FileTrial, TriesAgainWhereACopyWaitsForWhatNeverComes) {
+    const TemporaryFolder folder;
+    const std::string flag = folder.file("flag");
+    EXPECT_EQ(trial_message([&] {
+                  if (std::ifstream(flag)) return;
+                  std::ofstream(flag) << "first";
+                  pause();
+              }),
+              "");
 }
 
 TEST(FileTrial, BoundsMemory) {
