@@ -19,12 +19,15 @@
 #include "dump/program/command_line.h"
 #include "dump/program/program.h"
 #include "dump/reader.h"
+#include "dump/recording/recording_view.h"
+#include "dump/schema/declarations.h"
 #include "dump/schema/error.h"
 #include "dump/schema/text.h"
 #include "dump/writer.h"
 #include "oracle/causes/find_causes.h"
 #include "oracle/causes/replayed.h"
 #include "oracle/causes/same_run.h"
+#include "oracle/causes/suggest.h"
 #include "oracle/explain/explain.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge.h"
@@ -46,7 +49,8 @@ struct Arguments {
     std::vector<std::string> reports;  ///< NAME=FILE
     std::string npy;
     std::string png;
-    std::string element;  ///< whose tolerance is explained; empty: the recording is judged
+    std::vector<std::string> declarations;  ///< NAME=VALUE
+    std::string element;                    ///< whose tolerance is explained; empty: the recording is judged
     std::string replay;
     bool no_causes = false;
     bool same_run = false;
@@ -117,6 +121,11 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--json", arguments.json, "the same as --report json=FILE")
         ->type_name("FILE")
         ->check(named);
+    app.add_option("--declare", arguments.declarations,
+                   "judge as if the recording declared it, for example s.scaled=false; may be given again")
+        ->type_name("NAME=VALUE")
+        ->allow_extra_args(false)
+        ->excludes("other");
     app.add_option("--npy", arguments.npy,
                    "write got, expected and difference of the first wrong stage to DIR")
         ->type_name("DIR")
@@ -140,7 +149,7 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "both recordings are of the same run: what differs in any bit is a race, or memory read "
                  "before it is written")
         ->needs("other")
-        ->excludes("--npy", "--png", "--atol", "--rtol");
+        ->excludes("--npy", "--png", "--atol", "--rtol", "--declare");
     app.add_option("--replay-out", arguments.replay,
                    "write the recording to FILE as a kernel with the mistake that was found computes it")
         ->type_name("FILE")
@@ -170,9 +179,32 @@ void spare_recordings(const Arguments& arguments) {
     spare_inputs(std::vector{arguments.recording, arguments.other}, outputs);
 }
 
+/// The recording, as if what --declare says stood in it.
+class OpenedRecording {
+ public:
+    /// Errors: Error for what is no declaration, or none that the recording can have.
+    explicit OpenedRecording(const Arguments& arguments) : file_(open_recording(arguments.recording)) {
+        if (arguments.declarations.empty()) return;
+        Problem problem = file_->problem();
+        Units units = file_->units();
+        for (const std::string& assignment : arguments.declarations)
+            declarations::declare(assignment, problem, units);
+        declared_.emplace(*file_, problem, units);
+    }
+
+    const Recording& operator*() const {
+        return declared_ ? static_cast<const Recording&>(*declared_) : *file_;
+    }
+    const Recording* operator->() const { return &**this; }
+
+ private:
+    std::unique_ptr<Recording> file_;
+    std::optional<DeclaredAs> declared_;
+};
+
 /// `pictures` gets a line that names the heatmaps, where they are asked for.
 Report judge_arguments(const Arguments& arguments, std::string& pictures) {
-    const std::unique_ptr<Recording> recording = open_recording(arguments.recording);
+    const OpenedRecording recording(arguments);
     std::unique_ptr<Recording> other;
     if (!arguments.other.empty()) other = open_recording(arguments.other);
 
@@ -180,9 +212,11 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     JudgeOptions options = arguments.judge;
     options.progress = [&](std::int64_t done, std::int64_t total) { progress.update(done, total); };
     Report report = other ? judge_pair(*recording, *other, options) : judge(*recording, options);
-    if (!arguments.no_causes)
+    if (!arguments.no_causes) {
         report.diagnosis =
             find_causes(*recording, report, {arguments.judge.compare, arguments.judge.threads});
+        if (!other) report.diagnosis.suggestion = suggest_declarations(*recording, report);
+    }
     if (!arguments.replay.empty()) {
         if (report.diagnosis.causes.empty())
             throw Error("no cause was found to replay", arguments.recording, "leave --replay-out out");
@@ -198,7 +232,7 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
 }
 
 std::string explain_element(const Arguments& arguments) {
-    const std::unique_ptr<Recording> recording = open_recording(arguments.recording);
+    const OpenedRecording recording(arguments);
     const ElementPlace place = element_place(*recording, arguments.element);
     const std::string text = to_text(explain_tolerance(*recording, place, arguments.judge.confidence));
     recording->require_unchanged();

@@ -204,10 +204,10 @@ template <class Enum>
 std::optional<Enum> read_name(hid_t object, const char* name, const std::string& where) {
     const std::optional<std::string> text = read_text(object, name, where);
     if (!text) return std::nullopt;
-    const std::optional<Enum> value = layout::value_of<Enum>(*text);
+    const std::optional<Enum> value = declarations::value_of<Enum>(*text);
     if (value) return value;
     std::string known;
-    for (const auto& entry : layout::names(Enum())) {
+    for (const auto& entry : declarations::names(Enum())) {
         known += (known.empty() ? "" : ", ") + std::string(entry.name);
     }
     refuse_attribute(name, "is \"" + shortened(*text) + "\", not one of " + known, where);

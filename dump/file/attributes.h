@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dump/file/layout.h"
+#include "dump/schema/declarations.h"
 
 namespace tilescope::hdf5 {
 

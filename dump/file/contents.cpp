@@ -47,7 +47,7 @@ std::int64_t stored_tiles(const StoredDataset& dataset, std::int64_t tile_count)
 void require_absent(const Contents& contents, const StageInfo& info) {
     if (!has_object(contents.file, dataset_of(info))) return;
     const Direction direction = contents.problem.direction;
-    throw Error("belongs to a stage that the " + std::string(layout::name_of(direction)) +
+    throw Error("belongs to a stage that the " + std::string(declarations::name_of(direction)) +
                     " pass does not have, and attribute direction of /problem says " +
                     (direction == Direction::forward ? "forward, or nothing" : "backward"),
                 contents.file.where(dataset_of(info)),

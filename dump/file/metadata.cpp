@@ -24,7 +24,7 @@ Value required(std::optional<Value> value, const char* name, const std::string& 
 }
 
 void read_sizes(hid_t group, const std::string& where, Problem& problem) {
-    for (const layout::SizeAttribute& attribute : layout::size_attributes()) {
+    for (const declarations::SizeAttribute& attribute : declarations::size_attributes()) {
         const std::optional<std::int64_t> value = read_integer(group, attribute.name, where);
         if (attribute.required) required(value, attribute.name, where);
         if (value) {
@@ -89,7 +89,7 @@ Problem read_problem(const InputFile& file) {
     problem.sm_scale = required(read_number(group.get(), "sm_scale", where), "sm_scale", where);
     problem.logits_soft_cap =
         read_number(group.get(), "logits_soft_cap", where).value_or(problem.logits_soft_cap);
-    for (const layout::NameAttribute& attribute : layout::name_attributes()) {
+    for (const declarations::NameAttribute& attribute : declarations::name_attributes()) {
         const auto read = [&](auto Problem::*member) {
             read_name_into(group.get(), attribute.name, where, problem.*member);
         };
@@ -108,7 +108,7 @@ Units read_common_units(const InputFile& file) {
 }
 
 void read_stage_units(hid_t dataset, const std::string& where, Stage stage, Units& units) {
-    for (const layout::UnitsAttribute& attribute : layout::units_attributes()) {
+    for (const declarations::UnitsAttribute& attribute : declarations::units_attributes()) {
         if (attribute.stage != stage) continue;
         const auto read = [&](auto Units::*member) {
             if constexpr (std::is_same_v<decltype(units.*member), bool&>) {
@@ -145,25 +145,25 @@ void write_complete(hid_t file) {
 }
 
 void write_problem(hid_t group, const Problem& problem, const Units& units) {
-    for (const layout::SizeAttribute& attribute : layout::size_attributes()) {
+    for (const declarations::SizeAttribute& attribute : declarations::size_attributes()) {
         write_integer(group, attribute.name, problem.*attribute.member);
     }
     write_number(group, "sm_scale", problem.sm_scale);
     write_number(group, "logits_soft_cap", problem.logits_soft_cap);
-    write_text(group, "kv_order", layout::name_of(units.kv_order));
+    write_text(group, "kv_order", declarations::name_of(units.kv_order));
     write_flag(group, "dkv_per_head", problem.dkv_per_head);
     write_named_tiles(group, problem);
-    for (const layout::NameAttribute& attribute : layout::name_attributes()) {
+    for (const declarations::NameAttribute& attribute : declarations::name_attributes()) {
         const auto write = [&](auto Problem::*member) {
-            write_text(group, attribute.name, layout::name_of(problem.*member));
+            write_text(group, attribute.name, declarations::name_of(problem.*member));
         };
         std::visit(write, attribute.member);
     }
 }
 
 void write_stage_units(hid_t dataset, Stage stage, const Units& units) {
-    for (const layout::UnitsAttribute& attribute : layout::units_attributes()) {
-        if (attribute.stage != stage || (attribute.is_required && layout::is_default(attribute, units)))
+    for (const declarations::UnitsAttribute& attribute : declarations::units_attributes()) {
+        if (attribute.stage != stage || (attribute.is_required && declarations::is_default(attribute, units)))
             continue;
         const auto write = [&](auto Units::*member) {
             if constexpr (std::is_same_v<decltype(units.*member), const bool&>) {
@@ -171,7 +171,7 @@ void write_stage_units(hid_t dataset, Stage stage, const Units& units) {
             } else if constexpr (std::is_same_v<decltype(units.*member), const double&>) {
                 write_number(dataset, attribute.name, units.*member);
             } else {
-                write_text(dataset, attribute.name, layout::name_of(units.*member));
+                write_text(dataset, attribute.name, declarations::name_of(units.*member));
             }
         };
         std::visit(write, attribute.member);
@@ -179,7 +179,7 @@ void write_stage_units(hid_t dataset, Stage stage, const Units& units) {
 }
 
 void write_dtype(hid_t dataset, Dtype dtype) {
-    write_text(dataset, "dtype", layout::name_of(dtype));
+    write_text(dataset, "dtype", declarations::name_of(dtype));
 }
 
 }  // namespace tilescope::hdf5

@@ -65,8 +65,8 @@ void write_named_tiles(hid_t problem_group, const Problem& problem) {
 void write_named_axes(hid_t dataset, const Problem& problem, Stage stage) {
     if (!is_named(stage)) return;
     const NamedTile& tile = problem.named_tiles[std::size_t(stage) - built_in_stages];
-    write_text(dataset, "rows", layout::name_of(tile.rows));
-    write_text(dataset, "cols", layout::name_of(tile.cols));
+    write_text(dataset, "rows", declarations::name_of(tile.rows));
+    write_text(dataset, "cols", declarations::name_of(tile.cols));
     write_integer(dataset, "row_size", tile.row_size);
     write_integer(dataset, "col_size", tile.col_size);
     write_flag(dataset, "per_q_block", tile.per_q_block);

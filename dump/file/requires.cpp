@@ -23,7 +23,7 @@ constexpr const char* side_inputs[] = {layout::path::seqlens_q,    layout::path:
                                        layout::path::page_table,   layout::path::alibi_slopes,
                                        layout::path::sink,         layout::path::bias};
 
-std::string path_of(const layout::UnitsAttribute& attribute) {
+std::string path_of(const declarations::UnitsAttribute& attribute) {
     return dataset_of(stage_info(attribute.stage)) + "/" + attribute.name;
 }
 
@@ -33,12 +33,12 @@ std::vector<std::string> known_declarations() {
     const auto add = [&known](std::string object, const char* name) {
         known.push_back(std::move(object) + "/" + name);
     };
-    for (const layout::SizeAttribute& attribute : layout::size_attributes())
+    for (const declarations::SizeAttribute& attribute : declarations::size_attributes())
         add(layout::path::problem, attribute.name);
-    for (const layout::NameAttribute& attribute : layout::name_attributes())
+    for (const declarations::NameAttribute& attribute : declarations::name_attributes())
         add(layout::path::problem, attribute.name);
     for (const char* name : other_attributes) add(layout::path::problem, name);
-    for (const layout::UnitsAttribute& attribute : layout::units_attributes()) {
+    for (const declarations::UnitsAttribute& attribute : declarations::units_attributes()) {
         known.push_back(path_of(attribute));
         // The backward pass reads lse: its units stand at the input.
         if (attribute.stage == Stage::lse) add(std::string(layout::path::inputs) + "/lse", attribute.name);
@@ -70,8 +70,8 @@ void check_requires(const InputFile& file) {
 
 void write_requires(hid_t file, const Units& units) {
     std::vector<std::string> names;
-    for (const layout::UnitsAttribute& attribute : layout::units_attributes()) {
-        if (attribute.is_required && !layout::is_default(attribute, units))
+    for (const declarations::UnitsAttribute& attribute : declarations::units_attributes()) {
+        if (attribute.is_required && !declarations::is_default(attribute, units))
             names.push_back(path_of(attribute));
     }
     if (!names.empty()) write_texts(file, "requires", names);

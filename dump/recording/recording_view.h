@@ -54,4 +54,23 @@ class RecordingView : public Recording {
     const Recording& of_;
 };
 
+/// A recording with another problem and other units: as if they had been declared.
+class DeclaredAs final : public RecordingView {
+ public:
+    /// Errors: Error where they are not valid, or ask for inputs that the recording does not have.
+    DeclaredAs(const Recording& of, const Problem& problem, const Units& units)
+        : RecordingView(of), problem_(problem), units_(units) {
+        validate(problem, of.name());
+        validate(units, of.name());
+        validate(of.side_inputs(), problem, of.name());
+    }
+
+    const Problem& problem() const override { return problem_; }
+    const Units& units() const override { return units_; }
+
+ private:
+    Problem problem_;
+    Units units_;
+};
+
 }  // namespace tilescope

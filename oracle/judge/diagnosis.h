@@ -69,14 +69,29 @@ struct FoundCause {
     Scope scope = Scope::everywhere;
 };
 
+/// A value that something could be declared with: "s.cast" and "f16".
+struct Assignment {
+    std::string name;
+    std::string value;
+
+    bool operator==(const Assignment&) const = default;
+};
+
+/// Declarations that the recording lacks.
+struct Suggestion {
+    std::vector<Assignment> assignments;
+    std::optional<Stage> then;  ///< first wrong stage with them; nullopt: it matches
+};
+
 /// Why a recording diverges.
 struct Diagnosis {
-    bool searched = false;                ///< false: no causes are known for what diverges
-    std::vector<FoundCause> causes;       ///< of the first wrong stage, best first; empty: none explains it
-    std::vector<FoundCause> then;         ///< found in the replay that contains the first
-    std::vector<std::string> places;      ///< "one NaN at batch 0, head 1, row 3, column 5"; none of many
-    std::optional<WrongThreads> threads;  ///< of the first wrong stage, where they tell right from wrong
-    std::string separate_with;            ///< options of tile-run that would tell ties apart; "" without ties
+    std::optional<Suggestion> suggestion;  ///< of suggest_declarations(), where it was asked
+    bool searched = false;                 ///< false: no causes are known for what diverges
+    std::vector<FoundCause> causes;        ///< of the first wrong stage, best first; empty: none explains it
+    std::vector<FoundCause> then;          ///< found in the replay that contains the first
+    std::vector<std::string> places;       ///< "one NaN at batch 0, head 1, row 3, column 5"; none of many
+    std::optional<WrongThreads> threads;   ///< of the first wrong stage, where they tell right from wrong
+    std::string separate_with;  ///< options of tile-run that would tell ties apart; "" without ties
 };
 
 /// "diagonal_shifted (columns 1)".

@@ -80,16 +80,26 @@ std::string threads_line(const Diagnosis& diagnosis) {
                        diagnosis.threads->says);
 }
 
+std::string suggestion_text(const Diagnosis& diagnosis) {
+    if (!diagnosis.suggestion) return "";
+    const auto& [assignments, then] = *diagnosis.suggestion;
+    std::string text;
+    for (const auto& [name, value] : assignments)
+        text += fmt::format("{}{} = {}", text.empty() ? "declare: " : ", ", name, value);
+    return text + (then ? fmt::format("; what remains begins in {}\n", name_of_stage(*then))
+                        : std::string("; then it matches\n"));
+}
+
 }  // namespace
 
 std::string causes_text(const Report& report) {
     const Diagnosis& diagnosis = report.diagnosis;
-    if (!diagnosis.searched) return "";
+    std::string text = suggestion_text(diagnosis);
+    if (!diagnosis.searched) return text;
     const std::string places = places_text(diagnosis) + threads_line(diagnosis);
-    if (diagnosis.causes.empty()) return "no known cause explains this\n" + places;
-    std::string text;
+    if (diagnosis.causes.empty()) return text + "no known cause explains this\n" + places;
     const bool is_wrong = report.guilty && report.stage(*report.guilty).tally.outside > 0;
-    if (diagnosis.causes[0].structural && is_wrong) text = "no known cause explains the values\n";
+    if (diagnosis.causes[0].structural && is_wrong) text += "no known cause explains the values\n";
     const std::vector<const FoundCause*> tied = tied_with_first(diagnosis.causes);
     text += best_cause(diagnosis.causes[0]) + places + ties_text(diagnosis, tied);
     const auto is_alike = [](const FoundCause* cause) { return cause->race_alike; };

@@ -236,6 +236,13 @@ ordered_json to_json(const std::optional<WrongThreads>& threads) {
 
 /// `causes` is null where nothing was searched, and empty where nothing was found.
 void add_causes(const Diagnosis& diagnosis, ordered_json& json) {
+    if (diagnosis.suggestion) {
+        ordered_json assignments = ordered_json::object();
+        for (const auto& [name, value] : diagnosis.suggestion->assignments) assignments[name] = value;
+        const std::optional<Stage> then = diagnosis.suggestion->then;
+        json["declare"] = {{"assignments", std::move(assignments)},
+                           {"then", then ? ordered_json(stage_info(*then).name) : ordered_json()}};
+    }
     json["causes"] = diagnosis.searched ? to_json(diagnosis.causes) : ordered_json();
     json["further_causes"] = to_json(diagnosis.then);
     json["places"] = diagnosis.places;

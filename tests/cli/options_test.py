@@ -152,6 +152,40 @@ class Options(TileDiffCase):
         self.assertIn("one constant would pass", " ".join(report["warnings"]))
 
 
+class Declarations(TileDiffCase):
+    """What a healthy dump declares wrong is suggested, and --declare judges as if it were mended."""
+
+    def setUp(self):
+        super().setUp()
+        small_dump.write(self.file)
+        with h5py.File(self.file, "r+") as f:
+            f["/tiles/s"].attrs["scaled"] = False
+
+    def test_suggested(self):
+        run = self.run_it(self.file)
+        self.assertEqual(run.returncode, DIVERGED)
+        self.assertIn("\ndeclare: s.scaled = true; then it matches\n", run.stdout)
+        self.assertEqual(self.judge(self.file)["declare"], {"assignments": {"s.scaled": "true"}, "then": None})
+        self.assertNotIn("declare", self.judge(self.file, "--no-causes"))
+
+    def test_declared(self):
+        self.assertEqual(self.judge(self.file, "--declare", "s.scaled=true")["verdict"], "match")
+        run = self.run_it(self.file, "--declare", "s.scaled=true", "--explain-tolerance", "s,0,0,1,1")
+        self.assertEqual((run.returncode, run.stderr), (MATCH, ""))
+        both = self.judge(self.file, "--declare", "s.scaled=true", "--declare", "problem.mask=causal")
+        self.assertEqual(both["first_divergence"]["stage"], "s")
+
+    def test_what_is_no_declaration(self):
+        for assignment, words in (("s.scales=true", "s.scaled=false"), ("s.scaled", "NAME=VALUE"),
+                                  ("s.scaled=maybe", "none of true, false"), ("p.scale=0", "scale of p is 0"),
+                                  ("p.scale=much", "no number"), ("problem.sink=first", "sink")):
+            with self.subTest(assignment):
+                self.assert_one_line(self.run_it(self.file, "--declare", assignment), words)
+
+    def test_of_one_recording_alone(self):
+        self.assert_one_line(self.run_it(self.file, self.file, "--declare", "s.scaled=true"), "--declare")
+
+
 class Arrays(TileDiffCase):
     """--npy, read back by NumPy."""
 

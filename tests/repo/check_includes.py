@@ -32,7 +32,7 @@ ROOMS = [
     ("report", ["oracle/report/*"], "schema recording file replay judge causes", "Eigen"),
     ("explain", ["oracle/explain/*"], "schema recording formula replay judge", "Eigen"),
     ("heatmap", ["oracle/heatmap/*"], "schema recording formula replay judge report explain", "Eigen"),
-    ("tile-diff", ["oracle/tile_diff.cpp"], "schema file program judge causes report explain heatmap", "Eigen"),
+    ("tile-diff", ["oracle/tile_diff.cpp"], "schema recording file program judge causes report explain heatmap", "Eigen"),
     ("attention", ["kernels/attention/*"], "hook schema", "CUDA"),
     ("run", ["kernels/run/*"], "hook schema recording watch file capture program attention", "CUDA"),
     ("gate", ["kernels/gate/*"], "schema file program attention run", "CUDA"),

@@ -1,0 +1,119 @@
+#pragma once
+
+// What a recording declares about the call and its stages, as tables that everyone shares who names an
+// attribute: the file, tile-diff's options, and whoever suggests another value. dump/FORMAT.md lists the same.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "dump/schema.h"
+
+namespace tilescope::declarations {
+
+/// An enumerator and its name.
+template <class Enum>
+struct Named {
+    Enum value;
+    std::string_view name;
+};
+
+std::span<const Named<Direction>> names(Direction);
+std::span<const Named<Axis>> names(Axis);
+std::span<const Named<Mask>> names(Mask);
+std::span<const Named<CausalAlignment>> names(CausalAlignment);
+std::span<const Named<WindowBounds>> names(WindowBounds);
+std::span<const Named<Alibi>> names(Alibi);
+std::span<const Named<AttentionSink>> names(AttentionSink);
+std::span<const Named<LogBase>> names(LogBase);
+std::span<const Named<KvOrder>> names(KvOrder);
+std::span<const Named<Accumulation>> names(Accumulation);
+std::span<const Named<ExpFunction>> names(ExpFunction);
+std::span<const Named<TanhFunction>> names(TanhFunction);
+std::span<const Named<EmptyRow>> names(EmptyRow);
+std::span<const Named<Dtype>> names(Dtype);
+
+template <class Enum>
+std::string_view name_of(Enum value) {
+    for (const Named<Enum>& entry : names(value)) {
+        if (entry.value == value) return entry.name;
+    }
+    return "";
+}
+
+template <class Enum>
+std::optional<Enum> value_of(std::string_view name) {
+    for (const Named<Enum>& entry : names(Enum())) {
+        if (entry.name == name) return entry.value;
+    }
+    return std::nullopt;
+}
+
+/// Integers of /problem. An absent one takes the value of `otherwise`, which stands before it in the table,
+/// or the default of Problem.
+struct SizeAttribute {
+    const char* name;
+    std::int64_t Problem::*member;
+    bool required;
+    std::int64_t Problem::*otherwise;
+};
+std::span<const SizeAttribute> size_attributes();
+
+/// Names of enumerators in /problem.
+using NameMember =
+    std::variant<Direction Problem::*, Mask Problem::*, CausalAlignment Problem::*, WindowBounds Problem::*,
+                 Alibi Problem::*, AttentionSink Problem::*, Dtype Problem::*>;
+struct NameAttribute {
+    const char* name;
+    NameMember member;
+};
+std::span<const NameAttribute> name_attributes();
+
+/// What a stage contains: an attribute of its dataset.
+using UnitsMember =
+    std::variant<bool Units::*, double Units::*, LogBase Units::*, Accumulation Units::*,
+                 ExpFunction Units::*, TanhFunction Units::*, EmptyRow Units::*, Dtype Units::*>;
+struct UnitsAttribute {
+    Stage stage;
+    const char* name;
+    UnitsMember member;
+    /// Readers of version 1 need not know it: written where it is not the default, and then in `requires`.
+    bool is_required = false;
+};
+std::span<const UnitsAttribute> units_attributes();
+bool is_default(const UnitsAttribute& attribute, const Units& units);
+
+/// One of them under the name that options and reports use, "s.cast" or "problem.mask". Shapes and the types of
+/// stored tensors are not among them: another value would be that of another file.
+using Member = std::variant<bool Units::*, double Units::*, LogBase Units::*, Accumulation Units::*,
+                            ExpFunction Units::*, TanhFunction Units::*, EmptyRow Units::*, Dtype Units::*,
+                            KvOrder Units::*, Mask Problem::*, CausalAlignment Problem::*,
+                            WindowBounds Problem::*, Alibi Problem::*, AttentionSink Problem::*,
+                            Dtype Problem::*, std::int64_t Problem::*, double Problem::*>;
+struct Declaration {
+    std::string name;
+    Member member;
+};
+std::span<const Declaration> all_declarations();
+/// Null where there is none of that name.
+const Declaration* find_declaration(std::string_view name);
+
+/// The shortest text that reads back as the number.
+std::string number_text(double value);
+
+/// As the file has it: "f16", "true", "0.125".
+std::string value_text(const Declaration& declaration, const Problem& problem, const Units& units);
+
+/// Every value of a flag or an enumerator; empty for a number.
+std::vector<std::string> values_of(const Declaration& declaration);
+
+/// Errors: Error for a text that is no value of it.
+void declare(const Declaration& declaration, std::string_view value, Problem& problem, Units& units);
+
+/// The same of "s.cast=f16". Errors: Error for a name that is not among them, too.
+void declare(std::string_view assignment, Problem& problem, Units& units);
+
+}  // namespace tilescope::declarations

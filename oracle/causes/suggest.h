@@ -1,0 +1,17 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "oracle/judge.h"
+
+namespace tilescope {
+
+/// What the recording would have to declare besides for the judge to get further: to a match, or to a later
+/// first wrong stage. A wrong declaration is more likely than a wrong kernel, so it is tried before faults are.
+/// nullopt where the report is none of a single diverging recording, or nothing gets it further.
+/// Errors: Error for a damaged file; what `check` throws.
+std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& report,
+                                               const std::function<void()>& check = {});
+
+}  // namespace tilescope

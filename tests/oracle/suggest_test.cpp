@@ -1,0 +1,144 @@
+// What a healthy recording that declares something wrong would have to declare; and that a wrong kernel is not
+// declared right.
+
+#include "oracle/causes/suggest.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "dump/recording/recording_view.h"
+#include "dump/schema/declarations.h"
+#include "tests/oracle/passes.h"
+#include "tests/oracle/planted_calls.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 31;
+
+struct Wrong {
+    const char* assignment;
+    void (*arithmetic)(Arithmetic&) = [](Arithmetic&) {};
+    void (*problem)(Problem&) = [](Problem&) {};
+};
+
+std::string text_of(const Suggestion& suggestion) {
+    std::string text;
+    for (const auto& [name, value] : suggestion.assignments) text += name + "=" + value + " ";
+    return text + (suggestion.then ? "then " + std::string(stage_info(*suggestion.then).name) : "");
+}
+
+/// The recording with what is suggested.
+Report judged_as(const Recording& recording, const Suggestion& suggestion) {
+    Problem problem = recording.problem();
+    Units units = recording.units();
+    for (const auto& [name, value] : suggestion.assignments)
+        declarations::declare(*declarations::find_declaration(name), value, problem, units);
+    return judged(DeclaredAs(recording, problem, units));
+}
+
+void expect_correction(const Wrong& wrong, Direction direction) {
+    SCOPED_TRACE(wrong.assignment);
+    Problem problem = one_entry(Mask::causal, direction);
+    wrong.problem(problem);
+    Arithmetic arithmetic;
+    wrong.arithmetic(arithmetic);
+    const Call call = make_call(problem, seed, arithmetic);
+    const MemoryRecording honest = recorded(call);
+    ASSERT_TRUE(matches(honest));
+    Problem declared = honest.problem();
+    Units units = honest.units();
+    declarations::declare(wrong.assignment, declared, units);
+    const MemoryRecording recording = declared_as(honest, declared, units, call.inputs);
+    const Report report = report_of(recording, one_thread());
+    ASSERT_TRUE(report.guilty) << verdict_line(report);
+    const std::optional<Suggestion> suggestion = suggest_declarations(recording, report);
+    ASSERT_TRUE(suggestion) << verdict_line(report);
+    EXPECT_FALSE(suggestion->then) << text_of(*suggestion);
+    EXPECT_TRUE(all_match(judged_as(recording, *suggestion))) << text_of(*suggestion);
+}
+
+TEST(Suggest, CorrectsWhatAForwardPassDeclaresWrong) {
+    const auto raw = [](Arithmetic& a) { a.softmax = Softmax::raw_exp2; };
+    const auto cast = [](Arithmetic& a) {
+        a.p_operand = Dtype::bf16;
+        a.dumps_cast_p = true;
+    };
+    const auto operand = [](Arithmetic& a) { a.p_operand = Dtype::bf16; };
+    const Wrong wrongs[] = {
+        {"s.scaled=false"},
+        {"s.scaled=true", raw},
+        {"s.log_base=2"},
+        {"s.masked=false"},
+        {"m.scaled=true", raw},
+        {"m.log_base=2"},
+        {"p.cast=f32", cast},
+        {"problem.dtype_p=f32", operand},
+        {"l.sums_cast_p=false",
+         [](Arithmetic& a) {
+             a.p_operand = Dtype::bf16;
+             a.l_sums_cast_p = true;
+         }},
+        {"lse.log_base=2"},
+        {"problem.kv_order=forward", [](Arithmetic& a) { a.kv_order = KvOrder::reverse; }},
+        {"problem.mask=none"},
+        {"problem.causal_alignment=top_left"},
+        {"problem.window_left=-1", {}, [](Problem& p) { p.window_left = 7; }},
+        {"problem.logits_soft_cap=2"},
+        {"problem.kv_tiles_per_split=2"},
+        {"p.scale=1", [](Arithmetic& a) { a.p_scale = 448; }},
+        {"o.empty_row=nan", {}, [](Problem& p) { p.seqlen_kv = 24; }},
+    };
+    for (Wrong wrong : wrongs) {
+        if (wrong.arithmetic == nullptr) wrong.arithmetic = [](Arithmetic&) {};
+        if (wrong.problem == nullptr) wrong.problem = [](Problem&) {};
+        expect_correction(wrong, Direction::forward);
+    }
+}
+
+TEST(Suggest, CorrectsWhatABackwardPassDeclaresWrong) {
+    const Wrong wrongs[] = {{"s.scaled=false"}, {"p.scale=448"},       {"lse.log_base=2"},
+                            {"ds.scale=448"},   {"problem.mask=none"}, {"problem.causal_alignment=top_left"}};
+    for (const Wrong& wrong : wrongs) expect_correction(wrong, Direction::backward);
+}
+
+TEST(Suggest, SeveralAtOnce) {
+    Arithmetic arithmetic;
+    arithmetic.softmax = Softmax::raw_exp2;
+    arithmetic.p_operand = Dtype::bf16;
+    arithmetic.kv_order = KvOrder::reverse;
+    const Call call = make_call(one_entry(Mask::causal, Direction::forward), seed, arithmetic);
+    const MemoryRecording honest = recorded(call);
+    Problem problem = honest.problem();
+    Units units = honest.units();
+    for (const char* wrong :
+         {"s.scaled=true", "m.scaled=true", "problem.dtype_p=f32", "problem.kv_order=forward"})
+        declarations::declare(wrong, problem, units);
+    const MemoryRecording recording = declared_as(honest, problem, units, call.inputs);
+    const std::optional<Suggestion> suggestion =
+        suggest_declarations(recording, report_of(recording, one_thread()));
+    ASSERT_TRUE(suggestion);
+    EXPECT_EQ(suggestion->assignments.size(), 4u) << text_of(*suggestion);
+    EXPECT_TRUE(all_match(judged_as(recording, *suggestion))) << text_of(*suggestion);
+}
+
+TEST(Suggest, NothingWhereNothingDiverges) {
+    const MemoryRecording honest = recorded(make_call(one_entry(Mask::causal, Direction::forward), seed, {}));
+    EXPECT_FALSE(suggest_declarations(honest, judged(honest)));
+}
+
+/// Noise is no declaration.
+TEST(Suggest, NothingForAPoke) {
+    const MemoryRecording honest = recorded(make_call(one_entry(Mask::causal, Direction::forward), seed, {}));
+    for (const Stage stage : {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o}) {
+        const MemoryRecording wrong = poked(honest, stage, {0, 1, 1, 0}, 3, 0, 0.123f);
+        const std::optional<Suggestion> suggestion = suggest_declarations(wrong, judged(wrong));
+        EXPECT_FALSE(suggestion) << stage_info(stage).name << ": " << text_of(*suggestion);
+    }
+}
+
+}  // namespace
+}  // namespace tilescope::test
