@@ -141,7 +141,7 @@ bool holds_only(const Recording& recording, Stage stage, const Block& block, Dty
 
 bool is_widening(const Declared& as, const declarations::Declaration& declaration, std::string_view value) {
     // These round operands or sums to so few bits that they explain much: only where the inputs are such.
-    const bool fp8 = as.problem.dtype_q == Dtype::e4m3 || as.problem.dtype_q == Dtype::e5m2;
+    const bool fp8 = dtype_info(as.problem.dtype_q).bytes == 1;
     if (value == "tensor_core_fp8") return !fp8;
     if (value == "tensor_core_tf32") return as.problem.dtype_q != Dtype::f32;
     return declaration.name == "p.exp_error";
