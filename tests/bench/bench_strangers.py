@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Judges kernels with mistakes that nobody listed (strangers/) with tile-diff, and counts how often it is right.
+
+usage: bench_strangers.py [--tile-diff PROGRAM] [--count N] [--seed S] [--rows NAME ...] [--keep DIR]
+
+A table for each kind of recordings, with a row for each family of mistakes: no row is an average of kinds. Every verdict that is not the
+expected one is listed with the line of the kernel that is wrong. Exit codes: 0 counted, 2 nothing could be judged. There is no goal
+here: the figures are for who reads them.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[1]
+
+# What strangers/ is asked for.
+ROWS = {
+    "everything": [],
+    "second": ["--second"],
+    "random": ["--recorded", "random"],
+    "no-operands": ["--recorded", "no-operands"],
+    "outputs": ["--recorded", "outputs"],
+    "pairs": ["--pairs"],
+    "noise": ["--noise"],
+    "misdeclared": ["--misdeclared"],
+    "healthy": ["--healthy"],
+}
+
+
+@dataclasses.dataclass
+class Judged:
+    """A recording's truth, and what tile-diff says of it."""
+
+    truth: dict
+    exit_code: int
+    report: dict
+    said: str  # on stderr, where there is no report
+
+    @property
+    def stage(self):
+        first = self.report.get("first_divergence")
+        return first["stage"] if first else None
+
+    @property
+    def causes(self):
+        return [f"{cause['name']} ({cause['stage']})" for cause in self.report.get("causes") or []]
+
+
+def diverged(judged):
+    return judged.exit_code == 1
+
+
+def matched(judged):
+    return judged.exit_code == 0
+
+
+def unjudged(judged):
+    return judged.exit_code == 2
+
+
+def stage_is_right(judged):
+    return judged.stage == judged.truth["stage"]
+
+
+def names_something(judged):
+    return bool(judged.causes)
+
+
+# Columns of the tables: a heading, and whether a recording counts.
+CHECKS = [("diverged", diverged), ("match", matched), ("unjudged", unjudged), ("stage right", stage_is_right), ("names a cause", names_something)]
+
+
+def judge(tile_diff, folder, truth):
+    found = subprocess.run([tile_diff, "--threads", "1", "--json", "-", folder / truth["recording"]], capture_output=True, text=True)
+    try:
+        report = json.loads(found.stdout)
+    except ValueError:
+        report = {}
+    return Judged(truth, found.returncode, report, found.stderr.strip())
+
+
+def expected(judged):
+    """Whether the verdict is that of the truth: the guilty stage of a mistake or of noise, none of a healthy kernel."""
+    kind = judged.truth["kind"]
+    if kind == "healthy":
+        return matched(judged)
+    return kind == "misdeclared" or (diverged(judged) and stage_is_right(judged))
+
+
+def family_of(judged):
+    families = [mistake["family"] for mistake in judged.truth["mistakes"]]
+    if judged.truth["kind"] == "misdeclared":
+        return ", ".join(judged.truth["misdeclared"])
+    return " + ".join(sorted(families)) if len(families) == 1 else judged.truth["kind"]
+
+
+def print_table(name, all_judged):
+    rows = collections.defaultdict(list)
+    for judged in all_judged:
+        rows[family_of(judged)].append(judged)
+    print(f"\n{name:18} {'drawn':>6} " + " ".join(f"{heading:>14}" for heading, _ in CHECKS))
+    for family, members in [*sorted(rows.items()), ("all", all_judged)]:
+        counts = [sum(check(judged) for judged in members) for _, check in CHECKS]
+        print(f"{family:18} {len(members):6} " + " ".join(f"{count:6} {100 * count / len(members):6.1f}%" for count in counts))
+
+
+def print_unexpected(all_judged):
+    for judged in all_judged:
+        if expected(judged):
+            continue
+        truth = judged.truth
+        print(f"  {truth['recording']}: exit {judged.exit_code}, stage {judged.stage}, not {truth['stage']}; causes: {', '.join(judged.causes) or 'none'}")
+        for mistake in truth["mistakes"]:
+            print(f"    {mistake['family']} at {mistake['site']} ({mistake['stage']}: {mistake['elements']} of {mistake['compared']}): {mistake['diff'][1]}")
+        if unjudged(judged):
+            print(f"    {judged.said[:300] or judged.report.get('summary', '')[:300]}")
+
+
+def measure(name, options, folder):
+    command = [sys.executable, HERE / "strangers", "--count", str(options.count), "--seed", str(options.seed), "--out", folder, *ROWS[name]]
+    print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    truths = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        all_judged = list(pool.map(lambda truth: judge(options.tile_diff, folder, truth), truths))
+    print_table(name, all_judged)
+    print_unexpected(all_judged)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="bench_strangers", description=__doc__.splitlines()[0])
+    parser.add_argument("--tile-diff", type=pathlib.Path, default=ROOT / "build/bin/tile-diff", metavar="PROGRAM")
+    parser.add_argument("--count", type=int, default=200, metavar="N", help="recordings of each kind")
+    parser.add_argument("--seed", type=int, default=1, metavar="S")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), help="kinds of recordings")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="leave the recordings there")
+    options = parser.parse_args()
+    if not options.tile_diff.is_file():
+        print(f"bench_strangers: {options.tile_diff}: not found; compile tile-diff, or name it with --tile-diff", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in options.rows:
+            measure(name, options, (options.keep or pathlib.Path(scratch)) / name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Strangers: attention kernels with mistakes that nobody listed, and recordings of what they computed.
+
+usage: python3 tests/bench/strangers --count 200 --seed 1 --out DIR [--healthy | --pairs | --noise | --misdeclared]
+                                     [--recorded all|no-operands|outputs|random] [--second]
+
+Writes NUMBER.h5, a recording as dump/FORMAT.md has it, and NUMBER.json, what is true of it, for each kernel, and NUMBER_second.h5
+with --second: the same kernel on another seed and shape. The same arguments write the same files.
+
+How a mistake is drawn. `forward.c` is a healthy kernel in which SITE(name, expression) marks where a mistake may be. `sites.py` says
+what is at a site, `grammar.py` rewrites its expression by a production and puts a guard around the new one; the text is compiled and
+run. There is no table of causes, and nothing here is shared with the programs that look for them: they may read the recording,
+not the truth beside it.
+
+How it is known to be one. `effect.py` runs the healthy kernel on the same inputs. The first stage in which the two differ is the
+one that the mistake changes, all before it have the same bits; the difference must be beyond rounding by a clear margin, in
+more elements than one could list. Draws without such an effect are dropped and counted.
+
+The truth, NUMBER.json: `mistakes`, each with its family, place, site, production, scope, stage (the first recorded one that it
+changes), diff (lines of the kernel's text) and how many elements it changed; `stage`, the first of all; `recorded`, `problem`, `second`.
+"""
+
+import argparse
+import collections
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+from strangers import record, writing  # noqa: E402
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="strangers", description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=200, metavar="N", help="recordings to write")
+    parser.add_argument("--seed", type=int, default=1, metavar="S")
+    parser.add_argument("--out", type=pathlib.Path, required=True, metavar="DIR")
+    parser.add_argument("--recorded", choices=record.RECORDED, default="all", help="which stages are recorded")
+    parser.add_argument("--second", action="store_true", help="record each kernel on another seed and shape, too")
+    writing.add_kinds(parser)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    dropped = collections.Counter()
+    written = sum(1 for _ in writing.write_strangers(options, dropped))
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
+    print(f"{options.out}: {written} recordings; dropped: {reasons or 'none'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""Drawing recordings: candidates in batches of one compilation, of which those with an effect are kept."""
+
+import collections
+import dataclasses
+import itertools
+
+import numpy as np
+
+from strangers import call, effect, grammar, problem, record, sites, text
+
+BATCH = 24  # kernels of one compilation
+SHAPES = 8  # tries to find a second shape on which the mistake has an effect
+
+
+@dataclasses.dataclass
+class Candidate:
+    """What was drawn, before anything ran."""
+
+    number: int
+    rng: np.random.Generator
+    problem: problem.Problem
+    mistakes: list
+    recorded: list  # names of stages
+
+    @property
+    def changes(self):
+        return {mistake.site.name: mistake.text for mistake in self.mistakes}
+
+
+@dataclasses.dataclass
+class Run:
+    """One recording, and the effect of each mistake in it."""
+
+    problem: problem.Problem
+    inputs: dict
+    stages: dict
+    effects: list
+
+
+def active_sites(p):
+    """The sites that a kernel reaches on this problem."""
+    size, _ = call.sizes(p)
+    names = size | {"CAP": p.cap}
+    return [site for site in sites.FORWARD if not site.needs or eval(site.needs, {}, names)]
+
+
+def draw_candidate(options, number):
+    rng = np.random.default_rng([options.seed, number])
+    families = ["noise" if options.noise else problem.pick(rng, *grammar.FAMILIES) for _ in range(options.mistakes)]
+    p = problem.draw(rng)
+    while not all(grammar.sites_of(family, active_sites(p)) for family in families):
+        p = problem.draw(rng)
+    mistakes, healthy = [], text.expressions("forward")
+    while len(mistakes) < options.mistakes:
+        drawn = grammar.draw_mistake(rng, families[len(mistakes)], active_sites(p), healthy)
+        if drawn and drawn.site.name not in [other.site.name for other in mistakes]:
+            mistakes.append(drawn)
+    return Candidate(number, rng, p, mistakes, record.choose_stages(rng, p, options.recorded, "forward"))
+
+
+def kernels_of(candidate):
+    """The changes of each kernel that a candidate needs: its own, and of a pair each mistake alone."""
+    alone = [{mistake.site.name: mistake.text} for mistake in candidate.mistakes] if len(candidate.mistakes) > 1 else []
+    return [candidate.changes, *alone]
+
+
+def run_candidate(candidate, p, healthy, functions):
+    """A Run, or the reason why the candidate has no effect. What a mistake of a pair does shows beside the other alone."""
+    inputs = problem.draw_inputs(p)
+    stages = call.run(functions[0], p, inputs)
+    references = functions[:0:-1] or [healthy]
+    everything = set(candidate.recorded) >= set(call.TILES["forward"])
+    effects = []
+    for reference in references:
+        right = call.run(reference, p, inputs)
+        sums = effect.magnitudes(reference, p, inputs)
+        found = effect.first_effect(stages, right, effect.forward_bounds(p, inputs, right, sums, everything), candidate.recorded)
+        if isinstance(found, str):
+            return found
+        effects.append(found)
+    return Run(p, inputs, stages, effects)
+
+
+def run_on_another_shape(candidate, first, healthy, functions):
+    """The same kernel on other sizes, where its mistakes show in the same stages."""
+    for _ in range(SHAPES):
+        second = run_candidate(candidate, problem.on_another_shape(first.problem, candidate.rng), healthy, functions)
+        if not isinstance(second, str) and [e.stage for e in second.effects] == [e.stage for e in first.effects]:
+            return second
+    return "no second shape"
+
+
+def draw_runs(options, dropped):
+    """Yields candidates and their runs, two with options.second; counts in dropped why others were not kept. Each family
+    has its share of the count."""
+    healthy = text.compile_kernels("forward", [{}])[0]
+    kept, share = collections.Counter(), -(-options.count // len(grammar.FAMILIES))
+    for begin in itertools.count(0, BATCH):
+        candidates = [draw_candidate(options, number) for number in range(begin, begin + BATCH)]
+        candidates = [each for each in candidates if len(each.mistakes) > 1 or options.noise or kept[each.mistakes[0].family] < share]
+        functions = text.compile_kernels("forward", [changes for each in candidates for changes in kernels_of(each)])
+        for candidate in candidates:
+            own, functions = functions[: len(kernels_of(candidate))], functions[len(kernels_of(candidate)):]
+            runs = [run_candidate(candidate, candidate.problem, healthy, own)]
+            if options.second and not isinstance(runs[0], str):
+                runs.append(run_on_another_shape(candidate, runs[0], healthy, own))
+            reasons = [run for run in runs if isinstance(run, str)]
+            dropped.update(reasons)
+            if not reasons and (len(candidate.mistakes) > 1 or options.noise or kept[candidate.mistakes[0].family] < share):
+                kept[candidate.mistakes[0].family] += 1
+                yield candidate, runs
+
+
+def draw_healthy(options, dropped):
+    """Yields kernels without a mistake."""
+    healthy = text.compile_kernels("forward", [{}])[0]
+    for number in itertools.count():
+        rng = np.random.default_rng([options.seed, number])
+        p = problem.draw(rng)
+        candidate = Candidate(number, rng, p, [], record.choose_stages(rng, p, options.recorded, "forward"))
+        inputs = problem.draw_inputs(p)
+        yield candidate, [Run(p, inputs, call.run(healthy, p, inputs), [])]
