@@ -28,10 +28,13 @@ ROWS = {
     "random": ["--recorded", "random"],
     "no-operands": ["--recorded", "no-operands"],
     "outputs": ["--recorded", "outputs"],
+    "backward": ["--backward"],
+    "backward outputs": ["--backward", "--recorded", "outputs"],
     "pairs": ["--pairs"],
     "noise": ["--noise"],
     "misdeclared": ["--misdeclared"],
     "healthy": ["--healthy"],
+    "healthy backward": ["--healthy", "--backward"],
 }
 
 

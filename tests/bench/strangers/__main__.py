@@ -2,7 +2,7 @@
 """Strangers: attention kernels with mistakes that nobody listed, and recordings of what they computed.
 
 usage: python3 tests/bench/strangers --count 200 --seed 1 --out DIR [--healthy | --pairs | --noise | --misdeclared]
-                                     [--recorded all|no-operands|outputs|random] [--second]
+                                     [--recorded all|no-operands|outputs|random] [--second] [--backward]
 
 Writes NUMBER.h5, a recording as dump/FORMAT.md has it, and NUMBER.json, what is true of it, for each kernel, and NUMBER_second.h5
 with --second: the same kernel on another seed and shape. The same arguments write the same files.
@@ -36,6 +36,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True, metavar="DIR")
     parser.add_argument("--recorded", choices=record.RECORDED, default="all", help="which stages are recorded")
     parser.add_argument("--second", action="store_true", help="record each kernel on another seed and shape, too")
+    parser.add_argument("--backward", action="store_true", help="the backward pass in place of the forward one")
     writing.add_kinds(parser)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,10 @@ from strangers.problem import LN2, LOG2E
 # Names that the text of a kernel uses for a problem: whole numbers, then floats.
 SIZES = """B H HKV GROUP NQ NK D DV BM BN LDQ LDK LDV LDP CAUSAL DIAG LEFT RIGHT SKIPS REVERSE SPLIT SPLITS LANES LANE_COLS
 SUMCAST P_IS_CAST PTYPE ATYPE OTYPE BASE2 ALIBI PER_HEAD DSTYPE DS_IS_CAST""".split()
-NUMBERS = "FACTOR CAP UNIT STALE STRETCH PSCALE TOP SUM_SCALE LSE_UNIT SM_SCALE".split()
+NUMBERS = "FACTOR CAP UNIT STALE STRETCH PSCALE TOP SUM_SCALE LSE_UNIT LSE_FACTOR SM_SCALE".split()
 # Arrays by the arena that they lie in, one behind the other.
 GLOBAL = "Q K V DOUT OIN LSEIN".split()
-SHARED = "SQ SK SV SP SCORE WIDE MAX SUM ACC OLD ALPHA WEIGHT SDO DELTA DP SDS WIDE_DS".split()
+SHARED = "SQ SK SV SP SCORE WIDE MAX SUM ACC OLD ALPHA WEIGHT SDO DELTA DP SDS WIDE_DS DK_SUM DV_SUM".split()
 OUTPUT = "O LSE DQ DK DV_OUT".split()
 TILES = {"forward": "q k v s m p l acc".split(), "backward": "q k v s p dout delta dp ds".split()}
 OUTPUTS = {"forward": {"o": "O", "lse": "LSE"}, "backward": {"dq": "DQ", "dk": "DK", "dv": "DV_OUT"}}
@@ -62,7 +62,8 @@ def call_numbers(p, raw):
         FACTOR=1.0 if raw else p.sm_scale * LOG2E if base2 and plain else p.sm_scale, CAP=p.cap,
         UNIT=LOG2E if base2 and not plain else 1.0, STALE=p.stale / in_natural,
         STRETCH={"raw": p.sm_scale, "raw2": p.sm_scale * LOG2E}.get(p.scores, 1.0), PSCALE=p.p_scale, TOP=in_natural,
-        SUM_SCALE=p.p_scale, LSE_UNIT=LOG2E if p.lse_base2 else 1.0, SM_SCALE=p.sm_scale)
+        SUM_SCALE=p.p_scale, LSE_UNIT=LOG2E if p.lse_base2 else 1.0,
+        LSE_FACTOR=(LOG2E if p.scores in ("base2", "raw2") else 1.0) * (LN2 if p.lse_base2 else 1.0), SM_SCALE=p.sm_scale)
 
 
 def extents(p, size):
@@ -75,6 +76,7 @@ def extents(p, size):
         SQ=rows * size["LDQ"], SK=p.block_n * size["LDK"], SV=p.block_n * size["LDV"], SP=rows * size["LDP"], SCORE=cells,
         WIDE=cells, MAX=state, SUM=state * p.lanes, ACC=max(state * dv, rows * d), OLD=rows, ALPHA=rows, WEIGHT=size["SPLITS"],
         SDO=rows * size["LDV"], DELTA=rows, DP=cells, SDS=rows * size["LDP"], WIDE_DS=cells,
+        DK_SUM=nk * d, DV_SUM=nk * dv,
         O=bh * nq * dv, LSE=bh * nq, DQ=bh * nq * d, DK=grads * nk * d, DV_OUT=grads * nk * dv)
 
 
@@ -102,7 +104,7 @@ def lay_out(call, names, extent, fill):
     return fill(at + GUARD)
 
 
-def run(function, p, inputs, direction="forward"):
+def run(function, p, inputs, direction):
     """The stages that a kernel recorded, {name: float32}; elements that it never wrote are UNWRITTEN."""
     rng = np.random.default_rng([p.seed, 1])
     call = Call()

@@ -37,25 +37,25 @@ class Run:
     effects: list
 
 
-def active_sites(p):
+def active_sites(p, direction):
     """The sites that a kernel reaches on this problem."""
     size, _ = call.sizes(p)
-    names = size | {"CAP": p.cap}
-    return [site for site in sites.FORWARD if not site.needs or eval(site.needs, {}, names)]
+    names = size | {"CAP": p.cap, "STALE": p.stale}
+    return [site for site in sites.TABLES[direction] if not site.needs or eval(site.needs, {}, names)]
 
 
 def draw_candidate(options, number):
     rng = np.random.default_rng([options.seed, number])
     families = ["noise" if options.noise else problem.pick(rng, *grammar.FAMILIES) for _ in range(options.mistakes)]
-    p = problem.draw(rng)
-    while not all(grammar.sites_of(family, active_sites(p)) for family in families):
-        p = problem.draw(rng)
-    mistakes, healthy = [], text.expressions("forward")
+    p = problem.draw(rng, options.direction == "backward")
+    while not all(grammar.sites_of(family, active_sites(p, options.direction)) for family in families):
+        p = problem.draw(rng, options.direction == "backward")
+    mistakes, healthy = [], text.expressions(options.direction)
     while len(mistakes) < options.mistakes:
-        drawn = grammar.draw_mistake(rng, families[len(mistakes)], active_sites(p), healthy)
+        drawn = grammar.draw_mistake(rng, families[len(mistakes)], active_sites(p, options.direction), healthy)
         if drawn and drawn.site.name not in [other.site.name for other in mistakes]:
             mistakes.append(drawn)
-    return Candidate(number, rng, p, mistakes, record.choose_stages(rng, p, options.recorded, "forward"))
+    return Candidate(number, rng, p, mistakes, record.choose_stages(rng, p, options.recorded, options.direction))
 
 
 def kernels_of(candidate):
@@ -64,27 +64,26 @@ def kernels_of(candidate):
     return [candidate.changes, *alone]
 
 
-def run_candidate(candidate, p, healthy, functions):
+def run_candidate(candidate, p, healthy, functions, direction):
     """A Run, or the reason why the candidate has no effect. What a mistake of a pair does shows beside the other alone."""
-    inputs = problem.draw_inputs(p)
-    stages = call.run(functions[0], p, inputs)
+    inputs = problem.draw_inputs(p, direction == "backward")
+    stages = call.run(functions[0], p, inputs, direction)
     references = functions[:0:-1] or [healthy]
-    everything = set(candidate.recorded) >= set(call.TILES["forward"])
+    everything = set(candidate.recorded) >= set(call.TILES[direction])
     effects = []
     for reference in references:
-        right = call.run(reference, p, inputs)
-        sums = effect.magnitudes(reference, p, inputs)
-        found = effect.first_effect(stages, right, effect.forward_bounds(p, inputs, right, sums, everything), candidate.recorded)
+        right = call.run(reference, p, inputs, direction)
+        found = effect.first_effect(stages, right, effect.bounds(reference, p, inputs, right, everything, direction), candidate.recorded)
         if isinstance(found, str):
             return found
         effects.append(found)
     return Run(p, inputs, stages, effects)
 
 
-def run_on_another_shape(candidate, first, healthy, functions):
+def run_on_another_shape(candidate, first, healthy, functions, direction):
     """The same kernel on other sizes, where its mistakes show in the same stages."""
     for _ in range(SHAPES):
-        second = run_candidate(candidate, problem.on_another_shape(first.problem, candidate.rng), healthy, functions)
+        second = run_candidate(candidate, problem.on_another_shape(first.problem, candidate.rng), healthy, functions, direction)
         if not isinstance(second, str) and [e.stage for e in second.effects] == [e.stage for e in first.effects]:
             return second
     return "no second shape"
@@ -93,17 +92,17 @@ def run_on_another_shape(candidate, first, healthy, functions):
 def draw_runs(options, dropped):
     """Yields candidates and their runs, two with options.second; counts in dropped why others were not kept. Each family
     has its share of the count."""
-    healthy = text.compile_kernels("forward", [{}])[0]
+    healthy = text.compile_kernels(options.direction, [{}])[0]
     kept, share = collections.Counter(), -(-options.count // len(grammar.FAMILIES))
     for begin in itertools.count(0, BATCH):
         candidates = [draw_candidate(options, number) for number in range(begin, begin + BATCH)]
         candidates = [each for each in candidates if len(each.mistakes) > 1 or options.noise or kept[each.mistakes[0].family] < share]
-        functions = text.compile_kernels("forward", [changes for each in candidates for changes in kernels_of(each)])
+        functions = text.compile_kernels(options.direction, [changes for each in candidates for changes in kernels_of(each)])
         for candidate in candidates:
             own, functions = functions[: len(kernels_of(candidate))], functions[len(kernels_of(candidate)):]
-            runs = [run_candidate(candidate, candidate.problem, healthy, own)]
+            runs = [run_candidate(candidate, candidate.problem, healthy, own, options.direction)]
             if options.second and not isinstance(runs[0], str):
-                runs.append(run_on_another_shape(candidate, runs[0], healthy, own))
+                runs.append(run_on_another_shape(candidate, runs[0], healthy, own, options.direction))
             reasons = [run for run in runs if isinstance(run, str)]
             dropped.update(reasons)
             if not reasons and (len(candidate.mistakes) > 1 or options.noise or kept[candidate.mistakes[0].family] < share):
@@ -113,10 +112,10 @@ def draw_runs(options, dropped):
 
 def draw_healthy(options, dropped):
     """Yields kernels without a mistake."""
-    healthy = text.compile_kernels("forward", [{}])[0]
+    healthy = text.compile_kernels(options.direction, [{}])[0]
     for number in itertools.count():
         rng = np.random.default_rng([options.seed, number])
-        p = problem.draw(rng)
-        candidate = Candidate(number, rng, p, [], record.choose_stages(rng, p, options.recorded, "forward"))
-        inputs = problem.draw_inputs(p)
-        yield candidate, [Run(p, inputs, call.run(healthy, p, inputs), [])]
+        p = problem.draw(rng, options.direction == "backward")
+        candidate = Candidate(number, rng, p, [], record.choose_stages(rng, p, options.recorded, options.direction))
+        inputs = problem.draw_inputs(p, options.direction == "backward")
+        yield candidate, [Run(p, inputs, call.run(healthy, p, inputs, options.direction), [])]

@@ -31,7 +31,7 @@ def over_tiles(p, values):
 
 def magnitudes(function, p, inputs):
     """The stages of the healthy kernel on |v|: the sums of magnitudes that acc and o are rounded in."""
-    return call.run(function, dataclasses.replace(p, dtype_o="f32"), inputs | {"v": np.abs(inputs["v"])})
+    return call.run(function, dataclasses.replace(p, dtype_o="f32"), inputs | {"v": np.abs(inputs["v"])}, "forward")
 
 
 def score_bound(p, inputs, healthy):
@@ -61,7 +61,7 @@ def forward_bounds(p, inputs, healthy, sums, everything):
     if p.p_is_cast:
         p_bound = p_bound + 2 * rounding.rounding(healthy["p"], p.dtype_p)
     hidden_cast = 0.0 if everything else 2 * cast
-    in_sum = relative + U * terms + (hidden_cast if p.sums_cast_p else 0)
+    in_sum = relative + U * terms + (2 * cast if p.p_is_cast and not p.sums_cast_p else hidden_cast if p.sums_cast_p else 0)
     in_acc = relative + U * terms + hidden_cast + 2.0**-9 * (p.dtype_acc == "f16")
     lanes = (..., None) if p.lanes > 1 else (...,)
     lost = 0.0 if everything else floor * np.abs(inputs["v"]).max()  # l is at least 1
@@ -72,9 +72,45 @@ def forward_bounds(p, inputs, healthy, sums, everything):
         o=o_bound, lse=(in_sum + 8 * U * (1 + np.abs(healthy["lse"]))) * 1.5)
 
 
-def wrong(got, healthy, bound):
-    """Elements that the mistake changed clearly; what the healthy kernel never wrote is none."""
-    known = healthy.view(np.uint32) != call.UNWRITTEN.view(np.uint32)
+def backward_bounds(p, inputs, healthy, everything):
+    """The same for a backward pass; what it reads of the forward pass has no error."""
+    score, size, stretch = score_bound(p, inputs, healthy)
+    size_of = {name: np.where(np.isfinite(values), np.abs(values), 0).astype(np.float64) for name, values in healthy.items()}
+    q, dout = (np.abs(inputs[name]).astype(np.float64) for name in ("q", "dout"))
+    k, v = np.abs(repeated(p, inputs["k"])), np.abs(repeated(p, inputs["v"]))
+    lse = np.where(np.isfinite(inputs["lse"]), np.abs(inputs["lse"]), 0)[..., None]
+    relative = U * (16 + 8 * (size * stretch + lse)) + (0.0 if everything else score * stretch)
+    casts = [2.0 ** -rounding.TYPES[name][0] if name != "f32" else 0.0 for name in (p.dtype_p, p.dtype_ds)]
+    p_bound = size_of["p"] * relative + (2 * rounding.rounding(size_of["p"], p.dtype_p) if p.p_is_cast else 0)
+    delta = U * (p.head_dim_v + 8) * (dout * np.abs(inputs["o"])).sum(axis=-1)
+    dp = U * (p.head_dim_v + 8) * (dout @ v.swapaxes(2, 3))
+    inner = size_of["dp"] + size_of["delta"][..., None]
+    ds = (U * 16 + (2 * casts[0] if p.p_is_cast else 0)) * size_of["p"] * inner
+    if not everything:
+        ds = ds + p_bound * inner + size_of["p"] * (dp + delta[..., None])
+    ds_bound = ds + (2 * rounding.rounding(size_of["ds"], p.dtype_ds) if p.ds_is_cast else 0)
+    ds_error, p_error = U * (p.seqlen_q * p.group + p.seqlen_kv + 32) + casts[1], U * (p.seqlen_q * p.group + 32) + casts[0]
+    in_ds = size_of["ds"] * ds_error + (0.0 if everything else ds)
+    in_p = size_of["p"] * p_error + (0.0 if everything else p_bound)
+
+    def over_group(values):
+        return values if p.per_head else values.reshape(p.batch, p.heads_kv, p.group, *values.shape[2:]).sum(axis=2)
+
+    sums = dict(dq=in_ds @ k * p.sm_scale, dk=over_group(in_ds.swapaxes(2, 3) @ q) * p.sm_scale, dv=over_group(in_p.swapaxes(2, 3) @ dout))
+    outputs = {name: bound + 2 * rounding.rounding(size_of[name], p.dtype_o) for name, bound in sums.items()}
+    return dict(q=0.0, k=0.0, v=0.0, dout=0.0, s=score, p=p_bound, delta=delta, dp=dp, ds=ds_bound, **outputs)
+
+
+def unwritten(values):
+    return values.view(np.uint32) == call.UNWRITTEN.view(np.uint32)
+
+
+def wrong(stage, got, healthy, bound):
+    """Elements that the mistake changed clearly. A tile that one of the two does not compute is not recorded, and none of it
+    counts; an output that is not written does."""
+    known = ~unwritten(healthy)
+    if stage in call.ALL_TILES:
+        known &= ~unwritten(got)
     finite = np.isfinite(got) & np.isfinite(healthy)
     with np.errstate(invalid="ignore", over="ignore"):
         far = np.abs(got.astype(np.float64) - healthy) > CLEAR * np.asarray(bound)
@@ -82,8 +118,19 @@ def wrong(got, healthy, bound):
     return known & ~same & np.where(finite, far, True)
 
 
-def same_bits(got, healthy):
-    return np.array_equal(got.view(np.uint32), healthy.view(np.uint32))
+def same_bits(stage, got, healthy):
+    differs = got.view(np.uint32) != healthy.view(np.uint32)
+    if stage in call.ALL_TILES:
+        differs &= ~unwritten(got) & ~unwritten(healthy)
+    return not differs.any()
+
+
+def bounds(function, p, inputs, healthy, everything, direction):
+    """The bounds of every stage of what the function, a kernel without the mistake, computed."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        if direction == "backward":
+            return backward_bounds(p, inputs, healthy, everything)
+        return forward_bounds(p, inputs, healthy, magnitudes(function, p, inputs), everything)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +143,9 @@ class Effect:
 def first_effect(got, healthy, bounds, recorded):
     """The effect of a mistake, or the reason why it counts as none."""
     for stage in recorded:
-        if same_bits(got[stage], healthy[stage]):
+        if same_bits(stage, got[stage], healthy[stage]):
             continue
-        changed = int(wrong(got[stage], healthy[stage], bounds[stage]).sum())
+        changed = int(wrong(stage, got[stage], healthy[stage], bounds[stage]).sum())
         if changed >= LEAST:
             return Effect(stage, changed, int(healthy[stage].size))
         return "too few" if changed else "within rounding"

@@ -33,7 +33,7 @@ void KERNEL(const struct Call *call) {
                 int begin = 0, end = (NK + BN - 1) / BN;
                 if (SKIPS && CAUSAL && last_row + DIAG < NK) end = last_row + DIAG < 0 ? 0 : (last_row + DIAG) / BN + 1;
                 if (SKIPS && LEFT >= 0 && qb * BM + DIAG - LEFT > 0) begin = (qb * BM + DIAG - LEFT) / BN;
-                for (int step = begin; step < end; ++step) {
+                for (int step = SITE(tile_begin, begin); step < SITE(tile_end, end); ++step) {
                     const int t = REVERSE ? begin + end - 1 - step : step;
                     const int z = SPLIT ? t / SPLIT : 0;
 
@@ -89,7 +89,7 @@ void KERNEL(const struct Call *call) {
                     /* probabilities */
                     for (int r = 0; r < BM; ++r)
                         for (int c = 0; c < BN; ++c) {
-                            const float m = SITE(p_max, ON(MAX, z * BM + r)), old = ON(OLD, r);
+                            const float old = ON(OLD, r), m = SITE(p_max, ON(MAX, z * BM + r));
                             const float s = ON(SCORE, SITE(p_read, r * BN + c));
                             float x = SITE(exponent, (s - (m == -INFINITY ? 0 : m)) * STRETCH);
                             x = SITE(p_value, EXP(x));

@@ -129,6 +129,8 @@ def other_index(rng, e, site):
 # ---- ranges and conditions
 
 def other_range(rng, e, site):
+    if site.name in INSTEAD:
+        return pick(rng, *INSTEAD[site.name])
     if e == "0":
         return str(pick(rng, 1, 2, 4, 8))
     return pick(rng, f"{e} - {power(rng)}", f"{e} / 2", f"{e} / 4 * 3", str(pick(rng, 1, 4, 8, 12)), f"{e} + {pick(rng, 1, 2, 4)}",
@@ -244,7 +246,7 @@ GRAMMAR = {
     "constant": (None, {"value": (*CONSTANT, other_float), "state": (factor, offset)}),
     "type": (None, {"type": (other_type,), "value": (other_type,), "term": (other_type,)}),
     "mask": (("mask",), {"test": (other_operator, moved_bound, always, shifted, other_test, another_name, dropped), "first": (other_float,)}),
-    "merge": (("merge",), {"index": INDEX, "range": RANGE, "state": (other_float, factor, offset), "term": (weighted, factor, *VALUE)}),
+    "merge": (("merge",), {"index": INDEX, "range": RANGE, "test": (other_index,), "state": (other_float, factor, offset), "term": (weighted, factor, *VALUE)}),
     "noise": (("operand", "sum"), {"value": (noisy,), "term": (noisy,)}),
     "store": (("store",), {"index": INDEX, "test": TEST, "value": (*VALUE, *CONSTANT, other_float), "type": (other_type,)}),
 }
@@ -262,10 +264,9 @@ def sites_of(family, sites):
 
 # ---- where it applies
 
-def guards(rng, scope, text):
+def guards(rng, site):
     """{class of scope: conditions} that the names in scope allow."""
-    small = {"r": 16, "c": 16, "d": 16}
-    found = {}
+    scope, found = site.scope, {}
     if "h" in scope:
         found["head"] = ["h == 0", "h == 1", "h >= 1", "h % 2 == 1"]
     if "t" in scope:
@@ -280,23 +281,19 @@ def guards(rng, scope, text):
             found["lane " + name] = [f"{name} % {n} == {int(rng.integers(n))}" for n in (2, 4, 8)] + [
                 f"{name} / 8 % 2 == {int(rng.integers(2))}", f"{name} >= {pick(rng, 4, 8, 12)}", f"{name} / 4 % 4 == {int(rng.integers(4))}"]
     if "row" in scope:
-        found["rows at the end"] = ["row >= NQ / BM * BM", f"row % {small['r']} == {int(rng.integers(16))}"]
+        found["rows at the end"] = ["row >= NQ / BM * BM", f"row % 16 == {int(rng.integers(16))}"]
     if "col" in scope:
         found["keys at the end"] = ["col >= NK / BN * BN", "col >= NK - 8"]
-    if re.search(r"\bold\b|\bm\b", text):
+    if site.rose:
         found["maximum rose"] = ["m > old"]
     return found
 
 
-KNOWS_OLD = ("p_max", "p_value", "exponent", "rescale", "sum_rescale", "acc_rescale", "acc_value", "p_write", "p_type", "sum_term",
-             "pv_term", "pv_p", "pv_v")
-
-
-def draw_guard(rng, site, expression):
+def draw_guard(rng, site):
     """(class, condition); half of the mistakes are everywhere."""
     if chance(rng, 0.5):
         return "everywhere", ""
-    found = guards(rng, site.scope, "old" if site.name in KNOWS_OLD and site.name != "p_max" else "")
+    found = guards(rng, site)
     if not found:
         return "everywhere", ""
     name = pick(rng, *found)
@@ -316,6 +313,6 @@ def draw_mistake(rng, family, sites, healthy):
     wrong = production(rng, expression, site)
     if wrong is None or wrong == expression:
         return None
-    scope, guard = draw_guard(rng, site, expression)
+    scope, guard = draw_guard(rng, site)
     text = f"(({guard}) ? ({wrong}) : ({expression}))" if guard else f"({wrong})"
     return Mistake(site, family, production.__name__, scope, guard, text)

@@ -56,10 +56,12 @@ static inline float hashed(uint32_t x) {
     return (float)((x ^ (x >> 15)) & 0xffffff) / 8388608.0f - 1.0f;
 }
 
-/* The hooks: what the kernel holds, with the right coordinates whatever the kernel does. */
+/* The hooks: what the kernel holds, with the right coordinates whatever the kernel does. A tile that there is not is not
+   recorded. */
 #define FOR(i, n) for (int i = 0; i < (n); ++i)
 #define FOR_ROWS FOR(r, BM) if (qb * BM + r < NQ)
-#define FOR_KEYS FOR(c, BN) if (t * BN + c < NK)
+#define FOR_KEYS FOR(c, BN) if (t >= 0 && t * BN + c < NK)
+#define IN_TILES if (t >= 0 && t * BN < NK)
 #define QUERY ((b * H + h) * NQ + qb * BM + r)
 #define KEY (((b * H + h) * ((NQ + BM - 1) / BM) + qb) * NK + t * BN + c)
 #define CELL (QUERY * NK + t * BN + c)
@@ -68,7 +70,11 @@ static inline float hashed(uint32_t x) {
 #define RECORD_K FOR_KEYS FOR(d, D) call->tile_k[KEY * D + d] = ON(SK, c * LDK + d);
 #define RECORD_V FOR_KEYS FOR(d, DV) call->tile_v[KEY * DV + d] = ON(SV, c * LDV + d);
 #define RECORD_S FOR_ROWS FOR_KEYS call->tile_s[CELL] = ON(SCORE, r * BN + c);
-#define RECORD_M FOR_ROWS call->tile_m[STATE] = ON(MAX, z * BM + r);
+#define RECORD_M IN_TILES FOR_ROWS call->tile_m[STATE] = ON(MAX, z * BM + r);
 #define RECORD_P FOR_ROWS FOR_KEYS call->tile_p[CELL] = P_IS_CAST ? ON(SP, r * LDP + c) : ON(WIDE, r * BN + c);
-#define RECORD_L FOR_ROWS FOR(lane, LANES) call->tile_l[STATE * LANES + lane] = ON(SUM, (z * BM + r) * LANES + lane);
-#define RECORD_ACC FOR_ROWS FOR(d, DV) call->tile_acc[STATE * DV + d] = ON(ACC, (z * BM + r) * DV + d);
+#define RECORD_L IN_TILES FOR_ROWS FOR(lane, LANES) call->tile_l[STATE * LANES + lane] = ON(SUM, (z * BM + r) * LANES + lane);
+#define RECORD_ACC IN_TILES FOR_ROWS FOR(d, DV) call->tile_acc[STATE * DV + d] = ON(ACC, (z * BM + r) * DV + d);
+#define RECORD_DOUT FOR_ROWS FOR(d, DV) call->tile_dout[QUERY * DV + d] = ON(SDO, r * LDV + d);
+#define RECORD_DELTA FOR_ROWS call->tile_delta[QUERY] = ON(DELTA, r);
+#define RECORD_DP FOR_ROWS FOR_KEYS call->tile_dp[CELL] = ON(DP, r * BN + c);
+#define RECORD_DS FOR_ROWS FOR_KEYS call->tile_ds[CELL] = DS_IS_CAST ? ON(SDS, r * LDP + c) : ON(WIDE_DS, r * BN + c);

@@ -1,9 +1,11 @@
 """What a kernel computed, as a recording: dump/FORMAT.md with h5py."""
 
+import itertools
+
 import h5py
 import numpy as np
 
-from strangers import call
+from strangers import call, effect
 
 # The stages that a recording may have, as its truth says it; "random" leaves out each with one chance in three.
 RECORDED = ("all", "no-operands", "outputs", "random")
@@ -44,7 +46,7 @@ def units(p, direction):
     cast = p.dtype_p if p.p_is_cast else "f32"
     found = {"tiles/s": scores, "tiles/p": dict(exp=exponential, cast=cast, scale=p.p_scale)}
     if direction == "backward":
-        return found | {"tiles/ds": dict(cast=p.dtype_ds if p.ds_is_cast else "f32")}
+        return found | {"tiles/ds": dict(cast=p.dtype_ds if p.ds_is_cast else "f32"), "inputs/lse": dict(log_base="2" if p.lse_base2 else "e")}
     return found | {
         "tiles/m": scores | dict(stale_threshold=p.stale),
         "tiles/l": dict(sums_cast_p=p.sums_cast_p, scale=p.p_scale),
@@ -65,24 +67,42 @@ def write_inputs(file, p, inputs):
             file["inputs/" + name] = values.astype(np.float16) if dtype == "f16" else values
 
 
-def units_only(file, p, stage, shape):
+def create_tiles(file, p, stage, shape):
     """A stage's dataset without a tile: of a chunked dataset none is stored until it is written."""
-    tile = {"m": (1, p.block_m), "l": (1, p.block_m, p.lanes)[: len(shape) - 2], "acc": (1, p.block_m, p.head_dim_v)}
-    chunk = (1, 1, *tile.get(stage, (p.block_m, p.block_n)))
-    return file.create_dataset("tiles/" + stage, shape, np.float32, chunks=chunk, maxshape=(None,) * len(shape))
+    rows, keys = (1, 1, p.block_m), (1, 1, 1, p.block_n)
+    chunk = {
+        "q": (*rows, p.head_dim), "k": (*keys, p.head_dim), "v": (*keys, p.head_dim_v), "m": (1, *rows), "l": (1, *rows, p.lanes),
+        "acc": (1, *rows, p.head_dim_v), "dout": (*rows, p.head_dim_v), "delta": rows,
+    }.get(stage, (*rows, p.block_n))[: len(shape)]
+    return file.create_dataset("tiles/" + stage, shape, np.float32, chunks=chunk, maxshape=(None,) * len(shape), fillvalue=call.UNWRITTEN)
 
 
-def write(path, p, inputs, stages, recorded, direction, name):
+def write_tiles(file, p, stage, values):
+    """Stores the tiles that were computed."""
+    dataset = create_tiles(file, p, stage, values.shape)
+    counts = [range(0, size, step) for size, step in zip(values.shape, dataset.chunks)]
+    for begin in itertools.product(*counts):
+        tile = tuple(slice(at, at + step) for at, step in zip(begin, dataset.chunks))
+        if not effect.unwritten(values[tile]).all():
+            dataset[tile] = values[tile]
+
+
+def write(path, p, inputs, stages, recorded, direction):
     """Writes the stages named in recorded, and the units of all."""
     shapes = call.tile_shapes(p) | call.output_shapes(p)
     with h5py.File(path, "w", libver="latest") as file:  # smaller than the oldest format
-        file.attrs.update(format="tilescope", format_version=1, producer="tests/bench/strangers", kernel=name, device="CPU")
+        file.attrs.update(format="tilescope", format_version=1, producer="tests/bench/strangers", kernel="stranger", device="CPU")
         file.create_group("problem").attrs.update(problem_attributes(p, direction))
         write_inputs(file, p, inputs)
         for stage in recorded:
-            file[("outputs/" if stage in call.OUTPUTS[direction] else "tiles/") + stage] = stages[stage]
+            if stage in call.OUTPUTS[direction]:
+                file["outputs/" + stage] = stages[stage]
+            elif effect.unwritten(stages[stage]).any():
+                write_tiles(file, p, stage, stages[stage])
+            else:
+                file["tiles/" + stage] = stages[stage]
         for dataset, attributes in units(p, direction).items():
             stage = dataset.split("/")[1]
-            target = file[dataset] if stage in recorded else units_only(file, p, stage, shapes[stage])
+            target = file[dataset] if dataset in file else create_tiles(file, p, stage, shapes[stage])
             target.attrs.update(attributes)
         file.attrs["complete"] = 1

@@ -19,24 +19,25 @@ def kind_of(options):
     return next((kind for kind in ("healthy", "misdeclared", "pairs", "noise") if getattr(options, kind)), "mistake")
 
 
-def truth_of_mistake(mistake, effect):
+def truth_of_mistake(direction, mistake, effect):
     return dict(family=mistake.family, place=mistake.site.place, site=mistake.site.name, production=mistake.production,
                 scope=mistake.scope, guard=mistake.guard, stage=effect.stage, elements=effect.elements, compared=effect.compared,
-                diff=text.changed_lines("forward", {mistake.site.name: mistake.text}))
+                diff=text.changed_lines(direction, {mistake.site.name: mistake.text}))
 
 
 def truth_of(options, candidate, run, declared):
-    order = call.TILES["forward"] + list(call.OUTPUTS["forward"])
+    order = call.TILES[options.direction] + list(call.OUTPUTS[options.direction])
     stages = [effect.stage for effect in run.effects]
     wrong = {field.name: [getattr(run.problem, field.name), getattr(declared, field.name)] for field in dataclasses.fields(declared)
              if getattr(declared, field.name) != getattr(run.problem, field.name)}
-    return dict(kind=kind_of(options), number=candidate.number, direction="forward", problem=dataclasses.asdict(run.problem),
+    return dict(kind=kind_of(options), number=candidate.number, direction=options.direction, problem=dataclasses.asdict(run.problem),
                 recorded=candidate.recorded, stage=min(stages, key=order.index) if stages else None, misdeclared=wrong,
-                mistakes=[truth_of_mistake(mistake, effect) for mistake, effect in zip(candidate.mistakes, run.effects)])
+                mistakes=[truth_of_mistake(options.direction, mistake, effect) for mistake, effect in zip(candidate.mistakes, run.effects)])
 
 
 def write_strangers(options, dropped):
     """Writes options.count of them and yields the truth of each."""
+    options.direction = "backward" if options.backward else "forward"
     options.mistakes = 2 if options.pairs else 1
     draws = draw.draw_healthy if options.healthy or options.misdeclared else draw.draw_runs
     for index, (candidate, runs) in enumerate(itertools.islice(draws(options, dropped), options.count)):
@@ -44,10 +45,10 @@ def write_strangers(options, dropped):
         first = runs[0]
         declared = problem.misdeclare(first.problem, candidate.rng) if options.misdeclared else first.problem
         truth = truth_of(options, candidate, first, declared) | dict(recording=name + ".h5", second=None)
-        record.write(options.out / truth["recording"], declared, first.inputs, first.stages, candidate.recorded, "forward", "stranger")
+        record.write(options.out / truth["recording"], declared, first.inputs, first.stages, candidate.recorded, options.direction)
         for second in runs[1:]:
             truth["second"] = name + "_second.h5"
             truth["second_problem"] = dataclasses.asdict(second.problem)
-            record.write(options.out / truth["second"], second.problem, second.inputs, second.stages, candidate.recorded, "forward", "stranger")
+            record.write(options.out / truth["second"], second.problem, second.inputs, second.stages, candidate.recorded, options.direction)
         (options.out / (name + ".json")).write_text(json.dumps(truth, indent=1) + "\n")
         yield truth
