@@ -40,12 +40,13 @@ ROWS = {
 
 @dataclasses.dataclass
 class Judged:
-    """A recording's truth, and what tile-diff says of it."""
+    """A recording's truth, and what tile-diff says of it and of the second recording of the same kernel."""
 
     truth: dict
     exit_code: int
     report: dict
     said: str  # on stderr, where there is no report
+    second: "Judged | None" = None
 
     @property
     def stage(self):
@@ -54,7 +55,7 @@ class Judged:
 
     @property
     def causes(self):
-        return [f"{cause['name']} ({cause['stage']})" for cause in self.report.get("causes") or []]
+        return self.report.get("causes") or []
 
 
 def diverged(judged):
@@ -70,24 +71,40 @@ def unjudged(judged):
 
 
 def stage_is_right(judged):
-    return judged.stage == judged.truth["stage"]
+    return judged.stage == judged.truth["stage"] if judged.truth["stage"] else None
 
 
-def names_something(judged):
-    return bool(judged.causes)
+def second_stage_is_right(judged):
+    return judged.second.stage == judged.truth["stage"] if judged.second else None
 
 
-# Columns of the tables: a heading, and whether a recording counts.
-CHECKS = [("diverged", diverged), ("match", matched), ("unjudged", unjudged), ("stage right", stage_is_right), ("names a cause", names_something)]
+def names_fault(judged):
+    return bool(judged.causes) and not judged.causes[0]["legal"] and not judged.causes[0]["structural"]
 
 
-def judge(tile_diff, folder, truth):
-    found = subprocess.run([tile_diff, "--threads", "1", "--json", "-", folder / truth["recording"]], capture_output=True, text=True)
+def names_place(judged):
+    return bool(judged.causes) and judged.causes[0]["structural"]
+
+
+def names_declaration(judged):
+    return bool(judged.causes) and judged.causes[0]["legal"]
+
+
+# Columns of the tables: a heading, and whether a recording counts, or None where it is not asked. The first cause is taken at its
+# word: whether it is the truth is not checked, since today's names are not those of the grammar.
+CHECKS = [("diverged", diverged), ("match", matched), ("unjudged", unjudged), ("stage right", stage_is_right),
+          ("2nd stage right", second_stage_is_right), ("names a fault", names_fault), ("only a place", names_place),
+          ("a declaration", names_declaration)]
+
+
+def judge(tile_diff, folder, truth, recording="recording"):
+    found = subprocess.run([tile_diff, "--threads", "1", "--json", "-", folder / truth[recording]], capture_output=True, text=True)
     try:
         report = json.loads(found.stdout)
     except ValueError:
         report = {}
-    return Judged(truth, found.returncode, report, found.stderr.strip())
+    second = judge(tile_diff, folder, truth, "second") if recording == "recording" and truth["second"] else None
+    return Judged(truth, found.returncode, report, found.stderr.strip(), second)
 
 
 def expected(judged):
@@ -105,14 +122,23 @@ def family_of(judged):
     return " + ".join(sorted(families)) if len(families) == 1 else judged.truth["kind"]
 
 
+def share(members, check):
+    """How many count, of those that are asked."""
+    asked = [bool(counts) for counts in map(check, members) if counts is not None]
+    return f"{sum(asked):5} {100 * sum(asked) / len(asked):6.1f} %" if asked else "-"
+
+
 def print_table(name, all_judged):
     rows = collections.defaultdict(list)
     for judged in all_judged:
         rows[family_of(judged)].append(judged)
-    print(f"\n{name:18} {'drawn':>6} " + " ".join(f"{heading:>14}" for heading, _ in CHECKS))
+    checks = [(heading, check) for heading, check in CHECKS if any(check(judged) is not None for judged in all_judged)]
+    print(f"\n{name:18} {'drawn':>6} " + " ".join(f"{heading:>15}" for heading, _ in checks))
     for family, members in [*sorted(rows.items()), ("all", all_judged)]:
-        counts = [sum(check(judged) for judged in members) for _, check in CHECKS]
-        print(f"{family:18} {len(members):6} " + " ".join(f"{count:6} {100 * count / len(members):6.1f}%" for count in counts))
+        print(f"{family:18} {len(members):6} " + " ".join(f"{share(members, check):>15}" for _, check in checks))
+    for family, members in sorted(rows.items()):
+        named = collections.Counter(judged.causes[0]["name"] for judged in members if judged.causes)
+        print(f"  {family} is called: " + (", ".join(f"{cause} {count}" for cause, count in named.most_common()) or "nothing"))
 
 
 def print_unexpected(all_judged):
@@ -120,7 +146,8 @@ def print_unexpected(all_judged):
         if expected(judged):
             continue
         truth = judged.truth
-        print(f"  {truth['recording']}: exit {judged.exit_code}, stage {judged.stage}, not {truth['stage']}; causes: {', '.join(judged.causes) or 'none'}")
+        causes = ", ".join(cause["name"] for cause in judged.causes) or "none"
+        print(f"  {truth['recording']}: exit {judged.exit_code}, stage {judged.stage}, not {truth['stage']}; causes: {causes}")
         for mistake in truth["mistakes"]:
             print(f"    {mistake['family']} at {mistake['site']} ({mistake['stage']}: {mistake['elements']} of {mistake['compared']}): {mistake['diff'][1]}")
         if unjudged(judged):

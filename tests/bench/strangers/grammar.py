@@ -266,9 +266,9 @@ def sites_of(family, sites):
 
 def guards(rng, site):
     """{class of scope: conditions} that the names in scope allow."""
-    scope, found = site.scope, {}
+    scope, found = site.scope, {"batch": ["b == B - 1"]}
     if "h" in scope:
-        found["head"] = ["h == 0", "h == 1", "h >= 1", "h % 2 == 1"]
+        found["head"] = ["h == 0", "h == 1", "h >= 1", "h % 2 == 1", "h == H - 1"]
     if "t" in scope:
         found["tile"] = ["t == 0", "t == 1", "t > 0", "t % 2 == 1", "t == (NK - 1) / BN"]
     if "qb" in scope:
@@ -294,8 +294,6 @@ def draw_guard(rng, site):
     if chance(rng, 0.5):
         return "everywhere", ""
     found = guards(rng, site)
-    if not found:
-        return "everywhere", ""
     name = pick(rng, *found)
     condition = pick(rng, *found[name])
     if chance(rng, 0.15):
@@ -313,6 +311,6 @@ def draw_mistake(rng, family, sites, healthy):
     wrong = production(rng, expression, site)
     if wrong is None or wrong == expression:
         return None
-    scope, guard = draw_guard(rng, site)
+    scope, guard = draw_guard(rng, site) if family != "noise" else ("everywhere", "")
     text = f"(({guard}) ? ({wrong}) : ({expression}))" if guard else f"({wrong})"
     return Mistake(site, family, production.__name__, scope, guard, text)
