@@ -8,7 +8,7 @@ import numpy as np
 
 from strangers import call, effect, grammar, problem, record, sites, text
 
-BATCH = 24  # kernels of one compilation
+BATCH = 24  # candidates of one compilation, at most
 SHAPES = 8  # tries to find a second shape on which the mistake has an effect
 
 
@@ -94,8 +94,9 @@ def draw_runs(options, dropped):
     has its share of the count."""
     healthy = text.compile_kernels(options.direction, [{}])[0]
     kept, share = collections.Counter(), -(-options.count // len(grammar.FAMILIES))
-    for begin in itertools.count(0, BATCH):
-        candidates = [draw_candidate(options, number) for number in range(begin, begin + BATCH)]
+    batch = min(BATCH, 2 * options.count)
+    for begin in itertools.count(0, batch):
+        candidates = [draw_candidate(options, number) for number in range(begin, begin + batch)]
         candidates = [each for each in candidates if len(each.mistakes) > 1 or options.noise or kept[each.mistakes[0].family] < share]
         functions = text.compile_kernels(options.direction, [changes for each in candidates for changes in kernels_of(each)])
         for candidate in candidates:

@@ -90,7 +90,7 @@ def write_tiles(file, p, stage, values):
 def write(path, p, inputs, stages, recorded, direction):
     """Writes the stages named in recorded, and the units of all."""
     shapes = call.tile_shapes(p) | call.output_shapes(p)
-    with h5py.File(path, "w", libver="latest") as file:  # smaller than the oldest format
+    with h5py.File(path, "w") as file:
         file.attrs.update(format="tilescope", format_version=1, producer="tests/bench/strangers", kernel="stranger", device="CPU")
         file.create_group("problem").attrs.update(problem_attributes(p, direction))
         write_inputs(file, p, inputs)
