@@ -3,9 +3,9 @@
 
 usage: bench_strangers.py [--tile-diff PROGRAM] [--count N] [--seed S] [--rows NAME ...] [--keep DIR]
 
-A table for each kind of recordings, with a row for each family of mistakes: no row is an average of kinds. Every verdict that is not the
-expected one is listed with the line of the kernel that is wrong. Exit codes: 0 counted, 2 nothing could be judged. There is no goal
-here: the figures are for who reads them.
+A table for each kind of recordings, with a row for each family of mistakes: no row is an average of kinds. Every verdict that
+is not the expected one is listed with the line of the kernel that is wrong. Exit codes: 0 counted, 2 nothing could be judged.
+There is no goal here: the figures are for who reads them.
 """
 
 import argparse
@@ -90,15 +90,16 @@ def names_declaration(judged):
     return bool(judged.causes) and judged.causes[0]["legal"]
 
 
-# Columns of the tables: a heading, and whether a recording counts, or None where it is not asked. The first cause is taken at its
-# word: whether it is the truth is not checked, since today's names are not those of the grammar.
+# Columns of the tables: a heading, and whether a recording counts, or None where it is not asked. The first cause is taken at
+# its word: whether it is the truth is not checked, since a name is not what the grammar drew.
 CHECKS = [("diverged", diverged), ("match", matched), ("unjudged", unjudged), ("stage right", stage_is_right),
           ("2nd stage right", second_stage_is_right), ("names a fault", names_fault), ("only a place", names_place),
           ("a declaration", names_declaration)]
 
 
 def judge(tile_diff, folder, truth, recording="recording"):
-    found = subprocess.run([tile_diff, "--threads", "1", "--json", "-", folder / truth[recording]], capture_output=True, text=True)
+    command = [tile_diff, "--threads", "1", "--json", "-", folder / truth[recording]]
+    found = subprocess.run(command, capture_output=True, text=True)
     try:
         report = json.loads(found.stdout)
     except ValueError:
@@ -138,7 +139,8 @@ def print_table(name, all_judged):
         print(f"{family:18} {len(members):6} " + " ".join(f"{share(members, check):>15}" for _, check in checks))
     for family, members in sorted(rows.items()):
         named = collections.Counter(judged.causes[0]["name"] for judged in members if judged.causes)
-        print(f"  {family} is called: " + (", ".join(f"{cause} {count}" for cause, count in named.most_common()) or "nothing"))
+        names = ", ".join(f"{cause} {count}" for cause, count in named.most_common())
+        print(f"  {family} is called: {names or 'nothing'}")
 
 
 def print_unexpected(all_judged):
@@ -147,16 +149,17 @@ def print_unexpected(all_judged):
             continue
         truth = judged.truth
         causes = ", ".join(cause["name"] for cause in judged.causes) or "none"
-        print(f"  {truth['recording']}: exit {judged.exit_code}, stage {judged.stage}, not {truth['stage']}; causes: {causes}")
+        print(f"  {truth['recording']}: exit {judged.exit_code}, stage {judged.stage}, not {truth['stage']}; {causes}")
         for mistake in truth["mistakes"]:
-            print(f"    {mistake['family']} at {mistake['site']} ({mistake['stage']}: {mistake['elements']} of {mistake['compared']}): {mistake['diff'][1]}")
+            wrong = f"{mistake['elements']} of {mistake['compared']} of {mistake['stage']}"
+            print(f"    {mistake['family']} at {mistake['site']}, {wrong}: {mistake['diff'][1]}")
         if unjudged(judged):
             print(f"    {judged.said[:300] or judged.report.get('summary', '')[:300]}")
 
 
 def measure(name, options, folder):
-    command = [sys.executable, HERE / "strangers", "--count", str(options.count), "--seed", str(options.seed), "--out", folder, *ROWS[name]]
-    print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    command = [sys.executable, HERE / "strangers", "--count", str(options.count), "--seed", str(options.seed)]
+    subprocess.run([*command, "--out", folder, *ROWS[name]], check=True)
     truths = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         all_judged = list(pool.map(lambda truth: judge(options.tile_diff, folder, truth), truths))
@@ -174,7 +177,7 @@ def main():
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="leave the recordings there")
     options = parser.parse_args()
     if not options.tile_diff.is_file():
-        print(f"bench_strangers: {options.tile_diff}: not found; compile tile-diff, or name it with --tile-diff", file=sys.stderr)
+        print(f"bench_strangers: {options.tile_diff}: not found; compile it, or name it with --tile-diff", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as scratch:
         for name in options.rows:

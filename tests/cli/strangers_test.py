@@ -1,5 +1,5 @@
-"""Kernels with drawn mistakes (tests/bench/strangers): the same draw is the same files, a kernel without a mistake matches, and what a
-mistake may be written as compiles.
+"""Kernels with drawn mistakes (tests/bench/strangers): the same draw is the same files, a kernel without a mistake matches,
+and what a mistake may be written as compiles.
 
 usage: strangers_test.py TILE_DIFF
 """
@@ -21,12 +21,14 @@ class Strangers(TileDiffCase):
     def draw(self, folder, *arguments):
         command = [sys.executable, BENCH / "strangers", "--out", self.folder / folder, *arguments]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted((self.folder / folder).iterdir())}
+        files = sorted((self.folder / folder).iterdir())
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
     def test_the_same_draw_is_the_same_files(self):
         for kind in ("--second", "--backward"):
             with self.subTest(kind):
-                first, again, other = (self.draw(kind + run, "--count", "2", "--seed", seed, kind) for run, seed in ("15", "25", "36"))
+                first, again, other = (self.draw(kind + run, "--count", "2", "--seed", seed, kind)
+                                       for run, seed in ("15", "25", "36"))
                 self.assertEqual(first, again)
                 self.assertNotEqual(first, other)
 

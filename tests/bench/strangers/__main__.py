@@ -4,20 +4,23 @@
 usage: python3 tests/bench/strangers --count 200 --seed 1 --out DIR [--healthy | --pairs | --noise | --misdeclared]
                                      [--recorded all|no-operands|outputs|random] [--second] [--backward]
 
-Writes NUMBER.h5, a recording as dump/FORMAT.md has it, and NUMBER.json, what is true of it, for each kernel, and NUMBER_second.h5
-with --second: the same kernel on another seed and shape. The same arguments write the same files.
+Writes NUMBER.h5, a recording as dump/FORMAT.md has it, and NUMBER.json, what is true of it, for each kernel; with --second
+also NUMBER_second.h5, the same kernel on another seed and shape. The same arguments write the same files.
 
-How a mistake is drawn. `forward.c` is a healthy kernel in which SITE(name, expression) marks where a mistake may be. `sites.py` says
-what is at a site, `grammar.py` rewrites its expression by a production and puts a guard around the new one; the text is compiled and
-run. There is no table of causes, and nothing here is shared with the programs that look for them: they may read the recording,
-not the truth beside it.
+How a mistake is drawn. `forward.c` and `backward.c` are healthy kernels in which SITE(name, expression) marks where a mistake
+may be. `sites.py` says what is at a site; `grammar.py` rewrites its expression by a production and puts a guard around the new
+one; the text is compiled and run. There is no table of causes, and nothing is shared with the programs that look for causes:
+they may read the recording, not the truth beside it.
 
-How it is known to be one. `effect.py` runs the healthy kernel on the same inputs. The first stage in which the two differ is the
-one that the mistake changes, all before it have the same bits; the difference must be beyond rounding by a clear margin, in
-more elements than one could list. Draws without such an effect are dropped and counted.
+How it is known to be one. `effect.py` runs the healthy kernel on the same inputs. The first recorded stage in which the two
+differ is the one that the mistake changes, since all before it have the same bits. The difference must be clearly beyond
+rounding, in more elements than one would list, and not one that the declarations allow. Draws without such an effect are
+dropped and counted.
 
-The truth, NUMBER.json: `mistakes`, each with its family, place, site, production, scope, stage (the first recorded one that it
-changes), diff (lines of the kernel's text) and how many elements it changed; `stage`, the first of all; `recorded`, `problem`, `second`.
+The truth, NUMBER.json. `mistakes`: of each its family, place in code, site, production, scope, guard, the lines of the kernel's
+text that differ, the stage that it changes first and how many elements of it. `stage`: the first of these. `recorded`: the
+stages in the recording. `problem`, and `second` and `second_problem` of the other shape. `misdeclared`: what is true and what the
+recording says. One mistake of noise is of kind `noise`: its stage is wrong, and there is nothing to name.
 """
 
 import argparse

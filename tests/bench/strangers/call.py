@@ -35,8 +35,9 @@ def declaration():
     """struct Call in C, and UNPACK, which makes its sizes and numbers local names."""
     kinds = {ctypes.c_int: "int", ctypes.c_float: "float", ctypes.c_long: "long", ctypes.POINTER(ctypes.c_float): "float *"}
     lines = [f"    {kinds[kind]} {name};" for name, kind in Call._fields_]
-    unpack = [f"const int {name} = call->{name};" for name in SIZES] + [f"const float {name} = call->{name};" for name in NUMBERS]
-    return "struct Call {\n" + "\n".join(lines).replace("global_;", "global;") + "\n};\n#define UNPACK " + " ".join(unpack) + "\n"
+    unpack = [f"const {kinds[kind]} {name} = call->{name};" for name, kind in Call._fields_ if name in SIZES + NUMBERS]
+    fields = "\n".join(lines).replace("global_;", "global;")
+    return f"struct Call {{\n{fields}\n}};\n#define UNPACK {' '.join(unpack)}\n"
 
 
 def sizes(p):
@@ -46,7 +47,8 @@ def sizes(p):
         B=p.batch, H=p.heads, HKV=p.heads_kv, GROUP=p.group, NQ=p.seqlen_q, NK=p.seqlen_kv, D=p.head_dim, DV=p.head_dim_v,
         BM=p.block_m, BN=p.block_n, LDQ=p.head_dim + p.pads[0], LDK=p.head_dim + p.pads[1], LDV=p.head_dim_v + p.pads[2],
         LDP=p.block_n + p.pads[3], CAUSAL=p.mask != "none", DIAG=p.diagonal, LEFT=left, RIGHT=right, SKIPS=p.skips,
-        REVERSE=p.reverse, SPLIT=p.split, SPLITS=-(-splits // p.split) if p.split else 1, LANES=p.lanes, LANE_COLS=p.lane_columns,
+        REVERSE=p.reverse, SPLIT=p.split, SPLITS=-(-splits // p.split) if p.split else 1, LANES=p.lanes,
+        LANE_COLS=p.lane_columns,
         SUMCAST=p.sums_cast_p, P_IS_CAST=p.p_is_cast, PTYPE=rounding.CODES[p.dtype_p], ATYPE=rounding.CODES[p.dtype_acc],
         OTYPE=rounding.CODES[p.dtype_o], BASE2=p.scores in ("base2", "raw2"), ALIBI=p.alibi, PER_HEAD=p.per_head,
         DSTYPE=rounding.CODES[p.dtype_ds], DS_IS_CAST=p.ds_is_cast,
@@ -74,7 +76,8 @@ def extents(p, size):
     return dict(
         Q=bh * nq * d, K=bg * nk * d, V=bg * nk * dv, DOUT=bh * nq * dv, OIN=bh * nq * dv, LSEIN=bh * nq,
         SQ=rows * size["LDQ"], SK=p.block_n * size["LDK"], SV=p.block_n * size["LDV"], SP=rows * size["LDP"], SCORE=cells,
-        WIDE=cells, MAX=state, SUM=state * p.lanes, ACC=max(state * dv, rows * d), OLD=rows, ALPHA=rows, WEIGHT=size["SPLITS"],
+        WIDE=cells, MAX=state, SUM=state * p.lanes, ACC=max(state * dv, rows * d), OLD=rows, ALPHA=rows,
+        WEIGHT=size["SPLITS"],
         SDO=rows * size["LDV"], DELTA=rows, DP=cells, SDS=rows * size["LDP"], WIDE_DS=cells,
         DK_SUM=nk * d, DV_SUM=nk * dv,
         O=bh * nq * dv, LSE=bh * nq, DQ=bh * nq * d, DK=grads * nk * d, DV_OUT=grads * nk * dv)
@@ -84,9 +87,9 @@ def tile_shapes(p):
     bh, nq, nk = (p.batch, p.heads), p.seqlen_q, p.seqlen_kv
     tq, tk = -(-nq // p.block_m), -(-nk // p.block_n)
     lanes = (p.lanes,) if p.lanes > 1 else ()
-    return dict(q=(*bh, nq, p.head_dim), k=(*bh, tq, nk, p.head_dim), v=(*bh, tq, nk, p.head_dim_v), s=(*bh, nq, nk), p=(*bh, nq, nk),
-                m=(*bh, tk, nq), l=(*bh, tk, nq, *lanes), acc=(*bh, tk, nq, p.head_dim_v), dout=(*bh, nq, p.head_dim_v),
-                delta=(*bh, nq), dp=(*bh, nq, nk), ds=(*bh, nq, nk))
+    return dict(q=(*bh, nq, p.head_dim), k=(*bh, tq, nk, p.head_dim), v=(*bh, tq, nk, p.head_dim_v), s=(*bh, nq, nk),
+                p=(*bh, nq, nk), m=(*bh, tk, nq), l=(*bh, tk, nq, *lanes), acc=(*bh, tk, nq, p.head_dim_v),
+                dout=(*bh, nq, p.head_dim_v), delta=(*bh, nq), dp=(*bh, nq, nk), ds=(*bh, nq, nk))
 
 
 def output_shapes(p):

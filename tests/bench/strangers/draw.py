@@ -73,7 +73,8 @@ def run_candidate(candidate, p, healthy, functions, direction):
     effects = []
     for reference in references:
         right = call.run(reference, p, inputs, direction)
-        found = effect.first_effect(stages, right, effect.bounds(reference, p, inputs, right, everything, direction), candidate.recorded)
+        bounds = effect.bounds(reference, p, inputs, right, everything, direction)
+        found = effect.first_effect(p, stages, right, bounds, candidate.recorded)
         if isinstance(found, str):
             return found
         effects.append(found)
@@ -83,7 +84,8 @@ def run_candidate(candidate, p, healthy, functions, direction):
 def run_on_another_shape(candidate, first, healthy, functions, direction):
     """The same kernel on other sizes, where its mistakes show in the same stages."""
     for _ in range(SHAPES):
-        second = run_candidate(candidate, problem.on_another_shape(first.problem, candidate.rng), healthy, functions, direction)
+        p = problem.on_another_shape(first.problem, candidate.rng)
+        second = run_candidate(candidate, p, healthy, functions, direction)
         if not isinstance(second, str) and [e.stage for e in second.effects] == [e.stage for e in first.effects]:
             return second
     return "no second shape"
@@ -93,20 +95,26 @@ def draw_runs(options, dropped):
     """Yields candidates and their runs, two with options.second; counts in dropped why others were not kept. Each family
     has its share of the count."""
     healthy = text.compile_kernels(options.direction, [{}])[0]
-    kept, share = collections.Counter(), -(-options.count // len(grammar.FAMILIES))
+    kept = collections.Counter()
+    share = -(-options.count // len(grammar.FAMILIES)) if options.mistakes == 1 and not options.noise else options.count
     batch = min(BATCH, 2 * options.count)
+
+    def wanted(candidate):
+        return kept[candidate.mistakes[0].family] < share
+
     for begin in itertools.count(0, batch):
         candidates = [draw_candidate(options, number) for number in range(begin, begin + batch)]
-        candidates = [each for each in candidates if len(each.mistakes) > 1 or options.noise or kept[each.mistakes[0].family] < share]
-        functions = text.compile_kernels(options.direction, [changes for each in candidates for changes in kernels_of(each)])
-        for candidate in candidates:
-            own, functions = functions[: len(kernels_of(candidate))], functions[len(kernels_of(candidate)):]
+        candidates = [candidate for candidate in candidates if wanted(candidate)]
+        kernels = [kernels_of(candidate) for candidate in candidates]
+        functions = iter(text.compile_kernels(options.direction, [changes for each in kernels for changes in each]))
+        for candidate, changes in zip(candidates, kernels):
+            own = list(itertools.islice(functions, len(changes)))
             runs = [run_candidate(candidate, candidate.problem, healthy, own, options.direction)]
             if options.second and not isinstance(runs[0], str):
                 runs.append(run_on_another_shape(candidate, runs[0], healthy, own, options.direction))
             reasons = [run for run in runs if isinstance(run, str)]
             dropped.update(reasons)
-            if not reasons and (len(candidate.mistakes) > 1 or options.noise or kept[candidate.mistakes[0].family] < share):
+            if not reasons and wanted(candidate):
                 kept[candidate.mistakes[0].family] += 1
                 yield candidate, runs
 

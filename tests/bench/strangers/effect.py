@@ -1,10 +1,10 @@
 """Whether a mistake has an effect: which stage it changes first, and where by more than rounding could.
 
-The healthy kernel runs on the same inputs. A stage is the first that a mistake changes when every recorded stage before it has
-the same bits with and without the mistake, so that what it computed from is the same. The bounds are first-order ones for
+The healthy kernel runs on the same inputs. A stage is the first that a mistake changes when every recorded stage before it
+has the same bits with and without the mistake, so that what it computed from is the same. The bounds are first-order ones for
 float32, with U = 2^-24: a sum of n products is off by n U times the sum of their magnitudes, an exponential by what its
-argument is off, a cast by half a unit in the last place of its type. Where stages are left out, errors of all that came before
-are added up. Budgets of tile-diff are no part of this: an effect is CLEAR times these bounds.
+argument is off, a cast by half a unit in the last place of its type. Where stages are left out, errors of all that came
+before are added up. Budgets of tile-diff are no part of this: an effect is CLEAR times these bounds.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ def score_bound(p, inputs, healthy):
 
 
 def forward_bounds(p, inputs, healthy, sums, everything):
-    """{stage: how far rounding may take each element}, from the stages before it or, unless everything is recorded, in all."""
+    """{stage: how far rounding may take each element}: in its own step, or in all unless everything is recorded."""
     score, size, stretch = score_bound(p, inputs, healthy)
     worst = np.where(np.isfinite(healthy["s"]), score, 0).max(axis=-1)
     largest = size.max(axis=-1)
@@ -67,15 +67,17 @@ def forward_bounds(p, inputs, healthy, sums, everything):
     lost = 0.0 if everything else floor * np.abs(inputs["v"]).max()  # l is at least 1
     o_bound = sums["o"] * (in_acc + in_sum)[..., None] + lost + 2 * rounding.rounding(healthy["o"], p.dtype_o)
     return dict(
-        q=0.0, k=0.0, v=0.0, s=score, m=4 * U * np.abs(healthy["m"]) + over_tiles(p, 0 * worst if everything else worst), p=p_bound,
-        l=np.abs(healthy["l"]) * over_tiles(p, in_sum)[lanes], acc=np.abs(sums["acc"]) * over_tiles(p, in_acc)[..., None] + lost * p.p_scale,
+        q=0.0, k=0.0, v=0.0, s=score, p=p_bound,
+        m=4 * U * np.abs(healthy["m"]) + over_tiles(p, 0 * worst if everything else worst),
+        l=np.abs(healthy["l"]) * over_tiles(p, in_sum)[lanes],
+        acc=np.abs(sums["acc"]) * over_tiles(p, in_acc)[..., None] + lost * p.p_scale,
         o=o_bound, lse=(in_sum + 8 * U * (1 + np.abs(healthy["lse"]))) * 1.5)
 
 
 def backward_bounds(p, inputs, healthy, everything):
     """The same for a backward pass; what it reads of the forward pass has no error."""
     score, size, stretch = score_bound(p, inputs, healthy)
-    size_of = {name: np.where(np.isfinite(values), np.abs(values), 0).astype(np.float64) for name, values in healthy.items()}
+    size_of = {name: np.where(np.isfinite(each), np.abs(each), 0).astype(np.float64) for name, each in healthy.items()}
     q, dout = (np.abs(inputs[name]).astype(np.float64) for name in ("q", "dout"))
     k, v = np.abs(repeated(p, inputs["k"])), np.abs(repeated(p, inputs["v"]))
     lse = np.where(np.isfinite(inputs["lse"]), np.abs(inputs["lse"]), 0)[..., None]
@@ -96,7 +98,8 @@ def backward_bounds(p, inputs, healthy, everything):
     def over_group(values):
         return values if p.per_head else values.reshape(p.batch, p.heads_kv, p.group, *values.shape[2:]).sum(axis=2)
 
-    sums = dict(dq=in_ds @ k * p.sm_scale, dk=over_group(in_ds.swapaxes(2, 3) @ q) * p.sm_scale, dv=over_group(in_p.swapaxes(2, 3) @ dout))
+    sums = dict(dq=in_ds @ k * p.sm_scale, dk=over_group(in_ds.swapaxes(2, 3) @ q) * p.sm_scale,
+                dv=over_group(in_p.swapaxes(2, 3) @ dout))
     outputs = {name: bound + 2 * rounding.rounding(size_of[name], p.dtype_o) for name, bound in sums.items()}
     return dict(q=0.0, k=0.0, v=0.0, dout=0.0, s=score, p=p_bound, delta=delta, dp=dp, ds=ds_bound, **outputs)
 
@@ -106,8 +109,8 @@ def unwritten(values):
 
 
 def wrong(stage, got, healthy, bound):
-    """Elements that the mistake changed clearly. A tile that one of the two does not compute is not recorded, and none of it
-    counts; an output that is not written does."""
+    """Elements that the mistake changed clearly. A tile that one of the two does not compute is not recorded, and none of
+    it counts; an output that is not written does."""
     known = ~unwritten(healthy)
     if stage in call.ALL_TILES:
         known &= ~unwritten(got)
@@ -116,6 +119,27 @@ def wrong(stage, got, healthy, bound):
         far = np.abs(got.astype(np.float64) - healthy) > CLEAR * np.asarray(bound)
     same = (got == healthy) | (np.isnan(got) & np.isnan(healthy))
     return known & ~same & np.where(finite, far, True)
+
+
+def running_maximum(p, s):
+    """Of the scores that a row has met, after each KV tile: [B, H, Tkv, Sq]."""
+    s = np.where(unwritten(s), -np.inf, s)
+    tiles = [s[..., begin : begin + p.block_n].max(axis=-1) for begin in range(0, p.seqlen_kv, p.block_n)]
+    order = range(len(tiles))[:: -1 if p.reverse else 1]
+    found, top = [None] * len(tiles), None
+    for t in order:
+        starts = top is None or (p.split and t % p.split == 0)
+        top = tiles[t] if starts else np.maximum(top, tiles[t])
+        found[t] = top
+    return np.stack(found, axis=2)
+
+
+def legally_stale(p, got, healthy):
+    """Where m is no further behind the running maximum than is declared, whatever a healthy kernel has there."""
+    top, behind = running_maximum(p, healthy["s"]), call.call_numbers(p, p.scores.startswith("raw"))["STALE"]
+    slack = 1e-6 * np.abs(top)
+    with np.errstate(invalid="ignore"):
+        return (got["m"] <= top + slack) & (got["m"] >= top - behind - slack)
 
 
 def same_bits(stage, got, healthy):
@@ -140,13 +164,16 @@ class Effect:
     compared: int
 
 
-def first_effect(got, healthy, bounds, recorded):
+def first_effect(p, got, healthy, bounds, recorded):
     """The effect of a mistake, or the reason why it counts as none."""
     for stage in recorded:
         if same_bits(stage, got[stage], healthy[stage]):
             continue
-        changed = int(wrong(stage, got[stage], healthy[stage], bounds[stage]).sum())
+        where = wrong(stage, got[stage], healthy[stage], bounds[stage])
+        if stage == "m" and p.stale:
+            where &= ~legally_stale(p, got, healthy)
+        changed = int(where.sum())
         if changed >= LEAST:
             return Effect(stage, changed, int(healthy[stage].size))
-        return "too few" if changed else "within rounding"
+        return "too few" if changed else "within rounding, or legal"
     return "nothing changed"

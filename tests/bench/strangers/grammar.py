@@ -1,7 +1,7 @@
 """The grammar: a mistake is a site, a rewriting of its expression by a production, and a guard that says where it applies.
 
-Productions rewrite text. They know which names are in scope and nothing of what the expression is for. A family is a kind of
-change: the sites that have it and the productions that make it. Each of FAMILIES is a row of the tally.
+Productions rewrite text. They know which names are in scope and nothing of what the expression is for. A family is a kind
+of change: the sites that have it and the productions that make it. Each of FAMILIES is a row of the tally.
 """
 
 import dataclasses
@@ -59,7 +59,7 @@ def mixed_bits(rng, e, site):
 
 
 def wrapped(rng, e, site):
-    return with_one(rng, e, site.scope, lambda x: f"({x} % {pick(rng, 2, 4, 8, 12, 16, 'BN / 2', 'D / 2', 'BM / 2')})")
+    return with_one(rng, e, site.scope, lambda x: f"({x} % {pick(rng, 2, 4, 8, 12, 16, '(BN / 2)', '(D / 2)', '(BM / 2)')})")
 
 
 def coarse(rng, e, site):
@@ -76,7 +76,8 @@ def swapped_bits(rng, e, site):
     low = pick(rng, 0, 1, 2)
     high = low + pick(rng, 1, 2)
     mask = ~(1 << low | 1 << high)
-    return with_one(rng, e, site.scope, lambda x: f"(({x} & {mask}) | ({x} >> {low} & 1) << {high} | ({x} >> {high} & 1) << {low})")
+    return with_one(rng, e, site.scope,
+                    lambda x: f"(({x} & {mask}) | ({x} >> {low} & 1) << {high} | ({x} >> {high} & 1) << {low})")
 
 
 def permuted(rng, e, site):
@@ -133,8 +134,8 @@ def other_range(rng, e, site):
         return pick(rng, *INSTEAD[site.name])
     if e == "0":
         return str(pick(rng, 1, 2, 4, 8))
-    return pick(rng, f"{e} - {power(rng)}", f"{e} / 2", f"{e} / 4 * 3", str(pick(rng, 1, 4, 8, 12)), f"{e} + {pick(rng, 1, 2, 4)}",
-                f"{e} / 16 * 16 - 8")
+    return pick(rng, f"{e} - {power(rng)}", f"{e} / 2", f"{e} / 4 * 3", str(pick(rng, 1, 4, 8, 12)),
+                f"{e} + {pick(rng, 1, 2, 4)}", f"{e} / 16 * 16 - 8")
 
 
 def range_by_name(rng, e, site):
@@ -168,7 +169,8 @@ def other_test(rng, e, site):
 # ---- floats
 
 def factor(rng, e, site):
-    return f"({e}) * {pick(rng, '0.5f', '2.0f', '0.6931472f', '1.442695f', '0.9f', '1.0625f', '-1.0f', '(float)D', '(1.0f / D)', 'SM_SCALE')}"
+    return f"({e}) * " + pick(rng, "0.5f", "2.0f", "0.6931472f", "1.442695f", "0.9f", "1.0625f", "-1.0f", "(float)D",
+                              "(1.0f / D)", "SM_SCALE")
 
 
 def offset(rng, e, site):
@@ -182,7 +184,8 @@ def constant(rng, e, site):
 def literal(rng, e, site):
     """Another constant inside of the expression."""
     return with_one(rng, e, ("FACTOR", "STRETCH", "UNIT", "TOP", "LSE_UNIT", "SUM_SCALE", "CAP"),
-                    lambda x: pick(rng, "1.0f", f"({x} * {x})", f"({x} * 0.5f)", f"({x} * 1.25f)", "SM_SCALE", "1.442695f", "0.6931472f"))
+                    lambda x: pick(rng, "1.0f", f"({x} * {x})", f"({x} * 0.5f)", f"({x} * 1.25f)", "SM_SCALE", "1.442695f",
+                                   "0.6931472f"))
 
 
 def by_sign(rng, e, site):
@@ -191,12 +194,13 @@ def by_sign(rng, e, site):
 
 def by_threshold(rng, e, site):
     threshold = pick(rng, "0.25f", "0.5f", "1.0f", "0.125f", "1.5f")
-    return pick(rng, f"fminf({e}, {threshold})", f"fmaxf({e}, -{threshold})", f"({e}) > {threshold} ? {threshold} * 2 - ({e}) : ({e})",
-                f"fabsf({e}) < {threshold} ? 0 : ({e})", f"({e}) > {threshold} ? ({e}) * 2 : ({e})")
+    return pick(rng, f"fminf({e}, {threshold})", f"fmaxf({e}, -{threshold})", f"fabsf({e}) < {threshold} ? 0 : ({e})",
+                f"({e}) > {threshold} ? {threshold} * 2 - ({e}) : ({e})", f"({e}) > {threshold} ? ({e}) * 2 : ({e})")
 
 
 def by_bits(rng, e, site):
-    return pick(rng, f"(bits_of({e}) >> 23 & 1 ? ({e}) * 2 : ({e}))", f"(bits_of({e}) >> {pick(rng, 20, 21, 22)} & 1 ? -({e}) : ({e}))",
+    return pick(rng, f"(bits_of({e}) >> 23 & 1 ? ({e}) * 2 : ({e}))",
+                f"(bits_of({e}) >> {pick(rng, 20, 21, 22)} & 1 ? -({e}) : ({e}))",
                 f"with_bits(bits_of({e}) & {pick(rng, '0xffc00000u', '0xff800000u', '0xffe00000u')})",
                 f"with_bits(bits_of({e}) | {pick(rng, '0x00400000u', '0x00200000u')})",
                 f"with_bits(bits_of({e}) ^ {pick(rng, '0x00400000u', '0x00200000u', '0x00600000u')})")
@@ -219,8 +223,9 @@ def other_type(rng, e, site):
 def weighted(rng, e, site):
     name, n = site.scope[0], pick(rng, 2, 4, 8, 16)
     k = int(rng.integers(n))
-    return f"({e}) * " + pick(rng, f"({name} % {n} != {k})", f"({name} % {n} == {k} ? 2 : 1)", "2", "32", f"(1 + {name} % {n})", "0.5f",
-                              f"({name} / {n} % 2 ? 2 : 1)", f"({name} / {n} % 2 == 0)", f"({name} < {n})", "4")
+    return f"({e}) * " + pick(rng, f"({name} % {n} != {k})", f"({name} % {n} == {k} ? 2 : 1)", f"(1 + {name} % {n})",
+                              f"({name} / {n} % 2 ? 2 : 1)", f"({name} / {n} % 2 == 0)", f"({name} < {n})", "0.5f", "2", "4",
+                              "32")
 
 
 def noisy(rng, e, site):
@@ -229,8 +234,8 @@ def noisy(rng, e, site):
     return f"({e}) * (1 + {pick(rng, '0.25f', '0.03f')} * hashed({int(rng.integers(1 << 31))}u ^ (uint32_t)({key})))"
 
 
-INDEX = (shifted, exclusive_or, mixed_bits, wrapped, coarse, reversed_order, swapped_bits, permuted, clamped, scaled, dropped,
-         another_name, another_stride, padded_stride, exchanged, moved, other_index)
+INDEX = (shifted, exclusive_or, mixed_bits, wrapped, coarse, reversed_order, swapped_bits, permuted, clamped, scaled,
+         dropped, another_name, another_stride, padded_stride, exchanged, moved, other_index, other_index, other_index)
 VALUE = (by_sign, by_threshold, by_bits)
 CONSTANT = (factor, offset, constant, literal)
 TEST = (other_operator, moved_bound, never, always, shifted, other_test, another_name)
@@ -241,25 +246,23 @@ GRAMMAR = {
     "address": (None, {"index": INDEX}),
     "subset": (None, {"range": RANGE, "test": TEST}),
     "weight": (None, {"term": (weighted,)}),
-    "recurrence": (None, {"first": (first_value, other_float), "state": (other_float,), "test": TEST}),
+    "recurrence": (None, {"first": (first_value, other_float), "state": (other_float,)}),
     "value": (None, {"value": VALUE, "term": VALUE}),
-    "constant": (None, {"value": (*CONSTANT, other_float), "state": (factor, offset)}),
+    "constant": (None, {"value": (*CONSTANT, other_float)}),
     "type": (None, {"type": (other_type,), "value": (other_type,), "term": (other_type,)}),
-    "mask": (("mask",), {"test": (other_operator, moved_bound, always, shifted, other_test, another_name, dropped), "first": (other_float,)}),
-    "merge": (("merge",), {"index": INDEX, "range": RANGE, "test": (other_index,), "state": (other_float, factor, offset), "term": (weighted, factor, *VALUE)}),
+    "mask": (("mask",), {"test": (other_operator, moved_bound, always, shifted, other_test, another_name, dropped),
+                         "first": (other_float,)}),
+    "merge": (("merge",), {"index": INDEX, "range": RANGE, "test": (other_index,), "state": (other_float, factor, offset),
+                           "term": (weighted, factor, *VALUE)}),
     "noise": (("operand", "sum"), {"value": (noisy,), "term": (noisy,)}),
     "store": (("store",), {"index": INDEX, "test": TEST, "value": (*VALUE, *CONSTANT, other_float), "type": (other_type,)}),
 }
-RECURRENT_TESTS = ("max_stays",)
 
 
 def sites_of(family, sites):
     places, productions = GRAMMAR[family]
-    found = [site for site in sites if site.kind in productions
-             and (site.place in places if places else site.place not in ("mask", "merge", "store"))]
-    if family in ("subset", "recurrence"):
-        found = [site for site in found if site.kind != "test" or (site.name in RECURRENT_TESTS) == (family == "recurrence")]
-    return found
+    return [site for site in sites if site.kind in productions
+            and (site.place in places if places else site.place not in ("mask", "merge", "store"))]
 
 
 # ---- where it applies
@@ -279,7 +282,8 @@ def guards(rng, site):
     for name in ("c", "d"):
         if name in scope:
             found["lane " + name] = [f"{name} % {n} == {int(rng.integers(n))}" for n in (2, 4, 8)] + [
-                f"{name} / 8 % 2 == {int(rng.integers(2))}", f"{name} >= {pick(rng, 4, 8, 12)}", f"{name} / 4 % 4 == {int(rng.integers(4))}"]
+                f"{name} / 8 % 2 == {int(rng.integers(2))}", f"{name} / 4 % 4 == {int(rng.integers(4))}",
+                f"{name} >= {pick(rng, 4, 8, 12)}"]
     if "row" in scope:
         found["rows at the end"] = ["row >= NQ / BM * BM", f"row % 16 == {int(rng.integers(16))}"]
     if "col" in scope:

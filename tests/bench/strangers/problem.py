@@ -95,14 +95,16 @@ def draw_numbers(rng, backward):
 def draw(rng, backward=False):
     """A problem with a legal variation of each kind, some of them at once."""
     mask = pick(rng, "none", "none", "top_left", "bottom_right", "bottom_right")
-    window = pick(rng, (-1, -1), (-1, -1), (-1, -1), (int(rng.integers(8, 48)), -1 if mask != "none" else int(rng.integers(0, 32))))
+    left, right = int(rng.integers(8, 48)), int(rng.integers(0, 32))
+    window = pick(rng, (-1, -1), (-1, -1), (-1, -1), (left, right if mask == "none" else -1))
     head_dim = pick(rng, 16, 16, 32, 32, 40, 64)
     scores = pick(rng, "natural", "natural", "base2", "raw", "raw2")
     drawn = dict(
-        draw_shape(rng), head_dim=head_dim, head_dim_v=pick(rng, head_dim, head_dim, head_dim, 24), block_m=pick(rng, 16, 32),
-        block_n=pick(rng, 16, 32), pads=tuple(int(pad) for pad in rng.integers(0, 9, 4)), mask=mask, window=window, scores=scores,
-        sm_scale=float(np.float32(pick(rng, 1, 1, 1, 0.75) / math.sqrt(head_dim))), skips=chance(rng, 0.7), lse_base2=chance(rng, 0.2),
-        ramped=chance(rng, 0.6), around=pick(rng, "numbers", "numbers", "numbers", "nan"), **draw_numbers(rng, backward))
+        draw_shape(rng), head_dim=head_dim, head_dim_v=pick(rng, head_dim, head_dim, head_dim, 24),
+        block_m=pick(rng, 16, 32), block_n=pick(rng, 16, 32), pads=tuple(int(pad) for pad in rng.integers(0, 9, 4)),
+        mask=mask, window=window, scores=scores, sm_scale=float(np.float32(pick(rng, 1, 1, 1, 0.75) / math.sqrt(head_dim))),
+        skips=chance(rng, 0.7), lse_base2=chance(rng, 0.2), ramped=chance(rng, 0.6),
+        around=pick(rng, "numbers", "numbers", "numbers", "nan"), **draw_numbers(rng, backward))
     if scores in ("natural", "base2") and not backward:
         drawn.update(cap=pick(rng, 0.0, 0.0, 0.0, 5.0), alibi=chance(rng, 0.2))
     if backward:
@@ -122,8 +124,8 @@ def on_another_shape(problem, rng):
 
 
 def misdeclare(p, rng):
-    """The problem as somebody declares it who is wrong in one thing: a unit, a type, an order. Another mask, scale or cap is not drawn,
-    since a mistaken kernel of the declared problem computes just that and nobody could tell."""
+    """The problem as somebody declares it who is wrong in one thing: a unit, a type, an order. Another mask, scale or cap
+    is not drawn: a mistaken kernel of the declared problem computes just that, and nobody could tell."""
     other_type = {"f32": "f16", "f16": "bf16", "bf16": "f16", "e4m3": "f16"}
     wrong = [("scores", {"natural": "base2", "base2": "natural", "raw": "natural", "raw2": "base2"}[p.scores]),
              ("dtype_o", other_type[p.dtype_o]), ("lse_base2", not p.lse_base2), ("split", 0 if p.split else 1),
@@ -146,7 +148,8 @@ def draw_inputs(problem, backward=False):
     k = rng.standard_normal((b, g, problem.seqlen_kv, problem.head_dim))
     if problem.ramped:
         k *= np.linspace(0.4, 1.6, problem.seqlen_kv)[:, None]
-    v = rng.standard_normal((b, g, problem.seqlen_kv, problem.head_dim_v)) + rng.uniform(-1, 1, (b, g, 1, problem.head_dim_v))
+    v = rng.standard_normal((b, g, problem.seqlen_kv, problem.head_dim_v))
+    v += rng.uniform(-1, 1, (b, g, 1, problem.head_dim_v))
     inputs = {name: rounding.narrow(values, problem.dtype) for name, values in dict(q=q, k=k, v=v).items()}
     inputs["slopes"] = (2.0 ** -rng.uniform(2, 6, h)).astype(np.float32)
     if backward:

@@ -12,7 +12,7 @@ RECORDED = ("all", "no-operands", "outputs", "random")
 
 
 def choose_stages(rng, p, recorded, direction):
-    """Names of the stages that are recorded, in order of computation; a stale maximum tells nothing unless it is recorded."""
+    """Names of the stages that are recorded, in order of computation. A stale maximum is, with s: nothing else tells it."""
     tiles, outputs = call.TILES[direction], list(call.OUTPUTS[direction])
     if recorded == "outputs":
         return outputs
@@ -46,7 +46,8 @@ def units(p, direction):
     cast = p.dtype_p if p.p_is_cast else "f32"
     found = {"tiles/s": scores, "tiles/p": dict(exp=exponential, cast=cast, scale=p.p_scale)}
     if direction == "backward":
-        return found | {"tiles/ds": dict(cast=p.dtype_ds if p.ds_is_cast else "f32"), "inputs/lse": dict(log_base="2" if p.lse_base2 else "e")}
+        found |= {"tiles/ds": dict(cast=p.dtype_ds if p.ds_is_cast else "f32")}
+        return found | {"inputs/lse": dict(log_base="2" if p.lse_base2 else "e")}
     return found | {
         "tiles/m": scores | dict(stale_threshold=p.stale),
         "tiles/l": dict(sums_cast_p=p.sums_cast_p, scale=p.p_scale),
@@ -71,10 +72,11 @@ def create_tiles(file, p, stage, shape):
     """A stage's dataset without a tile: of a chunked dataset none is stored until it is written."""
     rows, keys = (1, 1, p.block_m), (1, 1, 1, p.block_n)
     chunk = {
-        "q": (*rows, p.head_dim), "k": (*keys, p.head_dim), "v": (*keys, p.head_dim_v), "m": (1, *rows), "l": (1, *rows, p.lanes),
-        "acc": (1, *rows, p.head_dim_v), "dout": (*rows, p.head_dim_v), "delta": rows,
+        "q": (*rows, p.head_dim), "k": (*keys, p.head_dim), "v": (*keys, p.head_dim_v), "m": (1, *rows),
+        "l": (1, *rows, p.lanes), "acc": (1, *rows, p.head_dim_v), "dout": (*rows, p.head_dim_v), "delta": rows,
     }.get(stage, (*rows, p.block_n))[: len(shape)]
-    return file.create_dataset("tiles/" + stage, shape, np.float32, chunks=chunk, maxshape=(None,) * len(shape), fillvalue=call.UNWRITTEN)
+    return file.create_dataset("tiles/" + stage, shape, np.float32, chunks=chunk, maxshape=(None,) * len(shape),
+                               fillvalue=call.UNWRITTEN)
 
 
 def write_tiles(file, p, stage, values):
@@ -91,7 +93,7 @@ def write(path, p, inputs, stages, recorded, direction):
     """Writes the stages named in recorded, and the units of all."""
     shapes = call.tile_shapes(p) | call.output_shapes(p)
     with h5py.File(path, "w") as file:
-        file.attrs.update(format="tilescope", format_version=1, producer="tests/bench/strangers", kernel="stranger", device="CPU")
+        file.attrs.update(format="tilescope", format_version=1, producer="strangers", kernel="stranger", device="CPU")
         file.create_group("problem").attrs.update(problem_attributes(p, direction))
         write_inputs(file, p, inputs)
         for stage in recorded:

@@ -22,7 +22,7 @@ class Site:
 
 
 def sites(place, rows):
-    """Sites of one place: a line for each, with its name, kind, scope and, after a bar, what it needs; `rose` is no name."""
+    """Sites of one place: a line for each with its name, kind, scope and, after a bar, what it needs; `rose` is no name."""
     found = []
     for line in rows.strip().splitlines():
         words, _, needs = line.partition("|")
@@ -79,7 +79,7 @@ FORWARD = [
         max_begin   range r t qb h
         max_end     range r t qb h
         max_term    value c r t qb h
-        max_stays   test  r t qb h
+        max_stays   state r t qb h
         max_new     value r t qb h
         p_max       state r c t qb h
         exponent    value r c t qb h rose
@@ -125,9 +125,9 @@ FORWARD = [
         lse_value value row r qb h"""),
 ]
 
-SHARED_SITES = ("k_head v_head q_row q_bound q_read q_write q_value k_col k_bound k_read k_write k_value v_col v_bound v_read v_write v_value "
-                "p_write p_type dot_q dot_k p_read dot_first dot_begin dot_end dot_term scale exponent p_value mask_tail mask_causal "
-                "mask_left mask_right mask_value").split()
+SHARED_SITES = """k_head v_head q_row q_bound q_read q_write q_value k_col k_bound k_read k_write k_value v_col v_bound v_read
+v_write v_value p_write p_type dot_q dot_k p_read dot_first dot_begin dot_end dot_term scale exponent p_value mask_tail
+mask_causal mask_left mask_right mask_value""".split()
 BACKWARD = [
     *(dataclasses.replace(site, rose=False) for site in FORWARD if site.name in SHARED_SITES),
     *sites("operand", """
@@ -209,9 +209,12 @@ INSTEAD = {
     "tile_end": ["end - 1", "NK / BN", "end - qb % 2", "(end + 1) / 2", "end - h % 2", "end > 2 ? 2 : end"],
     "k_head": ["h % HKV", "0", "h", "qb % HKV"],
     "v_head": ["h % HKV", "0", "h", "qb % HKV"],
-    "q_read": ["((b * NQ + row) * H + h) * D + d", "((b * H + h) * D + d) * NQ + row", "((b * H + h) * NQ + row) * LDQ + d"],
-    "k_read": ["((b * NK + col) * HKV + hk) * D + d", "((b * HKV + hk) * D + d) * NK + col", "((b * HKV + hk) * NQ + col) * D + d"],
-    "v_read": ["((b * NK + col) * HKV + hv) * DV + d", "((b * HKV + hv) * DV + d) * NK + col", "((b * HKV + hv) * NQ + col) * DV + d"],
+    "q_read": ["((b * NQ + row) * H + h) * D + d", "((b * H + h) * D + d) * NQ + row",
+               "((b * H + h) * NQ + row) * LDQ + d"],
+    "k_read": ["((b * NK + col) * HKV + hk) * D + d", "((b * HKV + hk) * D + d) * NK + col",
+               "((b * HKV + hk) * NQ + col) * D + d"],
+    "v_read": ["((b * NK + col) * HKV + hv) * DV + d", "((b * HKV + hv) * DV + d) * NK + col",
+               "((b * HKV + hv) * NQ + col) * DV + d"],
     "dout_read": ["((b * NQ + row) * H + h) * DV + d", "((b * H + h) * DV + d) * NQ + row"],
     "o_write": ["((b * NQ + row) * H + h) * DV + d", "((b * H + h) * DV + d) * NQ + row"],
     "dq_write": ["((b * NQ + row) * H + h) * D + d", "((b * H + h) * D + d) * NQ + row"],
@@ -223,37 +226,50 @@ INSTEAD = {
     "max_first": ["ON(MAX, i)"],
     "sum_first": ["ON(SUM, i * LANES + lane)"],
     "acc_first": ["ON(ACC, i * DV + d)"],
-    "max_old": ["-INFINITY", "ON(OLD, r)", "ON(MAX, z * BM + (r ^ 1))", "ON(MAX, z * BM + r / 4 * 4)", "ON(MAX, z * BM)"],
+    "max_old": ["-INFINITY", "ON(OLD, r)", "ON(MAX, z * BM + (r ^ 1))", "ON(MAX, z * BM + r / 4 * 4)",
+                "ON(MAX, z * BM)"],
+    "max_stays": ["1", "t > 0", "t % 2 == 1", "top > old + STALE", "r % 4 == 0 && t > 0", "top < 1.0f",
+                  "qb > 0 && t > 0"],
     "p_max": ["old", "ON(MAX, z * BM + (r ^ 1))", "ON(MAX, z * BM + r / 4 * 4)", "ON(MAX, z * BM)"],
     "rescale": ["1.0f", "EXP((m - old) * STRETCH)", "old == -INFINITY ? 0 : EXP((old - m) * STRETCH * 2)", "0.0f",
                 "old == -INFINITY ? 1 : EXP(old * STRETCH)", "old == -INFINITY ? 0 : EXP((old - m) * STRETCH * 0.5f)",
                 "old == -INFINITY ? 0 : EXP(fmaxf((old - m) * STRETCH, -1.0f))", "ON(ALPHA, r)"],
     "sum_rescale": ["ON(SUM, (z * BM + r) * LANES + lane)", "ON(SUM, (z * BM + r) * LANES + lane) * alpha * alpha",
-                    "ON(SUM, (z * BM + r) * LANES + lane) / alpha", "0.0f", "ON(SUM, (z * BM + r) * LANES + lane) + alpha",
-                    "ON(SUM, (z * BM + (r ^ 1)) * LANES + lane) * alpha", "ON(SUM, (z * BM + r) * LANES + lane) * fmaxf(alpha, 0.5f)"],
+                    "ON(SUM, (z * BM + r) * LANES + lane) / alpha", "0.0f",
+                    "ON(SUM, (z * BM + r) * LANES + lane) + alpha",
+                    "ON(SUM, (z * BM + (r ^ 1)) * LANES + lane) * alpha",
+                    "ON(SUM, (z * BM + r) * LANES + lane) * fmaxf(alpha, 0.5f)"],
     "acc_rescale": ["ON(ACC, (z * BM + r) * DV + d)", "ON(ACC, (z * BM + r) * DV + d) * alpha * alpha", "0.0f",
                     "ON(ACC, (z * BM + r) * DV + d) / alpha", "ON(ACC, (z * BM + (r ^ 1)) * DV + d) * alpha",
-                    "ON(ACC, (z * BM + r) * DV + (d ^ 1)) * alpha", "ON(ACC, (z * BM + r) * DV + d) * fmaxf(alpha, 0.5f)",
+                    "ON(ACC, (z * BM + r) * DV + (d ^ 1)) * alpha",
+                    "ON(ACC, (z * BM + r) * DV + d) * fmaxf(alpha, 0.5f)",
                     "ON(ACC, (z * BM + r) * DV + d) * EXP((m - old) * STRETCH)"],
-    "merge_weight": ["1.0f", "1.0f / SPLITS", "EXP((top - m) * STRETCH)", "m == -INFINITY ? 0 : EXP((m - top) * STRETCH * 0.5f)",
-                     "m == -INFINITY ? 0 : EXP(m * STRETCH)", "z == 0"],
-    "normalise": ["x", "x / (total + 1)", "x / total / total", "x * total", "x / (total + 0.1f)", "x / ON(SUM, (SPLITS - 1) * BM * LANES + r * LANES)",
-                  "x / (r > 0 ? total : 1)", "x / fmaxf(total, 4.0f)"],
+    "merge_weight": ["1.0f", "1.0f / SPLITS", "EXP((top - m) * STRETCH)",
+                     "m == -INFINITY ? 0 : EXP((m - top) * STRETCH * 0.5f)", "m == -INFINITY ? 0 : EXP(m * STRETCH)",
+                     "z == 0"],
+    "normalise": ["x", "x / (total + 1)", "x / total / total", "x * total", "x / (total + 0.1f)",
+                  "x / ON(SUM, (SPLITS - 1) * BM * LANES + r * LANES)", "x / (r > 0 ? total : 1)",
+                  "x / fmaxf(total, 4.0f)"],
     "dout_value": ["ON(SDO, r * LDV + d)"],
-    "ds_value": ["p * dp", "p * (delta - dp)", "p * (dp + delta)", "dp - delta", "p * (1 - p) * dp", "p * p * (dp - delta)",
-                 "p * (dp - delta) * SM_SCALE", "p * dp - delta"],
+    "ds_value": ["p * dp", "p * (delta - dp)", "p * (dp + delta)", "dp - delta", "p * (1 - p) * dp",
+                 "p * p * (dp - delta)", "p * (dp - delta) * SM_SCALE", "p * dp - delta"],
     "dq_first": ["ON(ACC, r * D + d)"],
     "dq_sum": ["0.0f", "ON(ACC, (r ^ 1) * D + d)", "ON(ACC, r * D + (d ^ 1))", "ON(ACC, r * D + d) * 0.5f"],
     "dk_first": ["ON(DK_SUM, i)"],
     "dv_first": ["ON(DV_SUM, i)"],
-    "dk_sum": ["0.0f", "ON(DK_SUM, (col ^ 1) * D + d)", "qb > 0 ? ON(DK_SUM, col * D + d) : 0", "ON(DK_SUM, col * D + d) * 0.5f"],
-    "dv_sum": ["0.0f", "ON(DV_SUM, (col ^ 1) * DV + d)", "qb > 0 ? ON(DV_SUM, col * DV + d) : 0", "ON(DV_SUM, col * DV + d) * 0.5f"],
+    "dk_sum": ["0.0f", "ON(DK_SUM, (col ^ 1) * D + d)", "qb > 0 ? ON(DK_SUM, col * D + d) : 0",
+               "ON(DK_SUM, col * D + d) * 0.5f"],
+    "dv_sum": ["0.0f", "ON(DV_SUM, (col ^ 1) * DV + d)", "qb > 0 ? ON(DV_SUM, col * DV + d) : 0",
+               "ON(DV_SUM, col * DV + d) * 0.5f"],
     "group_first": ["1", "h == 0", "h % 2 == 0"],
     "dq_scale": ["ON(ACC, r * D + d)", "ON(ACC, r * D + d) * SM_SCALE * SM_SCALE", "ON(ACC, r * D + d) / SM_SCALE"],
-    "dk_scale": ["ON(DK_SUM, col * D + d)", "ON(DK_SUM, col * D + d) * SM_SCALE * SM_SCALE", "ON(DK_SUM, col * D + d) / GROUP"],
-    "dv_scale": ["ON(DV_SUM, col * DV + d) * SM_SCALE", "ON(DV_SUM, col * DV + d) / GROUP", "ON(DV_SUM, col * DV + d) / NQ"],
+    "dk_scale": ["ON(DK_SUM, col * D + d)", "ON(DK_SUM, col * D + d) * SM_SCALE * SM_SCALE",
+                 "ON(DK_SUM, col * D + d) / GROUP"],
+    "dv_scale": ["ON(DV_SUM, col * DV + d) * SM_SCALE", "ON(DV_SUM, col * DV + d) / GROUP",
+                 "ON(DV_SUM, col * DV + d) / NQ"],
     "mask_value": ["x", "0.0f", "-8.0f", "x - 4.0f"],
-    "lse_value": ["top * TOP + logf(total / SUM_SCALE) * LSE_UNIT", "logf(total / SUM_SCALE) * LSE_UNIT", "top * TOP * LSE_UNIT",
-                  "(top + logf(total / SUM_SCALE)) * LSE_UNIT + 1.0f", "(top * TOP - logf(total / SUM_SCALE)) * LSE_UNIT",
+    "lse_value": ["top * TOP + logf(total / SUM_SCALE) * LSE_UNIT", "logf(total / SUM_SCALE) * LSE_UNIT",
+                  "top * TOP * LSE_UNIT", "(top + logf(total / SUM_SCALE)) * LSE_UNIT + 1.0f",
+                  "(top * TOP - logf(total / SUM_SCALE)) * LSE_UNIT",
                   "(top * TOP + log2f(total / SUM_SCALE)) * LSE_UNIT", "top * TOP + total"],
 }

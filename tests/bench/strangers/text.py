@@ -55,7 +55,8 @@ def changed_lines(direction, changes):
 
 def compile_kernels(direction, all_changes):
     """A function for each of the changes, of one compilation."""
-    prelude = (HERE / "prelude.c").read_text().replace("#include <stdint.h>\n", "#include <stdint.h>\n" + call.declaration(), 1)
+    last_include = "#include <stdint.h>\n"
+    prelude = (HERE / "prelude.c").read_text().replace(last_include, last_include + call.declaration(), 1)
     body = template(direction)
     kernels = [render(body, changes).replace("KERNEL", f"kernel_{i}", 1) for i, changes in enumerate(all_changes)]
     with tempfile.TemporaryDirectory() as folder:

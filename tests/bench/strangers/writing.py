@@ -21,18 +21,23 @@ def kind_of(options):
 
 def truth_of_mistake(direction, mistake, effect):
     return dict(family=mistake.family, place=mistake.site.place, site=mistake.site.name, production=mistake.production,
-                scope=mistake.scope, guard=mistake.guard, stage=effect.stage, elements=effect.elements, compared=effect.compared,
-                diff=text.changed_lines(direction, {mistake.site.name: mistake.text}))
+                scope=mistake.scope, guard=mistake.guard, stage=effect.stage, elements=effect.elements,
+                compared=effect.compared, diff=text.changed_lines(direction, {mistake.site.name: mistake.text}))
 
 
 def truth_of(options, candidate, run, declared):
     order = call.TILES[options.direction] + list(call.OUTPUTS[options.direction])
     stages = [effect.stage for effect in run.effects]
-    wrong = {field.name: [getattr(run.problem, field.name), getattr(declared, field.name)] for field in dataclasses.fields(declared)
-             if getattr(declared, field.name) != getattr(run.problem, field.name)}
-    return dict(kind=kind_of(options), number=candidate.number, direction=options.direction, problem=dataclasses.asdict(run.problem),
-                recorded=candidate.recorded, stage=min(stages, key=order.index) if stages else None, misdeclared=wrong,
-                mistakes=[truth_of_mistake(options.direction, mistake, effect) for mistake, effect in zip(candidate.mistakes, run.effects)])
+    true, said = dataclasses.asdict(run.problem), dataclasses.asdict(declared)
+    mistakes = [truth_of_mistake(options.direction, *pair) for pair in zip(candidate.mistakes, run.effects)]
+    return dict(kind=kind_of(options), number=candidate.number, direction=options.direction, problem=true,
+                recorded=candidate.recorded, stage=min(stages, key=order.index) if stages else None,
+                misdeclared={name: [true[name], said[name]] for name in true if true[name] != said[name]},
+                mistakes=mistakes)
+
+
+def write_run(options, name, candidate, run, declared):
+    record.write(options.out / name, declared, run.inputs, run.stages, candidate.recorded, options.direction)
 
 
 def write_strangers(options, dropped):
@@ -45,10 +50,10 @@ def write_strangers(options, dropped):
         first = runs[0]
         declared = problem.misdeclare(first.problem, candidate.rng) if options.misdeclared else first.problem
         truth = truth_of(options, candidate, first, declared) | dict(recording=name + ".h5", second=None)
-        record.write(options.out / truth["recording"], declared, first.inputs, first.stages, candidate.recorded, options.direction)
+        write_run(options, truth["recording"], candidate, first, declared)
         for second in runs[1:]:
             truth["second"] = name + "_second.h5"
             truth["second_problem"] = dataclasses.asdict(second.problem)
-            record.write(options.out / truth["second"], second.problem, second.inputs, second.stages, candidate.recorded, options.direction)
+            write_run(options, truth["second"], candidate, second, second.problem)
         (options.out / (name + ".json")).write_text(json.dumps(truth, indent=1) + "\n")
         yield truth
