@@ -53,7 +53,7 @@ class Strangers(TileDiffCase):
         for direction in sites.TABLES:
             there = text.expressions(direction)
             self.assertEqual(set(there), {site.name for site in sites.TABLES[direction]})
-            rewritten = {site: others for site, others in sites.INSTEAD.items() if site in there}
+            rewritten = {site: others for site, others in (sites.INSTEAD | sites.LEFT_OVER).items() if site in there}
             most = max(map(len, rewritten.values()))
             kernels = [{site: f"({others[i % len(others)]})" for site, others in rewritten.items()} for i in range(most)]
             self.assertEqual(len(text.compile_kernels(direction, kernels)), most)

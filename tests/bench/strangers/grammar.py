@@ -8,7 +8,7 @@ import dataclasses
 import re
 
 from strangers.problem import chance, pick
-from strangers.sites import INSTEAD
+from strangers.sites import INSTEAD, LEFT_OVER
 
 FAMILIES = ("address", "subset", "weight", "recurrence", "value", "constant", "type", "mask", "merge", "store")
 STRIDES = ("BM", "BN", "D", "DV", "NQ", "NK", "LDQ", "LDK", "LDV", "LDP", "H", "HKV")
@@ -210,6 +210,11 @@ def other_float(rng, e, site):
     return pick(rng, *INSTEAD[site.name]) if site.name in INSTEAD else None
 
 
+def stale(rng, e, site):
+    """What was there before: of the tile, the block or the head before this one."""
+    return pick(rng, *LEFT_OVER[site.name]) if site.name in LEFT_OVER else None
+
+
 def first_value(rng, e, site):
     return pick(rng, "0.0f", "1.0f", "0.5f", "2.0f", "-1.0f", f"(float)({pick(rng, *site.scope)} % 4)")
 
@@ -246,7 +251,7 @@ GRAMMAR = {
     "address": (None, {"index": INDEX}),
     "subset": (None, {"range": RANGE, "test": TEST}),
     "weight": (None, {"term": (weighted,)}),
-    "recurrence": (None, {"first": (first_value, other_float), "state": (other_float,)}),
+    "recurrence": (None, {"first": (first_value, other_float), "state": (other_float,), "value": (stale,)}),
     "value": (None, {"value": VALUE, "term": VALUE}),
     "constant": (None, {"value": (*CONSTANT, other_float)}),
     "type": (None, {"type": (other_type,), "value": (other_type,), "term": (other_type,)}),

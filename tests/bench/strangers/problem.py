@@ -123,16 +123,22 @@ def on_another_shape(problem, rng):
     return dataclasses.replace(problem, **draw_shape(rng))
 
 
-def misdeclare(p, rng):
+def misdeclare(p, rng, backward=False):
     """The problem as somebody declares it who is wrong in one thing: a unit, a type, an order. Another mask, scale or cap
     is not drawn: a mistaken kernel of the declared problem computes just that, and nobody could tell."""
     other_type = {"f32": "f16", "f16": "bf16", "bf16": "f16", "e4m3": "f16"}
     wrong = [("scores", {"natural": "base2", "base2": "natural", "raw": "natural", "raw2": "base2"}[p.scores]),
-             ("dtype_o", other_type[p.dtype_o]), ("lse_base2", not p.lse_base2), ("split", 0 if p.split else 1),
-             ("stale", 0.0 if p.stale else 4.0), ("dtype_p", other_type[p.dtype_p]), ("reverse", not p.reverse),
-             ("dtype_acc", "f16" if p.dtype_acc == "f32" else "f32")]
+             ("dtype_o", other_type[p.dtype_o]), ("lse_base2", not p.lse_base2), ("dtype_p", other_type[p.dtype_p])]
     if p.dtype_p != "f32":
-        wrong += [("p_is_cast", not p.p_is_cast), ("sums_cast_p", not p.sums_cast_p)]
+        wrong += [("p_is_cast", not p.p_is_cast)]
+    if backward:
+        wrong += [("dtype_ds", other_type[p.dtype_ds]), ("ds_is_cast", not p.ds_is_cast)]
+        wrong = [each for each in wrong if each[0] != "dtype_o"]  # o is read there
+        return dataclasses.replace(p, **dict([pick(rng, *wrong)]))
+    wrong += [("split", 0 if p.split else 1), ("stale", 0.0 if p.stale else 4.0), ("reverse", not p.reverse),
+              ("dtype_acc", "f16" if p.dtype_acc == "f32" else "f32")]
+    if p.dtype_p != "f32":
+        wrong += [("sums_cast_p", not p.sums_cast_p)]
     if p.p_scale != 1:
         wrong += [("p_scale", 1.0)]
     if p.lanes > 1:

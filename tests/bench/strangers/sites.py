@@ -200,11 +200,19 @@ BACKWARD = [
 ]
 TABLES = {"forward": FORWARD, "backward": BACKWARD}
 
-# What an author could have written in place of the expression, where that is no small change of it.
-INSTEAD = {
+# What is left where a value is not brought in.
+LEFT_OVER = {
     "q_value": ["ON(SQ, r * LDQ + d)"],
     "k_value": ["ON(SK, c * LDK + d)"],
     "v_value": ["ON(SV, c * LDV + d)"],
+    "dout_value": ["ON(SDO, r * LDV + d)"],
+    "p_value": ["ON(WIDE, r * BN + c) / PSCALE"],
+    "score": ["ON(SCORE, r * BN + c)"],
+    "dp_value": ["ON(DP, r * BN + c)"],
+}
+
+# What an author could have written in place of the expression, where that is no small change of it.
+INSTEAD = {
     "tile_begin": ["begin + 1", "begin + qb % 2", "begin + h % 2"],
     "tile_end": ["end - 1", "NK / BN", "end - qb % 2", "(end + 1) / 2", "end - h % 2", "end > 2 ? 2 : end"],
     "k_head": ["h % HKV", "0", "h", "qb % HKV"],
@@ -250,7 +258,6 @@ INSTEAD = {
     "normalise": ["x", "x / (total + 1)", "x / total / total", "x * total", "x / (total + 0.1f)",
                   "x / ON(SUM, (SPLITS - 1) * BM * LANES + r * LANES)", "x / (r > 0 ? total : 1)",
                   "x / fmaxf(total, 4.0f)"],
-    "dout_value": ["ON(SDO, r * LDV + d)"],
     "ds_value": ["p * dp", "p * (delta - dp)", "p * (dp + delta)", "dp - delta", "p * (1 - p) * dp",
                  "p * p * (dp - delta)", "p * (dp - delta) * SM_SCALE", "p * dp - delta"],
     "dq_first": ["ON(ACC, r * D + d)"],

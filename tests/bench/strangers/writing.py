@@ -48,7 +48,9 @@ def write_strangers(options, dropped):
     for index, (candidate, runs) in enumerate(itertools.islice(draws(options, dropped), options.count)):
         name = f"{index:05}"
         first = runs[0]
-        declared = problem.misdeclare(first.problem, candidate.rng) if options.misdeclared else first.problem
+        declared = first.problem
+        if options.misdeclared:
+            declared = problem.misdeclare(first.problem, candidate.rng, options.backward)
         truth = truth_of(options, candidate, first, declared) | dict(recording=name + ".h5", second=None)
         write_run(options, truth["recording"], candidate, first, declared)
         for second in runs[1:]:
