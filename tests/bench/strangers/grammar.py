@@ -235,8 +235,11 @@ def weighted(rng, e, site):
 
 def noisy(rng, e, site):
     """Of no pattern: what no description covers (never drawn as a mistake, only asked for by name)."""
-    key = " * 64 + ".join(site.scope)
-    return f"({e}) * (1 + {pick(rng, '0.25f', '0.03f')} * hashed({int(rng.integers(1 << 31))}u ^ (uint32_t)({key})))"
+    key = "0"
+    for name in site.scope:
+        key = f"({key} * 97 + {name})"
+    amplitude = pick(rng, "0.25f", "0.03f")
+    return f"({e}) * (1 + {amplitude} * hashed({int(rng.integers(1 << 31))}u ^ (uint32_t){key}))"
 
 
 INDEX = (shifted, exclusive_or, mixed_bits, wrapped, coarse, reversed_order, swapped_bits, permuted, clamped, scaled,
