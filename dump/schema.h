@@ -146,8 +146,8 @@ struct Units {
     Dtype k_cast = Dtype::f32;
     Dtype v_cast = Dtype::f32;
     /// s was recorded after the last multiplication before the softmax: that by logits_soft_cap where s is
-    /// capped, otherwise that by sm_scale / q_scale and by the descales that the staged q and k lack. False: before it,
-    /// so s, its bias included, is the softmax's score divided by that number.
+    /// capped, otherwise that by sm_scale / q_scale and by the descales that the staged q and k lack. False:
+    /// before it, so s, its bias included, is the softmax's score divided by that number.
     bool s_scaled = true;
     bool s_capped = true;  ///< logits_soft_cap is applied
     TanhFunction s_tanh = TanhFunction::tanhf;

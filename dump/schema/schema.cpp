@@ -349,7 +349,7 @@ void validate(const Units& units, const std::string& where) {
         (std::isfinite(units.s_masked_value) &&
          units.s_masked_value < -double(std::numeric_limits<float>::max()))) {
         throw Error("masked_value of s is " + text_of(units.s_masked_value) +
-                        ", neither -inf nor a negative number of float32",
+                        ", neither -inf nor a number of float32 that is not above 0",
                     where, what_to_do);
     }
 }

@@ -17,6 +17,10 @@ KeyRange visible_keys(const Problem& problem, std::int64_t row) {
     return keys;
 }
 
+double product_scale(const Problem& problem, const Units& units) {
+    return problem.sm_scale / units.q_scale;
+}
+
 double masked_score(const Units& units) {
     if (!units.s_masked) return units.s_masked_value;
     return double(decode(units.s_cast, encode(units.s_cast, float(units.s_masked_value))));

@@ -18,6 +18,10 @@ struct KeyRange {
 /// The keys that q row `row` sees: causal alignment and windows.
 KeyRange visible_keys(const Problem& problem, std::int64_t row);
 
+/// What a sum of products of the staged q and k is multiplied with to be a score, beside descales: sm_scale, less
+/// what q has of it.
+double product_scale(const Problem& problem, const Units& units);
+
 /// What stands in place of a score that the mask hides, in the units of s: s_masked_value, as its cast leaves
 /// it where s was recorded after its mask.
 double masked_score(const Units& units);

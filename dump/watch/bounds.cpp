@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "dump/schema/rounding.h"
+#include "dump/schema/semantics.h"
 
 namespace tilescope {
 
@@ -37,6 +38,12 @@ std::optional<double> natural_m_magnitude(const WatchedTile& tile) {
     return tile.state->m_magnitude * *unit;
 }
 
+/// Whether some row has seen numbers in place of scores alone: it adds up exp(0) for each of them, and for the
+/// padding that is masked alike.
+bool sums_numbers(const WatchedTile& tile) {
+    return masks_with_number(tile.call.units) && tile.cells().keyless_rows > 0;
+}
+
 }  // namespace
 
 std::optional<double> score_unit(const WatchedCall& call, bool scaled, LogBase base) {
@@ -45,7 +52,7 @@ std::optional<double> score_unit(const WatchedCall& call, bool scaled, LogBase b
     const SideInputs& side = call.run.side_inputs();
     if (!side.descale_q.empty() || !side.descale_k.empty()) return std::nullopt;
     const double cap = call.problem.logits_soft_cap;
-    return natural * (cap > 0 ? cap : call.problem.sm_scale);
+    return natural * (cap > 0 ? cap : product_scale(call.problem, call.units));
 }
 
 std::optional<ProbabilityBound> probability_bound(const WatchedTile& tile) {
@@ -61,7 +68,7 @@ std::optional<ProbabilityBound> probability_bound(const WatchedTile& tile) {
 std::optional<RowSumBound> row_sum_bound(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const std::optional<double> magnitude = natural_m_magnitude(tile);
-    if (!magnitude) return std::nullopt;
+    if (!magnitude || sums_numbers(tile)) return std::nullopt;
     const double tiles = double(tile.state->tiles);
     const bool first_sink = tile.call.problem.sink == AttentionSink::first;
     const double terms = double(tile.cells().most_keys) + (first_sink ? 1.0 : 0.0);
@@ -77,7 +84,7 @@ std::optional<RowSumBound> row_sum_bound(const WatchedTile& tile) {
 std::optional<double> tile_sum_error(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const std::optional<double> magnitude = natural_m_magnitude(tile);
-    if (!magnitude) return std::nullopt;
+    if (!magnitude || sums_numbers(tile)) return std::nullopt;
     const Dtype summed = units.l_sums_cast_p ? tile.call.problem.dtype_p : Dtype::f32;
     // The statistics add up in float32, a thread's part at a time, and the kernel does.
     const double elements = double(tile.extent.rows * tile.call.problem.block_n);

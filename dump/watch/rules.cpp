@@ -307,8 +307,11 @@ constexpr Operand operands[] = {
 Found operand_differs(const WatchedTile& tile) {
     const auto operand = std::ranges::find(operands, tile.stage, &Operand::stage);
     const StatisticsRun& run = tile.call.run;
-    const bool raw = operand->descale == nullptr || (run.side_inputs().*operand->descale).empty() ||
-                     !(tile.call.units.*operand->dequantised);
+    const Units& units = tile.call.units;
+    const bool scaled = tile.stage == Stage::q && units.q_scale != 1;
+    const bool raw =
+        !scaled && (operand->descale == nullptr || (run.side_inputs().*operand->descale).empty() ||
+                    !(units.*operand->dequantised));
     if (!run.has_input(operand->input) || !raw || tile.got.written != tile.extent.elements() ||
         tile.got.finite() == 0)
         return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "dump/schema/semantics.h"
 #include "oracle/formula/scores.h"
 
 namespace tilescope {
@@ -9,7 +10,7 @@ namespace tilescope {
 double unit_of(const HeadCall& call, std::int64_t row, std::int64_t key) {
     const double of_q = call.units.q_dequantised ? 1 : call.q_descale(row);
     const double of_k = call.units.k_dequantised ? 1 : call.k_descale(key);
-    return call.problem.sm_scale * of_q * of_k;
+    return product_scale(call.problem, call.units) * of_q * of_k;
 }
 
 std::vector<BareScore> bare_scores(const Evidence& evidence) {

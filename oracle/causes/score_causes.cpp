@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dump/schema/semantics.h"
 #include "oracle/causes/bare_scores.h"
 #include "oracle/causes/signature.h"
 #include "oracle/replay/tiles.h"
@@ -228,7 +229,8 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
         if (is_seen) candidates.push_back({parameters, rounds_sum(dtype, true, true), 1});
         parameters.back() = {"kept as", "score"};
         if (evidence.direct() && are_numbers_of(evidence, dtype)) {
-            const double by = evidence.units().s_scaled ? 1 : 1 / evidence.problem().sm_scale;
+            const double by =
+                evidence.units().s_scaled ? 1 : 1 / product_scale(evidence.problem(), evidence.units());
             candidates.push_back(
                 {parameters,
                  {.result = [=](const SearchedTile&, Estimate& s) { round_to(dtype, by, s); },

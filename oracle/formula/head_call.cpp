@@ -113,7 +113,7 @@ DumpFactor dump_factor(const HeadCall& call, Stage stage, std::int64_t first_row
             factor.scalar = base_factor(u.s_log_base);
             if (u.s_scaled) break;
             const bool by_cap = call.capped() && u.s_capped;
-            factor.scalar /= by_cap ? p.logits_soft_cap : p.sm_scale / u.q_scale;
+            factor.scalar /= by_cap ? p.logits_soft_cap : product_scale(p, u);
             if (by_cap || (u.q_dequantised && u.k_dequantised)) break;
             factor.row = Eigen::VectorXd::Ones(rows);
             factor.col = Eigen::VectorXd::Ones(cols);
@@ -124,7 +124,7 @@ DumpFactor dump_factor(const HeadCall& call, Stage stage, std::int64_t first_row
         case Stage::m:
             factor.scalar = base_factor(u.m_log_base);
             if (u.m_scaled) break;
-            factor.scalar /= call.capped() ? p.logits_soft_cap : p.sm_scale / u.q_scale;
+            factor.scalar /= call.capped() ? p.logits_soft_cap : product_scale(p, u);
             // One number for the head: require_known_semantics() refuses descales per block here.
             if (!call.capped() && !u.q_dequantised) factor.scalar /= call.q_descale(first_row);
             if (!call.capped() && !u.k_dequantised) factor.scalar /= call.k_descale(first_key);

@@ -29,10 +29,10 @@ bool is_held(Dtype dtype, float value) {
     return decode(dtype, encode(dtype, value)) == value;
 }
 
-/// What one in natural units is in the dump's s: sm_scale and log2(e), where they are in it.
+/// What one in natural units is in the dump's s: the scale of products and log2(e), where they are in it.
 double unit_of_scores(const Recording& recording) {
     const Units& units = recording.units();
-    return (units.s_scaled ? 1 : 1 / recording.problem().sm_scale) *
+    return (units.s_scaled ? 1 : 1 / product_scale(recording.problem(), units)) *
            (units.s_log_base == LogBase::two ? std::numbers::log2e : 1);
 }
 
@@ -147,7 +147,7 @@ CastOfScores::CastOfScores(const Recording& recording) {
     const double log_base = units.s_log_base == LogBase::two ? std::numbers::log2e : 1;
     for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
         candidates_.push_back({dtype});
-        if (units.s_scaled) candidates_.push_back({dtype, double(float(p.sm_scale * log_base))});
+        if (units.s_scaled) candidates_.push_back({dtype, double(float(product_scale(p, units) * log_base))});
     }
 }
 

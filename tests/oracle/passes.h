@@ -63,6 +63,18 @@ inline Call call_that_shows(Mistake mistake, Direction direction, std::uint64_t 
     return make_call(problem, seed, arithmetic);
 }
 
+/// A kernel that stages f16(q * factor) and multiplies its scores no more, or with sm_scale 0.1 once more.
+inline MemoryRecording folded(std::uint64_t seed, double factor, const Units& units, bool scaled_again) {
+    Problem problem = small_problem();
+    problem.sm_scale = 0.1;
+    const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
+    Inputs staged = inputs;
+    for (float& q : staged.q) q = rounded(Dtype::f16, float(q * factor));
+    Problem called = problem;
+    if (!scaled_again) called.sm_scale = 1;
+    return declared_as(recorded({called, {}, staged}), problem, units, inputs);
+}
+
 /// The mistake in one head of one batch entry.
 inline Plant planted(Mistake mistake) {
     return {mistake, 1, 2, -1, mistake == Mistake::stale_k_tile ? 2 : 0};

@@ -12,7 +12,7 @@
 
 #include "oracle/judge.h"
 #include "oracle/report/text.h"
-#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/passes.h"
 #include "tests/oracle/recording_tools.h"
 
 namespace tilescope::test {
@@ -181,30 +181,16 @@ TEST(Undeclared, OtherFaultsAreBlamedAllTheSame) {
     }
 }
 
-/// A kernel that stages f16(q * factor) and multiplies no more.
-MemoryRecording folded(double factor, const Units& units, bool scaled_again) {
-    Problem problem = small_problem();
-    problem.sm_scale = 0.1;
-    const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
-    Inputs staged = inputs;
-    for (float& q : staged.q) q = rounded(Dtype::f16, float(q * factor));
-    Problem called = problem;
-    if (!scaled_again) called.sm_scale = 1;
-    const MemoryRecording kernel = recorded({called, {}, staged});
-    MemoryRecording recording = declared_as(kernel, problem, units, inputs);
-    return recording;
-}
-
 /// Declared, the products of the staged q are the scores as the softmax takes them.
 TEST(Declared, ScaleInQ) {
     for (const Dtype cast : {Dtype::f16, Dtype::f32}) {
         Units units;
         units.q_scale = 0.1;
         units.q_cast = cast;
-        const MemoryRecording recording = folded(0.1, units, false);
+        const MemoryRecording recording = folded(seed, 0.1, units, false);
         EXPECT_EQ(judged(recording).guilty.has_value(), cast == Dtype::f32) << outcome(recording);
-        EXPECT_EQ(judged(folded(0.1, units, true)).guilty, cast == Dtype::f32 ? Stage::q : Stage::s);
-        EXPECT_EQ(judged(folded(0.125, units, false)).guilty, Stage::q);
+        EXPECT_EQ(judged(folded(seed, 0.1, units, true)).guilty, cast == Dtype::f32 ? Stage::q : Stage::s);
+        EXPECT_EQ(judged(folded(seed, 0.125, units, false)).guilty, Stage::q);
     }
 }
 
@@ -213,18 +199,19 @@ TEST(Declared, ScaleInQThatIsNotRecorded) {
     Units units;
     units.q_scale = 0.1;
     units.q_cast = Dtype::f16;
-    const Report report = judged(with_stages(folded(0.1, units, false), {Stage::s, Stage::o}));
+    const Report report = judged(with_stages(folded(seed, 0.1, units, false), {Stage::s, Stage::o}));
     EXPECT_FALSE(report.guilty) << verdict_line(report);
     EXPECT_GT(report.stage(Stage::s).tally.compared, 0);
 }
 
 TEST(Undeclared, ScaleInQ) {
-    expect_unjudged(folded(0.1, {}, false), "a scale of q as staged");
-    expect_unjudged(with_stages(folded(0.1, {}, false), {Stage::q, Stage::o}), "a scale of q as staged");
+    expect_unjudged(folded(seed, 0.1, {}, false), "a scale of q as staged");
+    expect_unjudged(with_stages(folded(seed, 0.1, {}, false), {Stage::q, Stage::o}),
+                    "a scale of q as staged");
 }
 
 TEST(Undeclared, ScaleInQAndOnceMoreIsWrong) {
-    EXPECT_EQ(judged(folded(0.1, {}, true)).guilty, Stage::q);
+    EXPECT_EQ(judged(folded(seed, 0.1, {}, true)).guilty, Stage::q);
 }
 
 }  // namespace

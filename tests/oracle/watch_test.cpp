@@ -59,7 +59,42 @@ TEST_P(Healthy, KernelsBreakNoRule) {
     }
 }
 
+/// With tiles that are hidden altogether, rows without keys and a tail.
+TEST_P(Healthy, KernelsThatMaskWithNumbersAndCastTheirScoresBreakNoRule) {
+    constexpr float numbers[] = {-std::numeric_limits<float>::max(), -1e9f, -6e4f, -1e4f};
+    for (int variation = 0; variation < softmaxes * 8; ++variation) {
+        Arithmetic arithmetic;
+        arithmetic.softmax = Softmax(variation / 8);
+        arithmetic.masked_s = numbers[variation % 4];
+        arithmetic.kept_s = variation % 8 < 4 ? Dtype::f32 : Dtype::f16;
+        arithmetic.skips_hidden_tiles = false;
+        // One contracts the score before its mask and cast; the other's m is no number of float32.
+        if (arithmetic.softmax == Softmax::natural_contracted) continue;
+        if (arithmetic.softmax == Softmax::natural_with_base_two_max && arithmetic.masked_s < -1e38f)
+            continue;
+        Problem problem = one_entry(Mask::causal, direction());
+        problem.window_left = 20;
+        if (is_forward()) problem.seqlen_kv = 37;
+        const Call call = make_call(problem, seed, arithmetic);
+        SCOPED_TRACE(how_to_repeat(seed, call));
+        const WatchReport report = watch(statistics_of(recorded(call)));
+        EXPECT_EQ(report.findings.size(), 0u) << text_of(report);
+        EXPECT_GT(report.tiles, 0);
+    }
+}
+
 TILESCOPE_TEST_BOTH_PASSES(Healthy);
+
+TEST(WatchRules, KnowTheScaleOfQ) {
+    Units units;
+    units.q_scale = 0.1;
+    units.q_cast = Dtype::f16;
+    EXPECT_EQ(text_of(watch(statistics_of(folded(seed, 0.1, units, false)))), "");
+    // The sums are what they are, whatever is said to be in them.
+    units.s_scaled = units.m_scaled = false;
+    EXPECT_EQ(text_of(watch(statistics_of(folded(seed, 0.1, units, false)))), "");
+    EXPECT_NE(find(watch(statistics_of(folded(seed, 0.1, {}, false))), "operand", Stage::q), nullptr);
+}
 
 /// Three KV tiles a row, no mask: what is spoiled is nothing that a mask allows.
 Problem plain_problem() {
