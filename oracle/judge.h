@@ -30,6 +30,9 @@ struct JudgeOptions {
     /// With only_q_block or only_head: something diverges in the part that is not judged, so dk and dv, which
     /// sum over all query blocks, may have inherited an error from there.
     bool may_inherit = false;
+    /// A query block is judged no further than to the KV tile in which this stage or one before it diverges, and
+    /// what inherited that is not counted; nullopt: all of it.
+    std::optional<Stage> until;
 };
 
 /// Thrown where tiles were looked at and a report was made, but neither "match" nor "diverged" would be true.

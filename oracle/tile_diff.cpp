@@ -215,7 +215,8 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     if (!arguments.no_causes) {
         report.diagnosis =
             find_causes(*recording, report, {arguments.judge.compare, arguments.judge.threads});
-        if (!other) report.diagnosis.suggestion = suggest_declarations(*recording, report);
+        if (!other)
+            report.diagnosis.suggestion = suggest_declarations(*recording, report, arguments.judge.threads);
     }
     if (!arguments.replay.empty()) {
         if (report.diagnosis.causes.empty())

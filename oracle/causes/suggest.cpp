@@ -1,16 +1,15 @@
 #include "oracle/causes/suggest.h"
 
 #include <algorithm>
-#include <cmath>
+#include <atomic>
 #include <functional>
-#include <numbers>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dump/recording/recording_view.h"
-#include "dump/schema/declarations.h"
-#include "oracle/replay/tiles.h"
+#include "oracle/causes/in_parallel.h"
+#include "oracle/causes/other_declarations.h"
 
 namespace tilescope {
 
@@ -22,20 +21,6 @@ constexpr int most_assignments = 4;
 constexpr std::size_t most_ways = 4;
 /// Query blocks that a change has to serve before the whole recording is judged with it.
 constexpr std::size_t most_blocks = 4;
-
-/// A query block of a head.
-struct Block {
-    std::int64_t batch;
-    std::int64_t head;
-    std::int64_t q_block;
-};
-
-/// What is declared, and how it came to that.
-struct Declared {
-    Problem problem;
-    Units units;
-    std::vector<Assignment> assignments;
-};
 
 /// How far the judge gets: the first wrong stage, or past all of them.
 constexpr int all_right = stage_count;
@@ -52,15 +37,9 @@ std::int64_t not_judged(const Report& report) {
 
 /// nullopt with a declaration that cannot be, and with one that leaves less to compare.
 std::optional<Report> judged_as(const Recording& recording, const Declared& as, const Report& report,
-                                const std::optional<Block>& block) {
-    JudgeOptions options;
+                                JudgeOptions options) {
     options.confidence = report.confidence;
     options.compare.top = 0;
-    if (block) {
-        options.only_head = {block->batch, block->head};
-        options.only_q_block = block->q_block;
-        options.threads = 1;
-    }
     try {
         Report with = judge(DeclaredAs(recording, as.problem, as.units), options);
         if (not_judged(with) > not_judged(report)) return std::nullopt;
@@ -91,244 +70,115 @@ std::vector<Block> blocks_of(const Report& report) {
     const std::size_t step = tally.bad_rows.size() / most_blocks + 1;
     for (std::size_t i = 0; i < tally.bad_rows.size() && blocks.size() < most_blocks; i += step) {
         const BadRow& row = tally.bad_rows[i];
-        blocks.push_back({row.batch, row.head, row.row / report.problem.block_m});
+        const Block block{row.batch, row.head, row.row / report.problem.block_m};
+        if (std::ranges::find(blocks, block) == blocks.end()) blocks.push_back(block);
     }
     return blocks;
 }
 
-/// Constants that kernels multiply with.
-std::vector<double> known_factors(const Problem& problem) {
-    const double scale = problem.sm_scale;
-    return {scale, scale * std::numbers::log2e, 1 / scale, std::numbers::log2e, 448, 256, 240, 127, 1};
-}
-
-/// The stage whose values a declared type is that of; nullopt where it is no type of what was recorded.
-std::optional<Stage> stage_of_type(std::string_view name) {
-    struct Row {
-        std::string_view name;
-        Stage stage;
-    };
-    constexpr Row rows[] = {{"q.cast", Stage::q},
-                            {"k.cast", Stage::k},
-                            {"v.cast", Stage::v},
-                            {"s.cast", Stage::s},
-                            {"p.cast", Stage::p},
-                            {"ds.cast", Stage::ds},
-                            {"problem.dtype_o", Stage::o},
-                            {"problem.dtype_acc", Stage::acc},
-                            {"problem.dtype_dq", Stage::dq},
-                            {"problem.dtype_dk", Stage::dk},
-                            {"problem.dtype_dv", Stage::dv}};
-    const auto found = std::ranges::find(rows, name, &Row::name);
-    if (found == std::end(rows)) return std::nullopt;
-    return found->stage;
-}
-
-/// Whether the recorded tiles of a block hold numbers of the type alone: else a wide type explains much.
-bool holds_only(const Recording& recording, Stage stage, const Block& block, Dtype dtype) {
-    const Problem problem = problem_of(recording.problem(), recording.side_inputs(), block.batch);
-    for (std::int64_t kv_tile = 0; kv_tile < problem.kv_tiles(); ++kv_tile) {
-        const TileId tile{block.batch, block.head, block.q_block, kv_tile};
-        if (!recording.has_stage(stage) || !recording.has_tile(stage, tile)) continue;
-        const std::optional<MatrixF> values = load_tile(recording, problem, stage, tile);
-        for (Eigen::Index i = 0; values && i < values->size(); ++i) {
-            const float value = values->data()[i];
-            if (std::isfinite(value) && decode(dtype, encode(dtype, value)) != value) return false;
-        }
-    }
-    return true;
-}
-
-bool is_widening(const Declared& as, const declarations::Declaration& declaration, std::string_view value) {
-    // These round operands or sums to so few bits that they explain much: only where the inputs are such.
-    const bool fp8 = dtype_info(as.problem.dtype_q).bytes == 1;
-    if (value == "tensor_core_fp8") return !fp8;
-    if (value == "tensor_core_tf32") return as.problem.dtype_q != Dtype::f32;
-    return declaration.name == "p.exp_error";
-}
-
-/// How far the rows of a block see to both sides of their diagonal, by the scores that are no -inf.
-struct Reach {
-    std::int64_t left = -1;
-    std::int64_t right = -1;
-};
-
-Reach reach_of(const Recording& recording, const Block& block) {
-    const Problem problem = problem_of(recording.problem(), recording.side_inputs(), block.batch);
-    const bool top_left = problem.causal_alignment == CausalAlignment::top_left;
-    const std::int64_t shift = top_left ? 0 : problem.seqlen_kv - problem.seqlen_q;
-    Reach reach;
-    for (std::int64_t kv_tile = 0; kv_tile < problem.kv_tiles() && recording.has_stage(Stage::s); ++kv_tile) {
-        const std::optional<MatrixF> s =
-            load_tile(recording, problem, Stage::s, {block.batch, block.head, block.q_block, kv_tile});
-        if (!s) continue;
-        for (Eigen::Index i = 0; i < s->rows(); ++i) {
-            for (Eigen::Index j = 0; j < s->cols(); ++j) {
-                if (!std::isfinite((*s)(i, j))) continue;
-                const std::int64_t key = kv_tile * problem.block_n + j;
-                const std::int64_t diagonal = block.q_block * problem.block_m + i + shift;
-                reach.left = std::max(reach.left, diagonal - key);
-                reach.right = std::max(reach.right, key - diagonal);
-            }
-        }
-    }
-    return reach;
-}
-
-/// What a number may be instead. `first` is the first divergence.
-std::vector<std::string> numbers_for(const declarations::Declaration& declaration, const Declared& as,
-                                     const Element& first, const Reach& reach) {
-    std::vector<double> numbers;
-    const auto is = [&](std::string_view name) { return declaration.name == name; };
-    const Problem& problem = as.problem;
-    if (is("s.masked_value") && std::isinf(first.expected) && std::isfinite(first.got) && first.got < 0)
-        numbers = {first.got};
-    if (is("problem.logits_soft_cap")) numbers = {0};
-    if (is("problem.sm_scale")) numbers = {1 / std::sqrt(double(problem.head_dim))};
-    if (declaration.name.ends_with(".scale")) numbers = known_factors(problem);
-    if (is("problem.window_left")) numbers = {double(reach.left), double(reach.left + 1), -1};
-    if (is("problem.window_right")) numbers = {double(reach.right), double(reach.right + 1), -1};
-    if (is("problem.kv_tiles_per_split")) {
-        for (std::int64_t tiles = 0; tiles < std::min<std::int64_t>(problem.kv_tiles(), 16); ++tiles)
-            numbers.push_back(double(tiles));
-    }
-    if (is("problem.l_lane_columns")) numbers = {1, 2, 4, 8, 16};
-    std::vector<std::string> texts;
-    for (const double number : numbers) {
-        // As text that every number of the declaration's type can be read from.
-        const bool whole = number == std::floor(number) && std::abs(number) < 1e6;
-        texts.push_back(whole ? std::to_string(std::int64_t(number)) : declarations::number_text(number));
-    }
-    return texts;
-}
-
-bool concerns(const declarations::Declaration& declaration, Direction direction) {
-    constexpr std::string_view backward[] = {"dp.", "ds.", "dq.", "dk.", "dv.", "problem.dtype_d"};
-    const bool is_backward = std::ranges::any_of(
-        backward, [&](std::string_view prefix) { return declaration.name.starts_with(prefix); });
-    return direction == Direction::backward || !is_backward;
-}
-
-/// Every other declaration that is one assignment away.
-std::vector<Declared> neighbours(const Declared& as, const Report& report, const Reach& reach) {
-    std::vector<Declared> all;
-    for (const declarations::Declaration& declaration : declarations::all_declarations()) {
-        if (!concerns(declaration, as.problem.direction)) continue;
-        std::vector<std::string> values = declarations::values_of(declaration);
-        if (values.empty()) values = numbers_for(declaration, as, *report.first_divergence, reach);
-        for (const std::string& value : values) {
-            if (value == declarations::value_text(declaration, as.problem, as.units)) continue;
-            if (is_widening(as, declaration, value)) continue;
-            Declared next = as;
-            declarations::declare(declaration, value, next.problem, next.units);
-            next.assignments.push_back({declaration.name, value});
-            all.push_back(std::move(next));
-        }
-    }
-    return all;
-}
-
 class Search {
  public:
-    Search(const Recording& recording, const Report& report, const std::function<void()>& check)
+    Search(const Recording& recording, const Report& report, int threads, const std::function<void()>& check)
         : recording_(recording),
           report_(report),
+          threads_(threads),
           check_(check),
           blocks_(blocks_of(report)),
-          reach_(reach_of(recording, blocks_.front())) {}
+          others_(recording, report, blocks_.front()) {}
 
     /// The assignments that get furthest. Several ways are followed at once: what is equal for now may come to
     /// an end later.
     std::optional<Declared> furthest() const {
-        std::vector<Declared> ways = {{recording_.problem(), recording_.units(), {}}};
-        int reached = reached_by(report_);
-        for (int step = 0; step < most_assignments && reached < all_right; ++step) {
-            Ways next{{}, reached};
-            for (const Declared& way : ways) step_from(way, next);
+        Ways best{{{recording_.problem(), recording_.units(), {}}}, reached_by(report_)};
+        for (int step = 0; step < most_assignments && best.reached < all_right; ++step) {
+            Ways next{{}, best.reached};
+            for (const Declared& way : best.to) step_from(way, Stage(best.reached), next);
             if (next.to.empty()) break;
-            ways = std::move(next.to);
-            reached = next.reached;
+            best = std::move(next);
         }
-        if (ways.front().assignments.empty()) return std::nullopt;
-        return ways.front();
+        if (best.to.front().assignments.empty()) return std::nullopt;
+        return best.to.front();
     }
 
  private:
-    bool may_be(const Declared& as) const {
-        const auto& [name, value] = as.assignments.back();
-        const std::optional<Stage> stage = stage_of_type(name);
-        return !stage || holds_only(recording_, *stage, blocks_.front(), *dtype_from_name(value));
-    }
-
-    /// In every block that is looked at.
-    int reached_in_blocks(const Declared& as, int least) const {
-        if (!may_be(as)) return -1;
-        int reached_all = all_right;
-        for (const Block& block : blocks_) {
-            if (check_) check_();
-            const std::optional<Report> with = judged_as(recording_, as, report_, block);
-            reached_all = std::min(reached_all, with ? reached_by(*with) : -1);
-            if (reached_all <= least) break;
-        }
-        return reached_all;
-    }
-
     /// Those that get equally far.
     struct Ways {
         std::vector<Declared> to;
         int reached;
     };
 
-    void try_all(std::vector<Declared> candidates, Ways& best) const {
-        for (Declared& next : candidates) {
-            if (best.reached == all_right) return;
-            const int least =
-                best.to.size() < most_ways && !best.to.empty() ? best.reached - 1 : best.reached;
-            const int got = reached_in_blocks(next, least);
-            if (got <= least) continue;
-            if (got > best.reached) best = {{}, got};
-            best.to.push_back(std::move(next));
+    /// In every block that is looked at; 0 where `wrong` or a stage before it still is.
+    int reached_in_blocks(const Declared& as, Stage wrong) const {
+        int reached_all = all_right;
+        for (const Block& block : blocks_) {
+            if (check_) check_();
+            JudgeOptions options;
+            options.only_head = {block.batch, block.head};
+            if (stage_info(report_.problem, wrong).per_q_block) options.only_q_block = block.q_block;
+            options.until = wrong;
+            options.threads = 1;
+            const std::optional<Report> with = judged_as(recording_, as, report_, options);
+            if (!with || reached_by(*with) <= int(wrong)) return 0;
+            reached_all = std::min(reached_all, reached_by(*with));
+        }
+        return reached_all;
+    }
+
+    void try_all(std::vector<Declared> candidates, Stage wrong, Ways& best) const {
+        std::vector<int> reached(candidates.size(), 0);
+        std::atomic<std::size_t> enough = candidates.size();
+        in_parallel(candidates.size(), threads_, [&](std::size_t i) {
+            if (i > enough) return;
+            reached[i] = reached_in_blocks(candidates[i], wrong);
+            if (reached[i] < all_right) return;
+            for (std::size_t before = enough; i < before && !enough.compare_exchange_weak(before, i);) {}
+        });
+        for (std::size_t i = 0; i < candidates.size() && best.reached < all_right; ++i) {
+            if (reached[i] < best.reached || reached[i] <= int(wrong)) continue;
+            if (reached[i] > best.reached) best = {{}, reached[i]};
+            if (best.to.size() < most_ways) best.to.push_back(std::move(candidates[i]));
         }
     }
 
-    /// One assignment, or two, one of them of the stage that `from` gets to: each alone may leave it as wrong as it
-    /// was.
-    void step_from(const Declared& from, Ways& best) const {
-        const int before = best.reached;
-        try_all(neighbours(from, report_, reach_), best);
+    /// One assignment, or two, one of them of the stage that is wrong: each alone may leave it as wrong as it was.
+    void step_from(const Declared& from, Stage wrong, Ways& best) const {
+        std::vector<Declared> all = others_.beside(from, wrong);
+        try_all(all, wrong, best);
         if (!best.to.empty()) return;
-        const std::string prefix = std::string(stage_info(Stage(before)).name) + ".";
+        const std::string prefix = std::string(stage_info(wrong).name) + ".";
         const auto is_of_stage = [&](const Declared& next) {
             return next.assignments.back().name.starts_with(prefix);
         };
         const auto is_near = [&](const Declared& next) {
             return is_of_stage(next) || next.assignments.back().name.starts_with("problem.");
         };
-        for (const Declared& first : neighbours(from, report_, reach_)) {
+        for (const Declared& first : all) {
             if (!is_of_stage(first)) continue;
-            std::vector<Declared> seconds = neighbours(first, report_, reach_);
+            std::vector<Declared> seconds = others_.beside(first, wrong);
             std::erase_if(seconds, std::not_fn(is_near));
-            try_all(std::move(seconds), best);
+            try_all(std::move(seconds), wrong, best);
         }
     }
 
     const Recording& recording_;
     const Report& report_;
+    int threads_;
     const std::function<void()>& check_;
     std::vector<Block> blocks_;
-    Reach reach_;
+    OtherDeclarations others_;
 };
 
 }  // namespace
 
-std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& report,
+std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& report, int threads,
                                                const std::function<void()>& check) {
     if (!report.guilty || !report.first_divergence || !report.other.empty() || report.atol || report.rtol)
         return std::nullopt;
-    if (is_operand(*report.guilty) && *report.guilty != Stage::q) return std::nullopt;
-    const std::optional<Declared> found = Search(recording, report, check).furthest();
+    const std::optional<Declared> found = Search(recording, report, threads, check).furthest();
     if (!found) return std::nullopt;
-    const std::optional<Report> with = judged_as(recording, *found, report, std::nullopt);
+    JudgeOptions options;
+    options.threads = threads;
+    const std::optional<Report> with = judged_as(recording, *found, report, options);
     if (!with || !is_better(*with, report)) return std::nullopt;
     return Suggestion{found->assignments, with->guilty};
 }

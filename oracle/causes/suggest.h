@@ -10,8 +10,9 @@ namespace tilescope {
 /// What the recording would have to declare besides for the judge to get further: to a match, or to a later
 /// first wrong stage. A wrong declaration is more likely than a wrong kernel, so it is tried before faults are.
 /// nullopt where the report is none of a single diverging recording, or nothing gets it further.
+/// From `threads` threads, 0 for one a core.
 /// Errors: Error for a damaged file; what `check` throws.
-std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& report,
+std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& report, int threads,
                                                const std::function<void()>& check = {});
 
 }  // namespace tilescope

@@ -73,6 +73,7 @@ class RowJudge {
             const bool adds =
                 plan_.has(Stage::dq) && takes_part(plan_.recording, problem_, gradient_tile_stages, id);
             if (adds || judge_.has_any(gradient_tile_stages, id)) judge_tile(id);
+            if (judge_.is_ended()) return;
         }
         if (!plan_.has(Stage::dq)) return;
         const Estimate second = second_ ? second_->dq() : Estimate();

@@ -53,7 +53,8 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
               .inputs = inputs,
               .observe = options.observe,
               .observe_inherited = options.observe_inherited,
-              .rounding = {}};
+              .rounding = {},
+              .until = options.until};
     int stages = 0;
     bool named = false;
     for (const StageInfo& info : stages_of(recording.problem())) {
@@ -78,7 +79,7 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
     // - 1.
     plan.rounding = rounding_model_of(recording, options.confidence);
     const bool running = plan.has(Stage::m) || plan.has(Stage::l) || plan.has(Stage::acc);
-    plan.end_to_end = other == nullptr && (stages > 1 || running);
+    plan.end_to_end = other == nullptr && !plan.until && (stages > 1 || running);
     plan.drift = other == nullptr && running;
     return plan;
 }

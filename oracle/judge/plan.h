@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "dump/recording.h"
@@ -21,6 +22,7 @@ struct Plan {
     const TileObserver& observe;
     const InheritedObserver& observe_inherited;
     RoundingModel rounding;
+    std::optional<Stage> until;  ///< that of JudgeOptions
     std::array<bool, stage_count> captured{};
     Stage last = Stage::q;  ///< last stage of the forward pass that has to be computed
     /// Some captured stage is computed from another captured one, from which it can inherit an error.

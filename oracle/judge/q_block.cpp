@@ -66,6 +66,7 @@ void QBlockJudge::run() {
         const TileId id = in_order(i);
         const bool runs = i < needed && tile_is_visible(problem_, id_.q_block, id.kv_tile);
         if (runs || judge_.has_any(forward_tile_stages, id)) judge_kv_tile(id.kv_tile);
+        if (judge_.is_ended()) return;
     }
     judge_outputs();
 }

@@ -59,6 +59,13 @@ DumpedTile TileJudge::load(std::span<const Stage> stages, const TileId& id) cons
     return dumped;
 }
 
+bool TileJudge::is_ended() const {
+    if (!plan_.until) return false;
+    return std::ranges::any_of(all_stages(), [&](const StageInfo& info) {
+        return info.stage <= *plan_.until && partial_.tally(info.stage).diverges();
+    });
+}
+
 bool TileJudge::has_any(std::span<const Stage> stages, const TileId& id) const {
     const auto& selection = plan_.recording.capture().selection;
     const bool visible = tile_is_visible(problem(), id.q_block, id.kv_tile);

@@ -39,6 +39,9 @@ class TileJudge {
     /// Whether one of `stages` has a tile here, captured or missing.
     bool has_any(std::span<const Stage> stages, const TileId& id) const;
 
+    /// Whether something has diverged by which the plan says to end.
+    bool is_ended() const;
+
     DumpFactor factor_of(Stage stage, const TileId& id) const { return factor_of(call_, stage, id); }
 
     const HeadCall& call() const { return call_; }

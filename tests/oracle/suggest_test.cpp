@@ -5,7 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dump/recording/recording_view.h"
@@ -13,6 +17,7 @@
 #include "tests/oracle/passes.h"
 #include "tests/oracle/planted_calls.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/support/seeds.h"
 
 namespace tilescope::test {
 namespace {
@@ -55,7 +60,7 @@ void expect_correction(const Wrong& wrong, Direction direction) {
     const MemoryRecording recording = declared_as(honest, declared, units, call.inputs);
     const Report report = report_of(recording, one_thread());
     ASSERT_TRUE(report.guilty) << verdict_line(report);
-    const std::optional<Suggestion> suggestion = suggest_declarations(recording, report);
+    const std::optional<Suggestion> suggestion = suggest_declarations(recording, report, 1);
     ASSERT_TRUE(suggestion) << verdict_line(report);
     EXPECT_FALSE(suggestion->then) << text_of(*suggestion);
     EXPECT_TRUE(all_match(judged_as(recording, *suggestion))) << text_of(*suggestion);
@@ -119,7 +124,7 @@ TEST(Suggest, SeveralAtOnce) {
         declarations::declare(wrong, problem, units);
     const MemoryRecording recording = declared_as(honest, problem, units, call.inputs);
     const std::optional<Suggestion> suggestion =
-        suggest_declarations(recording, report_of(recording, one_thread()));
+        suggest_declarations(recording, report_of(recording, one_thread()), 1);
     ASSERT_TRUE(suggestion);
     EXPECT_EQ(suggestion->assignments.size(), 4u) << text_of(*suggestion);
     EXPECT_TRUE(all_match(judged_as(recording, *suggestion))) << text_of(*suggestion);
@@ -127,7 +132,61 @@ TEST(Suggest, SeveralAtOnce) {
 
 TEST(Suggest, NothingWhereNothingDiverges) {
     const MemoryRecording honest = recorded(make_call(one_entry(Mask::causal, Direction::forward), seed, {}));
-    EXPECT_FALSE(suggest_declarations(honest, judged(honest)));
+    EXPECT_FALSE(suggest_declarations(honest, judged(honest), 1));
+}
+
+/// What a mistake makes of the kernel is what these declare, to the last bit: both are said.
+struct Declarable {
+    std::string_view mistake;
+    std::string_view declared;
+};
+constexpr Declarable declarable[] = {
+    {"cap_missing", "problem.logits_soft_cap=0 "},
+    {"alibi_missing", "problem.alibi=none "},
+    {"fp8_sum_of_scores", "s.accumulation=tensor_core_fp8 "},
+    {"causal_ignored", "problem.mask=none "},
+    {"causal_top_left", "problem.causal_alignment=top_left "},
+    {"causal_bottom_right", "problem.causal_alignment=bottom_right "},
+    {"window_exclusive", "problem.window_bounds=exclusive "},
+    {"window_wider", "problem.window_left=10 "},
+    {"p_rounded_to_bf16", "p.cast=bf16 "},
+    {"p_rounded_to_e4m3", "p.cast=e4m3 "},
+    {"p_scale_missing", "p.scale=1 acc.scale=1 "},
+    {"l_of_cast_p", "l.sums_cast_p=true "},
+    {"l_of_uncast_p", "l.sums_cast_p=false "},
+    {"sink_missing_at_start", "problem.sink=none "},
+    {"sink_missing_in_denominator", "problem.sink=none "},
+    {"acc_kept_in_half", "problem.dtype_acc=f16 "},
+    {"o_rounded_to_bf16", "problem.dtype_o=bf16 "},
+    {"inf_minus_inf", "o.empty_row=nan lse.empty_row=nan "},
+    {"empty_row_nan", "o.empty_row=nan "},
+    {"lse_base_two", "lse.log_base=2 "},
+    {"lse_sink_missing", "lse.includes_sink=false "},
+};
+
+void expect_no_other(const Recording& recording, const MistakeInfo& mistake) {
+    const std::optional<Suggestion> suggestion =
+        suggest_declarations(recording, report_of(recording, one_thread()), 1);
+    if (!suggestion || suggestion->then) return;
+    const auto known = std::ranges::find(declarable, mistake.name, &Declarable::mistake);
+    EXPECT_EQ(text_of(*suggestion), known == std::end(declarable) ? "" : known->declared) << mistake.name;
+}
+
+/// From everything that was recorded, and from outputs alone, where wide budgets could explain much.
+TEST(Suggest, NoOtherWrongKernelIsDeclaredRight) {
+    const std::size_t step = 5 / tried_seeds(5);
+    std::size_t number = 0;
+    for (const std::span<const MistakeInfo> stage : all_mistakes()) {
+        for (const MistakeInfo& mistake : stage) {
+            if (++number % step != 0) continue;
+            SCOPED_TRACE(mistake.name);
+            const Call call = planted_call(mistake, planted_inputs()[0], planted_shapes()[0], seed);
+            const MemoryRecording wrong = run_kernel(call, {mistake.mistake}).recording;
+            expect_no_other(wrong, mistake);
+            expect_no_other(with_stages(wrong, {Stage::o, Stage::lse}), mistake);
+        }
+    }
+    EXPECT_GT(number, 100u);
 }
 
 /// Noise is no declaration.
@@ -135,7 +194,7 @@ TEST(Suggest, NothingForAPoke) {
     const MemoryRecording honest = recorded(make_call(one_entry(Mask::causal, Direction::forward), seed, {}));
     for (const Stage stage : {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o}) {
         const MemoryRecording wrong = poked(honest, stage, {0, 1, 1, 0}, 3, 0, 0.123f);
-        const std::optional<Suggestion> suggestion = suggest_declarations(wrong, judged(wrong));
+        const std::optional<Suggestion> suggestion = suggest_declarations(wrong, judged(wrong), 1);
         EXPECT_FALSE(suggestion) << stage_info(stage).name << ": " << text_of(*suggestion);
     }
 }

@@ -1,0 +1,173 @@
+#include "oracle/causes/other_declarations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numbers>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "dump/schema/declarations.h"
+#include "oracle/replay/tiles.h"
+
+namespace tilescope {
+
+namespace {
+
+/// Constants that kernels multiply with.
+std::vector<double> known_factors(const Problem& problem) {
+    const double scale = problem.sm_scale;
+    return {scale, scale * std::numbers::log2e, 1 / scale, std::numbers::log2e, 448, 256, 240, 127, 1};
+}
+
+/// Where a declared type shows.
+struct TypeOfStage {
+    std::string_view name;
+    Stage stage;
+    bool is_stored =
+        true;  ///< the recorded values are of the type; false: they are cast after they were recorded
+};
+constexpr TypeOfStage types[] = {{"q.cast", Stage::q},
+                                 {"k.cast", Stage::k},
+                                 {"v.cast", Stage::v},
+                                 {"s.cast", Stage::s},
+                                 {"p.cast", Stage::p},
+                                 {"ds.cast", Stage::ds},
+                                 {"problem.dtype_p", Stage::p, false},
+                                 {"problem.dtype_ds", Stage::ds, false},
+                                 {"problem.dtype_o", Stage::o},
+                                 {"problem.dtype_acc", Stage::acc},
+                                 {"problem.dtype_dq", Stage::dq},
+                                 {"problem.dtype_dk", Stage::dk},
+                                 {"problem.dtype_dv", Stage::dv}};
+
+bool all_of_type(Dtype dtype, const MatrixF& values) {
+    return std::all_of(values.data(), values.data() + values.size(), [&](float value) {
+        return !std::isfinite(value) || decode(dtype, encode(dtype, value)) == value;
+    });
+}
+
+/// Whether the type shows in every tile that was recorded: a mistake in some of them is none of a declaration.
+bool shows(const Recording& recording, const TypeOfStage& type, Dtype dtype) {
+    if (!recording.has_stage(type.stage)) return false;
+    bool any = false;
+    for (std::int64_t i = 0; i < tile_count(recording.problem(), type.stage); ++i) {
+        const TileId tile = tile_at(recording.problem(), type.stage, i);
+        const Problem problem = problem_of(recording.problem(), recording.side_inputs(), tile.batch);
+        const std::optional<MatrixF> values = load_tile(recording, problem, type.stage, tile);
+        if (values && type.is_stored && !all_of_type(dtype, *values)) return false;
+        any = any || values;
+    }
+    return any;
+}
+
+/// Sums in few bits explain much: only with what else makes them so.
+bool may_sum_so(const Declared& as, std::string_view name, std::string_view accumulation) {
+    if (accumulation == "tensor_core_fp8") return dtype_info(as.problem.dtype_q).bytes == 1;
+    if (accumulation == "tensor_core_tf32") return as.problem.dtype_q == Dtype::f32;
+    const bool in_half = accumulation == "fma_f16" || accumulation == "tensor_core_f16";
+    return !in_half || (name == "acc.accumulation" && as.problem.dtype_acc == Dtype::f16);
+}
+
+SeenDiagonals seen_diagonals(const Recording& recording, const Block& block) {
+    const Problem problem = problem_of(recording.problem(), recording.side_inputs(), block.batch);
+    const bool top_left = problem.causal_alignment == CausalAlignment::top_left;
+    const std::int64_t shift = top_left ? 0 : problem.seqlen_kv - problem.seqlen_q;
+    SeenDiagonals seen;
+    for (std::int64_t kv_tile = 0; kv_tile < problem.kv_tiles() && recording.has_stage(Stage::s); ++kv_tile) {
+        const std::optional<MatrixF> s =
+            load_tile(recording, problem, Stage::s, {block.batch, block.head, block.q_block, kv_tile});
+        if (!s) continue;
+        for (Eigen::Index i = 0; i < s->rows(); ++i) {
+            for (Eigen::Index j = 0; j < s->cols(); ++j) {
+                if (!std::isfinite((*s)(i, j))) continue;
+                const std::int64_t key = kv_tile * problem.block_n + j;
+                const std::int64_t diagonal = block.q_block * problem.block_m + i + shift;
+                seen.left = std::max(seen.left, diagonal - key);
+                seen.right = std::max(seen.right, key - diagonal);
+            }
+        }
+    }
+    return seen;
+}
+
+/// What a number may be instead. `first` is the first divergence.
+std::vector<std::string> numbers_for(const declarations::Declaration& declaration, const Declared& as,
+                                     const Element& first, const SeenDiagonals& seen) {
+    std::vector<double> numbers;
+    const auto is = [&](std::string_view name) { return declaration.name == name; };
+    const Problem& problem = as.problem;
+    if (is("s.masked_value") && std::isinf(first.expected) && std::isfinite(first.got) && first.got < 0)
+        numbers = {first.got};
+    if (is("problem.logits_soft_cap")) numbers = {0};
+    if (is("problem.sm_scale")) numbers = {1 / std::sqrt(double(problem.head_dim))};
+    if (declaration.name.ends_with(".scale")) numbers = known_factors(problem);
+    if (is("problem.window_left")) numbers = {double(seen.left), double(seen.left + 1), -1};
+    if (is("problem.window_right")) numbers = {double(seen.right), double(seen.right + 1), -1};
+    if (is("problem.kv_tiles_per_split")) {
+        for (std::int64_t tiles = 0; tiles < std::min<std::int64_t>(problem.kv_tiles(), 16); ++tiles)
+            numbers.push_back(double(tiles));
+    }
+    if (is("problem.l_lane_columns")) numbers = {1, 2, 4, 8, 16};
+    std::vector<std::string> texts;
+    for (const double number : numbers) {
+        // As text that every number of the declaration's type can be read from.
+        const bool whole = number == std::floor(number) && std::abs(number) < 1e6;
+        texts.push_back(whole ? std::to_string(std::int64_t(number)) : declarations::number_text(number));
+    }
+    return texts;
+}
+
+/// The stage that is read otherwise; nullopt of what all are computed from.
+std::optional<Stage> stage_of(const declarations::Declaration& declaration) {
+    const auto type = std::ranges::find(types, declaration.name, &TypeOfStage::name);
+    if (type != std::end(types)) return type->stage;
+    const std::string_view name = declaration.name;
+    for (const StageInfo& info : all_stages())
+        if (name.starts_with(info.name) && name.substr(info.name.size()).starts_with('.')) return info.stage;
+    return std::nullopt;
+}
+
+/// Whether it may be why `wrong` is: nothing of a later stage is. A backward pass begins with its lse.
+bool concerns(const declarations::Declaration& declaration, Stage wrong, Direction direction) {
+    const std::optional<Stage> stage = stage_of(declaration);
+    return !stage || *stage <= wrong || (*stage == Stage::lse && direction == Direction::backward);
+}
+
+}  // namespace
+
+OtherDeclarations::OtherDeclarations(const Recording& recording, const Report& report, const Block& block)
+    : recording_(recording), report_(report), seen_(seen_diagonals(recording, block)) {}
+
+bool OtherDeclarations::may_be(const declarations::Declaration& declaration, const std::string& value,
+                               const Declared& as, Stage wrong) const {
+    if (value == declarations::value_text(declaration, as.problem, as.units)) return false;
+    if (!may_sum_so(as, declaration.name, value)) return false;
+    const auto type = std::ranges::find(types, declaration.name, &TypeOfStage::name);
+    if (type == std::end(types)) return true;
+    // Values that are right are of the type that is declared.
+    if (type->is_stored && type->stage != wrong) return false;
+    const auto [known, is_new] = shown_.try_emplace({declaration.name, value}, false);
+    if (is_new) known->second = shows(recording_, *type, *dtype_from_name(value));
+    return known->second;
+}
+
+std::vector<Declared> OtherDeclarations::beside(const Declared& as, Stage wrong) const {
+    std::vector<Declared> all;
+    for (const declarations::Declaration& declaration : declarations::all_declarations()) {
+        if (!concerns(declaration, wrong, as.problem.direction)) continue;
+        std::vector<std::string> values = declarations::values_of(declaration);
+        if (values.empty()) values = numbers_for(declaration, as, *report_.first_divergence, seen_);
+        for (const std::string& value : values) {
+            if (!may_be(declaration, value, as, wrong)) continue;
+            Declared next = as;
+            declarations::declare(declaration, value, next.problem, next.units);
+            next.assignments.push_back({declaration.name, value});
+            all.push_back(std::move(next));
+        }
+    }
+    return all;
+}
+
+}  // namespace tilescope
