@@ -94,6 +94,7 @@ std::string death_of(int status) {
 /// How a copy ended, and what it said.
 struct End {
     int status = 0;
+    double cpu_seconds = 0;  ///< that it computed
     std::string message;
 };
 
@@ -113,15 +114,17 @@ End run_copy(const std::function<void()>& task, unsigned seconds, const std::str
         throw Error(std::string("cannot be checked: ") + std::strerror(fork_error), where,
                     "close other programs");
     }
-    while (waitpid(child, &end.status, 0) < 0) {
+    rusage used = {};
+    while (wait4(child, &end.status, 0, &used) < 0) {
         if (errno != EINTR) break;
     }
+    end.cpu_seconds = double(used.ru_utime.tv_sec) + 1e-6 * double(used.ru_utime.tv_usec);
     return end;
 }
 
-/// Whether the copy ended in waiting, and not in computing.
-bool is_waiting(int status) {
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+/// Whether the copy ended in waiting, and not in computing on a busy machine.
+bool is_waiting(const End& end) {
+    return WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGALRM && end.cpu_seconds < 1;
 }
 
 }  // namespace
@@ -130,7 +133,7 @@ void try_in_child(const std::function<void()>& task, const std::string& where) {
     End end;
     for (const unsigned seconds : waits) {
         end = run_copy(task, seconds, where);
-        if (!is_waiting(end.status)) break;
+        if (!is_waiting(end)) break;
     }
     if (WIFEXITED(end.status) && WEXITSTATUS(end.status) == out_of_memory) {
         throw Error("opening it takes more memory than there is, or more than 1 GiB", where,
