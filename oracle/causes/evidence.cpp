@@ -182,6 +182,7 @@ void add_misfit(const CauseSearch& world, const Observation& seen, const Estimat
         misfit.finite += fit == Fit::sharp && std::isfinite(value) && !seen.unjudged[std::size_t(i)];
         misfit.by_value += fit == Fit::sharp && !is_nan && wrong;
         if (wrong && fit != Fit::none) add_distance(seen, value, i, misfit);
+        misfit.unexplained += wrong && fit == Fit::none;
         if (fit == Fit::sharp) continue;
         if (!seen.is_bad()) {
             ++misfit.in_good_tiles;
@@ -327,6 +328,25 @@ Evidence without_explained(const Evidence& evidence, const Change& change) {
     return rest;
 }
 
+void visit_sides(const Evidence& evidence, const Change& change,
+                 const std::function<void(const Observation&, Eigen::Index, Side)>& see) {
+    std::vector<Change> changes = evidence.known;
+    changes.push_back(change);
+    for_each_changed(evidence, changes, [&](std::size_t n, Estimate changed) {
+        const Observation& seen = evidence.seen[n];
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            if (seen.unjudged[std::size_t(i)] || seen.settled[std::size_t(i / seen.got.cols())]) continue;
+            const bool fits = fit_of(*evidence.world, seen, changed, i, change.widens) == Fit::sharp;
+            const bool wrong = seen.wrong[std::size_t(i)];
+            see(seen, i,
+                wrong  ? (fits ? Side::changed : Side::neither)
+                : fits ? Side::either
+                       : Side::healthy);
+        }
+        return true;
+    });
+}
+
 bool Misfit::tells_values() const {
     // Twice as near, on the whole: chance does not do that where right elements have to stay right.
     return widens || distance <= 0.5 * double(distances);
@@ -346,8 +366,10 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
         add_misfit(*evidence.world, seen, changed, misfit);
         wrong += seen.wrong_elements;
         bad_tiles += seen.is_bad();
-        const bool hopeless = bad_tiles >= telling && double(misfit.in_bad_rows) > 0.97 * double(wrong);
-        if (hopeless) misfit.in_bad_rows = evidence.compared;
+        // A change that was dumped may apply to a part of a row: only what is wrong tells.
+        const std::int64_t misfits = evidence.direct() ? misfit.unexplained : misfit.in_bad_rows;
+        const bool hopeless = bad_tiles >= telling && double(misfits) > 0.97 * double(wrong);
+        if (hopeless) misfit.in_bad_rows = misfit.unexplained = evidence.compared;
         return !hopeless;
     });
     if (misfit.sharp >= 3 * misfit.swallowed)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -85,7 +86,8 @@ struct Misfit {
     /// are: how much nearer the dump is to the replay than to what is right.
     double distance = 0;
     std::int64_t distances = 0;
-    bool widens = false;  ///< Change::widens of the mistake
+    bool widens = false;           ///< Change::widens of the mistake
+    std::int64_t unexplained = 0;  ///< wrong elements that do not fit
 
     std::int64_t in_bad_tiles() const { return in_bad_rows + beside_bad_rows; }
     std::int64_t anywhere() const { return in_bad_tiles() + in_good_tiles; }
@@ -95,6 +97,13 @@ struct Misfit {
     /// Whether something speaks for the mistake beside NaN, which many mistakes leave.
     bool tells_more_than_nan() const { return by_value > 0 || finite > 0; }
 };
+
+/// Which kernel an element is as: one with the change alone, a healthy one alone, both or none.
+enum class Side : std::uint8_t { changed, healthy, either, neither };
+
+/// Calls `see` with every element, by its number in the row-major tile.
+void visit_sides(const Evidence& evidence, const Change& change,
+                 const std::function<void(const Observation&, Eigen::Index, Side)>& see);
 
 /// Replays the tiles with the known changes and this one, and counts what fits. Stops early, with every
 /// element counted as not fitting, where the first bad tiles show that the change explains next to nothing.

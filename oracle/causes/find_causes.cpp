@@ -74,9 +74,9 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.explained_after = 1 - double(std::min(found.left, evidence.compared)) / double(evidence.compared);
     cause.parameters = found.candidate.parameters;
     cause.free_parameters = found.candidate.free_parameters;
-    cause.where = found.scope == Scope::everywhere
-                      ? "everywhere"
-                      : where_of(evidence, report, found.scope == Scope::bad_rows);
+    cause.where = found.scope == Scope::everywhere ? "everywhere"
+                  : found.scope == Scope::ruled    ? "where " + found.rule
+                                                : where_of(evidence, report, found.scope == Scope::bad_rows);
     return cause;
 }
 

@@ -49,7 +49,7 @@ std::vector<ReplayedTile> replayed_tiles(const CauseSearch& world, const FoundCa
                                          const TileId& q_block) {
     if (!cause.changes) return {};
     std::vector<ReplayedTile> tiles = tiles_of(world, cause, q_block, *cause.changes);
-    if (cause.scope == Scope::everywhere) return tiles;
+    if (cause.scope == Scope::everywhere || cause.scope == Scope::ruled) return tiles;
     const std::vector<ReplayedTile> healthy = tiles_of(world, cause, q_block, {});
     for (ReplayedTile& tile : tiles) {
         const auto same = std::ranges::find(healthy, tile.id, &ReplayedTile::id);

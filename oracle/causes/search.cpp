@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "oracle/causes/in_parallel.h"
+#include "oracle/causes/where.h"
 
 namespace tilescope {
 
@@ -41,6 +42,20 @@ void choose_scope(const Evidence& evidence, const Misfit& misfit, double enough,
         found.left = left[scope];
         if (found.left <= most) return;
     }
+}
+
+/// The same for a change that applies to elements that a rule tells, where it explains enough of what is wrong.
+void choose_rule(const Evidence& evidence, const Misfit& misfit, double enough, Found& found) {
+    const auto most = std::int64_t(double(evidence.wrong_elements) * (1 - enough));
+    if (found.left <= most || misfit.unexplained > most) return;
+    std::optional<RuledChange> ruled = with_rule(evidence, found.candidate.change);
+    if (!ruled) return;
+    const std::int64_t left = misfit_of(evidence, ruled->change).anywhere();
+    if (left > most) return;
+    found.scope = Scope::ruled;
+    found.left = left;
+    found.rule = std::move(ruled->rule);
+    found.candidate.change = std::move(ruled->change);
 }
 
 /// Whether all that the stage is computed from was dumped, or is an operand: then its NaN is made in it.
@@ -103,9 +118,13 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
     std::vector<Found> found;
     for (Trial& trial : trials) {
         if (!tells(evidence, trial)) continue;
-        Found next{trial.cause, std::move(trial.candidate), evidence.acts};
+        Found next;
+        next.cause = trial.cause;
+        next.candidate = std::move(trial.candidate);
+        next.acts = evidence.acts;
         next.by_value = trial.misfit.by_value > 0;
         choose_scope(evidence, trial.misfit, enough, next);
+        choose_rule(evidence, trial.misfit, enough, next);
         if (double(next.left) > double(evidence.wrong_elements) * (1 - enough)) continue;
         if (!found.empty() && found.back().cause == next.cause) {
             if (better(next, found.back())) found.back() = std::move(next);

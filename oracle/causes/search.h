@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "oracle/causes/table.h"
@@ -12,6 +13,7 @@ struct Found {
     Candidate candidate;
     Stage acts = Stage::q;
     Scope scope = Scope::everywhere;
+    std::string rule;       ///< where it applies, with Scope::ruled
     std::int64_t left = 0;  ///< elements of the scope that the replay does not reproduce
     bool by_value = false;  ///< it reproduces wrong elements that are not NaN
 

@@ -7,7 +7,31 @@
 
 namespace tilescope {
 
+namespace {
+
+/// As one of the changes has it where that says so, and as the others alone have it elsewhere.
+Estimate mixed(std::span<const Change> changes, std::size_t which, Stage stage, const SearchedTile& site) {
+    std::vector<Change> all(changes.begin(), changes.end());
+    const auto where = std::move(all[which].where);
+    all[which].where = nullptr;
+    Estimate estimate = expected_with(all, stage, site);
+    all.erase(all.begin() + std::ptrdiff_t(which));
+    const Estimate without = expected_with(all, stage, site);
+    for (Eigen::Index i = 0; i < estimate.value.rows(); ++i) {
+        for (Eigen::Index j = 0; j < estimate.value.cols(); ++j) {
+            if (where(site, i, j)) continue;
+            estimate.value(i, j) = without.value(i, j);
+            estimate.error(i, j) = without.error(i, j);
+        }
+    }
+    return estimate;
+}
+
+}  // namespace
+
 Estimate expected_with(std::span<const Change> changes, Stage stage, SearchedTile site) {
+    for (std::size_t i = 0; i < changes.size(); ++i)
+        if (changes[i].where) return mixed(changes, i, stage, site);
     for (const Change& change : changes) {
         if (change.inputs) change.inputs(site);
     }

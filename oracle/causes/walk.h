@@ -12,6 +12,8 @@ namespace tilescope {
 struct Change {
     std::function<void(SearchedTile&)> inputs = {};
     std::function<void(const SearchedTile&, Estimate&)> result = {};
+    /// Elements of the stage's tile that have it; empty: all of them.
+    std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)> where = {};
     /// The mistake is a cast to a narrow type, found from numbers of that type: its replay may have a wider
     /// budget than a healthy kernel.
     bool widens = false;

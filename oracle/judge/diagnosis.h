@@ -40,8 +40,8 @@ struct WrongThreads {
 
 struct Change;
 
-/// Which part of a stage has the mistake: the smallest number that explains it.
-enum class Scope : std::uint8_t { everywhere, bad_tiles, bad_rows };
+/// Which part of a stage has the mistake: the smallest number that explains it. `ruled`: where Change::where says.
+enum class Scope : std::uint8_t { everywhere, bad_tiles, bad_rows, ruled };
 
 /// A mistake that explains why a stage diverges.
 struct FoundCause {

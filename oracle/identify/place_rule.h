@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tilescope {
+
+/// A place has at most so many coordinates.
+inline constexpr std::size_t most_coordinates = 12;
+
+/// Where an element is, and on which side of the rule that is looked for. Those that may be on either are left out.
+struct LabelledPlace {
+    std::array<std::int32_t, most_coordinates> at{};
+    bool inside = false;
+};
+
+/// "first <= x < last" of a coordinate, or of its rest by a period.
+struct PlaceCondition {
+    std::size_t coordinate = 0;
+    std::int64_t period = 0;  ///< 0: x itself
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+
+    bool holds(std::int64_t x) const;
+    /// "row % 8 >= 4". Bounds that every x is within are left out.
+    std::string text(std::string_view name) const;
+};
+
+/// Conditions that hold together.
+struct PlaceRule {
+    std::vector<PlaceCondition> conditions;
+
+    bool holds(std::span<const std::int32_t> at) const;
+    std::string text(std::span<const std::string_view> names) const;
+};
+
+/// The shortest rule of one condition, or of two, that is wrong for at most `most_wrong` of the places; nullopt
+/// where there is none, and where no place is inside or none outside. Values of a coordinate that no place has
+/// are free. `coordinates` of each place are looked at, the first ones soonest.
+std::optional<PlaceRule> find_place_rule(std::span<const LabelledPlace> places, std::size_t coordinates,
+                                         std::int64_t most_wrong);
+
+}  // namespace tilescope
