@@ -1,0 +1,228 @@
+// Values that come from other addresses: from which, is read from where in memory the dumped values stand.
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+
+#include "oracle/causes/table.h"
+#include "oracle/identify/address_map.h"
+
+namespace tilescope {
+
+namespace {
+
+/// Elements of a tile whose addresses vote.
+constexpr Eigen::Index most_samples = 2048;
+/// Addresses of a sample: the nearest ones. Values repeat in narrow types.
+constexpr std::size_t most_sources = 48;
+/// Larger arrays are not searched.
+constexpr std::int64_t most_elements = std::int64_t(1) << 25;
+/// Tiles of which each proposes a map.
+constexpr std::size_t most_tiles = 3;
+
+/// An array with an index from values to addresses.
+class ValueIndex {
+ public:
+    explicit ValueIndex(std::vector<double> values) : values_(std::move(values)), order_(values_.size()) {
+        std::iota(order_.begin(), order_.end(), 0);
+        const auto value = [&](std::int32_t at) { return values_[std::size_t(at)]; };
+        std::erase_if(order_, [&](std::int32_t at) { return std::isnan(value(at)); });
+        std::ranges::sort(order_, {}, value);
+    }
+
+    /// Addresses of values within `tolerance`, the nearest to `from`, relative to it.
+    std::vector<std::int64_t> sources(double value, double tolerance, std::int64_t from) const {
+        const auto of = [&](std::int32_t at) { return values_[std::size_t(at)]; };
+        const auto first = std::ranges::lower_bound(order_, value - tolerance, {}, of);
+        const auto last = std::ranges::upper_bound(order_, value + tolerance, {}, of);
+        std::vector<std::int64_t> near(first, last);
+        for (std::int64_t& source : near) source -= from;
+        if (near.size() > most_sources) {
+            std::ranges::nth_element(near, near.begin() + most_sources, {},
+                                     [](std::int64_t source) { return std::abs(source); });
+            near.resize(most_sources);
+        }
+        std::ranges::sort(near);
+        return near;
+    }
+
+    bool has(std::int64_t address) const { return address >= 0 && address < std::ssize(values_); }
+    double at(std::int64_t address) const { return values_[std::size_t(address)]; }
+
+ private:
+    std::vector<double> values_;
+    std::vector<std::int32_t> order_;
+};
+
+/// Maps that the tiles speak for, each once: from what is wrong in a tile, and from all of it, since an index that
+/// is right for some rows is still one index.
+template <class Sources>
+std::vector<AddressMap> maps_of(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
+                                const Sources& sources) {
+    std::vector<AddressMap> maps;
+    std::size_t tiles = 0;
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad() || ++tiles > most_tiles) break;
+        for (const bool whole : {true, false}) {
+            std::vector<AddressSample> samples;
+            for (Eigen::Index i = 0; i < std::min(seen.got.size(), most_samples); ++i) {
+                const Eigen::Index row = i / seen.got.cols();
+                const Eigen::Index col = i % seen.got.cols();
+                const double got = seen.got.data()[i];
+                // A zero stands anywhere.
+                if ((!whole && !seen.is_wrong(row, col)) || !std::isfinite(got) || got == 0) continue;
+                samples.push_back({row, col, sources(seen, row, col)});
+            }
+            const auto map = find_address_map(samples, ld, names);
+            const auto is_same = [&](const AddressMap& other) { return map->text == other.text; };
+            if (map && map->parameters > 0 && std::ranges::none_of(maps, is_same)) maps.push_back(*map);
+        }
+    }
+    return maps;
+}
+
+// ---- staged operands
+
+/// q, k or v of all heads, as one array.
+struct OperandArray {
+    std::int64_t heads;
+    std::int64_t length;
+    std::int64_t cols;
+    ValueIndex values;
+
+    std::int64_t address(std::int64_t batch, std::int64_t head, std::int64_t row) const {
+        return ((batch * heads + head) * length + row) * cols;
+    }
+};
+
+std::shared_ptr<const OperandArray> operand_array(const Evidence& evidence, Stage stage) {
+    const Problem& problem = evidence.problem();
+    const bool is_q = stage == Stage::q;
+    const std::int64_t heads = is_q ? problem.heads : problem.heads_kv;
+    const std::int64_t length = is_q ? problem.seqlen_q : problem.seqlen_kv;
+    const std::int64_t cols = stage == Stage::v ? problem.head_dim_v : problem.head_dim;
+    if (problem.batch * heads * length * cols > most_elements) return nullptr;
+    std::vector<double> values;
+    values.reserve(std::size_t(problem.batch * heads * length * cols));
+    for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
+        for (std::int64_t head = 0; head < heads; ++head) {
+            const Matrix rows = evidence.world->input_rows(stage, batch, head, 0, length);
+            values.insert(values.end(), rows.data(), rows.data() + rows.size());
+        }
+    }
+    return std::make_shared<const OperandArray>(heads, length, cols, ValueIndex(std::move(values)));
+}
+
+/// Where the first element of the tile stands.
+std::int64_t origin(const SearchedTile& site, Stage stage, const OperandArray& array) {
+    const bool is_q = stage == Stage::q;
+    return array.address(site.id.batch, is_q ? site.id.head : site.call->problem.head_kv(site.id.head),
+                         is_q ? site.first_row : site.first_key);
+}
+
+std::int64_t length_of(const SearchedTile& site, Stage stage) {
+    return stage == Stage::q ? site.call->problem.seqlen_q : site.call->problem.seqlen_kv;
+}
+
+/// Whether a staged tile holds the numbers of the input and no others.
+bool is_copied(const Evidence& evidence, Stage stage) {
+    const Units& units = evidence.units();
+    const SideInputs& side = evidence.world->recording().side_inputs();
+    switch (stage) {
+        case Stage::q:
+            return units.q_scale == 1 && units.q_cast == Dtype::f32 &&
+                   (side.descale_q.empty() || !units.q_dequantised);
+        case Stage::k:
+            return units.k_cast == Dtype::f32 && (side.descale_k.empty() || !units.k_dequantised);
+        default:
+            return units.v_cast == Dtype::f32 && (side.descale_v.empty() || !units.v_dequantised);
+    }
+}
+
+std::vector<Candidate> other_addresses(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const Stage stage = evidence.acts;
+    if (!evidence.direct() || !is_copied(evidence, stage)) return candidates;
+    const std::shared_ptr<const OperandArray> array = operand_array(evidence, stage);
+    if (!array) return candidates;
+    const auto sources = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        return array->values.sources(seen.got(row, col), 0, origin(seen.site, stage, *array));
+    };
+    for (const AddressMap& map : maps_of(evidence, array->cols, {"row", "d"}, sources)) {
+        for (const bool bounded : {false, true}) {
+            const auto read = [=](SearchedTile& site) {
+                const std::int64_t from = origin(site, stage, *array);
+                // Bounded: rows of another head, or beyond the sequence, are zeros.
+                const std::int64_t begin = from / (array->length * array->cols) * array->length * array->cols;
+                const std::int64_t end = begin + length_of(site, stage) * array->cols;
+                for (Eigen::Index i = 0; i < site.raw.rows(); ++i) {
+                    for (Eigen::Index j = 0; j < site.raw.cols(); ++j) {
+                        const std::int64_t at = from + map.apply(i, j);
+                        const bool is_there =
+                            array->values.has(at) && (!bounded || (at >= begin && at < end));
+                        site.raw(i, j) = is_there ? array->values.at(at) : 0;
+                    }
+                }
+            };
+            candidates.push_back({{{"reads", map.text}}, {.inputs = read}, map.parameters});
+        }
+    }
+    return candidates;
+}
+
+// ---- stages
+
+/// The elements of a tile in each other's place.
+std::vector<Candidate> other_places(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.direct()) return candidates;
+    std::vector<std::pair<const Observation*, std::shared_ptr<const ValueIndex>>> indices;
+    const auto sources = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        if (indices.empty() || indices.back().first != &seen) {
+            const Matrix& all = seen.expected.value;
+            indices.emplace_back(&seen, std::make_shared<const ValueIndex>(
+                                            std::vector<double>(all.data(), all.data() + all.size())));
+        }
+        return indices.back().second->sources(seen.got(row, col), seen.expected.error(row, col), 0);
+    };
+    const Stage stage = evidence.observed;
+    const bool of_keys = stage == Stage::s || stage == Stage::p;
+    const std::int64_t ld = evidence.seen.front().got.cols();
+    for (const AddressMap& map : maps_of(evidence, ld, {"row", of_keys ? "col" : "d"}, sources)) {
+        const auto place = [=](const SearchedTile&, Estimate& estimate) {
+            const Estimate right = estimate;
+            for (Eigen::Index i = 0; i < right.value.rows(); ++i) {
+                for (Eigen::Index j = 0; j < right.value.cols(); ++j) {
+                    const std::int64_t at = map.apply(i, j) - i * (ld - right.value.cols());
+                    const bool is_there = at >= 0 && at < right.value.size();
+                    estimate.value(i, j) = is_there ? right.value.data()[at] : quiet_nan;
+                    estimate.error(i, j) = is_there ? right.error.data()[at] : 0;
+                }
+            }
+        };
+        candidates.push_back({{{"holds", map.text}}, {.result = place}, map.parameters});
+    }
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> address_causes() {
+    return {
+        {"operand_addresses",
+         "address",
+         {Stage::q, Stage::k, Stage::v},
+         "the staged tile holds elements of other addresses of its array",
+         "the index of the load from global memory, and that of the store to shared memory",
+         other_addresses},
+        {"elements_moved",
+         "address",
+         {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse},
+         "elements of the tile stand in each other's place",
+         "the index with which the tile is stored, and the fragment layout",
+         other_places},
+    };
+}
+
+}  // namespace tilescope

@@ -1,0 +1,237 @@
+#include "oracle/identify/address_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "oracle/identify/index_formula.h"
+
+namespace tilescope {
+
+namespace {
+
+/// Share of the samples that a map has to explain.
+constexpr double enough_samples = 0.97;
+/// Pairs of samples that vote for a stride.
+constexpr int most_pairs = 96;
+
+using Votes = std::unordered_map<std::int64_t, int>;
+
+/// The number with most votes, the smallest of several; nullopt where fewer than `least` agree.
+std::optional<std::int64_t> elected(const Votes& votes, int least) {
+    std::pair<int, std::int64_t> best = {0, 0};
+    for (const auto& [number, count] : votes) {
+        const bool nearer = count == best.first && std::abs(number) < std::abs(best.second);
+        if (count > best.first || nearer) best = {count, number};
+    }
+    if (best.first < least) return std::nullopt;
+    return best.second;
+}
+
+/// Samples by their place.
+class Samples {
+ public:
+    explicit Samples(std::span<const AddressSample> all) : all_(all) {
+        for (const AddressSample& sample : all) at_[{sample.row, sample.col}] = &sample;
+    }
+
+    /// What most pairs of samples say whose places differ so; `combine` of their addresses.
+    template <class Other, class Combine>
+    std::optional<std::int64_t> difference(const Other& other_place, const Combine& combine) const {
+        Votes votes;
+        int pairs = 0;
+        // From everywhere in the tile, not from its first rows alone.
+        const std::size_t step = all_.size() / std::size_t(4 * most_pairs) + 1;
+        for (std::size_t i = 0; i < all_.size() && pairs < most_pairs; i += step) {
+            const auto other = at_.find(other_place(all_[i]));
+            if (other == at_.end()) continue;
+            ++pairs;
+            for (const std::int64_t from : all_[i].sources)
+                for (const std::int64_t to : other->second->sources) ++votes[combine(from, to)];
+        }
+        if (pairs < 4) return std::nullopt;
+        return elected(votes, pairs * 2 / 3);
+    }
+
+    double share(const std::function<std::int64_t(std::int64_t, std::int64_t)>& apply) const {
+        const auto right = std::ranges::count_if(all_, [&](const AddressSample& sample) {
+            return std::ranges::binary_search(sample.sources, apply(sample.row, sample.col));
+        });
+        return double(right) / double(all_.size());
+    }
+
+    /// What most samples say, of `number` of a sample and one of its addresses.
+    template <class Number>
+    std::optional<std::int64_t> constant(const Number& number) const {
+        Votes votes;
+        for (const AddressSample& sample : all_)
+            for (const std::int64_t source : sample.sources) ++votes[number(sample, source)];
+        return elected(votes, int(double(all_.size()) * enough_samples));
+    }
+
+    std::span<const AddressSample> all() const { return all_; }
+
+ private:
+    std::span<const AddressSample> all_;
+    std::map<std::pair<std::int64_t, std::int64_t>, const AddressSample*> at_;
+};
+
+std::string with_offset(std::string text, std::int64_t c) {
+    if (c == 0) return text;
+    return text + fmt::format(" {} {}", c < 0 ? '-' : '+', c < 0 ? -c : c);
+}
+
+std::string brackets(std::string_view row, std::string_view col) {
+    return fmt::format("[{}][{}]", row, col);
+}
+
+/// "[row + 2][d - 8]": the offset as whole rows and the nearest columns.
+std::string rows_and_columns(std::int64_t c, std::int64_t ld, const AddressNames& names) {
+    std::int64_t rows = c / ld;
+    std::int64_t cols = c % ld;
+    if (2 * cols > ld) ++rows, cols -= ld;
+    if (2 * cols < -ld) --rows, cols += ld;
+    return brackets(with_offset(std::string(names.row), rows), with_offset(std::string(names.col), cols));
+}
+
+std::string strides_text(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t ld,
+                         const AddressNames& names) {
+    if (a == ld && b == 1) return rows_and_columns(c, ld, names);
+    if (a == 1 && b == ld) return rows_and_columns(c, ld, {names.col, names.row});
+    const auto term = [](std::int64_t by, std::string_view name) {
+        return by == 1 ? std::string(name) : fmt::format("{} * {}", by, name);
+    };
+    std::string text = a == 0 ? "" : term(a, names.row);
+    if (b != 0) text += (text.empty() ? "" : " + ") + term(b, names.col);
+    return fmt::format("[{}]", with_offset(text.empty() ? "0" : text, c));
+}
+
+std::optional<AddressMap> by_strides(const Samples& samples, std::int64_t ld, const AddressNames& names) {
+    const auto minus = [](std::int64_t from, std::int64_t to) { return to - from; };
+    const auto down =
+        samples.difference([](const AddressSample& s) { return std::pair(s.row + 1, s.col); }, minus);
+    const auto along =
+        samples.difference([](const AddressSample& s) { return std::pair(s.row, s.col + 1); }, minus);
+    if (!down || !along) return std::nullopt;
+    const std::int64_t a = *down;
+    const std::int64_t b = *along;
+    const auto c = samples.constant([&](const AddressSample& sample, std::int64_t source) {
+        return source - a * sample.row - b * sample.col;
+    });
+    if (!c) return std::nullopt;
+    const int parameters = (a != ld && a != 1) + (b != ld && b != 1) + (*c != 0);
+    return AddressMap{[a, b, c = *c](std::int64_t row, std::int64_t col) { return a * row + b * col + c; },
+                      strides_text(a, b, *c, ld, names), parameters};
+}
+
+/// The source of each line (row or column) whose elements agree on one, `rest` being what an element of the line adds.
+template <class Line, class Rest>
+std::vector<std::pair<std::int64_t, std::int64_t>> sources_of_lines(const Samples& samples, const Line& line,
+                                                                    const Rest& rest) {
+    std::map<std::int64_t, std::pair<Votes, int>> of_line;
+    for (const AddressSample& sample : samples.all()) {
+        auto& [votes, elements] = of_line[line(sample)];
+        ++elements;
+        for (const std::int64_t source : sample.sources) ++votes[source - rest(sample)];
+    }
+    std::vector<std::pair<std::int64_t, std::int64_t>> table;
+    for (const auto& [number, found] : of_line) {
+        const auto& [votes, elements] = found;
+        if (elements < 4) continue;
+        if (const auto source = elected(votes, elements * 9 / 10 + 1)) table.emplace_back(number, *source);
+    }
+    return table;
+}
+
+std::optional<AddressMap> by_rows(const Samples& samples, std::int64_t ld, const AddressNames& names) {
+    auto table = sources_of_lines(
+        samples, [](const AddressSample& s) { return s.row; }, [](const AddressSample& s) { return s.col; });
+    // In rows where they are whole rows.
+    const bool whole = std::ranges::all_of(table, [&](const auto& entry) { return entry.second % ld == 0; });
+    if (whole)
+        for (auto& [row, source] : table) source /= ld;
+    const auto formula = describe_indices(table, names.row);
+    if (!formula) return std::nullopt;
+    const std::int64_t by = whole ? ld : 1;
+    return AddressMap{
+        [by, of = formula->apply](std::int64_t row, std::int64_t col) { return by * of(row) + col; },
+        whole ? brackets(formula->text, names.col) : fmt::format("[{} + {}]", formula->text, names.col),
+        formula->parameters};
+}
+
+std::optional<AddressMap> by_columns(const Samples& samples, std::int64_t ld, const AddressNames& names) {
+    const auto table = sources_of_lines(
+        samples, [](const AddressSample& s) { return s.col; },
+        [&](const AddressSample& s) { return ld * s.row; });
+    const auto formula = describe_indices(table, names.col);
+    if (!formula) return std::nullopt;
+    return AddressMap{
+        [ld, of = formula->apply](std::int64_t row, std::int64_t col) { return ld * row + of(col); },
+        brackets(names.row, formula->text), formula->parameters};
+}
+
+/// The bits that a row or a column has, each with what it changes of the address.
+using BitTable = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+std::optional<BitTable> changes_of_bits(const Samples& samples, std::int64_t AddressSample::*coordinate) {
+    std::int64_t most = 0;
+    for (const AddressSample& sample : samples.all()) most = std::max(most, sample.*coordinate);
+    BitTable table;
+    for (std::int64_t bit = 1; bit <= most; bit *= 2) {
+        const auto change = samples.difference(
+            [&](const AddressSample& sample) {
+                AddressSample other{sample.row, sample.col, {}};
+                other.*coordinate ^= bit;
+                return std::pair(other.row, other.col);
+            },
+            [](std::int64_t from, std::int64_t to) { return from ^ to; });
+        if (!change) return std::nullopt;
+        table.emplace_back(bit, *change);
+    }
+    return table;
+}
+
+std::string bits_text(const BitTable& table, std::string_view name) {
+    std::string text;
+    for (const auto& [bit, change] : table) text += fmt::format(" ^ ({} & {} ? {} : 0)", name, bit, change);
+    return text;
+}
+
+std::optional<AddressMap> by_bits(const Samples& samples, std::int64_t /*ld*/, const AddressNames& names) {
+    const auto rows = changes_of_bits(samples, &AddressSample::row);
+    const auto cols = changes_of_bits(samples, &AddressSample::col);
+    if (!rows || !cols) return std::nullopt;
+    const auto linear = [rows = *rows, cols = *cols](std::int64_t row, std::int64_t col) {
+        std::int64_t address = 0;
+        for (const auto& [bit, change] : rows) address ^= row & bit ? change : 0;
+        for (const auto& [bit, change] : cols) address ^= col & bit ? change : 0;
+        return address;
+    };
+    const auto c = samples.constant([&](const AddressSample& sample, std::int64_t source) {
+        return source ^ linear(sample.row, sample.col);
+    });
+    if (!c) return std::nullopt;
+    return AddressMap{[=, c = *c](std::int64_t row, std::int64_t col) { return linear(row, col) ^ c; },
+                      fmt::format("[{}{}{}]", *c, bits_text(*rows, names.row), bits_text(*cols, names.col)),
+                      int(rows->size() + cols->size())};
+}
+
+}  // namespace
+
+std::optional<AddressMap> find_address_map(std::span<const AddressSample> all, std::int64_t ld,
+                                           const AddressNames& names) {
+    if (all.size() < 16) return std::nullopt;
+    const Samples samples(all);
+    for (const auto find : {by_strides, by_rows, by_columns, by_bits}) {
+        std::optional<AddressMap> map = find(samples, ld, names);
+        if (map && samples.share(map->apply) >= enough_samples) return map;
+    }
+    return std::nullopt;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tilescope {
+
+/// An element of a tile, and all addresses in an array that hold its value, relative to where it should come from
+/// were it the first of the tile.
+struct AddressSample {
+    std::int64_t row = 0;
+    std::int64_t col = 0;
+    std::vector<std::int64_t> sources;  ///< ascending
+};
+
+/// From which address an element of a tile came.
+struct AddressMap {
+    std::function<std::int64_t(std::int64_t row, std::int64_t col)> apply;
+    std::string text;    ///< "[row + 4][d]" or, of one array without rows, "[row * 72 + d]"
+    int parameters = 0;  ///< numbers in it
+};
+
+/// Names of a tile's coordinates, as text.
+struct AddressNames {
+    std::string_view row = "row";
+    std::string_view col = "d";
+};
+
+/// The map that explains nearly all samples; nullopt where there is none. Values repeat in quantised arrays: an
+/// address is known from many samples, by votes. `ld`: elements from a row of the array to the next.
+/// Tried in this order: any two strides and an offset; any source row for each row, if a formula says which; any
+/// source column for each column; each bit of the address an exclusive or of bits of row and column.
+std::optional<AddressMap> find_address_map(std::span<const AddressSample> samples, std::int64_t ld,
+                                           const AddressNames& names);
+
+}  // namespace tilescope

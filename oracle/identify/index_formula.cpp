@@ -1,0 +1,164 @@
+#include "oracle/identify/index_formula.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace tilescope {
+
+namespace {
+
+using Table = std::span<const std::pair<std::int64_t, std::int64_t>>;
+
+/// So much of a table may be otherwise: an index that ran out of its array.
+constexpr double most_otherwise = 0.02;
+
+bool is_right(Table table, const std::function<std::int64_t(std::int64_t)>& apply) {
+    const auto wrong =
+        std::ranges::count_if(table, [&](const auto& entry) { return apply(entry.first) != entry.second; });
+    return double(wrong) <= most_otherwise * double(table.size());
+}
+
+/// The commonest number.
+template <class Of>
+std::int64_t commonest(Table table, const Of& of) {
+    std::map<std::int64_t, int> counts;
+    for (const auto& [x, y] : table) ++counts[of(x, y)];
+    return std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })->first;
+}
+
+std::string plus(std::int64_t c) {
+    if (c == 0) return "";
+    return fmt::format(" {} {}", c < 0 ? '-' : '+', c < 0 ? -c : c);
+}
+
+std::string sum_text(std::string_view term, std::int64_t c) {
+    return std::string(term) + plus(c);
+}
+
+/// `base` of x, moved by what it takes.
+std::optional<IndexFormula> moved(Table table, const std::string& text, int parameters,
+                                  const std::function<std::int64_t(std::int64_t)>& base) {
+    const std::int64_t c = commonest(table, [&](std::int64_t x, std::int64_t y) { return y - base(x); });
+    const auto apply = [=](std::int64_t x) { return base(x) + c; };
+    if (!is_right(table, apply)) return std::nullopt;
+    const bool is_exclusive = text.find('^') != std::string::npos;
+    const std::string term = is_exclusive && c != 0 ? "(" + text + ")" : text;
+    return IndexFormula{apply, sum_text(term, c), parameters + (c != 0)};
+}
+
+std::optional<IndexFormula> linear(Table table, std::string_view name) {
+    std::map<std::int64_t, int> slopes;
+    for (std::size_t i = 1; i < table.size(); ++i) {
+        const std::int64_t by = table[i].first - table[i - 1].first;
+        const std::int64_t rise = table[i].second - table[i - 1].second;
+        if (by != 0 && rise % by == 0) ++slopes[rise / by];
+    }
+    if (slopes.empty()) return std::nullopt;
+    const std::int64_t a =
+        std::ranges::max_element(slopes, {}, [](const auto& entry) { return entry.second; })->first;
+    const std::string text = a == 0    ? ""
+                             : a == 1  ? std::string(name)
+                             : a == -1 ? fmt::format("-{}", name)
+                                       : fmt::format("{} * {}", a, name);
+    auto found = moved(table, text, a != 1, [=](std::int64_t x) { return a * x; });
+    if (found && a == 0) found->text = std::to_string(found->apply(0));
+    return found;
+}
+
+/// Forms with a number n that is at most the greatest x.
+std::optional<IndexFormula> with_number(Table table, std::string_view name) {
+    std::int64_t most = 0;
+    for (const auto& [x, y] : table) most = std::max(most, x);
+    for (std::int64_t n = 1; n <= most; ++n) {
+        if (auto found =
+                moved(table, fmt::format("{} ^ {}", name, n), 1, [=](std::int64_t x) { return x ^ n; }))
+            return found;
+        if (auto found = moved(table, fmt::format("min({}, {})", name, n), 1,
+                               [=](std::int64_t x) { return std::min(x, n); }))
+            return found;
+        if (auto found = moved(table, fmt::format("max({}, {})", name, n), 1,
+                               [=](std::int64_t x) { return std::max(x, n); }))
+            return found;
+        if (n == 1) continue;
+        if (auto found =
+                moved(table, fmt::format("{} % {}", name, n), 1, [=](std::int64_t x) { return x % n; }))
+            return found;
+        if (auto found = moved(table, fmt::format("{} / {} * {}", name, n, n), 1,
+                               [=](std::int64_t x) { return x / n * n; }))
+            return found;
+        if (auto found = moved(table, fmt::format("{0} / {1} * {1} + {2} - {0} % {1}", name, n, n - 1), 1,
+                               [=](std::int64_t x) { return x / n * n + n - 1 - x % n; }))
+            return found;
+        if (auto found =
+                moved(table, fmt::format("{} / {}", name, n), 1, [=](std::int64_t x) { return x / n; }))
+            return found;
+    }
+    return std::nullopt;
+}
+
+/// x / n * n + a * x % n
+std::optional<IndexFormula> in_steps(Table table, std::string_view name) {
+    for (const std::int64_t n : {4, 8, 16, 32, 64}) {
+        for (std::int64_t a = 3; a < n; a += 2) {
+            if (auto found = moved(table, fmt::format("{0} / {1} * {1} + {2} * {0} % {1}", name, n, a), 2,
+                                   [=](std::int64_t x) { return x / n * n + a * x % n; }))
+                return found;
+        }
+    }
+    return std::nullopt;
+}
+
+/// Each bit of y an exclusive or of bits of x: swizzles, fragments and exchanged bits.
+std::optional<IndexFormula> of_bits(Table table, std::string_view name) {
+    std::map<std::int64_t, std::int64_t> known(table.begin(), table.end());
+    std::int64_t most = 0;
+    for (const auto& [x, y] : known) {
+        if (x < 0 || y < 0) return std::nullopt;
+        most = std::max(most, x);
+    }
+    std::vector<std::int64_t> of_bit;
+    for (std::int64_t bit = 1; bit <= most; bit *= 2) {
+        std::map<std::int64_t, int> votes;
+        for (const auto& [x, y] : known)
+            if (const auto other = known.find(x ^ bit); other != known.end()) ++votes[y ^ other->second];
+        if (votes.empty()) return std::nullopt;
+        of_bit.push_back(
+            std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; })->first);
+    }
+    const auto linear_part = [of_bit](std::int64_t x) {
+        std::int64_t y = 0;
+        for (std::size_t i = 0; i < of_bit.size(); ++i)
+            if (x >> i & 1) y ^= of_bit[i];
+        return y;
+    };
+    const std::int64_t c =
+        commonest(table, [&](std::int64_t x, std::int64_t y) { return y ^ linear_part(x); });
+    const auto apply = [=](std::int64_t x) { return linear_part(x) ^ c; };
+    // As many numbers as bits: more entries than that have to agree.
+    if (table.size() < 2 * of_bit.size() || !is_right(table, apply)) return std::nullopt;
+    std::string text;
+    for (std::size_t i = 0; i < of_bit.size(); ++i) {
+        if (of_bit[i] != 0)
+            text += fmt::format("{}({} & {} ? {} : 0)", text.empty() ? "" : " ^ ", name, 1 << i, of_bit[i]);
+    }
+    if (c != 0) text += fmt::format("{}{}", text.empty() ? "" : " ^ ", c);
+    return IndexFormula{apply, text, int(of_bit.size())};
+}
+
+}  // namespace
+
+std::optional<IndexFormula> describe_indices(Table table, std::string_view name) {
+    std::set<std::int64_t> different;
+    for (const auto& [x, y] : table) different.insert(x);
+    if (different.size() < 3) return std::nullopt;
+    for (const auto describe : {linear, with_number, in_steps, of_bits})
+        if (auto found = describe(table, name)) return found;
+    return std::nullopt;
+}
+
+}  // namespace tilescope
