@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numeric>
 
 #include "oracle/causes/table.h"
 #include "oracle/identify/address_map.h"
+#include "oracle/identify/value_index.h"
 
 namespace tilescope {
 
@@ -14,46 +14,10 @@ namespace {
 
 /// Elements of a tile whose addresses vote.
 constexpr Eigen::Index most_samples = 2048;
-/// Addresses of a sample: the nearest ones. Values repeat in narrow types.
-constexpr std::size_t most_sources = 48;
 /// Larger arrays are not searched.
 constexpr std::int64_t most_elements = std::int64_t(1) << 25;
 /// Tiles of which each proposes a map.
 constexpr std::size_t most_tiles = 3;
-
-/// An array with an index from values to addresses.
-class ValueIndex {
- public:
-    explicit ValueIndex(std::vector<double> values) : values_(std::move(values)), order_(values_.size()) {
-        std::iota(order_.begin(), order_.end(), 0);
-        const auto value = [&](std::int32_t at) { return values_[std::size_t(at)]; };
-        std::erase_if(order_, [&](std::int32_t at) { return std::isnan(value(at)); });
-        std::ranges::sort(order_, {}, value);
-    }
-
-    /// Addresses of values within `tolerance`, the nearest to `from`, relative to it.
-    std::vector<std::int64_t> sources(double value, double tolerance, std::int64_t from) const {
-        const auto of = [&](std::int32_t at) { return values_[std::size_t(at)]; };
-        const auto first = std::ranges::lower_bound(order_, value - tolerance, {}, of);
-        const auto last = std::ranges::upper_bound(order_, value + tolerance, {}, of);
-        std::vector<std::int64_t> near(first, last);
-        for (std::int64_t& source : near) source -= from;
-        if (near.size() > most_sources) {
-            std::ranges::nth_element(near, near.begin() + most_sources, {},
-                                     [](std::int64_t source) { return std::abs(source); });
-            near.resize(most_sources);
-        }
-        std::ranges::sort(near);
-        return near;
-    }
-
-    bool has(std::int64_t address) const { return address >= 0 && address < std::ssize(values_); }
-    double at(std::int64_t address) const { return values_[std::size_t(address)]; }
-
- private:
-    std::vector<double> values_;
-    std::vector<std::int32_t> order_;
-};
 
 /// Maps that the tiles speak for, each once: from what is wrong in a tile, and from all of it, since an index that
 /// is right for some rows is still one index.

@@ -53,6 +53,7 @@ std::vector<Cause> precision_causes();
 std::vector<Cause> coverage_causes();
 std::vector<Cause> fragment_causes();
 std::vector<Cause> address_causes();
+std::vector<Cause> product_causes();
 std::vector<Cause> place_causes();
 
 /// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace tilescope {
+
+/// The numbers x that give `results` = `rows` x best, and how far off they may be.
+struct Solution {
+    Eigen::VectorXd x;
+    Eigen::VectorXd error;  ///< six standard errors of each, from what the equations leave
+};
+
+/// Equations for one vector of unknowns, collected one by one.
+class LinearSystem {
+ public:
+    explicit LinearSystem(std::int64_t unknowns) : unknowns_(unknowns) {}
+
+    /// `error`: how far off the result may be by rounding.
+    void add(const Eigen::VectorXd& row, double result, double error);
+
+    /// By QR. nullopt where the equations leave an unknown open, are too few to tell, or contradict each other by
+    /// more than their errors.
+    std::optional<Solution> solve() const;
+
+ private:
+    std::int64_t unknowns_;
+    std::vector<double> rows_;
+    std::vector<double> results_;
+    double error_ = 0;  ///< sum of squares
+};
+
+}  // namespace tilescope
