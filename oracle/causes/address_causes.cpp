@@ -55,6 +55,7 @@ struct OperandArray {
     std::int64_t cols;
     ValueIndex values;
 
+    std::int64_t size_of_head() const { return length * cols; }
     std::int64_t address(std::int64_t batch, std::int64_t head, std::int64_t row) const {
         return ((batch * heads + head) * length + row) * cols;
     }
@@ -111,14 +112,23 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
     const std::shared_ptr<const OperandArray> array = operand_array(evidence, stage);
     if (!array) return candidates;
     const auto sources = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
-        return array->values.sources(seen.got(row, col), 0, origin(seen.site, stage, *array));
+        const std::int64_t from = origin(seen.site, stage, *array);
+        std::vector<std::int64_t> near = array->values.sources(seen.got(row, col), 0, from);
+        // The same place of other heads is far away, and likely all the same.
+        for (std::int64_t at = (from + row * array->cols + col) % array->size_of_head();
+             array->values.has(at); at += array->size_of_head()) {
+            if (array->values.at(at) == seen.got(row, col)) near.push_back(at - from);
+        }
+        std::ranges::sort(near);
+        near.erase(std::unique(near.begin(), near.end()), near.end());
+        return near;
     };
     for (const AddressMap& map : maps_of(evidence, array->cols, {"row", "d"}, sources)) {
         for (const bool bounded : {false, true}) {
             const auto read = [=](SearchedTile& site) {
                 const std::int64_t from = origin(site, stage, *array);
                 // Bounded: rows of another head, or beyond the sequence, are zeros.
-                const std::int64_t begin = from / (array->length * array->cols) * array->length * array->cols;
+                const std::int64_t begin = from / array->size_of_head() * array->size_of_head();
                 const std::int64_t end = begin + length_of(site, stage) * array->cols;
                 for (Eigen::Index i = 0; i < site.raw.rows(); ++i) {
                     for (Eigen::Index j = 0; j < site.raw.cols(); ++j) {
@@ -152,16 +162,17 @@ std::vector<Candidate> other_places(const Evidence& evidence) {
     };
     const Stage stage = evidence.observed;
     const bool of_keys = stage == Stage::s || stage == Stage::p;
-    const std::int64_t ld = evidence.seen.front().got.cols();
-    for (const AddressMap& map : maps_of(evidence, ld, {"row", of_keys ? "col" : "d"}, sources)) {
+    for (const AddressMap& map :
+         maps_of(evidence, evidence.seen.front().got.cols(), {"row", of_keys ? "col" : "d"}, sources)) {
         const auto place = [=](const SearchedTile&, Estimate& estimate) {
             const Estimate right = estimate;
+            const Eigen::Index ld = right.value.cols();
             for (Eigen::Index i = 0; i < right.value.rows(); ++i) {
-                for (Eigen::Index j = 0; j < right.value.cols(); ++j) {
-                    const std::int64_t at = map.apply(i, j) - i * (ld - right.value.cols());
-                    const bool is_there = at >= 0 && at < right.value.size();
-                    estimate.value(i, j) = is_there ? right.value.data()[at] : quiet_nan;
-                    estimate.error(i, j) = is_there ? right.error.data()[at] : 0;
+                for (Eigen::Index j = 0; j < ld; ++j) {
+                    const bool is_known = stays_inside(map, i, j, right.value.rows(), ld);
+                    const std::int64_t at = is_known ? map.apply(i, j) : i * ld + j;
+                    estimate.value(i, j) = right.value.data()[at];
+                    estimate.error(i, j) = is_known ? right.error.data()[at] : infinity;
                 }
             }
         };

@@ -212,27 +212,34 @@ struct PaddedMap {
     std::int64_t padding;
 };
 
+/// Elements of the operand as the product has it, and where in memory they may be from.
+std::vector<AddressSample> samples_of(const KnownOperand& known, const ValueIndex& memory) {
+    std::vector<AddressSample> samples;
+    for (Eigen::Index i = 0; i < known.used.rows(); ++i) {
+        for (Eigen::Index j = 0; j < known.used.cols(); ++j) {
+            const double error = known.error(i, j);
+            // A zero stands anywhere, and so does what is hardly known.
+            if (!(std::abs(known.used(i, j)) > error)) continue;
+            samples.push_back({i, j, memory.sources(known.used(i, j), error, 0)});
+        }
+    }
+    return samples;
+}
+
+/// The map with the fewest numbers in it, over all paddings.
 std::optional<PaddedMap> map_of(const KnownOperand& known, const AddressNames& names) {
+    std::optional<PaddedMap> best;
+    const auto cost = [](const PaddedMap& by) { return by.map.parameters + (by.padding > 0); };
     for (const std::int64_t padding : paddings) {
         const ValueIndex memory(padded(known.staged, padding));
-        std::vector<AddressSample> samples;
-        std::int64_t all = 0;
-        for (Eigen::Index i = 0; i < known.used.rows(); ++i) {
-            for (Eigen::Index j = 0; j < known.used.cols(); ++j) {
-                const double error = known.error(i, j);
-                // A zero stands anywhere, and so does what is hardly known.
-                if (!(std::abs(known.used(i, j)) > error)) continue;
-                ++all;
-                // What is not in the operand was read beyond it, or between its rows.
-                std::vector<std::int64_t> sources = memory.sources(known.used(i, j), error, 0);
-                if (!sources.empty()) samples.push_back({i, j, std::move(sources)});
-            }
-        }
-        if (2 * std::ssize(samples) < all) return std::nullopt;
         const std::int64_t ld = known.staged.cols() + padding;
-        if (auto map = find_address_map(samples, ld, names)) return PaddedMap{std::move(*map), padding};
+        auto map = find_address_map(samples_of(known, memory), ld, names);
+        if (!map) continue;
+        PaddedMap found{std::move(*map), padding};
+        if (!best || cost(found) < cost(*best)) best = std::move(found);
+        if (cost(*best) <= 1) break;
     }
-    return std::nullopt;
+    return best;
 }
 
 /// The operand's elements as the map takes them, NaN where it leaves the operand.
@@ -242,7 +249,7 @@ Matrix taken(const Matrix& operand, const PaddedMap& by) {
     for (Eigen::Index i = 0; i < operand.rows(); ++i) {
         for (Eigen::Index j = 0; j < operand.cols(); ++j) {
             const std::int64_t address = by.map.apply(i, j);
-            if (address < 0 || address / ld >= operand.rows() || address % ld >= operand.cols()) continue;
+            if (!stays_inside(by.map, i, j, operand.rows(), ld) || address % ld >= operand.cols()) continue;
             result(i, j) = operand(address / ld, address % ld);
         }
     }

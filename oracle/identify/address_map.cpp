@@ -90,13 +90,18 @@ std::string brackets(std::string_view row, std::string_view col) {
     return fmt::format("[{}][{}]", row, col);
 }
 
+/// An offset is whole rows and the fewest columns.
+std::int64_t nearest_row(std::int64_t c, std::int64_t ld) {
+    const std::int64_t rows = c / ld;
+    const std::int64_t cols = c % ld;
+    return 2 * cols > ld ? rows + 1 : 2 * cols < -ld ? rows - 1 : rows;
+}
+
 /// "[row + 2][d - 8]": the offset as whole rows and the nearest columns.
 std::string rows_and_columns(std::int64_t c, std::int64_t ld, const AddressNames& names) {
-    std::int64_t rows = c / ld;
-    std::int64_t cols = c % ld;
-    if (2 * cols > ld) ++rows, cols -= ld;
-    if (2 * cols < -ld) --rows, cols += ld;
-    return brackets(with_offset(std::string(names.row), rows), with_offset(std::string(names.col), cols));
+    const std::int64_t rows = nearest_row(c, ld);
+    return brackets(with_offset(std::string(names.row), rows),
+                    with_offset(std::string(names.col), c - rows * ld));
 }
 
 std::string strides_text(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t ld,
@@ -124,9 +129,14 @@ std::optional<AddressMap> by_strides(const Samples& samples, std::int64_t ld, co
         return source - a * sample.row - b * sample.col;
     });
     if (!c) return std::nullopt;
-    const int parameters = (a != ld && a != 1) + (b != ld && b != 1) + (*c != 0);
-    return AddressMap{[a, b, c = *c](std::int64_t row, std::int64_t col) { return a * row + b * col + c; },
-                      strides_text(a, b, *c, ld, names), parameters};
+    AddressMap map;
+    map.parameters = (a != ld && a != 1) + (b != ld && b != 1) + (*c != 0);
+    map.apply = [a, b, c = *c](std::int64_t row, std::int64_t col) { return a * row + b * col + c; };
+    map.text = strides_text(a, b, *c, ld, names);
+    const std::int64_t rows = nearest_row(*c, ld);
+    if (a == ld && b == 1) map.row_of = [rows](std::int64_t row, std::int64_t) { return row + rows; };
+    if (a == 1 && b == ld) map.row_of = [rows](std::int64_t, std::int64_t col) { return col + rows; };
+    return map;
 }
 
 /// The source of each line (row or column) whose elements agree on one, `rest` being what an element of the line adds.
@@ -157,11 +167,14 @@ std::optional<AddressMap> by_rows(const Samples& samples, std::int64_t ld, const
         for (auto& [row, source] : table) source /= ld;
     const auto formula = describe_indices(table, names.row);
     if (!formula) return std::nullopt;
+    AddressMap map;
+    map.parameters = formula->parameters;
     const std::int64_t by = whole ? ld : 1;
-    return AddressMap{
-        [by, of = formula->apply](std::int64_t row, std::int64_t col) { return by * of(row) + col; },
-        whole ? brackets(formula->text, names.col) : fmt::format("[{} + {}]", formula->text, names.col),
-        formula->parameters};
+    map.apply = [by, of = formula->apply](std::int64_t row, std::int64_t col) { return by * of(row) + col; };
+    if (whole) map.row_of = [of = formula->apply](std::int64_t row, std::int64_t) { return of(row); };
+    map.text =
+        whole ? brackets(formula->text, names.col) : fmt::format("[{} + {}]", formula->text, names.col);
+    return map;
 }
 
 std::optional<AddressMap> by_columns(const Samples& samples, std::int64_t ld, const AddressNames& names) {
@@ -170,9 +183,12 @@ std::optional<AddressMap> by_columns(const Samples& samples, std::int64_t ld, co
         [&](const AddressSample& s) { return ld * s.row; });
     const auto formula = describe_indices(table, names.col);
     if (!formula) return std::nullopt;
-    return AddressMap{
-        [ld, of = formula->apply](std::int64_t row, std::int64_t col) { return ld * row + of(col); },
-        brackets(names.row, formula->text), formula->parameters};
+    AddressMap map;
+    map.parameters = formula->parameters;
+    map.apply = [ld, of = formula->apply](std::int64_t row, std::int64_t col) { return ld * row + of(col); };
+    map.row_of = [](std::int64_t row, std::int64_t) { return row; };
+    map.text = brackets(names.row, formula->text);
+    return map;
 }
 
 /// The bits that a row or a column has, each with what it changes of the address.
@@ -216,17 +232,28 @@ std::optional<AddressMap> by_bits(const Samples& samples, std::int64_t /*ld*/, c
         return source ^ linear(sample.row, sample.col);
     });
     if (!c) return std::nullopt;
-    return AddressMap{[=, c = *c](std::int64_t row, std::int64_t col) { return linear(row, col) ^ c; },
-                      fmt::format("[{}{}{}]", *c, bits_text(*rows, names.row), bits_text(*cols, names.col)),
-                      int(rows->size() + cols->size())};
+    AddressMap map;
+    map.parameters = int(rows->size() + cols->size());
+    map.apply = [=, c = *c](std::int64_t row, std::int64_t col) { return linear(row, col) ^ c; };
+    map.text = fmt::format("[{}{}{}]", *c, bits_text(*rows, names.row), bits_text(*cols, names.col));
+    return map;
 }
 
 }  // namespace
 
+bool stays_inside(const AddressMap& map, std::int64_t row, std::int64_t col, std::int64_t rows,
+                  std::int64_t ld) {
+    const std::int64_t address = map.apply(row, col);
+    if (address < 0 || address >= rows * ld) return false;
+    return !map.row_of || map.row_of(row, col) == address / ld;
+}
+
 std::optional<AddressMap> find_address_map(std::span<const AddressSample> all, std::int64_t ld,
                                            const AddressNames& names) {
-    if (all.size() < 16) return std::nullopt;
-    const Samples samples(all);
+    std::vector<AddressSample> known(all.begin(), all.end());
+    std::erase_if(known, [](const AddressSample& sample) { return sample.sources.empty(); });
+    if (known.size() < 16 || 2 * known.size() < all.size()) return std::nullopt;
+    const Samples samples(known);
     for (const auto find : {by_strides, by_rows, by_columns, by_bits}) {
         std::optional<AddressMap> map = find(samples, ld, names);
         if (map && samples.share(map->apply) >= enough_samples) return map;

@@ -21,9 +21,16 @@ struct AddressSample {
 /// From which address an element of a tile came.
 struct AddressMap {
     std::function<std::int64_t(std::int64_t row, std::int64_t col)> apply;
+    /// The row of the array that an index by row and column means; empty: of one array without rows. What is between
+    /// the end of a row and the next one is not known.
+    std::function<std::int64_t(std::int64_t row, std::int64_t col)> row_of;
     std::string text;    ///< "[row + 4][d]" or, of one array without rows, "[row * 72 + d]"
     int parameters = 0;  ///< numbers in it
 };
+
+/// Whether the address is within its row, and the row among `rows` of `ld` elements each.
+bool stays_inside(const AddressMap& map, std::int64_t row, std::int64_t col, std::int64_t rows,
+                  std::int64_t ld);
 
 /// Names of a tile's coordinates, as text.
 struct AddressNames {
@@ -31,7 +38,8 @@ struct AddressNames {
     std::string_view col = "d";
 };
 
-/// The map that explains nearly all samples; nullopt where there is none. Values repeat in quantised arrays: an
+/// The map that explains nearly all samples that have sources; nullopt where there is none, and where most have no
+/// source: what lies beyond the array is not known. Values repeat in quantised arrays: an
 /// address is known from many samples, by votes. `ld`: elements from a row of the array to the next.
 /// Tried in this order: any two strides and an offset; any source row for each row, if a formula says which; any
 /// source column for each column; each bit of the address an exclusive or of bits of row and column.
