@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 
 #include "oracle/causes/table.h"
@@ -105,6 +106,36 @@ bool is_copied(const Evidence& evidence, Stage stage) {
     }
 }
 
+/// The tile from addresses of the array. Bounded: rows of another head, or beyond the sequence, are zeros; otherwise
+/// what lies beyond the array is not known.
+Change reads(Stage stage, const std::shared_ptr<const OperandArray>& array, const AddressMap& map,
+             bool bounded) {
+    const auto is_there = [=](const SearchedTile& site, std::int64_t at) {
+        if (!bounded) return array->values.has(at);
+        const std::int64_t from = origin(site, stage, *array);
+        const std::int64_t begin = from / array->size_of_head() * array->size_of_head();
+        return at >= begin && at < begin + length_of(site, stage) * array->cols;
+    };
+    const auto each = [=](const SearchedTile& site, Eigen::Index rows, Eigen::Index cols, const auto& see) {
+        const std::int64_t from = origin(site, stage, *array);
+        for (Eigen::Index i = 0; i < rows; ++i)
+            for (Eigen::Index j = 0; j < cols; ++j) see(i, j, from + map.apply(i, j));
+    };
+    const auto inputs = [=](SearchedTile& site) {
+        each(site, site.raw.rows(), site.raw.cols(), [&](Eigen::Index i, Eigen::Index j, std::int64_t at) {
+            site.raw(i, j) = is_there(site, at) ? array->values.at(at) : 0;
+        });
+    };
+    if (bounded) return {.inputs = inputs};
+    const auto result = [=](const SearchedTile& site, Estimate& estimate) {
+        each(site, estimate.value.rows(), estimate.value.cols(),
+             [&](Eigen::Index i, Eigen::Index j, std::int64_t at) {
+                 if (!is_there(site, at)) estimate.error(i, j) = infinity;
+             });
+    };
+    return {.inputs = inputs, .result = result};
+}
+
 std::vector<Candidate> other_addresses(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
@@ -124,59 +155,88 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
         return near;
     };
     for (const AddressMap& map : maps_of(evidence, array->cols, {"row", "d"}, sources)) {
-        for (const bool bounded : {false, true}) {
-            const auto read = [=](SearchedTile& site) {
-                const std::int64_t from = origin(site, stage, *array);
-                // Bounded: rows of another head, or beyond the sequence, are zeros.
-                const std::int64_t begin = from / array->size_of_head() * array->size_of_head();
-                const std::int64_t end = begin + length_of(site, stage) * array->cols;
-                for (Eigen::Index i = 0; i < site.raw.rows(); ++i) {
-                    for (Eigen::Index j = 0; j < site.raw.cols(); ++j) {
-                        const std::int64_t at = from + map.apply(i, j);
-                        const bool is_there =
-                            array->values.has(at) && (!bounded || (at >= begin && at < end));
-                        site.raw(i, j) = is_there ? array->values.at(at) : 0;
-                    }
-                }
-            };
-            candidates.push_back({{{"reads", map.text}}, {.inputs = read}, map.parameters});
-        }
+        for (const bool bounded : {false, true})
+            candidates.push_back({{{"reads", map.text}}, reads(stage, array, map, bounded), map.parameters});
     }
     return candidates;
 }
 
 // ---- stages
 
+/// Elements from a row of a tile to the next: those of a whole tile, for tiles at the end as well.
+std::int64_t row_length(const Evidence& evidence) {
+    return tile_shape(evidence.problem(), evidence.observed).cols;
+}
+
+std::shared_ptr<const ValueIndex> index_of(const Matrix& tile, std::int64_t ld) {
+    std::vector<double> values(std::size_t(tile.rows() * ld), quiet_nan);
+    for (Eigen::Index i = 0; i < tile.rows(); ++i) std::ranges::copy(tile.row(i), values.begin() + i * ld);
+    return std::make_shared<const ValueIndex>(std::move(values));
+}
+
+/// A tile's elements where the map takes them from; of those beyond the tile nothing is known.
+Estimate moved(const Estimate& right, const AddressMap& map, std::int64_t ld) {
+    Estimate estimate = right;
+    for (Eigen::Index i = 0; i < right.value.rows(); ++i) {
+        for (Eigen::Index j = 0; j < right.value.cols(); ++j) {
+            const std::int64_t at = map.apply(i, j);
+            if (!stays_inside(map, i, j, right.value.rows(), ld) || at % ld >= right.value.cols()) {
+                estimate.error(i, j) = infinity;
+                continue;
+            }
+            estimate.value(i, j) = right.value(at / ld, at % ld);
+            estimate.error(i, j) = right.error(at / ld, at % ld);
+        }
+    }
+    return estimate;
+}
+
+AddressNames names_of_tile(Stage stage) {
+    return {"row", stage == Stage::s || stage == Stage::p ? "col" : "d"};
+}
+
 /// The elements of a tile in each other's place.
 std::vector<Candidate> other_places(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return candidates;
-    std::vector<std::pair<const Observation*, std::shared_ptr<const ValueIndex>>> indices;
+    const std::int64_t ld = row_length(evidence);
+    std::map<const Observation*, std::shared_ptr<const ValueIndex>> tiles;
     const auto sources = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
-        if (indices.empty() || indices.back().first != &seen) {
-            const Matrix& all = seen.expected.value;
-            indices.emplace_back(&seen, std::make_shared<const ValueIndex>(
-                                            std::vector<double>(all.data(), all.data() + all.size())));
-        }
-        return indices.back().second->sources(seen.got(row, col), seen.expected.error(row, col), 0);
+        std::shared_ptr<const ValueIndex>& tile = tiles[&seen];
+        if (!tile) tile = index_of(seen.expected.value, ld);
+        return tile->sources(seen.got(row, col), seen.expected.error(row, col), 0);
     };
-    const Stage stage = evidence.observed;
-    const bool of_keys = stage == Stage::s || stage == Stage::p;
-    for (const AddressMap& map :
-         maps_of(evidence, evidence.seen.front().got.cols(), {"row", of_keys ? "col" : "d"}, sources)) {
+
+    for (const AddressMap& map : maps_of(evidence, ld, names_of_tile(evidence.observed), sources)) {
         const auto place = [=](const SearchedTile&, Estimate& estimate) {
-            const Estimate right = estimate;
-            const Eigen::Index ld = right.value.cols();
-            for (Eigen::Index i = 0; i < right.value.rows(); ++i) {
-                for (Eigen::Index j = 0; j < ld; ++j) {
-                    const bool is_known = stays_inside(map, i, j, right.value.rows(), ld);
-                    const std::int64_t at = is_known ? map.apply(i, j) : i * ld + j;
-                    estimate.value(i, j) = right.value.data()[at];
-                    estimate.error(i, j) = is_known ? right.error.data()[at] : infinity;
-                }
-            }
+            estimate = moved(estimate, map, ld);
         };
         candidates.push_back({{{"holds", map.text}}, {.result = place}, map.parameters});
+    }
+    return candidates;
+}
+
+/// Exponentials of other scores than their own, less the maximum of their own row.
+std::vector<Candidate> other_scores(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.direct()) return candidates;
+    const std::int64_t ld = row_length(evidence);
+    std::map<const Observation*, std::shared_ptr<const ValueIndex>> tiles;
+    const auto sources = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        std::shared_ptr<const ValueIndex>& tile = tiles[&seen];
+        if (!tile) tile = index_of(finished_scores(seen.site).value, ld);
+        const double p = seen.natural(row, col);
+        const double error = seen.expected.error(row, col) / seen.expected.value(row, col);
+        if (!(p > 0) || !std::isfinite(error)) return std::vector<std::int64_t>();
+        return tile->sources(std::log(p) + seen.site.m.value(row, 0), 2 * std::abs(error), 0);
+    };
+
+    for (const AddressMap& map : maps_of(evidence, ld, names_of_tile(Stage::p), sources)) {
+        const auto read = [=](SearchedTile& site) {
+            take_finished_scores(site);
+            site.dumped_s = moved(site.dumped_s, map, ld);
+        };
+        candidates.push_back({{{"reads", map.text}}, {.inputs = read}, map.parameters});
     }
     return candidates;
 }
@@ -197,6 +257,12 @@ std::vector<Cause> address_causes() {
          "elements of the tile stand in each other's place",
          "the index with which the tile is stored, and the fragment layout",
          other_places},
+        {"scores_read_elsewhere",
+         "address",
+         {Stage::p},
+         "the exponentials are those of other scores of the tile",
+         "the index with which the softmax reads its scores: fragment layout, leading dimension",
+         other_scores},
     };
 }
 

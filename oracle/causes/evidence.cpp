@@ -142,6 +142,8 @@ Fit fit_of(const CauseSearch& world, const Observation& seen, const Estimate& ch
     const bool wrong = seen.wrong[std::size_t(i)];
     const auto fits_if = [](bool fits) { return fits ? Fit::sharp : Fit::none; };
     if (seen.unjudged[std::size_t(i)]) return Fit::sharp;
+    // What the change leaves open explains nothing by itself.
+    if (std::isinf(changed.error.data()[i])) return wrong ? Fit::swallowed : Fit::sharp;
     if (is_unwritten(float(value))) return fits_if(is_unwritten(got) || seen.context.may_be_unwritten);
     // NaN explains NaN only. What nobody wrote where nothing shows is no contradiction.
     if (std::isnan(value)) return fits_if(is_computed_nan(got) || (is_unwritten(got) && !wrong));

@@ -310,9 +310,69 @@ void add_side(const Evidence& evidence, const ProductSide& side, std::vector<Can
     }
 }
 
+/// The scores of a tile, bare, against those that they should be: whole rows of q or k in each other's place show in
+/// fewer results than single elements need.
+std::optional<AddressMap> map_of_scores(const Observation& seen, std::int64_t ld) {
+    std::vector<double> memory(std::size_t(seen.got.rows() * ld), quiet_nan);
+    for_each_bare_score(seen, [&](Eigen::Index i, Eigen::Index j, const BareScore& score) {
+        memory[std::size_t(i * ld + j)] = score.expected;
+    });
+    const ValueIndex index(std::move(memory));
+    std::vector<AddressSample> samples;
+    for_each_bare_score(seen, [&](Eigen::Index i, Eigen::Index j, const BareScore& score) {
+        if (std::isfinite(score.got)) samples.push_back({i, j, index.sources(score.got, score.error, 0)});
+    });
+    return find_address_map(samples, ld, {"row", "col"});
+}
+
+/// The rows of an operand that a map of scores means; nullopt where it means single scores.
+std::optional<PaddedMap> rows_of_operand(const AddressMap& of_scores, const ProductSide& side,
+                                         const Observation& seen, std::int64_t ld) {
+    const bool is_q = side.by_rows;
+    for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+        for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+            const std::int64_t at = of_scores.apply(i, j);
+            if (at >= 0 && (is_q ? at % ld != j : at / ld != i)) return std::nullopt;
+        }
+    }
+    const std::int64_t cols = seen.site.call->problem.head_dim;
+    const auto row_of = [=, apply = of_scores.apply](std::int64_t row, std::int64_t) {
+        return is_q ? apply(row, 0) / ld : apply(0, row) % ld;
+    };
+    AddressMap map;
+    map.apply = [=](std::int64_t row, std::int64_t d) { return row_of(row, d) * cols + d; };
+    map.row_of = row_of;
+    map.parameters = of_scores.parameters;
+    const std::string_view text = of_scores.text;
+    const std::size_t second = text.find("][");
+    if (second == std::string_view::npos) return std::nullopt;
+    map.text = std::string(is_q ? text.substr(0, second + 1) : text.substr(second + 1)) + "[d]";
+    return PaddedMap{std::move(map), 0};
+}
+
+void add_rows(const Evidence& evidence, std::vector<Candidate>& candidates) {
+    const std::int64_t ld = evidence.problem().block_n;
+    std::set<std::string> texts;
+    std::size_t tiles = 0;
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad() || ++tiles > 3) break;
+        const std::optional<AddressMap> map = map_of_scores(seen, ld);
+        if (!map || map->parameters == 0) continue;
+        for (const ProductSide& side : product_sides()) {
+            if (side.stage != Stage::s) continue;
+            const std::optional<PaddedMap> rows = rows_of_operand(*map, side, seen, ld);
+            if (!rows || !texts.insert(std::string(side.name) + rows->map.text).second) continue;
+            candidates.push_back({{{"multiplies", std::string(side.name) + rows->map.text}},
+                                  takes(side, *rows),
+                                  rows->map.parameters});
+        }
+    }
+}
+
 std::vector<Candidate> other_elements(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return candidates;
+    if (evidence.observed == Stage::s) add_rows(evidence, candidates);
     for (const ProductSide& side : product_sides())
         if (side.stage == evidence.observed) add_side(evidence, side, candidates);
     return candidates;

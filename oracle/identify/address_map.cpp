@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -222,6 +223,11 @@ std::optional<AddressMap> by_bits(const Samples& samples, std::int64_t /*ld*/, c
     const auto rows = changes_of_bits(samples, &AddressSample::row);
     const auto cols = changes_of_bits(samples, &AddressSample::col);
     if (!rows || !cols) return std::nullopt;
+    // Each bit of a place has its own effect: otherwise it is no exchange of places.
+    std::set<std::int64_t> different = {0};
+    for (const BitTable* table : {&*rows, &*cols})
+        for (const auto& [bit, change] : *table)
+            if (!different.insert(change).second) return std::nullopt;
     const auto linear = [rows = *rows, cols = *cols](std::int64_t row, std::int64_t col) {
         std::int64_t address = 0;
         for (const auto& [bit, change] : rows) address ^= row & bit ? change : 0;
