@@ -156,7 +156,7 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
     };
     for (const AddressMap& map : maps_of(evidence, array->cols, {"row", "d"}, sources)) {
         for (const bool bounded : {false, true})
-            candidates.push_back({{{"reads", map.text}}, reads(stage, array, map, bounded), map.parameters});
+            candidates.push_back({{{"reads", map.text}}, reads(stage, array, map, bounded), cost_of(map)});
     }
     return candidates;
 }
@@ -211,7 +211,7 @@ std::vector<Candidate> other_places(const Evidence& evidence) {
         const auto place = [=](const SearchedTile&, Estimate& estimate) {
             estimate = moved(estimate, map, ld);
         };
-        candidates.push_back({{{"holds", map.text}}, {.result = place}, map.parameters});
+        candidates.push_back({{{"holds", map.text}}, {.result = place}, cost_of(map)});
     }
     return candidates;
 }
@@ -236,7 +236,7 @@ std::vector<Candidate> other_scores(const Evidence& evidence) {
             take_finished_scores(site);
             site.dumped_s = moved(site.dumped_s, map, ld);
         };
-        candidates.push_back({{{"reads", map.text}}, {.inputs = read}, map.parameters});
+        candidates.push_back({{{"reads", map.text}}, {.inputs = read}, cost_of(map)});
     }
     return candidates;
 }

@@ -306,7 +306,7 @@ void add_side(const Evidence& evidence, const ProductSide& side, std::vector<Can
         std::string text = std::string(side.name) + by->map.text;
         if (by->padding > 0) text += " of rows of " + std::to_string(known->staged.cols() + by->padding);
         candidates.push_back(
-            {{{"multiplies", text}}, takes(side, *by), by->map.parameters + (by->padding > 0)});
+            {{{"multiplies", text}}, takes(side, *by), cost_of(by->map) + (by->padding > 0)});
     }
 }
 
@@ -364,7 +364,7 @@ void add_rows(const Evidence& evidence, std::vector<Candidate>& candidates) {
             if (!rows || !texts.insert(std::string(side.name) + rows->map.text).second) continue;
             candidates.push_back({{{"multiplies", std::string(side.name) + rows->map.text}},
                                   takes(side, *rows),
-                                  rows->map.parameters});
+                                  cost_of(rows->map)});
         }
     }
 }

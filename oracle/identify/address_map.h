@@ -28,6 +28,11 @@ struct AddressMap {
     int parameters = 0;  ///< numbers in it
 };
 
+/// Numbers that were chosen to describe it: its own, and which kind of map it is. A name for the same map costs less.
+inline int cost_of(const AddressMap& map) {
+    return map.parameters + 1;
+}
+
 /// Whether the address is within its row, and the row among `rows` of `ld` elements each.
 bool stays_inside(const AddressMap& map, std::int64_t row, std::int64_t col, std::int64_t rows,
                   std::int64_t ld);

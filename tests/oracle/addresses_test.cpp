@@ -1,0 +1,105 @@
+// Mistakes of an index that no table lists, made in the honest kernel's tiles: the formula is found and explains them.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "oracle/report/text.h"
+#include "tests/oracle/diagnosed.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 41;
+
+/// Tiles of 32 x 32 with a head_dim that scores of one query block determine.
+Call plain_call() {
+    Problem problem = small_problem();
+    problem.seqlen_q = 96;
+    problem.seqlen_kv = 96;
+    problem.block_m = problem.block_n = 32;
+    problem.head_dim = problem.head_dim_v = 16;
+    return make_call(problem, seed, {});
+}
+
+using Index = std::function<std::int64_t(std::int64_t)>;
+
+/// Every tile of the stage with the elements of other rows and columns of it.
+MemoryRecording moved(const Recording& honest, Stage stage, const Index& row_of, const Index& col_of) {
+    MemoryRecording wrong = copy_of(honest);
+    const TileShape shape = tile_shape(honest.problem(), stage);
+    std::vector<float> right(std::size_t(shape.elements()));
+    change_stage(wrong, stage, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+        if (row == 0 && col == 0) honest.read_tile(stage, tile, right);
+        return right[std::size_t(row_of(row) * shape.cols + col_of(col))];
+    });
+    return wrong;
+}
+
+std::string named(const Recording& recording) {
+    const Report report = diagnosed(recording);
+    if (report.diagnosis.causes.empty() || report.diagnosis.causes[0].structural) return "";
+    return title_of(report.diagnosis.causes[0]);
+}
+
+TEST(Identified, RowsOfAStagedTile) {
+    const MemoryRecording honest = recorded(plain_call());
+    const auto same = [](std::int64_t x) { return x; };
+    const auto exclusive = [](std::int64_t x) { return x ^ 5; };
+    EXPECT_EQ(named(moved(honest, Stage::k, exclusive, same)), "operand_addresses (reads [row ^ 5][d])");
+    EXPECT_EQ(named(moved(
+                  honest, Stage::v, [](std::int64_t x) { return x / 4 * 4; }, same)),
+              "operand_addresses (reads [row / 4 * 4][d])");
+    // The same has a name, which comes first.
+    const std::string turned = named(moved(honest, Stage::q, same, [](std::int64_t x) { return 15 - x; }));
+    EXPECT_TRUE(turned.starts_with("columns_permuted")) << turned;
+}
+
+/// Scores that the honest kernel computes from K with other elements in each tile, beside the K that it should be.
+MemoryRecording scores_of(const Call& call, const Index& row_of, const Index& col_of) {
+    Call other = call;
+    const std::int64_t cols = call.problem.head_dim;
+    const std::int64_t block = call.problem.block_n;
+    for (std::size_t i = 0; i < other.inputs.k.size(); ++i) {
+        const auto row = std::int64_t(i) / cols;
+        const std::int64_t from = row / block * block + row_of(row % block);
+        other.inputs.k[i] = call.inputs.k[std::size_t(from * cols + col_of(std::int64_t(i) % cols))];
+    }
+    const MemoryRecording scores = recorded(other);
+    MemoryRecording wrong = copy_of(recorded(call));
+    std::vector<float> values(std::size_t(tile_shape(call.problem, Stage::s).elements()));
+    change_stage(wrong, Stage::s, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+        if (row == 0 && col == 0) scores.read_tile(Stage::s, tile, values);
+        return values[std::size_t(row * block + col)];
+    });
+    return wrong;
+}
+
+TEST(Identified, OperandsOfScores) {
+    const auto same = [](std::int64_t x) { return x; };
+    const auto coarse = [](std::int64_t x) { return x / 4 * 4; };
+    EXPECT_EQ(named(scores_of(plain_call(), coarse, same)),
+              "operand_read_elsewhere (multiplies k[col / 4 * 4][d])");
+    // Single elements of K are solved for.
+    EXPECT_EQ(named(scores_of(plain_call(), same, coarse)),
+              "operand_read_elsewhere (multiplies k[col][d / 4 * 4])");
+}
+
+TEST(Identified, NoiseHasNoAddress) {
+    const MemoryRecording honest = recorded(plain_call());
+    for (const Stage stage : {Stage::q, Stage::k, Stage::v, Stage::s, Stage::acc}) {
+        std::mt19937 draw(seed);
+        const MemoryRecording wrong = moved(
+            honest, stage, [&](std::int64_t) { return std::int64_t(draw() % 32); },
+            [&](std::int64_t) { return std::int64_t(draw() % 16); });
+        EXPECT_EQ(named(wrong), "") << stage_info(stage).name;
+    }
+}
+
+}  // namespace
+}  // namespace tilescope::test

@@ -1,0 +1,168 @@
+// What is read out of numbers and places alone: rules, formulas, addresses, and unknowns of equations.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "oracle/identify/address_map.h"
+#include "oracle/identify/index_formula.h"
+#include "oracle/identify/linear_system.h"
+#include "oracle/identify/place_rule.h"
+#include "oracle/identify/value_index.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::array<std::string_view, 3> names = {"tile", "row", "col"};
+
+/// Four tiles of 32 x 16.
+std::vector<LabelledPlace> places_where(const std::function<bool(int, int, int)>& inside) {
+    std::vector<LabelledPlace> places;
+    for (int tile = 0; tile < 4; ++tile)
+        for (int row = 0; row < 32; ++row)
+            for (int col = 0; col < 16; ++col) {
+                LabelledPlace place;
+                place.at = {tile, row, col};
+                place.inside = inside(tile, row, col);
+                places.push_back(place);
+            }
+    return places;
+}
+
+std::string rule_of(const std::function<bool(int, int, int)>& inside, std::int64_t most_wrong = 0) {
+    const auto rule = find_place_rule(places_where(inside), names.size(), most_wrong);
+    return rule ? rule->text(names) : "";
+}
+
+TEST(PlaceRule, IsTheShortest) {
+    EXPECT_EQ(rule_of([](int tile, int, int) { return tile == 2; }), "tile == 2");
+    EXPECT_EQ(rule_of([](int, int row, int) { return row >= 20; }), "row >= 20");
+    EXPECT_EQ(rule_of([](int, int row, int) { return row < 5; }), "row < 5");
+    EXPECT_EQ(rule_of([](int, int row, int) { return row % 4 == 1; }), "row % 4 == 1");
+    EXPECT_EQ(rule_of([](int, int, int col) { return col / 4 % 2 == 1; }), "col % 8 >= 4");
+    EXPECT_EQ(rule_of([](int, int row, int) { return row >= 8 && row < 12; }), "8 <= row < 12");
+    EXPECT_EQ(rule_of([](int tile, int row, int) { return tile > 0 && row % 8 == 3; }),
+              "tile >= 1 and row % 8 == 3");
+}
+
+TEST(PlaceRule, IsNoneWhereNoneIsShort) {
+    EXPECT_EQ(rule_of([](int, int, int) { return true; }), "");
+    EXPECT_EQ(rule_of([](int, int, int) { return false; }), "");
+    std::mt19937 draw(7);
+    EXPECT_EQ(rule_of([&](int, int, int) { return draw() % 3 == 0; }), "");
+}
+
+TEST(PlaceRule, MayBeWrongOfAFew) {
+    const auto inside = [](int tile, int row, int col) {
+        return row % 4 == 1 && !(tile == 0 && row == 1 && col == 0);
+    };
+    EXPECT_EQ(rule_of(inside, 0), "");
+    EXPECT_EQ(rule_of(inside, 1), "row % 4 == 1");
+}
+
+std::string formula_of(const std::function<std::int64_t(std::int64_t)>& y, std::int64_t count = 32) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> table;
+    for (std::int64_t x = 0; x < count; ++x) table.emplace_back(x, y(x));
+    const auto formula = describe_indices(table, "row");
+    if (!formula) return "";
+    for (const auto& [x, of_x] : table) EXPECT_EQ(formula->apply(x), of_x) << formula->text;
+    return formula->text;
+}
+
+TEST(IndexFormula, IsTheShortest) {
+    EXPECT_EQ(formula_of([](auto x) { return x + 16; }), "row + 16");
+    EXPECT_EQ(formula_of([](auto x) { return 3 * x - 1; }), "3 * row - 1");
+    EXPECT_EQ(formula_of([](auto) { return 5; }), "5");
+    EXPECT_EQ(formula_of([](auto x) { return x ^ 6; }), "row ^ 6");
+    EXPECT_EQ(formula_of([](auto x) { return (x ^ 6) + 8; }), "(row ^ 6) + 8");
+    EXPECT_EQ(formula_of([](auto x) { return x % 12; }), "row % 12");
+    EXPECT_EQ(formula_of([](auto x) { return x / 4 * 4; }), "row / 4 * 4");
+    EXPECT_EQ(formula_of([](auto x) { return std::min<std::int64_t>(x, 9); }), "min(row, 9)");
+    // Among powers of two to turn an order around is an exclusive or; it is none among others.
+    EXPECT_EQ(formula_of([](auto x) { return x / 8 * 8 + 7 - x % 8; }), "row ^ 7");
+    EXPECT_EQ(formula_of([](auto x) { return x / 6 * 6 + 5 - x % 6; }, 24), "row / 6 * 6 + 5 - row % 6");
+    EXPECT_EQ(formula_of([](auto x) { return x / 8 * 8 + x * 3 % 8; }), "row / 8 * 8 + 3 * row % 8");
+    // Two bits in each other's place.
+    EXPECT_EQ(formula_of([](auto x) { return (x & ~std::int64_t(6)) | (x & 2) << 1 | (x & 4) >> 1; }),
+              "(row & 1 ? 1 : 0) ^ (row & 2 ? 4 : 0) ^ (row & 4 ? 2 : 0) ^ (row & 8 ? 8 : 0) ^ (row & 16 ? "
+              "16 : 0)");
+}
+
+TEST(IndexFormula, IsNoneOfNoise) {
+    std::mt19937 draw(3);
+    EXPECT_EQ(formula_of([&](auto) { return std::int64_t(draw() % 32); }), "");
+}
+
+/// A tile of 16 x 16 whose elements come from other addresses of an array with rows of 16. The array has few
+/// different values, as quantised ones have.
+std::string map_of(const std::function<std::int64_t(std::int64_t, std::int64_t)>& address) {
+    std::mt19937 draw(11);
+    std::vector<double> array(4096);
+    for (double& value : array) value = double(draw() % 200) - 99.5;
+    constexpr std::int64_t origin = 1024;
+    const ValueIndex index(array);
+    std::vector<AddressSample> samples;
+    for (std::int64_t row = 0; row < 16; ++row)
+        for (std::int64_t col = 0; col < 16; ++col) {
+            const double value = array[std::size_t(origin + address(row, col))];
+            samples.push_back({row, col, index.sources(value, 0, origin)});
+        }
+    const auto map = find_address_map(samples, 16, {"row", "d"});
+    return map ? map->text : "";
+}
+
+TEST(AddressMap, IsReadFromValuesThatRepeat) {
+    EXPECT_EQ(map_of([](auto row, auto d) { return 16 * row + d; }), "[row][d]");
+    EXPECT_EQ(map_of([](auto row, auto d) { return 16 * (row + 2) + d - 3; }), "[row + 2][d - 3]");
+    EXPECT_EQ(map_of([](auto row, auto d) { return 16 * d + row; }), "[d][row]");
+    EXPECT_EQ(map_of([](auto row, auto d) { return 24 * row + d; }), "[24 * row + d]");
+    EXPECT_EQ(map_of([](auto row, auto d) { return 16 * (row ^ 5) + d; }), "[row ^ 5][d]");
+    EXPECT_EQ(map_of([](auto row, auto d) { return 16 * row + (d ^ 12); }), "[row][d ^ 12]");
+    EXPECT_EQ(map_of([](auto row, auto d) { return 16 * std::min<std::int64_t>(row, 11) + d; }),
+              "[min(row, 11)][d]");
+    // A swizzle: the row's lower bits are added, without carry, to those of the column.
+    EXPECT_EQ(map_of([](auto row, auto d) { return 16 * row + (d ^ (row & 7)); }),
+              "[0 ^ (row & 1 ? 17 : 0) ^ (row & 2 ? 34 : 0) ^ (row & 4 ? 68 : 0) ^ (row & 8 ? 128 : 0)"
+              " ^ (d & 1 ? 1 : 0) ^ (d & 2 ? 2 : 0) ^ (d & 4 ? 4 : 0) ^ (d & 8 ? 8 : 0)]");
+}
+
+TEST(AddressMap, IsNoneOfNoise) {
+    std::mt19937 draw(5);
+    EXPECT_EQ(map_of([&](auto, auto) { return std::int64_t(draw() % 2048); }), "");
+}
+
+TEST(LinearSystem, FindsWhatTheEquationsDetermine) {
+    std::mt19937 draw(13);
+    std::normal_distribution<double> normal;
+    const Eigen::VectorXd truth = Eigen::VectorXd::NullaryExpr(12, [&] { return normal(draw); });
+    constexpr double noise = 1e-6;
+    LinearSystem system(12);
+    LinearSystem few(12);
+    LinearSystem open(12);
+    LinearSystem contradicting(12);
+    for (int i = 0; i < 40; ++i) {
+        Eigen::VectorXd row = Eigen::VectorXd::NullaryExpr(12, [&] { return normal(draw); });
+        const double result = row.dot(truth) + noise * normal(draw);
+        system.add(row, result, 3 * noise);
+        if (i < 12) few.add(row, result, 3 * noise);
+        contradicting.add(row, i % 2 == 0 ? result : -result, 3 * noise);
+        row(3) = row(4);
+        open.add(row, row.dot(truth), 3 * noise);
+    }
+    const auto solution = system.solve();
+    ASSERT_TRUE(solution);
+    for (int i = 0; i < 12; ++i) {
+        EXPECT_LE(std::abs(solution->x(i) - truth(i)), solution->error(i)) << i;
+        EXPECT_LT(solution->error(i), 1e-5) << i;
+    }
+    EXPECT_FALSE(few.solve());
+    EXPECT_FALSE(open.solve());
+    EXPECT_FALSE(contradicting.solve());
+}
+
+}  // namespace
+}  // namespace tilescope::test
