@@ -4,6 +4,7 @@
 #include "oracle/causes/permutation.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/whole_head.h"
+#include "oracle/identify/index_formula.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
@@ -111,14 +112,22 @@ std::vector<Candidate> first_columns_only(const Evidence& evidence) {
     return candidates;
 }
 
+/// "col ^ 5", or the first places where no formula has them.
+std::string permutation_text(const std::vector<std::int64_t>& from) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> table;
+    for (const std::int64_t place : from) table.emplace_back(std::ssize(table), place);
+    if (const auto formula = describe_indices(table, "col")) return formula->text;
+    std::string text;
+    for (std::size_t i = 0; i < std::min<std::size_t>(from.size(), 16); ++i)
+        text += (i == 0 ? "" : " ") + digits(from[i]);
+    return text + (from.size() > 16 ? " ..." : "");
+}
+
 std::vector<Candidate> score_columns_permuted(const Evidence& evidence) {
     if (!evidence.direct()) return {};
     const std::vector<std::int64_t> from = score_permutation(evidence);
     if (from.empty()) return {};
-    std::string text;
-    for (std::size_t i = 0; i < std::min<std::size_t>(from.size(), 16); ++i)
-        text += (i == 0 ? "" : " ") + digits(from[i]);
-    if (from.size() > 16) text += " ...";
+    const std::string text = permutation_text(from);
     const std::int64_t period = period_of(from);
     const auto change = [=](SearchedTile& site) {
         const Matrix old = site.k.value;

@@ -84,7 +84,7 @@ TEST(Identified, OperandsOfScores) {
     const auto same = [](std::int64_t x) { return x; };
     const auto coarse = [](std::int64_t x) { return x / 4 * 4; };
     EXPECT_EQ(named(scores_of(plain_call(), coarse, same)),
-              "operand_read_elsewhere (multiplies k[col / 4 * 4][d])");
+              "score_columns_permuted (permutation col / 4 * 4)");
     // Single elements of K are solved for.
     EXPECT_EQ(named(scores_of(plain_call(), same, coarse)),
               "operand_read_elsewhere (multiplies k[col][d / 4 * 4])");
