@@ -1,0 +1,66 @@
+#include "oracle/causes/curves.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "oracle/causes/signature.h"
+
+namespace tilescope {
+
+bool can_be_read(const Evidence& evidence) {
+    return evidence.direct() && !evidence.seen.empty() && evidence.known.empty();
+}
+
+std::vector<KnownNumber> known_numbers(const Evidence& evidence) {
+    std::vector<KnownNumber> numbers;
+    for (const NamedConstant& constant : known_constants(evidence))
+        numbers.push_back({constant.name, constant.value});
+    return numbers;
+}
+
+Thinned::Thinned(const Evidence& evidence) {
+    constexpr std::int64_t most = 8000;
+    wrong_step_ = std::max<std::int64_t>(1, evidence.wrong_elements / most);
+    right_step_ = std::max<std::int64_t>(1, (evidence.compared - evidence.wrong_elements) / most);
+}
+
+Uncertain passed_through(const Curve& curve, Uncertain x) {
+    // Nothing is known of NaN, and infinities have no error.
+    if (std::isnan(x.value)) return x;
+    if (!std::isfinite(x.value)) {
+        const bool is_constant = curve.rule.is_line && curve.rule.slope == 0;
+        return {is_constant || !curve.rule.is_line ? curve.of(x.value)
+                : curve.domain.contains(x.value)   ? curve.rule.slope * x.value
+                                                   : x.value,
+                0};
+    }
+    const double values[] = {curve.of(x.value), curve.of(x.value - x.error), curve.of(x.value + x.error)};
+    const auto [low, high] = std::ranges::minmax(values);
+    const double rounding = 2 * u_f32 * std::max(std::abs(low), std::abs(high));
+    return {0.5 * (low + high), 0.5 * (high - low) + rounding};
+}
+
+void pass_through(const Curve& curve, double unit, Estimate& estimate) {
+    for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
+        double& value = estimate.value.data()[i];
+        double& error = estimate.error.data()[i];
+        const Uncertain passed = passed_through(curve, {value / unit, error / std::abs(unit)});
+        value = passed.value * unit;
+        error = passed.error * std::abs(unit);
+    }
+}
+
+std::vector<Candidate> CurveCandidates::all() const {
+    std::vector<Candidate> list = round;
+    list.insert(list.end(), others.begin(), others.end());
+    return list;
+}
+
+void add_curves(const Evidence& evidence, const std::vector<CurvePoint>& points, const std::string& variable,
+                const std::function<Change(const Curve&)>& change, CurveCandidates& candidates) {
+    for (const Curve& curve : curves_through(points, known_numbers(evidence), variable))
+        (curve.is_round ? candidates.round : candidates.others)
+            .push_back({{{"it is", curve.formula}}, change(curve), curve.parameters});
+}
+
+}  // namespace tilescope

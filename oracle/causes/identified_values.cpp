@@ -1,0 +1,479 @@
+// Mistakes that change each value by itself: the function is read out of pairs of what is right and what is
+// there.
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "dump/schema/rounding.h"
+#include "dump/schema/semantics.h"
+#include "oracle/causes/curves.h"
+#include "oracle/causes/signature.h"
+#include "oracle/formula/scores.h"
+#include "oracle/judge/tile_judge.h"
+
+namespace tilescope {
+
+namespace {
+
+/// "s", and the like for an element of the stage.
+std::string name_of_value(const Evidence& evidence) {
+    return std::string(stage_info(evidence.acts).name);
+}
+
+/// The cast that follows a value on its way to the dump.
+double cast_after(const SearchedTile& site, Stage stage, double magnitude) {
+    const Problem& problem = site.call->problem;
+    switch (stage) {
+        case Stage::p:
+            return cast_bound(site.call->units.p_cast, magnitude);
+        case Stage::acc:
+            return cast_bound(problem.dtype_acc, magnitude);
+        case Stage::o:
+            return cast_bound(problem.dtype_o, magnitude);
+        default:
+            return 0;
+    }
+}
+
+/// The stage's result as the dump has it, or in natural units, passed through a curve.
+Change changes_result(Stage stage, bool natural, const Curve& curve) {
+    return {.result = [=](const SearchedTile& site, Estimate& e) {
+        const DumpFactor factor = is_operand(stage)
+                                      ? DumpFactor()
+                                      : dump_factor(*site.call, stage, site.first_row, site.first_key,
+                                                    e.value.rows(), e.value.cols());
+        for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
+            for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
+                const double unit = natural ? 1 : factor.at(i, j);
+                const Uncertain passed =
+                    passed_through(curve, {e.value(i, j) * unit, e.error(i, j) * std::abs(unit)});
+                e.value(i, j) = passed.value / unit;
+                e.error(i, j) = passed.error / std::abs(unit);
+                if (!std::isfinite(e.value(i, j))) continue;
+                const double dumped = factor.at(i, j);
+                e.error(i, j) += cast_after(site, stage, std::abs(e.value(i, j) * dumped)) / std::abs(dumped);
+            }
+        }
+    }};
+}
+
+std::vector<CurvePoint> points_of_results(const Evidence& evidence, bool natural) {
+    std::vector<CurvePoint> points;
+    Thinned thinned(evidence);
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const double x = seen.expected.value(i, j);
+                const double got = seen.got(i, j);
+                if (!std::isfinite(x) || !std::isfinite(got)) continue;
+                if (!thinned.takes(seen.is_wrong(i, j))) continue;
+                const double unit = natural ? seen.factor.at(i, j) : 1;
+                // What is there may have been rounded by more than what should be.
+                const double cast = cast_after(seen.site, evidence.acts, std::abs(got));
+                points.push_back({x / unit, (seen.expected.error(i, j) + cast) / std::abs(unit), got / unit,
+                                  seen.is_wrong(i, j)});
+            }
+        }
+    }
+    return points;
+}
+
+void add_functions_of_argument(const Evidence& evidence, CurveCandidates& candidates);
+
+std::vector<Candidate> function_of_value(const Evidence& evidence) {
+    CurveCandidates candidates;
+    if (!can_be_read(evidence)) return {};
+    const Stage stage = evidence.acts;
+    for (const bool natural : {false, true}) {
+        if (natural && evidence.seen.front().factor.at(0, 0) == 1) break;
+        const std::string name = name_of_value(evidence) + (natural ? " in natural units" : "");
+        add_curves(
+            evidence, points_of_results(evidence, natural), name,
+            [=](const Curve& curve) { return changes_result(stage, natural, curve); }, candidates);
+    }
+    if (stage == Stage::p) add_functions_of_argument(evidence, candidates);
+    return candidates.all();
+}
+
+// ---- parts of a score
+
+/// A part that a score is the sum of, or what its cap takes.
+struct ScorePart {
+    const char* name;
+    bool is_there(const HeadCall& call) const { return there(call); }
+    bool (*there)(const HeadCall& call);
+    Estimate (*of)(const SearchedTile& site);
+    bool under_cap = false;
+};
+
+bool caps(const HeadCall& call) {
+    return call.capped() && call.units.s_capped;
+}
+bool biases(const HeadCall& call) {
+    return call.biased() && call.units.s_biased;
+}
+
+Estimate scaled_part(const SearchedTile& site) {
+    return scaled_scores(*site.call, site.q, site.k);
+}
+Estimate capped_part(const SearchedTile& site) {
+    return cap_scores(*site.call, scaled_part(site));
+}
+Estimate bias_part(const SearchedTile& site) {
+    return add_bias(*site.call, site.first_row, site.first_key, zeros(site.rows(), site.keys()));
+}
+
+constexpr ScorePart score_parts[] = {
+    {"sm_scale q k", [](const HeadCall& call) { return caps(call); }, scaled_part, true},
+    {"sm_scale q k", [](const HeadCall& call) { return biases(call) && !caps(call); }, scaled_part},
+    {"the capped score", [](const HeadCall& call) { return biases(call) && caps(call); }, capped_part},
+    {"the bias", [](const HeadCall& call) { return biases(call); }, bias_part},
+};
+
+/// The score with another value of one of its parts: `was` and `is`, both in the score's units.
+double with_part(double score, double was, double is, double cap) {
+    if (cap == 0) return score + is - was;
+    return score + cap * (std::tanh(is / cap) - std::tanh(was / cap));
+}
+
+Change changes_part(const ScorePart& part, const Curve& curve) {
+    return {.result = [=](const SearchedTile& site, Estimate& s) {
+        const Estimate was = part.of(site);
+        const double cap = part.under_cap ? site.call->problem.logits_soft_cap : 0;
+        for (Eigen::Index i = 0; i < s.value.size(); ++i) {
+            double& value = s.value.data()[i];
+            if (!std::isfinite(value)) continue;
+            const double x = was.value.data()[i];
+            const Uncertain is = passed_through(curve, {x, was.error.data()[i]});
+            value = with_part(value, x, is.value, cap);
+            s.error.data()[i] += is.error + 8 * u_f32 * (std::abs(value) + std::abs(is.value));
+        }
+    }};
+}
+
+std::vector<CurvePoint> points_of_part(const Evidence& evidence, const ScorePart& part) {
+    std::vector<CurvePoint> points;
+    Thinned thinned(evidence);
+    for (const Observation& seen : evidence.seen) {
+        const Estimate was = part.of(seen.site);
+        const double cap = part.under_cap ? seen.site.call->problem.logits_soft_cap : 0;
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const double factor = seen.factor.at(i, j);
+                const double expected = seen.expected.value(i, j) / factor;
+                const double x = was.value(i, j);
+                double got = seen.natural(i, j) - expected + x;
+                double error = seen.expected.error(i, j) / std::abs(factor) + 4 * u_f32 * std::abs(expected);
+                if (cap != 0) {
+                    const double tangent = (seen.natural(i, j) - expected) / cap + std::tanh(x / cap);
+                    // Near the cap a score is anything.
+                    if (!(std::abs(tangent) < 0.9)) continue;
+                    got = cap * std::atanh(tangent);
+                    error = std::max(error / (1 - tangent * tangent), was.error(i, j));
+                }
+                if (!std::isfinite(got) || !std::isfinite(x) || !thinned.takes(seen.is_wrong(i, j))) continue;
+                points.push_back({x, error, got, seen.is_wrong(i, j)});
+            }
+        }
+    }
+    return points;
+}
+
+std::vector<Candidate> function_of_score_part(const Evidence& evidence) {
+    CurveCandidates candidates;
+    if (!can_be_read(evidence)) return {};
+    for (const ScorePart& part : score_parts) {
+        if (!part.is_there(evidence.call())) continue;
+        add_curves(
+            evidence, points_of_part(evidence, part), part.name,
+            [&](const Curve& curve) { return changes_part(part, curve); }, candidates);
+    }
+    return candidates.all();
+}
+
+// ---- masked scores
+
+/// The scores as they are without a mask, as far as the dump has them.
+Estimate unmasked_scores(const SearchedTile& site) {
+    HeadCall open = *site.call;
+    open.visible = [](std::int64_t, std::int64_t) {
+        return KeyRange{0, std::numeric_limits<std::int64_t>::max()};
+    };
+    return dumped_scores(open, site.first_row, site.first_key, site.q, site.k);
+}
+
+Change fills_masked(const Curve& curve) {
+    return {.result = [=](const SearchedTile& site, Estimate& s) {
+        const Estimate open = unmasked_scores(site);
+        const DumpFactor factor =
+            dump_factor(*site.call, Stage::s, site.first_row, site.first_key, s.value.rows(), s.value.cols());
+        for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+            const KeyRange keys = site.call->visible_to(site.first_row + i, site.first_key);
+            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+                if (const std::int64_t key = site.first_key + j; key >= keys.first && key < keys.last)
+                    continue;
+                const double unit = factor.at(i, j);
+                const Uncertain is =
+                    passed_through(curve, {open.value(i, j) * unit, open.error(i, j) * std::abs(unit)});
+                s.value(i, j) = is.value / unit;
+                s.error(i, j) = is.error / std::abs(unit);
+            }
+        }
+    }};
+}
+
+/// What is there of scores that the mask hides, beside what they are without it.
+std::vector<Candidate> masked_score_value(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!can_be_read(evidence) || !evidence.units().s_masked) return {};
+    std::vector<CurvePoint> points;
+    Thinned thinned(evidence);
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad()) continue;
+        const Estimate open = unmasked_scores(seen.site);
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            const KeyRange keys = seen.site.call->visible_to(seen.site.first_row + i, seen.site.first_key);
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const std::int64_t key = seen.site.first_key + j;
+                const bool hidden = key < keys.first || key >= keys.last;
+                if (!hidden || !seen.is_wrong(i, j) || !std::isfinite(seen.got(i, j))) continue;
+                const double unit = seen.factor.at(i, j);
+                if (!thinned.takes(true)) continue;
+                points.push_back({open.value(i, j) * unit, open.error(i, j) * std::abs(unit),
+                                  double(seen.got(i, j)), true});
+            }
+        }
+    }
+    for (const Curve& curve : lines_through(points, known_numbers(evidence), "s"))
+        candidates.push_back({{{"it is", curve.formula}}, fills_masked(curve), curve.parameters});
+    return candidates;
+}
+
+// ---- arguments of the maximum and of the exponential
+
+/// From rows whose maximum the tile changed: what it became there is of the tile's own scores.
+std::vector<CurvePoint> points_of_maxima(const Evidence& evidence, bool least) {
+    std::vector<CurvePoint> points;
+    for (const Observation& seen : evidence.seen) {
+        const Estimate s = finished_scores(seen.site);
+        for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+            if (!seen.site.begins && seen.natural(i, 0) <= seen.site.before.m.value(i, 0)) continue;
+            double x = least ? infinity : -infinity;
+            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+                const double score = s.value(i, j);
+                if (std::isfinite(score)) x = least ? std::min(x, score) : std::max(x, score);
+            }
+            if (!std::isfinite(x) || !std::isfinite(seen.got(i, 0))) continue;
+            const double unit = seen.factor.at(i, 0);
+            points.push_back({x * unit, seen.expected.error(i, 0) + 1e-7 * std::abs(x * unit),
+                              double(seen.got(i, 0)), seen.is_wrong(i, 0)});
+        }
+    }
+    return points;
+}
+
+Change changes_scores(double unit, const Curve& curve) {
+    return {.inputs = [=](SearchedTile& site) {
+        take_finished_scores(site);
+        pass_through(curve, 1 / unit, site.dumped_s);
+    }};
+}
+
+std::vector<Candidate> maximum_of_function(const Evidence& evidence) {
+    CurveCandidates candidates;
+    if (!can_be_read(evidence)) return {};
+    const double unit = evidence.seen.front().factor.at(0, 0);
+    for (const bool least : {false, true}) {
+        add_curves(
+            evidence, points_of_maxima(evidence, least), "s",
+            [=](const Curve& curve) { return changes_scores(unit, curve); }, candidates);
+    }
+    return candidates.all();
+}
+
+/// s - m, from rows that see a key.
+double argument_of(const SearchedTile& site, const Matrix& s, Eigen::Index i, Eigen::Index j) {
+    const double m = site.m.value(i, 0);
+    return s(i, j) - (m == -infinity ? 0 : m);
+}
+
+Change changes_argument(double unit, const Curve& curve) {
+    return {.inputs = [=](SearchedTile& site) {
+        take_finished_scores(site);
+        Matrix& s = site.dumped_s.value;
+        for (Eigen::Index i = 0; i < s.rows(); ++i) {
+            if (site.m.value(i, 0) == -infinity) site.m.value(i, 0) = 0;
+            for (Eigen::Index j = 0; j < s.cols(); ++j) {
+                double& error = site.dumped_s.error(i, j);
+                const double x = argument_of(site, s, i, j);
+                const Uncertain is = passed_through(curve, {x * unit, error * unit});
+                s(i, j) = is.value / unit + site.m.value(i, 0);
+                error = std::isfinite(s(i, j))
+                            ? is.error / unit + 4 * u_f32 * (std::abs(s(i, j)) + std::abs(site.m.value(i, 0)))
+                            : 0;
+            }
+        }
+        site.own_call().units.m_stale_threshold = infinity;
+    }};
+}
+
+std::vector<CurvePoint> points_of_arguments(const Evidence& evidence, double unit) {
+    std::vector<CurvePoint> points;
+    Thinned thinned(evidence);
+    for (const Observation& seen : evidence.seen) {
+        const Estimate s = finished_scores(seen.site);
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const double x = argument_of(seen.site, s.value, i, j);
+                const double got = seen.natural(i, j);
+                // What the cast flushes or nearly so says nothing.
+                if (!std::isfinite(x) || !(got > 1e-30) || std::isinf(got)) continue;
+                if (!thinned.takes(seen.is_wrong(i, j))) continue;
+                const double cast =
+                    cast_after(seen.site, Stage::p, double(seen.got(i, j))) / double(seen.got(i, j));
+                if (cast > 0.2) continue;
+                const double error =
+                    s.error(i, j) + cast + 4e-7 * (1 + std::abs(x) + std::abs(s.value(i, j)));
+                points.push_back({x * unit, error * unit, std::log(got) * unit, seen.is_wrong(i, j)});
+            }
+        }
+    }
+    return points;
+}
+
+void add_functions_of_argument(const Evidence& evidence, CurveCandidates& candidates) {
+    for (const double unit : {1.0, std::numbers::log2e}) {
+        CurveCandidates found;
+        add_curves(
+            evidence, points_of_arguments(evidence, unit), "x",
+            [=](const Curve& curve) { return changes_argument(unit, curve); }, found);
+        const char* of = unit == 1 ? "s - m" : "log2(e) (s - m)";
+        for (std::vector<Candidate>* list : {&found.round, &found.others}) {
+            for (Candidate& candidate : *list) candidate.parameters.push_back({"x", of});
+            for (Candidate& candidate : *list)
+                candidate.parameters[0].value = "exp of " + candidate.parameters[0].value;
+        }
+        candidates.round.insert(candidates.round.end(), found.round.begin(), found.round.end());
+        candidates.others.insert(candidates.others.end(), found.others.begin(), found.others.end());
+    }
+}
+
+// ---- steps and types
+
+/// The step that all wrong numbers are multiples of, up to 255 of them.
+double common_step(const Evidence& evidence, bool natural) {
+    double least = infinity;
+    double most = 0;
+    std::vector<double> values;
+    Thinned thinned(evidence);
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            const double unit = natural ? seen.factor.at(i / seen.got.cols(), i % seen.got.cols()) : 1;
+            const double got = std::abs(double(seen.got.data()[i]) / unit);
+            if (!seen.wrong[std::size_t(i)] || !std::isfinite(got) || !thinned.takes(true)) continue;
+            values.push_back(got);
+            if (got > 0) least = std::min(least, got);
+            most = std::max(most, got);
+        }
+    }
+    if (values.size() < 16 || most == 0) return 0;
+    for (int parts = 1; parts <= 127; ++parts) {
+        const double step = least / parts;
+        if (most > 255.5 * step) return 0;
+        const bool all = std::ranges::all_of(values, [&](double value) {
+            return std::abs(value / step - std::round(value / step)) <= 1e-5 * (1 + value / step);
+        });
+        if (all) return step;
+    }
+    return 0;
+}
+
+/// Multiples of a step, at most `most` of them.
+Change rounds_to_step(Stage stage, bool natural, double step, double most) {
+    return {
+        .result =
+            [=](const SearchedTile& site, Estimate& e) {
+                const DumpFactor factor = is_operand(stage) || natural
+                                              ? DumpFactor()
+                                              : dump_factor(*site.call, stage, site.first_row, site.first_key,
+                                                            e.value.rows(), e.value.cols());
+                const auto rounded = [=](double x) {
+                    return std::clamp(std::nearbyint(x / step), -most, most) * step;
+                };
+                for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
+                    for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
+                        const double unit = factor.at(i, j);
+                        if (!std::isfinite(e.value(i, j))) continue;
+                        const double x = e.value(i, j) * unit;
+                        const double error = e.error(i, j) * std::abs(unit) + 1e-6 * step;
+                        const double low = rounded(x - error);
+                        const double high = rounded(x + error);
+                        e.value(i, j) = 0.5 * (low + high) / unit;
+                        e.error(i, j) = (0.5 * (high - low) + 2 * u_f32 * std::abs(high)) / std::abs(unit);
+                    }
+                }
+            },
+        .widens = true};
+}
+
+std::vector<Candidate> rounded_to_step(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!can_be_read(evidence)) return {};
+    for (const bool natural : {false, true}) {
+        const double step = common_step(evidence, natural);
+        if (step == 0) continue;
+        const KnownNumber inverse = simplest_number(1 / step, 1e-5 / step, {});
+        const std::string name = inverse.value == 1 ? "1" : "1/" + inverse.name;
+        candidates.push_back({{{"type", "int8"}, {"step", name}},
+                              rounds_to_step(evidence.acts, natural, 1 / inverse.value, 127),
+                              1});
+        break;
+    }
+    for (const DtypeInfo& info : narrow_dtypes()) {
+        const Dtype dtype = info.dtype;
+        if (!are_numbers_of(evidence, dtype)) continue;
+        const double scale =
+            evidence.acts == Stage::p ? evidence.units().p_scale : evidence.seen.front().factor.at(0, 0);
+        const auto change = [=](const SearchedTile&, Estimate& e) { round_to(dtype, scale, e); };
+        candidates.push_back({{{"type", std::string(info.name)}}, {.result = change, .widens = true}, 1});
+    }
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> identified_value_causes() {
+    const std::vector<Stage> all = {Stage::q, Stage::k, Stage::v,   Stage::s, Stage::m,
+                                    Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse};
+    return {
+        {"function_of_value", "values", all, "each value is passed through a function that it should not be",
+         "what is done to the value between its computation and where it is kept", function_of_value},
+        {"function_of_score_part",
+         "values",
+         {Stage::s},
+         "a part of each score is passed through a function that it should not be",
+         "the steps from q k over sm_scale and soft cap to the bias",
+         function_of_score_part},
+        {"masked_score_value",
+         "mask geometry",
+         {Stage::s},
+         "masked scores hold something else than -inf",
+         "the value that the mask puts in the place of a score",
+         masked_score_value},
+        {"maximum_of_function",
+         "values",
+         {Stage::m},
+         "the maximum is taken of a function of the scores",
+         "what the maximum reads of each score",
+         maximum_of_function},
+        {"values_rounded",
+         "precision",
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::acc, Stage::lse, Stage::o},
+         "each value is rounded to a type that is not declared",
+         "casts of the value before it is kept",
+         rounded_to_step},
+    };
+}
+
+}  // namespace tilescope

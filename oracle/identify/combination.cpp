@@ -1,0 +1,98 @@
+#include "oracle/identify/combination.h"
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+
+namespace tilescope {
+
+namespace {
+
+constexpr double agreeing_share = 0.98;
+
+/// Least squares of the coefficients that are not known yet, and how far each may be off.
+struct Solution {
+    Eigen::VectorXd value;
+    Eigen::VectorXd error;
+};
+
+double error_of(const Equation& equation) {
+    double size = std::abs(equation.got);
+    for (const double term : equation.terms) size += std::abs(term);
+    return equation.error + 2e-7 * size + 1e-30;
+}
+
+std::optional<Solution> solve(const std::vector<Equation>& equations, const std::vector<bool>& open,
+                              const std::vector<KnownNumber>& coefficients) {
+    const auto unknowns = std::ranges::count(open, true);
+    Eigen::MatrixXd terms(std::ssize(equations), unknowns);
+    Eigen::VectorXd rest(std::ssize(equations));
+    for (std::size_t i = 0; i < equations.size(); ++i) {
+        const double weight = 1 / error_of(equations[i]);
+        double got = equations[i].got;
+        Eigen::Index column = 0;
+        for (std::size_t k = 0; k < open.size(); ++k) {
+            const double term = equations[i].terms[k];
+            if (open[k]) {
+                terms(Eigen::Index(i), column++) = term * weight;
+            } else {
+                got -= coefficients[k].value * term;
+            }
+        }
+        rest(Eigen::Index(i)) = got * weight;
+    }
+    const Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(terms);
+    if (qr.rank() < unknowns) return std::nullopt;
+    const Eigen::MatrixXd inverse = (terms.transpose() * terms).inverse();
+    // Errors are bounds: their root mean square is less.
+    return Solution{qr.solve(rest), 2 * inverse.diagonal().cwiseAbs().cwiseSqrt()};
+}
+
+bool agree(const std::vector<Equation>& equations, const std::vector<KnownNumber>& coefficients) {
+    const auto agreeing = std::ranges::count_if(equations, [&](const Equation& equation) {
+        double sum = 0;
+        for (std::size_t k = 0; k < coefficients.size(); ++k)
+            sum += coefficients[k].value * equation.terms[k];
+        return std::abs(equation.got - sum) <= 2 * error_of(equation);
+    });
+    return double(agreeing) >= agreeing_share * double(equations.size());
+}
+
+}  // namespace
+
+std::optional<std::vector<KnownNumber>> combination_of(const std::vector<Equation>& equations,
+                                                       const std::vector<KnownNumber>& known) {
+    if (equations.empty() || equations.size() < 4 * equations.front().terms.size()) return std::nullopt;
+    const std::size_t count = equations.front().terms.size();
+    std::vector<KnownNumber> coefficients(count);
+    std::vector<bool> open(count, true);
+    // The best known first: once it is rounded, the others are known better.
+    for (std::size_t settled = 0; settled < count; ++settled) {
+        const std::optional<Solution> solution = solve(equations, open, coefficients);
+        if (!solution) return std::nullopt;
+        Eigen::Index best = 0;
+        solution->error.minCoeff(&best);
+        std::size_t which = 0;
+        for (Eigen::Index left = best; !open[which] || left-- > 0;) ++which;
+        coefficients[which] =
+            simplest_number(solution->value(best), std::min(solution->error(best), 0.02), known);
+        open[which] = false;
+    }
+    if (!agree(equations, coefficients)) return std::nullopt;
+    return coefficients;
+}
+
+std::string text_of_sum(const std::vector<KnownNumber>& coefficients, const std::vector<std::string>& names) {
+    std::string text;
+    for (std::size_t k = 0; k < coefficients.size(); ++k) {
+        const auto& [name, value] = coefficients[k];
+        if (value == 0) continue;
+        const bool minus = name.starts_with('-');
+        const std::string size = name.substr(minus ? 1 : 0);
+        text += text.empty() ? (minus ? "-" : "") : minus ? " - " : " + ";
+        text += names[k].empty() ? size : size == "1" ? names[k] : size + " * " + names[k];
+    }
+    return text.empty() ? "0" : text;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,494 @@
+#include "oracle/identify/curve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+namespace tilescope {
+
+namespace {
+
+using Kind = CurveDomain::Kind;
+using Points = std::vector<CurvePoint>;
+
+constexpr std::size_t fewest_points = 6;
+constexpr double nearly_all = 0.98;
+
+std::uint32_t bits_of(double x) {
+    return std::bit_cast<std::uint32_t>(float(x));
+}
+
+// ---- lines
+
+double off_by(const CurvePoint& point, double slope) {
+    return (std::abs(slope) + 1) * point.error + 4e-7 * std::abs(point.got) + 1e-30;
+}
+
+bool is_on(const Points& points, const CurveRule& line) {
+    const auto on = std::ranges::count_if(points, [&](const CurvePoint& point) {
+        return std::abs(point.got - line.of(point.x)) <= off_by(point, line.slope);
+    });
+    return double(on) >= nearly_all * double(points.size());
+}
+
+std::size_t distinct_values(const Points& points) {
+    std::vector<double> values;
+    for (const CurvePoint& point : points) values.push_back(point.x);
+    std::ranges::sort(values);
+    std::size_t count = 0;
+    double last = -std::numeric_limits<double>::infinity();
+    for (const double value : values) {
+        if (value - last <= 1e-5 * std::abs(value)) continue;
+        last = value;
+        ++count;
+    }
+    return count;
+}
+
+/// Sums that are weighted by how well each x is known.
+struct LineSums {
+    double weight = 0;
+    double x = 0;
+    double xx = 0;
+    double got = 0;
+    double x_got = 0;
+
+    void add(const CurvePoint& point) {
+        const double error = point.error + 1e-7 * (std::abs(point.got) + std::abs(point.x)) + 1e-12;
+        const double w = 1 / (error * error);
+        weight += w;
+        x += w * point.x;
+        xx += w * point.x * point.x;
+        got += w * point.got;
+        x_got += w * point.x * point.got;
+    }
+};
+
+enum class Fitted : std::uint8_t { offset_alone, constant, factor, shift, both };
+
+struct Line {
+    double slope = 1;
+    double offset = 0;
+    double slope_error = 0;
+    double offset_error = 0;
+};
+
+/// Least squares of the numbers that are fitted; the other one is what it is.
+Line least_squares(const LineSums& s, Fitted fitted) {
+    Line line;
+    const double spread = s.xx * s.weight - s.x * s.x;
+    switch (fitted) {
+        case Fitted::constant:
+            line.slope = 0;
+            line.offset = s.got / s.weight;
+            break;
+        case Fitted::factor:
+            line.slope = s.x_got / s.xx;
+            break;
+        case Fitted::offset_alone:
+        case Fitted::shift:
+            line.offset = (s.got - s.x) / s.weight;
+            break;
+        case Fitted::both:
+            line.slope = (s.x_got * s.weight - s.x * s.got) / spread;
+            line.offset = (s.got - line.slope * s.x) / s.weight;
+            break;
+    }
+    // Errors are bounds, not deviations: five deviations of what is mostly a third of the bound.
+    if (fitted != Fitted::shift && fitted != Fitted::constant)
+        line.slope_error = 2 * std::sqrt(s.weight / std::max(spread, s.xx * 1e-12));
+    if (fitted == Fitted::factor) line.slope_error = 2 / std::sqrt(s.xx);
+    line.offset_error = 2 / std::sqrt(s.weight);
+    if (fitted == Fitted::both)
+        line.offset_error = 2 * std::sqrt(s.xx / std::max(spread, s.xx * s.weight * 1e-12));
+    line.slope_error += 3e-7 * std::abs(line.slope);
+    line.offset_error += 3e-7 * std::abs(line.offset);
+    return line;
+}
+
+/// The line through the middle of what is to the left and to the right, which outliers do not move.
+std::optional<Line> rough_line(Points points) {
+    std::ranges::sort(points, {}, &CurvePoint::x);
+    const std::size_t half = points.size() / 2;
+    std::vector<double> slopes;
+    for (std::size_t i = 0; i < half; ++i) {
+        const CurvePoint& a = points[i];
+        const CurvePoint& b = points[i + points.size() - half];
+        if (b.x - a.x > 4 * (a.error + b.error)) slopes.push_back((b.got - a.got) / (b.x - a.x));
+    }
+    if (slopes.size() < 3) return std::nullopt;
+    const auto middle_of = [](std::vector<double>& values) {
+        const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
+        std::nth_element(values.begin(), middle, values.end());
+        return *middle;
+    };
+    Line line;
+    line.slope = middle_of(slopes);
+    std::vector<double> offsets;
+    for (const CurvePoint& point : points) offsets.push_back(point.got - line.slope * point.x);
+    line.offset = middle_of(offsets);
+    return line;
+}
+
+struct NamedRule {
+    CurveRule rule;
+    std::string slope;
+    std::string offset;
+    int parameters = 1;
+    bool is_round = true;
+};
+
+std::optional<NamedRule> fitted_line(const Points& points, const LineSums& sums, Fitted fitted,
+                                     const std::vector<KnownNumber>& known) {
+    const Line line = least_squares(sums, fitted);
+    if (!std::isfinite(line.slope) || !std::isfinite(line.offset)) return std::nullopt;
+    NamedRule named;
+    named.rule.slope = line.slope;
+    named.rule.offset = line.offset;
+    if (!is_on(points, named.rule)) return std::nullopt;
+    const auto take = [&](double& value, std::string& name, double error, const auto& names) {
+        const KnownNumber number = simplest_number(value, error, names);
+        const double own = value;
+        value = number.value;
+        if (!is_on(points, named.rule)) value = own;
+        name = value == number.value ? number.name : fmt::format("{:.6g}", own);
+        if (name == fmt::format("{:.6g}", own) && name.size() > 7) named.is_round = false;
+    };
+    take(named.rule.slope, named.slope, line.slope_error, known);
+    // What is added has no name: a quarter is no sm_scale there.
+    take(named.rule.offset, named.offset, line.offset_error, std::vector<KnownNumber>());
+    const bool scaled = named.rule.slope != 1 && named.rule.slope != 0;
+    named.parameters = std::max(1, int(scaled) + int(named.rule.offset != 0));
+    return named;
+}
+
+/// The shortest lines: a constant, a factor, an offset, or both.
+std::vector<NamedRule> fitted_lines(const Points& points, const std::vector<KnownNumber>& known) {
+    LineSums sums;
+    const std::optional<Line> rough = rough_line(points);
+    for (const CurvePoint& point : points) {
+        if (rough && std::abs(point.got - rough->slope * point.x - rough->offset) >
+                         2 * off_by(point, rough->slope) + 1e-3 * std::abs(point.got))
+            continue;
+        sums.add(point);
+    }
+    const std::size_t distinct = distinct_values(points);
+    if (distinct < 4) return {};
+    for (const Fitted fitted : {Fitted::constant, Fitted::factor, Fitted::shift, Fitted::both}) {
+        if (fitted == Fitted::both && distinct < 8) break;
+        if (auto line = fitted_line(points, sums, fitted, known)) return {*line};
+    }
+    return {};
+}
+
+// ---- bits
+
+/// What became of one bit of the wrong numbers of which it is certain.
+struct BitCount {
+    std::int64_t certain = 0;
+    std::int64_t same = 0;
+    std::int64_t was_set = 0;
+    std::int64_t is_set = 0;
+};
+
+BitCount count_bit(const Points& points, int bit) {
+    BitCount count;
+    for (const CurvePoint& point : points) {
+        const std::uint32_t low = bits_of(point.x - 2 * point.error) >> bit;
+        if (low != bits_of(point.x + 2 * point.error) >> bit) continue;
+        const bool was = low & 1;
+        const bool is = bits_of(point.got) >> bit & 1;
+        ++count.certain;
+        count.same += was == is;
+        count.was_set += was;
+        count.is_set += is;
+    }
+    return count;
+}
+
+int zeros_at_the_end(const Points& points, double CurvePoint::*number) {
+    int zeros = 32;
+    for (const CurvePoint& point : points)
+        if (point.*number != 0) zeros = std::min(zeros, std::countr_zero(bits_of(point.*number)));
+    return zeros;
+}
+
+/// Bits that are cleared, set or inverted in every wrong number; the last ones may all be cleared.
+std::optional<CurveRule> fitted_bits(const Points& wrong) {
+    constexpr std::int64_t enough = 16;
+    CurveRule rule;
+    rule.is_line = false;
+    for (int bit = 31; bit >= 0; --bit) {
+        const BitCount count = count_bit(wrong, bit);
+        if (count.certain < std::max(enough, std::int64_t(wrong.size() / 4))) break;
+        const auto most = std::int64_t(std::ceil(nearly_all * double(count.certain)));
+        const std::uint32_t one = std::uint32_t(1) << bit;
+        if (count.same >= most) continue;
+        if (count.certain - count.is_set >= most) {
+            rule.keep &= ~one;
+        } else if (count.is_set >= most) {
+            rule.set |= one;
+        } else if (count.certain - count.same >= most) {
+            rule.flip |= one;
+        } else {
+            return std::nullopt;
+        }
+    }
+    // Digits that are cut off leave zeros; those of a narrow type do so in either direction.
+    const auto is_towards_zero = [](const CurvePoint& point) {
+        return std::abs(point.got) <= (std::abs(point.x) + 2 * point.error) * (1 + 1e-6);
+    };
+    const int zeros = zeros_at_the_end(wrong, &CurvePoint::got);
+    const bool is_cut = zeros < 32 && zeros >= 8 && zeros > zeros_at_the_end(wrong, &CurvePoint::x);
+    if (is_cut && rule.set == 0 && rule.flip == 0 && std::ranges::all_of(wrong, is_towards_zero))
+        rule.keep &= ~((std::uint32_t(1) << zeros) - 1);
+    if (rule.keep == 0xffffffff && rule.set == 0 && rule.flip == 0) return std::nullopt;
+    return rule;
+}
+
+// ---- domains
+
+bool splits(const Points& wrong, const Points& right, const CurveDomain& domain) {
+    const auto in = [&](const CurvePoint& point) { return domain.contains(point.x); };
+    const auto inside = std::ranges::count_if(wrong, in);
+    const auto outside = std::ssize(right) - std::ranges::count_if(right, in);
+    return double(inside) >= 0.99 * double(wrong.size()) && outside >= 4;
+}
+
+/// The bound of the wrong values, as a simple number on the side of the right ones. `value` is of growing
+/// distance from them.
+std::vector<double> bounds_of(const Points& wrong, const Points& right, const auto& value) {
+    std::vector<double> inner;
+    for (const CurvePoint& point : wrong) inner.push_back(value(point));
+    std::ranges::sort(inner);
+    const double first = inner.front();
+    double outer = -std::numeric_limits<double>::infinity();
+    for (const CurvePoint& point : right)
+        if (const double at = value(point); at < first) outer = std::max(outer, at);
+    // Where the mistake is not made everywhere, right values may lie among the wrong ones: then the bound is
+    // about as far away as they are from each other.
+    const double gap = inner[std::min<std::size_t>(4, inner.size() - 1)] - first;
+    std::vector<double> bounds;
+    for (const double least : {std::max(outer, first - 8 * gap - 0.02 * std::abs(first)), first - gap}) {
+        if (!(least < first)) continue;
+        const double middle = 0.5 * (least + first);
+        const double bound = simplest_number(middle, 0.5 * (first - least), {}).value;
+        if (std::ranges::find(bounds, bound) == bounds.end()) bounds.push_back(bound);
+    }
+    return bounds;
+}
+
+std::vector<CurveDomain> domains_of(const Points& wrong, const Points& right) {
+    std::vector<CurveDomain> domains = {{}};
+    const auto add = [&](const CurveDomain& domain) {
+        if (splits(wrong, right, domain)) domains.push_back(domain);
+    };
+    add({Kind::below, 0});
+    add({Kind::above, 0});
+    for (const double at : bounds_of(wrong, right, [](const CurvePoint& p) { return p.x; }))
+        add({Kind::above, at});
+    for (const double at : bounds_of(wrong, right, [](const CurvePoint& p) { return -p.x; }))
+        add({Kind::below, -at});
+    const auto has_signs = [&](double sign) {
+        return std::ranges::any_of(wrong, [=](const CurvePoint& p) { return p.x * sign > 0; });
+    };
+    if (has_signs(1) && has_signs(-1)) {
+        for (const double at : bounds_of(wrong, right, [](const CurvePoint& p) { return std::abs(p.x); }))
+            add({Kind::beyond, at});
+        for (const double at : bounds_of(wrong, right, [](const CurvePoint& p) { return -std::abs(p.x); }))
+            add({Kind::within, -at});
+    }
+    if (wrong.size() < 16) return domains;
+    for (int bit = 30; bit >= 16; --bit) add({Kind::bit_set, 0, bit});
+    return domains;
+}
+
+// ---- text
+
+std::string text_of(const NamedRule& named, const std::string& x) {
+    const CurveRule& rule = named.rule;
+    if (!rule.is_line) {
+        std::string text = fmt::format("bits of {}", x);
+        if (rule.keep != 0xffffffff) text += fmt::format(" & {:#010x}", rule.keep);
+        if (rule.set != 0) text += fmt::format(" | {:#010x}", rule.set);
+        if (rule.flip != 0) text += fmt::format(" ^ {:#010x}", rule.flip);
+        return text;
+    }
+    if (rule.slope == 0)
+        return rule.mirrored ? fmt::format("{} with the sign of {}", named.offset, x) : named.offset;
+    std::string text = rule.slope == 1 ? x : rule.slope == -1 ? "-" + x : named.slope + " * " + x;
+    if (rule.offset == 0) return text;
+    const bool minus = named.offset.starts_with('-');
+    return text + (minus ? " - " : " + ") + named.offset.substr(minus ? 1 : 0);
+}
+
+std::string text_of(const CurveDomain& domain, const std::string& x) {
+    switch (domain.kind) {
+        case Kind::above:
+            return fmt::format("{} > {:.6g}", x, domain.at);
+        case Kind::below:
+            return fmt::format("{} < {:.6g}", x, domain.at);
+        case Kind::within:
+            return fmt::format("|{}| < {:.6g}", x, domain.at);
+        case Kind::beyond:
+            return fmt::format("|{}| > {:.6g}", x, domain.at);
+        case Kind::bit_set:
+            return fmt::format("bit {} of {} is set", domain.bit, x);
+        case Kind::all:
+            break;
+    }
+    return "";
+}
+
+/// Whether the curve goes on where its domain ends: then the end is no parameter of its own.
+bool is_continuous(const Curve& curve) {
+    const bool has_end = curve.domain.kind == Kind::above || curve.domain.kind == Kind::below;
+    return has_end && curve.rule.is_line && curve.rule.of(curve.domain.at) == curve.domain.at;
+}
+
+std::string formula_of(const Curve& curve, const NamedRule& named, const std::string& x) {
+    const Kind kind = curve.domain.kind;
+    const CurveRule& rule = curve.rule;
+    if (kind == Kind::all) return text_of(named, x);
+    const bool at_zero = curve.domain.at == 0 && rule.is_line && rule.offset == 0;
+    if (kind == Kind::below && at_zero && rule.slope == -1) return fmt::format("|{}|", x);
+    if (kind == Kind::above && at_zero && rule.slope == -1) return fmt::format("-|{}|", x);
+    if (is_continuous(curve) && rule.slope == 0)
+        return fmt::format("{}({}, {:.6g})", kind == Kind::above ? "min" : "max", x, curve.domain.at);
+    return fmt::format("{} where {}", text_of(named, x), text_of(curve.domain, x));
+}
+
+// ---- together
+
+/// Moves the end of the domain to where the rule meets the identity, if that is where it may be.
+void join_at_end(const Points& wrong, Curve& curve) {
+    const CurveRule& rule = curve.rule;
+    const bool has_end = curve.domain.kind == Kind::above || curve.domain.kind == Kind::below;
+    if (!has_end || !rule.is_line || rule.slope == 1 || curve.domain.at == 0) return;
+    CurveDomain joined = curve.domain;
+    joined.at = rule.offset / (1 - rule.slope);
+    const double size = 0.1 * std::abs(curve.domain.at) + 1e-3;
+    const auto in = std::ranges::count_if(wrong, [&](const CurvePoint& p) { return joined.contains(p.x); });
+    if (std::abs(joined.at - curve.domain.at) <= size && double(in) >= 0.99 * double(wrong.size()))
+        curve.domain = joined;
+}
+
+std::int64_t right_points_off(const Points& right, const Curve& curve) {
+    return std::ranges::count_if(right, [&](const CurvePoint& point) {
+        return std::abs(curve.of(point.x) - point.x) > 2 * off_by(point, 1);
+    });
+}
+
+Points mirrored(const Points& points) {
+    Points all = points;
+    for (CurvePoint& point : all) {
+        if (point.x >= 0) continue;
+        point.x = -point.x;
+        point.got = -point.got;
+    }
+    return all;
+}
+
+std::vector<NamedRule> rules_of(const Points& wrong, const std::vector<KnownNumber>& known) {
+    std::vector<NamedRule> rules = fitted_lines(wrong, known);
+    const bool has_both = std::ranges::any_of(wrong, [](const CurvePoint& p) { return p.x > 0; }) &&
+                          std::ranges::any_of(wrong, [](const CurvePoint& p) { return p.x < 0; });
+    if (rules.empty() && has_both) {
+        rules = fitted_lines(mirrored(wrong), known);
+        for (NamedRule& rule : rules) rule.rule.mirrored = true;
+    }
+    if (const auto bits = rules.empty() ? fitted_bits(wrong) : std::nullopt)
+        rules.push_back({*bits, "", "", 1, true});
+    return rules;
+}
+
+}  // namespace
+
+bool CurveDomain::contains(double x) const {
+    switch (kind) {
+        case Kind::above:
+            return x > at;
+        case Kind::below:
+            return x < at;
+        case Kind::within:
+            return std::abs(x) < at;
+        case Kind::beyond:
+            return std::abs(x) > at;
+        case Kind::bit_set:
+            return bits_of(x) >> bit & 1;
+        case Kind::all:
+            break;
+    }
+    return true;
+}
+
+double CurveRule::of(double x) const {
+    if (!is_line) return double(std::bit_cast<float>(((bits_of(x) & keep) | set) ^ flip));
+    if (slope == 0) return mirrored ? std::copysign(offset, x * (offset < 0 ? -1 : 1)) : offset;
+    return mirrored ? std::copysign(1.0, x) * (slope * std::abs(x) + offset) : slope * x + offset;
+}
+
+KnownNumber simplest_number(double value, double uncertainty, const std::vector<KnownNumber>& known) {
+    if (std::abs(value) <= uncertainty) return {"0", 0};
+    const auto is = [&](double number) { return std::abs(value - number) <= uncertainty; };
+    if (is(1)) return {"1", 1};
+    // What leaves much open has no name.
+    for (const KnownNumber& number : known)
+        if (uncertainty <= 1e-3 * std::abs(value) && is(number.value)) return number;
+    for (const double step : {1.0, 0.5, 0.25, 0.125, 0.0625, 0.1, 0.03125, 0.015625}) {
+        const double number = std::round(value / step) * step;
+        if (number != 0 && std::abs(number) <= 64 && is(number))
+            return {fmt::format("{:.6g}", number), number};
+    }
+    for (int decimals = 0; decimals < 4; ++decimals) {
+        const double step = std::pow(10, std::floor(std::log10(std::abs(value))) - decimals);
+        const double number = std::round(value / step) * step;
+        if (is(number)) return {fmt::format("{:.6g}", number), number};
+    }
+    return {fmt::format("{:.6g}", value), value};
+}
+
+std::vector<Curve> curves_through(const std::vector<CurvePoint>& points,
+                                  const std::vector<KnownNumber>& known, const std::string& variable) {
+    Points wrong;
+    Points right;
+    std::size_t uncertain = 0;
+    for (const CurvePoint& point : points) {
+        const bool is_sharp = point.error <= 0.25 * std::abs(point.got - point.x);
+        uncertain += point.wrong && !is_sharp;
+        if (!point.wrong) right.push_back(point);
+        if (point.wrong && is_sharp) wrong.push_back(point);
+    }
+    if (wrong.size() < fewest_points || wrong.size() < uncertain) return {};
+    std::vector<Curve> curves;
+    for (const NamedRule& named : rules_of(wrong, known)) {
+        for (const CurveDomain& domain : domains_of(wrong, right)) {
+            Curve curve{domain, named.rule, named.parameters, true, ""};
+            join_at_end(wrong, curve);
+            if (domain.kind != Kind::all && !is_continuous(curve)) ++curve.parameters;
+            curve.is_round = named.is_round;
+            curve.formula = formula_of(curve, named, variable);
+            const bool is_known = std::ranges::any_of(
+                curves, [&](const Curve& other) { return other.formula == curve.formula; });
+            if (!is_known) curves.push_back(curve);
+            // Where it holds for right points as well, a part of the domain says no more.
+            if (domain.kind == Kind::all && right_points_off(right, curve) == 0) break;
+        }
+    }
+    return curves;
+}
+
+std::vector<Curve> lines_through(const std::vector<CurvePoint>& points, const std::vector<KnownNumber>& known,
+                                 const std::string& variable) {
+    std::vector<Curve> curves;
+    if (points.size() < fewest_points) return curves;
+    for (const NamedRule& named : fitted_lines(points, known))
+        curves.push_back({{}, named.rule, named.parameters, named.is_round, text_of(named, variable)});
+    return curves;
+}
+
+}  // namespace tilescope

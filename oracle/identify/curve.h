@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tilescope {
+
+/// An element: what it should be, by how much that may be off, and what is there.
+struct CurvePoint {
+    double x = 0;
+    double error = 0;
+    double got = 0;
+    bool wrong = false;
+};
+
+struct KnownNumber {
+    std::string name;
+    double value = 0;
+};
+
+/// Of which x a curve changes the value.
+struct CurveDomain {
+    enum class Kind : std::uint8_t { all, above, below, within, beyond, bit_set };
+    Kind kind = Kind::all;
+    double at = 0;  ///< x > at, x < at, |x| < at, |x| > at
+    int bit = 0;    ///< of x as a float32
+
+    bool contains(double x) const;
+};
+
+/// What x becomes: slope x + offset, or other bits of the float32.
+struct CurveRule {
+    bool is_line = true;
+    bool mirrored = false;  ///< the line is that of |x|, and the result has the sign of x
+    double slope = 1;
+    double offset = 0;
+    std::uint32_t keep = 0xffffffff;  ///< (bits & keep | set) ^ flip
+    std::uint32_t set = 0;
+    std::uint32_t flip = 0;
+
+    double of(double x) const;
+};
+
+/// A function of one number that differs from the identity by one rule, in a part of its domain.
+struct Curve {
+    CurveDomain domain;
+    CurveRule rule;
+    int parameters = 1;
+    bool is_round = true;  ///< its numbers have few digits or a name
+    std::string formula;   ///< of a variable, "max(x, -0.5)"
+
+    double of(double x) const { return domain.contains(x) ? rule.of(x) : x; }
+};
+
+/// The simplest number within `uncertainty` of `value`: one of `known`, a small fraction, a few decimals; its
+/// own digits where there is none.
+KnownNumber simplest_number(double value, double uncertainty, const std::vector<KnownNumber>& known);
+
+/// The curves that nearly all wrong points lie on, shortest first; none where the points are too few, too
+/// alike or too uncertain to tell. Right points tell where a curve does not apply; some may lie off it, since a mistake need
+/// not be made everywhere. `variable` is the name of x in formulas.
+std::vector<Curve> curves_through(const std::vector<CurvePoint>& points,
+                                  const std::vector<KnownNumber>& known, const std::string& variable);
+
+/// The line that nearly all points lie on, wrong or not, the identity among others; none where there is none.
+std::vector<Curve> lines_through(const std::vector<CurvePoint>& points, const std::vector<KnownNumber>& known,
+                                 const std::string& variable);
+
+}  // namespace tilescope

@@ -1,0 +1,197 @@
+// Functions and sums that are read out of the numbers: an honest run of which one stage is changed the way a
+// mistake would change it.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "oracle/identify/combination.h"
+#include "oracle/identify/curve.h"
+#include "tests/oracle/diagnosed.h"
+#include "tests/oracle/honest_kernel.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 61;
+
+Problem problem_of_identified(Mask mask = Mask::none) {
+    Problem problem = small_problem(mask);
+    problem.dtype_o = Dtype::f32;
+    return problem;
+}
+
+const MemoryRecording& honest_run() {
+    static const MemoryRecording run = recorded(make_call(problem_of_identified(), seed));
+    return run;
+}
+
+std::string first_title(const Recording& recording) {
+    const Report report = diagnosed(recording);
+    if (report.diagnosis.causes.empty()) return "nothing";
+    const FoundCause& cause = report.diagnosis.causes[0];
+    return (cause.structural ? "structural " : "") + title_of(cause);
+}
+
+float with_bits(std::uint32_t bits) {
+    return std::bit_cast<float>(bits);
+}
+std::uint32_t bits(float x) {
+    return std::bit_cast<std::uint32_t>(x);
+}
+
+struct OfOneValue {
+    const char* name;
+    Stage stage;
+    float (*function)(float);
+    const char* title;
+};
+void PrintTo(const OfOneValue& one, std::ostream* stream) {
+    *stream << one.name;
+}
+
+constexpr OfOneValue functions[] = {
+    {"offset", Stage::s, [](float x) { return x - 0.5f; }, "function_of_value (it is s - 0.5)"},
+    {"both", Stage::s, [](float x) { return 2 * x + 0.25f; }, "function_of_value (it is 2 * s + 0.25)"},
+    {"constant", Stage::v, [](float) { return 0.75f; }, "function_of_value (it is 0.75)"},
+    {"magnitude", Stage::q, [](float x) { return std::abs(x); }, "function_of_value (it is |q|)"},
+    {"least", Stage::s, [](float x) { return std::max(x, -0.25f); },
+     "function_of_value (it is max(s, -0.25))"},
+    {"most", Stage::k, [](float x) { return std::min(x, 0.5f); }, "function_of_value (it is min(k, 0.5))"},
+    {"leaky", Stage::s, [](float x) { return x < 0 ? 0.125f * x : x; },
+     "function_of_value (it is 0.125 * s where s < 0)"},
+    {"reflected", Stage::o, [](float x) { return x > 0.25f ? 0.5f - x : x; },
+     "function_of_value (it is -o + 0.5 where o > 0.25)"},
+    {"bits_cleared", Stage::s, [](float x) { return with_bits(bits(x) & 0xffc00000u); },
+     "function_of_value (it is bits of s & 0xffc00000)"},
+    {"bit_inverted", Stage::v, [](float x) { return with_bits(bits(x) ^ 0x00200000u); },
+     "function_of_value (it is bits of v ^ 0x00200000)"},
+    {"by_bit", Stage::s, [](float x) { return (bits(x) >> 22 & 1) ? -x : x; },
+     "function_of_value (it is -s where bit 22 of s is set)"},
+    {"int8", Stage::v, [](float x) { return std::nearbyint(std::clamp(x * 127, -127.0f, 127.0f)) / 127; },
+     "values_rounded (type int8, step 1/127)"},
+    {"argument", Stage::p, [](float p) { return std::exp(std::max(std::log(p), -0.5f)); },
+     "exp_clamped (least argument -0.5, masked cells clamped, too)"},
+};
+
+class Identified : public ::testing::TestWithParam<OfOneValue> {};
+
+TEST_P(Identified, FunctionOfOneValueIsNamed) {
+    MemoryRecording recording = copy_of(honest_run());
+    change_stage(recording, GetParam().stage,
+                 [](float value, auto...) { return GetParam().function(value); });
+    EXPECT_EQ(first_title(recording), GetParam().title);
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, Identified, ::testing::ValuesIn(functions),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+/// o of the honest m, l and acc, divided by what `divisor` makes of l.
+MemoryRecording divided_by(const std::function<float(float)>& divisor) {
+    MemoryRecording recording = copy_of(honest_run());
+    const std::int64_t last = recording.problem().kv_tiles() - 1;
+    change_stage(recording, Stage::o, [&](float o, const TileId& id, std::int64_t row, std::int64_t col) {
+        if (row >= tile_extent(recording.problem(), Stage::o, id).rows) return o;
+        const TileId tile{id.batch, id.head, id.q_block, last};
+        return peek(recording, Stage::acc, tile, row, col) / divisor(peek(recording, Stage::l, tile, row, 0));
+    });
+    return recording;
+}
+
+TEST(IdentifiedMerges, NameWhatTheOutputIsDividedBy) {
+    EXPECT_EQ(first_title(divided_by([](float l) { return 2 * l + 1; })),
+              "output_of_other_sum (o acc / (2 * l + 1))");
+    EXPECT_EQ(first_title(divided_by([](float l) { return std::max(l, 12.0f); })),
+              "output_of_other_sum (o acc / (max(l, 12)))");
+    EXPECT_EQ(first_title(divided_by([](float l) { return 1 / l; })), "output_of_other_sum (o acc * l)");
+}
+
+TEST(IdentifiedMerges, NameWhatLseIsMadeOf) {
+    MemoryRecording recording = copy_of(honest_run());
+    const std::int64_t last = recording.problem().kv_tiles() - 1;
+    change_stage(recording, Stage::lse, [&](float lse, const TileId& id, std::int64_t row, std::int64_t) {
+        if (row >= tile_extent(recording.problem(), Stage::lse, id).rows) return lse;
+        const TileId tile{id.batch, id.head, id.q_block, last};
+        return peek(recording, Stage::m, tile, row, 0) - std::log(peek(recording, Stage::l, tile, row, 0)) +
+               1;
+    });
+    EXPECT_EQ(first_title(recording), "lse_combination (lse m - log(l) + 1)");
+}
+
+/// A function with noise on it, of the size of what it changes, is none.
+TEST(Identified, NoFunctionIsNamedForNoise) {
+    for (const Stage stage :
+         {Stage::q, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse}) {
+        MemoryRecording recording = copy_of(honest_run());
+        std::mt19937_64 random(seed);
+        std::normal_distribution<double> normal(1, 0.03);
+        change_stage(recording, stage, [&](float x, auto...) { return float(x * normal(random)); });
+        const Report report = diagnosed(recording);
+        ASSERT_EQ(report.guilty, stage);
+        for (const FoundCause& cause : report.diagnosis.causes)
+            EXPECT_TRUE(cause.structural) << title_of(cause);
+    }
+}
+
+// ---- the algebra alone
+
+std::vector<CurvePoint> points_of(const std::function<double(double)>& curve, int count, double error) {
+    std::vector<CurvePoint> points;
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> uniform(-2, 2);
+    for (int i = 0; i < count; ++i) {
+        const double x = uniform(random);
+        const double got = curve(x) + 0.3 * error * uniform(random);
+        points.push_back({x, error, got, std::abs(got - x) > error});
+    }
+    return points;
+}
+
+TEST(Curves, TakeMoreValuesThanTheyHaveParameters) {
+    const auto line = [](double x) { return 3 * x + 0.125; };
+    EXPECT_TRUE(curves_through(points_of(line, 5, 1e-6), {}, "x").empty());
+    const std::vector<Curve> found = curves_through(points_of(line, 50, 1e-6), {}, "x");
+    ASSERT_FALSE(found.empty());
+    EXPECT_EQ(found[0].formula, "3 * x + 0.125");
+    EXPECT_EQ(found[0].parameters, 2);
+}
+
+TEST(Curves, RoundAsFarAsTheErrorAllows) {
+    EXPECT_EQ(simplest_number(0.4999, 1e-3, {}).name, "0.5");
+    EXPECT_EQ(simplest_number(0.4999, 1e-6, {}).name, "0.4999");
+    EXPECT_EQ(simplest_number(0.693147, 1e-5, {{"ln2", std::log(2.0)}}).name, "ln2");
+    EXPECT_NE(simplest_number(0.69, 0.01, {{"ln2", std::log(2.0)}}).name, "ln2");
+    EXPECT_EQ(simplest_number(1e-9, 1e-6, {}).name, "0");
+}
+
+TEST(Curves, NoiseHasNone) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> normal(0, 0.1);
+    std::vector<CurvePoint> points = points_of([](double x) { return x; }, 400, 1e-6);
+    for (CurvePoint& point : points) {
+        point.got += normal(random);
+        point.wrong = true;
+    }
+    EXPECT_TRUE(curves_through(points, {}, "x").empty());
+}
+
+TEST(Combinations, AreSolvedAndNamed) {
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<double> uniform(0.5, 3);
+    std::vector<Equation> equations;
+    for (int i = 0; i < 40; ++i) {
+        const std::vector<double> terms = {uniform(random), uniform(random), uniform(random)};
+        equations.push_back({terms, terms[0] - 0.5 * terms[2] + 1e-6 * (uniform(random) - 1.75), 1e-6});
+    }
+    const auto found = combination_of(equations, {});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(text_of_sum(*found, {"a", "b", "c"}), "a - 0.5 * c");
+    equations.resize(11);
+    EXPECT_FALSE(combination_of(equations, {}));
+}
+
+}  // namespace
+}  // namespace tilescope::test
