@@ -25,14 +25,12 @@ Thinned::Thinned(const Evidence& evidence) {
 }
 
 Uncertain passed_through(const Curve& curve, Uncertain x) {
-    // Nothing is known of NaN, and infinities have no error.
+    // Nothing is known of NaN; infinities have no error, and other bits of theirs are NaN, which maxima ignore.
     if (std::isnan(x.value)) return x;
-    if (!std::isfinite(x.value)) {
-        const bool is_constant = curve.rule.is_line && curve.rule.slope == 0;
-        return {is_constant || !curve.rule.is_line ? curve.of(x.value)
-                : curve.domain.contains(x.value)   ? curve.rule.slope * x.value
-                                                   : x.value,
-                0};
+    if (std::isinf(x.value)) {
+        const bool stays = !curve.rule.is_line || !curve.domain.contains(x.value);
+        const bool is_constant = curve.rule.slope == 0;
+        return {stays ? x.value : is_constant ? curve.of(x.value) : curve.rule.slope * x.value, 0};
     }
     const double values[] = {curve.of(x.value), curve.of(x.value - x.error), curve.of(x.value + x.error)};
     const auto [low, high] = std::ranges::minmax(values);

@@ -182,6 +182,17 @@ std::vector<std::string> names_of_parts(std::size_t splits, std::int64_t lanes, 
     return names;
 }
 
+/// "lanes 0-6", of coefficients that are 0 or 1 of a run of lanes.
+std::optional<std::string> run_of_lanes(const std::vector<KnownNumber>& coefficients) {
+    std::vector<bool> taken;
+    for (const KnownNumber& c : coefficients) {
+        if (c.value != 0 && c.value != 1) return std::nullopt;
+        taken.push_back(c.value == 1);
+    }
+    const auto places = places_of(taken);
+    return places ? std::optional("l of lanes " + to_string(*places)) : std::nullopt;
+}
+
 /// How many coefficients are not the one of a healthy kernel.
 int unusual(const std::vector<KnownNumber>& coefficients) {
     return int(std::ranges::count_if(coefficients, [](const KnownNumber& c) { return c.value != 1; }));
@@ -221,7 +232,8 @@ void add_sums_of_parts(const Evidence& evidence, const std::vector<MergedRow>& r
             if (sum > 0) whole.l.value(i, 0) = sum;
         }
     };
-    const std::string text = text_of_sum(*found, names_of_parts(splits, lanes, "l"));
+    const auto run = splits == 1 ? run_of_lanes(*found) : std::nullopt;
+    const std::string text = run ? *run : text_of_sum(*found, names_of_parts(splits, lanes, "l"));
     candidates.push_back({{{"l", text}}, sums_as(change), unusual(*found)});
 }
 

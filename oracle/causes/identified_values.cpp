@@ -45,6 +45,8 @@ Change changes_result(Stage stage, bool natural, const Curve& curve) {
                                                     e.value.rows(), e.value.cols());
         for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
+                // Masks, and rows that see nothing, come after it.
+                if (!std::isfinite(e.value(i, j)) && stage != Stage::m) continue;
                 const double unit = natural ? 1 : factor.at(i, j);
                 const Uncertain passed =
                     passed_through(curve, {e.value(i, j) * unit, e.error(i, j) * std::abs(unit)});
@@ -359,88 +361,6 @@ void add_functions_of_argument(const Evidence& evidence, CurveCandidates& candid
     }
 }
 
-// ---- steps and types
-
-/// The step that all wrong numbers are multiples of, up to 255 of them.
-double common_step(const Evidence& evidence, bool natural) {
-    double least = infinity;
-    double most = 0;
-    std::vector<double> values;
-    Thinned thinned(evidence);
-    for (const Observation& seen : evidence.seen) {
-        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
-            const double unit = natural ? seen.factor.at(i / seen.got.cols(), i % seen.got.cols()) : 1;
-            const double got = std::abs(double(seen.got.data()[i]) / unit);
-            if (!seen.wrong[std::size_t(i)] || !std::isfinite(got) || !thinned.takes(true)) continue;
-            values.push_back(got);
-            if (got > 0) least = std::min(least, got);
-            most = std::max(most, got);
-        }
-    }
-    if (values.size() < 16 || most == 0) return 0;
-    for (int parts = 1; parts <= 127; ++parts) {
-        const double step = least / parts;
-        if (most > 255.5 * step) return 0;
-        const bool all = std::ranges::all_of(values, [&](double value) {
-            return std::abs(value / step - std::round(value / step)) <= 1e-5 * (1 + value / step);
-        });
-        if (all) return step;
-    }
-    return 0;
-}
-
-/// Multiples of a step, at most `most` of them.
-Change rounds_to_step(Stage stage, bool natural, double step, double most) {
-    return {
-        .result =
-            [=](const SearchedTile& site, Estimate& e) {
-                const DumpFactor factor = is_operand(stage) || natural
-                                              ? DumpFactor()
-                                              : dump_factor(*site.call, stage, site.first_row, site.first_key,
-                                                            e.value.rows(), e.value.cols());
-                const auto rounded = [=](double x) {
-                    return std::clamp(std::nearbyint(x / step), -most, most) * step;
-                };
-                for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
-                    for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
-                        const double unit = factor.at(i, j);
-                        if (!std::isfinite(e.value(i, j))) continue;
-                        const double x = e.value(i, j) * unit;
-                        const double error = e.error(i, j) * std::abs(unit) + 1e-6 * step;
-                        const double low = rounded(x - error);
-                        const double high = rounded(x + error);
-                        e.value(i, j) = 0.5 * (low + high) / unit;
-                        e.error(i, j) = (0.5 * (high - low) + 2 * u_f32 * std::abs(high)) / std::abs(unit);
-                    }
-                }
-            },
-        .widens = true};
-}
-
-std::vector<Candidate> rounded_to_step(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    if (!can_be_read(evidence)) return {};
-    for (const bool natural : {false, true}) {
-        const double step = common_step(evidence, natural);
-        if (step == 0) continue;
-        const KnownNumber inverse = simplest_number(1 / step, 1e-5 / step, {});
-        const std::string name = inverse.value == 1 ? "1" : "1/" + inverse.name;
-        candidates.push_back({{{"type", "int8"}, {"step", name}},
-                              rounds_to_step(evidence.acts, natural, 1 / inverse.value, 127),
-                              1});
-        break;
-    }
-    for (const DtypeInfo& info : narrow_dtypes()) {
-        const Dtype dtype = info.dtype;
-        if (!are_numbers_of(evidence, dtype)) continue;
-        const double scale =
-            evidence.acts == Stage::p ? evidence.units().p_scale : evidence.seen.front().factor.at(0, 0);
-        const auto change = [=](const SearchedTile&, Estimate& e) { round_to(dtype, scale, e); };
-        candidates.push_back({{{"type", std::string(info.name)}}, {.result = change, .widens = true}, 1});
-    }
-    return candidates;
-}
-
 }  // namespace
 
 std::vector<Cause> identified_value_causes() {
@@ -467,12 +387,6 @@ std::vector<Cause> identified_value_causes() {
          "the maximum is taken of a function of the scores",
          "what the maximum reads of each score",
          maximum_of_function},
-        {"values_rounded",
-         "precision",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::acc, Stage::lse, Stage::o},
-         "each value is rounded to a type that is not declared",
-         "casts of the value before it is kept",
-         rounded_to_step},
     };
 }
 

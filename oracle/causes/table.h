@@ -56,6 +56,7 @@ std::vector<Cause> address_causes();
 std::vector<Cause> product_causes();
 std::vector<Cause> identified_merge_causes();
 std::vector<Cause> identified_value_causes();
+std::vector<Cause> identified_type_causes();
 std::vector<Cause> place_causes();
 
 /// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.

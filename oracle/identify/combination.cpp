@@ -85,8 +85,8 @@ std::optional<std::vector<KnownNumber>> combination_of(const std::vector<Equatio
 std::string text_of_sum(const std::vector<KnownNumber>& coefficients, const std::vector<std::string>& names) {
     std::string text;
     for (std::size_t k = 0; k < coefficients.size(); ++k) {
-        const auto& [name, value] = coefficients[k];
-        if (value == 0) continue;
+        const std::string& name = coefficients[k].name;
+        if (coefficients[k].value == 0) continue;
         const bool minus = name.starts_with('-');
         const std::string size = name.substr(minus ? 1 : 0);
         text += text.empty() ? (minus ? "-" : "") : minus ? " - " : " + ";

@@ -155,8 +155,9 @@ std::optional<NamedRule> fitted_line(const Points& points, const LineSums& sums,
         const double own = value;
         value = number.value;
         if (!is_on(points, named.rule)) value = own;
-        name = value == number.value ? number.name : fmt::format("{:.6g}", own);
-        if (name == fmt::format("{:.6g}", own) && name.size() > 7) named.is_round = false;
+        const bool fits = value == number.value;
+        name = fits ? number.name : fmt::format("{:.6g}", own);
+        named.is_round = named.is_round && fits && number.is_round;
     };
     take(named.rule.slope, named.slope, line.slope_error, known);
     // What is added has no name: a quarter is no sm_scale there.
@@ -393,6 +394,21 @@ Points mirrored(const Points& points) {
     return all;
 }
 
+/// One number in the place of all others, which needs no x that is known well.
+std::vector<NamedRule> constant_of(const Points& wrong) {
+    const CurvePoint& any = wrong[wrong.size() / 2];
+    const auto same = std::ranges::count_if(
+        wrong, [&](const CurvePoint& p) { return std::abs(p.got - any.got) <= 1e-6 * std::abs(any.got); });
+    if (double(same) < nearly_all * double(wrong.size()) || distinct_values(wrong) < 4) return {};
+    const KnownNumber number = simplest_number(any.got, 1e-6 * std::abs(any.got), {});
+    if (!number.is_round) return {};
+    NamedRule rule;
+    rule.rule.slope = 0;
+    rule.rule.offset = number.value;
+    rule.offset = number.name;
+    return {rule};
+}
+
 std::vector<NamedRule> rules_of(const Points& wrong, const std::vector<KnownNumber>& known) {
     std::vector<NamedRule> rules = fitted_lines(wrong, known);
     const bool has_both = std::ranges::any_of(wrong, [](const CurvePoint& p) { return p.x > 0; }) &&
@@ -432,45 +448,34 @@ double CurveRule::of(double x) const {
     return mirrored ? std::copysign(1.0, x) * (slope * std::abs(x) + offset) : slope * x + offset;
 }
 
-KnownNumber simplest_number(double value, double uncertainty, const std::vector<KnownNumber>& known) {
-    if (std::abs(value) <= uncertainty) return {"0", 0};
-    const auto is = [&](double number) { return std::abs(value - number) <= uncertainty; };
-    if (is(1)) return {"1", 1};
-    // What leaves much open has no name.
-    for (const KnownNumber& number : known)
-        if (uncertainty <= 1e-3 * std::abs(value) && is(number.value)) return number;
-    for (const double step : {1.0, 0.5, 0.25, 0.125, 0.0625, 0.1, 0.03125, 0.015625}) {
-        const double number = std::round(value / step) * step;
-        if (number != 0 && std::abs(number) <= 64 && is(number))
-            return {fmt::format("{:.6g}", number), number};
-    }
-    for (int decimals = 0; decimals < 4; ++decimals) {
-        const double step = std::pow(10, std::floor(std::log10(std::abs(value))) - decimals);
-        const double number = std::round(value / step) * step;
-        if (is(number)) return {fmt::format("{:.6g}", number), number};
-    }
-    return {fmt::format("{:.6g}", value), value};
-}
-
 std::vector<Curve> curves_through(const std::vector<CurvePoint>& points,
                                   const std::vector<KnownNumber>& known, const std::string& variable) {
     Points wrong;
     Points right;
-    std::size_t uncertain = 0;
-    for (const CurvePoint& point : points) {
-        const bool is_sharp = point.error <= 0.25 * std::abs(point.got - point.x);
-        uncertain += point.wrong && !is_sharp;
-        if (!point.wrong) right.push_back(point);
-        if (point.wrong && is_sharp) wrong.push_back(point);
+    for (const CurvePoint& point : points) (point.wrong ? wrong : right).push_back(point);
+    if (wrong.size() < fewest_points) return {};
+    std::vector<NamedRule> rules = constant_of(wrong);
+    if (rules.empty()) {
+        // What x may be off by is to be little beside what was made of it.
+        const std::size_t uncertain = std::erase_if(wrong, [](const CurvePoint& point) {
+            return point.error > 0.25 * std::abs(point.got - point.x);
+        });
+        if (wrong.size() < std::max(fewest_points, uncertain)) return {};
+        rules = rules_of(wrong, known);
     }
-    if (wrong.size() < fewest_points || wrong.size() < uncertain) return {};
     std::vector<Curve> curves;
-    for (const NamedRule& named : rules_of(wrong, known)) {
+    for (const NamedRule& named : rules) {
         for (const CurveDomain& domain : domains_of(wrong, right)) {
             Curve curve{domain, named.rule, named.parameters, true, ""};
             join_at_end(wrong, curve);
-            if (domain.kind != Kind::all && !is_continuous(curve)) ++curve.parameters;
+            const bool has_step = domain.kind != Kind::all && !is_continuous(curve);
+            const bool has_end = domain.kind == Kind::above || domain.kind == Kind::below;
+            // A number beyond a bound that it does not meet is what scattered places look like.
+            if (has_step && has_end && named.rule.is_line && named.rule.slope == 0 && named.rule.offset != 0)
+                continue;
             curve.is_round = named.is_round;
+            // Digits that no rule gives are as long as another number.
+            curve.parameters += has_step + !named.is_round;
             curve.formula = formula_of(curve, named, variable);
             const bool is_known = std::ranges::any_of(
                 curves, [&](const Curve& other) { return other.formula == curve.formula; });

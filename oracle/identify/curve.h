@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "oracle/identify/number.h"
+
 namespace tilescope {
 
 /// An element: what it should be, by how much that may be off, and what is there.
@@ -12,11 +14,6 @@ struct CurvePoint {
     double error = 0;
     double got = 0;
     bool wrong = false;
-};
-
-struct KnownNumber {
-    std::string name;
-    double value = 0;
 };
 
 /// Of which x a curve changes the value.
@@ -52,10 +49,6 @@ struct Curve {
 
     double of(double x) const { return domain.contains(x) ? rule.of(x) : x; }
 };
-
-/// The simplest number within `uncertainty` of `value`: one of `known`, a small fraction, a few decimals; its
-/// own digits where there is none.
-KnownNumber simplest_number(double value, double uncertainty, const std::vector<KnownNumber>& known);
 
 /// The curves that nearly all wrong points lie on, shortest first; none where the points are too few, too
 /// alike or too uncertain to tell. Right points tell where a curve does not apply; some may lie off it, since a mistake need

@@ -1,0 +1,179 @@
+// Numbers that were rounded to a type or a step on their way, which the numbers that are there show, or the
+// sums that are made of them.
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "oracle/causes/curves.h"
+#include "oracle/causes/signature.h"
+#include "oracle/judge/tile_judge.h"
+
+namespace tilescope {
+
+namespace {
+
+/// The step that all wrong numbers are multiples of, up to 255 of them.
+double common_step(const Evidence& evidence, bool natural) {
+    double least = infinity;
+    double most = 0;
+    std::vector<double> values;
+    Thinned thinned(evidence);
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            const double unit = natural ? seen.factor.at(i / seen.got.cols(), i % seen.got.cols()) : 1;
+            const double got = std::abs(double(seen.got.data()[i]) / unit);
+            if (!seen.wrong[std::size_t(i)] || !std::isfinite(got) || !thinned.takes(true)) continue;
+            values.push_back(got);
+            if (got > 0) least = std::min(least, got);
+            most = std::max(most, got);
+        }
+    }
+    if (values.size() < 16 || most == 0) return 0;
+    for (int parts = 1; parts <= 127; ++parts) {
+        const double step = least / parts;
+        if (most > 255.5 * step) return 0;
+        const bool all = std::ranges::all_of(values, [&](double value) {
+            return std::abs(value / step - std::round(value / step)) <= 1e-5 * (1 + value / step);
+        });
+        if (all) return step;
+    }
+    return 0;
+}
+
+/// Multiples of a step, at most `most` of them.
+Change rounds_to_step(Stage stage, bool natural, double step, double most) {
+    return {
+        .result =
+            [=](const SearchedTile& site, Estimate& e) {
+                const DumpFactor factor = is_operand(stage) || natural
+                                              ? DumpFactor()
+                                              : dump_factor(*site.call, stage, site.first_row, site.first_key,
+                                                            e.value.rows(), e.value.cols());
+                const auto rounded = [=](double x) {
+                    return std::clamp(std::nearbyint(x / step), -most, most) * step;
+                };
+                for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
+                    for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
+                        const double unit = factor.at(i, j);
+                        if (!std::isfinite(e.value(i, j))) continue;
+                        const double x = e.value(i, j) * unit;
+                        const double error = e.error(i, j) * std::abs(unit) + 1e-6 * step;
+                        const double low = rounded(x - error);
+                        const double high = rounded(x + error);
+                        e.value(i, j) = 0.5 * (low + high) / unit;
+                        e.error(i, j) = (0.5 * (high - low) + 2 * u_f32 * std::abs(high)) / std::abs(unit);
+                    }
+                }
+            },
+        .widens = true};
+}
+
+std::vector<Candidate> rounded_to_step(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!can_be_read(evidence)) return {};
+    for (const bool natural : {false, true}) {
+        const double step = common_step(evidence, natural);
+        if (step == 0) continue;
+        const bool is_whole = std::abs(1 / step - std::round(1 / step)) <= 1e-5 / step;
+        const double rounded = is_whole ? 1 / std::round(1 / step) : step;
+        std::vector<CauseParameter> parameters = {
+            {"type", "int8"}, {"step", is_whole ? "1/" + digits(1 / rounded) : digits(step)}};
+        if (natural) parameters.push_back({"of", "natural units"});
+        candidates.push_back({parameters, rounds_to_step(evidence.acts, natural, rounded, 127), 1});
+        if (evidence.seen.front().factor.at(0, 0) == 1) break;
+    }
+    for (const DtypeInfo& info : narrow_dtypes()) {
+        const Dtype dtype = info.dtype;
+        if (!are_numbers_of(evidence, dtype)) continue;
+        const double scale =
+            evidence.acts == Stage::p ? evidence.units().p_scale : evidence.seen.front().factor.at(0, 0);
+        const auto change = [=](const SearchedTile&, Estimate& e) { round_to(dtype, scale, e); };
+        candidates.push_back({{{"type", std::string(info.name)}}, {.result = change, .widens = true}, 1});
+    }
+    return candidates;
+}
+
+// ---- operands of sums
+
+void round_to_127ths(Estimate& estimate) {
+    for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
+        double& value = estimate.value.data()[i];
+        double& error = estimate.error.data()[i];
+        if (!std::isfinite(value)) continue;
+        const auto rounded = [](double x) {
+            return std::clamp(std::nearbyint(x * 127), -127.0, 127.0) / 127;
+        };
+        const double low = rounded(value - error);
+        const double high = rounded(value + error);
+        value = 0.5 * (low + high);
+        error = 0.5 * (high - low) + 2 * u_f32 * std::abs(high);
+    }
+}
+
+/// To a narrow type; without one to multiples of 1/127.
+void round_operand(std::optional<Dtype> dtype, double scale, Estimate& estimate) {
+    if (dtype) return round_to(*dtype, scale, estimate);
+    round_to_127ths(estimate);
+}
+
+void round_operand(std::optional<Dtype> dtype, Operand& operand) {
+    Estimate exact{operand.value, Matrix::Zero(operand.value.rows(), operand.value.cols()), {}};
+    round_operand(dtype, 1, exact);
+    operand.value = std::move(exact.value);
+}
+
+/// P that is summed up or multiplied with V, from before or after its cast.
+Change rounds_p(std::optional<Dtype> dtype, bool before_cast) {
+    return {.inputs = [=](SearchedTile& site) {
+        Estimate p = before_cast ? site.p : site.operand_p;
+        round_operand(dtype, site.call->units.p_scale, p);
+        site.operand_p = p;
+        site.p = std::move(p);
+    }};
+}
+
+/// Operands are few, and so are types: each is tried.
+std::vector<Candidate> operand_rounded(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!can_be_read(evidence)) return {};
+    std::vector<std::optional<Dtype>> types = {std::nullopt};
+    for (const DtypeInfo& info : narrow_dtypes()) types.emplace_back(info.dtype);
+    for (const std::optional<Dtype>& type : types) {
+        const std::string name = type ? std::string(dtype_info(*type).name) : "int8, steps of 1/127";
+        const auto add = [&](const char* which, Change change) {
+            candidates.push_back({{{"operand", which}, {"type", name}}, std::move(change), 1});
+        };
+        if (evidence.acts == Stage::s) {
+            add("q", {.inputs = [=](SearchedTile& site) { round_operand(type, site.q); }});
+            add("k", {.inputs = [=](SearchedTile& site) { round_operand(type, site.k); }});
+            continue;
+        }
+        add("P", rounds_p(type, true));
+        add("P after its cast", rounds_p(type, false));
+        if (evidence.acts == Stage::acc)
+            add("v", {.inputs = [=](SearchedTile& site) { round_operand(type, site.v); }});
+    }
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> identified_type_causes() {
+    return {
+        {"values_rounded",
+         "precision",
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::acc, Stage::lse, Stage::o},
+         "each value is rounded to a type that is not declared",
+         "casts of the value before it is kept",
+         rounded_to_step},
+        {"operand_rounded",
+         "precision",
+         {Stage::s, Stage::l, Stage::acc},
+         "an operand of the sum is rounded to a type that is not declared",
+         "casts of the operand as the product or the sum takes it",
+         operand_rounded},
+    };
+}
+
+}  // namespace tilescope

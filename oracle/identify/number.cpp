@@ -1,0 +1,29 @@
+#include "oracle/identify/number.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace tilescope {
+
+KnownNumber simplest_number(double value, double uncertainty, const std::vector<KnownNumber>& known) {
+    if (std::abs(value) <= uncertainty) return {"0", 0};
+    const auto is = [&](double number) { return std::abs(value - number) <= uncertainty; };
+    if (is(1)) return {"1", 1};
+    // What leaves much open has no name.
+    for (const KnownNumber& number : known)
+        if (uncertainty <= 1e-3 * std::abs(value) && is(number.value)) return number;
+    for (const double step : {1.0, 0.5, 0.25, 0.125, 0.0625, 0.1, 0.03125, 0.015625}) {
+        const double number = std::round(value / step) * step;
+        if (number != 0 && std::abs(number) <= 64 && is(number))
+            return {fmt::format("{:.6g}", number), number};
+    }
+    for (int decimals = 0; decimals < 3; ++decimals) {
+        const double step = std::pow(10, std::floor(std::log10(std::abs(value))) - decimals);
+        const double number = std::round(value / step) * step;
+        if (is(number)) return {fmt::format("{:.6g}", number), number};
+    }
+    return {fmt::format("{:.6g}", value), value, false};
+}
+
+}  // namespace tilescope

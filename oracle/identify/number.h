@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tilescope {
+
+struct KnownNumber {
+    std::string name;
+    double value = 0;
+    bool is_round = true;  ///< it has a name or few digits
+};
+
+/// The simplest number within `uncertainty` of `value`: one of `known`, a small fraction, a few decimals; its
+/// own digits where there is none.
+KnownNumber simplest_number(double value, double uncertainty, const std::vector<KnownNumber>& known);
+
+}  // namespace tilescope
