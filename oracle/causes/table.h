@@ -57,6 +57,10 @@ std::vector<Cause> product_causes();
 std::vector<Cause> identified_merge_causes();
 std::vector<Cause> identified_value_causes();
 std::vector<Cause> identified_type_causes();
+std::vector<Cause> identified_sum_causes();
+std::vector<Cause> identified_start_causes();
+std::vector<Cause> identified_state_causes();
+std::vector<Cause> identified_recurrence_causes();
 std::vector<Cause> place_causes();
 
 /// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.

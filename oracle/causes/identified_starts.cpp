@@ -1,0 +1,226 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "oracle/causes/element_places.h"
+#include "oracle/causes/signature.h"
+#include "oracle/causes/tile_sums.h"
+#include "oracle/identify/least_squares.h"
+#include "oracle/replay/tiles.h"
+
+namespace tilescope {
+
+namespace {
+
+/// The number that a wrong element began with, in the kernel's own units.
+struct FirstNumber {
+    const Observation* seen = nullptr;
+    Eigen::Index row = 0;
+    Eigen::Index col = 0;
+    double value = 0;
+    double error = 0;
+};
+
+/// Whether the elements of the stage begin anew in this tile.
+bool begins_in(Stage stage, const SearchedTile& site) {
+    return stage == Stage::s || site.begins;
+}
+
+/// What turns the kernel's own number into natural units.
+double unit_of(Stage stage, const SearchedTile& site) {
+    if (stage != Stage::m) return kernel_unit(stage, site);
+    return 1 / dump_factor(*site.call, stage, site.first_row, site.first_key, 1, 1).at(0, 0);
+}
+
+std::vector<FirstNumber> first_numbers(const Evidence& evidence) {
+    std::vector<FirstNumber> numbers;
+    const Stage stage = evidence.acts;
+    for (const WrongSum& one : wrong_sums(evidence, 4096)) {
+        if (!begins_in(stage, one.seen->site) || !std::isfinite(one.sum.got)) continue;
+        const double unit = unit_of(stage, one.seen->site);
+        // A maximum is what it began with, or a score.
+        double healthy = stage == Stage::m ? 0 : one.sum.carried;
+        for (const double term : one.sum.terms) healthy += term;
+        numbers.push_back({one.seen, one.row, one.col, (one.sum.got - healthy) / unit,
+                           one.sum.error / unit + 1e-6 * std::abs(one.sum.got / unit)});
+    }
+    return numbers;
+}
+
+/// A first number for each rest of a coordinate.
+struct FirstByPlace {
+    ElementPlace place = ElementPlace::row;
+    std::int64_t period = 1;
+    std::vector<double> values{};
+    std::vector<bool> known{};
+
+    /// The rest itself is the number.
+    bool counts() const {
+        for (std::size_t i = 0; i < values.size(); ++i)
+            if (known[i] && values[i] != double(i)) return false;
+        return true;
+    }
+};
+
+/// Nullopt where the elements of a rest began with different numbers.
+std::optional<FirstByPlace> first_by(const std::vector<FirstNumber>& numbers, ElementPlace place,
+                                     std::int64_t period) {
+    FirstByPlace first{place, period, std::vector<double>(std::size_t(period), 0),
+                       std::vector<bool>(std::size_t(period), false)};
+    std::map<std::int64_t, std::vector<FirstNumber>> of_rest;
+    for (const FirstNumber& one : numbers)
+        of_rest[place_of(place, one.seen->site, one.row, one.col) % period].push_back(one);
+    for (const auto& [rest, members] : of_rest) {
+        std::vector<double> values;
+        double least_error = infinity;
+        for (const FirstNumber& one : members) {
+            values.push_back(one.value);
+            least_error = std::min(least_error, one.error);
+        }
+        const double value = simple_number(median_of(values), std::max(1e-5, 4 * least_error));
+        const auto is_other = [&](const FirstNumber& one) {
+            return !(std::abs(one.value - value) <= 3 * one.error);
+        };
+        if (std::ranges::count_if(members, is_other) * 100 > std::ssize(members)) return std::nullopt;
+        first.values[std::size_t(rest)] = value;
+        first.known[std::size_t(rest)] = true;
+    }
+    return first;
+}
+
+/// Sums begin with more; a maximum is at least that. `number` is natural, NaN: nothing changes.
+Change begins_with(Stage stage, std::function<void(const SearchedTile&, Matrix&)> numbers) {
+    if (stage != Stage::m)
+        return adds_to_sums(stage, [=](const SearchedTile& site, Matrix& more) {
+            if (begins_in(stage, site)) numbers(site, more);
+        });
+    return {.result = [=](const SearchedTile& site, Estimate& m) {
+        if (!site.begins) return;
+        Matrix first = Matrix::Constant(m.value.rows(), m.value.cols(), -infinity);
+        numbers(site, first);
+        for (Eigen::Index i = 0; i < first.size(); ++i) {
+            if (!(first.data()[i] > m.value.data()[i])) continue;
+            m.value.data()[i] = first.data()[i];
+            m.error.data()[i] = 4 * u_f32 * std::abs(first.data()[i]);
+        }
+    }};
+}
+
+Candidate candidate_with(const Evidence& evidence, const FirstByPlace& first) {
+    const auto fill = [=, stage = evidence.acts](const SearchedTile& site, Matrix& numbers) {
+        const double unit = unit_of(stage, site);
+        for (Eigen::Index i = 0; i < numbers.rows(); ++i) {
+            for (Eigen::Index j = 0; j < numbers.cols(); ++j) {
+                const auto rest = std::size_t(place_of(first.place, site, i, j) % first.period);
+                if (first.known[rest]) numbers(i, j) = first.values[rest] * unit;
+            }
+        }
+    };
+    std::string text = digits(first.values[0]);
+    int free = 2;
+    if (first.period > 1) {
+        const std::string rest = fmt::format("{} % {}", place_name(first.place), first.period);
+        std::vector<std::string> values;
+        for (const double value : first.values) values.push_back(digits(value));
+        free = first.counts() ? 2 : 2 + int(first.period);
+        text = first.counts() ? rest : fmt::format("{} by {}", fmt::join(values, ", "), rest);
+    }
+    return {{{"value", text}}, begins_with(evidence.acts, fill), free, free > 3 ? free : 0};
+}
+
+std::vector<Candidate> starts_at(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::vector<FirstNumber> numbers = first_numbers(evidence);
+    if (numbers.size() < 4) return candidates;
+    if (const auto first = first_by(numbers, ElementPlace::row, 1)) {
+        candidates.push_back(candidate_with(evidence, *first));
+        return candidates;
+    }
+    for (const ElementPlace place : places_of_elements(evidence.acts)) {
+        std::optional<FirstByPlace> best;
+        for (const std::int64_t period : {2, 3, 4, 8, 16}) {
+            std::optional<FirstByPlace> first = first_by(numbers, place, period);
+            if (first && (!best || first->counts())) best = std::move(first);
+            if (best && best->counts()) break;
+        }
+        if (best) candidates.push_back(candidate_with(evidence, *best));
+    }
+    return candidates;
+}
+
+// ---- what was there before
+
+/// The query block that a block of the grid computes before this one, if it computes several.
+std::optional<TileId> block_before(const CauseSearch& world, TileId block) {
+    const Problem& problem = world.recording().problem();
+    block.kv_tile = 0;
+    if (block.q_block > 0) return --block.q_block, block;
+    if (block.head == 0 && block.batch == 0) return std::nullopt;
+    block.head = block.head > 0 ? block.head - 1 : problem.heads - 1;
+    if (block.head == problem.heads - 1) --block.batch;
+    block.q_block = world.call(block.batch, block.head)->problem.q_blocks() - 1;
+    return block;
+}
+
+/// The last tile of the block that was dumped before `kv_tile` in the kernel's order; of its split alone where
+/// `of_split`.
+std::optional<MatrixF> last_dumped(const CauseSearch& world, Stage stage, TileId block,
+                                   std::optional<std::int64_t> before, std::int64_t of_split) {
+    const Problem& problem = world.call(block.batch, block.head)->problem;
+    const KvOrder order = world.recording().units().kv_order;
+    std::optional<MatrixF> last;
+    for (std::int64_t i = 0; i < problem.kv_tiles(); ++i) {
+        block.kv_tile = kv_tile_in_order(problem, order, i);
+        if (before && block.kv_tile == *before) return last;
+        if (of_split >= 0 && problem.split_of(block.kv_tile) != of_split) continue;
+        if (world.recording().has_tile(stage, block))
+            last = load_tile(world.recording(), problem, stage, block);
+    }
+    return last;
+}
+
+/// What the elements' memory held before the tile: of the tile before, or of the block before.
+std::optional<MatrixF> left_in_memory(Stage stage, const SearchedTile& site) {
+    if (stage == Stage::s) {
+        if (auto left = last_dumped(*site.world, stage, site.id, site.id.kv_tile, -1)) return left;
+    }
+    const std::optional<TileId> block = block_before(*site.world, site.id);
+    if (!block) return std::nullopt;
+    const std::int64_t split = stage == Stage::s ? -1 : site.call->problem.split_of(site.id.kv_tile);
+    return last_dumped(*site.world, stage, *block, std::nullopt, split);
+}
+
+std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
+    if (!evidence.direct() || !evidence.known.empty()) return {};
+    const auto fill = [stage = evidence.acts](const SearchedTile& site, Matrix& numbers) {
+        const std::optional<MatrixF> left = left_in_memory(stage, site);
+        if (!left) return;
+        const double unit = unit_of(stage, site);
+        // Past the last key there is what the mask leaves.
+        const double hidden = stage == Stage::s ? site.call->units.s_masked_value : 0;
+        for (Eigen::Index i = 0; i < std::min(numbers.rows(), left->rows()); ++i) {
+            for (Eigen::Index j = 0; j < numbers.cols(); ++j)
+                numbers(i, j) = unit * (j < left->cols() ? double((*left)(i, j)) : hidden);
+        }
+    };
+    return {{{{"value", evidence.acts == Stage::s ? "the score of the tile before"
+                                                  : "the state after the query block before"}},
+             begins_with(evidence.acts, fill)}};
+}
+
+}  // namespace
+
+std::vector<Cause> identified_start_causes() {
+    const std::vector<Stage> sums = {Stage::s, Stage::m, Stage::l, Stage::acc};
+    return {
+        {"starts_at", "recurrence", sums, "sums or maxima start at another number than they should",
+         "the initial value; the number is in the kernel's own units, before scales", starts_at},
+        {"starts_with_what_was_left", "unwritten / stale", sums,
+         "sums or maxima start with what was computed before in the same place",
+         "where accumulators and the running state are set anew", starts_with_what_was_left},
+    };
+}
+
+}  // namespace tilescope

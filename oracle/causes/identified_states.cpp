@@ -1,0 +1,212 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "oracle/causes/signature.h"
+#include "oracle/causes/tile_sums.h"
+#include "oracle/identify/least_squares.h"
+
+namespace tilescope {
+
+namespace {
+
+// ---- the state of another row or column
+
+/// Where a state is read that should be read at i.
+struct OtherPlace {
+    std::string text;
+    std::function<Eigen::Index(Eigen::Index)> from;
+};
+
+std::vector<OtherPlace> other_places(const std::string& name, std::int64_t length) {
+    std::vector<OtherPlace> places = {{name + " 0", [](Eigen::Index) { return Eigen::Index(0); }}};
+    for (std::int64_t n = 1; n < length; n *= 2) {
+        places.push_back({fmt::format("{} ^ {}", name, n), [=](Eigen::Index i) { return i ^ n; }});
+        places.push_back({fmt::format("{} + {}", name, n), [=](Eigen::Index i) { return i + n; }});
+        places.push_back({fmt::format("{} - {}", name, n), [=](Eigen::Index i) { return i - n; }});
+        if (n == 1) continue;
+        places.push_back(
+            {fmt::format("{0} / {1} * {1}", name, n), [=](Eigen::Index i) { return i / n * n; }});
+        places.push_back({fmt::format("{} % {}", name, n), [=](Eigen::Index i) { return i % n; }});
+    }
+    return places;
+}
+
+/// The state of another row or column, before the tile, or what the tile has made of it by then.
+struct OtherElement {
+    OtherPlace row;
+    OtherPlace col;
+    bool in_place = false;
+
+    double read(const Matrix& before, const Matrix& after, Eigen::Index i, Eigen::Index j) const {
+        const Eigen::Index r = row.from(i);
+        const Eigen::Index c = col.from(j);
+        if (r < 0 || c < 0 || r >= before.rows() || c >= before.cols()) return quiet_nan;
+        const bool is_done = in_place && std::pair(r, c) < std::pair(i, j);
+        return (is_done ? after : before)(r, c);
+    }
+};
+
+const Matrix& before_of(Stage stage, const SearchedTile& site) {
+    if (stage == Stage::m) return site.before.m.value;
+    return stage == Stage::l ? site.before.l.value : site.before.acc.value;
+}
+
+/// The largest score of each row.
+Matrix row_maxima(const SearchedTile& site) {
+    const Estimate s = finished_scores(site);
+    return s.value.cols() > 0 ? Matrix(s.value.rowwise().maxCoeff())
+                              : Matrix::Constant(site.rows(), 1, -infinity);
+}
+
+/// What the element is, if that is the state it goes on from. `own` is what the tile itself adds.
+double goes_on(Stage stage, double state, double factor, double own) {
+    return stage == Stage::m ? std::max(state, own) : state * factor + own;
+}
+
+/// Whether most of the wrong elements of the first bad tile are what this makes of them.
+bool may_read(const Observation& seen, Stage stage, const Matrix& own, const OtherElement& other) {
+    const Matrix after = [&] {
+        Matrix natural(seen.got.rows(), seen.got.cols());
+        for (Eigen::Index i = 0; i < natural.size(); ++i)
+            natural.data()[i] = seen.natural(i / natural.cols(), i % natural.cols());
+        return natural;
+    }();
+    std::int64_t tried = 0;
+    std::int64_t right = 0;
+    for (Eigen::Index i = 0; i < after.rows(); ++i) {
+        const double factor = stage == Stage::m ? 1 : seen.site.factor.value(i, 0);
+        for (Eigen::Index j = 0; j < after.cols(); ++j) {
+            if (!seen.is_wrong(i, j)) continue;
+            const double state = other.read(before_of(stage, seen.site), after, i, j);
+            const double value = goes_on(stage, state, factor, own(i, j));
+            const double slack = 1e-5 * (1e-3 + std::abs(value) + std::abs(after(i, j)));
+            ++tried;
+            right += value == after(i, j) || std::abs(value - after(i, j)) <= slack;
+        }
+    }
+    return tried > 0 && right * 10 >= tried * 9;
+}
+
+/// What the tile itself adds to each element.
+Matrix own_of(Stage stage, const SearchedTile& site, Eigen::Index rows, Eigen::Index cols) {
+    if (stage == Stage::m) return row_maxima(site);
+    Matrix own(rows, cols);
+    std::vector<double> terms;
+    for (Eigen::Index i = 0; i < rows; ++i) {
+        for (Eigen::Index j = 0; j < cols; ++j) {
+            fill_terms(stage, site, i, j, terms);
+            own(i, j) = std::accumulate(terms.begin(), terms.end(), 0.0);
+        }
+    }
+    return own;
+}
+
+Change reads_state_of(Stage stage, const OtherElement& other) {
+    return {.result = [=](const SearchedTile& site, Estimate& result) {
+        const Matrix& before = before_of(stage, site);
+        const Matrix own = own_of(stage, site, result.value.rows(), result.value.cols());
+        for (Eigen::Index i = 0; i < own.rows(); ++i) {
+            const double factor = stage == Stage::m ? 1 : site.factor.value(i, 0);
+            for (Eigen::Index j = 0; j < own.cols(); ++j) {
+                const double state = other.read(before, result.value, i, j);
+                double& value = result.value(i, j);
+                if (std::isnan(value)) continue;
+                value = goes_on(stage, state, factor, own(i, j));
+                result.error(i, j) += 8 * u_f32 * std::abs(stage == Stage::m ? 0 : value);
+            }
+        }
+    }};
+}
+
+std::vector<Candidate> state_of_other_element(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.direct() || !evidence.known.empty()) return candidates;
+    // A tile that another one came before, if there is one.
+    auto seen = std::ranges::find_if(evidence.seen,
+                                     [](const Observation& one) { return one.is_bad() && !one.site.begins; });
+    if (seen == evidence.seen.end()) seen = evidence.seen.begin();
+    if (!seen->is_bad()) return candidates;
+    const Stage stage = evidence.acts;
+    const Matrix own = own_of(stage, seen->site, seen->got.rows(), seen->got.cols());
+    const OtherPlace same{"", [](Eigen::Index i) { return i; }};
+    std::vector<std::pair<OtherPlace, OtherPlace>> pairs;
+    for (OtherPlace& row : other_places("row", seen->got.rows())) pairs.emplace_back(std::move(row), same);
+    if (stage == Stage::acc)
+        for (OtherPlace& col : other_places("column", seen->got.cols()))
+            pairs.emplace_back(same, std::move(col));
+    for (const auto& [row, col] : pairs) {
+        for (const bool in_place : {false, true}) {
+            const OtherElement other{row, col, in_place};
+            if (!may_read(*seen, stage, own, other)) continue;
+            const std::string when = in_place ? ", as the tile leaves it where that is written before" : "";
+            candidates.push_back(
+                {{{"state of", row.text + col.text + when}}, reads_state_of(stage, other), in_place ? 2 : 1});
+        }
+    }
+    return candidates;
+}
+
+// ---- a maximum that stays
+
+std::vector<Candidate> m_stays(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.direct() || !evidence.known.empty()) return candidates;
+    double most_stayed = -infinity;  // new maxima of rows that kept the old one
+    double least_risen = infinity;   // and of those that did not
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            const double before = seen.site.before.m.value(i, 0);
+            const double healthy = seen.expected.value(i, 0) / seen.factor.at(i, 0);
+            if (!(healthy > before)) continue;
+            if (seen.is_wrong(i, 0)) {
+                most_stayed = std::max(most_stayed, healthy);
+                if (seen.natural(i, 0) != before) return candidates;
+            } else {
+                least_risen = std::min(least_risen, healthy);
+            }
+        }
+    }
+    const auto stays_if = [](auto stays) {
+        return Change{.result = [=](const SearchedTile& site, Estimate& m) {
+            for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+                if (!stays(m.value(i, 0))) continue;
+                m.value(i, 0) = site.before.m.value(i, 0);
+                m.error(i, 0) = site.before.m.error(i, 0);
+            }
+        }};
+    };
+    candidates.push_back({{{"where", "always"}}, stays_if([](double) { return true; })});
+    if (most_stayed < least_risen && std::isfinite(least_risen)) {
+        const double middle = 0.5 * (most_stayed + least_risen);
+        const double limit = simple_number(middle, 0.5 * (least_risen - most_stayed));
+        candidates.push_back({{{"where", "the new one is below " + digits(limit)}},
+                              stays_if([=](double m) { return m < limit; }),
+                              1});
+    }
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> identified_state_causes() {
+    return {
+        {"m_stays",
+         "recurrence",
+         {Stage::m},
+         "the maximum stays although a score is larger",
+         "the condition under which the running maximum is left as it is",
+         m_stays},
+        {"state_of_other_element",
+         "recurrence",
+         {Stage::m, Stage::l, Stage::acc},
+         "the running state goes on from that of another row or column",
+         "the index at which the state before the tile is read",
+         state_of_other_element},
+    };
+}
+
+}  // namespace tilescope

@@ -1,0 +1,361 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "oracle/causes/element_places.h"
+#include "oracle/causes/signature.h"
+#include "oracle/causes/tile_sums.h"
+#include "oracle/identify/least_squares.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr std::size_t most_elements = 2048;
+
+// ---- weights of terms
+
+Equations equations_of(const std::vector<WrongSum>& wrong) {
+    const auto rows = Eigen::Index(wrong.size());
+    const auto terms = Eigen::Index(wrong.front().sum.terms.size());
+    Equations equations{Eigen::MatrixXd(rows, terms), Eigen::VectorXd(rows), Eigen::VectorXd(rows)};
+    for (Eigen::Index i = 0; i < rows; ++i) {
+        const TileSum& sum = wrong[std::size_t(i)].sum;
+        equations.terms.row(i) = Eigen::Map<const Eigen::RowVectorXd>(sum.terms.data(), terms);
+        equations.sums(i) = sum.got - sum.carried;
+        equations.errors(i) = sum.error;
+    }
+    return equations;
+}
+
+/// The period of numbers that repeat; 0: they do not.
+std::size_t repeat_of(const std::vector<double>& values) {
+    for (std::size_t period = 1; period <= values.size() / 2; ++period) {
+        if (std::equal(values.begin() + std::ptrdiff_t(period), values.end(), values.begin())) return period;
+    }
+    return 0;
+}
+
+/// "0-3, 9", and how many ranges these are.
+std::pair<std::string, int> ranges_of(const std::vector<bool>& set) {
+    if (const auto places = places_of(set)) return {to_string(*places), 1};
+    std::string text;
+    int ranges = 0;
+    for (std::size_t i = 0; i < set.size(); ++i) {
+        if (!set[i]) continue;
+        std::size_t last = i;
+        while (last + 1 < set.size() && set[last + 1]) ++last;
+        text += fmt::format("{}{}", ranges++ > 0 ? ", " : "",
+                            to_string(Places{0, std::int64_t(i), std::int64_t(last - i + 1)}));
+        i = last;
+    }
+    return {text, ranges};
+}
+
+/// "all 2 times", "0-3 0 times, 8-15 2 times", "1, 2, 3, 4 times in turn".
+struct WeightsTold {
+    std::string text;
+    int free = 0;
+};
+
+WeightsTold told_weights(const Evidence& evidence, const std::vector<double>& weights) {
+    const auto times = [&](double weight) {
+        return std::round(4 * weight) == 4 * weight ? digits(weight) : named(evidence, weight, 1e-4).name;
+    };
+    std::set<double> values(weights.begin(), weights.end());
+    if (values.size() == 1) return {"all " + times(weights[0]) + " times", 1};
+    values.erase(1);
+    const std::size_t period = repeat_of(weights);
+    if (values.size() > 1 && period > 1 && period <= 16) {
+        std::vector<std::string> in_turn;
+        bool counts_up = true;
+        for (std::size_t i = 0; i < period; ++i) {
+            in_turn.push_back(times(weights[i]));
+            counts_up = counts_up && weights[i] == weights[0] + double(i);
+        }
+        return {fmt::format("{} times in turn", fmt::join(in_turn, ", ")), counts_up ? 2 : int(period)};
+    }
+    WeightsTold told;
+    for (const double value : values) {
+        std::vector<bool> set;
+        for (const double weight : weights) set.push_back(weight == value);
+        const auto [text, ranges] = ranges_of(set);
+        told.text += fmt::format("{}{} {} times", told.free > 0 ? "; " : "", text, times(value));
+        told.free += 1 + ranges;
+    }
+    return told;
+}
+
+Candidate weighted(const Evidence& evidence, const std::vector<double>& weights) {
+    const WeightsTold told = told_weights(evidence, weights);
+    const auto change = [=, stage = evidence.acts](SearchedTile& site) { weigh_terms(stage, weights, site); };
+    return {{{std::string(terms_name(evidence.acts)), told.text}},
+            {.inputs = change},
+            told.free,
+            told.free > 2 ? told.free : 0};
+}
+
+std::vector<Candidate> terms_weighted(const Evidence& evidence) {
+    const std::vector<WrongSum> wrong = wrong_sums(evidence, most_elements);
+    if (wrong.empty()) return {};
+    const Equations equations = equations_of(wrong);
+    const std::optional<Eigen::VectorXd> found = find_weights(equations);
+    if (!found) return {};
+    std::vector<double> weights(found->begin(), found->end());
+    std::vector<Candidate> candidates = {weighted(evidence, weights)};
+    // Terms that no wrong sum has may be those of lanes that are right.
+    for (std::size_t i = 0; i < weights.size(); ++i)
+        if (equations.terms.col(Eigen::Index(i)).isZero(0)) weights[i] = 1;
+    if (!std::ranges::equal(weights, *found))
+        candidates.insert(candidates.begin(), weighted(evidence, weights));
+    return candidates;
+}
+
+// ---- where a sum begins and ends
+
+/// Rows of P lie one behind the other: a sum that leaves its row goes on in the next one.
+constexpr std::int64_t beyond_row = 8;
+
+/// The terms of each element with those around them.
+class TermsAround {
+ public:
+    TermsAround(Stage stage, const SearchedTile& site) : stage_(stage), site_(site) {
+        if (stage == Stage::m) scores_ = finished_scores(site).value;
+        const bool in_rows = stage == Stage::m || (stage == Stage::l && site.call->problem.l_lanes == 1);
+        beyond_ = in_rows ? beyond_row : 0;
+    }
+
+    /// So many on each side; NaN where there is no row.
+    std::int64_t beyond() const { return beyond_; }
+
+    std::vector<double> of(Eigen::Index row, Eigen::Index col) const {
+        const std::vector<double> own = terms(row, col);
+        if (beyond_ == 0) return own;
+        const std::vector<double> missing(own.size(), quiet_nan);
+        const std::vector<double> before = row > 0 ? terms(row - 1, col) : missing;
+        const std::vector<double> after = row + 1 < site_.rows() ? terms(row + 1, col) : missing;
+        std::vector<double> around(before.end() - beyond_, before.end());
+        around.insert(around.end(), own.begin(), own.end());
+        around.insert(around.end(), after.begin(), after.begin() + beyond_);
+        return around;
+    }
+
+ private:
+    std::vector<double> terms(Eigen::Index row, Eigen::Index col) const {
+        std::vector<double> result;
+        if (stage_ != Stage::m) {
+            fill_terms(stage_, site_, row, col, result);
+            return result;
+        }
+        result.assign(std::size_t(site_.call->problem.block_n), -infinity);
+        for (Eigen::Index c = 0; c < scores_.cols(); ++c) result[std::size_t(c)] = scores_(row, c);
+        return result;
+    }
+
+    Stage stage_;
+    const SearchedTile& site_;
+    Matrix scores_;
+    std::int64_t beyond_ = 0;
+};
+
+enum class End { first, last };
+
+/// What an element is that begins, or ends, so many terms further on than it should: a sum, or the maximum.
+double with_moved_end(Stage stage, const std::vector<double>& around, std::int64_t beyond, End end,
+                      std::int64_t by, double carried) {
+    const std::int64_t first = beyond + (end == End::first ? by : 0);
+    const std::int64_t last = std::ssize(around) - beyond + (end == End::last ? by : 0);
+    double result = carried;
+    for (std::int64_t i = first; i < last; ++i) {
+        const double term = around[std::size_t(i)];
+        if (std::isnan(term)) return term;
+        result = stage == Stage::m ? std::max(result, term) : result + term;
+    }
+    return result;
+}
+
+/// By how much the end of an element's sum may have moved.
+std::set<std::int64_t> possible_moves(const WrongSum& wrong, Stage stage, const TermsAround& terms, End end) {
+    const std::vector<double> around = terms.of(wrong.row, wrong.col);
+    const std::int64_t beyond = terms.beyond();
+    const std::int64_t count = std::ssize(around) - 2 * beyond;
+    std::set<std::int64_t> moves;
+    const std::int64_t least = end == End::first ? -beyond : -count;
+    for (std::int64_t by = least; by <= least + count + beyond; ++by) {
+        const double value = with_moved_end(stage, around, beyond, end, by, wrong.sum.carried);
+        if (value == wrong.sum.got || std::abs(value - wrong.sum.got) <= 2 * wrong.sum.error)
+            moves.insert(by);
+    }
+    return moves;
+}
+
+/// The move of a sum's end, by the rest of a coordinate of its element.
+struct MovedEnd {
+    End end = End::first;
+    std::int64_t terms = 0;  ///< of a healthy sum
+    ElementPlace place = ElementPlace::row;
+    std::int64_t period = 1;
+    std::vector<std::int64_t> by{};  ///< of each rest
+
+    /// Whether the sum leaves out so many terms as the rest is, or counts so many.
+    bool is_rest(std::int64_t rest, std::int64_t moved) const {
+        return std::abs(moved) == rest || (end == End::last && terms + moved == rest);
+    }
+
+    std::int64_t at(const SearchedTile& site, Eigen::Index row, Eigen::Index col) const {
+        return by[std::size_t(place_of(place, site, row, col) % period)];
+    }
+};
+
+/// The moves that all elements of a rest have in common; nullopt where a rest has none.
+std::optional<MovedEnd> common_moves(const std::vector<WrongSum>& wrong,
+                                     const std::vector<std::set<std::int64_t>>& moves, MovedEnd moved) {
+    std::map<std::int64_t, std::set<std::int64_t>> common;
+    for (std::size_t i = 0; i < wrong.size(); ++i) {
+        if (moves[i].empty()) continue;
+        const std::int64_t rest =
+            place_of(moved.place, wrong[i].seen->site, wrong[i].row, wrong[i].col) % moved.period;
+        const auto [at, is_new] = common.try_emplace(rest, moves[i]);
+        if (!is_new) std::erase_if(at->second, [&](std::int64_t by) { return !moves[i].contains(by); });
+        if (at->second.empty()) return std::nullopt;
+    }
+    moved.by.assign(std::size_t(moved.period), 0);
+    for (const auto& [rest, possible] : common) {
+        // The rest itself is the simplest of them, the smallest move the next.
+        const auto simplest = [&, rest = rest](std::int64_t by) {
+            return std::pair(!moved.is_rest(rest, by), std::abs(by));
+        };
+        moved.by[std::size_t(rest)] = *std::ranges::min_element(possible, {}, simplest);
+    }
+    return moved;
+}
+
+/// "8", "row % 4", "1, 0, 3, 2 by row % 4"; `offset` is added to each.
+WeightsTold told_moves(const MovedEnd& moved, std::int64_t offset, int sign) {
+    if (moved.period == 1) return {digits(offset + sign * moved.by[0]), 2};
+    const std::string rest = fmt::format("{} % {}", place_name(moved.place), moved.period);
+    std::vector<std::int64_t> values;
+    bool is_rest = true;
+    for (std::int64_t i = 0; i < moved.period; ++i) {
+        const std::int64_t by = moved.by[std::size_t(i)];
+        values.push_back(by == 0 ? 0 : offset + sign * by);
+        // A right element says nothing of an end that is where it should be.
+        is_rest = is_rest && (values.back() == i || by == 0);
+    }
+    if (is_rest) return {rest, 3};
+    return {fmt::format("{} by {}", fmt::join(values, ", "), rest), 2 + int(moved.period)};
+}
+
+Change moves_sums(Stage stage, const MovedEnd& moved) {
+    return adds_to_sums(stage, [=](const SearchedTile& site, Matrix& more) {
+        const TermsAround terms(stage, site);
+        for (Eigen::Index i = 0; i < more.rows(); ++i) {
+            for (Eigen::Index j = 0; j < more.cols(); ++j) {
+                const std::int64_t by = moved.at(site, i, j);
+                if (by == 0) continue;
+                const std::vector<double> around = terms.of(i, j);
+                more(i, j) = with_moved_end(stage, around, terms.beyond(), moved.end, by, 0) -
+                             with_moved_end(stage, around, terms.beyond(), moved.end, 0, 0);
+            }
+        }
+    });
+}
+
+Change moves_maxima(const MovedEnd& moved) {
+    return {.result = [=](const SearchedTile& site, Estimate& m) {
+        const TermsAround terms(Stage::m, site);
+        for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+            const std::int64_t by = moved.at(site, i, 0);
+            if (by != 0)
+                m.value(i, 0) = with_moved_end(Stage::m, terms.of(i, 0), terms.beyond(), moved.end, by,
+                                               site.before.m.value(i, 0));
+        }
+    }};
+}
+
+Candidate candidate_of(const Evidence& evidence, const MovedEnd& moved) {
+    const std::int64_t terms = terms_of_sum(evidence.problem(), evidence.acts);
+    std::vector<std::pair<std::string, WeightsTold>> ways;
+    const std::string of = fmt::format("of {} {}", terms, terms_name(evidence.acts));
+    if (moved.end == End::first) {
+        ways.emplace_back("begins after", told_moves(moved, 0, 1));
+        ways.emplace_back("begins before the first by", told_moves(moved, 0, -1));
+    } else {
+        ways.emplace_back("ends before the last by", told_moves(moved, 0, -1));
+        ways.emplace_back("ends beyond the last by", told_moves(moved, 0, 1));
+        ways.emplace_back("ends after", told_moves(moved, terms, 1));
+    }
+    const auto is_odd = [](const auto& way) {
+        return std::pair(way.second.free, way.second.text.starts_with("-"));
+    };
+    const auto& [name, told] = *std::ranges::min_element(ways, {}, is_odd);
+    return {{{"it", fmt::format("{} {}, {}", name, told.text, of)}},
+            evidence.acts == Stage::m ? moves_maxima(moved) : moves_sums(evidence.acts, moved),
+            told.free,
+            told.free > 3 ? told.free : 0};
+}
+
+/// The simplest description of these moves by a coordinate.
+std::optional<MovedEnd> moved_by(const std::vector<WrongSum>& wrong,
+                                 const std::vector<std::set<std::int64_t>>& moves, End end,
+                                 std::int64_t terms, ElementPlace place) {
+    std::optional<MovedEnd> best;
+    for (const std::int64_t period : {2, 3, 4, 8, 16}) {
+        std::optional<MovedEnd> moved = common_moves(wrong, moves, {end, terms, place, period});
+        if (!moved) continue;
+        bool counts = true;
+        for (std::int64_t rest = 0; rest < period; ++rest) {
+            const std::int64_t by = moved->by[std::size_t(rest)];
+            counts = counts && (by == 0 || moved->is_rest(rest, by));
+        }
+        if (!best || counts) best = std::move(moved);
+        if (counts) break;
+    }
+    return best;
+}
+
+std::vector<Candidate> sum_of_other_range(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::vector<WrongSum> wrong = wrong_sums(evidence, most_elements / 2);
+    const std::int64_t terms = terms_of_sum(evidence.problem(), evidence.acts);
+    for (const End end : {End::first, End::last}) {
+        std::vector<std::set<std::int64_t>> moves;
+        const Observation* seen = nullptr;
+        std::optional<TermsAround> around;
+        for (const WrongSum& one : wrong) {
+            if (one.seen != std::exchange(seen, one.seen)) around.emplace(evidence.acts, seen->site);
+            moves.push_back(possible_moves(one, evidence.acts, *around, end));
+        }
+        const auto unknown = std::ranges::count_if(moves, [](const auto& set) { return set.empty(); });
+        if (wrong.empty() || unknown * 20 > std::ssize(moves)) continue;
+        if (const auto moved = common_moves(wrong, moves, {end, terms}))
+            candidates.push_back(candidate_of(evidence, *moved));
+        for (const ElementPlace place : places_of_elements(evidence.acts))
+            if (const auto moved = moved_by(wrong, moves, end, terms, place))
+                candidates.push_back(candidate_of(evidence, *moved));
+    }
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> identified_sum_causes() {
+    const std::vector<Stage> sums = {Stage::s, Stage::l, Stage::acc};
+    return {
+        {"terms_weighted", "reduction", sums, "terms of the sum are missing, or count more or less than once",
+         "the bounds and the step of the loop that adds them up, and what they are multiplied with",
+         terms_weighted},
+        {"sum_of_other_range",
+         "reduction",
+         {Stage::s, Stage::m, Stage::l, Stage::acc},
+         "the sum, or the maximum, begins or ends at another term",
+         "the bounds of the loop over its terms",
+         sum_of_other_range},
+    };
+}
+
+}  // namespace tilescope

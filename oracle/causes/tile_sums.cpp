@@ -1,0 +1,163 @@
+#include "oracle/causes/tile_sums.h"
+
+#include <cmath>
+
+#include "oracle/formula/scores.h"
+
+namespace tilescope {
+
+namespace {
+
+Estimate& p_added_up(SearchedTile& site) {
+    return site.call->units.l_sums_cast_p ? site.operand_p : site.p;
+}
+
+const Estimate& p_added_up(const SearchedTile& site) {
+    return site.call->units.l_sums_cast_p ? site.operand_p : site.p;
+}
+
+void weigh_columns(const std::vector<double>& weights, Estimate& estimate) {
+    for (Eigen::Index j = 0; j < estimate.value.cols(); ++j) {
+        estimate.value.col(j) *= weights[std::size_t(j)];
+        estimate.error.col(j) *= std::abs(weights[std::size_t(j)]);
+    }
+}
+
+/// Takes bias and cap off scores that the dump has with them; leaves other stages as they are.
+class ScoreSums {
+ public:
+    ScoreSums(Stage stage, const Observation& seen)
+        : is_score_(stage == Stage::s), call_(*seen.site.call), site_(seen.site) {
+        if (!is_score_) return;
+        const bool capped = call_.capped() && call_.units.s_capped;
+        if (capped) cap_ = call_.problem.logits_soft_cap;
+        if (call_.biased() && call_.units.s_biased && (capped || !call_.capped()))
+            bias_ = add_bias(call_, site_.first_row, site_.first_key, zeros(seen.got.rows(), seen.got.cols()))
+                        .value;
+    }
+
+    void take_off(Eigen::Index row, Eigen::Index col, TileSum& sum) const {
+        if (!is_score_) return;
+        if (!call_.visible_to(site_.first_row + row, site_.first_key).contains(site_.first_key + col))
+            sum.got = quiet_nan;
+        if (bias_.size() > 0) sum.got -= bias_(row, col);
+        if (cap_ == 0) return;
+        const double tangent = sum.got / cap_;
+        // Near the cap hardly anything is left of the score.
+        if (!(std::abs(tangent) < 0.9)) sum.got = quiet_nan;
+        sum.got = cap_ * std::atanh(tangent);
+        sum.error /= 1 - tangent * tangent;
+    }
+
+ private:
+    bool is_score_;
+    const HeadCall& call_;
+    const SearchedTile& site_;
+    double cap_ = 0;
+    Matrix bias_;
+};
+
+std::vector<double> finite_terms(std::vector<double> terms) {
+    // What the mask hides adds nothing, whatever lies beside it.
+    for (double& term : terms)
+        if (!std::isfinite(term)) term = 0;
+    return terms;
+}
+
+}  // namespace
+
+std::string_view terms_name(Stage stage) {
+    return stage == Stage::s ? "head elements" : "columns";
+}
+
+std::int64_t terms_of_sum(const Problem& problem, Stage stage) {
+    return stage == Stage::s ? problem.head_dim : problem.block_n;
+}
+
+void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
+                std::vector<double>& terms) {
+    const Problem& problem = site.call->problem;
+    terms.assign(std::size_t(terms_of_sum(problem, stage)), 0);
+    if (stage == Stage::s) {
+        for (Eigen::Index d = 0; d < site.q.value.cols(); ++d)
+            terms[std::size_t(d)] = problem.sm_scale * site.q.value(row, d) * site.k.value(col, d);
+    } else if (stage == Stage::l) {
+        const Matrix& p = p_added_up(site).value;
+        for (Eigen::Index c = 0; c < p.cols(); ++c)
+            if (problem.l_lane(c) == col) terms[std::size_t(c)] = p(row, c);
+    } else {
+        const Matrix& p = site.operand_p.value;
+        for (Eigen::Index c = 0; c < p.cols(); ++c)
+            terms[std::size_t(c)] = p(row, c) == 0 ? 0 : p(row, c) * site.v.value(c, col);
+    }
+}
+
+double carried_over(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
+    if (stage == Stage::s) return 0;
+    if (stage == Stage::m) return site.before.m.value(row, 0);
+    const Matrix& before = stage == Stage::l ? site.before.l.value : site.before.acc.value;
+    return site.factor.value(row, 0) * before(row, col);
+}
+
+void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& site) {
+    if (stage == Stage::s) {
+        for (Eigen::Index d = 0; d < site.q.value.cols(); ++d) site.q.value.col(d) *= weights[std::size_t(d)];
+    } else {
+        weigh_columns(weights, stage == Stage::l ? p_added_up(site) : site.operand_p);
+    }
+}
+
+Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix&)> extra) {
+    return {.result = [=](const SearchedTile& site, Estimate& result) {
+        Matrix more = Matrix::Zero(result.value.rows(), result.value.cols());
+        extra(site, more);
+        // The cap comes after the sum, and so do the bias and the mask.
+        Estimate sums = stage == Stage::s ? scaled_scores(*site.call, site.q, site.k) : std::move(result);
+        sums.value += more;
+        sums.error += 2 * u_f32 * more.cwiseAbs();
+        for (Eigen::Index i = 0; i < more.size(); ++i)
+            if (!std::isfinite(more.data()[i])) sums.error.data()[i] = 0;
+        result = stage == Stage::s
+                     ? dumped_from_scaled(*site.call, site.first_row, site.first_key, std::move(sums))
+                     : std::move(sums);
+    }};
+}
+
+std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most) {
+    std::vector<WrongSum> sums;
+    if (!evidence.direct() || !evidence.known.empty() || evidence.seen.empty()) return sums;
+    const Stage stage = evidence.acts;
+    // Odd, so that it meets all columns.
+    const std::int64_t step = evidence.wrong_elements / std::int64_t(most) | 1;
+    std::int64_t met = 0;
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad()) continue;
+        const ScoreSums scores(stage, seen);
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            if (!seen.wrong[std::size_t(i)] || met++ % step != 0) continue;
+            WrongSum next{&seen, i / seen.got.cols(), i % seen.got.cols(), {}};
+            next.sum.got = seen.natural(next.row, next.col);
+            next.sum.error = seen.expected.error.data()[i] / std::abs(seen.factor.at(next.row, next.col));
+            next.sum.carried = carried_over(stage, seen.site, next.row, next.col);
+            scores.take_off(next.row, next.col, next.sum);
+            if (std::isnan(next.sum.got) || !std::isfinite(next.sum.error)) continue;
+            if (stage != Stage::m) {
+                // Only a maximum may be infinite.
+                if (!std::isfinite(next.sum.got) || !std::isfinite(next.sum.carried) || next.sum.error == 0)
+                    continue;
+                fill_terms(stage, seen.site, next.row, next.col, next.sum.terms);
+                next.sum.terms = finite_terms(std::move(next.sum.terms));
+            }
+            sums.push_back(std::move(next));
+        }
+    }
+    return sums;
+}
+
+double kernel_unit(Stage stage, const SearchedTile& site) {
+    if (stage == Stage::l) return 1 / site.call->units.l_scale;
+    const double scale = stage == Stage::s ? site.call->problem.sm_scale : 1;
+    return scale * product_unit(*site.call, stage);
+}
+
+}  // namespace tilescope

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "oracle/causes/evidence.h"
+
+namespace tilescope {
+
+/// s, l and acc are sums of products over one index: head elements, or key columns of the tile. What the
+/// hypotheses about such a sum share.
+struct TileSum {
+    /// A number for each head element, or each column of a whole tile, in natural units before cap and bias; none
+    /// of a maximum.
+    std::vector<double> terms;
+    double carried = 0;  ///< what a healthy kernel adds them to
+    double got = 0;      ///< natural units, before cap and bias; NaN where the mask or a cap hides it
+    double error = 0;    ///< of a healthy sum
+};
+
+/// "head elements" or "columns", and how many a whole tile has.
+std::string_view terms_name(Stage stage);
+std::int64_t terms_of_sum(const Problem& problem, Stage stage);
+
+/// Of s, l or acc, for which `site` holds the inputs.
+void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
+                std::vector<double>& terms);
+double carried_over(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col);
+
+/// Multiplies each term of every sum with its weight.
+void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& site);
+
+/// Adds to each sum, before cap, bias and mask, what `extra` leaves in a matrix of zeros; natural units.
+Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix& more)> extra);
+
+/// A wrong element whose sum is known.
+struct WrongSum {
+    const Observation* seen = nullptr;
+    Eigen::Index row = 0;
+    Eigen::Index col = 0;
+    TileSum sum;
+};
+
+/// Of the wrong elements of the evidence at most so many, evenly.
+std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most);
+
+/// What turns 1 in the kernel's own sum into natural units.
+double kernel_unit(Stage stage, const SearchedTile& site);
+
+}  // namespace tilescope
