@@ -67,6 +67,9 @@ double state_with(const Multiples& multiples, double before, double factor, doub
     return state;
 }
 
+/// Those that have rows of their own: not rescaled, rescaled twice, not carried.
+constexpr std::array<Multiples, 3> listed_states = {{{0, 1, 0, 1}, {0, 0, 1, 1}, {0, 0, 0, 1}}};
+
 std::string told_state(const Multiples& multiples) {
     std::string text;
     for (std::size_t i = 0; i < multiples.size(); ++i) {
@@ -142,7 +145,7 @@ std::vector<Candidate> state_of_other_terms(const Evidence& evidence) {
     for (const auto& way : ways) {
         if (!candidates.empty() && way.size() > 2) break;
         const std::optional<Multiples> multiples = multiples_of(wrong, evidence.acts, way);
-        if (!multiples) continue;
+        if (!multiples || std::ranges::find(listed_states, *multiples) != listed_states.end()) continue;
         candidates.push_back(
             {{{"becomes", told_state(*multiples)}}, becomes(evidence.acts, *multiples), int(way.size())});
     }
@@ -260,6 +263,10 @@ std::optional<Eigen::Vector3d> logarithm_of(const std::vector<RowFactor>& rows, 
     return fit(equations, by) ? std::optional<Eigen::Vector3d>(way * by) : std::nullopt;
 }
 
+/// Those that have rows of their own: not rescaled, inversely, twice.
+const std::array<Eigen::Vector3d, 3> listed_factors = {Eigen::Vector3d(0, 0, 0), Eigen::Vector3d(-1, 1, 0),
+                                                       Eigen::Vector3d(2, -2, 0)};
+
 /// The exponential of a sum of multiples of the two maxima and a constant.
 void add_exponentials(const Evidence& evidence, const std::vector<RowFactor>& rows,
                       std::vector<Candidate>& candidates) {
@@ -269,7 +276,7 @@ void add_exponentials(const Evidence& evidence, const std::vector<RowFactor>& ro
     if (told.size() < 6 || told.size() * 10 < rows.size() * 8) return;
     for (const LogTerms& way : ways_to_make_logarithms()) {
         const std::optional<Eigen::Vector3d> by = logarithm_of(told, way);
-        if (!by) continue;
+        if (!by || std::ranges::find(listed_factors, *by) != listed_factors.end()) continue;
         const auto factor = [=](double m_before, double m) {
             return std::exp((*by)(0) * m_before + (*by)(1) * m + (*by)(2));
         };
@@ -297,6 +304,7 @@ void add_limit(const Evidence& evidence, const std::vector<RowFactor>& rows,
     const bool is_exponent = simple == limit && exponent != std::log(limit);
     const std::string name = is_exponent ? fmt::format("exp({})", digits(exponent)) : digits(simple);
     const double at = is_exponent ? std::exp(exponent) : simple;
+    if (at == 1) return;  // Not rescaled: a row of its own.
     const bool from_below = rows.front().factor < limit;
     const auto cut = [=](double m_before, double m) {
         const double factor = m_before == -infinity ? 0 : std::exp(m_before - m);

@@ -56,6 +56,11 @@ struct FirstByPlace {
     std::vector<double> values{};
     std::vector<bool> known{};
 
+    /// Few enough, and simple enough, to be what somebody wrote.
+    bool is_short() const {
+        return period <= 4 &&
+               std::ranges::all_of(values, [](double x) { return std::round(4 * x) == 4 * x; });
+    }
     /// The rest itself is the number.
     bool counts() const {
         for (std::size_t i = 0; i < values.size(); ++i)
@@ -145,7 +150,8 @@ std::vector<Candidate> starts_at(const Evidence& evidence) {
             if (first && (!best || first->counts())) best = std::move(first);
             if (best && best->counts()) break;
         }
-        if (best) candidates.push_back(candidate_with(evidence, *best));
+        if (best && (best->counts() || best->is_short()))
+            candidates.push_back(candidate_with(evidence, *best));
     }
     return candidates;
 }

@@ -63,8 +63,9 @@ Matrix row_maxima(const SearchedTile& site) {
 }
 
 /// What the element is, if that is the state it goes on from. `own` is what the tile itself adds.
-double goes_on(Stage stage, double state, double factor, double own) {
-    return stage == Stage::m ? std::max(state, own) : state * factor + own;
+double goes_on(Stage stage, const SearchedTile& site, double state, double factor, double own) {
+    if (stage != Stage::m) return state * factor + own;
+    return own > state + site.call->units.m_stale_threshold ? own : state;
 }
 
 /// Whether most of the wrong elements of the first bad tile are what this makes of them.
@@ -82,7 +83,7 @@ bool may_read(const Observation& seen, Stage stage, const Matrix& own, const Oth
         for (Eigen::Index j = 0; j < after.cols(); ++j) {
             if (!seen.is_wrong(i, j)) continue;
             const double state = other.read(before_of(stage, seen.site), after, i, j);
-            const double value = goes_on(stage, state, factor, own(i, j));
+            const double value = goes_on(stage, seen.site, state, factor, own(i, j));
             const double slack = 1e-5 * (1e-3 + std::abs(value) + std::abs(after(i, j)));
             ++tried;
             right += value == after(i, j) || std::abs(value - after(i, j)) <= slack;
@@ -115,8 +116,9 @@ Change reads_state_of(Stage stage, const OtherElement& other) {
                 const double state = other.read(before, result.value, i, j);
                 double& value = result.value(i, j);
                 if (std::isnan(value)) continue;
-                value = goes_on(stage, state, factor, own(i, j));
-                result.error(i, j) += 8 * u_f32 * std::abs(stage == Stage::m ? 0 : value);
+                value = goes_on(stage, site, state, factor, own(i, j));
+                const double own_error = std::isfinite(value) ? 8 * u_f32 * std::abs(value) : 0;
+                result.error(i, j) = own_error + (stage == Stage::m ? 0 : result.error(i, j));
             }
         }
     }};

@@ -164,12 +164,17 @@ class TermsAround {
 
 enum class End { first, last };
 
-/// What an element is that begins, or ends, so many terms further on than it should: a sum, or the maximum.
+/// A maximum that may stay behind.
+double risen(double before, double most, double threshold) {
+    return most > before + threshold ? most : before;
+}
+
+/// The sum, or the maximum, that begins, or ends, so many terms further on than it should.
 double with_moved_end(Stage stage, const std::vector<double>& around, std::int64_t beyond, End end,
-                      std::int64_t by, double carried) {
+                      std::int64_t by) {
     const std::int64_t first = beyond + (end == End::first ? by : 0);
     const std::int64_t last = std::ssize(around) - beyond + (end == End::last ? by : 0);
-    double result = carried;
+    double result = stage == Stage::m ? -infinity : 0;
     for (std::int64_t i = first; i < last; ++i) {
         const double term = around[std::size_t(i)];
         if (std::isnan(term)) return term;
@@ -183,10 +188,13 @@ std::set<std::int64_t> possible_moves(const WrongSum& wrong, Stage stage, const 
     const std::vector<double> around = terms.of(wrong.row, wrong.col);
     const std::int64_t beyond = terms.beyond();
     const std::int64_t count = std::ssize(around) - 2 * beyond;
+    const double threshold = wrong.seen->site.call->units.m_stale_threshold;
     std::set<std::int64_t> moves;
     const std::int64_t least = end == End::first ? -beyond : -count;
     for (std::int64_t by = least; by <= least + count + beyond; ++by) {
-        const double value = with_moved_end(stage, around, beyond, end, by, wrong.sum.carried);
+        const double own = with_moved_end(stage, around, beyond, end, by);
+        const double value =
+            stage == Stage::m ? risen(wrong.sum.carried, own, threshold) : wrong.sum.carried + own;
         if (value == wrong.sum.got || std::abs(value - wrong.sum.got) <= 2 * wrong.sum.error)
             moves.insert(by);
     }
@@ -258,8 +266,8 @@ Change moves_sums(Stage stage, const MovedEnd& moved) {
                 const std::int64_t by = moved.at(site, i, j);
                 if (by == 0) continue;
                 const std::vector<double> around = terms.of(i, j);
-                more(i, j) = with_moved_end(stage, around, terms.beyond(), moved.end, by, 0) -
-                             with_moved_end(stage, around, terms.beyond(), moved.end, 0, 0);
+                more(i, j) = with_moved_end(stage, around, terms.beyond(), moved.end, by) -
+                             with_moved_end(stage, around, terms.beyond(), moved.end, 0);
             }
         }
     });
@@ -270,9 +278,11 @@ Change moves_maxima(const MovedEnd& moved) {
         const TermsAround terms(Stage::m, site);
         for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
             const std::int64_t by = moved.at(site, i, 0);
-            if (by != 0)
-                m.value(i, 0) = with_moved_end(Stage::m, terms.of(i, 0), terms.beyond(), moved.end, by,
-                                               site.before.m.value(i, 0));
+            if (by == 0) continue;
+            const double own = with_moved_end(Stage::m, terms.of(i, 0), terms.beyond(), moved.end, by);
+            double& value = m.value(i, 0);
+            value = risen(site.before.m.value(i, 0), own, site.call->units.m_stale_threshold);
+            m.error(i, 0) = std::isfinite(value) ? 8 * u_f32 * std::abs(value) : 0;
         }
     }};
 }
@@ -312,7 +322,8 @@ std::optional<MovedEnd> moved_by(const std::vector<WrongSum>& wrong,
             const std::int64_t by = moved->by[std::size_t(rest)];
             counts = counts && (by == 0 || moved->is_rest(rest, by));
         }
-        if (!best || counts) best = std::move(moved);
+        // A long table is no description.
+        if (counts || (!best && period <= 4)) best = std::move(moved);
         if (counts) break;
     }
     return best;

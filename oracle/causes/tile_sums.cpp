@@ -141,7 +141,10 @@ std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most) {
             next.sum.carried = carried_over(stage, seen.site, next.row, next.col);
             scores.take_off(next.row, next.col, next.sum);
             if (std::isnan(next.sum.got) || !std::isfinite(next.sum.error)) continue;
-            if (stage != Stage::m) {
+            if (stage == Stage::m) {
+                // A maximum is a score or what was there before, whatever the threshold leaves open.
+                next.sum.error = std::isfinite(next.sum.got) ? 8 * u_f32 * std::abs(next.sum.got) : 0;
+            } else {
                 // Only a maximum may be infinite.
                 if (!std::isfinite(next.sum.got) || !std::isfinite(next.sum.carried) || next.sum.error == 0)
                     continue;

@@ -16,7 +16,7 @@ struct TileSum {
     std::vector<double> terms;
     double carried = 0;  ///< what a healthy kernel adds them to
     double got = 0;      ///< natural units, before cap and bias; NaN where the mask or a cap hides it
-    double error = 0;    ///< of a healthy sum
+    double error = 0;    ///< of a healthy sum; of a maximum, of its conversion alone
 };
 
 /// "head elements" or "columns", and how many a whole tile has.

@@ -1,0 +1,289 @@
+// Sums, products and recurrences that no row of the table of causes lists: what the kernel computed is solved for.
+// The wrong stage is computed here, from the dumped stages before it, as the mistake would have it.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "oracle/identify/least_squares.h"
+#include "tests/oracle/diagnosed.h"
+#include "tests/oracle/honest_kernel.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 211;
+
+Call small_call() {
+    Problem problem = small_problem(Mask::none);
+    problem.batch = problem.heads_kv = 1;
+    problem.heads = 2;
+    problem.dtype_o = problem.dtype_p = Dtype::f32;
+    return make_call(problem, seed);
+}
+
+/// A run of a small problem, and stages of it element by element.
+struct KnownRun {
+    Call call = small_call();
+    MemoryRecording recording = recorded(call);
+
+    using Place = std::tuple<TileId, std::int64_t, std::int64_t>;
+    std::map<Stage, std::map<Place, double>> values;
+
+    explicit KnownRun(const std::vector<Stage>& stages) {
+        for (const Stage stage : stages) {
+            visit_stage(recording, stage,
+                        [&](float value, const TileId& tile, std::int64_t row, std::int64_t col) {
+                            values[stage][{tile, row, col}] = value;
+                        });
+        }
+    }
+
+    double at(Stage stage, const TileId& tile, std::int64_t row, std::int64_t col = 0) const {
+        const auto found = values.at(stage).find({tile, row, col});
+        return found == values.at(stage).end() ? 0 : found->second;
+    }
+    static TileId before(TileId tile) {
+        --tile.kv_tile;
+        return tile;
+    }
+    double factor(const TileId& tile, std::int64_t row) const {
+        return std::exp(at(Stage::m, before(tile), row) - at(Stage::m, tile, row));
+    }
+    double product_of_v(const TileId& tile, std::int64_t row, std::int64_t col, std::int64_t key) const {
+        const Problem& p = call.problem;
+        const std::int64_t in_head = tile.kv_tile * p.block_n + key;
+        if (in_head >= p.seqlen_kv) return 0;
+        const std::int64_t head = tile.batch * p.heads_kv + p.head_kv(tile.head);
+        const auto v = std::size_t((head * p.seqlen_kv + in_head) * p.head_dim_v + col);
+        return at(Stage::p, tile, row, key) * double(call.inputs.v[v]);
+    }
+    /// Puts `value(tile, row, col)` in every element, KV tile after KV tile; values of tiles before are the new ones.
+    template <class Value>
+    void recompute(Stage stage, const Value& value) {
+        change_stage(recording, stage,
+                     [&](float old, const TileId& tile, std::int64_t row, std::int64_t col) {
+                         if (!values.at(stage).contains({tile, row, col})) return old;
+                         const auto changed = float(value(tile, row, col));
+                         values[stage][{tile, row, col}] = changed;
+                         return changed;
+                     });
+    }
+    /// The first cause, and its first parameter.
+    std::string found() const {
+        const Report report = diagnosed(recording);
+        if (report.diagnosis.causes.empty()) return "nothing";
+        const FoundCause& cause = report.diagnosis.causes[0];
+        return std::string(cause.name) + (cause.parameters.empty() ? "" : ": " + cause.parameters[0].value);
+    }
+    /// q k of two rows before the scale, of terms d with their weights.
+    template <class Weight>
+    double product(const TileId& tile, std::int64_t row, std::int64_t col, const Weight& weight) const {
+        const Problem& p = call.problem;
+        const std::int64_t q =
+            ((tile.batch * p.heads + tile.head) * p.seqlen_q + tile.q_block * p.block_m + row) * p.head_dim;
+        const std::int64_t k = ((tile.batch * p.heads_kv + p.head_kv(tile.head)) * p.seqlen_kv +
+                                tile.kv_tile * p.block_n + col) *
+                               p.head_dim;
+        double sum = 0;
+        for (std::int64_t d = 0; d < p.head_dim; ++d)
+            sum += double(weight(d)) * double(call.inputs.q[std::size_t(q + d)]) *
+                   double(call.inputs.k[std::size_t(k + d)]);
+        return sum;
+    }
+};
+
+const std::vector<Stage> of_scores = {Stage::s};
+const std::vector<Stage> of_maxima = {Stage::s, Stage::m};
+const std::vector<Stage> of_sums = {Stage::m, Stage::p, Stage::l};
+const std::vector<Stage> of_products = {Stage::m, Stage::p, Stage::acc};
+
+TEST(Identified, WeightsOfHeadElements) {
+    KnownRun run(of_scores);
+    run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        return 0.25 * run.product(tile, row, col, [](std::int64_t d) { return 1 + d % 4; });
+    });
+    EXPECT_EQ(run.found(), "terms_weighted: 1, 2, 3, 4 times in turn");
+}
+
+TEST(Identified, HeadElementsThatAColumnLeavesOut) {
+    KnownRun run(of_scores);
+    run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        return 0.25 * run.product(tile, row, col, [=](std::int64_t d) { return d >= col % 3; });
+    });
+    EXPECT_EQ(run.found(), "sum_of_other_range: begins after column % 3, of 16 head elements");
+}
+
+TEST(Identified, FirstNumbersOfScores) {
+    KnownRun run(of_scores);
+    run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        return 0.25 * (double(row % 4) + run.product(tile, row, col, [](std::int64_t) { return 1; }));
+    });
+    EXPECT_EQ(run.found(), "starts_at: row of the tile % 4");
+}
+
+TEST(Identified, ScoresThatStartWithThoseOfTheTileBefore) {
+    KnownRun run(of_scores);
+    run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        const double left = tile.kv_tile > 0 ? run.at(Stage::s, KnownRun::before(tile), row, col) : 0;
+        return 0.25 * (left + run.product(tile, row, col, [](std::int64_t) { return 1; }));
+    });
+    EXPECT_EQ(run.found(), "starts_with_what_was_left: the score of the tile before");
+}
+
+TEST(Identified, ColumnsThatARowSumCountsSeveralTimes) {
+    KnownRun run(of_sums);
+    run.recompute(Stage::l, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        double sum =
+            tile.kv_tile > 0 ? run.at(Stage::l, KnownRun::before(tile), row) * run.factor(tile, row) : 0;
+        for (std::int64_t c = 0; c < 16; ++c)
+            sum += (c >= 4 && c < 7 ? 3 : 1) * run.at(Stage::p, tile, row, c);
+        return sum;
+    });
+    EXPECT_EQ(run.found(), "terms_weighted: 4-6 3 times");
+}
+
+TEST(Identified, ARowSumThatIsRescaledByHalfTheDifference) {
+    KnownRun run(of_sums);
+    run.recompute(Stage::l, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        double sum = tile.kv_tile > 0
+                         ? run.at(Stage::l, KnownRun::before(tile), row) * std::sqrt(run.factor(tile, row))
+                         : 0;
+        for (std::int64_t c = 0; c < 16; ++c) sum += run.at(Stage::p, tile, row, c);
+        return sum;
+    });
+    EXPECT_EQ(run.found(), "rescaled_by_other_factor: exp(0.5 m_before - 0.5 m)");
+}
+
+TEST(Identified, ARowSumThatAddsItsFactor) {
+    KnownRun run(of_sums);
+    run.recompute(Stage::l, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        const bool first = tile.kv_tile == 0;
+        double sum = first ? 0 : run.at(Stage::l, KnownRun::before(tile), row) + run.factor(tile, row);
+        for (std::int64_t c = 0; c < 16; ++c) sum += run.at(Stage::p, tile, row, c);
+        return sum;
+    });
+    EXPECT_EQ(run.found(), "state_of_other_terms: before + sum + factor");
+}
+
+TEST(Identified, AnAccumulatorWithALimitedFactor) {
+    KnownRun run(of_products);
+    run.recompute(Stage::acc, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        double sum = tile.kv_tile > 0 ? run.at(Stage::acc, KnownRun::before(tile), row, col) *
+                                            std::max(run.factor(tile, row), 0.75)
+                                      : 0;
+        for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
+        return sum;
+    });
+    EXPECT_EQ(run.found(), "rescaled_by_other_factor: exp(m_before - m), at least 0.75");
+}
+
+TEST(Identified, AnAccumulatorThatGoesOnFromTheColumnBeside) {
+    KnownRun run(of_products);
+    run.recompute(Stage::acc, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        double sum = tile.kv_tile > 0
+                         ? run.at(Stage::acc, KnownRun::before(tile), row, col ^ 1) * run.factor(tile, row)
+                         : 0;
+        for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
+        return sum;
+    });
+    EXPECT_EQ(run.found(), "state_of_other_element: column ^ 1");
+}
+
+double largest(const KnownRun& run, const TileId& tile, std::int64_t row, std::int64_t first) {
+    double most = -infinity;
+    for (std::int64_t c = first; c < 16; ++c)
+        if (run.values.at(Stage::s).contains({tile, row, c}))
+            most = std::max(most, run.at(Stage::s, tile, row, c));
+    return most;
+}
+
+TEST(Identified, AMaximumThatGoesOnFromAnotherRow) {
+    KnownRun run(of_maxima);
+    run.recompute(Stage::m, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        // The last query block has 8 rows.
+        const double before =
+            tile.kv_tile > 0 ? run.at(Stage::m, KnownRun::before(tile), row ^ 2) : -infinity;
+        return std::max(before, largest(run, tile, row, 0));
+    });
+    EXPECT_EQ(run.found(), "state_of_other_element: row ^ 2");
+}
+
+TEST(Identified, AMaximumOfColumnsThatDependOnTheRow) {
+    KnownRun run(of_maxima);
+    run.recompute(Stage::m, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        const double before = tile.kv_tile > 0 ? run.at(Stage::m, KnownRun::before(tile), row) : -infinity;
+        return std::max(before, largest(run, tile, row, row % 8));
+    });
+    EXPECT_EQ(run.found(), "sum_of_other_range: begins after row of the tile % 8, of 16 columns");
+}
+
+TEST(Identified, AMaximumThatStaysWhileItIsSmall) {
+    KnownRun run(of_maxima);
+    run.recompute(Stage::m, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        const double before = tile.kv_tile > 0 ? run.at(Stage::m, KnownRun::before(tile), row) : -infinity;
+        const double most = std::max(before, largest(run, tile, row, 0));
+        return most < 1.5 ? before : most;
+    });
+    EXPECT_EQ(run.found(), "m_stays: the new one is below 1.5");
+}
+
+/// Numbers of no pattern that are given in place of a stage's.
+TEST(Identified, NothingIsReadOutOfNoise) {
+    for (const Stage stage : {Stage::s, Stage::m, Stage::l, Stage::acc}) {
+        KnownRun run({stage});
+        std::mt19937_64 random(seed);
+        std::normal_distribution<double> normal(0, 0.1);
+        run.recompute(stage, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+            return run.at(stage, tile, row, col) * (1 + normal(random));
+        });
+        for (const FoundCause& cause : diagnosed(run.recording).diagnosis.causes)
+            EXPECT_TRUE(cause.structural) << stage_info(stage).name << ": " << cause.name;
+    }
+}
+
+Equations random_equations(Eigen::Index sums, const Eigen::VectorXd& weights, double noise) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> normal;
+    Equations equations{Eigen::MatrixXd(sums, weights.size()), Eigen::VectorXd(sums),
+                        Eigen::VectorXd::Constant(sums, 1e-6)};
+    for (double& term : equations.terms.reshaped()) term = normal(random);
+    equations.sums = equations.terms * weights;
+    for (double& sum : equations.sums) sum += noise * normal(random);
+    return equations;
+}
+
+TEST(LeastSquares, TellsWeightsOfEachTerm) {
+    Eigen::VectorXd weights = Eigen::VectorXd::LinSpaced(12, -3, 8);
+    weights(5) = 0.3;
+    const auto found = find_weights(random_equations(60, weights, 3e-7));
+    ASSERT_TRUE(found);
+    for (Eigen::Index i = 0; i < weights.size(); ++i) {
+        if (i == 5) {
+            EXPECT_NEAR((*found)(i), 0.3, 1e-6);
+        } else {
+            EXPECT_EQ((*found)(i), weights(i));
+        }
+    }
+}
+
+TEST(LeastSquares, TellsRepeatedWeightsFromFewSums) {
+    Eigen::VectorXd weights = Eigen::VectorXd::Ones(64);
+    for (Eigen::Index i = 3; i < 64; i += 4) weights(i) = 0;
+    const auto found = find_weights(random_equations(12, weights, 3e-7));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(*found, weights);
+}
+
+TEST(LeastSquares, TellsNothingFromNoise) {
+    EXPECT_FALSE(find_weights(random_equations(200, Eigen::VectorXd::Ones(16), 0.1)));
+    // As many weights as sums fit anything.
+    Eigen::VectorXd weights = Eigen::VectorXd::Random(64);
+    EXPECT_FALSE(find_weights(random_equations(64, weights, 0)));
+}
+
+}  // namespace
+}  // namespace tilescope::test
