@@ -129,7 +129,8 @@ Change becomes(Stage stage, const Multiples& multiples) {
 }
 
 std::vector<Candidate> state_of_other_terms(const Evidence& evidence) {
-    const std::vector<WrongSum> wrong = carried_sums(evidence);
+    // First tiles, too: they tell what becomes of the sum.
+    const std::vector<WrongSum> wrong = wrong_sums(evidence, most_told);
     if (wrong.size() < 8) return {};
     // The fewer terms the better.
     std::vector<std::vector<std::size_t>> ways;

@@ -157,6 +157,7 @@ std::vector<Candidate> state_of_other_element(const Evidence& evidence) {
 std::vector<Candidate> m_stays(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct() || !evidence.known.empty()) return candidates;
+    bool rises_beside = false;       // in a tile in which other rows stay
     double most_stayed = -infinity;  // new maxima of rows that kept the old one
     double least_risen = infinity;   // and of those that did not
     for (const Observation& seen : evidence.seen) {
@@ -169,6 +170,7 @@ std::vector<Candidate> m_stays(const Evidence& evidence) {
                 if (seen.natural(i, 0) != before) return candidates;
             } else {
                 least_risen = std::min(least_risen, healthy);
+                rises_beside = rises_beside || seen.is_bad();
             }
         }
     }
@@ -181,7 +183,9 @@ std::vector<Candidate> m_stays(const Evidence& evidence) {
             }
         }};
     };
-    candidates.push_back({{{"where", "always"}}, stays_if([](double) { return true; })});
+    // That rows stay in which it stays says little.
+    candidates.push_back(
+        {{{"where", "always"}}, stays_if([](double) { return true; }), rises_beside ? 2 : 0});
     if (most_stayed < least_risen && std::isfinite(least_risen)) {
         const double middle = 0.5 * (most_stayed + least_risen);
         const double limit = simple_number(middle, 0.5 * (least_risen - most_stayed));
