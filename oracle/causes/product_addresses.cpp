@@ -182,7 +182,7 @@ std::optional<KnownOperand> operand_of(const ProductSide& side,
     std::int64_t solved = 0;
     const auto systems = systems_of(side, group, unknowns);
     for (const auto& [line, system] : systems) {
-        const std::optional<Solution> solution = system.solve();
+        const std::optional<SolvedUnknowns> solution = system.solve();
         // Where the first few lines are not determined the others are not.
         if (!solution && solved == 0 && line > 3) return std::nullopt;
         if (!solution || line >= (side.transposed ? staged.cols() : staged.rows())) continue;

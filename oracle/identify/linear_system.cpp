@@ -19,7 +19,7 @@ void LinearSystem::add(const Eigen::VectorXd& row, double result, double error) 
     error_ += error * error;
 }
 
-std::optional<Solution> LinearSystem::solve() const {
+std::optional<SolvedUnknowns> LinearSystem::solve() const {
     const std::int64_t equations = std::ssize(results_);
     if (equations < unknowns_ + unknowns_ / 8 + 3) return std::nullopt;
     using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -28,7 +28,7 @@ std::optional<Solution> LinearSystem::solve() const {
     Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(a);
     qr.setThreshold(1e-6);
     if (qr.rank() < unknowns_) return std::nullopt;
-    Solution solution{qr.solve(y), {}};
+    SolvedUnknowns solution{qr.solve(y), {}};
     const double left = (y - a * solution.x).squaredNorm();
     if (!(left <= error_)) return std::nullopt;
     // x = R^-1 Q^T y: an error of a result reaches it through the rows of R^-1.

@@ -8,7 +8,7 @@
 namespace tilescope {
 
 /// The numbers x that give `results` = `rows` x best, and how far off they may be.
-struct Solution {
+struct SolvedUnknowns {
     Eigen::VectorXd x;
     Eigen::VectorXd error;  ///< six standard errors of each, from what the equations leave
 };
@@ -23,7 +23,7 @@ class LinearSystem {
 
     /// By QR. nullopt where the equations leave an unknown open, are too few to tell, or contradict each other by
     /// more than their errors.
-    std::optional<Solution> solve() const;
+    std::optional<SolvedUnknowns> solve() const;
 
  private:
     std::int64_t unknowns_;
