@@ -17,9 +17,9 @@ struct Found {
     std::int64_t left = 0;  ///< elements of the scope that the replay does not reproduce
     bool by_value = false;  ///< it reproduces wrong elements that are not NaN
 
-    /// What it was free to choose: fitted parameters, and the scope (everywhere, bad tiles, bad rows). Less
-    /// is better.
-    int cost() const { return candidate.free_parameters + int(scope); }
+    /// What it was free to choose: fitted parameters, the scope (everywhere, bad tiles, bad rows), and the form.
+    /// Less is better.
+    int cost() const { return candidate.free_parameters + int(scope) + int(cause->form); }
 };
 
 /// The best candidate of each cause, best cause first. `enough`: share of what diverges that it must explain.

@@ -17,31 +17,19 @@ constexpr std::array<std::string_view, 8> race_alike = {
 const std::vector<Cause>& all_causes() {
     static const std::vector<Cause> causes = [] {
         std::vector<Cause> all;
-        for (const auto part : {operand_causes,
-                                mask_causes,
-                                score_causes,
-                                bias_causes,
-                                layout_causes,
-                                max_causes,
-                                probability_causes,
-                                sum_causes,
-                                accumulator_causes,
-                                output_causes,
-                                lse_causes,
-                                precision_causes,
-                                coverage_causes,
-                                fragment_causes,
-                                product_causes,
-                                address_causes,
-                                identified_sum_causes,
-                                identified_start_causes,
-                                identified_state_causes,
-                                identified_recurrence_causes,
-                                identified_value_causes,
-                                identified_type_causes,
-                                identified_merge_causes,
-                                place_causes}) {
+        for (const auto part :
+             {operand_causes, mask_causes, score_causes, bias_causes, layout_causes, max_causes,
+              probability_causes, sum_causes, accumulator_causes, output_causes, lse_causes, precision_causes,
+              coverage_causes, fragment_causes, product_causes, address_causes, place_causes}) {
             for (Cause& cause : part()) all.push_back(std::move(cause));
+        }
+        for (const auto part : {identified_sum_causes, identified_start_causes, identified_state_causes,
+                                identified_recurrence_causes, identified_value_causes, identified_type_causes,
+                                identified_merge_causes}) {
+            for (Cause& cause : part()) {
+                cause.form = true;
+                all.push_back(std::move(cause));
+            }
         }
         for (Cause& cause : all)
             cause.race_alike = std::ranges::find(race_alike, cause.name) != race_alike.end();

@@ -32,6 +32,8 @@ struct Cause {
     bool legal = false;
     bool structural = false;  ///< found from the places of wrong elements alone, without a replay of values
     bool race_alike = false;  ///< a missing barrier can leave the same numbers
+    bool form =
+        false;  ///< no mistake by name, but numbers that are solved for: a name for the same costs less
 };
 
 /// Every cause, by stage; among those that explain as much with as few parameters the first is shown first.
