@@ -92,6 +92,18 @@ void keep_one_of_each(std::vector<Found>& found) {
     std::erase_if(found, [&](const Found& one) { return !names.insert(one.cause->name).second; });
 }
 
+/// A form says no more than a mistake by name that explains as much, and leaves no more than it.
+void leave_out_forms(const Evidence& evidence, std::vector<Found>& found) {
+    const std::int64_t grain = evidence.wrong_elements / 1000 + 1;
+    const auto named = std::ranges::find(found, false, [](const Found& one) { return one.cause->form; });
+    if (named == found.end()) return;
+    const std::int64_t left = named->left / grain;
+    const int cost = named->cost();
+    std::erase_if(found, [=](const Found& one) {
+        return one.cause->form && one.left / grain >= left && one.cost() >= cost;
+    });
+}
+
 /// All that explain it, in any stage that may be to blame.
 std::vector<Found> single_causes(const Evidence& evidence, double share, int threads) {
     std::vector<Found> all;
@@ -106,6 +118,7 @@ std::vector<Found> single_causes(const Evidence& evidence, double share, int thr
     });
     keep_one_of_each(all);
     leave_out_guesses(evidence, all);
+    leave_out_forms(evidence, all);
     return all;
 }
 
