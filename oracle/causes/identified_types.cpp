@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "oracle/causes/curves.h"
 #include "oracle/causes/signature.h"
@@ -96,38 +95,17 @@ std::vector<Candidate> rounded_to_step(const Evidence& evidence) {
 
 // ---- operands of sums
 
-void round_to_127ths(Estimate& estimate) {
-    for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
-        double& value = estimate.value.data()[i];
-        double& error = estimate.error.data()[i];
-        if (!std::isfinite(value)) continue;
-        const auto rounded = [](double x) {
-            return std::clamp(std::nearbyint(x * 127), -127.0, 127.0) / 127;
-        };
-        const double low = rounded(value - error);
-        const double high = rounded(value + error);
-        value = 0.5 * (low + high);
-        error = 0.5 * (high - low) + 2 * u_f32 * std::abs(high);
-    }
-}
-
-/// To a narrow type; without one to multiples of 1/127.
-void round_operand(std::optional<Dtype> dtype, double scale, Estimate& estimate) {
-    if (dtype) return round_to(*dtype, scale, estimate);
-    round_to_127ths(estimate);
-}
-
-void round_operand(std::optional<Dtype> dtype, Operand& operand) {
+void round_operand(Dtype dtype, Operand& operand) {
     Estimate exact{operand.value, Matrix::Zero(operand.value.rows(), operand.value.cols()), {}};
-    round_operand(dtype, 1, exact);
+    round_to(dtype, 1, exact);
     operand.value = std::move(exact.value);
 }
 
 /// P that is summed up or multiplied with V, from before or after its cast.
-Change rounds_p(std::optional<Dtype> dtype, bool before_cast) {
+Change rounds_p(Dtype dtype, bool before_cast) {
     return {.inputs = [=](SearchedTile& site) {
         Estimate p = before_cast ? site.p : site.operand_p;
-        round_operand(dtype, site.call->units.p_scale, p);
+        round_to(dtype, site.call->units.p_scale, p);
         site.operand_p = p;
         site.p = std::move(p);
     }};
@@ -137,12 +115,11 @@ Change rounds_p(std::optional<Dtype> dtype, bool before_cast) {
 std::vector<Candidate> operand_rounded(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!can_be_read(evidence)) return {};
-    std::vector<std::optional<Dtype>> types = {std::nullopt};
-    for (const DtypeInfo& info : narrow_dtypes()) types.emplace_back(info.dtype);
-    for (const std::optional<Dtype>& type : types) {
-        const std::string name = type ? std::string(dtype_info(*type).name) : "int8, steps of 1/127";
+    for (const DtypeInfo& info : narrow_dtypes()) {
+        const Dtype type = info.dtype;
         const auto add = [&](const char* which, Change change) {
-            candidates.push_back({{{"operand", which}, {"type", name}}, std::move(change), 1});
+            candidates.push_back(
+                {{{"operand", which}, {"type", std::string(info.name)}}, std::move(change), 1});
         };
         if (evidence.acts == Stage::s) {
             add("q", {.inputs = [=](SearchedTile& site) { round_operand(type, site.q); }});
