@@ -7,7 +7,8 @@
 
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
-#include "oracle/identify/least_squares.h"
+#include "oracle/identify/number.h"
+#include "oracle/identify/weights.h"
 
 namespace tilescope {
 
@@ -98,7 +99,7 @@ std::optional<Multiples> multiples_of(const std::vector<WrongSum>& wrong, Stage 
         equations.sums(i) = one.sum.got / unit;
         equations.errors(i) = one.sum.error / unit;
     }
-    const std::optional<Weights> weights = least_squares(equations);
+    const std::optional<Weights> weights = weights_of(equations);
     if (!weights) return std::nullopt;
     Multiples multiples{};
     Eigen::VectorXd simple = weights->value;
@@ -256,7 +257,7 @@ std::optional<Eigen::Vector3d> logarithm_of(const std::vector<RowFactor>& rows, 
         equations.sums(i) = std::log(row.got);
         equations.errors(i) = row.error / row.got + 4 * u_f32 * (std::abs(row.m_before) + std::abs(row.m));
     }
-    const std::optional<Weights> weights = least_squares(equations);
+    const std::optional<Weights> weights = weights_of(equations);
     if (!weights) return std::nullopt;
     Eigen::VectorXd by = weights->value;
     for (Eigen::Index i = 0; i < by.size(); ++i)

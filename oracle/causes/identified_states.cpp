@@ -7,7 +7,7 @@
 
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
-#include "oracle/identify/least_squares.h"
+#include "oracle/identify/number.h"
 
 namespace tilescope {
 

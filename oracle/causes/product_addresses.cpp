@@ -10,7 +10,7 @@
 #include "oracle/causes/bare_scores.h"
 #include "oracle/causes/table.h"
 #include "oracle/identify/address_map.h"
-#include "oracle/identify/linear_system.h"
+#include "oracle/identify/least_squares.h"
 #include "oracle/identify/value_index.h"
 
 namespace tilescope {

@@ -1,8 +1,9 @@
 #include "oracle/identify/combination.h"
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
+
+#include "oracle/identify/least_squares.h"
 
 namespace tilescope {
 
@@ -10,20 +11,15 @@ namespace {
 
 constexpr double agreeing_share = 0.98;
 
-/// Least squares of the coefficients that are not known yet, and how far each may be off.
-struct Solution {
-    Eigen::VectorXd value;
-    Eigen::VectorXd error;
-};
-
 double error_of(const Equation& equation) {
     double size = std::abs(equation.got);
     for (const double term : equation.terms) size += std::abs(term);
     return equation.error + 2e-7 * size + 1e-30;
 }
 
-std::optional<Solution> solve(const std::vector<Equation>& equations, const std::vector<bool>& open,
-                              const std::vector<KnownNumber>& coefficients) {
+/// The coefficients that are not known yet, and how far each may be off.
+std::optional<LeastSquares> solve(const std::vector<Equation>& equations, const std::vector<bool>& open,
+                                  const std::vector<KnownNumber>& coefficients) {
     const auto unknowns = std::ranges::count(open, true);
     Eigen::MatrixXd terms(std::ssize(equations), unknowns);
     Eigen::VectorXd rest(std::ssize(equations));
@@ -41,11 +37,10 @@ std::optional<Solution> solve(const std::vector<Equation>& equations, const std:
         }
         rest(Eigen::Index(i)) = got * weight;
     }
-    const Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(terms);
-    if (qr.rank() < unknowns) return std::nullopt;
-    const Eigen::MatrixXd inverse = (terms.transpose() * terms).inverse();
+    auto solution = solve_least_squares(terms, rest);
     // Errors are bounds: their root mean square is less.
-    return Solution{qr.solve(rest), 2 * inverse.diagonal().cwiseAbs().cwiseSqrt()};
+    if (solution) solution->deviation *= 2;
+    return solution;
 }
 
 bool agree(const std::vector<Equation>& equations, const std::vector<KnownNumber>& coefficients) {
@@ -68,14 +63,14 @@ std::optional<std::vector<KnownNumber>> combination_of(const std::vector<Equatio
     std::vector<bool> open(count, true);
     // The best known first: once it is rounded, the others are known better.
     for (std::size_t settled = 0; settled < count; ++settled) {
-        const std::optional<Solution> solution = solve(equations, open, coefficients);
+        const std::optional<LeastSquares> solution = solve(equations, open, coefficients);
         if (!solution) return std::nullopt;
         Eigen::Index best = 0;
-        solution->error.minCoeff(&best);
+        solution->deviation.minCoeff(&best);
         std::size_t which = 0;
         for (Eigen::Index left = best; !open[which] || left-- > 0;) ++which;
         coefficients[which] =
-            simplest_number(solution->value(best), std::min(solution->error(best), 0.02), known);
+            simplest_number(solution->x(best), std::min(solution->deviation(best), 0.02), known);
         open[which] = false;
     }
     if (!agree(equations, coefficients)) return std::nullopt;

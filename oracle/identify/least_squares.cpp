@@ -1,109 +1,48 @@
 #include "oracle/identify/least_squares.h"
 
 #include <Eigen/QR>
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace tilescope {
 
 namespace {
 
-constexpr double most_uncertain = 0.05;  ///< of a weight that is to be told
-
-/// Which terms have one weight: each has the number of its class.
-using Classes = std::vector<Eigen::Index>;
-
-Classes classes_by(Eigen::Index terms, auto of_term) {
-    Classes classes(std::size_t(terms), 0);
-    for (Eigen::Index i = 0; i < terms; ++i) classes[std::size_t(i)] = of_term(i);
-    return classes;
-}
-
-/// From one class to as many as there are terms.
-std::vector<Classes> ways_to_class(Eigen::Index terms) {
-    std::vector<Classes> ways = {Classes(std::size_t(terms), 0)};
-    for (Eigen::Index count = 2; count <= std::min<Eigen::Index>(16, terms / 2); count *= 2) {
-        ways.push_back(classes_by(terms, [=](Eigen::Index i) { return i % count; }));
-        const Eigen::Index block = (terms + count - 1) / count;
-        ways.push_back(classes_by(terms, [=](Eigen::Index i) { return i / block; }));
-    }
-    ways.push_back(classes_by(terms, [](Eigen::Index i) { return i; }));
-    return ways;
-}
-
-/// The equations of a weight for each class.
-Equations of_classes(const Equations& equations, const Classes& classes) {
-    const Eigen::Index count = std::ranges::max(classes) + 1;
-    Equations result{Eigen::MatrixXd::Zero(equations.terms.rows(), count), equations.sums, equations.errors};
-    for (Eigen::Index i = 0; i < equations.terms.cols(); ++i)
-        result.terms.col(classes[std::size_t(i)]) += equations.terms.col(i);
-    return result;
-}
-
-/// Without the terms that are always 0; `kept` are the others.
-Equations without_zeros(const Equations& equations, std::vector<Eigen::Index>& kept) {
-    for (Eigen::Index i = 0; i < equations.terms.cols(); ++i)
-        if (!equations.terms.col(i).isZero(0)) kept.push_back(i);
-    return {equations.terms(Eigen::all, kept), equations.sums, equations.errors};
-}
-
-Eigen::VectorXd rounded(const Weights& weights) {
-    Eigen::VectorXd simple = weights.value;
-    for (Eigen::Index i = 0; i < simple.size(); ++i)
-        simple(i) = simple_number(simple(i), std::max(1e-3, 4 * weights.uncertainty(i)));
-    return simple;
-}
+/// More equations than these times the unknowns tell no more.
+constexpr std::int64_t enough_equations = 4;
 
 }  // namespace
 
-std::optional<Weights> least_squares(const Equations& equations) {
-    const Eigen::Index unknowns = equations.terms.cols();
-    if (unknowns == 0 || equations.terms.rows() < 2 * unknowns) return std::nullopt;
-    const Eigen::VectorXd by = equations.errors.cwiseInverse();
-    const Eigen::MatrixXd scaled = by.asDiagonal() * equations.terms;
-    const Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(scaled);
+std::optional<LeastSquares> solve_least_squares(const Eigen::MatrixXd& a, const Eigen::VectorXd& y,
+                                                double threshold) {
+    const Eigen::Index unknowns = a.cols();
+    if (unknowns == 0) return std::nullopt;
+    Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(a);
+    qr.setThreshold(threshold);
     if (qr.rank() < unknowns) return std::nullopt;
-    Weights weights{qr.solve(by.cwiseProduct(equations.sums)), Eigen::VectorXd(unknowns)};
-    // Rows of the inverse of R: how far an error of one moves each weight.
-    const Eigen::MatrixXd r = qr.matrixR().topRows(unknowns).triangularView<Eigen::Upper>();
-    const Eigen::MatrixXd inverse =
-        r.triangularView<Eigen::Upper>().solve(Eigen::MatrixXd::Identity(unknowns, unknowns));
-    for (Eigen::Index i = 0; i < unknowns; ++i)
-        weights.uncertainty(qr.colsPermutation().indices()(i)) = inverse.row(i).norm();
-    return weights;
+    const Eigen::MatrixXd inverse = qr.matrixR().topRows(unknowns).triangularView<Eigen::Upper>().solve(
+        Eigen::MatrixXd::Identity(unknowns, unknowns));
+    return LeastSquares{qr.solve(y), qr.colsPermutation() * inverse.rowwise().norm()};
 }
 
-bool fit(const Equations& equations, const Eigen::VectorXd& weights) {
-    const double larger = std::max(1.0, weights.cwiseAbs().maxCoeff());
-    const Eigen::VectorXd off = (equations.terms * weights - equations.sums).cwiseAbs();
-    Eigen::Index beyond = 0;
-    for (Eigen::Index i = 0; i < off.size(); ++i) beyond += !(off(i) <= 2 * larger * equations.errors(i));
-    return beyond * 100 <= off.size();
+void LinearSystem::add(const Eigen::VectorXd& row, double result, double error) {
+    if (std::ssize(results_) >= enough_equations * unknowns_ + 64) return;
+    rows_.insert(rows_.end(), row.begin(), row.end());
+    results_.push_back(result);
+    error_ += error * error;
 }
 
-std::optional<Eigen::VectorXd> find_weights(const Equations& equations) {
-    for (const Classes& classes : ways_to_class(equations.terms.cols())) {
-        std::vector<Eigen::Index> kept;
-        const Equations reduced = without_zeros(of_classes(equations, classes), kept);
-        const std::optional<Weights> found = least_squares(reduced);
-        if (!found || found->uncertainty.maxCoeff() > most_uncertain || !fit(reduced, found->value)) continue;
-        const Eigen::VectorXd simple = rounded(*found);
-        const Eigen::VectorXd& best = fit(reduced, simple) ? simple : found->value;
-        Eigen::VectorXd of_class = Eigen::VectorXd::Ones(std::ranges::max(classes) + 1);
-        for (std::size_t i = 0; i < kept.size(); ++i) of_class(kept[i]) = best(Eigen::Index(i));
-        return of_class(classes);
-    }
-    return std::nullopt;
-}
-
-double simple_number(double value, double uncertainty) {
-    for (const double parts : {1.0, 2.0, 4.0}) {
-        // No -0.
-        const double simple = std::round(value * parts) / parts + 0.0;
-        if (std::abs(value - simple) <= uncertainty) return simple;
-    }
-    return value;
+std::optional<SolvedUnknowns> LinearSystem::solve() const {
+    const std::int64_t equations = std::ssize(results_);
+    if (equations < unknowns_ + unknowns_ / 8 + 3) return std::nullopt;
+    using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    const Eigen::MatrixXd a = Eigen::Map<const RowMajor>(rows_.data(), equations, unknowns_);
+    const Eigen::Map<const Eigen::VectorXd> y(results_.data(), equations);
+    const std::optional<LeastSquares> solution = solve_least_squares(a, y, 1e-6);
+    if (!solution) return std::nullopt;
+    const double left = (y - a * solution->x).squaredNorm();
+    if (!(left <= error_)) return std::nullopt;
+    const double deviation = std::sqrt(left / double(equations - unknowns_));
+    return SolvedUnknowns{solution->x, 6 * deviation * solution->deviation};
 }
 
 }  // namespace tilescope

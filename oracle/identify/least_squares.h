@@ -1,37 +1,46 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace tilescope {
 
-/// Sums of known terms with unknown weights: terms * weights = sums, each sum known to within its error.
-struct Equations {
-    Eigen::MatrixXd terms;  ///< a row for each sum
-    Eigen::VectorXd sums;
-    Eigen::VectorXd errors;  ///< none is 0
+/// The x that makes a x nearest to y.
+struct LeastSquares {
+    Eigen::VectorXd x;
+    /// By how much each unknown deviates if every y does by 1, independently: its row of R^-1, as x = R^-1 Q^T y.
+    Eigen::VectorXd deviation;
 };
 
-/// The weights that fit best, and what they may be off by.
-struct Weights {
-    Eigen::VectorXd value;
-    Eigen::VectorXd uncertainty;
+/// By QR. Nullopt where the equations leave an unknown open: a pivot is less than `threshold` of the largest.
+std::optional<LeastSquares> solve_least_squares(const Eigen::MatrixXd& a, const Eigen::VectorXd& y,
+                                                double threshold = 1e-12);
+
+/// The numbers x that give `results` = `rows` x best, and how far off they may be.
+struct SolvedUnknowns {
+    Eigen::VectorXd x;
+    Eigen::VectorXd error;  ///< six standard errors of each, from what the equations leave
 };
 
-/// Nullopt where the sums leave weights open.
-std::optional<Weights> least_squares(const Equations& equations);
+/// Equations for one vector of unknowns, collected one by one.
+class LinearSystem {
+ public:
+    explicit LinearSystem(std::int64_t unknowns) : unknowns_(unknowns) {}
 
-/// Whether all but one in a hundred of the sums are those of these weights, within twice their errors. A sum
-/// with larger weights may be off by more.
-bool fit(const Equations& equations, const Eigen::VectorXd& weights);
+    /// `error`: how far off the result may be by rounding.
+    void add(const Eigen::VectorXd& row, double result, double error);
 
-/// The weights that fit, rounded to simple numbers where these do as well. First it is tried whether all terms
-/// have one weight, then whether it repeats, or is that of a block of terms; every term by itself comes last:
-/// few sums tell few weights. Terms that are 0 in every sum have the weight of their class, or 1. Nullopt where
-/// none fit.
-std::optional<Eigen::VectorXd> find_weights(const Equations& equations);
+    /// By QR. nullopt where the equations leave an unknown open, are too few to tell, or contradict each other by
+    /// more than their errors.
+    std::optional<SolvedUnknowns> solve() const;
 
-/// The integer, half or quarter that is no further from `value` than `uncertainty`; `value` where there is none.
-double simple_number(double value, double uncertainty);
+ private:
+    std::int64_t unknowns_;
+    std::vector<double> rows_;
+    std::vector<double> results_;
+    double error_ = 0;  ///< sum of squares
+};
 
 }  // namespace tilescope

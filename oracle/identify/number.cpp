@@ -26,4 +26,13 @@ KnownNumber simplest_number(double value, double uncertainty, const std::vector<
     return {fmt::format("{:.6g}", value), value, false};
 }
 
+double simple_number(double value, double uncertainty) {
+    for (const double parts : {1.0, 2.0, 4.0}) {
+        // No -0.
+        const double simple = std::round(value * parts) / parts + 0.0;
+        if (std::abs(value - simple) <= uncertainty) return simple;
+    }
+    return value;
+}
+
 }  // namespace tilescope

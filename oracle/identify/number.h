@@ -15,4 +15,7 @@ struct KnownNumber {
 /// own digits where there is none.
 KnownNumber simplest_number(double value, double uncertainty, const std::vector<KnownNumber>& known);
 
+/// The integer, half or quarter that is no further from `value` than `uncertainty`; `value` where there is none.
+double simple_number(double value, double uncertainty);
+
 }  // namespace tilescope

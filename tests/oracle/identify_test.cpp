@@ -10,7 +10,7 @@
 
 #include "oracle/identify/address_map.h"
 #include "oracle/identify/index_formula.h"
-#include "oracle/identify/linear_system.h"
+#include "oracle/identify/least_squares.h"
 #include "oracle/identify/place_rule.h"
 #include "oracle/identify/value_index.h"
 
