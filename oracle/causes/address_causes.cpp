@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 
+#include "oracle/causes/element_places.h"
 #include "oracle/causes/table.h"
 #include "oracle/identify/address_map.h"
 #include "oracle/identify/value_index.h"
@@ -192,23 +194,42 @@ Estimate moved(const Estimate& right, const AddressMap& map, std::int64_t ld) {
 }
 
 AddressNames names_of_tile(Stage stage) {
-    return {"row", stage == Stage::s || stage == Stage::p ? "col" : "d"};
+    return {place_name(ElementPlace::row, stage), place_name(ElementPlace::col, stage)};
+}
+
+/// A number that is looked for in a tile.
+struct SoughtValue {
+    double value;
+    double tolerance;
+};
+
+/// Maps that say where in a tile like its own the numbers of each element stand; a NaN stands nowhere.
+std::vector<AddressMap> maps_within_tiles(
+    const Evidence& evidence, const std::function<Matrix(const Observation&)>& tile_of,
+    const std::function<SoughtValue(const Observation&, Eigen::Index, Eigen::Index)>& sought) {
+    const std::int64_t ld = row_length(evidence);
+    std::map<const Observation*, std::shared_ptr<const ValueIndex>> tiles;
+    const auto sources = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        std::shared_ptr<const ValueIndex>& tile = tiles[&seen];
+        if (!tile) tile = index_of(tile_of(seen), ld);
+        const SoughtValue one = sought(seen, row, col);
+        return std::isfinite(one.value) && std::isfinite(one.tolerance)
+                   ? tile->sources(one.value, one.tolerance, 0)
+                   : std::vector<std::int64_t>();
+    };
+    return maps_of(evidence, ld, names_of_tile(evidence.observed), sources);
 }
 
 /// The elements of a tile in each other's place.
 std::vector<Candidate> other_places(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return candidates;
-    const std::int64_t ld = row_length(evidence);
-    std::map<const Observation*, std::shared_ptr<const ValueIndex>> tiles;
-    const auto sources = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
-        std::shared_ptr<const ValueIndex>& tile = tiles[&seen];
-        if (!tile) tile = index_of(seen.expected.value, ld);
-        return tile->sources(seen.got(row, col), seen.expected.error(row, col), 0);
+    const auto tile_of = [](const Observation& seen) { return seen.expected.value; };
+    const auto sought = [](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        return SoughtValue{seen.got(row, col), seen.expected.error(row, col)};
     };
-
-    for (const AddressMap& map : maps_of(evidence, ld, names_of_tile(evidence.observed), sources)) {
-        const auto place = [=](const SearchedTile&, Estimate& estimate) {
+    for (const AddressMap& map : maps_within_tiles(evidence, tile_of, sought)) {
+        const auto place = [=, ld = row_length(evidence)](const SearchedTile&, Estimate& estimate) {
             estimate = moved(estimate, map, ld);
         };
         candidates.push_back({{{"holds", map.text}}, {.result = place}, cost_of(map)});
@@ -220,19 +241,13 @@ std::vector<Candidate> other_places(const Evidence& evidence) {
 std::vector<Candidate> other_scores(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return candidates;
-    const std::int64_t ld = row_length(evidence);
-    std::map<const Observation*, std::shared_ptr<const ValueIndex>> tiles;
-    const auto sources = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
-        std::shared_ptr<const ValueIndex>& tile = tiles[&seen];
-        if (!tile) tile = index_of(finished_scores(seen.site).value, ld);
-        const double p = seen.natural(row, col);
+    const auto tile_of = [](const Observation& seen) { return finished_scores(seen.site).value; };
+    const auto sought = [](const Observation& seen, Eigen::Index row, Eigen::Index col) {
         const double error = seen.expected.error(row, col) / seen.expected.value(row, col);
-        if (!(p > 0) || !std::isfinite(error)) return std::vector<std::int64_t>();
-        return tile->sources(std::log(p) + seen.site.m.value(row, 0), 2 * std::abs(error), 0);
+        return SoughtValue{std::log(seen.natural(row, col)) + seen.site.m.value(row, 0), 2 * std::abs(error)};
     };
-
-    for (const AddressMap& map : maps_of(evidence, ld, names_of_tile(Stage::p), sources)) {
-        const auto read = [=](SearchedTile& site) {
+    for (const AddressMap& map : maps_within_tiles(evidence, tile_of, sought)) {
+        const auto read = [=, ld = row_length(evidence)](SearchedTile& site) {
             take_finished_scores(site);
             site.dumped_s = moved(site.dumped_s, map, ld);
         };

@@ -4,31 +4,59 @@
 
 namespace tilescope {
 
-std::string_view place_name(ElementPlace place) {
-    constexpr std::array<std::string_view, 8> names = {
-        "row of the tile", "column", "query row", "key", "KV tile", "query block", "head", "batch"};
-    return names[std::size_t(place)];
+namespace {
+
+/// The element's number along an axis of its stage that counts from `first`; 0 where neither axis does.
+std::int64_t along(Axis axis, const StageInfo& info, std::int64_t first, Eigen::Index row, Eigen::Index col) {
+    if (info.row_axis == axis) return first + row;
+    return info.col_axis == axis ? first + col : 0;
 }
 
-std::int64_t place_of(ElementPlace place, const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
+bool has_risen(const SearchedTile& site, Stage stage, Eigen::Index row) {
+    const bool after_m = stage == Stage::p || stage == Stage::l || stage == Stage::acc;
+    if (!after_m || row >= site.m.value.rows() || row >= site.before.m.value.rows()) return false;
+    return site.m.value(row, 0) > site.before.m.value(row, 0);
+}
+
+}  // namespace
+
+std::string_view place_name(ElementPlace place, Stage stage) {
+    constexpr std::array<std::string_view, element_places> names = {
+        "batch", "head", "q_block", "kv_tile", "row", "", "query", "key", "key - query", "(m > m_old)"};
+    if (place != ElementPlace::col) return names[std::size_t(place)];
+    const Axis axis = stage_info(stage).col_axis;
+    if (axis == Axis::unit) return "lane";
+    return axis == Axis::feature ? "d" : "col";
+}
+
+std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage, Eigen::Index row,
+                      Eigen::Index col) {
+    const StageInfo& info = stage_info(stage);
+    const auto query = [&] { return along(Axis::query, info, site.first_row, row, col); };
+    const auto key = [&] { return along(Axis::key, info, site.first_key, row, col); };
     switch (place) {
+        case ElementPlace::batch:
+            return site.id.batch;
+        case ElementPlace::head:
+            return site.id.head;
+        case ElementPlace::q_block:
+            return site.id.q_block;
+        case ElementPlace::kv_tile:
+            return info.per_kv_tile ? site.id.kv_tile : 0;
         case ElementPlace::row:
             return row;
         case ElementPlace::col:
             return col;
         case ElementPlace::query:
-            return site.first_row + row;
+            return query();
         case ElementPlace::key:
-            return site.first_key + col;
-        case ElementPlace::kv_tile:
-            return site.id.kv_tile;
-        case ElementPlace::q_block:
-            return site.id.q_block;
-        case ElementPlace::head:
-            return site.id.head;
-        default:
-            return site.id.batch;
+            return key();
+        case ElementPlace::distance:
+            return info.row_axis == Axis::query && info.col_axis == Axis::key ? key() - query() : 0;
+        case ElementPlace::rose:
+            return has_risen(site, stage, row);
     }
+    return 0;
 }
 
 std::span<const ElementPlace> places_of_elements(Stage stage) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -7,13 +8,30 @@
 
 namespace tilescope {
 
-/// What an index, a bound or a first value of an element can have been computed from by mistake.
-enum class ElementPlace { row, col, query, key, kv_tile, q_block, head, batch };
+/// What tells an element from the others of its stage, and what an index, a bound or a condition of a kernel may
+/// have been computed from.
+enum class ElementPlace : std::uint8_t {
+    batch,
+    head,
+    q_block,
+    kv_tile,
+    row,  ///< of the tile, as the column
+    col,
+    query,
+    key,
+    distance,  ///< key - query
+    rose,      ///< whether the tile raised the row's maximum
+};
+inline constexpr std::size_t element_places = std::size_t(ElementPlace::rose) + 1;
 
-std::string_view place_name(ElementPlace place);
-std::int64_t place_of(ElementPlace place, const SearchedTile& site, Eigen::Index row, Eigen::Index col);
+/// "row"; a column has the name of the stage's axis: "col" of keys, "d" of head elements, "lane" of partial sums.
+std::string_view place_name(ElementPlace place, Stage stage);
 
-/// Those that the elements of a stage have.
+/// 0 where the stage's elements do not differ by it.
+std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage, Eigen::Index row,
+                      Eigen::Index col);
+
+/// Those that the stage's elements have, and that numbers can be computed from.
 std::span<const ElementPlace> places_of_elements(Stage stage);
 
 }  // namespace tilescope

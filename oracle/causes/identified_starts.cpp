@@ -7,7 +7,7 @@
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
-#include "oracle/identify/least_squares.h"
+#include "oracle/identify/number.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
@@ -70,13 +70,13 @@ struct FirstByPlace {
 };
 
 /// Nullopt where the elements of a rest began with different numbers.
-std::optional<FirstByPlace> first_by(const std::vector<FirstNumber>& numbers, ElementPlace place,
+std::optional<FirstByPlace> first_by(Stage stage, const std::vector<FirstNumber>& numbers, ElementPlace place,
                                      std::int64_t period) {
     FirstByPlace first{place, period, std::vector<double>(std::size_t(period), 0),
                        std::vector<bool>(std::size_t(period), false)};
     std::map<std::int64_t, std::vector<FirstNumber>> of_rest;
     for (const FirstNumber& one : numbers)
-        of_rest[place_of(place, one.seen->site, one.row, one.col) % period].push_back(one);
+        of_rest[place_of(place, one.seen->site, stage, one.row, one.col) % period].push_back(one);
     for (const auto& [rest, members] : of_rest) {
         std::vector<double> values;
         double least_error = infinity;
@@ -118,7 +118,7 @@ Candidate candidate_with(const Evidence& evidence, const FirstByPlace& first) {
         const double unit = unit_of(stage, site);
         for (Eigen::Index i = 0; i < numbers.rows(); ++i) {
             for (Eigen::Index j = 0; j < numbers.cols(); ++j) {
-                const auto rest = std::size_t(place_of(first.place, site, i, j) % first.period);
+                const auto rest = std::size_t(place_of(first.place, site, stage, i, j) % first.period);
                 if (first.known[rest]) numbers(i, j) = first.values[rest] * unit;
             }
         }
@@ -126,7 +126,7 @@ Candidate candidate_with(const Evidence& evidence, const FirstByPlace& first) {
     std::string text = digits(first.values[0]);
     int free = 2;
     if (first.period > 1) {
-        const std::string rest = fmt::format("{} % {}", place_name(first.place), first.period);
+        const std::string rest = fmt::format("{} % {}", place_name(first.place, evidence.acts), first.period);
         std::vector<std::string> values;
         for (const double value : first.values) values.push_back(digits(value));
         free = first.counts() ? 2 : 2 + int(first.period);
@@ -139,14 +139,14 @@ std::vector<Candidate> starts_at(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const std::vector<FirstNumber> numbers = first_numbers(evidence);
     if (numbers.size() < 4) return candidates;
-    if (const auto first = first_by(numbers, ElementPlace::row, 1)) {
+    if (const auto first = first_by(evidence.acts, numbers, ElementPlace::row, 1)) {
         candidates.push_back(candidate_with(evidence, *first));
         return candidates;
     }
     for (const ElementPlace place : places_of_elements(evidence.acts)) {
         std::optional<FirstByPlace> best;
         for (const std::int64_t period : {2, 3, 4, 8, 16}) {
-            std::optional<FirstByPlace> first = first_by(numbers, place, period);
+            std::optional<FirstByPlace> first = first_by(evidence.acts, numbers, place, period);
             if (first && (!best || first->counts())) best = std::move(first);
             if (best && best->counts()) break;
         }

@@ -9,7 +9,7 @@
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
-#include "oracle/identify/least_squares.h"
+#include "oracle/identify/weights.h"
 
 namespace tilescope {
 
@@ -203,6 +203,7 @@ std::set<std::int64_t> possible_moves(const WrongSum& wrong, Stage stage, const 
 
 /// The move of a sum's end, by the rest of a coordinate of its element.
 struct MovedEnd {
+    Stage stage = Stage::s;
     End end = End::first;
     std::int64_t terms = 0;  ///< of a healthy sum
     ElementPlace place = ElementPlace::row;
@@ -215,7 +216,11 @@ struct MovedEnd {
     }
 
     std::int64_t at(const SearchedTile& site, Eigen::Index row, Eigen::Index col) const {
-        return by[std::size_t(place_of(place, site, row, col) % period)];
+        return by[std::size_t(rest_of(site, row, col))];
+    }
+
+    std::int64_t rest_of(const SearchedTile& site, Eigen::Index row, Eigen::Index col) const {
+        return place_of(place, site, stage, row, col) % period;
     }
 };
 
@@ -225,8 +230,7 @@ std::optional<MovedEnd> common_moves(const std::vector<WrongSum>& wrong,
     std::map<std::int64_t, std::set<std::int64_t>> common;
     for (std::size_t i = 0; i < wrong.size(); ++i) {
         if (moves[i].empty()) continue;
-        const std::int64_t rest =
-            place_of(moved.place, wrong[i].seen->site, wrong[i].row, wrong[i].col) % moved.period;
+        const std::int64_t rest = moved.rest_of(wrong[i].seen->site, wrong[i].row, wrong[i].col);
         const auto [at, is_new] = common.try_emplace(rest, moves[i]);
         if (!is_new) std::erase_if(at->second, [&](std::int64_t by) { return !moves[i].contains(by); });
         if (at->second.empty()) return std::nullopt;
@@ -245,7 +249,7 @@ std::optional<MovedEnd> common_moves(const std::vector<WrongSum>& wrong,
 /// "8", "row % 4", "1, 0, 3, 2 by row % 4"; `offset` is added to each.
 WeightsTold told_moves(const MovedEnd& moved, std::int64_t offset, int sign) {
     if (moved.period == 1) return {digits(offset + sign * moved.by[0]), 2};
-    const std::string rest = fmt::format("{} % {}", place_name(moved.place), moved.period);
+    const std::string rest = fmt::format("{} % {}", place_name(moved.place, moved.stage), moved.period);
     std::vector<std::int64_t> values;
     bool is_rest = true;
     for (std::int64_t i = 0; i < moved.period; ++i) {
@@ -258,16 +262,16 @@ WeightsTold told_moves(const MovedEnd& moved, std::int64_t offset, int sign) {
     return {fmt::format("{} by {}", fmt::join(values, ", "), rest), 2 + int(moved.period)};
 }
 
-Change moves_sums(Stage stage, const MovedEnd& moved) {
-    return adds_to_sums(stage, [=](const SearchedTile& site, Matrix& more) {
-        const TermsAround terms(stage, site);
+Change moves_sums(const MovedEnd& moved) {
+    return adds_to_sums(moved.stage, [=](const SearchedTile& site, Matrix& more) {
+        const TermsAround terms(moved.stage, site);
         for (Eigen::Index i = 0; i < more.rows(); ++i) {
             for (Eigen::Index j = 0; j < more.cols(); ++j) {
                 const std::int64_t by = moved.at(site, i, j);
                 if (by == 0) continue;
                 const std::vector<double> around = terms.of(i, j);
-                more(i, j) = with_moved_end(stage, around, terms.beyond(), moved.end, by) -
-                             with_moved_end(stage, around, terms.beyond(), moved.end, 0);
+                more(i, j) = with_moved_end(moved.stage, around, terms.beyond(), moved.end, by) -
+                             with_moved_end(moved.stage, around, terms.beyond(), moved.end, 0);
             }
         }
     });
@@ -304,18 +308,18 @@ Candidate candidate_of(const Evidence& evidence, const MovedEnd& moved) {
     };
     const auto& [name, told] = *std::ranges::min_element(ways, {}, is_odd);
     return {{{"it", fmt::format("{} {}, {}", name, told.text, of)}},
-            evidence.acts == Stage::m ? moves_maxima(moved) : moves_sums(evidence.acts, moved),
+            evidence.acts == Stage::m ? moves_maxima(moved) : moves_sums(moved),
             told.free,
             told.free > 3 ? told.free : 0};
 }
 
 /// The simplest description of these moves by a coordinate.
-std::optional<MovedEnd> moved_by(const std::vector<WrongSum>& wrong,
+std::optional<MovedEnd> moved_by(Stage stage, const std::vector<WrongSum>& wrong,
                                  const std::vector<std::set<std::int64_t>>& moves, End end,
                                  std::int64_t terms, ElementPlace place) {
     std::optional<MovedEnd> best;
     for (const std::int64_t period : {2, 3, 4, 8, 16}) {
-        std::optional<MovedEnd> moved = common_moves(wrong, moves, {end, terms, place, period});
+        std::optional<MovedEnd> moved = common_moves(wrong, moves, {stage, end, terms, place, period});
         if (!moved) continue;
         bool counts = true;
         for (std::int64_t rest = 0; rest < period; ++rest) {
@@ -343,10 +347,10 @@ std::vector<Candidate> sum_of_other_range(const Evidence& evidence) {
         }
         const auto unknown = std::ranges::count_if(moves, [](const auto& set) { return set.empty(); });
         if (wrong.empty() || unknown * 20 > std::ssize(moves)) continue;
-        if (const auto moved = common_moves(wrong, moves, {end, terms}))
+        if (const auto moved = common_moves(wrong, moves, {evidence.acts, end, terms}))
             candidates.push_back(candidate_of(evidence, *moved));
         for (const ElementPlace place : places_of_elements(evidence.acts))
-            if (const auto moved = moved_by(wrong, moves, end, terms, place))
+            if (const auto moved = moved_by(evidence.acts, wrong, moves, end, terms, place))
                 candidates.push_back(candidate_of(evidence, *moved));
     }
     return candidates;

@@ -103,8 +103,7 @@ std::vector<Candidate> function_of_value(const Evidence& evidence) {
 /// A part that a score is the sum of, or what its cap takes.
 struct ScorePart {
     const char* name;
-    bool is_there(const HeadCall& call) const { return there(call); }
-    bool (*there)(const HeadCall& call);
+    bool (*is_there)(const HeadCall& call);
     Estimate (*of)(const SearchedTile& site);
     bool under_cap = false;
 };

@@ -8,7 +8,7 @@
 #include <map>
 #include <random>
 
-#include "oracle/identify/least_squares.h"
+#include "oracle/identify/weights.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/honest_kernel.h"
 
@@ -114,7 +114,7 @@ TEST(Identified, HeadElementsThatAColumnLeavesOut) {
     run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
         return 0.25 * run.product(tile, row, col, [=](std::int64_t d) { return d >= col % 3; });
     });
-    EXPECT_EQ(run.found(), "sum_of_other_range: begins after column % 3, of 16 head elements");
+    EXPECT_EQ(run.found(), "sum_of_other_range: begins after col % 3, of 16 head elements");
 }
 
 TEST(Identified, FirstNumbersOfScores) {
@@ -122,7 +122,7 @@ TEST(Identified, FirstNumbersOfScores) {
     run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
         return 0.25 * (double(row % 4) + run.product(tile, row, col, [](std::int64_t) { return 1; }));
     });
-    EXPECT_EQ(run.found(), "starts_at: row of the tile % 4");
+    EXPECT_EQ(run.found(), "starts_at: row % 4");
 }
 
 TEST(Identified, ScoresThatStartWithThoseOfTheTileBefore) {
@@ -218,7 +218,7 @@ TEST(Identified, AMaximumOfColumnsThatDependOnTheRow) {
         const double before = tile.kv_tile > 0 ? run.at(Stage::m, KnownRun::before(tile), row) : -infinity;
         return std::max(before, largest(run, tile, row, row % 8));
     });
-    EXPECT_EQ(run.found(), "sum_of_other_range: begins after row of the tile % 8, of 16 columns");
+    EXPECT_EQ(run.found(), "sum_of_other_range: begins after row % 8, of 16 columns");
 }
 
 TEST(Identified, AMaximumThatStaysWhileItIsSmall) {
@@ -283,6 +283,12 @@ TEST(LeastSquares, TellsNothingFromNoise) {
     // As many weights as sums fit anything.
     Eigen::VectorXd weights = Eigen::VectorXd::Random(64);
     EXPECT_FALSE(find_weights(random_equations(64, weights, 0)));
+}
+
+TEST(LeastSquares, TellsNothingOfTermsThatAreAllZero) {
+    Equations equations = random_equations(8, Eigen::VectorXd::Ones(4), 0);
+    equations.terms.setZero();
+    EXPECT_FALSE(find_weights(equations));
 }
 
 }  // namespace
