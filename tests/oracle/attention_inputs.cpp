@@ -208,6 +208,12 @@ Problem small_problem(Mask mask, Direction direction) {
     return p;
 }
 
+Problem small_problem_of_floats(Mask mask) {
+    Problem problem = small_problem(mask);
+    problem.dtype_o = Dtype::f32;
+    return problem;
+}
+
 std::string describe(const Problem& p) {
     return fmt::format(
         "batch {} heads {}/{} seqlen {}x{} head_dim {}/{} tile {}x{} sm_scale {} mask {} alignment {} window "

@@ -80,6 +80,8 @@ Problem random_problem(std::uint64_t seed);
 /// A problem in which every row sees several KV tiles and every tile is partly visible: 2 batches, 4 heads on
 /// 2, seqlen_q 40, seqlen_kv 72 in tiles of 16 x 16.
 Problem small_problem(Mask mask = Mask::none, Direction direction = Direction::forward);
+/// The same with o in float32.
+Problem small_problem_of_floats(Mask mask = Mask::none);
 
 /// For failure messages.
 std::string describe(const Problem& problem);

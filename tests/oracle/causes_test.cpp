@@ -21,14 +21,8 @@ namespace {
 
 constexpr std::uint64_t seed = 83;
 
-Problem problem_of_tests(Mask mask = Mask::none) {
-    Problem problem = small_problem(mask);
-    problem.dtype_o = Dtype::f32;
-    return problem;
-}
-
 MemoryRecording run_with(const Plant& plant, InputKind kind = InputKind::ramped_k) {
-    return recorded(make_call(problem_of_tests(), seed, {}, kind), plant);
+    return recorded(make_call(small_problem_of_floats(), seed, {}, kind), plant);
 }
 
 const FoundCause& best(const Report& report) {
@@ -172,7 +166,7 @@ TEST(Causes, ALegalVariationIsNamedAsOne) {
 
 TEST(Causes, EquivalentOnesAreTies) {
     // Queries and keys of one tile alone: whether the mask is left out or counts from the tile does not show.
-    Problem problem = problem_of_tests(Mask::causal);
+    Problem problem = small_problem_of_floats(Mask::causal);
     problem.seqlen_q = problem.block_m;
     problem.seqlen_kv = 4 * problem.block_n;
     const Inputs inputs = make_inputs(problem, InputKind::normal, seed);

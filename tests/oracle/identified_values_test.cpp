@@ -8,8 +8,10 @@
 #include <functional>
 #include <random>
 
+#include "oracle/causes/replayed.h"
 #include "oracle/identify/combination.h"
 #include "oracle/identify/curve.h"
+#include "oracle/report/text.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/honest_kernel.h"
 
@@ -18,14 +20,8 @@ namespace {
 
 constexpr std::uint64_t seed = 61;
 
-Problem problem_of_identified(Mask mask = Mask::none) {
-    Problem problem = small_problem(mask);
-    problem.dtype_o = Dtype::f32;
-    return problem;
-}
-
 const MemoryRecording& honest_run() {
-    static const MemoryRecording run = recorded(make_call(problem_of_identified(), seed));
+    static const MemoryRecording run = recorded(make_call(small_problem_of_floats(), seed));
     return run;
 }
 
@@ -87,6 +83,58 @@ TEST_P(Identified, FunctionOfOneValueIsNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Functions, Identified, ::testing::ValuesIn(functions),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+struct OfSomePlaces {
+    const char* name;
+    Stage stage;
+    std::function<bool(const TileId&, std::int64_t row, std::int64_t col)> is_made;
+    const char* where;
+};
+void PrintTo(const OfSomePlaces& one, std::ostream* stream) {
+    *stream << one.name;
+}
+
+const OfSomePlaces somewhere[] = {
+    {"columns", Stage::s, [](const TileId&, std::int64_t, std::int64_t col) { return col % 8 == 2; },
+     "where col % 8 == 2"},
+    {"head_elements", Stage::o, [](const TileId&, std::int64_t, std::int64_t d) { return d % 8 >= 4; },
+     "where d % 8 >= 4"},
+    {"columns_of_a_kv_tile", Stage::p,
+     [](const TileId& id, std::int64_t, std::int64_t col) { return id.kv_tile == 1 && col % 4 == 3; },
+     "where kv_tile == 1 and col % 4 == 3"},
+};
+
+class IdentifiedWhere : public ::testing::TestWithParam<OfSomePlaces> {};
+
+/// Twice the value at some places: what the replay holds there is what the kernel holds.
+TEST_P(IdentifiedWhere, MistakesAreMade) {
+    const auto& [name, stage, is_made, where] = GetParam();
+    const MemoryRecording& honest = honest_run();
+    MemoryRecording wrong = copy_of(honest);
+    change_stage(wrong, stage, [&](float value, const TileId& id, std::int64_t row, std::int64_t col) {
+        return is_made(id, row, col) ? 2 * value : value;
+    });
+    const Report report = diagnosed(wrong);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    const FoundCause& cause = report.diagnosis.causes[0];
+    EXPECT_FALSE(cause.structural) << title_of(cause);
+    EXPECT_EQ(cause.where, where) << title_of(cause);
+    const ReplayedRecording replay(wrong, cause, report.confidence);
+    for (std::int64_t i = 0; i < tile_count(wrong.problem(), stage); ++i) {
+        const TileId id = tile_at(wrong.problem(), stage, i);
+        const TileShape extent = tile_extent(wrong.problem(), stage, id);
+        for (std::int64_t row = 0; row < extent.rows; ++row) {
+            for (std::int64_t col = 0; col < extent.cols; ++col) {
+                const float got = peek(wrong, stage, id, row, col);
+                EXPECT_NEAR(peek(replay, stage, id, row, col), got, 1e-5 * (1 + std::abs(got)))
+                    << row << ", " << col;
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, IdentifiedWhere, ::testing::ValuesIn(somewhere),
                          [](const auto& test) { return std::string(test.param.name); });
 
 /// o of the honest m, l and acc, divided by what `divisor` makes of l.
