@@ -5,10 +5,10 @@
 #include <map>
 
 #include "oracle/causes/element_places.h"
+#include "oracle/causes/left_in_memory.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
 #include "oracle/identify/number.h"
-#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
@@ -158,57 +158,18 @@ std::vector<Candidate> starts_at(const Evidence& evidence) {
 
 // ---- what was there before
 
-/// The query block that a block of the grid computes before this one, if it computes several.
-std::optional<TileId> block_before(const CauseSearch& world, TileId block) {
-    const Problem& problem = world.recording().problem();
-    block.kv_tile = 0;
-    if (block.q_block > 0) return --block.q_block, block;
-    if (block.head == 0 && block.batch == 0) return std::nullopt;
-    block.head = block.head > 0 ? block.head - 1 : problem.heads - 1;
-    if (block.head == problem.heads - 1) --block.batch;
-    block.q_block = world.call(block.batch, block.head)->problem.q_blocks() - 1;
-    return block;
-}
-
-/// The last tile of the block that was dumped before `kv_tile` in the kernel's order; of its split alone where
-/// `of_split`.
-std::optional<MatrixF> last_dumped(const CauseSearch& world, Stage stage, TileId block,
-                                   std::optional<std::int64_t> before, std::int64_t of_split) {
-    const Problem& problem = world.call(block.batch, block.head)->problem;
-    const KvOrder order = world.recording().units().kv_order;
-    std::optional<MatrixF> last;
-    for (std::int64_t i = 0; i < problem.kv_tiles(); ++i) {
-        block.kv_tile = kv_tile_in_order(problem, order, i);
-        if (before && block.kv_tile == *before) return last;
-        if (of_split >= 0 && problem.split_of(block.kv_tile) != of_split) continue;
-        if (world.recording().has_tile(stage, block))
-            last = load_tile(world.recording(), problem, stage, block);
-    }
-    return last;
-}
-
-/// What the elements' memory held before the tile: of the tile before, or of the block before.
-std::optional<MatrixF> left_in_memory(Stage stage, const SearchedTile& site) {
-    if (stage == Stage::s) {
-        if (auto left = last_dumped(*site.world, stage, site.id, site.id.kv_tile, -1)) return left;
-    }
-    const std::optional<TileId> block = block_before(*site.world, site.id);
-    if (!block) return std::nullopt;
-    const std::int64_t split = stage == Stage::s ? -1 : site.call->problem.split_of(site.id.kv_tile);
-    return last_dumped(*site.world, stage, *block, std::nullopt, split);
-}
-
 std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
     if (!evidence.direct() || !evidence.known.empty()) return {};
     const auto fill = [stage = evidence.acts](const SearchedTile& site, Matrix& numbers) {
-        const std::optional<MatrixF> left = left_in_memory(stage, site);
-        if (!left) return;
+        const std::vector<MatrixF> tiles = left_in_memory(stage, site, 1);
+        if (tiles.empty()) return;
+        const MatrixF& left = tiles.front();
         const double unit = unit_of(stage, site);
         // Past the last key there is what the mask leaves.
         const double hidden = stage == Stage::s ? site.call->units.s_masked_value : 0;
-        for (Eigen::Index i = 0; i < std::min(numbers.rows(), left->rows()); ++i) {
+        for (Eigen::Index i = 0; i < std::min(numbers.rows(), left.rows()); ++i) {
             for (Eigen::Index j = 0; j < numbers.cols(); ++j)
-                numbers(i, j) = unit * (j < left->cols() ? double((*left)(i, j)) : hidden);
+                numbers(i, j) = unit * (j < left.cols() ? double(left(i, j)) : hidden);
         }
     };
     return {{{{"value", evidence.acts == Stage::s ? "the score of the tile before"

@@ -8,9 +8,9 @@ namespace tilescope {
 namespace {
 
 /// What is read holds what was there before or after: so it does where a barrier is missing.
-constexpr std::array<std::string_view, 8> race_alike = {
-    "other_kv_tile",   "rows_not_loaded", "buffer_aliased", "scores_of_other_tile",
-    "v_of_other_tile", "p_of_other_tile", "p_of_old_max",   "p_of_partial_max"};
+constexpr std::array<std::string_view, 9> race_alike = {
+    "other_kv_tile",   "rows_not_loaded", "elements_not_written", "buffer_aliased",  "scores_of_other_tile",
+    "v_of_other_tile", "p_of_other_tile", "p_of_old_max",         "p_of_partial_max"};
 
 }  // namespace
 
@@ -25,7 +25,7 @@ const std::vector<Cause>& all_causes() {
         }
         for (const auto part : {identified_sum_causes, identified_start_causes, identified_state_causes,
                                 identified_recurrence_causes, identified_value_causes, identified_type_causes,
-                                identified_merge_causes}) {
+                                identified_merge_causes, stale_causes}) {
             for (Cause& cause : part()) {
                 cause.form = true;
                 all.push_back(std::move(cause));

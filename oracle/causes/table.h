@@ -63,6 +63,7 @@ std::vector<Cause> identified_sum_causes();
 std::vector<Cause> identified_start_causes();
 std::vector<Cause> identified_state_causes();
 std::vector<Cause> identified_recurrence_causes();
+std::vector<Cause> stale_causes();
 std::vector<Cause> place_causes();
 
 /// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.

@@ -128,14 +128,7 @@ std::optional<AddressMap> by_strides(const Samples& samples, std::int64_t ld, co
         return source - a * sample.row - b * sample.col;
     });
     if (!c) return std::nullopt;
-    AddressMap map;
-    map.parameters = (a != ld && a != 1) + (b != ld && b != 1) + (*c != 0);
-    map.apply = [a, b, c = *c](std::int64_t row, std::int64_t col) { return a * row + b * col + c; };
-    map.text = strides_text(a, b, *c, ld, names);
-    const std::int64_t rows = nearest_row(*c, ld);
-    if (a == ld && b == 1) map.row_of = [rows](std::int64_t row, std::int64_t) { return row + rows; };
-    if (a == 1 && b == ld) map.row_of = [rows](std::int64_t, std::int64_t col) { return col + rows; };
-    return map;
+    return map_of_strides({a, b, *c}, ld, names);
 }
 
 /// The source of each line (row or column) whose elements agree on one, `rest` being what an element of the line adds.
@@ -244,6 +237,19 @@ std::optional<AddressMap> by_bits(const Samples& samples, std::int64_t /*ld*/, c
 }
 
 }  // namespace
+
+AddressMap map_of_strides(const Strides& strides, std::int64_t ld, const AddressNames& names) {
+    const auto [a, b, c] = strides;
+    AddressMap map;
+    map.strides = strides;
+    map.parameters = (a != ld && a != 1) + (b != ld && b != 1) + (c != 0);
+    map.apply = [=](std::int64_t row, std::int64_t col) { return a * row + b * col + c; };
+    map.text = strides_text(a, b, c, ld, names);
+    const std::int64_t rows = nearest_row(c, ld);
+    if (a == ld && b == 1) map.row_of = [rows](std::int64_t row, std::int64_t) { return row + rows; };
+    if (a == 1 && b == ld) map.row_of = [rows](std::int64_t, std::int64_t col) { return col + rows; };
+    return map;
+}
 
 bool stays_inside(const AddressMap& map, std::int64_t row, std::int64_t col, std::int64_t rows,
                   std::int64_t ld) {

@@ -18,14 +18,22 @@ struct AddressSample {
     std::vector<std::int64_t> sources;  ///< ascending
 };
 
+/// down * row + along * col + offset.
+struct Strides {
+    std::int64_t down = 0;
+    std::int64_t along = 0;
+    std::int64_t offset = 0;
+};
+
 /// From which address an element of a tile came.
 struct AddressMap {
     std::function<std::int64_t(std::int64_t row, std::int64_t col)> apply;
     /// The row of the array that an index by row and column means; empty: of one array without rows. What is between
     /// the end of a row and the next one is not known.
     std::function<std::int64_t(std::int64_t row, std::int64_t col)> row_of;
-    std::string text;    ///< "[row + 4][d]" or, of one array without rows, "[row * 72 + d]"
-    int parameters = 0;  ///< numbers in it
+    std::string text;                  ///< "[row + 4][d]" or, of one array without rows, "[row * 72 + d]"
+    int parameters = 0;                ///< numbers in it
+    std::optional<Strides> strides{};  ///< where it is made of two and nothing else
 };
 
 /// Numbers that were chosen to describe it: its own, and which kind of map it is. A name for the same map costs less.
@@ -42,6 +50,9 @@ struct AddressNames {
     std::string_view row = "row";
     std::string_view col = "d";
 };
+
+/// `ld`: elements from a row of the array to the next.
+AddressMap map_of_strides(const Strides& strides, std::int64_t ld, const AddressNames& names);
 
 /// The map that explains nearly all samples that have sources; nullopt where there is none, and where most have no
 /// source: what lies beyond the array is not known. Values repeat in quantised arrays: an

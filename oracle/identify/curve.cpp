@@ -266,6 +266,7 @@ std::vector<double> bounds_of(const Points& wrong, const Points& right, const au
     std::vector<double> inner;
     for (const CurvePoint& point : wrong) inner.push_back(value(point));
     std::ranges::sort(inner);
+    inner.erase(std::unique(inner.begin(), inner.end()), inner.end());
     const double first = inner.front();
     double outer = -std::numeric_limits<double>::infinity();
     for (const CurvePoint& point : right)
@@ -276,8 +277,9 @@ std::vector<double> bounds_of(const Points& wrong, const Points& right, const au
     std::vector<double> bounds;
     for (const double least : {std::max(outer, first - 8 * gap - 0.02 * std::abs(first)), first - gap}) {
         if (!(least < first)) continue;
-        const double middle = 0.5 * (least + first);
-        const double bound = simplest_number(middle, 0.5 * (first - least), {}).value;
+        // Less than the first one, which is within.
+        const double half = 0.5 * (first - least);
+        const double bound = simplest_number(first - half * (1 + 1e-9), half, {}).value;
         if (std::ranges::find(bounds, bound) == bounds.end()) bounds.push_back(bound);
     }
     return bounds;

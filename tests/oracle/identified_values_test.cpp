@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -205,6 +206,18 @@ TEST(Curves, TakeMoreValuesThanTheyHaveParameters) {
     ASSERT_FALSE(found.empty());
     EXPECT_EQ(found[0].formula, "3 * x + 0.125");
     EXPECT_EQ(found[0].parameters, 2);
+}
+
+/// Of numbers that repeat, the bound is between two of them.
+TEST(Curves, EndBetweenNumbersOfFewDigits) {
+    std::vector<CurvePoint> points;
+    for (int i = -32; i <= 32; ++i) {
+        const double x = i / 32.0;
+        for (int times = 0; times < 6; ++times) points.push_back({x, 0, x > 0.25 ? 2 * x : x, x > 0.25});
+    }
+    const std::vector<Curve> found = curves_through(points, {}, "x");
+    EXPECT_TRUE(std::ranges::any_of(
+        found, [](const Curve& curve) { return curve.formula == "2 * x where x > 0.25"; }));
 }
 
 TEST(Curves, RoundAsFarAsTheErrorAllows) {

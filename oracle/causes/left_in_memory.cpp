@@ -1,0 +1,80 @@
+#include "oracle/causes/left_in_memory.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "dump/schema/semantics.h"
+#include "oracle/replay/tiles.h"
+
+namespace tilescope {
+
+namespace {
+
+/// A tile at the end is smaller than those before it, but not than all of them.
+constexpr std::int64_t most_tiles = 3;
+
+/// The query block that a block of the grid computes before this one, if it computes several.
+std::optional<TileId> block_before(const CauseSearch& world, TileId block) {
+    const Problem& problem = world.recording().problem();
+    block.kv_tile = 0;
+    if (block.q_block > 0) return --block.q_block, block;
+    if (block.head == 0 && block.batch == 0) return std::nullopt;
+    block.head = block.head > 0 ? block.head - 1 : problem.heads - 1;
+    if (block.head == problem.heads - 1) --block.batch;
+    block.q_block = world.call(block.batch, block.head)->problem.q_blocks() - 1;
+    return block;
+}
+
+/// The block's tiles that were dumped, in the order of the kernel; of its split alone where `of_split`.
+std::vector<TileId> tiles_of(const CauseSearch& world, Stage stage, TileId block, std::int64_t of_split) {
+    const Problem& problem = world.call(block.batch, block.head)->problem;
+    const KvOrder order = world.recording().units().kv_order;
+    const bool per_kv_tile = stage_info(stage).per_kv_tile;
+    std::vector<TileId> tiles;
+    for (std::int64_t i = 0; i < (per_kv_tile ? problem.kv_tiles() : 1); ++i) {
+        block.kv_tile = per_kv_tile ? kv_tile_in_order(problem, order, i) : 0;
+        if (of_split >= 0 && problem.split_of(block.kv_tile) != of_split) continue;
+        if (world.recording().has_tile(stage, block)) tiles.push_back(block);
+    }
+    return tiles;
+}
+
+/// Whether both tiles are copies of the same keys.
+bool is_same_copy(const CauseSearch& world, Stage stage, const TileId& a, const TileId& b) {
+    const Problem& problem = world.recording().problem();
+    return (stage == Stage::k || stage == Stage::v) && a.kv_tile == b.kv_tile && a.batch == b.batch &&
+           problem.head_kv(a.head) == problem.head_kv(b.head);
+}
+
+}  // namespace
+
+std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::int64_t behind) {
+    const CauseSearch& world = *site.world;
+    const bool of_splits = stage == Stage::m || stage == Stage::l || stage == Stage::acc;
+    const std::int64_t split = of_splits ? site.call->problem.split_of(site.id.kv_tile) : -1;
+    std::vector<TileId> before;
+    // A running state is set anew in each block: what the tile before left of it is no mistake.
+    if (!of_splits) {
+        before = tiles_of(world, stage, site.id, split);
+        before.erase(std::ranges::find(before, site.id), before.end());
+    }
+    std::optional<TileId> block = block_before(world, site.id);
+    for (std::int64_t blocks = 0; block && blocks < behind + most_tiles; ++blocks) {
+        if (std::ssize(before) >= behind + most_tiles) break;
+        const std::vector<TileId> earlier = tiles_of(world, stage, *block, split);
+        if (earlier.empty()) break;
+        before.insert(before.begin(), earlier.begin(), earlier.end());
+        block = block_before(world, *block);
+    }
+    std::vector<MatrixF> left;
+    for (std::int64_t at = std::ssize(before) - behind; at >= 0 && std::ssize(left) < most_tiles; --at) {
+        const TileId& id = before[std::size_t(at)];
+        if (is_same_copy(world, stage, id, site.id)) break;
+        const auto tile = load_tile(world.recording(), world.call(id.batch, id.head)->problem, stage, id);
+        if (tile) left.push_back(*tile);
+    }
+    return left;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,75 @@
+// Elements that are not written: what an earlier tile left in their place is taken for them.
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "oracle/causes/left_in_memory.h"
+#include "oracle/causes/signature.h"
+#include "oracle/judge/tile_judge.h"
+
+namespace tilescope {
+
+namespace {
+
+/// The first of the tiles that has the element.
+std::optional<float> element_of(std::span<const MatrixF> tiles, Eigen::Index i, Eigen::Index j) {
+    for (const MatrixF& tile : tiles)
+        if (i < tile.rows() && j < tile.cols()) return tile(i, j);
+    return std::nullopt;
+}
+
+/// The elements as an earlier tile of the dump has them. Of those that it does not have nothing is known: a kernel
+/// may fill up a tile at the end. `further`: they are those of the tiles before it.
+Change left_by(Stage stage, std::int64_t behind, bool further) {
+    return {.result = [=](const SearchedTile& site, Estimate& estimate) {
+        const std::vector<MatrixF> tiles = left_in_memory(stage, site, behind);
+        const std::span<const MatrixF> left(tiles.data(), further ? tiles.size() : std::min(tiles.size(), std::size_t(1)));
+        const Eigen::Index rows = estimate.value.rows();
+        const Eigen::Index cols = estimate.value.cols();
+        const DumpFactor factor =
+            is_operand(stage) ? DumpFactor()
+                              : dump_factor(*site.call, stage, site.first_row, site.first_key, rows, cols);
+        for (Eigen::Index i = 0; i < rows; ++i) {
+            for (Eigen::Index j = 0; j < cols; ++j) {
+                const std::optional<float> value = element_of(left, i, j);
+                // What no thread recorded there is not known either.
+                if (!value || is_unwritten(*value)) {
+                    estimate.error(i, j) = infinity;
+                    continue;
+                }
+                estimate.value(i, j) = double(*value) / factor.at(i, j);
+                estimate.error(i, j) = 4 * u_f32 * std::abs(estimate.value(i, j));
+            }
+        }
+    }};
+}
+
+/// A ring of buffers has few stages: what was there before was loaded that many tiles before.
+std::vector<Candidate> elements_not_written(const Evidence& evidence) {
+    constexpr std::int64_t most_buffers = 4;
+    std::vector<Candidate> candidates;
+    if (!evidence.direct()) return candidates;
+    for (std::int64_t behind = 1; behind <= most_buffers; ++behind) {
+        const std::string which =
+            behind == 1 ? "the tile before" : "the tile " + digits(behind) + " tiles before";
+        for (const bool further : {false, true})
+            candidates.push_back({{{"left by", which}}, left_by(evidence.acts, behind, further), 1});
+    }
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> stale_causes() {
+    return {{"elements_not_written",
+             "unwritten / stale",
+             {Stage::q, Stage::k, Stage::v, Stage::s, Stage::p},
+             "elements are not written and keep what an earlier tile left there",
+             "the copy or store that fills them, the wait for it, and which buffer of the pipeline is read",
+             elements_not_written}};
+}
+
+}  // namespace tilescope
