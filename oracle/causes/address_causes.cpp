@@ -64,10 +64,10 @@ struct OperandArray {
 
 std::shared_ptr<const OperandArray> operand_array(const Evidence& evidence, Stage stage) {
     const Problem& problem = evidence.problem();
-    const bool is_q = stage == Stage::q;
+    const bool is_q = is_of_queries(stage);
     const std::int64_t heads = is_q ? problem.heads : problem.heads_kv;
     const std::int64_t length = is_q ? problem.seqlen_q : problem.seqlen_kv;
-    const std::int64_t cols = stage == Stage::v ? problem.head_dim_v : problem.head_dim;
+    const std::int64_t cols = tile_shape(problem, stage).cols;
     if (problem.batch * heads * length * cols > most_elements) return nullptr;
     std::vector<double> values;
     values.reserve(std::size_t(problem.batch * heads * length * cols));
@@ -82,13 +82,13 @@ std::shared_ptr<const OperandArray> operand_array(const Evidence& evidence, Stag
 
 /// Where the first element of the tile stands.
 std::int64_t origin(const SearchedTile& site, Stage stage, const OperandArray& array) {
-    const bool is_q = stage == Stage::q;
+    const bool is_q = is_of_queries(stage);
     return array.address(site.id.batch, is_q ? site.id.head : site.call->problem.head_kv(site.id.head),
                          is_q ? site.first_row : site.first_key);
 }
 
 std::int64_t length_of(const SearchedTile& site, Stage stage) {
-    return stage == Stage::q ? site.call->problem.seqlen_q : site.call->problem.seqlen_kv;
+    return is_of_queries(stage) ? site.call->problem.seqlen_q : site.call->problem.seqlen_kv;
 }
 
 /// Whether a staged tile holds the numbers of the input and no others.
@@ -96,6 +96,8 @@ bool is_copied(const Evidence& evidence, Stage stage) {
     const Units& units = evidence.units();
     const SideInputs& side = evidence.world->recording().side_inputs();
     switch (stage) {
+        case Stage::dout:
+            return true;
         case Stage::q:
             return units.q_scale == 1 && units.q_cast == Dtype::f32 &&
                    (side.descale_q.empty() || !units.q_dequantised);
@@ -192,7 +194,7 @@ Estimate moved(const Estimate& right, const AddressMap& map, std::int64_t ld) {
 }
 
 AddressNames names_of_tile(Stage stage) {
-    return {"row", stage == Stage::s || stage == Stage::p ? "col" : "d"};
+    return {"row", stage_info(stage).col_axis == Axis::key ? "col" : "d"};
 }
 
 /// The elements of a tile in each other's place.
@@ -247,13 +249,14 @@ std::vector<Cause> address_causes() {
     return {
         {"operand_addresses",
          "address",
-         {Stage::q, Stage::k, Stage::v},
+         {Stage::q, Stage::k, Stage::v, Stage::dout},
          "the staged tile holds elements of other addresses of its array",
          "the index of the load from global memory, and that of the store to shared memory",
          other_addresses},
         {"elements_moved",
          "address",
-         {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse},
+         {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse, Stage::delta, Stage::dp,
+          Stage::ds, Stage::dq, Stage::dk, Stage::dv},
          "elements of the tile stand in each other's place",
          "the index with which the tile is stored, and the fragment layout",
          other_places},

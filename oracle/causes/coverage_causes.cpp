@@ -160,7 +160,7 @@ std::vector<Candidate> first_fragment_left(const Evidence& evidence) {
 }
 
 std::vector<Cause> coverage_causes() {
-    const std::vector<Stage> ends = {Stage::acc, Stage::o};
+    const std::vector<Stage> ends = {Stage::acc, Stage::o, Stage::dq, Stage::dk, Stage::dv};
     return {
         {"p_lane_stride",
          "unwritten / stale",
@@ -174,13 +174,13 @@ std::vector<Cause> coverage_causes() {
          any_rows},
         {"unwritten_stripes",
          "unwritten / stale",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::lse},
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::lse, Stage::dout, Stage::dp, Stage::ds},
          "columns at a stride are never written",
          "the stride of the lanes that write, and that of the hook",
          unwritten_stripes},
         {"unwritten_rows",
          "unwritten / stale",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::lse},
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::lse, Stage::dout, Stage::delta, Stage::dp, Stage::ds},
          "rows are never written",
          "the rows that the writing threads cover",
          unwritten_rows},

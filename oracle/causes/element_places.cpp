@@ -19,7 +19,7 @@ std::int64_t place_of(ElementPlace place, const SearchedTile& site, Eigen::Index
         case ElementPlace::query:
             return site.first_row + row;
         case ElementPlace::key:
-            return site.first_key + col;
+            return site.first_key + (site.parts ? row : col);
         case ElementPlace::kv_tile:
             return site.id.kv_tile;
         case ElementPlace::q_block:
@@ -36,8 +36,10 @@ std::span<const ElementPlace> places_of_elements(Stage stage) {
     static constexpr std::array of_rows = {row, query, kv_tile, q_block, head, batch};
     static constexpr std::array of_scores = {row, col, query, key, kv_tile, q_block, head, batch};
     static constexpr std::array of_products = {row, col, query, kv_tile, q_block, head, batch};
-    if (stage == Stage::s || stage == Stage::p) return of_scores;
-    if (stage == Stage::acc || stage == Stage::o) return of_products;
+    static constexpr std::array of_keys = {row, col, key, kv_tile, head, batch};
+    if (is_of_all_queries(stage)) return of_keys;
+    if (stage_info(stage).col_axis == Axis::key) return of_scores;
+    if (stage == Stage::acc || stage == Stage::o || stage == Stage::dq) return of_products;
     return of_rows;
 }
 

@@ -25,7 +25,7 @@ struct FirstNumber {
 
 /// Whether the elements of the stage begin anew in this tile.
 bool begins_in(Stage stage, const SearchedTile& site) {
-    return stage == Stage::s || site.begins;
+    return stage == Stage::s || stage == Stage::dp || site.begins;
 }
 
 /// What turns the kernel's own number into natural units.
@@ -187,8 +187,26 @@ std::optional<MatrixF> last_dumped(const CauseSearch& world, Stage stage, TileId
     return last;
 }
 
+/// The gradient that was summed up before in the same place: of the query block before, or of the KV head before.
+std::optional<MatrixF> gradient_before(Stage stage, const SearchedTile& site) {
+    const CauseSearch& world = *site.world;
+    TileId id = site.id;
+    if (stage == Stage::dq) {
+        const std::optional<TileId> block = block_before(world, id);
+        if (!block) return std::nullopt;
+        id = *block;
+    } else {
+        if (id.head == 0 && id.batch == 0) return std::nullopt;
+        const std::int64_t heads = stage_heads(site.call->problem, stage);
+        id.batch -= id.head == 0;
+        id.head = (id.head + heads - 1) % heads;
+    }
+    return load_tile(world.recording(), world.call(id.batch, id.head)->problem, stage, id);
+}
+
 /// What the elements' memory held before the tile: of the tile before, or of the block before.
 std::optional<MatrixF> left_in_memory(Stage stage, const SearchedTile& site) {
+    if (is_gradient(stage)) return gradient_before(stage, site);
     if (stage == Stage::s) {
         if (auto left = last_dumped(*site.world, stage, site.id, site.id.kv_tile, -1)) return left;
     }
@@ -203,7 +221,8 @@ std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
     const auto fill = [stage = evidence.acts](const SearchedTile& site, Matrix& numbers) {
         const std::optional<MatrixF> left = left_in_memory(stage, site);
         if (!left) return;
-        const double unit = unit_of(stage, site);
+        // Gradients are stored in natural units.
+        const double unit = is_gradient(stage) ? 1 : unit_of(stage, site);
         // Past the last key there is what the mask leaves.
         const double hidden = stage == Stage::s ? site.call->units.s_masked_value : 0;
         for (Eigen::Index i = 0; i < std::min(numbers.rows(), left->rows()); ++i) {
@@ -211,19 +230,34 @@ std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
                 numbers(i, j) = unit * (j < left->cols() ? double((*left)(i, j)) : hidden);
         }
     };
-    return {{{{"value", evidence.acts == Stage::s ? "the score of the tile before"
-                                                  : "the state after the query block before"}},
-             begins_with(evidence.acts, fill)}};
+    const char* of = evidence.acts == Stage::s          ? "the score of the tile before"
+                     : is_of_all_queries(evidence.acts) ? "the sum of the KV head before"
+                                                        : "the state after the query block before";
+    Change change = begins_with(evidence.acts, fill);
+    if (is_gradient(evidence.acts)) {
+        // What was left is known as it was stored.
+        change.result = [fill, adds = change.result, stage = evidence.acts](const SearchedTile& site,
+                                                                            Estimate& gradient) {
+            adds(site, gradient);
+            Matrix left = Matrix::Zero(gradient.value.rows(), gradient.value.cols());
+            fill(site, left);
+            const Dtype dtype = stage_dtype(site.call->problem, stage);
+            gradient.error += left.unaryExpr([=](double x) { return cast_bound(dtype, std::abs(x)); });
+        };
+    }
+    return {{{{"value", of}}, std::move(change)}};
 }
 
 }  // namespace
 
 std::vector<Cause> identified_start_causes() {
-    const std::vector<Stage> sums = {Stage::s, Stage::m, Stage::l, Stage::acc};
+    const std::vector<Stage> kept = {Stage::s, Stage::m, Stage::l, Stage::acc, Stage::dq, Stage::dk, Stage::dv};
+    std::vector<Stage> sums = kept;
+    sums.push_back(Stage::dp);
     return {
         {"starts_at", "recurrence", sums, "sums or maxima start at another number than they should",
          "the initial value; the number is in the kernel's own units, before scales", starts_at},
-        {"starts_with_what_was_left", "unwritten / stale", sums,
+        {"starts_with_what_was_left", "unwritten / stale", kept,
          "sums or maxima start with what was computed before in the same place",
          "where accumulators and the running state are set anew", starts_with_what_was_left},
     };

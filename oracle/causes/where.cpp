@@ -23,7 +23,7 @@ using Names = std::array<std::string_view, coordinate::count>;
 Names names_of(Stage stage) {
     Names names = {"batch", "head",  "q_block", "kv_tile",     "row",
                    "d",     "query", "key",     "key - query", "(m > m_old)"};
-    if (stage == Stage::s || stage == Stage::p) names[coordinate::col] = "col";
+    if (stage_info(stage).col_axis == Axis::key) names[coordinate::col] = "col";
     return names;
 }
 
@@ -34,16 +34,16 @@ LabelledPlace place_of(const SearchedTile& site, Stage stage, Eigen::Index i, Ei
     set(coordinate::head, site.id.head);
     set(coordinate::row, i);
     set(coordinate::col, j);
-    const bool of_keys = stage == Stage::k || stage == Stage::v;
-    const bool per_tile = stage_info(stage).per_kv_tile;
-    set(coordinate::q_block, site.id.q_block);
-    if (per_tile) set(coordinate::kv_tile, site.id.kv_tile);
+    const StageInfo& info = stage_info(stage);
+    const bool of_keys = info.row_axis == Axis::key;
+    if (info.per_q_block) set(coordinate::q_block, site.id.q_block);
+    if (info.per_kv_tile) set(coordinate::kv_tile, site.id.kv_tile);
     if (of_keys) {
         set(coordinate::key, site.first_key + i);
     } else {
         set(coordinate::query, site.first_row + i);
     }
-    if (stage == Stage::s || stage == Stage::p) {
+    if (info.col_axis == Axis::key) {
         set(coordinate::key, site.first_key + j);
         set(coordinate::distance, site.first_key + j - site.first_row - i);
     }
