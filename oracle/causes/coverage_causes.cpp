@@ -4,7 +4,9 @@
 #include <limits>
 #include <optional>
 
+#include "oracle/causes/left_in_memory.h"
 #include "oracle/causes/signature.h"
+#include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
 
@@ -138,6 +140,30 @@ std::vector<Candidate> any_rows(const Evidence& evidence) {
                           [](Left, const Places& p, std::int64_t length) { return p.count < length; });
 }
 
+/// Elements that no thread writes, wherever a rule says.
+std::vector<Candidate> never_written(const Evidence& evidence) {
+    return always(leaves_out(evidence.acts, Left::unwritten, [](Eigen::Index, Eigen::Index) { return true; }));
+}
+
+/// Every element as the tile before has it, which was in the same place.
+std::vector<Candidate> kept_from_before(const Evidence& evidence) {
+    if (!evidence.direct()) return {};
+    return always({.result = [stage = evidence.acts](const SearchedTile& site, Estimate& e) {
+        const std::optional<MatrixF> left = left_in_memory(stage, site);
+        const DumpFactor factor = is_operand(stage)
+                                      ? DumpFactor()
+                                      : dump_factor(*site.call, stage, site.first_row, site.first_key,
+                                                    e.value.rows(), e.value.cols());
+        for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
+            for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
+                const bool is_known = left && i < left->rows() && j < left->cols();
+                if (is_known) e.value(i, j) = double((*left)(i, j)) / factor.at(i, j);
+                e.error(i, j) = is_known ? 0 : infinity;
+            }
+        }
+    }});
+}
+
 }  // namespace
 
 std::vector<Candidate> first_fragment_left(const Evidence& evidence) {
@@ -162,6 +188,12 @@ std::vector<Candidate> first_fragment_left(const Evidence& evidence) {
 std::vector<Cause> coverage_causes() {
     const std::vector<Stage> ends = {Stage::acc, Stage::o, Stage::dq, Stage::dk, Stage::dv};
     return {
+        {"kept_from_before",
+         "unwritten / stale",
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::p, Stage::dout, Stage::delta, Stage::dp, Stage::ds},
+         "the tile keeps what was computed or loaded before in the same place",
+         "whether the value is written in every tile",
+         kept_from_before},
         {"p_lane_stride",
          "unwritten / stale",
          {Stage::p},
@@ -172,6 +204,12 @@ std::vector<Cause> coverage_causes() {
          "the columns that warps and lanes cover", any_columns},
         {"rows_uncovered", "coverage", ends, "rows are left out", "the rows that warps cover, and the grid",
          any_rows},
+        {"never_written",
+         "coverage",
+         {Stage::o, Stage::lse, Stage::dq, Stage::dk, Stage::dv},
+         "elements of the output are never written",
+         "the bound of the store",
+         never_written},
         {"unwritten_stripes",
          "unwritten / stale",
          {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::lse, Stage::dout, Stage::dp, Stage::ds},

@@ -5,10 +5,10 @@
 #include <map>
 
 #include "oracle/causes/element_places.h"
+#include "oracle/causes/left_in_memory.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
 #include "oracle/identify/least_squares.h"
-#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
@@ -158,66 +158,9 @@ std::vector<Candidate> starts_at(const Evidence& evidence) {
 
 // ---- what was there before
 
-/// The query block that a block of the grid computes before this one, if it computes several.
-std::optional<TileId> block_before(const CauseSearch& world, TileId block) {
-    const Problem& problem = world.recording().problem();
-    block.kv_tile = 0;
-    if (block.q_block > 0) return --block.q_block, block;
-    if (block.head == 0 && block.batch == 0) return std::nullopt;
-    block.head = block.head > 0 ? block.head - 1 : problem.heads - 1;
-    if (block.head == problem.heads - 1) --block.batch;
-    block.q_block = world.call(block.batch, block.head)->problem.q_blocks() - 1;
-    return block;
-}
-
-/// The last tile of the block that was dumped before `kv_tile` in the kernel's order; of its split alone where
-/// `of_split`.
-std::optional<MatrixF> last_dumped(const CauseSearch& world, Stage stage, TileId block,
-                                   std::optional<std::int64_t> before, std::int64_t of_split) {
-    const Problem& problem = world.call(block.batch, block.head)->problem;
-    const KvOrder order = world.recording().units().kv_order;
-    std::optional<MatrixF> last;
-    for (std::int64_t i = 0; i < problem.kv_tiles(); ++i) {
-        block.kv_tile = kv_tile_in_order(problem, order, i);
-        if (before && block.kv_tile == *before) return last;
-        if (of_split >= 0 && problem.split_of(block.kv_tile) != of_split) continue;
-        if (world.recording().has_tile(stage, block))
-            last = load_tile(world.recording(), problem, stage, block);
-    }
-    return last;
-}
-
-/// The gradient that was summed up before in the same place: of the query block before, or of the KV head before.
-std::optional<MatrixF> gradient_before(Stage stage, const SearchedTile& site) {
-    const CauseSearch& world = *site.world;
-    TileId id = site.id;
-    if (stage == Stage::dq) {
-        const std::optional<TileId> block = block_before(world, id);
-        if (!block) return std::nullopt;
-        id = *block;
-    } else {
-        if (id.head == 0 && id.batch == 0) return std::nullopt;
-        const std::int64_t heads = stage_heads(site.call->problem, stage);
-        id.batch -= id.head == 0;
-        id.head = (id.head + heads - 1) % heads;
-    }
-    return load_tile(world.recording(), world.call(id.batch, id.head)->problem, stage, id);
-}
-
-/// What the elements' memory held before the tile: of the tile before, or of the block before.
-std::optional<MatrixF> left_in_memory(Stage stage, const SearchedTile& site) {
-    if (is_gradient(stage)) return gradient_before(stage, site);
-    if (stage == Stage::s) {
-        if (auto left = last_dumped(*site.world, stage, site.id, site.id.kv_tile, -1)) return left;
-    }
-    const std::optional<TileId> block = block_before(*site.world, site.id);
-    if (!block) return std::nullopt;
-    const std::int64_t split = stage == Stage::s ? -1 : site.call->problem.split_of(site.id.kv_tile);
-    return last_dumped(*site.world, stage, *block, std::nullopt, split);
-}
-
 std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
-    if (!evidence.direct() || !evidence.known.empty()) return {};
+    // Infinities alone, which a mask leaves, say nothing of what was added.
+    if (!evidence.direct() || !evidence.known.empty() || wrong_sums(evidence, 64).empty()) return {};
     const auto fill = [stage = evidence.acts](const SearchedTile& site, Matrix& numbers) {
         const std::optional<MatrixF> left = left_in_memory(stage, site);
         if (!left) return;

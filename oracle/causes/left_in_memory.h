@@ -1,0 +1,14 @@
+#pragma once
+
+#include <optional>
+
+#include "oracle/causes/site.h"
+
+namespace tilescope {
+
+/// What the memory of the tile's elements held before, as it was dumped: of the tile before in the order of the kernel, or
+/// of the block before; of what is kept over the tiles of a block, and of gradients, that of the block before. nullopt where
+/// nothing was dumped.
+std::optional<MatrixF> left_in_memory(Stage stage, const SearchedTile& site);
+
+}  // namespace tilescope
