@@ -206,7 +206,12 @@ std::vector<Candidate> other_places(const Evidence& evidence) {
     const auto sources = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
         std::shared_ptr<const ValueIndex>& tile = tiles[&seen];
         if (!tile) tile = index_of(seen.expected.value, ld);
-        return tile->sources(seen.got(row, col), seen.expected.error(row, col), 0);
+        const double got = seen.got(row, col);
+        // Of a number that was rounded as it was stored, what another one in its place may be off by is its own.
+        const bool is_stored = is_output(evidence.observed);
+        const Dtype dtype = stage_dtype(evidence.problem(), evidence.observed);
+        const double stored = is_stored ? cast_bound(dtype, std::abs(got)) : 0;
+        return tile->sources(got, seen.expected.error(row, col) + stored, 0);
     };
 
     for (const AddressMap& map : maps_of(evidence, ld, names_of_tile(evidence.observed), sources)) {

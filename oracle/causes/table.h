@@ -66,8 +66,11 @@ std::vector<Cause> identified_sum_causes();
 std::vector<Cause> identified_start_causes();
 std::vector<Cause> identified_state_causes();
 std::vector<Cause> identified_recurrence_causes();
+std::vector<Cause> gradient_address_causes();
 std::vector<Cause> place_causes();
 
+/// Sums of the backward pass whose terms are those of other elements of an operand.
+std::vector<Candidate> terms_read_elsewhere(const Evidence& evidence);
 /// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.
 std::vector<Candidate> first_fragment_left(const Evidence& evidence);
 
