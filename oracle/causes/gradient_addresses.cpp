@@ -276,12 +276,10 @@ std::optional<AddressMap> map_of_tile(const TakenNumber& taken, const Observatio
             if (taken.stage == Stage::p && !(got > 0)) continue;
             const auto [value, off] = taken.solved(seen.site, scores, got, error, i, j);
             if (!std::isfinite(value) || !std::isfinite(off)) continue;
-            samples.push_back({i, taken.of_rows ? 0 : j, memory.values->sources(value, off, memory.first)});
-            // One number of each row is enough.
-            if (taken.of_rows && !samples.back().sources.empty()) break;
+            samples.push_back({i, j, memory.values->sources(value, off, memory.first)});
         }
     }
-    return find_address_map(samples, memory.ld, {"row", taken.of_rows ? "" : "col"});
+    return find_address_map(samples, memory.ld, {"row", "col"});
 }
 
 /// The tile's numbers as the map takes them; unknown beyond what is known of the memory.
@@ -291,7 +289,7 @@ Change takes_from(const TakenNumber& taken, const std::shared_ptr<const ValueInd
         Estimate& numbers = taken.in(site);
         for (Eigen::Index i = 0; i < numbers.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < numbers.value.cols(); ++j) {
-                const std::int64_t at = memory.first + map.apply(i, taken.of_rows ? 0 : j);
+                const std::int64_t at = memory.first + map.apply(i, j);
                 const double value = memory.values->has(at) ? memory.values->at(at) : quiet_nan;
                 numbers.error(i, j) = std::isnan(value) ? infinity : 0;
                 numbers.value(i, j) = std::isnan(value) ? 0 : value;
