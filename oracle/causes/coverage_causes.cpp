@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "oracle/causes/left_in_memory.h"
 #include "oracle/causes/signature.h"
@@ -145,9 +146,17 @@ std::vector<Candidate> never_written(const Evidence& evidence) {
     return always(leaves_out(evidence.acts, Left::unwritten, [](Eigen::Index, Eigen::Index) { return true; }));
 }
 
+/// Whether the wrong elements of the first bad tile are different numbers: one number may be from anywhere.
+bool are_different(const Observation& seen) {
+    std::set<float> values;
+    for (Eigen::Index i = 0; i < seen.got.size(); ++i)
+        if (seen.wrong[std::size_t(i)] && !std::isnan(seen.got.data()[i])) values.insert(seen.got.data()[i]);
+    return values.size() > 2;
+}
+
 /// Every element as the tile before has it, which was in the same place.
 std::vector<Candidate> kept_from_before(const Evidence& evidence) {
-    if (!evidence.direct()) return {};
+    if (!evidence.direct() || !are_different(evidence.seen.front())) return {};
     return always({.result = [stage = evidence.acts](const SearchedTile& site, Estimate& e) {
         const std::optional<MatrixF> left = left_in_memory(stage, site);
         const DumpFactor factor = is_operand(stage)
@@ -156,7 +165,8 @@ std::vector<Candidate> kept_from_before(const Evidence& evidence) {
                                                     e.value.rows(), e.value.cols());
         for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
-                const bool is_known = left && i < left->rows() && j < left->cols();
+                const bool is_known =
+                    left && i < left->rows() && j < left->cols() && !is_unwritten((*left)(i, j));
                 if (is_known) e.value(i, j) = double((*left)(i, j)) / factor.at(i, j);
                 e.error(i, j) = is_known ? 0 : infinity;
             }
@@ -188,12 +198,6 @@ std::vector<Candidate> first_fragment_left(const Evidence& evidence) {
 std::vector<Cause> coverage_causes() {
     const std::vector<Stage> ends = {Stage::acc, Stage::o, Stage::dq, Stage::dk, Stage::dv};
     return {
-        {"kept_from_before",
-         "unwritten / stale",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::p, Stage::dout, Stage::delta, Stage::dp, Stage::ds},
-         "the tile keeps what was computed or loaded before in the same place",
-         "whether the value is written in every tile",
-         kept_from_before},
         {"p_lane_stride",
          "unwritten / stale",
          {Stage::p},
@@ -204,12 +208,6 @@ std::vector<Cause> coverage_causes() {
          "the columns that warps and lanes cover", any_columns},
         {"rows_uncovered", "coverage", ends, "rows are left out", "the rows that warps cover, and the grid",
          any_rows},
-        {"never_written",
-         "coverage",
-         {Stage::o, Stage::lse, Stage::dq, Stage::dk, Stage::dv},
-         "elements of the output are never written",
-         "the bound of the store",
-         never_written},
         {"unwritten_stripes",
          "unwritten / stale",
          {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::lse, Stage::dout, Stage::dp, Stage::ds},
@@ -222,6 +220,23 @@ std::vector<Cause> coverage_causes() {
          "rows are never written",
          "the rows that the writing threads cover",
          unwritten_rows},
+    };
+}
+
+std::vector<Cause> identified_coverage_causes() {
+    return {
+        {"kept_from_before",
+         "unwritten / stale",
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::p, Stage::dout, Stage::delta, Stage::dp, Stage::ds},
+         "the tile keeps what was computed or loaded before in the same place",
+         "whether the value is written in every tile",
+         kept_from_before},
+        {"never_written",
+         "coverage",
+         {Stage::o, Stage::lse, Stage::dq, Stage::dk, Stage::dv},
+         "elements of the output are never written",
+         "the bound of the store",
+         never_written},
     };
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <numbers>
 
 #include "oracle/causes/curves.h"
 #include "oracle/causes/signature.h"
 #include "oracle/formula/scores.h"
 #include "oracle/identify/combination.h"
+#include "oracle/replay/tiles.h"
 
 namespace tilescope {
 
@@ -21,6 +23,78 @@ std::vector<Candidate> delta_missing(const Evidence&) {
 
 std::vector<Candidate> delta_added(const Evidence&) {
     return always({.inputs = [](SearchedTile& site) { site.delta.value *= -1; }});
+}
+
+/// delta of a row with the output of another row, or of another head.
+std::vector<Candidate> o_of_other_row(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.world->recording().has_input(Input::o)) return candidates;
+    const auto reads = [](std::int64_t rows, std::int64_t heads) {
+        return [=](SearchedTile& site) {
+            const Problem& problem = site.call->problem;
+            const std::int64_t head = site.id.head + heads;
+            if (head < 0 || head >= problem.heads) return;
+            for (Eigen::Index i = 0; i < site.o.value.rows(); ++i) {
+                const std::int64_t row = site.first_row + i + rows;
+                if (row >= 0 && row < problem.seqlen_q)
+                    site.o.value.row(i) =
+                        load_input(site.world->recording(), Input::o, site.id.batch, head, row, 1);
+            }
+        };
+    };
+    for (const std::int64_t rows : {1, -1, 2, -2, 4, -4, 8, -8, 16, -16})
+        candidates.push_back({{{"row", (rows > 0 ? "+" : "") + digits(rows)}}, {.inputs = reads(rows, 0)}, 1});
+    for (const std::int64_t heads : {1, -1})
+        candidates.push_back({{{"head", (heads > 0 ? "+" : "") + digits(heads)}}, {.inputs = reads(0, heads)}, 1});
+    return candidates;
+}
+
+/// The logarithm to one base taken for one to the other.
+std::vector<Candidate> lse_of_other_base(const Evidence& evidence) {
+    const bool is_base_two = evidence.units().lse_log_base == LogBase::two;
+    const double factor = is_base_two ? std::numbers::log2e : std::numbers::ln2;
+    return always({.inputs = [=](SearchedTile& site) { site.m.value *= factor; }});
+}
+
+/// exp(s - m) with the largest score of the tile.
+std::vector<Candidate> maximum_for_lse(const Evidence&) {
+    return always({.inputs = [](SearchedTile& site) {
+        const Matrix scores = finished_scores(site).value;
+        for (Eigen::Index i = 0; i < scores.rows() && scores.cols() > 0; ++i)
+            site.m.value(i, 0) = scores.row(i).maxCoeff();
+    }});
+}
+
+std::vector<Candidate> cap_derivative_missing(const Evidence& evidence) {
+    const HeadCall& call = evidence.call();
+    if (!call.capped() || !call.units.ds_capped) return {};
+    return always({.inputs = [](SearchedTile& site) { site.own_call().units.ds_capped = false; }});
+}
+
+/// What one query head adds to dk or dv of a KV tile, whichever head of these it belongs to.
+GradientParts parts_of_head(const SearchedTile& site, Stage stage, std::int64_t head) {
+    GradientParts parts;
+    const std::int64_t own = head / site.call->problem.dkv_group();
+    ChangedReplay walk(*site.world, {site.id.batch, own, 0, site.id.kv_tile}, stage, {});
+    walk.run(stage, [&](const SearchedTile& there, const Estimate&) {
+        for (const GradientPart& part : *there.parts)
+            if (part.id.head == head) parts.push_back(part);
+    });
+    return parts;
+}
+
+/// Every heads_kv-th query head in place of neighbours.
+std::vector<Candidate> group_of_other_heads(const Evidence& evidence) {
+    const Problem& problem = evidence.problem();
+    if (problem.dkv_group() == 1 || problem.dkv_heads() == 1) return {};
+    return always({.inputs = [stage = evidence.acts](SearchedTile& site) {
+        const Problem& p = site.call->problem;
+        GradientParts all;
+        for (std::int64_t i = 0; i < p.dkv_group(); ++i)
+            for (GradientPart& part : parts_of_head(site, stage, site.id.head + i * p.dkv_heads()))
+                all.push_back(std::move(part));
+        site.parts = std::make_shared<const GradientParts>(std::move(all));
+    }});
 }
 
 /// Of the query heads that share a KV head one alone.
@@ -175,6 +249,17 @@ std::vector<Cause> gradient_causes() {
         {"delta_missing", "constants", ds, "delta is not subtracted from dp", "ds = p (dp - delta)", delta_missing},
         {"delta_added", "constants", ds, "delta is added to dp in place of being subtracted",
          "ds = p (dp - delta)", delta_added},
+        {"o_of_other_row", "layout", {Stage::delta}, "delta is computed with the output of another row or head",
+         "the index with which o is read", o_of_other_row},
+        {"lse_of_other_base", "constants", {Stage::p}, "lse is taken for a logarithm to the other base",
+         "exp or exp2, and the factor log2e or ln2 on lse", lse_of_other_base},
+        {"maximum_for_lse", "recurrence", {Stage::p}, "P is computed with a maximum in place of lse",
+         "what is subtracted from the scores in the backward pass", maximum_for_lse},
+        {"cap_derivative_missing", "constants", ds, "ds is not multiplied with the derivative of the soft cap",
+         "ds (1 - tanh(s / cap)^2)", cap_derivative_missing},
+        {"group_of_other_heads", "head / batch map", of_keys,
+         "every heads_kv-th query head is summed up in place of neighbours", "the query heads of a KV head",
+         group_of_other_heads, "--heads-kv with groups of several query heads"},
         {"group_not_summed", "head / batch map", of_keys,
          "the query heads of a KV head are not summed up: one of them alone is there",
          "where dk and dv are stored, and where they begin at 0", group_not_summed,

@@ -58,6 +58,7 @@ std::vector<Cause> fragment_causes();
 std::vector<Cause> address_causes();
 std::vector<Cause> product_causes();
 std::vector<Cause> identified_merge_causes();
+std::vector<Cause> identified_coverage_causes();
 std::vector<Cause> identified_term_causes();
 std::vector<Cause> identified_gradient_causes();
 std::vector<Cause> identified_value_causes();
