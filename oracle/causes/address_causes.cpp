@@ -100,10 +100,10 @@ struct OperandArray {
 
 std::shared_ptr<const OperandArray> operand_array(const Evidence& evidence, Stage stage) {
     const Problem& problem = evidence.problem();
-    const bool is_q = stage == Stage::q;
+    const bool is_q = is_of_queries(stage);
     const std::int64_t heads = is_q ? problem.heads : problem.heads_kv;
     const std::int64_t length = is_q ? problem.seqlen_q : problem.seqlen_kv;
-    const std::int64_t cols = stage == Stage::v ? problem.head_dim_v : problem.head_dim;
+    const std::int64_t cols = tile_shape(problem, stage).cols;
     if (problem.batch * heads * length * cols > most_elements) return nullptr;
     std::vector<double> values;
     values.reserve(std::size_t(problem.batch * heads * length * cols));
@@ -165,7 +165,7 @@ std::string meaning_of_flat_row(Stage stage) {
 }
 
 std::int64_t length_of(const SearchedTile& site, Stage stage) {
-    return stage == Stage::q ? site.call->problem.seqlen_q : site.call->problem.seqlen_kv;
+    return is_of_queries(stage) ? site.call->problem.seqlen_q : site.call->problem.seqlen_kv;
 }
 
 /// Whether a staged tile holds the numbers of the input and no others.
@@ -173,6 +173,8 @@ bool is_copied(const Evidence& evidence, Stage stage) {
     const Units& units = evidence.units();
     const SideInputs& side = evidence.world->recording().side_inputs();
     switch (stage) {
+        case Stage::dout:
+            return true;
         case Stage::q:
             return units.q_scale == 1 && units.q_cast == Dtype::f32 &&
                    (side.descale_q.empty() || !units.q_dequantised);
@@ -340,8 +342,12 @@ std::vector<Candidate> other_places(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return candidates;
     const auto tile_of = [](const Observation& seen) { return seen.expected.value; };
-    const auto sought = [](const Observation& seen, Eigen::Index row, Eigen::Index col) {
-        return SoughtValue{seen.got(row, col), seen.expected.error(row, col)};
+    // Of a number that was rounded as it was stored, what another one in its place may be off by is its own.
+    const Dtype stored =
+        is_output(evidence.observed) ? stage_dtype(evidence.problem(), evidence.observed) : Dtype::f32;
+    const auto sought = [=](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        const double got = seen.got(row, col);
+        return SoughtValue{got, seen.expected.error(row, col) + cast_bound(stored, std::abs(got))};
     };
     for (const AddressMap& map : maps_within_tiles(evidence, tile_of, sought)) {
         const auto place = [=, ld = row_length(evidence)](const SearchedTile&, Estimate& estimate) {
@@ -377,13 +383,14 @@ std::vector<Cause> address_causes() {
     return {
         {"operand_addresses",
          "address",
-         {Stage::q, Stage::k, Stage::v},
+         {Stage::q, Stage::k, Stage::v, Stage::dout},
          "the staged tile holds elements of other addresses of its array",
          "the index of the load from global memory, and that of the store to shared memory",
          other_addresses},
         {"elements_moved",
          "address",
-         {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse},
+         {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse, Stage::delta, Stage::dp,
+          Stage::ds, Stage::dq, Stage::dk, Stage::dv},
          "elements of the tile stand in each other's place",
          "the index with which the tile is stored, and the fragment layout",
          other_places},

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "oracle/causes/signature.h"
+#include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
 
@@ -138,6 +140,12 @@ std::vector<Candidate> any_rows(const Evidence& evidence) {
                           [](Left, const Places& p, std::int64_t length) { return p.count < length; });
 }
 
+/// Elements that no thread writes, wherever a rule says.
+std::vector<Candidate> never_written(const Evidence& evidence) {
+    return always(
+        leaves_out(evidence.acts, Left::unwritten, [](Eigen::Index, Eigen::Index) { return true; }));
+}
+
 }  // namespace
 
 std::vector<Candidate> first_fragment_left(const Evidence& evidence) {
@@ -160,7 +168,7 @@ std::vector<Candidate> first_fragment_left(const Evidence& evidence) {
 }
 
 std::vector<Cause> coverage_causes() {
-    const std::vector<Stage> ends = {Stage::acc, Stage::o};
+    const std::vector<Stage> ends = {Stage::acc, Stage::o, Stage::dq, Stage::dk, Stage::dv};
     return {
         {"p_lane_stride",
          "unwritten / stale",
@@ -174,16 +182,29 @@ std::vector<Cause> coverage_causes() {
          any_rows},
         {"unwritten_stripes",
          "unwritten / stale",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::lse},
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::lse, Stage::dout, Stage::dp,
+          Stage::ds},
          "columns at a stride are never written",
          "the stride of the lanes that write, and that of the hook",
          unwritten_stripes},
         {"unwritten_rows",
          "unwritten / stale",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::lse},
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::lse, Stage::dout,
+          Stage::delta, Stage::dp, Stage::ds},
          "rows are never written",
          "the rows that the writing threads cover",
          unwritten_rows},
+    };
+}
+
+std::vector<Cause> identified_coverage_causes() {
+    return {
+        {"never_written",
+         "coverage",
+         {Stage::o, Stage::lse, Stage::dq, Stage::dk, Stage::dv},
+         "elements of the output are never written",
+         "the bound of the store",
+         never_written},
     };
 }
 

@@ -91,6 +91,7 @@ Eigen::VectorXd rows_of_entry(const Descale& descale, std::int64_t index, Eigen:
 }  // namespace
 
 bool descale_is_applied(const Evidence& evidence, Stage operand) {
+    if (operand == Stage::dout) return false;
     const Descale& descale = evidence.world->recording().side_inputs().*descaled(operand).descale;
     return !descale.empty() && applied_in(evidence.units(), operand) == operand;
 }

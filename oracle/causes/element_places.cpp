@@ -40,7 +40,7 @@ std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage,
         case ElementPlace::head:
             return site.id.head;
         case ElementPlace::q_block:
-            return site.id.q_block;
+            return info.per_q_block ? site.id.q_block : 0;
         case ElementPlace::kv_tile:
             return info.per_kv_tile ? site.id.kv_tile : 0;
         case ElementPlace::row:
@@ -64,8 +64,10 @@ std::span<const ElementPlace> places_of_elements(Stage stage) {
     static constexpr std::array of_rows = {row, query, kv_tile, q_block, head, batch};
     static constexpr std::array of_scores = {row, col, query, key, kv_tile, q_block, head, batch};
     static constexpr std::array of_products = {row, col, query, kv_tile, q_block, head, batch};
-    if (stage == Stage::s || stage == Stage::p) return of_scores;
-    if (stage == Stage::acc || stage == Stage::o) return of_products;
+    static constexpr std::array of_keys = {row, col, key, kv_tile, head, batch};
+    if (is_of_all_queries(stage)) return of_keys;
+    if (stage_info(stage).col_axis == Axis::key) return of_scores;
+    if (stage == Stage::acc || stage == Stage::o || stage == Stage::dq) return of_products;
     return of_rows;
 }
 

@@ -44,8 +44,8 @@ std::vector<TileId> spread(const std::vector<TileId>& blocks, std::size_t most) 
     return chosen;
 }
 
-/// The query blocks of which something of the stage diverges. A bad row of k or v names no query block: those
-/// of every tile are looked at.
+/// The blocks of which something of the stage diverges. A bad row of k or v names no query block: those of every tile
+/// are looked at.
 std::set<TileId> bad_blocks(const CauseSearch& world, const Report& report, Stage observed) {
     std::set<TileId> blocks;
     const Problem& problem = world.recording().problem();
@@ -61,8 +61,11 @@ std::set<TileId> bad_blocks(const CauseSearch& world, const Report& report, Stag
                 blocks.insert({row.batch, row.head, q_block, 0});
         }
     } else {
-        for (const BadRow& row : tally.bad_rows)
-            blocks.insert({row.batch, row.head, row.row / problem.block_m, 0});
+        const bool by_keys = is_of_all_queries(observed);
+        for (const BadRow& row : tally.bad_rows) {
+            const std::int64_t block = row.row / (by_keys ? problem.block_n : problem.block_m);
+            blocks.insert({row.batch, row.head, by_keys ? 0 : block, by_keys ? block : 0});
+        }
     }
     return blocks;
 }
@@ -70,13 +73,14 @@ std::set<TileId> bad_blocks(const CauseSearch& world, const Report& report, Stag
 std::vector<TileId> good_blocks(const CauseSearch& world, Stage observed, const std::set<TileId>& bad) {
     std::vector<TileId> blocks;
     const Problem& problem = world.recording().problem();
-    for (std::int64_t i = 0; i < tile_count(problem, Stage::q); ++i) {
-        const TileId block = tile_at(problem, Stage::q, i);
+    const Stage blocks_of = stage_of_blocks(observed);
+    for (std::int64_t i = 0; i < tile_count(problem, blocks_of); ++i) {
+        const TileId block = tile_at(problem, blocks_of, i);
         if (bad.contains(block)) continue;
         const Problem entry = problem_of(problem, world.recording().side_inputs(), block.batch);
-        if (tile_extent(entry, Stage::q, block).rows <= 0) continue;
-        bool captured = false;
-        for (std::int64_t kv = 0; kv < std::max<std::int64_t>(1, problem.kv_tiles()) && !captured; ++kv)
+        if (tile_extent(entry, blocks_of, block).rows <= 0) continue;
+        bool captured = world.recording().has_tile(observed, block);
+        for (std::int64_t kv = 0; kv < problem.kv_tiles() && blocks_of == Stage::q && !captured; ++kv)
             captured = world.recording().has_tile(observed, {block.batch, block.head, block.q_block, kv});
         if (captured) blocks.push_back(block);
     }

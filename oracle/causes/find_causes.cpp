@@ -19,34 +19,44 @@ constexpr double enough_of_one = 0.99;
 /// One of two mistakes explains at least so much.
 constexpr double enough_of_two = 0.2;
 
-/// Stages that a stage is computed from.
-std::vector<Stage> before(Stage stage) {
-    switch (stage) {
-        case Stage::s:
-            return {Stage::q, Stage::k};
-        case Stage::m:
-            return {Stage::s};
-        case Stage::p:
-            return {Stage::s, Stage::m};
-        case Stage::l:
-            return {Stage::m, Stage::p};
-        case Stage::acc:
-            return {Stage::v, Stage::m, Stage::p};
-        case Stage::o:
-            return {Stage::m, Stage::l, Stage::acc};
-        case Stage::lse:
-            return {Stage::m, Stage::l};
-        default:
-            return {};
-    }
+/// A stage, and those that it is computed from.
+struct Ancestry {
+    Stage stage;
+    std::vector<Stage> before;
+};
+
+std::vector<Stage> before(Direction direction, Stage stage) {
+    static const std::vector<Ancestry> forward = {
+        {Stage::s, {Stage::q, Stage::k}},
+        {Stage::m, {Stage::s}},
+        {Stage::p, {Stage::s, Stage::m}},
+        {Stage::l, {Stage::m, Stage::p}},
+        {Stage::acc, {Stage::v, Stage::m, Stage::p}},
+        {Stage::o, {Stage::m, Stage::l, Stage::acc}},
+        {Stage::lse, {Stage::m, Stage::l}},
+    };
+    static const std::vector<Ancestry> backward = {
+        {Stage::s, {Stage::q, Stage::k}},
+        {Stage::p, {Stage::s}},
+        {Stage::delta, {Stage::dout}},
+        {Stage::dp, {Stage::v, Stage::dout}},
+        {Stage::ds, {Stage::s, Stage::p, Stage::delta, Stage::dp}},
+        {Stage::dq, {Stage::k, Stage::ds}},
+        {Stage::dk, {Stage::q, Stage::ds}},
+        {Stage::dv, {Stage::p, Stage::dout}},
+    };
+    const auto& table = direction == Direction::forward ? forward : backward;
+    const auto row = std::ranges::find(table, stage, &Ancestry::stage);
+    return row == table.end() ? std::vector<Stage>() : row->before;
 }
 
 /// The stages in which a mistake may lie that shows first in `observed`: itself, and those before it that
 /// were not dumped.
 std::vector<Stage> acting_stages(const CauseSearch& world, Stage observed) {
+    const Direction direction = world.recording().problem().direction;
     std::vector<Stage> stages = {observed};
     for (std::size_t i = 0; i < stages.size(); ++i) {
-        for (const Stage stage : before(stages[i])) {
+        for (const Stage stage : before(direction, stages[i])) {
             if (!world.has(stage) && std::ranges::find(stages, stage) == stages.end())
                 stages.push_back(stage);
         }
@@ -251,8 +261,7 @@ void diagnose_further(const CauseSearch& world, const Report& report, const Caus
 
 Diagnosis find_causes(const Recording& recording, const Report& report, const CauseOptions& options) {
     Diagnosis diagnosis;
-    const bool forward = recording.problem().direction == Direction::forward;
-    if (!forward || !report.guilty || !report.other.empty() || is_named(*report.guilty)) return diagnosis;
+    if (!report.guilty || !report.other.empty() || is_named(*report.guilty)) return diagnosis;
     diagnosis.searched = true;
     const CauseSearch world(recording, options.compare, report.confidence, options.check);
     diagnose(world, report, *report.guilty, options, diagnosis);

@@ -17,7 +17,7 @@ struct CauseOptions {
 };
 
 /// Why the report's first wrong stage diverges: replays it with one mistake at a time, from the dumped stages
-/// before it, on tiles of several heads and query blocks. Nothing is searched in backward passes, in
+/// before it, on tiles of several heads and query blocks. Nothing is searched in
 /// comparisons of two recordings and in reports of a match. oracle/CAUSES.md has the table and the rules.
 /// Errors: Error for a damaged file.
 Diagnosis find_causes(const Recording& recording, const Report& report, const CauseOptions& options = {});

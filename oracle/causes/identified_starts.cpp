@@ -25,7 +25,7 @@ struct FirstNumber {
 
 /// Whether the elements of the stage begin anew in this tile.
 bool begins_in(Stage stage, const SearchedTile& site) {
-    return stage == Stage::s || site.begins;
+    return stage == Stage::s || stage == Stage::dp || site.begins;
 }
 
 /// What turns the kernel's own number into natural units.
@@ -159,12 +159,14 @@ std::vector<Candidate> starts_at(const Evidence& evidence) {
 // ---- what was there before
 
 std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
-    if (!evidence.direct() || !evidence.known.empty()) return {};
+    // Infinities alone, which a mask leaves, say nothing of what was added.
+    if (!evidence.direct() || !evidence.known.empty() || wrong_sums(evidence, 64).empty()) return {};
     const auto fill = [stage = evidence.acts](const SearchedTile& site, Matrix& numbers) {
         const std::vector<MatrixF> tiles = left_in_memory(stage, site, 1);
         if (tiles.empty()) return;
         const MatrixF& left = tiles.front();
-        const double unit = unit_of(stage, site);
+        // Gradients are stored in natural units.
+        const double unit = is_gradient(stage) ? 1 : unit_of(stage, site);
         // Past the last key there is what the mask leaves.
         const double hidden = stage == Stage::s ? site.call->units.s_masked_value : 0;
         for (Eigen::Index i = 0; i < std::min(numbers.rows(), left.rows()); ++i) {
@@ -172,19 +174,35 @@ std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
                 numbers(i, j) = unit * (j < left.cols() ? double(left(i, j)) : hidden);
         }
     };
-    return {{{{"value", evidence.acts == Stage::s ? "the score of the tile before"
-                                                  : "the state after the query block before"}},
-             begins_with(evidence.acts, fill)}};
+    const char* of = evidence.acts == Stage::s          ? "the score of the tile before"
+                     : is_of_all_queries(evidence.acts) ? "the sum of the KV head before"
+                                                        : "the state after the query block before";
+    Change change = begins_with(evidence.acts, fill);
+    if (is_gradient(evidence.acts)) {
+        // What was left is known as it was stored.
+        change.result = [fill, adds = change.result, stage = evidence.acts](const SearchedTile& site,
+                                                                            Estimate& gradient) {
+            adds(site, gradient);
+            Matrix left = Matrix::Zero(gradient.value.rows(), gradient.value.cols());
+            fill(site, left);
+            const Dtype dtype = stage_dtype(site.call->problem, stage);
+            gradient.error += left.unaryExpr([=](double x) { return cast_bound(dtype, std::abs(x)); });
+        };
+    }
+    return {{{{"value", of}}, std::move(change)}};
 }
 
 }  // namespace
 
 std::vector<Cause> identified_start_causes() {
-    const std::vector<Stage> sums = {Stage::s, Stage::m, Stage::l, Stage::acc};
+    const std::vector<Stage> kept = {Stage::s,  Stage::m,  Stage::l, Stage::acc,
+                                     Stage::dq, Stage::dk, Stage::dv};
+    std::vector<Stage> sums = kept;
+    sums.push_back(Stage::dp);
     return {
         {"starts_at", "recurrence", sums, "sums or maxima start at another number than they should",
          "the initial value; the number is in the kernel's own units, before scales", starts_at},
-        {"starts_with_what_was_left", "unwritten / stale", sums,
+        {"starts_with_what_was_left", "unwritten / stale", kept,
          "sums or maxima start with what was computed before in the same place",
          "where accumulators and the running state are set anew", starts_with_what_was_left},
     };

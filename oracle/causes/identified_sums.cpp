@@ -90,28 +90,39 @@ WeightsTold told_weights(const Evidence& evidence, const std::vector<double>& we
     return told;
 }
 
-Candidate weighted(const Evidence& evidence, const std::vector<double>& weights) {
+Candidate weighted(const Evidence& evidence, TermIndex index, const std::vector<double>& weights) {
     const WeightsTold told = told_weights(evidence, weights);
-    const auto change = [=, stage = evidence.acts](SearchedTile& site) { weigh_terms(stage, weights, site); };
-    return {{{std::string(terms_name(evidence.acts)), told.text}},
+    const auto change = [=, stage = evidence.acts](SearchedTile& site) {
+        weigh_terms(stage, weights, site, index);
+    };
+    return {{{std::string(terms_name(evidence.acts, index)), told.text}},
             {.inputs = change},
             told.free,
             told.free > 2 ? told.free : 0};
 }
 
-std::vector<Candidate> terms_weighted(const Evidence& evidence) {
-    const std::vector<WrongSum> wrong = wrong_sums(evidence, most_elements);
-    if (wrong.empty()) return {};
+void add_weights(const Evidence& evidence, TermIndex index, std::vector<Candidate>& candidates) {
+    const std::vector<WrongSum> wrong = wrong_sums(evidence, most_elements, index);
+    if (wrong.empty()) return;
     const Equations equations = equations_of(wrong);
     const std::optional<Eigen::VectorXd> found = find_weights(equations);
-    if (!found) return {};
+    if (!found) return;
     std::vector<double> weights(found->begin(), found->end());
-    std::vector<Candidate> candidates = {weighted(evidence, weights)};
+    const Candidate as_found = weighted(evidence, index, weights);
     // Terms that no wrong sum has may be those of lanes that are right.
     for (std::size_t i = 0; i < weights.size(); ++i)
         if (equations.terms.col(Eigen::Index(i)).isZero(0)) weights[i] = 1;
-    if (!std::ranges::equal(weights, *found))
-        candidates.insert(candidates.begin(), weighted(evidence, weights));
+    if (!std::ranges::equal(weights, *found)) candidates.push_back(weighted(evidence, index, weights));
+    candidates.push_back(as_found);
+}
+
+std::vector<Candidate> terms_weighted(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    for (const TermIndex index : term_indices(evidence.acts)) {
+        // One term alone is weighed as all of them.
+        if (index == TermIndex::within_tile || terms_of_sum(evidence.problem(), evidence.acts, index) > 1)
+            add_weights(evidence, index, candidates);
+    }
     return candidates;
 }
 
@@ -359,14 +370,15 @@ std::vector<Candidate> sum_of_other_range(const Evidence& evidence) {
 }  // namespace
 
 std::vector<Cause> identified_sum_causes() {
-    const std::vector<Stage> sums = {Stage::s, Stage::l, Stage::acc};
+    const std::vector<Stage> sums = {Stage::s,  Stage::l,  Stage::acc, Stage::delta,
+                                     Stage::dp, Stage::dq, Stage::dk,  Stage::dv};
     return {
         {"terms_weighted", "reduction", sums, "terms of the sum are missing, or count more or less than once",
          "the bounds and the step of the loop that adds them up, and what they are multiplied with",
          terms_weighted},
         {"sum_of_other_range",
          "reduction",
-         {Stage::s, Stage::m, Stage::l, Stage::acc},
+         {Stage::s, Stage::m, Stage::l, Stage::acc, Stage::delta, Stage::dp, Stage::dq, Stage::dk, Stage::dv},
          "the sum, or the maximum, begins or ends at another term",
          "the bounds of the loop over its terms",
          sum_of_other_range},

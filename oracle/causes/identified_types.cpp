@@ -111,6 +111,43 @@ Change rounds_p(Dtype dtype, bool before_cast) {
     }};
 }
 
+template <Operand SearchedTile::*operand>
+void round_member(Dtype dtype, SearchedTile& site) {
+    round_operand(dtype, site.*operand);
+}
+
+template <double Units::*scale>
+void round_left(Dtype dtype, SearchedTile& site) {
+    for (GradientPart& part : site.own_parts()) round_to(dtype, site.call->units.*scale, part.a);
+}
+
+void round_right(Dtype dtype, SearchedTile& site) {
+    for (GradientPart& part : site.own_parts()) round_operand(dtype, part.b);
+}
+
+/// What a sum multiplies.
+struct OperandOfSum {
+    Stage sum;
+    const char* name;
+    void (*round)(Dtype, SearchedTile&);
+};
+
+constexpr OperandOfSum operands_of_sums[] = {
+    {Stage::s, "q", round_member<&SearchedTile::q>},
+    {Stage::s, "k", round_member<&SearchedTile::k>},
+    {Stage::acc, "v", round_member<&SearchedTile::v>},
+    {Stage::delta, "dout", round_member<&SearchedTile::dout>},
+    {Stage::delta, "o", round_member<&SearchedTile::o>},
+    {Stage::dp, "dout", round_member<&SearchedTile::dout>},
+    {Stage::dp, "v", round_member<&SearchedTile::v>},
+    {Stage::dq, "ds", round_left<&Units::ds_scale>},
+    {Stage::dq, "k", round_right},
+    {Stage::dk, "ds", round_left<&Units::ds_scale>},
+    {Stage::dk, "q", round_right},
+    {Stage::dv, "P", round_left<&Units::p_scale>},
+    {Stage::dv, "dout", round_right},
+};
+
 /// Operands are few, and so are types: each is tried.
 std::vector<Candidate> operand_rounded(const Evidence& evidence) {
     std::vector<Candidate> candidates;
@@ -121,15 +158,13 @@ std::vector<Candidate> operand_rounded(const Evidence& evidence) {
             candidates.push_back(
                 {{{"operand", which}, {"type", std::string(info.name)}}, std::move(change), 1});
         };
-        if (evidence.acts == Stage::s) {
-            add("q", {.inputs = [=](SearchedTile& site) { round_operand(type, site.q); }});
-            add("k", {.inputs = [=](SearchedTile& site) { round_operand(type, site.k); }});
-            continue;
+        if (evidence.acts == Stage::l || evidence.acts == Stage::acc) {
+            add("P", rounds_p(type, true));
+            add("P after its cast", rounds_p(type, false));
         }
-        add("P", rounds_p(type, true));
-        add("P after its cast", rounds_p(type, false));
-        if (evidence.acts == Stage::acc)
-            add("v", {.inputs = [=](SearchedTile& site) { round_operand(type, site.v); }});
+        for (const OperandOfSum& operand : operands_of_sums)
+            if (operand.sum == evidence.acts)
+                add(operand.name, {.inputs = [=](SearchedTile& site) { operand.round(type, site); }});
     }
     return candidates;
 }
@@ -140,13 +175,14 @@ std::vector<Cause> identified_type_causes() {
     return {
         {"values_rounded",
          "precision",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::acc, Stage::lse, Stage::o},
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::acc, Stage::lse, Stage::o,
+          Stage::dout, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
          "each value is rounded to a type that is not declared",
          "casts of the value before it is kept",
          rounded_to_step},
         {"operand_rounded",
          "precision",
-         {Stage::s, Stage::l, Stage::acc},
+         {Stage::s, Stage::l, Stage::acc, Stage::delta, Stage::dp, Stage::dq, Stage::dk, Stage::dv},
          "an operand of the sum is rounded to a type that is not declared",
          "casts of the operand as the product or the sum takes it",
          operand_rounded},

@@ -29,8 +29,13 @@ double cast_after(const SearchedTile& site, Stage stage, double magnitude) {
             return cast_bound(site.call->units.p_cast, magnitude);
         case Stage::acc:
             return cast_bound(problem.dtype_acc, magnitude);
+        case Stage::ds:
+            return cast_bound(site.call->units.ds_cast, magnitude);
         case Stage::o:
-            return cast_bound(problem.dtype_o, magnitude);
+        case Stage::dq:
+        case Stage::dk:
+        case Stage::dv:
+            return cast_bound(stage_dtype(problem, stage), magnitude);
         default:
             return 0;
     }
@@ -363,8 +368,9 @@ void add_functions_of_argument(const Evidence& evidence, CurveCandidates& candid
 }  // namespace
 
 std::vector<Cause> identified_value_causes() {
-    const std::vector<Stage> all = {Stage::q, Stage::k, Stage::v,   Stage::s, Stage::m,
-                                    Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse};
+    const std::vector<Stage> all = {Stage::q,  Stage::k,   Stage::v,  Stage::s,   Stage::m,    Stage::p,
+                                    Stage::l,  Stage::acc, Stage::o,  Stage::lse, Stage::dout, Stage::delta,
+                                    Stage::dp, Stage::ds,  Stage::dq, Stage::dk,  Stage::dv};
     return {
         {"function_of_value", "values", all, "each value is passed through a function that it should not be",
          "what is done to the value between its computation and where it is kept", function_of_value},

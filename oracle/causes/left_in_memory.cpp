@@ -47,26 +47,45 @@ bool is_same_copy(const CauseSearch& world, Stage stage, const TileId& a, const 
            problem.head_kv(a.head) == problem.head_kv(b.head);
 }
 
+/// The gradient that was summed up before in the same place: of the query block before, or of the KV head before.
+std::optional<TileId> gradient_before(const CauseSearch& world, Stage stage, TileId id) {
+    if (stage == Stage::dq) return block_before(world, id);
+    if (id.head == 0 && id.batch == 0) return std::nullopt;
+    const std::int64_t heads = stage_heads(world.recording().problem(), stage);
+    id.batch -= id.head == 0;
+    id.head = (id.head + heads - 1) % heads;
+    return id;
+}
+
+/// The tiles that were in the same memory before, the last one last.
+std::vector<TileId> tiles_before(const CauseSearch& world, Stage stage, const TileId& id, std::int64_t count,
+                                 std::int64_t split) {
+    std::vector<TileId> before;
+    if (is_gradient(stage)) {
+        if (const auto earlier = gradient_before(world, stage, id)) before.push_back(*earlier);
+        return before;
+    }
+    // A running state is set anew in each block: what the tile before left of it is no mistake.
+    if (split < 0) {
+        before = tiles_of(world, stage, id, split);
+        before.erase(std::ranges::find(before, id), before.end());
+    }
+    for (auto block = block_before(world, id); block && std::ssize(before) < count;
+         block = block_before(world, *block)) {
+        const std::vector<TileId> earlier = tiles_of(world, stage, *block, split);
+        if (earlier.empty()) break;
+        before.insert(before.begin(), earlier.begin(), earlier.end());
+    }
+    return before;
+}
+
 }  // namespace
 
 std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::int64_t behind) {
     const CauseSearch& world = *site.world;
     const bool of_splits = stage == Stage::m || stage == Stage::l || stage == Stage::acc;
     const std::int64_t split = of_splits ? site.call->problem.split_of(site.id.kv_tile) : -1;
-    std::vector<TileId> before;
-    // A running state is set anew in each block: what the tile before left of it is no mistake.
-    if (!of_splits) {
-        before = tiles_of(world, stage, site.id, split);
-        before.erase(std::ranges::find(before, site.id), before.end());
-    }
-    std::optional<TileId> block = block_before(world, site.id);
-    for (std::int64_t blocks = 0; block && blocks < behind + most_tiles; ++blocks) {
-        if (std::ssize(before) >= behind + most_tiles) break;
-        const std::vector<TileId> earlier = tiles_of(world, stage, *block, split);
-        if (earlier.empty()) break;
-        before.insert(before.begin(), earlier.begin(), earlier.end());
-        block = block_before(world, *block);
-    }
+    const std::vector<TileId> before = tiles_before(world, stage, site.id, behind + most_tiles, split);
     std::vector<MatrixF> left;
     for (std::int64_t at = std::ssize(before) - behind; at >= 0 && std::ssize(left) < most_tiles; --at) {
         const TileId& id = before[std::size_t(at)];

@@ -29,11 +29,14 @@ void observe_replayed(const Recording& recording, const Report& report, const Fo
                       const CauseOptions& options, std::int64_t batch, std::int64_t head,
                       std::optional<std::int64_t> q_block, const ObservedTileFunction& observe) {
     const CauseSearch world(recording, options.compare, report.confidence, options.check);
-    const std::int64_t blocks = problem_of(recording.problem(), recording.side_inputs(), batch).q_blocks();
-    const std::int64_t first = q_block.value_or(0);
-    const std::int64_t last = q_block ? std::min(first + 1, blocks) : blocks;
+    const Problem entry = problem_of(recording.problem(), recording.side_inputs(), batch);
+    const bool by_keys = is_of_all_queries(cause.observed);
+    const std::int64_t blocks = by_keys ? entry.kv_tiles() : entry.q_blocks();
+    const std::int64_t first = by_keys ? 0 : q_block.value_or(0);
+    const std::int64_t last = by_keys || !q_block ? blocks : std::min(first + 1, blocks);
     in_parallel(std::size_t(std::max<std::int64_t>(0, last - first)), options.threads, [&](std::size_t i) {
-        observe_block(world, cause, {batch, head, first + std::int64_t(i), 0}, observe);
+        const std::int64_t block = first + std::int64_t(i);
+        observe_block(world, cause, {batch, head, by_keys ? 0 : block, by_keys ? block : 0}, observe);
     });
 }
 

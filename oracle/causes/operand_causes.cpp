@@ -12,16 +12,16 @@ namespace tilescope {
 namespace {
 
 std::int64_t first_of(const SearchedTile& site, Stage stage) {
-    return stage == Stage::q ? site.first_row : site.first_key;
+    return is_of_queries(stage) ? site.first_row : site.first_key;
 }
 
 std::int64_t heads_of(const Problem& problem, Stage stage) {
-    return stage == Stage::q ? problem.heads : problem.heads_kv;
+    return is_of_queries(stage) ? problem.heads : problem.heads_kv;
 }
 
 /// The head that the operand should be loaded from.
 std::int64_t own_head(const SearchedTile& site, Stage stage) {
-    return stage == Stage::q ? site.id.head : site.call->problem.head_kv(site.id.head);
+    return is_of_queries(stage) ? site.id.head : site.call->problem.head_kv(site.id.head);
 }
 
 /// Rows from other places in the same shape.
@@ -47,7 +47,7 @@ void add_of_place(const Evidence& evidence, std::vector<CauseParameter> paramete
         const TileId place = from(site);
         const Problem& problem = site.call->problem;
         const std::int64_t head =
-            stage == Stage::q ? place.head : place.head * (problem.heads / problem.heads_kv);
+            is_of_queries(stage) ? place.head : place.head * (problem.heads / problem.heads_kv);
         use_descale_of(*site.world->call(place.batch, head), stage, site.own_call());
     };
     parameters.push_back({"descale", "of the same"});
@@ -64,7 +64,7 @@ std::optional<std::int64_t> shift_of(const Evidence& evidence, const Observation
     const Stage stage = evidence.acts;
     const auto bad = std::ranges::find(seen.bad_rows, true) - seen.bad_rows.begin();
     const std::int64_t length =
-        stage == Stage::q ? seen.site.call->problem.seqlen_q : seen.site.call->problem.seqlen_kv;
+        is_of_queries(stage) ? seen.site.call->problem.seqlen_q : seen.site.call->problem.seqlen_kv;
     const TileId place = own_place(seen.site, stage);
     const Matrix all = evidence.world->input_rows(stage, place.batch, place.head, 0, length);
     const std::int64_t expected = first_of(seen.site, stage) + bad;
@@ -82,7 +82,7 @@ std::optional<std::int64_t> shift_of(const Evidence& evidence, const Observation
 /// Shifts that the dump shows, and those that are common where it does not show them.
 std::vector<std::int64_t> shifts(const Evidence& evidence) {
     const std::int64_t block =
-        evidence.acts == Stage::q ? evidence.problem().block_m : evidence.problem().block_n;
+        is_of_queries(evidence.acts) ? evidence.problem().block_m : evidence.problem().block_n;
     std::vector<std::int64_t> found = {-block, block, -2 * block, 2 * block};
     if (!evidence.direct()) return found;
     for (const Observation& seen : evidence.seen) {
@@ -112,7 +112,7 @@ std::vector<Candidate> other_kv_tile(const Evidence& evidence) {
 std::vector<Candidate> rows_shifted(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
-    const std::int64_t block = stage == Stage::q ? 0 : evidence.problem().block_n;
+    const std::int64_t block = is_of_queries(stage) ? 0 : evidence.problem().block_n;
     std::vector<std::int64_t> all = shifts(evidence);
     for (const std::int64_t near : {-1, 1})
         if (std::ranges::find(all, near) == all.end()) all.push_back(near);
@@ -152,7 +152,7 @@ std::vector<Candidate> other_head(const Evidence& evidence) {
     for (const std::int64_t offset : {-1, 1})
         add(offset < 0 ? "the one before" : "the next one",
             [=](const SearchedTile& s) { return (own_head(s, stage) + offset + heads) % heads; });
-    if (stage != Stage::q)
+    if (!is_of_queries(stage))
         add("that of the query head's number",
             [](const SearchedTile& s) { return std::min(s.id.head, s.call->problem.heads_kv - 1); });
     return candidates;
@@ -181,7 +181,7 @@ std::vector<Candidate> bshd_as_bhsd(const Evidence& evidence) {
     const Stage stage = evidence.acts;
     const Problem& problem = evidence.problem();
     const std::int64_t heads = heads_of(problem, stage);
-    const std::int64_t length = stage == Stage::q ? problem.seqlen_q : problem.seqlen_kv;
+    const std::int64_t length = is_of_queries(stage) ? problem.seqlen_q : problem.seqlen_kv;
     if (heads == 1) return {};
     return always({.inputs = [=](SearchedTile& site) {
         for (Eigen::Index i = 0; i < site.raw.rows(); ++i) {
@@ -241,7 +241,7 @@ std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
     const auto places = places_of(evidence.seen.front().bad_rows);
     if (!places || places->count == std::ssize(evidence.seen.front().bad_rows)) return {};
     for (const std::int64_t behind : {1, 2, 3, 4}) {
-        if (stage == Stage::q) break;
+        if (is_of_queries(stage)) break;
         candidates.push_back({{{"rows", to_string(*places)}, {"left by tile", digits(-behind)}},
                               {.inputs =
                                    [=](SearchedTile& site) {
@@ -328,9 +328,10 @@ std::vector<Candidate> operand_precision(const Evidence& evidence) {
 /// A table of 256 numbers of which threads filled half.
 std::vector<Candidate> codes_not_decoded(const Evidence& evidence) {
     const Problem& p = evidence.problem();
-    const Dtype dtype = evidence.acts == Stage::q   ? p.dtype_q
-                        : evidence.acts == Stage::k ? p.dtype_k
-                                                    : p.dtype_v;
+    const Dtype dtype = evidence.acts == Stage::q      ? p.dtype_q
+                        : evidence.acts == Stage::k    ? p.dtype_k
+                        : evidence.acts == Stage::dout ? p.dtype_dout
+                                                       : p.dtype_v;
     if (dtype_info(dtype).bytes != 1) return {};
     return {
         {{{"codes", "128-255"}}, {.inputs = [](SearchedTile& site) { site.raw = site.raw.cwiseMax(0.0); }}}};
@@ -346,8 +347,7 @@ std::vector<Candidate> columns_permuted(const Evidence& evidence) {
 
 std::vector<Candidate> last_columns_zeroed(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    const std::int64_t cols =
-        evidence.acts == Stage::v ? evidence.problem().head_dim_v : evidence.problem().head_dim;
+    const std::int64_t cols = tile_shape(evidence.problem(), evidence.acts).cols;
     std::vector<std::int64_t> kept;
     if (evidence.direct()) {
         const Observation& seen = evidence.seen.front();
@@ -367,7 +367,7 @@ std::vector<Candidate> last_columns_zeroed(const Evidence& evidence) {
 }  // namespace
 
 std::vector<Cause> operand_causes() {
-    const std::vector<Stage> any = {Stage::q, Stage::k, Stage::v};
+    const std::vector<Stage> any = {Stage::q, Stage::k, Stage::v, Stage::dout};
     const std::vector<Stage> kv = {Stage::k, Stage::v};
     return {
         {"bshd_as_bhsd", "layout", any,
@@ -401,12 +401,8 @@ std::vector<Cause> operand_causes() {
          "how many entries of the decoding table are filled", codes_not_decoded},
         {"operand_transposed", "layout", any, "the staged tile is transposed",
          "row-major or column-major of the load", operand_transposed},
-        {"columns_permuted",
-         "layout",
-         {Stage::q, Stage::k, Stage::v},
-         "the columns of the staged tile are permuted",
-         "the swizzle or fragment layout of the store to shared memory",
-         columns_permuted},
+        {"columns_permuted", "layout", any, "the columns of the staged tile are permuted",
+         "the swizzle or fragment layout of the store to shared memory", columns_permuted},
         {"head_dim_truncated", "layout", any, "the last columns of head_dim are staged as zeros",
          "the number of columns that the load covers", last_columns_zeroed},
         {"descale_missing",

@@ -238,7 +238,8 @@ std::vector<Candidate> o_precision(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const DtypeInfo& info : narrow_dtypes()) {
         const Dtype dtype = info.dtype;
-        if (dtype == evidence.problem().dtype_o || (evidence.direct() && !are_numbers_of(evidence, dtype)))
+        if (dtype == stage_dtype(evidence.problem(), evidence.acts) ||
+            (evidence.direct() && !are_numbers_of(evidence, dtype)))
             continue;
         candidates.push_back(
             {{{"dtype", std::string(dtype_info(dtype).name)}},
@@ -268,6 +269,7 @@ std::vector<Candidate> zero_row_convention(const Evidence& evidence) {
 std::vector<Cause> output_causes() {
     const std::vector<Stage> o = {Stage::o};
     const std::vector<Stage> both = {Stage::o, Stage::lse};
+    const std::vector<Stage> stored = {Stage::o, Stage::dq, Stage::dk, Stage::dv};
     return {
         {"not_normalised", "constants", o, "the output is not divided by the row sum", "acc / l at the end",
          not_normalised},
@@ -288,10 +290,10 @@ std::vector<Cause> output_causes() {
          "the guard of the division", epsilon_in_denominator, "--causal with short rows"},
         {"o_of_other_head", "head / batch map", o, "the output is that of another head",
          "the index of the head in the store", o_of_other_head},
-        {"o_precision", "precision", o, "the output is rounded to another type than it is stored in",
+        {"o_precision", "precision", stored, "the output is rounded to another type than it is stored in",
          "the conversion before the store", o_precision},
-        {"output_constant", "constants", o, "the output is multiplied with a constant too many",
-         "the factors after acc / l", output_constant},
+        {"output_constant", "constants", stored, "the output is multiplied with a constant too many",
+         "the factors after the sum", output_constant},
     };
 }
 

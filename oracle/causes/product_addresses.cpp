@@ -9,6 +9,7 @@
 
 #include "oracle/causes/bare_scores.h"
 #include "oracle/causes/table.h"
+#include "oracle/causes/tile_sums.h"
 #include "oracle/identify/address_map.h"
 #include "oracle/identify/least_squares.h"
 #include "oracle/identify/value_index.h"
@@ -46,7 +47,7 @@ ProductResults results_of(const Observation& seen) {
     }
     for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
         for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-            const double before = site.factor.value(i, 0) * site.before.acc.value(i, j);
+            const double before = carried_over(seen.context.stage, site, i, j);
             const double error = seen.expected.error(i, j) / std::abs(seen.factor.at(i, j));
             see(i, j, seen.natural(i, j) - before, error);
         }
@@ -88,8 +89,8 @@ TileId tile_of(const SearchedTile& site) {
     return site.id;
 }
 
-const std::array<ProductSide, 4>& product_sides() {
-    static const std::array<ProductSide, 4> sides = {{
+const std::array<ProductSide, 6>& product_sides() {
+    static const std::array<ProductSide, 6> sides = {{
         {Stage::s,
          "q",
          {"row", "d"},
@@ -130,6 +131,26 @@ const std::array<ProductSide, 4>& product_sides() {
          },
          keys_of,
          true},
+        {Stage::dp,
+         "dout",
+         {"row", "d"},
+         true,
+         dout_of,
+         [](const SearchedTile& site, Eigen::Index, Eigen::Index j) -> Eigen::VectorXd {
+             return site.v.value.row(j);
+         },
+         block_of,
+         false},
+        {Stage::dp,
+         "v",
+         {"col", "d"},
+         false,
+         v_of,
+         [](const SearchedTile& site, Eigen::Index i, Eigen::Index) -> Eigen::VectorXd {
+             return site.dout.value.row(i);
+         },
+         keys_of,
+         false},
     }};
     return sides;
 }
@@ -372,6 +393,7 @@ void add_rows(const Evidence& evidence, std::vector<Candidate>& candidates) {
 std::vector<Candidate> other_elements(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return candidates;
+    for (Candidate& candidate : terms_read_elsewhere(evidence)) candidates.push_back(std::move(candidate));
     if (evidence.observed == Stage::s) add_rows(evidence, candidates);
     for (const ProductSide& side : product_sides())
         if (side.stage == evidence.observed) add_side(evidence, side, candidates);
@@ -384,7 +406,7 @@ std::vector<Cause> product_causes() {
     return {
         {"operand_read_elsewhere",
          "address",
-         {Stage::s, Stage::acc},
+         {Stage::s, Stage::acc, Stage::delta, Stage::dp, Stage::dq, Stage::dk, Stage::dv},
          "the product multiplies other elements of a staged tile than those that belong together",
          "the index with which the product reads its operands: leading dimension, swizzle, fragment layout",
          other_elements}};

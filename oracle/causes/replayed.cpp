@@ -12,11 +12,11 @@ namespace tilescope {
 
 namespace {
 
-std::vector<ReplayedTile> tiles_of(const CauseSearch& world, const FoundCause& cause, const TileId& q_block,
+std::vector<ReplayedTile> tiles_of(const CauseSearch& world, const FoundCause& cause, const TileId& block,
                                    std::span<const Change> changes) {
     std::vector<ReplayedTile> tiles;
     const Stage stage = cause.observed;
-    ChangedReplay walk(world, q_block, cause.stage, changes);
+    ChangedReplay walk(world, block, cause.stage, changes);
     walk.run(stage, [&](const SearchedTile& site, const Estimate& expected) {
         DumpFactor factor;
         if (!is_operand(stage))
@@ -46,11 +46,11 @@ std::vector<bool> bad_rows(const CauseSearch& world, Stage stage, const Replayed
 }  // namespace
 
 std::vector<ReplayedTile> replayed_tiles(const CauseSearch& world, const FoundCause& cause,
-                                         const TileId& q_block) {
+                                         const TileId& block) {
     if (!cause.changes) return {};
-    std::vector<ReplayedTile> tiles = tiles_of(world, cause, q_block, *cause.changes);
+    std::vector<ReplayedTile> tiles = tiles_of(world, cause, block, *cause.changes);
     if (cause.scope == Scope::everywhere || cause.scope == Scope::ruled) return tiles;
-    const std::vector<ReplayedTile> healthy = tiles_of(world, cause, q_block, {});
+    const std::vector<ReplayedTile> healthy = tiles_of(world, cause, block, {});
     for (ReplayedTile& tile : tiles) {
         const auto same = std::ranges::find(healthy, tile.id, &ReplayedTile::id);
         if (same == healthy.end()) continue;
@@ -82,7 +82,7 @@ bool ReplayedRecording::read_tile(Stage stage, const TileId& tile, std::span<flo
     if (!of().read_tile(stage, tile, out)) return false;
     if (stage != cause_.observed) return true;
     const std::scoped_lock lock(mutex_);
-    const TileId block{tile.batch, tile.head, tile.q_block, 0};
+    const TileId block = block_of_tile(stage, tile);
     if (in_block_ != block) {
         tiles_ = replayed_tiles(world_, cause_, block);
         in_block_ = block;

@@ -17,10 +17,10 @@ struct ReplayedTile {
     Estimate expected;  ///< in the dump's units, without padding
 };
 
-/// The tiles of `cause.observed` in one query block, with the cause where it was found and healthy elsewhere;
+/// The tiles of `cause.observed` in one block of block_of_tile(), with the cause where it was found and healthy elsewhere;
 /// none of a structural cause. Errors: Error for a damaged file.
 std::vector<ReplayedTile> replayed_tiles(const CauseSearch& world, const FoundCause& cause,
-                                         const TileId& q_block);
+                                         const TileId& block);
 
 /// A recording with the replayed tiles in the place of those of `cause.observed`. Both must outlive it.
 class ReplayedRecording final : public RecordingView {
@@ -39,7 +39,7 @@ class ReplayedRecording final : public RecordingView {
     CauseSearch world_;
     Provenance provenance_;
     mutable std::mutex mutex_;
-    mutable std::optional<TileId> in_block_;  ///< query block that tiles_ are of
+    mutable std::optional<TileId> in_block_;  ///< that tiles_ are of
     mutable std::vector<ReplayedTile> tiles_;
 };
 

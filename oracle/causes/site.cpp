@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "oracle/formula/gradient_sum.h"
+#include "oracle/formula/gradients.h"
 #include "oracle/judge/tile_judge.h"
+#include "oracle/replay/gradient_replay.h"
 #include "oracle/replay/replay.h"
 #include "oracle/replay/tiles.h"
 
@@ -25,10 +28,10 @@ std::shared_ptr<const HeadCall> CauseSearch::call(std::int64_t batch, std::int64
 Matrix CauseSearch::input_rows(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first,
                                std::int64_t count) const {
     const Problem entry = problem_of(recording_.problem(), recording_.side_inputs(), batch);
-    const std::int64_t length = stage == Stage::q ? entry.seqlen_q : entry.seqlen_kv;
+    const std::int64_t length = is_of_queries(stage) ? entry.seqlen_q : entry.seqlen_kv;
     const std::int64_t begin = std::clamp<std::int64_t>(first, 0, length);
     const std::int64_t end = std::clamp<std::int64_t>(first + count, begin, length);
-    const std::int64_t cols = stage == Stage::v ? entry.head_dim_v : entry.head_dim;
+    const std::int64_t cols = tile_shape(entry, stage).cols;
     Matrix rows = Matrix::Zero(count, cols);
     if (end > begin)
         rows.middleRows(begin - first, end - begin) =
@@ -43,6 +46,13 @@ HeadCall& SearchedTile::own_call() {
     return changed;
 }
 
+GradientParts& SearchedTile::own_parts() {
+    auto own = std::make_shared<GradientParts>(*parts);
+    GradientParts& changed = *own;
+    parts = std::move(own);
+    return changed;
+}
+
 std::int64_t SearchedTile::keys() const {
     return tile_extent(call->problem, Stage::k, id).rows;
 }
@@ -52,10 +62,33 @@ std::int64_t SearchedTile::rows() const {
 }
 
 Input input_of(Stage stage) {
-    return stage == Stage::q ? Input::q : stage == Stage::k ? Input::k : Input::v;
+    switch (stage) {
+        case Stage::q:
+            return Input::q;
+        case Stage::k:
+            return Input::k;
+        case Stage::dout:
+            return Input::dout;
+        default:
+            return Input::v;
+    }
+}
+
+bool is_of_all_queries(Stage stage) {
+    return stage == Stage::dk || stage == Stage::dv;
+}
+
+bool is_gradient(Stage stage) {
+    return stage == Stage::dq || is_of_all_queries(stage);
+}
+
+bool is_of_queries(Stage operand) {
+    return operand == Stage::q || operand == Stage::dout;
 }
 
 Estimate finished_scores(const SearchedTile& site) {
+    if (site.call->problem.direction == Direction::backward)
+        return gradient_scores(*site.call, site.first_row, site.first_key, site.dumped_s);
     return finish_scores(*site.call, site.first_row, site.first_key, site.dumped_s);
 }
 
@@ -77,6 +110,10 @@ Matrix& v_of(SearchedTile& site) {
     return site.v.value;
 }
 
+Matrix& dout_of(SearchedTile& site) {
+    return site.dout.value;
+}
+
 RunningState whole_state(const SearchedTile& site) {
     RunningState whole = whole_state(*site.call, site.splits);
     if (site.call->problem.kv_tiles_per_split == 0 && site.call->problem.l_lanes == 1) return whole;
@@ -91,10 +128,46 @@ RunningState whole_state(const SearchedTile& site) {
     return whole;
 }
 
+namespace {
+
+Estimate sum_of_parts(Stage stage, const SearchedTile& site) {
+    const TileShape extent = tile_extent(site.call->problem, stage, site.id);
+    GradientSum sum(stage, extent.rows, extent.cols);
+    for (const GradientPart& part : *site.parts)
+        sum.add(*site.call, part.a, part.scores, part.b.value, part.b.error);
+    return sum.gradient(*site.call);
+}
+
+/// Of a stage of one tile of the backward pass.
+Estimate expected_gradient(Stage stage, const SearchedTile& site) {
+    const HeadCall& call = *site.call;
+    const GradientRows rows{site.q, site.dout.value, site.m, site.delta};
+    GradientInputs inputs{call, site.first_row, site.first_key, rows, site.k, site.v};
+    Estimate scores;
+    Estimate cap;
+    if (stage == Stage::p) scores = finished_scores(site);
+    if (stage == Stage::ds && call.capped())
+        cap = cap_derivative(call, site.first_row, site.first_key, site.dumped_s);
+    inputs.scores = &scores;
+    inputs.p = &site.p;
+    inputs.dp = &site.dp;
+    inputs.cap = call.capped() ? &cap : nullptr;
+    return expected_of(stage, inputs);
+}
+
+}  // namespace
+
 Estimate expected_of(Stage stage, const SearchedTile& site) {
     const HeadCall& call = *site.call;
-    if (stage == Stage::q) return staged_operand(call, stage, site.first_row, site.raw).expected;
-    if (is_operand(stage)) return staged_operand(call, stage, site.first_key, site.raw).expected;
+    if (is_operand(stage)) {
+        const std::int64_t first = is_of_queries(stage) ? site.first_row : site.first_key;
+        return staged_operand(call, stage, first, site.raw).expected;
+    }
+    if (is_gradient(stage)) return sum_of_parts(stage, site);
+    if (stage == Stage::delta)
+        return site.o.value.size() > 0 ? row_delta(call, site.dout.value, site.o.value)
+                                       : unknown_rows(site.rows());
+    if (call.problem.direction == Direction::backward) return expected_gradient(stage, site);
     if (stage == Stage::o) return output(call, whole_state(site));
     if (stage == Stage::lse) return log_sum_exp(call, whole_state(site));
     Estimate s;

@@ -37,7 +37,7 @@ class CauseSearch {
         if (check_) check_();
     }
     std::shared_ptr<const HeadCall> call(std::int64_t batch, std::int64_t head) const;
-    /// Rows of q, k or v, exactly, without descales; zeros where the batch entry has no such row.
+    /// Rows of q, k, v or dout, exactly, without descales; zeros where the batch entry has no such row.
     Matrix input_rows(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first,
                       std::int64_t count) const;
 
@@ -51,7 +51,17 @@ class CauseSearch {
     mutable std::map<std::pair<std::int64_t, std::int64_t>, std::shared_ptr<const HeadCall>> calls_;
 };
 
-/// What goes into the formulas of one KV tile of a query block, in natural units. A cause changes some of it.
+/// What one pair of a query block and a KV tile adds to dq, dk or dv: a b.
+struct GradientPart {
+    TileId id;
+    Estimate a;     ///< ds, ds^T or P^T as the product takes it: rows of the gradient x terms
+    Matrix scores;  ///< of `a`: what is hidden adds nothing
+    Operand b;      ///< k, q or dout: terms x columns of the gradient
+};
+using GradientParts = std::vector<GradientPart>;
+
+/// What goes into the formulas of one KV tile of a query block, in natural units. A cause changes some of it. In the
+/// backward pass lse is in the place of m, before the tile as well as after it.
 struct SearchedTile {
     const CauseSearch* world = nullptr;
     TileId id;
@@ -72,12 +82,25 @@ struct SearchedTile {
     Estimate operand_p;
     Estimate p_of_tile_before;
     std::vector<RunningState> splits;  ///< after the last tile
+    Operand dout;
+    Operand o;       ///< the output that delta is computed from
+    Estimate delta;  ///< R x 1
+    Estimate dp;
+    std::shared_ptr<const GradientParts> parts;  ///< of dq, dk or dv, in the order of the kernel
 
     /// Its own copy of the call, to change.
     HeadCall& own_call();
+    GradientParts& own_parts();
     std::int64_t keys() const;
     std::int64_t rows() const;
 };
+
+/// dq, dk or dv: sums over the tiles of the other sequence.
+bool is_gradient(Stage stage);
+/// dk or dv: computed by KV tile, over all query blocks.
+bool is_of_all_queries(Stage stage);
+/// q or dout: rows of the query block.
+bool is_of_queries(Stage operand);
 
 /// What `stage` should hold: in the dump's units for operands, otherwise in natural units.
 Estimate expected_of(Stage stage, const SearchedTile& site);
@@ -92,6 +115,7 @@ void take_finished_scores(SearchedTile& site);
 Matrix& q_of(SearchedTile& site);
 Matrix& k_of(SearchedTile& site);
 Matrix& v_of(SearchedTile& site);
+Matrix& dout_of(SearchedTile& site);
 
 /// The state of all splits as one.
 RunningState whole_state(const SearchedTile& site);

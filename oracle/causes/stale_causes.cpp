@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -26,7 +27,8 @@ std::optional<float> element_of(std::span<const MatrixF> tiles, Eigen::Index i, 
 Change left_by(Stage stage, std::int64_t behind, bool further) {
     return {.result = [=](const SearchedTile& site, Estimate& estimate) {
         const std::vector<MatrixF> tiles = left_in_memory(stage, site, behind);
-        const std::span<const MatrixF> left(tiles.data(), further ? tiles.size() : std::min(tiles.size(), std::size_t(1)));
+        const std::span<const MatrixF> left(tiles.data(),
+                                            further ? tiles.size() : std::min(tiles.size(), std::size_t(1)));
         const Eigen::Index rows = estimate.value.rows();
         const Eigen::Index cols = estimate.value.cols();
         const DumpFactor factor =
@@ -47,11 +49,19 @@ Change left_by(Stage stage, std::int64_t behind, bool further) {
     }};
 }
 
+/// Whether the wrong elements of the first bad tile are different numbers: one number may be from anywhere.
+bool are_different(const Observation& seen) {
+    std::set<float> values;
+    for (Eigen::Index i = 0; i < seen.got.size(); ++i)
+        if (seen.wrong[std::size_t(i)] && !std::isnan(seen.got.data()[i])) values.insert(seen.got.data()[i]);
+    return values.size() != 1;
+}
+
 /// A ring of buffers has few stages: what was there before was loaded that many tiles before.
 std::vector<Candidate> elements_not_written(const Evidence& evidence) {
     constexpr std::int64_t most_buffers = 4;
     std::vector<Candidate> candidates;
-    if (!evidence.direct()) return candidates;
+    if (!evidence.direct() || !are_different(evidence.seen.front())) return candidates;
     for (std::int64_t behind = 1; behind <= most_buffers; ++behind) {
         const std::string which =
             behind == 1 ? "the tile before" : "the tile " + digits(behind) + " tiles before";
@@ -64,12 +74,13 @@ std::vector<Candidate> elements_not_written(const Evidence& evidence) {
 }  // namespace
 
 std::vector<Cause> stale_causes() {
-    return {{"elements_not_written",
-             "unwritten / stale",
-             {Stage::q, Stage::k, Stage::v, Stage::s, Stage::p},
-             "elements are not written and keep what an earlier tile left there",
-             "the copy or store that fills them, the wait for it, and which buffer of the pipeline is read",
-             elements_not_written}};
+    return {
+        {"elements_not_written",
+         "unwritten / stale",
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::p, Stage::dout, Stage::delta, Stage::dp, Stage::ds},
+         "elements are not written and keep what an earlier tile left there",
+         "the copy or store that fills them, the wait for it, and which buffer of the pipeline is read",
+         elements_not_written}};
 }
 
 }  // namespace tilescope

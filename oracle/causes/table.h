@@ -51,12 +51,16 @@ std::vector<Cause> sum_causes();
 std::vector<Cause> accumulator_causes();
 std::vector<Cause> output_causes();
 std::vector<Cause> lse_causes();
+std::vector<Cause> gradient_causes();
 std::vector<Cause> precision_causes();
 std::vector<Cause> coverage_causes();
 std::vector<Cause> fragment_causes();
 std::vector<Cause> address_causes();
 std::vector<Cause> product_causes();
 std::vector<Cause> identified_merge_causes();
+std::vector<Cause> identified_coverage_causes();
+std::vector<Cause> identified_term_causes();
+std::vector<Cause> identified_gradient_causes();
 std::vector<Cause> identified_value_causes();
 std::vector<Cause> identified_type_causes();
 std::vector<Cause> identified_sum_causes();
@@ -64,8 +68,11 @@ std::vector<Cause> identified_start_causes();
 std::vector<Cause> identified_state_causes();
 std::vector<Cause> identified_recurrence_causes();
 std::vector<Cause> stale_causes();
+std::vector<Cause> gradient_address_causes();
 std::vector<Cause> place_causes();
 
+/// Sums of the backward pass whose terms are those of other elements of an operand.
+std::vector<Candidate> terms_read_elsewhere(const Evidence& evidence);
 /// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.
 std::vector<Candidate> first_fragment_left(const Evidence& evidence);
 

@@ -1,6 +1,8 @@
 #include "oracle/causes/tile_sums.h"
 
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "oracle/formula/scores.h"
 
@@ -21,6 +23,50 @@ void weigh_columns(const std::vector<double>& weights, Estimate& estimate) {
         estimate.value.col(j) *= weights[std::size_t(j)];
         estimate.error.col(j) *= std::abs(weights[std::size_t(j)]);
     }
+}
+
+/// Whether it is a sum over head elements.
+bool is_of_head(Stage stage) {
+    return stage == Stage::s || stage == Stage::delta || stage == Stage::dp;
+}
+
+/// What is multiplied in it, row by row of each.
+std::pair<const Operand&, const Operand&> head_operands(Stage stage, const SearchedTile& site) {
+    if (stage == Stage::s) return {site.q, site.k};
+    return {site.dout, stage == Stage::dp ? site.v : site.o};
+}
+
+/// The number of a part of a gradient, as `index` counts.
+std::size_t index_of(Stage stage, const SearchedTile& site, std::size_t part, TermIndex index) {
+    const GradientPart& at = (*site.parts)[part];
+    if (index == TermIndex::from_last) return site.parts->size() - 1 - part;
+    if (index == TermIndex::head) return std::size_t(at.id.head % site.call->problem.dkv_group());
+    return std::size_t(stage == Stage::dq ? at.id.kv_tile : at.id.q_block);
+}
+
+/// What turns the kernel's own sum into the gradient.
+double gradient_scale(Stage stage, const SearchedTile& site) {
+    return stage == Stage::dv ? 1 : site.call->problem.sm_scale;
+}
+
+void fill_gradient_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
+                         TermIndex index, std::vector<double>& terms) {
+    const double scale = gradient_scale(stage, site);
+    for (std::size_t i = 0; i < site.parts->size(); ++i) {
+        const GradientPart& part = (*site.parts)[i];
+        for (Eigen::Index c = 0; c < part.a.value.cols(); ++c) {
+            const double a = part.a.value(row, c);
+            if (a == 0) continue;
+            const auto at =
+                index == TermIndex::within_tile ? std::size_t(c) : index_of(stage, site, i, index);
+            terms[at] += scale * a * part.b.value(c, col);
+        }
+    }
+}
+
+/// What storing the gradient may round off of a number that is not the healthy one.
+double store_bound(Stage stage, const Problem& problem, double value) {
+    return is_gradient(stage) ? cast_bound(stage_dtype(problem, stage), std::abs(value)) : 0;
 }
 
 /// Takes bias and cap off scores that the dump has with them; leaves other stages as they are.
@@ -66,21 +112,54 @@ std::vector<double> finite_terms(std::vector<double> terms) {
 
 }  // namespace
 
-std::string_view terms_name(Stage stage) {
-    return stage == Stage::s ? "head elements" : "columns";
+std::span<const TermIndex> term_indices(Stage stage) {
+    using enum TermIndex;
+    static constexpr std::array of_all = {within_tile, tile, from_last, head};
+    return std::span(of_all).first(is_of_all_queries(stage) ? 4 : stage == Stage::dq ? 3 : 1);
 }
 
-std::int64_t terms_of_sum(const Problem& problem, Stage stage) {
-    return stage == Stage::s ? problem.head_dim : problem.block_n;
+std::string_view terms_name(Stage stage, TermIndex index) {
+    switch (index) {
+        case TermIndex::tile:
+            return stage == Stage::dq ? "KV tiles" : "query blocks";
+        case TermIndex::from_last:
+            return stage == Stage::dq ? "KV tiles from the last" : "query blocks from the last";
+        case TermIndex::head:
+            return "heads of the group";
+        default:
+            if (is_of_all_queries(stage)) return "rows";
+            return is_of_head(stage) ? "head elements" : "columns";
+    }
+}
+
+std::int64_t terms_of_sum(const Problem& problem, Stage stage, TermIndex index) {
+    const bool by_keys = is_of_all_queries(stage);
+    switch (index) {
+        case TermIndex::tile:
+            return by_keys ? problem.q_blocks() : problem.kv_tiles();
+        case TermIndex::from_last:
+            return by_keys ? problem.q_blocks() * problem.dkv_group() : problem.kv_tiles();
+        case TermIndex::head:
+            return problem.dkv_group();
+        default:
+            if (stage == Stage::delta || stage == Stage::dp) return problem.head_dim_v;
+            return stage == Stage::s ? problem.head_dim : by_keys ? problem.block_m : problem.block_n;
+    }
 }
 
 void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
-                std::vector<double>& terms) {
+                std::vector<double>& terms, TermIndex index) {
     const Problem& problem = site.call->problem;
-    terms.assign(std::size_t(terms_of_sum(problem, stage)), 0);
-    if (stage == Stage::s) {
-        for (Eigen::Index d = 0; d < site.q.value.cols(); ++d)
-            terms[std::size_t(d)] = problem.sm_scale * site.q.value(row, d) * site.k.value(col, d);
+    terms.assign(std::size_t(terms_of_sum(problem, stage, index)), 0);
+    if (is_of_head(stage)) {
+        const auto [a, b] = head_operands(stage, site);
+        const double scale = stage == Stage::s ? problem.sm_scale : 1;
+        // delta has one column: the products of its row of both.
+        const Eigen::Index other = stage == Stage::delta ? row : col;
+        for (Eigen::Index d = 0; d < a.value.cols(); ++d)
+            terms[std::size_t(d)] = scale * a.value(row, d) * b.value(other, d);
+    } else if (is_gradient(stage)) {
+        fill_gradient_terms(stage, site, row, col, index, terms);
     } else if (stage == Stage::l) {
         const Matrix& p = p_added_up(site).value;
         for (Eigen::Index c = 0; c < p.cols(); ++c)
@@ -93,15 +172,27 @@ void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::
 }
 
 double carried_over(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
-    if (stage == Stage::s) return 0;
+    if (is_of_head(stage) || is_gradient(stage)) return 0;
     if (stage == Stage::m) return site.before.m.value(row, 0);
     const Matrix& before = stage == Stage::l ? site.before.l.value : site.before.acc.value;
     return site.factor.value(row, 0) * before(row, col);
 }
 
-void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& site) {
-    if (stage == Stage::s) {
-        for (Eigen::Index d = 0; d < site.q.value.cols(); ++d) site.q.value.col(d) *= weights[std::size_t(d)];
+void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& site, TermIndex index) {
+    if (is_of_head(stage)) {
+        Matrix& a = stage == Stage::s ? site.q.value : site.dout.value;
+        for (Eigen::Index d = 0; d < a.cols(); ++d) a.col(d) *= weights[std::size_t(d)];
+    } else if (is_gradient(stage)) {
+        GradientParts& parts = site.own_parts();
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            if (index == TermIndex::within_tile) {
+                weigh_columns(weights, parts[i].a);
+            } else {
+                const double weight = weights[index_of(stage, site, i, index)];
+                parts[i].a.value *= weight;
+                parts[i].a.error *= std::abs(weight);
+            }
+        }
     } else {
         weigh_columns(weights, stage == Stage::l ? p_added_up(site) : site.operand_p);
     }
@@ -117,13 +208,15 @@ Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix&
         sums.error += 2 * u_f32 * more.cwiseAbs();
         for (Eigen::Index i = 0; i < more.size(); ++i)
             if (!std::isfinite(more.data()[i])) sums.error.data()[i] = 0;
+        for (Eigen::Index i = 0; i < more.size() && is_gradient(stage); ++i)
+            sums.error.data()[i] += store_bound(stage, site.call->problem, sums.value.data()[i]);
         result = stage == Stage::s
                      ? dumped_from_scaled(*site.call, site.first_row, site.first_key, std::move(sums))
                      : std::move(sums);
     }};
 }
 
-std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most) {
+std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most, TermIndex index) {
     std::vector<WrongSum> sums;
     if (!evidence.direct() || !evidence.known.empty() || evidence.seen.empty()) return sums;
     const Stage stage = evidence.acts;
@@ -138,6 +231,7 @@ std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most) {
             WrongSum next{&seen, i / seen.got.cols(), i % seen.got.cols(), {}};
             next.sum.got = seen.natural(next.row, next.col);
             next.sum.error = seen.expected.error.data()[i] / std::abs(seen.factor.at(next.row, next.col));
+            next.sum.error += store_bound(stage, seen.site.call->problem, next.sum.got);
             next.sum.carried = carried_over(stage, seen.site, next.row, next.col);
             scores.take_off(next.row, next.col, next.sum);
             if (std::isnan(next.sum.got) || !std::isfinite(next.sum.error)) continue;
@@ -148,7 +242,7 @@ std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most) {
                 // Only a maximum may be infinite.
                 if (!std::isfinite(next.sum.got) || !std::isfinite(next.sum.carried) || next.sum.error == 0)
                     continue;
-                fill_terms(stage, seen.site, next.row, next.col, next.sum.terms);
+                fill_terms(stage, seen.site, next.row, next.col, next.sum.terms, index);
                 next.sum.terms = finite_terms(std::move(next.sum.terms));
             }
             sums.push_back(std::move(next));
@@ -159,6 +253,7 @@ std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most) {
 
 double kernel_unit(Stage stage, const SearchedTile& site) {
     if (stage == Stage::l) return 1 / site.call->units.l_scale;
+    if (is_gradient(stage)) return gradient_scale(stage, site);
     const double scale = stage == Stage::s ? site.call->problem.sm_scale : 1;
     return scale * product_unit(*site.call, stage);
 }

@@ -2,17 +2,26 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "oracle/causes/evidence.h"
 
 namespace tilescope {
 
-/// s, l and acc are sums of products over one index: head elements, or key columns of the tile. What the
-/// hypotheses about such a sum share.
+/// What the terms of a sum are counted by: dq, dk and dv are sums within tiles and over tiles.
+enum class TermIndex : std::uint8_t {
+    within_tile,  ///< head elements, columns of the tile, or its rows
+    tile,         ///< KV tiles, or query blocks
+    from_last,    ///< tiles from the last one that the kernel adds
+    head          ///< query heads of the KV head
+};
+std::span<const TermIndex> term_indices(Stage stage);
+
+/// s, l, acc, delta, dp and the gradients are sums of products over one index. What the hypotheses about such a sum
+/// share.
 struct TileSum {
-    /// A number for each head element, or each column of a whole tile, in natural units before cap and bias; none
-    /// of a maximum.
+    /// A number for each value of the index, in natural units before cap and bias; none of a maximum.
     std::vector<double> terms;
     double carried = 0;  ///< what a healthy kernel adds them to
     double got = 0;      ///< natural units, before cap and bias; NaN where the mask or a cap hides it
@@ -20,16 +29,17 @@ struct TileSum {
 };
 
 /// "head elements" or "columns", and how many a whole tile has.
-std::string_view terms_name(Stage stage);
-std::int64_t terms_of_sum(const Problem& problem, Stage stage);
+std::string_view terms_name(Stage stage, TermIndex index = TermIndex::within_tile);
+std::int64_t terms_of_sum(const Problem& problem, Stage stage, TermIndex index = TermIndex::within_tile);
 
-/// Of s, l or acc, for which `site` holds the inputs.
+/// Of a sum for which `site` holds the inputs.
 void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
-                std::vector<double>& terms);
+                std::vector<double>& terms, TermIndex index = TermIndex::within_tile);
 double carried_over(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col);
 
 /// Multiplies each term of every sum with its weight.
-void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& site);
+void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& site,
+                 TermIndex index = TermIndex::within_tile);
 
 /// Adds to each sum, before cap, bias and mask, what `extra` leaves in a matrix of zeros; natural units.
 Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix& more)> extra);
@@ -43,7 +53,8 @@ struct WrongSum {
 };
 
 /// Of the wrong elements of the evidence at most so many, evenly.
-std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most);
+std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most,
+                                 TermIndex index = TermIndex::within_tile);
 
 /// What turns 1 in the kernel's own sum into natural units.
 double kernel_unit(Stage stage, const SearchedTile& site);

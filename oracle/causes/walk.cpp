@@ -42,13 +42,23 @@ Estimate expected_with(std::span<const Change> changes, Stage stage, SearchedTil
     return estimate;
 }
 
-ChangedReplay::ChangedReplay(const CauseSearch& world, const TileId& q_block, Stage acts,
+TileId block_of_tile(Stage stage, const TileId& tile) {
+    TileId block = tile;
+    (is_of_all_queries(stage) ? block.q_block : block.kv_tile) = 0;
+    return block;
+}
+
+Stage stage_of_blocks(Stage stage) {
+    return is_of_all_queries(stage) ? Stage::dk : Stage::q;
+}
+
+ChangedReplay::ChangedReplay(const CauseSearch& world, const TileId& block, Stage acts,
                              std::span<const Change> changes)
-    : world_(world), acts_(acts), changes_(changes) {
+    : world_(world), block_(block), acts_(acts), changes_(changes) {
     site_.world = &world;
-    site_.id = {q_block.batch, q_block.head, q_block.q_block, 0};
-    site_.call = world.call(q_block.batch, q_block.head);
-    site_.first_row = q_block.q_block * site_.call->problem.block_m;
+    site_.id = {block.batch, block.head, block.q_block, 0};
+    site_.call = world.call(block.batch, block.head);
+    site_.first_row = block.q_block * site_.call->problem.block_m;
 }
 
 std::optional<MatrixF> ChangedReplay::dumped(Stage stage) const {
@@ -57,9 +67,10 @@ std::optional<MatrixF> ChangedReplay::dumped(Stage stage) const {
 }
 
 bool ChangedReplay::is_passed_over(const TileId& id, Stage observed) const {
-    const bool captured = std::ranges::any_of(forward_tile_stages, [&](Stage stage) {
-        return world_.has(stage) && world_.recording().has_tile(stage, id);
-    });
+    const bool forward = site_.call->problem.direction == Direction::forward;
+    const auto stages = forward ? std::span<const Stage>(forward_tile_stages) : gradient_tile_stages;
+    const bool captured = std::ranges::any_of(
+        stages, [&](Stage stage) { return world_.has(stage) && world_.recording().has_tile(stage, id); });
     // A mask that is wrong may show what a right one hides.
     const bool may_show = !changes_.empty() && acts_ != observed;
     return !captured && !may_show && !tile_is_visible(site_.call->problem, id.q_block, id.kv_tile);
@@ -138,6 +149,11 @@ Estimate ChangedReplay::formula(Stage stage, const TileInputs& in) {
 
 void ChangedReplay::run(Stage observed,
                         const std::function<void(const SearchedTile&, const Estimate&)>& see) {
+    if (site_.call->problem.direction == Direction::forward) return run_forward(observed, see);
+    return is_of_all_queries(observed) ? run_keys(observed, see) : run_rows(observed, see);
+}
+
+void ChangedReplay::run_forward(Stage observed, const See& see) {
     const Problem& problem = site_.call->problem;
     const Operand q = load_operand(Stage::q, site_.first_row, site_.id.head, site_.rows());
     if (observed == Stage::q) return see(site_, expected_operand(Stage::q));

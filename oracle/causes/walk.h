@@ -4,6 +4,7 @@
 #include <span>
 
 #include "oracle/causes/site.h"
+#include "oracle/replay/gradient_replay.h"
 #include "oracle/replay/replay.h"
 
 namespace tilescope {
@@ -22,18 +23,33 @@ struct Change {
 /// expected_of(stage) of a kernel with these changes, in the order given.
 Estimate expected_with(std::span<const Change> changes, Stage stage, SearchedTile site);
 
-/// Replays one query block, KV tile by KV tile, where some formulas are changed; what was dumped takes the
-/// place of what is computed.
+/// The block that a tile of the stage is replayed with: its query block, or of dk and dv its KV tile.
+TileId block_of_tile(Stage stage, const TileId& tile);
+/// The stage whose tiles are these blocks: q, or dk.
+Stage stage_of_blocks(Stage stage);
+
+/// Replays one block, tile by tile, where some formulas are changed; what was dumped takes the place of what is
+/// computed.
 class ChangedReplay {
  public:
-    /// `changes` act in the stage `acts`; none: a healthy kernel.
-    ChangedReplay(const CauseSearch& world, const TileId& q_block, Stage acts,
-                  std::span<const Change> changes);
+    /// `changes` act in the stage `acts`; none: a healthy kernel. `block` is that of the tiles that run() is asked for.
+    ChangedReplay(const CauseSearch& world, const TileId& block, Stage acts, std::span<const Change> changes);
 
     /// Calls `see` with what goes into each tile of `observed` and what comes out of it, as expected_of().
     void run(Stage observed, const std::function<void(const SearchedTile&, const Estimate&)>& see);
 
  private:
+    using See = std::function<void(const SearchedTile&, const Estimate&)>;
+
+    void run_forward(Stage observed, const See& see);
+    void run_rows(Stage observed, const See& see);
+    void run_keys(Stage observed, const See& see);
+    void see_gradient(Stage observed, GradientParts parts, const See& see);
+    GradientRows load_rows();
+    Estimate expected_delta();
+    GradientTile gradient_tile(Stage observed, const GradientRows& rows, const See& see);
+    SearchedTile site_at(Stage stage, const GradientInputs& inputs, const GradientTile& tile) const;
+    void set_tile(std::int64_t q_block, std::int64_t kv_tile);
     bool changes(Stage stage) const { return stage == acts_ && !changes_.empty(); }
     bool is_passed_over(const TileId& id, Stage observed) const;
     std::optional<MatrixF> dumped(Stage stage) const;
@@ -44,6 +60,7 @@ class ChangedReplay {
     Estimate formula(Stage stage, const TileInputs& inputs);
 
     const CauseSearch& world_;
+    TileId block_;
     Stage acts_;
     std::span<const Change> changes_;
     SearchedTile site_;  ///< what the sites of all stages share, and rows of an operand

@@ -450,6 +450,17 @@ double CurveRule::of(double x) const {
     return mirrored ? std::copysign(1.0, x) * (slope * std::abs(x) + offset) : slope * x + offset;
 }
 
+Curve curve_of(const CurveDomain& domain, const CurveRule& rule, const std::string& variable) {
+    const NamedRule named{rule, fmt::format("{:.6g}", rule.slope), fmt::format("{:.6g}", rule.offset), 1,
+                          true};
+    Curve curve{domain, rule, 1, true, ""};
+    if (rule.is_line)
+        curve.parameters = std::max(1, int(rule.slope != 1 && rule.slope != 0) + int(rule.offset != 0));
+    curve.parameters += domain.kind != Kind::all && !is_continuous(curve);
+    curve.formula = formula_of(curve, named, variable);
+    return curve;
+}
+
 std::vector<Curve> curves_through(const std::vector<CurvePoint>& points,
                                   const std::vector<KnownNumber>& known, const std::string& variable) {
     Points wrong;

@@ -50,6 +50,9 @@ struct Curve {
     double of(double x) const { return domain.contains(x) ? rule.of(x) : x; }
 };
 
+/// The rule in this domain, with what it costs and its text.
+Curve curve_of(const CurveDomain& domain, const CurveRule& rule, const std::string& variable);
+
 /// The curves that nearly all wrong points lie on, shortest first; none where the points are too few, too
 /// alike or too uncertain to tell. Right points tell where a curve does not apply; some may lie off it, since a mistake need
 /// not be made everywhere. `variable` is the name of x in formulas.

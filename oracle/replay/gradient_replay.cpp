@@ -25,19 +25,26 @@ void clear_hidden(const Matrix& scores, Estimate& p) {
     }
 }
 
-Estimate unknown(Eigen::Index rows) {
-    return {Matrix::Constant(rows, 1, std::numeric_limits<double>::quiet_NaN()),
-            Matrix::Constant(rows, 1, std::numeric_limits<double>::infinity())};
-}
-
 /// delta as it was dumped, where nothing says what it should be; what another run has for it is as good.
 Estimate given_delta(const MatrixF& dumped, const std::optional<MatrixF>& others) {
-    Estimate delta = settle(unknown(dumped.rows()), dumped);
+    Estimate delta = settle(unknown_rows(dumped.rows()), dumped);
     if (others) delta.error += (others->cast<double>() - delta.value).cwiseAbs();
     return delta;
 }
 
+/// P before its cast.
+Estimate uncast_probabilities(const GradientInputs& in) {
+    Estimate p = probabilities(in.call, *in.scores, in.rows.lse);
+    clear_hidden(in.scores->value, p);
+    return p;
+}
+
 }  // namespace
+
+Estimate unknown_rows(std::int64_t rows) {
+    return {Matrix::Constant(rows, 1, std::numeric_limits<double>::quiet_NaN()),
+            Matrix::Constant(rows, 1, std::numeric_limits<double>::infinity())};
+}
 
 LoadedGradientKeys load_gradient_keys(const HeadCall& call, const HeadInputs& inputs, const TileId& tile,
                                       const DumpedTile& dumped) {
@@ -74,7 +81,7 @@ LoadedGradientRows load_gradient_rows(const Recording& recording, const HeadCall
 
     const bool has_o = recording.has_input(Input::o);
     const Matrix o = has_o ? input(Input::o) : Matrix();
-    loaded.from_inputs.delta = has_o ? row_delta(call, loaded.dout.value, o) : unknown(rows);
+    loaded.from_inputs.delta = has_o ? row_delta(call, loaded.dout.value, o) : unknown_rows(rows);
 
     loaded.from_stages = loaded.from_inputs;
     GradientRows& staged = loaded.from_stages;
@@ -94,45 +101,72 @@ LoadedGradientRows load_gradient_rows(const Recording& recording, const HeadCall
     return loaded;
 }
 
+Estimate expected_of(Stage stage, const GradientInputs& in) {
+    const Units& units = in.call.units;
+    switch (stage) {
+        case Stage::s:
+            return dumped_scores(in.call, in.first_row, in.first_key, in.rows.q, in.k);
+        case Stage::p:
+            return cast_probabilities(in.call, uncast_probabilities(in), units.p_cast);
+        case Stage::dp:
+            return probability_gradients(in.call, in.rows.dout, in.v);
+        default: {
+            Estimate ds = score_gradients(in.call, *in.p, *in.dp, in.rows.delta);
+            if (in.cap != nullptr && units.ds_capped) ds = chain_cap(ds, *in.cap);
+            return cast_scaled(in.call, std::move(ds), units.ds_cast, {units.ds_scale, {}, {}},
+                               Overflow::to_infinity);
+        }
+    }
+}
+
+Estimate gradient_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
+                         Estimate dumped) {
+    Estimate scores = finish_scores(call, first_row, first_key, std::move(dumped));
+    if (masks_with_number(call.units)) {
+        const std::vector<bool> all(std::size_t(scores.value.rows()), true);
+        hide_masked(call, first_row, first_key, all, scores);
+    }
+    return scores;
+}
+
 GradientTile replay_gradient_tile(const HeadCall& call, const TileId& tile, const GradientRows& rows,
                                   const Operand& k, const Operand& v, const DumpedTile& dumped,
-                                  Replay::Source source) {
-    const std::int64_t first_row = tile.q_block * call.problem.block_m;
-    const std::int64_t first_key = tile.kv_tile * call.problem.block_n;
+                                  Replay::Source source, const GradientFormula& formula) {
+    GradientInputs in{call, tile.q_block * call.problem.block_m, tile.kv_tile * call.problem.block_n, rows, k,
+                      v};
+    GradientTile result;
+    const auto compute = [&](Stage stage) {
+        return formula ? formula(stage, in, result) : expected_of(stage, in);
+    };
     const auto settled = [&](Stage stage, const Estimate& estimate) {
         const auto& values = of(dumped, stage);
         if (!values || source == Replay::Source::inputs) return estimate;
         return settle(estimate, *values,
-                      dump_factor(call, stage, first_row, first_key, values->rows(), values->cols()));
+                      dump_factor(call, stage, in.first_row, in.first_key, values->rows(), values->cols()));
     };
     const Units& units = call.units;
-    GradientTile result;
-    result.s = dumped_scores(call, first_row, first_key, rows.q, k);
+    result.s = compute(Stage::s);
     result.dumped_s = settled(Stage::s, result.s);
-    result.scores = finish_scores(call, first_row, first_key, result.dumped_s);
-    // lse is that of a row which sees a score; one that sees none has no gradient.
-    if (masks_with_number(call.units)) {
-        const std::vector<bool> all(std::size_t(result.scores.value.rows()), true);
-        hide_masked(call, first_row, first_key, all, result.scores);
-    }
+    result.scores = gradient_scores(call, in.first_row, in.first_key, result.dumped_s);
+    in.scores = &result.scores;
 
     // The dump holds P before its cast or after it; the other of the two is computed.
-    Estimate computed = probabilities(call, result.scores, rows.lse);
-    clear_hidden(result.scores.value, computed);
-    result.p = cast_probabilities(call, computed, units.p_cast);
+    result.p = compute(Stage::p);
     const Estimate p = settled(Stage::p, result.p);
     const bool uncast = units.p_cast == Dtype::f32;
     result.p_operand = uncast ? cast_probabilities(call, p, call.problem.dtype_p) : p;
 
-    result.dp = probability_gradients(call, rows.dout, v);
+    result.dp = compute(Stage::dp);
     result.dp_in_ds = settled(Stage::dp, result.dp);
-    result.p_in_ds = units.ds_from_cast_p ? result.p_operand : uncast ? p : computed;
-    Estimate ds = score_gradients(call, result.p_in_ds, result.dp_in_ds, rows.delta);
+    result.p_in_ds = units.ds_from_cast_p ? result.p_operand : uncast ? p : uncast_probabilities(in);
     const bool capped = call.capped();
-    if (capped) result.cap = cap_derivative(call, first_row, first_key, result.dumped_s);
-    if (capped && units.ds_capped) ds = chain_cap(ds, result.cap);
-    result.ds =
-        cast_scaled(call, std::move(ds), units.ds_cast, {units.ds_scale, {}, {}}, Overflow::to_infinity);
+    if (capped) {
+        result.cap = cap_derivative(call, in.first_row, in.first_key, result.dumped_s);
+        in.cap = &result.cap;
+    }
+    in.p = &result.p_in_ds;
+    in.dp = &result.dp_in_ds;
+    result.ds = compute(Stage::ds);
     Estimate whole = settled(Stage::ds, result.ds);
     if (capped && !units.ds_capped) whole = chain_cap(whole, result.cap);
     const bool is_operand = units.ds_cast != Dtype::f32;

@@ -150,10 +150,16 @@ std::shared_ptr<const HeadInputs> HeadInputCache::get(std::int64_t batch, std::i
 
 StagedOperand staged_operand(const HeadCall& call, Stage stage, std::int64_t first, Matrix raw,
                              bool with_expected) {
+    StagedOperand staged;
+    if (stage == Stage::dout) {
+        // Nothing scales it.
+        if (with_expected) staged.expected = {raw, Matrix::Zero(raw.rows(), raw.cols())};
+        staged.natural.value = std::move(raw);
+        return staged;
+    }
     const OperandUnits units = units_of(call, stage);
     const auto descale = units.descale.segment(first, raw.rows());
     const bool descaled = (descale.array() != 1).any();
-    StagedOperand staged;
     if (with_expected) staged.expected.error.setZero(raw.rows(), raw.cols());
     if (!descaled && units.scale == 1) {
         if (with_expected) staged.expected.value = raw;
@@ -188,6 +194,7 @@ BudgetTerms operand_terms(const HeadCall& call, Stage stage, std::int64_t first,
 
 Operand dumped_operand(const HeadCall& call, Stage stage, std::int64_t first, const StagedOperand& staged,
                        const MatrixF& dumped) {
+    if (stage == Stage::dout) return {settle(staged.expected, dumped).value, 0};
     const OperandUnits units = units_of(call, stage);
     Matrix value = settle(staged.expected, dumped).value;
     if (units.scale != 1) value /= units.scale;

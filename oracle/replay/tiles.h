@@ -79,7 +79,7 @@ class HeadInputCache {
     std::map<std::pair<std::int64_t, std::int64_t>, std::weak_ptr<const HeadInputs>> heads_;
 };
 
-/// Rows of q, k or v: what the kernel should hold of them, and what the formulas take.
+/// Rows of q, k, v or dout: what the kernel should hold of them, and what the formulas take.
 struct StagedOperand {
     Estimate expected;  ///< in the dump's units: dequantised or not, scaled or not
     Operand natural;    ///< from the inputs

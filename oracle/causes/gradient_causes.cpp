@@ -1,0 +1,300 @@
+// Mistakes of the backward pass that have no counterpart in the forward one.
+
+#include <algorithm>
+#include <array>
+#include <numbers>
+
+#include "oracle/causes/curves.h"
+#include "oracle/causes/signature.h"
+#include "oracle/formula/scores.h"
+#include "oracle/identify/combination.h"
+#include "oracle/replay/tiles.h"
+
+namespace tilescope {
+
+namespace {
+
+std::vector<Candidate> delta_missing(const Evidence&) {
+    return always({.inputs = [](SearchedTile& site) {
+        site.delta.value.setZero();
+        site.delta.error.setZero();
+    }});
+}
+
+std::vector<Candidate> delta_added(const Evidence&) {
+    return always({.inputs = [](SearchedTile& site) { site.delta.value *= -1; }});
+}
+
+/// delta of a row with the output of another row, or of another head.
+std::vector<Candidate> o_of_other_row(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.world->recording().has_input(Input::o)) return candidates;
+    const auto reads = [](std::int64_t rows, std::int64_t heads) {
+        return [=](SearchedTile& site) {
+            const Problem& problem = site.call->problem;
+            const std::int64_t head = site.id.head + heads;
+            if (head < 0 || head >= problem.heads) return;
+            for (Eigen::Index i = 0; i < site.o.value.rows(); ++i) {
+                const std::int64_t row = site.first_row + i + rows;
+                if (row >= 0 && row < problem.seqlen_q)
+                    site.o.value.row(i) =
+                        load_input(site.world->recording(), Input::o, site.id.batch, head, row, 1);
+            }
+        };
+    };
+    for (const std::int64_t rows : {1, -1, 2, -2, 4, -4, 8, -8, 16, -16})
+        candidates.push_back(
+            {{{"row", (rows > 0 ? "+" : "") + digits(rows)}}, {.inputs = reads(rows, 0)}, 1});
+    for (const std::int64_t heads : {1, -1})
+        candidates.push_back(
+            {{{"head", (heads > 0 ? "+" : "") + digits(heads)}}, {.inputs = reads(0, heads)}, 1});
+    return candidates;
+}
+
+/// The logarithm to one base taken for one to the other.
+std::vector<Candidate> lse_of_other_base(const Evidence& evidence) {
+    const bool is_base_two = evidence.units().lse_log_base == LogBase::two;
+    const double factor = is_base_two ? std::numbers::log2e : std::numbers::ln2;
+    return always({.inputs = [=](SearchedTile& site) { site.m.value *= factor; }});
+}
+
+/// exp(s - m) with the largest score of the tile.
+std::vector<Candidate> maximum_for_lse(const Evidence&) {
+    return always({.inputs = [](SearchedTile& site) {
+        const Matrix scores = finished_scores(site).value;
+        for (Eigen::Index i = 0; i < scores.rows() && scores.cols() > 0; ++i)
+            site.m.value(i, 0) = scores.row(i).maxCoeff();
+    }});
+}
+
+std::vector<Candidate> cap_derivative_missing(const Evidence& evidence) {
+    const HeadCall& call = evidence.call();
+    if (!call.capped() || !call.units.ds_capped) return {};
+    return always({.inputs = [](SearchedTile& site) { site.own_call().units.ds_capped = false; }});
+}
+
+/// What one query head adds to dk or dv of a KV tile, whichever head of these it belongs to.
+GradientParts parts_of_head(const SearchedTile& site, Stage stage, std::int64_t head) {
+    GradientParts parts;
+    const std::int64_t own = head / site.call->problem.dkv_group();
+    ChangedReplay walk(*site.world, {site.id.batch, own, 0, site.id.kv_tile}, stage, {});
+    walk.run(stage, [&](const SearchedTile& there, const Estimate&) {
+        for (const GradientPart& part : *there.parts)
+            if (part.id.head == head) parts.push_back(part);
+    });
+    return parts;
+}
+
+/// Every heads_kv-th query head in place of neighbours.
+std::vector<Candidate> group_of_other_heads(const Evidence& evidence) {
+    const Problem& problem = evidence.problem();
+    if (problem.dkv_group() == 1 || problem.dkv_heads() == 1) return {};
+    return always({.inputs = [stage = evidence.acts](SearchedTile& site) {
+        const Problem& p = site.call->problem;
+        GradientParts all;
+        for (std::int64_t i = 0; i < p.dkv_group(); ++i)
+            for (GradientPart& part : parts_of_head(site, stage, site.id.head + i * p.dkv_heads()))
+                all.push_back(std::move(part));
+        site.parts = std::make_shared<const GradientParts>(std::move(all));
+    }});
+}
+
+/// Of the query heads that share a KV head one alone.
+std::vector<Candidate> group_not_summed(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const std::int64_t group = evidence.problem().dkv_group();
+    for (const std::int64_t head : {group - 1, std::int64_t(0)}) {
+        if (group == 1) break;
+        const auto keep = [=](SearchedTile& site) {
+            std::erase_if(site.own_parts(),
+                          [=](const GradientPart& part) { return part.id.head % group != head; });
+        };
+        candidates.push_back(
+            {{{"head of the group", head == 0 ? "the first" : "the last"}}, {.inputs = keep}});
+    }
+    return candidates;
+}
+
+/// Products with ds, or P, as it lies in the tile where its transpose is meant.
+std::vector<Candidate> not_transposed(const Evidence&) {
+    return always({.inputs = [](SearchedTile& site) {
+        for (GradientPart& part : site.own_parts()) {
+            const Estimate right = part.a;
+            for (Eigen::Index i = 0; i < right.value.rows(); ++i) {
+                for (Eigen::Index j = 0; j < right.value.cols(); ++j) {
+                    const bool is_there = j < right.value.rows() && i < right.value.cols();
+                    part.a.value(i, j) = is_there ? right.value(j, i) : 0;
+                    part.a.error(i, j) = is_there ? right.error(j, i) : 0;
+                }
+            }
+        }
+    }});
+}
+
+// ---- ds as another combination of p, dp and delta
+
+struct GradientTerm {
+    const char* text;
+    double (*of)(double p, double dp, double delta);
+};
+
+constexpr std::array<GradientTerm, 7> gradient_terms = {{
+    {"p dp", [](double p, double dp, double) { return p * dp; }},
+    {"p delta", [](double p, double, double delta) { return p * delta; }},
+    {"dp", [](double, double dp, double) { return dp; }},
+    {"delta", [](double, double, double delta) { return delta; }},
+    {"p^2 dp", [](double p, double dp, double) { return p * p * dp; }},
+    {"p^2 delta", [](double p, double, double delta) { return p * p * delta; }},
+    {"p", [](double p, double, double) { return p; }},
+}};
+
+/// Terms that are there, and how often.
+struct GradientCombination {
+    std::vector<std::size_t> terms;
+    std::vector<KnownNumber> times;
+
+    std::string text() const {
+        std::vector<std::string> names;
+        for (const std::size_t term : terms) names.emplace_back(gradient_terms[term].text);
+        return text_of_sum(times, names);
+    }
+    double value(double p, double dp, double delta) const {
+        double sum = 0;
+        for (std::size_t k = 0; k < terms.size(); ++k)
+            sum += times[k].value * gradient_terms[terms[k]].of(p, dp, delta);
+        return sum;
+    }
+};
+
+/// The derivative of the soft cap where ds has it; 1 elsewhere.
+Matrix cap_slopes(const SearchedTile& site) {
+    const HeadCall& call = *site.call;
+    if (!call.capped() || !call.units.ds_capped)
+        return Matrix::Ones(site.p.value.rows(), site.p.value.cols());
+    return cap_derivative(call, site.first_row, site.first_key, site.dumped_s).value;
+}
+
+std::optional<GradientCombination> combination_with(const Evidence& evidence,
+                                                    std::vector<std::size_t> terms) {
+    std::vector<Equation> equations;
+    Thinned thinned(evidence);
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad()) break;
+        const SearchedTile& site = seen.site;
+        const Matrix slopes = cap_slopes(site);
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                if (!seen.is_wrong(i, j) || !std::isfinite(seen.got(i, j)) || !thinned.takes(true)) continue;
+                Equation next{{}, seen.natural(i, j), 0};
+                for (const std::size_t term : terms)
+                    next.terms.push_back(slopes(i, j) * gradient_terms[term].of(site.p.value(i, j),
+                                                                                site.dp.value(i, j),
+                                                                                site.delta.value(i, 0)));
+                next.error = seen.expected.error(i, j) / std::abs(seen.factor.at(i, j)) +
+                             cast_bound(site.call->units.ds_cast, std::abs(next.got));
+                equations.push_back(std::move(next));
+            }
+        }
+    }
+    const auto times = combination_of(equations, known_numbers(evidence));
+    if (!times) return std::nullopt;
+    return GradientCombination{std::move(terms), *times};
+}
+
+Change combines(const GradientCombination& combination) {
+    return {.result = [=](const SearchedTile& site, Estimate& ds) {
+        const Matrix slopes = cap_slopes(site);
+        for (Eigen::Index i = 0; i < ds.value.rows(); ++i) {
+            const double delta = site.delta.value(i, 0);
+            for (Eigen::Index j = 0; j < ds.value.cols(); ++j) {
+                const double p = site.p.value(i, j);
+                const double dp = site.dp.value(i, j);
+                const double value = slopes(i, j) * combination.value(p, dp, delta);
+                // What each of the three may be off by where it was not dumped, by its own share.
+                const double moved = std::abs(combination.value(p + site.p.error(i, j), dp, delta) -
+                                              combination.value(p, dp, delta)) +
+                                     std::abs(combination.value(p, dp + site.dp.error(i, j), delta) -
+                                              combination.value(p, dp, delta)) +
+                                     std::abs(combination.value(p, dp, delta + site.delta.error(i, 0)) -
+                                              combination.value(p, dp, delta));
+                const double size = (std::abs(dp) + std::abs(delta)) * std::max(1.0, std::abs(p));
+                ds.value(i, j) = value;
+                ds.error(i, j) = moved + 8 * u_f32 * (std::abs(value) + (p == 0 ? 0 : size)) +
+                                 cast_bound(site.call->units.ds_cast, std::abs(value));
+            }
+        }
+    }};
+}
+
+std::vector<Candidate> ds_combination(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!can_be_read(evidence)) return candidates;
+    const auto add = [&](std::vector<std::size_t> terms) {
+        const auto found = combination_with(evidence, std::move(terms));
+        if (!found) return;
+        int parameters = int(found->terms.size());
+        for (const KnownNumber& times : found->times) {
+            if (times.value == 0) return;
+            parameters += std::abs(times.value) != 1;
+        }
+        candidates.push_back({{{"ds", found->text()}}, combines(*found), parameters});
+    };
+    for (std::size_t i = 0; i < gradient_terms.size(); ++i) add({i});
+    for (std::size_t i = 0; i < gradient_terms.size() && candidates.empty(); ++i)
+        for (std::size_t j = i + 1; j < gradient_terms.size(); ++j) add({i, j});
+    return candidates;
+}
+
+}  // namespace
+
+std::vector<Cause> gradient_causes() {
+    const std::vector<Stage> ds = {Stage::ds};
+    const std::vector<Stage> of_keys = {Stage::dk, Stage::dv};
+    return {
+        {"delta_missing", "constants", ds, "delta is not subtracted from dp", "ds = p (dp - delta)",
+         delta_missing},
+        {"delta_added", "constants", ds, "delta is added to dp in place of being subtracted",
+         "ds = p (dp - delta)", delta_added},
+        {"o_of_other_row",
+         "layout",
+         {Stage::delta},
+         "delta is computed with the output of another row or head",
+         "the index with which o is read",
+         o_of_other_row},
+        {"lse_of_other_base",
+         "constants",
+         {Stage::p},
+         "lse is taken for a logarithm to the other base",
+         "exp or exp2, and the factor log2e or ln2 on lse",
+         lse_of_other_base},
+        {"maximum_for_lse",
+         "recurrence",
+         {Stage::p},
+         "P is computed with a maximum in place of lse",
+         "what is subtracted from the scores in the backward pass",
+         maximum_for_lse},
+        {"cap_derivative_missing", "constants", ds,
+         "ds is not multiplied with the derivative of the soft cap", "ds (1 - tanh(s / cap)^2)",
+         cap_derivative_missing},
+        {"group_of_other_heads", "head / batch map", of_keys,
+         "every heads_kv-th query head is summed up in place of neighbours", "the query heads of a KV head",
+         group_of_other_heads, "--heads-kv with groups of several query heads"},
+        {"group_not_summed", "head / batch map", of_keys,
+         "the query heads of a KV head are not summed up: one of them alone is there",
+         "where dk and dv are stored, and where they begin at 0", group_not_summed,
+         "--heads-kv with groups of several query heads"},
+        {"not_transposed", "layout", of_keys, "ds or P is multiplied where its transpose should be",
+         "row or column layout of the first operand", not_transposed},
+    };
+}
+
+std::vector<Cause> identified_gradient_causes() {
+    return {{"ds_combination",
+             "constants",
+             {Stage::ds},
+             "ds is made otherwise of p, dp and delta",
+             "ds = p (dp - delta)",
+             ds_combination}};
+}
+
+}  // namespace tilescope
