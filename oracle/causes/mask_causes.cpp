@@ -229,6 +229,12 @@ std::vector<Candidate> mask_row_of_group(const Evidence& evidence) {
 std::vector<Cause> mask_causes() {
     const std::vector<Stage> stages = {Stage::s, Stage::m, Stage::p};
     return {
+        {"mask_elsewhere",
+         "mask geometry",
+         {Stage::s},
+         "the mask hides scores that it should not, or shows scores that it should hide",
+         "the comparison of row and key, and the bounds of the columns",
+         mask_elsewhere},
         {"causal_top_left", "mask geometry", stages,
          "the causal diagonal starts at the top left although seqlen_q and seqlen_kv differ",
          "seqlen_kv - seqlen_q in the causal comparison", causal_top_left,

@@ -61,6 +61,7 @@ std::vector<Cause> identified_merge_causes();
 std::vector<Cause> identified_coverage_causes();
 std::vector<Cause> identified_term_causes();
 std::vector<Cause> identified_gradient_causes();
+std::vector<Cause> identified_mask_causes();
 std::vector<Cause> identified_value_causes();
 std::vector<Cause> identified_type_causes();
 std::vector<Cause> identified_sum_causes();
@@ -73,6 +74,8 @@ std::vector<Cause> place_causes();
 
 /// Sums of the backward pass whose terms are those of other elements of an operand.
 std::vector<Candidate> terms_read_elsewhere(const Evidence& evidence);
+/// A mask that hides, or shows, scores that it should not: their places tell which.
+std::vector<Candidate> mask_elsewhere(const Evidence& evidence);
 /// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.
 std::vector<Candidate> first_fragment_left(const Evidence& evidence);
 

@@ -6,6 +6,8 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <ranges>
+#include <vector>
 
 namespace tilescope {
 
@@ -24,19 +26,18 @@ struct Sides {
 };
 using SidesOfValues = std::map<std::int64_t, Sides>;
 
-/// Of the places that `within` keeps, nullopt where the coordinate does not tell their sides apart.
-template <class Within>
-std::optional<SidesOfValues> sides_of(std::span<const LabelledPlace> places, std::size_t coordinate,
-                                      std::int64_t most_wrong, const Within& within) {
-    SidesOfValues sides;
+SidesOfValues sides_of(std::span<const LabelledPlace> places, std::size_t coordinate) {
+    const auto value_of = [=](const LabelledPlace& place) { return place.at[coordinate]; };
+    const auto [least, most] = std::ranges::minmax(places | std::views::transform(value_of));
+    std::vector<Sides> dense(std::size_t(std::int64_t(most) - least) + 1);
     for (const LabelledPlace& place : places) {
-        if (!within(place)) continue;
-        Sides& of_value = sides[place.at[coordinate]];
+        Sides& of_value = dense[std::size_t(value_of(place) - least)];
         ++(place.inside ? of_value.inside : of_value.outside);
     }
-    std::int64_t wrong = 0;
-    for (const auto& [value, of_value] : sides) wrong += of_value.wrong_if_split();
-    if (wrong > most_wrong) return std::nullopt;
+    SidesOfValues sides;
+    for (std::size_t i = 0; i < dense.size(); ++i)
+        if (dense[i].inside + dense[i].outside > 0)
+            sides.emplace_hint(sides.end(), least + std::int64_t(i), dense[i]);
     return sides;
 }
 
@@ -69,45 +70,53 @@ PlaceCondition range_of(std::size_t coordinate, std::int64_t period, const Sides
     return condition;
 }
 
+/// Whether a period is seen more than once: otherwise a range says as much.
+bool repeats(std::int64_t period, const SidesOfValues& sides) {
+    return sides.begin()->first >= 0 && sides.rbegin()->first >= period;
+}
+
 std::optional<PlaceCondition> condition_of(std::size_t coordinate, const SidesOfValues& sides,
                                            std::int64_t most_wrong) {
+    std::int64_t wrong = 0;
+    for (const auto& [value, of_value] : sides) wrong += of_value.wrong_if_split();
+    if (wrong > most_wrong) return std::nullopt;
     const PlaceCondition whole = range_of(coordinate, 0, sides);
     if (wrong_of(whole, sides) <= most_wrong) return whole;
     for (const std::int64_t period : periods) {
-        // Of a period that is seen once a range says as much.
-        const auto [least, most] = std::pair(sides.begin()->first, sides.rbegin()->first);
-        if (least < 0 || most < period) continue;
+        if (!repeats(period, sides)) continue;
         const PlaceCondition condition = range_of(coordinate, period, sides);
         if (wrong_of(condition, sides) <= most_wrong) return condition;
     }
     return std::nullopt;
 }
 
-/// Whether the value of the coordinate is one that some place inside has.
-class SeenInside {
- public:
-    SeenInside(std::span<const LabelledPlace> places, std::size_t coordinate) : coordinate_(coordinate) {
-        for (const LabelledPlace& place : places) {
-            Sides& sides = values_[place.at[coordinate]];
-            ++(place.inside ? sides.inside : sides.outside);
-        }
-    }
-    bool operator()(const LabelledPlace& place) const { return values_.at(place.at[coordinate_]).inside > 0; }
-    bool is_all() const {
-        return std::ranges::all_of(values_, [](const auto& value) { return value.second.inside > 0; });
-    }
-    /// The values as sides: those with any place inside, and the others.
-    SidesOfValues sides() const {
-        SidesOfValues sides;
-        for (const auto& [value, of_value] : values_)
-            sides[value] = of_value.inside > 0 ? Sides{of_value.inside, 0} : Sides{0, of_value.outside};
-        return sides;
-    }
+/// The condition that nearly all places keep to, of those that are looked at.
+std::optional<PlaceCondition> one_condition(std::span<const LabelledPlace> places, std::size_t coordinates,
+                                            std::int64_t most_wrong) {
+    for (std::size_t x = 0; x < coordinates; ++x)
+        if (const auto condition = condition_of(x, sides_of(places, x), most_wrong)) return condition;
+    return std::nullopt;
+}
 
- private:
-    std::size_t coordinate_;
-    SidesOfValues values_;
-};
+/// Conditions on a coordinate that every place inside keeps and not every one outside: what is inside by two
+/// conditions is inside by each.
+std::vector<PlaceCondition> covers_of(std::span<const LabelledPlace> places, std::size_t coordinate) {
+    const SidesOfValues sides = sides_of(places, coordinate);
+    std::vector<PlaceCondition> covers;
+    const auto add = [&](std::int64_t period) {
+        SidesOfValues rests;
+        for (const auto& [value, of_value] : sides)
+            rests[period > 0 ? value % period : value].inside += of_value.inside;
+        for (auto& [rest, of_rest] : rests) of_rest.outside = of_rest.inside == 0;
+        const PlaceCondition cover = range_of(coordinate, period, rests);
+        if (std::ranges::any_of(sides, [&](const auto& value) { return !cover.holds(value.first); }))
+            covers.push_back(cover);
+    };
+    add(0);
+    for (const std::int64_t period : periods)
+        if (repeats(period, sides)) add(period);
+    return covers;
+}
 
 }  // namespace
 
@@ -143,23 +152,14 @@ std::optional<PlaceRule> find_place_rule(std::span<const LabelledPlace> places, 
                                          std::int64_t most_wrong) {
     const auto insides = std::ranges::count(places, true, &LabelledPlace::inside);
     if (insides == 0 || insides == std::ssize(places)) return std::nullopt;
-    const auto all = [](const LabelledPlace&) { return true; };
+    if (const auto condition = one_condition(places, coordinates, most_wrong)) return PlaceRule{{*condition}};
     for (std::size_t x = 0; x < coordinates; ++x) {
-        const auto sides = sides_of(places, x, most_wrong, all);
-        if (!sides) continue;
-        if (const auto condition = condition_of(x, *sides, most_wrong)) return PlaceRule{{*condition}};
-    }
-    // What is inside by two conditions is inside by each: the values of the first are all that any place inside has.
-    for (std::size_t x = 0; x < coordinates; ++x) {
-        const SeenInside inside(places, x);
-        if (inside.is_all()) continue;
-        const auto first = condition_of(x, inside.sides(), 0);
-        if (!first) continue;
-        for (std::size_t y = 0; y < coordinates; ++y) {
-            if (y == x) continue;
-            const auto sides = sides_of(places, y, most_wrong, inside);
-            if (!sides) continue;
-            if (const auto second = condition_of(y, *sides, most_wrong)) return PlaceRule{{*first, *second}};
+        for (const PlaceCondition& cover : covers_of(places, x)) {
+            std::vector<LabelledPlace> covered;
+            for (const LabelledPlace& place : places)
+                if (cover.holds(place.at[x])) covered.push_back(place);
+            if (const auto second = one_condition(covered, coordinates, most_wrong))
+                return PlaceRule{{cover, *second}};
         }
     }
     return std::nullopt;

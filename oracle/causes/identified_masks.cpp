@@ -1,0 +1,106 @@
+// What a mask leaves in scores, and which scores it hides, read out of the scores.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "oracle/causes/curves.h"
+#include "oracle/causes/signature.h"
+#include "oracle/formula/scores.h"
+#include "oracle/judge/tile_judge.h"
+
+namespace tilescope {
+
+namespace {
+
+/// The scores as they are without a mask, as far as the dump has them.
+Estimate unmasked_scores(const SearchedTile& site) {
+    HeadCall open = *site.call;
+    open.visible = [](std::int64_t, std::int64_t) {
+        return KeyRange{0, std::numeric_limits<std::int64_t>::max()};
+    };
+    return dumped_scores(open, site.first_row, site.first_key, site.q, site.k);
+}
+
+Change fills_masked(const Curve& curve) {
+    return {.result = [=](const SearchedTile& site, Estimate& s) {
+        const Estimate open = unmasked_scores(site);
+        const DumpFactor factor =
+            dump_factor(*site.call, Stage::s, site.first_row, site.first_key, s.value.rows(), s.value.cols());
+        for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+            const KeyRange keys = site.call->visible_to(site.first_row + i, site.first_key);
+            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+                if (const std::int64_t key = site.first_key + j; key >= keys.first && key < keys.last)
+                    continue;
+                const double unit = factor.at(i, j);
+                const Uncertain is =
+                    passed_through(curve, {open.value(i, j) * unit, open.error(i, j) * std::abs(unit)});
+                s.value(i, j) = is.value / unit;
+                s.error(i, j) = is.error / std::abs(unit);
+            }
+        }
+    }};
+}
+
+/// What is there of scores that the mask hides, beside what they are without it.
+std::vector<Candidate> masked_score_value(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!can_be_read(evidence) || !evidence.units().s_masked) return {};
+    std::vector<CurvePoint> points;
+    Thinned thinned(evidence);
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad()) continue;
+        const Estimate open = unmasked_scores(seen.site);
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            const KeyRange keys = seen.site.call->visible_to(seen.site.first_row + i, seen.site.first_key);
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const std::int64_t key = seen.site.first_key + j;
+                const bool hidden = key < keys.first || key >= keys.last;
+                if (!hidden || !seen.is_wrong(i, j) || !std::isfinite(seen.got(i, j))) continue;
+                const double unit = seen.factor.at(i, j);
+                if (!thinned.takes(true)) continue;
+                points.push_back({open.value(i, j) * unit, open.error(i, j) * std::abs(unit),
+                                  double(seen.got(i, j)), true});
+            }
+        }
+    }
+    for (const Curve& curve : lines_through(points, known_numbers(evidence), "s"))
+        candidates.push_back({{{"it is", curve.formula}}, fills_masked(curve), curve.parameters});
+    return candidates;
+}
+
+/// Scores as the mask leaves them, wherever a rule says.
+Change hides_all() {
+    return {.result = [](const SearchedTile& site, Estimate& s) {
+        const DumpFactor factor =
+            dump_factor(*site.call, Stage::s, site.first_row, site.first_key, s.value.rows(), s.value.cols());
+        for (Eigen::Index i = 0; i < s.value.rows(); ++i)
+            for (Eigen::Index j = 0; j < s.value.cols(); ++j)
+                s.value(i, j) = site.call->units.s_masked_value / factor.at(i, j);
+        s.error.setZero();
+    }};
+}
+
+Change shows_all() {
+    return {.result = [](const SearchedTile& site, Estimate& s) { s = unmasked_scores(site); }};
+}
+
+}  // namespace
+
+std::vector<Candidate> mask_elsewhere(const Evidence& evidence) {
+    if (!can_be_read(evidence) || !evidence.units().s_masked) return {};
+    return {{{{"scores", "hidden"}}, hides_all()}, {{{"scores", "shown"}}, shows_all()}};
+}
+
+std::vector<Cause> identified_mask_causes() {
+    return {
+        {"masked_score_value",
+         "mask geometry",
+         {Stage::s},
+         "masked scores hold something else than -inf",
+         "the value that the mask puts in the place of a score",
+         masked_score_value},
+    };
+}
+
+}  // namespace tilescope
