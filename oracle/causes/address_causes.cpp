@@ -67,9 +67,8 @@ std::vector<AddressMap> maps_of(const Evidence& evidence, std::int64_t ld, const
 }
 
 /// Those that several tiles speak for together.
-std::vector<AddressMap> pooled_maps_of(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
-                                       const SampleOf& sample_of) {
-    std::vector<AddressMap> maps;
+void add_pooled_maps(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
+                     const SampleOf& sample_of, std::vector<AddressMap>& maps) {
     const auto bad = std::ranges::count_if(evidence.seen, &Observation::is_bad);
     const auto tiles = std::min<std::int64_t>(bad, most_pooled_tiles);
     for (const bool whole : {true, false}) {
@@ -80,7 +79,6 @@ std::vector<AddressMap> pooled_maps_of(const Evidence& evidence, std::int64_t ld
                         samples);
         propose(samples, ld, names, maps);
     }
-    return maps;
 }
 
 // ---- staged operands
@@ -245,11 +243,11 @@ CountedMaps operand_maps(const Evidence& evidence, const OperandArray& array) {
     CountedMaps maps;
     for (const CountedFrom from : {CountedFrom::tile, CountedFrom::head, CountedFrom::array}) {
         const AddressNames names = names_of_operand(stage, from);
-        const auto find = from == CountedFrom::tile ? maps_of : pooled_maps_of;
-        maps[from] = find(evidence, array.cols, names,
-                          [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
-                              return sample_in_array(array, stage, from, seen, row, col);
-                          });
+        const auto sample_of = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+            return sample_in_array(array, stage, from, seen, row, col);
+        };
+        if (from == CountedFrom::tile) maps[from] = maps_of(evidence, array.cols, names, sample_of);
+        add_pooled_maps(evidence, array.cols, names, sample_of, maps[from]);
         if (from == CountedFrom::tile) continue;
         const Counting counted = counting(first, stage, array, from);
         for (const AddressMap& map : maps[CountedFrom::tile]) {
@@ -334,7 +332,11 @@ std::vector<AddressMap> maps_within_tiles(
             sample.sources = tile->sources(one.value, one.tolerance, 0);
         return sample;
     };
-    return maps_of(evidence, ld, names_of_tile(evidence.observed), sample_of);
+    const AddressNames names = names_of_tile(evidence.observed);
+    std::vector<AddressMap> maps = maps_of(evidence, ld, names, sample_of);
+    // Where few rows of a tile are wrong, only several tiles tell.
+    add_pooled_maps(evidence, ld, names, sample_of, maps);
+    return maps;
 }
 
 /// The elements of a tile in each other's place.

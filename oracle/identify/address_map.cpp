@@ -14,8 +14,8 @@ namespace tilescope {
 
 namespace {
 
-/// Share of the samples that a map has to explain.
-constexpr double enough_samples = 0.97;
+/// Share of the samples that a map has to explain: others may have been saturated, or come from beyond the array.
+constexpr double enough_samples = 0.85;
 /// Pairs of samples that vote for a stride.
 constexpr int most_pairs = 96;
 
