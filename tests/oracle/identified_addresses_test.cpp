@@ -60,6 +60,32 @@ TEST(Identified, RowsOfAStagedTile) {
     EXPECT_TRUE(turned.starts_with("columns_permuted")) << turned;
 }
 
+/// The array of Q is read with rows of 20 elements where it has 16: what a row is counted from shows in all heads.
+TEST(Identified, RowsOfAllHeads) {
+    const Call call = plain_call();
+    const Problem& problem = call.problem;
+    MemoryRecording wrong = copy_of(recorded(call));
+    change_stage(wrong, Stage::q, [&](float right, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const std::int64_t query = tile.q_block * problem.block_m + row;
+        const std::int64_t flat_row = (tile.batch * problem.heads + tile.head) * problem.seqlen_q + query;
+        const auto at = std::size_t(flat_row * 20 + d);
+        return at < call.inputs.q.size() ? call.inputs.q[at] : right;
+    });
+    EXPECT_EQ(
+        named(wrong),
+        "operand_addresses (reads [20 * flat_row + d], flat_row (batch * heads + head) * seqlen_q + query)");
+}
+
+/// One wrong row in each tile: together they tell.
+TEST(Identified, ElementsOfOneRow) {
+    const MemoryRecording honest = recorded(plain_call());
+    MemoryRecording wrong = copy_of(honest);
+    change_stage(wrong, Stage::p, [&](float right, const TileId& tile, std::int64_t row, std::int64_t col) {
+        return row == 5 && col + 3 < 32 ? peek(honest, Stage::p, tile, row, col + 3) : right;
+    });
+    EXPECT_EQ(named(wrong), "elements_moved (holds [row][col + 3])");
+}
+
 /// Scores that the honest kernel computes from K with other elements in each tile, beside the K that it should be.
 MemoryRecording scores_of(const Call& call, const Index& row_of, const Index& col_of) {
     Call other = call;

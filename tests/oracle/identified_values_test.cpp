@@ -138,6 +138,36 @@ TEST_P(IdentifiedWhere, MistakesAreMade) {
 INSTANTIATE_TEST_SUITE_P(Places, IdentifiedWhere, ::testing::ValuesIn(somewhere),
                          [](const auto& test) { return std::string(test.param.name); });
 
+/// Half of every tile of K is never loaded: it holds what was there when the kernel began.
+TEST(IdentifiedMemory, KeepsWhatWasThere) {
+    MemoryRecording wrong = copy_of(honest_run());
+    std::mt19937_64 random(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> garbage(std::size_t(tile_shape(wrong.problem(), Stage::k).elements()));
+    for (float& value : garbage) value = normal(random);
+    const std::int64_t cols = wrong.problem().head_dim;
+    change_stage(wrong, Stage::k, [&](float right, const TileId&, std::int64_t row, std::int64_t d) {
+        return d >= 8 ? garbage[std::size_t(row * cols + d)] : right;
+    });
+    const Report report = diagnosed(wrong);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "elements_not_written (left by the tile before)");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where d >= 8");
+}
+
+/// A bound that some columns alone have.
+TEST(IdentifiedMasks, HideKeysOfSomeColumns) {
+    MemoryRecording wrong = copy_of(honest_run());
+    change_stage(wrong, Stage::s, [&](float right, const TileId& id, std::int64_t, std::int64_t col) {
+        const std::int64_t key = id.kv_tile * wrong.problem().block_n + col;
+        return col % 2 == 1 && key >= 20 ? -INFINITY : right;
+    });
+    const Report report = diagnosed(wrong);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (scores hidden)");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where col % 2 == 1 and key >= 21");
+}
+
 /// o of the honest m, l and acc, divided by what `divisor` makes of l.
 MemoryRecording divided_by(const std::function<float(float)>& divisor) {
     MemoryRecording recording = copy_of(honest_run());
