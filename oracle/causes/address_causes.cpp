@@ -5,11 +5,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
-#include <string>
-#include <string_view>
+#include <optional>
 #include <vector>
 
+#include "oracle/causes/array_addresses.h"
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/table.h"
 #include "oracle/identify/address_map.h"
@@ -19,84 +18,17 @@ namespace tilescope {
 
 namespace {
 
-/// Elements whose addresses vote for one map.
-constexpr Eigen::Index most_samples = 2048;
 /// Larger arrays are not searched.
 constexpr std::int64_t most_elements = std::int64_t(1) << 25;
-/// Tiles of which each proposes a map, or that propose one together.
-constexpr std::size_t most_tiles = 3;
-constexpr std::size_t most_pooled_tiles = 8;
 
-/// The addresses at which an element's value stands, and the row by which a map is to tell them.
-using SampleOf = std::function<AddressSample(const Observation&, Eigen::Index row, Eigen::Index col)>;
-
-/// Of what is wrong in a tile, or of all of it, since an index that is right for some rows is still one index.
-void add_samples(const Observation& seen, bool whole, Eigen::Index most, const SampleOf& sample_of,
-                 std::vector<AddressSample>& samples) {
-    for (Eigen::Index i = 0; i < std::min(seen.got.size(), most); ++i) {
-        const Eigen::Index row = i / seen.got.cols();
-        const Eigen::Index col = i % seen.got.cols();
-        const double got = seen.got.data()[i];
-        // A zero stands anywhere.
-        if ((!whole && !seen.is_wrong(row, col)) || !std::isfinite(got) || got == 0) continue;
-        samples.push_back(sample_of(seen, row, col));
-    }
-}
-
-void propose(std::span<const AddressSample> samples, std::int64_t ld, const AddressNames& names,
-             std::vector<AddressMap>& maps) {
-    const auto map = find_address_map(samples, ld, names);
-    const auto is_same = [&](const AddressMap& other) { return map->text == other.text; };
-    if (map && map->parameters > 0 && std::ranges::none_of(maps, is_same)) maps.push_back(*map);
-}
-
-/// Maps that the tiles speak for, each once.
-std::vector<AddressMap> maps_of(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
-                                const SampleOf& sample_of) {
-    std::vector<AddressMap> maps;
-    std::size_t tiles = 0;
-    for (const Observation& seen : evidence.seen) {
-        if (!seen.is_bad() || ++tiles > most_tiles) break;
-        for (const bool whole : {true, false}) {
-            std::vector<AddressSample> samples;
-            add_samples(seen, whole, most_samples, sample_of, samples);
-            propose(samples, ld, names, maps);
-        }
-    }
-    return maps;
-}
-
-/// Those that several tiles speak for together.
-void add_pooled_maps(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
-                     const SampleOf& sample_of, std::vector<AddressMap>& maps) {
-    const auto bad = std::ranges::count_if(evidence.seen, &Observation::is_bad);
-    const auto tiles = std::min<std::int64_t>(bad, most_pooled_tiles);
-    for (const bool whole : {true, false}) {
-        std::vector<AddressSample> samples;
-        // The bad ones come first; some of every head and block.
-        for (std::int64_t i = 0; i < tiles; ++i)
-            add_samples(evidence.seen[std::size_t(i * bad / tiles)], whole, most_samples / tiles, sample_of,
-                        samples);
-        propose(samples, ld, names, maps);
-    }
+/// A zero stands anywhere, a NaN nowhere.
+bool tells_address(double value) {
+    return std::isfinite(value) && value != 0;
 }
 
 // ---- staged operands
 
-/// q, k or v of all heads, as one array.
-struct OperandArray {
-    std::int64_t heads;
-    std::int64_t length;
-    std::int64_t cols;
-    ValueIndex values;
-
-    std::int64_t size_of_head() const { return length * cols; }
-    std::int64_t address(std::int64_t batch, std::int64_t head, std::int64_t row) const {
-        return ((batch * heads + head) * length + row) * cols;
-    }
-};
-
-std::shared_ptr<const OperandArray> operand_array(const Evidence& evidence, Stage stage) {
+std::shared_ptr<const ArrayOfHeads> operand_array(const Evidence& evidence, Stage stage) {
     const Problem& problem = evidence.problem();
     const bool is_q = is_of_queries(stage);
     const std::int64_t heads = is_q ? problem.heads : problem.heads_kv;
@@ -111,55 +43,7 @@ std::shared_ptr<const OperandArray> operand_array(const Evidence& evidence, Stag
             values.insert(values.end(), rows.data(), rows.data() + rows.size());
         }
     }
-    return std::make_shared<const OperandArray>(heads, length, cols, ValueIndex(std::move(values)));
-}
-
-/// What the row of an index is counted from, as kernels do: from the tile, from the head, or from the array's
-/// beginning.
-enum class CountedFrom : std::uint8_t { tile, head, array };
-
-/// The batch entry and head of the array that a tile is of, and the tile's first row in it.
-struct PlaceInArray {
-    std::int64_t batch;
-    std::int64_t head;
-    std::int64_t first;
-};
-
-PlaceInArray place_in_array(const SearchedTile& site, Stage stage) {
-    if (stage == Stage::q) return {site.id.batch, site.id.head, site.first_row};
-    return {site.id.batch, site.call->problem.head_kv(site.id.head), site.first_key};
-}
-
-/// Where the first element of the tile stands.
-std::int64_t origin(const SearchedTile& site, Stage stage, const OperandArray& array) {
-    const PlaceInArray place = place_in_array(site, stage);
-    return array.address(place.batch, place.head, place.first);
-}
-
-/// The number of the tile's first row, counted so, and the address that maps are relative to.
-struct Counting {
-    std::int64_t first_row;
-    std::int64_t address;
-};
-
-Counting counting(const SearchedTile& site, Stage stage, const OperandArray& array, CountedFrom from) {
-    const PlaceInArray place = place_in_array(site, stage);
-    const std::int64_t rows = (place.batch * array.heads + place.head) * array.length;
-    if (from == CountedFrom::tile) return {0, (rows + place.first) * array.cols};
-    if (from == CountedFrom::head) return {place.first, rows * array.cols};
-    return {rows + place.first, 0};
-}
-
-AddressNames names_of_operand(Stage stage, CountedFrom from) {
-    const std::string_view in_head = stage == Stage::q ? "query" : "key";
-    constexpr std::string_view in_array = "flat_row";
-    return {from == CountedFrom::tile ? "row" : from == CountedFrom::head ? in_head : in_array, "d"};
-}
-
-/// What an index is made of that tiles and heads have in common.
-std::string meaning_of_flat_row(Stage stage) {
-    return stage == Stage::q ? "(batch * heads + head) * seqlen_q + query"
-                             : "(batch * heads_kv + head) * seqlen_kv + key";
+    return std::make_shared<const ArrayOfHeads>(heads, length, cols, ValueIndex(std::move(values)));
 }
 
 std::int64_t length_of(const SearchedTile& site, Stage stage) {
@@ -185,7 +69,7 @@ bool is_copied(const Evidence& evidence, Stage stage) {
 
 /// The tile from addresses of the array. Bounded: rows of another head, or beyond the sequence, are zeros; otherwise
 /// what lies beyond the array is not known.
-Change reads(Stage stage, const std::shared_ptr<const OperandArray>& array, CountedFrom counted_from,
+Change reads(Stage stage, const std::shared_ptr<const ArrayOfHeads>& array, CountedFrom counted_from,
              const AddressMap& map, bool bounded) {
     const auto is_there = [=](const SearchedTile& site, std::int64_t at) {
         if (!bounded) return array->values.has(at);
@@ -216,60 +100,34 @@ Change reads(Stage stage, const std::shared_ptr<const OperandArray>& array, Coun
 
 /// The addresses of the element's value: the nearest ones, and the same place of other heads, which is far away,
 /// and likely all the same.
-AddressSample sample_in_array(const OperandArray& array, Stage stage, CountedFrom counted_from,
-                              const Observation& seen, Eigen::Index row, Eigen::Index col) {
+std::vector<std::int64_t> addresses_of(const ArrayOfHeads& array, Stage stage, const Observation& seen,
+                                       Eigen::Index row, Eigen::Index col) {
     const std::int64_t from = origin(seen.site, stage, array);
-    std::vector<std::int64_t> near = array.values.sources(seen.got(row, col), 0, from);
+    std::vector<std::int64_t> found = array.values.sources(seen.got(row, col), 0, from);
+    for (std::int64_t& address : found) address += from;
     for (std::int64_t at = (from + row * array.cols + col) % array.size_of_head(); array.values.has(at);
          at += array.size_of_head()) {
-        if (array.values.at(at) == seen.got(row, col)) near.push_back(at - from);
+        if (array.values.at(at) == seen.got(row, col)) found.push_back(at);
     }
-    std::ranges::sort(near);
-    near.erase(std::unique(near.begin(), near.end()), near.end());
-    const Counting counted = counting(seen.site, stage, array, counted_from);
-    for (std::int64_t& source : near) source += from - counted.address;
-    return {counted.first_row + row, col, std::move(near)};
-}
-
-/// Maps by the row that they take.
-using CountedMaps = std::map<CountedFrom, std::vector<AddressMap>>;
-
-/// Maps that tiles speak for by themselves, or together. Where values repeat, those far away are not looked at:
-/// strides that a tile tells are tried for its head and the whole array as well.
-CountedMaps operand_maps(const Evidence& evidence, const OperandArray& array) {
-    const Stage stage = evidence.acts;
-    const SearchedTile& first = evidence.seen.front().site;
-    const Counting own = counting(first, stage, array, CountedFrom::tile);
-    CountedMaps maps;
-    for (const CountedFrom from : {CountedFrom::tile, CountedFrom::head, CountedFrom::array}) {
-        const AddressNames names = names_of_operand(stage, from);
-        const auto sample_of = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
-            return sample_in_array(array, stage, from, seen, row, col);
-        };
-        if (from == CountedFrom::tile) maps[from] = maps_of(evidence, array.cols, names, sample_of);
-        add_pooled_maps(evidence, array.cols, names, sample_of, maps[from]);
-        if (from == CountedFrom::tile) continue;
-        const Counting counted = counting(first, stage, array, from);
-        for (const AddressMap& map : maps[CountedFrom::tile]) {
-            if (!map.strides) continue;
-            Strides strides = *map.strides;
-            strides.offset += own.address - counted.address - strides.down * counted.first_row;
-            maps[from].push_back(map_of_strides(strides, array.cols, names));
-        }
-    }
-    return maps;
+    std::ranges::sort(found);
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
 }
 
 std::vector<Candidate> other_addresses(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
     if (!evidence.direct() || !is_copied(evidence, stage)) return candidates;
-    const std::shared_ptr<const OperandArray> array = operand_array(evidence, stage);
+    const std::shared_ptr<const ArrayOfHeads> array = operand_array(evidence, stage);
     if (!array) return candidates;
-    for (const auto& [from, maps] : operand_maps(evidence, *array)) {
+    const auto sources_of = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        return tells_address(seen.got(row, col)) ? std::optional(addresses_of(*array, stage, seen, row, col))
+                                                 : std::nullopt;
+    };
+    for (const auto& [from, maps] : maps_in_array(evidence, *array, sources_of)) {
         for (const AddressMap& map : maps) {
-            std::vector<CauseParameter> parameters = {{"reads", map.text}};
-            if (from == CountedFrom::array) parameters.push_back({"flat_row", meaning_of_flat_row(stage)});
+            std::vector<CauseParameter> parameters = meaning_of_row(stage, from);
+            parameters.insert(parameters.begin(), {"reads", map.text});
             for (const bool bounded : {false, true})
                 candidates.push_back({parameters, reads(stage, array, from, map, bounded), cost_of(map)});
         }
@@ -323,7 +181,9 @@ std::vector<AddressMap> maps_within_tiles(
     const std::function<SoughtValue(const Observation&, Eigen::Index, Eigen::Index)>& sought) {
     const std::int64_t ld = row_length(evidence);
     std::map<const Observation*, std::shared_ptr<const ValueIndex>> tiles;
-    const auto sample_of = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+    const auto sample_of = [&](const Observation& seen, Eigen::Index row,
+                               Eigen::Index col) -> std::optional<AddressSample> {
+        if (!tells_address(seen.got(row, col))) return std::nullopt;
         std::shared_ptr<const ValueIndex>& tile = tiles[&seen];
         if (!tile) tile = index_of(tile_of(seen), ld);
         const SoughtValue one = sought(seen, row, col);
@@ -332,11 +192,7 @@ std::vector<AddressMap> maps_within_tiles(
             sample.sources = tile->sources(one.value, one.tolerance, 0);
         return sample;
     };
-    const AddressNames names = names_of_tile(evidence.observed);
-    std::vector<AddressMap> maps = maps_of(evidence, ld, names, sample_of);
-    // Where few rows of a tile are wrong, only several tiles tell.
-    add_pooled_maps(evidence, ld, names, sample_of, maps);
-    return maps;
+    return voted_maps(evidence, ld, names_of_tile(evidence.observed), sample_of);
 }
 
 /// The elements of a tile in each other's place.
