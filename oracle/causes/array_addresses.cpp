@@ -24,11 +24,15 @@ void add_samples(const Observation& seen, bool whole, Eigen::Index most, const S
     }
 }
 
+void add_new(const AddressMap& map, std::vector<AddressMap>& maps) {
+    const auto is_same = [&](const AddressMap& other) { return map.text == other.text; };
+    if (std::ranges::none_of(maps, is_same)) maps.push_back(map);
+}
+
 void propose(std::span<const AddressSample> samples, std::int64_t ld, const AddressNames& names,
              std::vector<AddressMap>& maps) {
     const auto map = find_address_map(samples, ld, names);
-    const auto is_same = [&](const AddressMap& other) { return map->text == other.text; };
-    if (map && map->parameters > 0 && std::ranges::none_of(maps, is_same)) maps.push_back(*map);
+    if (map && map->parameters > 0) add_new(*map, maps);
 }
 
 void add_maps_of_tiles(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
@@ -136,7 +140,7 @@ std::map<CountedFrom, std::vector<AddressMap>> maps_in_array(const Evidence& evi
             if (!map.strides) continue;
             Strides strides = *map.strides;
             strides.offset += own.address - counted.address - strides.down * counted.first_row;
-            maps[from].push_back(map_of_strides(strides, array.cols, names));
+            add_new(map_of_strides(strides, array.cols, names), maps[from]);
         }
     }
     return maps;

@@ -76,6 +76,21 @@ TEST(Identified, RowsOfAllHeads) {
         "operand_addresses (reads [20 * flat_row + d], flat_row (batch * heads + head) * seqlen_q + query)");
 }
 
+/// The output of each head is stored with head elements as its rows.
+TEST(Identified, LayoutOfTheOutput) {
+    const MemoryRecording honest = recorded(plain_call());
+    const Problem& problem = honest.problem();
+    MemoryRecording wrong = copy_of(honest);
+    change_stage(wrong, Stage::o, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+        const std::int64_t address = (tile.q_block * problem.block_m + row) * problem.head_dim_v + col;
+        const std::int64_t query = address % problem.seqlen_q;
+        return peek(honest, Stage::o, {tile.batch, tile.head, query / problem.block_m, 0},
+                    query % problem.block_m, address / problem.seqlen_q);
+    });
+    EXPECT_TRUE(named(wrong).starts_with("output_stored_elsewhere (stores to [query + 96 * d]"))
+        << named(wrong);
+}
+
 /// One wrong row in each tile: together they tell.
 TEST(Identified, ElementsOfOneRow) {
     const MemoryRecording honest = recorded(plain_call());
