@@ -36,6 +36,7 @@
 #include "oracle/report/npy.h"
 #include "oracle/report/output_file.h"
 #include "oracle/report/progress.h"
+#include "oracle/report/text.h"
 
 namespace tilescope {
 namespace {
@@ -54,6 +55,7 @@ struct Arguments {
     std::string replay;
     bool no_causes = false;
     bool same_run = false;
+    bool suggest = false;
     JudgeOptions judge;
 };
 
@@ -166,6 +168,16 @@ void declare(CLI::App& app, Arguments& arguments) {
         ->type_name("STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]")
         ->check(named)
         ->excludes("other", "--report", "--json", "--npy", "--png", "--atol", "--rtol");
+    const std::vector<std::string> other_outputs = {"--report",     "--json",      "--npy",
+                                                    "--png",        "--atol",      "--rtol",
+                                                    "--replay-out", "--no-causes", "--explain-tolerance"};
+    CLI::Option* const suggest =
+        app.add_flag("--suggest", arguments.suggest,
+                     "print only the declarations that get further, as options for tile-diff, and on stderr\n"
+                     "what they lead to and how they are written. The exit code is that of the recording as "
+                     "it is");
+    suggest->excludes("other");
+    for (const std::string& option : other_outputs) suggest->excludes(option);
 }
 
 void spare_recordings(const Arguments& arguments) {
@@ -232,6 +244,34 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     return report;
 }
 
+/// Also when the reader of a pipe has gone, or the disk is full.
+void write_to_stdout(const std::string& text) {
+    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if (!written || std::fflush(stdout) != 0) {
+        throw Error(std::string("cannot be written: ") + std::strerror(errno), "stdout",
+                    "redirect it to a place that can be written");
+    }
+}
+
+/// Options that get it further go to stdout, where they lead is told on stderr.
+ExitCode suggest_arguments(const Arguments& arguments) {
+    const OpenedRecording recording(arguments);
+    const auto report_of = [&] {
+        try {
+            return judge(*recording, arguments.judge);
+        } catch (const NoVerdict& unjudged) {
+            return unjudged.report();
+        }
+    };
+    Report report = report_of();
+    report.diagnosis.suggestion = suggest_declarations(*recording, report, arguments.judge.threads);
+    recording->require_unchanged();
+    write_to_stdout(readable(suggestion_arguments(report)));
+    fmt::print(stderr, "{}", readable(suggestion_advice(report)));
+    if (!report.unjudged.empty()) return exit_unjudged;
+    return report.verdict == Verdict::match ? exit_match : exit_diverged;
+}
+
 std::string explain_element(const Arguments& arguments) {
     const OpenedRecording recording(arguments);
     const ElementPlace place = element_place(*recording, arguments.element);
@@ -247,15 +287,6 @@ SameRun compare_arguments(const Arguments& arguments) {
     first->require_unchanged();
     second->require_unchanged();
     return runs;
-}
-
-/// Also when the reader of a pipe has gone, or the disk is full.
-void write_to_stdout(const std::string& text) {
-    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-    if (!written || std::fflush(stdout) != 0) {
-        throw Error(std::string("cannot be written: ") + std::strerror(errno), "stdout",
-                    "redirect it to a place that can be written");
-    }
 }
 
 /// Files that appear whole once they are written, or not at all.
@@ -309,6 +340,8 @@ int run(const Arguments& arguments) {
         if (!arguments.element.empty()) {
             text = explain_element(arguments);
             code = exit_match;
+        } else if (arguments.suggest) {
+            code = suggest_arguments(arguments);
         } else {
             if (arguments.same_run) {
                 outcome = compare_arguments(arguments);

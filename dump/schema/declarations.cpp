@@ -124,6 +124,51 @@ constexpr UnitsAttribute of_stages[] = {
     {Stage::dv, "accumulation", &Units::dv_accumulation},
 };
 
+/// Names that are no enumerator's.
+struct NameInCode {
+    std::string_view name;
+    std::string_view code;
+};
+constexpr NameInCode enumerators_of_names[] = {
+    {"2", "two"}, {"-inf", "minus_infinity"}, {"inf", "plus_infinity"}};
+
+constexpr std::string_view type_name(Mask) {
+    return "Mask";
+}
+constexpr std::string_view type_name(CausalAlignment) {
+    return "CausalAlignment";
+}
+constexpr std::string_view type_name(WindowBounds) {
+    return "WindowBounds";
+}
+constexpr std::string_view type_name(Alibi) {
+    return "Alibi";
+}
+constexpr std::string_view type_name(AttentionSink) {
+    return "AttentionSink";
+}
+constexpr std::string_view type_name(LogBase) {
+    return "LogBase";
+}
+constexpr std::string_view type_name(KvOrder) {
+    return "KvOrder";
+}
+constexpr std::string_view type_name(Accumulation) {
+    return "Accumulation";
+}
+constexpr std::string_view type_name(ExpFunction) {
+    return "ExpFunction";
+}
+constexpr std::string_view type_name(TanhFunction) {
+    return "TanhFunction";
+}
+constexpr std::string_view type_name(EmptyRow) {
+    return "EmptyRow";
+}
+constexpr std::string_view type_name(Dtype) {
+    return "Dtype";
+}
+
 // Of /problem: what says how the call is computed, and not what was stored.
 constexpr std::int64_t Problem::*problem_sizes[] = {&Problem::window_left, &Problem::window_right,
                                                     &Problem::kv_tiles_per_split, &Problem::l_lane_columns};
@@ -171,11 +216,13 @@ std::optional<Value> parsed(std::string_view text) {
 std::vector<Declaration> make_declarations() {
     std::vector<Declaration> all;
     const auto of_problem = [&](const char* name, Member member) {
-        all.push_back({std::string("problem.") + name, member});
+        const std::string called = std::string("problem.") + name;
+        all.push_back({called, member, "/problem", name, called});
     };
     of_problem("sm_scale", &Problem::sm_scale);
     of_problem("logits_soft_cap", &Problem::logits_soft_cap);
     of_problem("kv_order", &Units::kv_order);
+    all.back().code = "options.units.kv_order";
     for (const SizeAttribute& size : sizes) {
         if (is_among(problem_sizes, size.member)) of_problem(size.name, size.member);
     }
@@ -191,8 +238,15 @@ std::vector<Declaration> make_declarations() {
             attribute.member);
     }
     for (const UnitsAttribute& unit : of_stages) {
-        const std::string name = std::string(stage_info(unit.stage).name) + "." + unit.name;
-        std::visit([&](auto member) { all.push_back({name, member}); }, unit.member);
+        const StageInfo& info = stage_info(unit.stage);
+        const std::string stage(info.name);
+        const std::string code = "options.units." + stage + "_" + unit.name;
+        std::visit(
+            [&](auto member) {
+                all.push_back(
+                    {stage + "." + unit.name, member, dataset_of(info), unit.name, code, unit.is_required});
+            },
+            unit.member);
     }
     return all;
 }
@@ -245,6 +299,41 @@ std::vector<std::string> values_of(const Declaration& declaration) {
         }
     });
     return values;
+}
+
+std::string h5py_line(const Declaration& declaration, Direction direction, std::string_view value) {
+    const bool is_read = direction == Direction::backward && declaration.name.starts_with("lse.");
+    const std::string object = is_read ? "/inputs/lse" : declaration.object;
+    std::string line = "f[\"" + object + "\"].attrs[\"" + declaration.attribute + "\"] = ";
+    const Problem problem;
+    const Units units;
+    with_value(declaration, problem, units, [&]<class Value>(Value) {
+        if constexpr (std::is_same_v<Value, bool>) {
+            line += value == "true" ? "True" : "False";
+        } else if constexpr (std::is_arithmetic_v<Value>) {
+            line += value.ends_with("inf") ? "float(\"" + std::string(value) + "\")" : std::string(value);
+        } else {
+            line += "\"" + std::string(value) + "\"";
+        }
+    });
+    return line;
+}
+
+std::string code_line(const Declaration& declaration, std::string_view value) {
+    std::string line = declaration.code + " = ";
+    const Problem problem;
+    const Units units;
+    with_value(declaration, problem, units, [&]<class Value>(Value) {
+        if constexpr (std::is_enum_v<Value>) {
+            const auto renamed = std::ranges::find(enumerators_of_names, value, &NameInCode::name);
+            line += "tilescope::" + std::string(type_name(Value())) +
+                    "::" + std::string(renamed != std::end(enumerators_of_names) ? renamed->code : value);
+        } else {
+            const bool infinite = std::is_same_v<Value, double> && value.ends_with("inf");
+            line += infinite ? (value.starts_with("-") ? "-INFINITY" : "INFINITY") : std::string(value);
+        }
+    });
+    return line + ";";
 }
 
 void declare(const Declaration& declaration, std::string_view value, Problem& problem, Units& units) {

@@ -96,6 +96,10 @@ using Member = std::variant<bool Units::*, double Units::*, LogBase Units::*, Ac
 struct Declaration {
     std::string name;
     Member member;
+    std::string object;        ///< that has it in the file: "/problem" or "/tiles/s"
+    std::string attribute;     ///< its name there
+    std::string code;          ///< beside a Capture: "problem.mask" or "options.units.s_scaled"
+    bool is_required = false;  ///< as UnitsAttribute has it
 };
 std::span<const Declaration> all_declarations();
 /// Null where there is none of that name.
@@ -109,6 +113,11 @@ std::string value_text(const Declaration& declaration, const Problem& problem, c
 
 /// Every value of a flag or an enumerator; empty for a number.
 std::vector<std::string> values_of(const Declaration& declaration);
+
+/// The line of h5py that writes it into the open file `f` of a pass, and the line of C++ beside a Capture.
+/// `value` is one of it, as value_text() has it.
+std::string h5py_line(const Declaration& declaration, Direction direction, std::string_view value);
+std::string code_line(const Declaration& declaration, std::string_view value);
 
 /// Errors: Error for a text that is no value of it.
 void declare(const Declaration& declaration, std::string_view value, Problem& problem, Units& units);

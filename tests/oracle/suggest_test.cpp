@@ -130,6 +130,29 @@ TEST(Suggest, SeveralAtOnce) {
     EXPECT_TRUE(all_match(judged_as(recording, *suggestion))) << text_of(*suggestion);
 }
 
+/// A fault behind a wrong declaration is named, too.
+TEST(Suggest, CauseOfWhatRemains) {
+    for (const std::span<const MistakeInfo> stage : all_mistakes()) {
+        for (const MistakeInfo& fault : stage) {
+            if (fault.name != std::string_view("acc_not_rescaled")) continue;
+            const Call call = planted_call(fault, planted_inputs()[0], planted_shapes()[0], seed);
+            const MemoryRecording wrong = run_kernel(call, {fault.mistake}).recording;
+            Problem problem = wrong.problem();
+            Units units = wrong.units();
+            declarations::declare("s.scaled=false", problem, units);
+            const MemoryRecording recording = declared_as(wrong, problem, units, call.inputs);
+            const std::optional<Suggestion> suggestion =
+                suggest_declarations(recording, report_of(recording, one_thread()), 1);
+            ASSERT_TRUE(suggestion);
+            EXPECT_EQ(text_of(*suggestion), "s.scaled=true then acc");
+            ASSERT_FALSE(suggestion->causes.empty());
+            EXPECT_EQ(suggestion->causes[0].name, fault.name);
+            return;
+        }
+    }
+    FAIL() << "no such mistake";
+}
+
 TEST(Suggest, NothingWhereNothingDiverges) {
     const MemoryRecording honest = recorded(make_call(one_entry(Mask::causal, Direction::forward), seed, {}));
     EXPECT_FALSE(suggest_declarations(honest, judged(honest), 1));
