@@ -22,6 +22,7 @@
 #include "dump/recording/recording_view.h"
 #include "dump/schema/declarations.h"
 #include "dump/schema/error.h"
+#include "dump/schema/families.h"
 #include "dump/schema/text.h"
 #include "dump/writer.h"
 #include "oracle/causes/find_causes.h"
@@ -50,6 +51,7 @@ struct Arguments {
     std::vector<std::string> reports;  ///< NAME=FILE
     std::string npy;
     std::string png;
+    std::string like;                       ///< a family of kernels
     std::vector<std::string> declarations;  ///< NAME=VALUE
     std::string element;                    ///< whose tolerance is explained; empty: the recording is judged
     std::string replay;
@@ -100,6 +102,13 @@ const CLI::Validator name_and_file(
     },
     "");
 
+std::string names_of_families() {
+    std::string names;
+    for (const declarations::Family& family : declarations::all_families())
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", family.name);
+    return names;
+}
+
 std::vector<ReportOutput> report_outputs(const Arguments& arguments) {
     std::vector<ReportOutput> outputs;
     if (!arguments.json.empty()) outputs.push_back({report_format("json"), arguments.json});
@@ -123,6 +132,12 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--json", arguments.json, "the same as --report json=FILE")
         ->type_name("FILE")
         ->check(named);
+    app.add_option("--like", arguments.like,
+                   "judge as if the recording declared what kernels of a family do: " + names_of_families() +
+                       ";\n--declare comes after it")
+        ->type_name("FAMILY")
+        ->check(named)
+        ->excludes("other");
     app.add_option("--declare", arguments.declarations,
                    "judge as if the recording declared it, for example s.scaled=false; may be given again")
         ->type_name("NAME=VALUE")
@@ -151,7 +166,7 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "both recordings are of the same run: what differs in any bit is a race, or memory read "
                  "before it is written")
         ->needs("other")
-        ->excludes("--npy", "--png", "--atol", "--rtol", "--declare");
+        ->excludes("--npy", "--png", "--atol", "--rtol", "--declare", "--like");
     app.add_option("--replay-out", arguments.replay,
                    "write the recording to FILE as a kernel with the mistake that was found computes it")
         ->type_name("FILE")
@@ -191,14 +206,15 @@ void spare_recordings(const Arguments& arguments) {
     spare_inputs(std::vector{arguments.recording, arguments.other}, outputs);
 }
 
-/// The recording, as if what --declare says stood in it.
+/// The recording, as if what --like and --declare say stood in it.
 class OpenedRecording {
  public:
     /// Errors: Error for what is no declaration, or none that the recording can have.
     explicit OpenedRecording(const Arguments& arguments) : file_(open_recording(arguments.recording)) {
-        if (arguments.declarations.empty()) return;
+        if (arguments.declarations.empty() && arguments.like.empty()) return;
         Problem problem = file_->problem();
         Units units = file_->units();
+        if (!arguments.like.empty()) declarations::declare_family(arguments.like, problem, units);
         for (const std::string& assignment : arguments.declarations)
             declarations::declare(assignment, problem, units);
         declared_.emplace(*file_, problem, units);

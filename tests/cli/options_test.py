@@ -223,6 +223,19 @@ class Declarations(TileDiffCase):
         line = f"\ndeclare: s.scaled = true; what remains is {mended[0]['name']}"
         self.assertIn(line, self.run_it(self.file).stdout)
 
+    def test_declared_of_a_family(self):
+        # Scores in units of log2, with the scale, as the family has them; in f32, which P is cast to, too.
+        given = small_dump.inputs()
+        values = small_dump.stages(given)
+        for stage in "sm":
+            values[stage] = values[stage] * np.float32(np.log2(np.e))
+        small_dump.write(self.file, values, given, only=["s", "m"])
+        self.assertEqual(self.judge(self.file)["verdict"], "diverged")
+        self.assertEqual(self.judge(self.file, "--like", "cutlass-fmha")["verdict"], "match")
+        again = self.judge(self.file, "--like", "cutlass-fmha", "--declare", "s.log_base=e")
+        self.assertEqual(again["first_divergence"]["stage"], "s")
+        self.assert_one_line(self.run_it(self.file, "--like", "flash"), "none of flash-attention-2, ", "cutlass-fmha")
+
     def test_what_is_no_declaration(self):
         for assignment, words in (("s.scales=true", "s.scaled=false"), ("s.scaled", "NAME=VALUE"),
                                   ("s.scaled=maybe", "none of true, false"), ("p.scale=0", "scale of p is 0"),

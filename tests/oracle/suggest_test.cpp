@@ -14,6 +14,7 @@
 
 #include "dump/recording/recording_view.h"
 #include "dump/schema/declarations.h"
+#include "dump/schema/families.h"
 #include "tests/oracle/passes.h"
 #include "tests/oracle/planted_calls.h"
 #include "tests/oracle/recording_tools.h"
@@ -151,6 +152,54 @@ TEST(Suggest, CauseOfWhatRemains) {
         }
     }
     FAIL() << "no such mistake";
+}
+
+/// A kernel that computes as a family does, recorded without a word about it.
+struct OfFamily {
+    const char* name;
+    void (*arithmetic)(Arithmetic&);
+    CausalAlignment alignment = CausalAlignment::bottom_right;
+};
+
+TEST(Families, DeclareWhatTheirKernelsDo) {
+    const OfFamily families[] = {
+        {"flash-attention-2",
+         [](Arithmetic& a) {
+             a.softmax = Softmax::raw_exp2;
+             a.kv_order = KvOrder::reverse;
+             a.lse_empty_row = EmptyRow::plus_infinity;
+         }},
+        {"flash-attention-3",
+         [](Arithmetic& a) {
+             a.softmax = Softmax::raw_exp2;
+             a.kv_order = KvOrder::reverse;
+         }},
+        {"triton-tutorial",
+         [](Arithmetic& a) {
+             a.softmax = Softmax::raw_with_base_two_max;
+             a.dumps_unmasked_s = true;
+             a.lse_log_base = LogBase::two;
+         },
+         CausalAlignment::top_left},
+        {"cutlass-fmha", [](Arithmetic& a) { a.softmax = Softmax::base_two; }},
+    };
+    for (const OfFamily& family : families) {
+        SCOPED_TRACE(family.name);
+        Problem problem = one_entry(Mask::causal, Direction::forward);
+        problem.causal_alignment = family.alignment;
+        Arithmetic arithmetic;
+        arithmetic.p_operand = Dtype::f16;
+        family.arithmetic(arithmetic);
+        const Call call = make_call(problem, seed, arithmetic);
+        const MemoryRecording honest = recorded(call);
+        Problem declared = honest.problem();
+        declared.dtype_p = Dtype::f32;
+        Units units;
+        const MemoryRecording silent = declared_as(honest, declared, units, call.inputs);
+        EXPECT_FALSE(all_match(judged(silent)));
+        declarations::declare_family(family.name, declared, units);
+        EXPECT_TRUE(all_match(judged(DeclaredAs(silent, declared, units))));
+    }
 }
 
 TEST(Suggest, NothingWhereNothingDiverges) {
