@@ -23,8 +23,7 @@ enum class Mask : std::uint8_t { none, causal };
 enum class CausalAlignment : std::uint8_t { top_left, bottom_right };
 enum class WindowBounds : std::uint8_t { inclusive, exclusive };
 
-/// Bias that grows with the distance to the diagonal, times the head's slope. The diagonal of q row i is key
-/// i, or i + seqlen_kv - seqlen_q, as causal_alignment says.
+/// Bias that grows with the distance to the diagonal, times the head's slope; see diagonal_of().
 enum class Alibi : std::uint8_t {
     none,
     linear,   ///< + slope (key - diagonal)
@@ -69,8 +68,9 @@ struct Problem {
     double sm_scale = 1.0;  ///< exactly the number the kernel multiplied with
     Mask mask = Mask::none;
     CausalAlignment causal_alignment = CausalAlignment::bottom_right;
-    std::int64_t window_left = -1;   ///< keys visible to the left of the diagonal, -1 for no limit
-    std::int64_t window_right = -1;  ///< keys visible to the right, -1 for no limit
+    std::int64_t diagonal_offset = 0;  ///< columns to the right that the diagonal is of where it is aligned
+    std::int64_t window_left = -1;     ///< keys visible to the left of the diagonal, -1 for no limit
+    std::int64_t window_right = -1;    ///< keys visible to the right, -1 for no limit
     WindowBounds window_bounds = WindowBounds::inclusive;  ///< exclusive: a window of n shows n - 1 keys
     double logits_soft_cap = 0.0;                          ///< c of c tanh(s / c); 0 for none
     Alibi alibi = Alibi::none;
@@ -277,7 +277,7 @@ TileId tile_at(const Problem& problem, Stage stage, std::int64_t index);
 
 /// Throws Error(where) unless every size is positive, heads is a multiple of heads_kv, sm_scale is finite and
 /// positive, logits_soft_cap is finite and not negative, no window is below -1, kv_tiles_per_split is not
-/// negative, no size exceeds 2^31 - 1, and the named tiles are valid.
+/// negative, diagonal_offset is within 2^31 - 1, no size exceeds 2^31 - 1, and the named tiles are valid.
 void validate(const Problem& problem, const std::string& where);
 
 /// Throws Error(where) unless there are at most max_named_tiles, with different names; no tile has query

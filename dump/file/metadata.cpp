@@ -146,6 +146,7 @@ void write_complete(hid_t file) {
 
 void write_problem(hid_t group, const Problem& problem, const Units& units) {
     for (const declarations::SizeAttribute& attribute : declarations::size_attributes()) {
+        if (attribute.is_added && declarations::is_default(attribute, problem)) continue;
         write_integer(group, attribute.name, problem.*attribute.member);
     }
     write_number(group, "sm_scale", problem.sm_scale);

@@ -68,8 +68,12 @@ void check_requires(const InputFile& file) {
                 where, "update Tilescope, or correct the name after dump/FORMAT.md");
 }
 
-void write_requires(hid_t file, const Units& units) {
+void write_requires(hid_t file, const Problem& problem, const Units& units) {
     std::vector<std::string> names;
+    for (const declarations::SizeAttribute& attribute : declarations::size_attributes()) {
+        if (attribute.is_added && !declarations::is_default(attribute, problem))
+            names.push_back(std::string(layout::path::problem) + "/" + attribute.name);
+    }
     for (const declarations::UnitsAttribute& attribute : declarations::units_attributes()) {
         if (attribute.is_required && !declarations::is_default(attribute, units))
             names.push_back(path_of(attribute));

@@ -54,6 +54,7 @@ constexpr SizeAttribute sizes[] = {
     {"head_dim_v", &Problem::head_dim_v, false, &Problem::head_dim},
     {"block_m", &Problem::block_m, true, nullptr},
     {"block_n", &Problem::block_n, true, nullptr},
+    {"diagonal_offset", &Problem::diagonal_offset, false, nullptr, true},
     {"window_left", &Problem::window_left, false, nullptr},
     {"window_right", &Problem::window_right, false, nullptr},
     {"kv_tiles_per_split", &Problem::kv_tiles_per_split, false, nullptr},
@@ -170,8 +171,9 @@ constexpr std::string_view type_name(Dtype) {
 }
 
 // Of /problem: what says how the call is computed, and not what was stored.
-constexpr std::int64_t Problem::*problem_sizes[] = {&Problem::window_left, &Problem::window_right,
-                                                    &Problem::kv_tiles_per_split, &Problem::l_lane_columns};
+constexpr std::int64_t Problem::*problem_sizes[] = {&Problem::diagonal_offset, &Problem::window_left,
+                                                    &Problem::window_right, &Problem::kv_tiles_per_split,
+                                                    &Problem::l_lane_columns};
 constexpr Dtype Problem::*problem_dtypes[] = {&Problem::dtype_p,  &Problem::dtype_acc, &Problem::dtype_o,
                                               &Problem::dtype_ds, &Problem::dtype_dq,  &Problem::dtype_dk,
                                               &Problem::dtype_dv};
@@ -224,7 +226,9 @@ std::vector<Declaration> make_declarations() {
     of_problem("kv_order", &Units::kv_order);
     all.back().code = "options.units.kv_order";
     for (const SizeAttribute& size : sizes) {
-        if (is_among(problem_sizes, size.member)) of_problem(size.name, size.member);
+        if (!is_among(problem_sizes, size.member)) continue;
+        of_problem(size.name, size.member);
+        all.back().is_required = size.is_added;
     }
     for (const NameAttribute& attribute : enumerators) {
         std::visit(
@@ -420,6 +424,10 @@ std::span<const UnitsAttribute> units_attributes() {
 bool is_default(const UnitsAttribute& attribute, const Units& units) {
     return std::visit([&](auto Units::*member) { return units.*member == Units().*member; },
                       attribute.member);
+}
+
+bool is_default(const SizeAttribute& attribute, const Problem& problem) {
+    return problem.*attribute.member == Problem().*attribute.member;
 }
 
 }  // namespace tilescope::declarations

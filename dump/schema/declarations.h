@@ -59,6 +59,7 @@ struct SizeAttribute {
     std::int64_t Problem::*member;
     bool required;
     std::int64_t Problem::*otherwise;
+    bool is_added = false;  ///< as UnitsAttribute::is_required
 };
 std::span<const SizeAttribute> size_attributes();
 
@@ -85,6 +86,7 @@ struct UnitsAttribute {
 };
 std::span<const UnitsAttribute> units_attributes();
 bool is_default(const UnitsAttribute& attribute, const Units& units);
+bool is_default(const SizeAttribute& attribute, const Problem& problem);
 
 /// One of them under the name that options and reports use, "s.cast" or "problem.mask". Shapes and the types of
 /// stored tensors are not among them: another value would be that of another file.

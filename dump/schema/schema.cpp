@@ -280,6 +280,11 @@ void validate(const Problem& problem, const std::string& where) {
                         what_to_do);
         }
     }
+    if (std::abs(problem.diagonal_offset) > std::numeric_limits<std::int32_t>::max()) {
+        throw Error("diagonal_offset is " + std::to_string(problem.diagonal_offset) +
+                        ", not between -2147483647 and 2147483647",
+                    where, what_to_do);
+    }
     if (problem.kv_tiles_per_split < 0) {
         throw Error(
             "kv_tiles_per_split is " + std::to_string(problem.kv_tiles_per_split) + ", below 0 (no split)",

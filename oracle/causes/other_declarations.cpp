@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "dump/schema/declarations.h"
+#include "dump/schema/semantics.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
@@ -72,8 +73,6 @@ bool may_sum_so(const Declared& as, std::string_view name, std::string_view accu
 
 SeenDiagonals seen_diagonals(const Recording& recording, const Block& block) {
     const Problem problem = problem_of(recording.problem(), recording.side_inputs(), block.batch);
-    const bool top_left = problem.causal_alignment == CausalAlignment::top_left;
-    const std::int64_t shift = top_left ? 0 : problem.seqlen_kv - problem.seqlen_q;
     SeenDiagonals seen;
     for (std::int64_t kv_tile = 0; kv_tile < problem.kv_tiles() && recording.has_stage(Stage::s); ++kv_tile) {
         const std::optional<MatrixF> s =
@@ -83,9 +82,10 @@ SeenDiagonals seen_diagonals(const Recording& recording, const Block& block) {
             for (Eigen::Index j = 0; j < s->cols(); ++j) {
                 if (!std::isfinite((*s)(i, j))) continue;
                 const std::int64_t key = kv_tile * problem.block_n + j;
-                const std::int64_t diagonal = block.q_block * problem.block_m + i + shift;
+                const std::int64_t diagonal = diagonal_of(problem, block.q_block * problem.block_m + i);
                 seen.left = std::max(seen.left, diagonal - key);
                 seen.right = std::max(seen.right, key - diagonal);
+                seen.most = std::max(seen.most.value_or(key - diagonal), key - diagonal);
             }
         }
     }
@@ -103,6 +103,13 @@ std::vector<std::string> numbers_for(const declarations::Declaration& declaratio
     if (is("problem.logits_soft_cap")) numbers = {0};
     if (is("problem.sm_scale")) numbers = {1 / std::sqrt(double(problem.head_dim))};
     if (declaration.name.ends_with(".scale")) numbers = known_factors(problem);
+    // A diagonal that is off by one is a mistake, likelier than a place for it; that of the other alignment has a
+    // name.
+    const std::int64_t lengths = problem.seqlen_kv - problem.seqlen_q;
+    const bool other =
+        problem.causal_alignment == CausalAlignment::top_left ? seen.most == lengths : seen.most == -lengths;
+    if (is("problem.diagonal_offset") && seen.most && std::abs(*seen.most) > 1 && !other)
+        numbers = {double(problem.diagonal_offset + *seen.most)};
     if (is("problem.window_left")) numbers = {double(seen.left), double(seen.left + 1), -1};
     if (is("problem.window_right")) numbers = {double(seen.right), double(seen.right + 1), -1};
     if (is("problem.kv_tiles_per_split")) {

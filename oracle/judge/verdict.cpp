@@ -42,6 +42,9 @@ std::string describe_out_of_range(const Problem& problem, const StageInfo& info,
 }
 
 void add_call(const Problem& p, const Recording& recording, std::vector<std::string>& options) {
+    if (p.diagonal_offset != 0)
+        options.push_back(fmt::format("diagonal {} keys to the {}", std::abs(p.diagonal_offset),
+                                      p.diagonal_offset > 0 ? "right" : "left"));
     const bool exclusive = p.window_bounds == WindowBounds::exclusive;
     if (p.window_left >= 0 || p.window_right >= 0)
         options.push_back(

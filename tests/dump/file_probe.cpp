@@ -69,7 +69,9 @@ void write_added_units(const std::string& path) {
     units.q_scale = 0.125;
     units.s_masked_value = -1e9;
     units.s_cast = Dtype::f16;
-    MemoryRecording recording(sample_problem(), units);
+    Problem problem = sample_problem();
+    problem.diagonal_offset = -7;
+    MemoryRecording recording(problem, units);
     fill(recording);
     write_recording(path, recording);
 }

@@ -16,7 +16,7 @@ from h5py_case import DumpCase, Folder, ask_probe, probe
 PAGE = pathlib.Path(sys.argv.pop(1)).read_text(encoding="utf-8")
 LATER = "/tiles/s/kept_in_tf32"
 # Rows that say *requires*.
-ADDED = (("/tiles/q", "scale"), ("/tiles/s", "masked_value"), ("/tiles/s", "cast"))
+ADDED = (("/problem", "diagonal_offset"), ("/tiles/q", "scale"), ("/tiles/s", "masked_value"), ("/tiles/s", "cast"))
 
 
 def tables_of(heading):
@@ -99,6 +99,7 @@ class Written(Folder):
             self.assertEqual({name: f[dataset].attrs[name] for dataset, name in ADDED if dataset == "/tiles/s"},
                              {"masked_value": -1e9, "cast": "f16"})
             self.assertEqual(f["/tiles/q"].attrs["scale"], 0.125)
+            self.assertEqual(f["/problem"].attrs["diagonal_offset"], -7)
         ask_probe("open", self.path)
 
 

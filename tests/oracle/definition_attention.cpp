@@ -92,7 +92,8 @@ Real v_at(const Row& r, std::int64_t key, std::int64_t d) {
 }
 
 std::int64_t diagonal_of(const Problem& problem, std::int64_t rows, std::int64_t keys, std::int64_t row) {
-    return problem.causal_alignment == CausalAlignment::top_left ? row : row + (keys - rows);
+    return row + (problem.causal_alignment == CausalAlignment::top_left ? 0 : keys - rows) +
+           problem.diagonal_offset;
 }
 
 Real alibi_of(const Row& r, std::int64_t key) {

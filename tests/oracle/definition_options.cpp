@@ -128,6 +128,8 @@ constexpr Option value_option_table[] = {
     {"causal", "mask", [](Call& c, Random&) { c.problem.mask = Mask::causal; }},
     {"top_left", "alignment",
      [](Call& c, Random&) { c.problem.causal_alignment = CausalAlignment::top_left; }},
+    {"diagonal_offset", "diagonal_offset",
+     [](Call& c, Random& random) { c.problem.diagonal_offset = between(random, -3, 5); }},
     {"window_left", "window_left",
      [](Call& c, Random& random) { c.problem.window_left = between(random, 0, 4); }},
     {"window_right", "window_right",

@@ -92,6 +92,8 @@ TEST(Suggest, CorrectsWhatAForwardPassDeclaresWrong) {
         {"problem.kv_order=forward", [](Arithmetic& a) { a.kv_order = KvOrder::reverse; }},
         {"problem.mask=none"},
         {"problem.causal_alignment=top_left"},
+        {"problem.diagonal_offset=0", {}, [](Problem& p) { p.diagonal_offset = 5; }},
+        {"problem.diagonal_offset=9", {}, [](Problem& p) { p.diagonal_offset = -3; }},
         {"problem.window_left=-1", {}, [](Problem& p) { p.window_left = 7; }},
         {"problem.logits_soft_cap=2"},
         {"problem.kv_tiles_per_split=2"},
