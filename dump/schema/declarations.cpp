@@ -29,6 +29,7 @@ constexpr Named<LogBase> log_base_names[] = {{LogBase::e, "e"}, {LogBase::two, "
 constexpr Named<KvOrder> kv_order_names[] = {{KvOrder::forward, "forward"}, {KvOrder::reverse, "reverse"}};
 constexpr Named<Accumulation> accumulation_names[] = {{Accumulation::fma_f32, "fma_f32"},
                                                       {Accumulation::fma_f16, "fma_f16"},
+                                                      {Accumulation::fma_bf16, "fma_bf16"},
                                                       {Accumulation::tensor_core_f32, "tensor_core_f32"},
                                                       {Accumulation::tensor_core_f16, "tensor_core_f16"},
                                                       {Accumulation::tensor_core_tf32, "tensor_core_tf32"},
@@ -101,14 +102,19 @@ constexpr UnitsAttribute of_stages[] = {
     {Stage::s, "accumulation", &Units::s_accumulation},
     {Stage::m, "scaled", &Units::m_scaled},
     {Stage::m, "log_base", &Units::m_log_base},
+    {Stage::m, "from_lse", &Units::m_from_lse, true},
     {Stage::m, "stale_threshold", &Units::m_stale_threshold},
     {Stage::p, "exp", &Units::p_exp},
     {Stage::p, "exp_error", &Units::p_exp_error},
     {Stage::p, "cast", &Units::p_cast},
     {Stage::p, "scale", &Units::p_scale},
+    {Stage::p, "of_tile_max", &Units::p_of_tile_max, true},
+    {Stage::p, "normalised", &Units::p_normalised, true},
+    {Stage::p, "least_argument", &Units::p_least_argument, true},
     {Stage::l, "sums_cast_p", &Units::l_sums_cast_p},
     {Stage::l, "scale", &Units::l_scale},
     {Stage::acc, "accumulation", &Units::acc_accumulation},
+    {Stage::acc, "normalised", &Units::acc_normalised, true},
     {Stage::acc, "scale", &Units::acc_scale},
     {Stage::acc, "dequantised", &Units::acc_dequantised},
     {Stage::o, "empty_row", &Units::o_empty_row},
@@ -194,8 +200,10 @@ std::string text_of(Value value) {
         return value ? "true" : "false";
     } else if constexpr (std::is_arithmetic_v<Value>) {
         return shortest_text(value);
-    } else {
+    } else if constexpr (std::is_enum_v<Value>) {
         return std::string(name_of(value));
+    } else {
+        return list_text(value);
     }
 }
 
@@ -210,8 +218,10 @@ std::optional<Value> parsed(std::string_view text) {
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
         return value;
-    } else {
+    } else if constexpr (std::is_enum_v<Value>) {
         return value_of<Value>(text);
+    } else {
+        return list_of(text);
     }
 }
 
@@ -225,6 +235,8 @@ std::vector<Declaration> make_declarations() {
     of_problem("logits_soft_cap", &Problem::logits_soft_cap);
     of_problem("kv_order", &Units::kv_order);
     all.back().code = "options.units.kv_order";
+    of_problem("split_starts", &Problem::split_starts);
+    all.back().is_required = true;
     for (const SizeAttribute& size : sizes) {
         if (!is_among(problem_sizes, size.member)) continue;
         of_problem(size.name, size.member);
@@ -270,6 +282,24 @@ void with_value(const Declaration& declaration, auto& problem, auto& units, cons
 }
 
 }  // namespace
+
+std::string list_text(const std::vector<std::int64_t>& numbers) {
+    std::string text;
+    for (const std::int64_t number : numbers) text += (text.empty() ? "" : ",") + shortest_text(number);
+    return text;
+}
+
+std::optional<std::vector<std::int64_t>> list_of(std::string_view text) {
+    std::vector<std::int64_t> numbers;
+    while (!text.empty()) {
+        const std::string_view first = text.substr(0, text.find(','));
+        const std::optional<std::int64_t> number = parsed<std::int64_t>(first);
+        if (!number) return std::nullopt;
+        numbers.push_back(*number);
+        text.remove_prefix(std::min(first.size() + 1, text.size()));
+    }
+    return numbers;
+}
 
 std::string number_text(double value) {
     return shortest_text(value);
@@ -332,6 +362,8 @@ std::string code_line(const Declaration& declaration, std::string_view value) {
             const auto renamed = std::ranges::find(enumerators_of_names, value, &NameInCode::name);
             line += "tilescope::" + std::string(type_name(Value())) +
                     "::" + std::string(renamed != std::end(enumerators_of_names) ? renamed->code : value);
+        } else if constexpr (!std::is_arithmetic_v<Value>) {
+            line += "{" + std::string(value) + "}";
         } else {
             const bool infinite = std::is_same_v<Value, double> && value.ends_with("inf");
             line += infinite ? (value.starts_with("-") ? "-INFINITY" : "INFINITY") : std::string(value);

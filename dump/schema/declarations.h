@@ -90,11 +90,12 @@ bool is_default(const SizeAttribute& attribute, const Problem& problem);
 
 /// One of them under the name that options and reports use, "s.cast" or "problem.mask". Shapes and the types of
 /// stored tensors are not among them: another value would be that of another file.
-using Member = std::variant<bool Units::*, double Units::*, LogBase Units::*, Accumulation Units::*,
-                            ExpFunction Units::*, TanhFunction Units::*, EmptyRow Units::*, Dtype Units::*,
-                            KvOrder Units::*, Mask Problem::*, CausalAlignment Problem::*,
-                            WindowBounds Problem::*, Alibi Problem::*, AttentionSink Problem::*,
-                            Dtype Problem::*, std::int64_t Problem::*, double Problem::*>;
+using Member =
+    std::variant<bool Units::*, double Units::*, LogBase Units::*, Accumulation Units::*,
+                 ExpFunction Units::*, TanhFunction Units::*, EmptyRow Units::*, Dtype Units::*,
+                 KvOrder Units::*, Mask Problem::*, CausalAlignment Problem::*, WindowBounds Problem::*,
+                 Alibi Problem::*, AttentionSink Problem::*, Dtype Problem::*, std::int64_t Problem::*,
+                 double Problem::*, std::vector<std::int64_t> Problem::*>;
 struct Declaration {
     std::string name;
     Member member;
@@ -106,6 +107,10 @@ struct Declaration {
 std::span<const Declaration> all_declarations();
 /// Null where there is none of that name.
 const Declaration* find_declaration(std::string_view name);
+
+/// Numbers with commas between them, "" for none. nullopt for what is no such list.
+std::string list_text(const std::vector<std::int64_t>& numbers);
+std::optional<std::vector<std::int64_t>> list_of(std::string_view text);
 
 /// The shortest text that reads back as the number.
 std::string number_text(double value);

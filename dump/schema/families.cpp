@@ -11,6 +11,30 @@ namespace tilescope::declarations {
 
 namespace {
 
+constexpr FamilyDeclaration flash_attention_1[] = {
+    {"problem.kv_order", "forward"},
+    {"problem.causal_alignment", "top_left"},
+    {"problem.dtype_p", "dtype_v"},
+    {"problem.dtype_acc", "f32"},
+    {"q.scale", "1"},
+    {"s.scaled", "false"},
+    {"s.log_base", "e"},
+    {"s.accumulation", "tensor_core_f32"},
+    {"m.scaled", "false"},
+    {"m.log_base", "e"},
+    {"m.from_lse", "true"},
+    {"p.exp", "ex2_approx"},
+    {"p.scale", "1"},
+    {"p.of_tile_max", "false"},
+    {"p.normalised", "false"},
+    {"l.sums_cast_p", "false"},
+    {"acc.accumulation", "tensor_core_f32"},
+    {"acc.normalised", "true"},
+    {"o.empty_row", "zero"},
+    {"lse.log_base", "e"},
+    {"lse.empty_row", "-inf"},
+};
+
 constexpr FamilyDeclaration flash_attention_2[] = {
     {"problem.kv_order", "reverse"},
     {"problem.causal_alignment", "bottom_right"},
@@ -66,7 +90,7 @@ constexpr FamilyDeclaration triton_tutorial[] = {
     {"problem.kv_order", "forward"},
     {"problem.causal_alignment", "top_left"},
     {"problem.dtype_p", "f16", Operands::sixteen_bits},
-    {"problem.dtype_p", "e5m2", Operands::fp8},
+    {"problem.dtype_p", "dtype_v", Operands::fp8},
     {"problem.dtype_acc", "f32"},
     {"q.scale", "1"},
     {"s.scaled", "false"},
@@ -100,9 +124,8 @@ constexpr FamilyDeclaration cutlass_fmha[] = {
 };
 
 constexpr Family families[] = {
-    {"flash-attention-2", flash_attention_2},
-    {"flash-attention-3", flash_attention_3},
-    {"triton-tutorial", triton_tutorial},
+    {"flash-attention-1", flash_attention_1}, {"flash-attention-2", flash_attention_2},
+    {"flash-attention-3", flash_attention_3}, {"triton-tutorial", triton_tutorial},
     {"cutlass-fmha", cutlass_fmha},
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <numbers>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -68,7 +69,8 @@ bool may_sum_so(const Declared& as, std::string_view name, std::string_view accu
     if (accumulation == "tensor_core_fp8") return dtype_info(as.problem.dtype_q).bytes == 1;
     if (accumulation == "tensor_core_tf32") return as.problem.dtype_q == Dtype::f32;
     const bool in_half = accumulation == "fma_f16" || accumulation == "tensor_core_f16";
-    return !in_half || (name == "acc.accumulation" && as.problem.dtype_acc == Dtype::f16);
+    if (!in_half && accumulation != "fma_bf16") return true;
+    return name == "acc.accumulation" && as.problem.dtype_acc == (in_half ? Dtype::f16 : Dtype::bf16);
 }
 
 SeenDiagonals seen_diagonals(const Recording& recording, const Block& block) {
@@ -92,6 +94,44 @@ SeenDiagonals seen_diagonals(const Recording& recording, const Block& block) {
     return seen;
 }
 
+/// Of a P that is larger than it should be: the argument that it is the exponential of, as a round number to
+/// either base.
+std::vector<double> least_arguments(const Element& first, const Units& units) {
+    if (!(first.got > 0) || !(first.got > first.expected) || first.got >= units.p_scale) return {};
+    const double argument = std::log(first.got / units.p_scale);
+    const double rounding = units.p_cast == Dtype::f32 ? 1e-5 : 2 * unit_roundoff(units.p_cast);
+    std::vector<double> arguments;
+    for (const double unit : {1.0, std::numbers::ln2, 0.5, 0.1}) {
+        const double round = std::round(argument / unit) * unit;
+        if (round < 0 && std::abs(round - argument) <= rounding * std::max(1.0, -argument))
+            arguments.push_back(round);
+    }
+    return arguments;
+}
+
+/// KV tiles at which some row's maximum falls: there its state starts anew.
+std::string seen_starts(const Recording& recording) {
+    std::set<std::int64_t> starts;
+    const Problem& problem = recording.problem();
+    for (std::int64_t i = 0; recording.has_stage(Stage::m) && i < tile_count(problem, Stage::m); ++i) {
+        const TileId tile = tile_at(problem, Stage::m, i);
+        if (tile.kv_tile == 0) continue;
+        const Problem entry = problem_of(problem, recording.side_inputs(), tile.batch);
+        const std::optional<MatrixF> now = load_tile(recording, entry, Stage::m, tile);
+        const TileId left{tile.batch, tile.head, tile.q_block, tile.kv_tile - 1};
+        const std::optional<MatrixF> before = load_tile(recording, entry, Stage::m, left);
+        if (now && before && (now->array() < before->array()).any()) starts.insert(tile.kv_tile);
+    }
+    // Splits of one length have a declaration of their own.
+    const std::int64_t length = starts.empty() ? 0 : *starts.begin();
+    std::int64_t at = 0;
+    const bool is_even =
+        std::ranges::all_of(starts, [&](std::int64_t start) { return start == (at += length); });
+    return is_even && at + length >= problem.kv_tiles()
+               ? ""
+               : declarations::list_text({starts.begin(), starts.end()});
+}
+
 /// What a number may be instead. `first` is the first divergence.
 std::vector<std::string> numbers_for(const declarations::Declaration& declaration, const Declared& as,
                                      const Element& first, const SeenDiagonals& seen) {
@@ -112,6 +152,7 @@ std::vector<std::string> numbers_for(const declarations::Declaration& declaratio
         numbers = {double(problem.diagonal_offset + *seen.most)};
     if (is("problem.window_left")) numbers = {double(seen.left), double(seen.left + 1), -1};
     if (is("problem.window_right")) numbers = {double(seen.right), double(seen.right + 1), -1};
+    if (is("p.least_argument")) numbers = least_arguments(first, as.units);
     if (is("problem.kv_tiles_per_split")) {
         for (std::int64_t tiles = 0; tiles < std::min<std::int64_t>(problem.kv_tiles(), 16); ++tiles)
             numbers.push_back(double(tiles));
@@ -145,7 +186,10 @@ bool concerns(const declarations::Declaration& declaration, Stage wrong, Directi
 }  // namespace
 
 OtherDeclarations::OtherDeclarations(const Recording& recording, const Report& report, const Block& block)
-    : recording_(recording), report_(report), seen_(seen_diagonals(recording, block)) {}
+    : recording_(recording),
+      report_(report),
+      seen_(seen_diagonals(recording, block)),
+      starts_(seen_starts(recording)) {}
 
 bool OtherDeclarations::may_be(const declarations::Declaration& declaration, const std::string& value,
                                const Declared& as, Stage wrong) const {
@@ -165,7 +209,12 @@ std::vector<Declared> OtherDeclarations::beside(const Declared& as, Stage wrong)
     for (const declarations::Declaration& declaration : declarations::all_declarations()) {
         if (!concerns(declaration, wrong, as.problem.direction)) continue;
         std::vector<std::string> values = declarations::values_of(declaration);
-        if (values.empty()) values = numbers_for(declaration, as, *report_.first_divergence, seen_);
+        if (declaration.name == "problem.split_starts") {
+            if (starts_.empty() || as.problem.kv_tiles_per_split > 0) continue;
+            values = {starts_};
+        } else if (values.empty()) {
+            values = numbers_for(declaration, as, *report_.first_divergence, seen_);
+        }
         for (const std::string& value : values) {
             if (!may_be(declaration, value, as, wrong)) continue;
             Declared next = as;

@@ -54,6 +54,7 @@ class OtherDeclarations {
     const Recording& recording_;
     const Report& report_;
     SeenDiagonals seen_;
+    std::string starts_;  ///< of splits, as the running maximum shows them
     /// Whether a type shows, by the declaration's name and value.
     mutable std::map<std::pair<std::string, std::string>, bool> shown_;
 };

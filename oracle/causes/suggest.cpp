@@ -159,8 +159,10 @@ class Search {
         try_all(all, wrong, best);
         if (!best.to.empty()) return;
         const std::string prefix = std::string(stage_info(wrong).name) + ".";
+        const std::string type = "problem.dtype_" + std::string(stage_info(wrong).name);
         const auto is_of_stage = [&](const Declared& next) {
-            return next.assignments.back().name.starts_with(prefix);
+            const std::string& name = next.assignments.back().name;
+            return name.starts_with(prefix) || name == type;
         };
         const auto is_near = [&](const Declared& next) {
             return is_of_stage(next) || next.assignments.back().name.starts_with("problem.");

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "dump/schema/declarations.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/judge/writers.h"
 #include "oracle/replay/tiles.h"
@@ -72,6 +73,8 @@ void add_kernel(const Problem& p, const Units& u, std::vector<std::string>& opti
     if (p.l_lanes > 1) options.push_back(fmt::format("l of {} lanes", p.l_lanes));
     if (p.kv_tiles_per_split > 0)
         options.push_back(fmt::format("splits of {} KV tiles", p.kv_tiles_per_split));
+    if (!p.split_starts.empty())
+        options.push_back("splits at KV tiles " + declarations::list_text(p.split_starts));
     if (u.kv_order == KvOrder::reverse) options.push_back("KV tiles in reverse");
 }
 

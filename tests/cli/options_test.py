@@ -234,7 +234,7 @@ class Declarations(TileDiffCase):
         self.assertEqual(self.judge(self.file, "--like", "cutlass-fmha")["verdict"], "match")
         again = self.judge(self.file, "--like", "cutlass-fmha", "--declare", "s.log_base=e")
         self.assertEqual(again["first_divergence"]["stage"], "s")
-        self.assert_one_line(self.run_it(self.file, "--like", "flash"), "none of flash-attention-2, ", "cutlass-fmha")
+        self.assert_one_line(self.run_it(self.file, "--like", "flash"), "none of flash-attention-1, ", "cutlass-fmha")
 
     def test_what_is_no_declaration(self):
         for assignment, words in (("s.scales=true", "s.scaled=false"), ("s.scaled", "NAME=VALUE"),
