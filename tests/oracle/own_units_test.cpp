@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <string>
 #include <vector>
 
 #include "dump/recording/recording_view.h"
 #include "dump/schema/declarations.h"
+#include "dump/schema/families.h"
 #include "oracle/causes/suggest.h"
 #include "oracle/judge.h"
 #include "tests/oracle/attention_inputs.h"
@@ -113,6 +115,22 @@ void from_lse(Row& row, TileOfRow& tile) {
     row.l = l;
 }
 
+/// The same as it stands in its source: raw scores, exp2 of their product with scale log2(e).
+void from_lse_of_raw(Row& row, TileOfRow& tile) {
+    constexpr float scale = 0.75f, scale_log2 = scale * float(std::numbers::log2e);
+    const float lse = row.m == -infinity ? -infinity : row.m * scale + std::log(row.l);
+    const float m = std::max(lse / scale, tile.maximum());
+    for (std::size_t j = 0; j < tile.s.size(); ++j)
+        tile.p[j] = std::exp2(std::fma(tile.s[j], scale_log2, -(m * scale_log2)));
+    const float before = exp_of(lse - m * scale);
+    const float l = tile.sum() + before;
+    const float inverse = 1 / l;
+    for (std::size_t d = 0; d < row.acc.size(); ++d)
+        row.acc[d] = (row.acc[d] * before + tile.product(d, Dtype::f16)) * inverse;
+    row.m = m;
+    row.l = l;
+}
+
 /// A common kernel, but for a clamp of what the exponential takes, sums of P V in a type of their own, and tiles at which
 /// its state begins anew.
 template <int least, Dtype kept>
@@ -134,7 +152,7 @@ void common(Row& row, TileOfRow& tile) {
 
 /// What a kernel of these steps leaves. `is_normalised`: acc is o.
 MemoryRecording run(const Problem& p, const Step& step, bool is_normalised,
-                    const std::vector<std::int64_t>& starts = {}) {
+                    const std::vector<std::int64_t>& starts = {}, bool is_raw = false) {
     Problem problem = p;
     problem.dtype_p = Dtype::f16;
     const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
@@ -146,14 +164,15 @@ MemoryRecording run(const Problem& p, const Step& step, bool is_normalised,
         return i < std::ssize(values) / problem.head_dim ? values[std::size_t(i * problem.head_dim + d)] : 0;
     };
     const auto dims = std::size_t(problem.head_dim_v);
+    const std::int64_t offset =
+        problem.causal_alignment == CausalAlignment::top_left ? 0 : problem.seqlen_kv - problem.seqlen_q;
     for (std::int64_t block = 0; block < problem.q_blocks(); ++block) {
         const auto size = [&](Stage stage) { return std::size_t(tile_shape(problem, stage).elements()); };
         std::vector<Row> rows(std::size_t(problem.block_m), Row{-infinity, 0, std::vector<float>(dims, 0)});
         std::vector<Row> done;  // rows of all splits, one after the other
         const auto first_row = block * problem.block_m;
         for (std::int64_t t = 0; t < problem.kv_tiles(); ++t) {
-            const bool visible =
-                t * problem.block_n <= first_row + problem.block_m - 1 + problem.seqlen_kv - problem.seqlen_q;
+            const bool visible = t * problem.block_n <= first_row + problem.block_m - 1 + offset;
             if (!visible) continue;
             if (std::ranges::find(starts, t) != starts.end()) {
                 done.insert(done.end(), rows.begin(), rows.end());
@@ -170,9 +189,8 @@ MemoryRecording run(const Problem& p, const Step& step, bool is_normalised,
                     float sum = 0;
                     for (std::int64_t d = 0; d < problem.head_dim; ++d)
                         sum = std::fma(at(inputs.q, row, d), at(inputs.k, key, d), sum);
-                    const bool sees =
-                        key < problem.seqlen_kv && key <= row + problem.seqlen_kv - problem.seqlen_q;
-                    tile.s.push_back(sees ? sum * float(problem.sm_scale) : -infinity);
+                    const bool sees = key < problem.seqlen_kv && key <= row + offset;
+                    tile.s.push_back(sees ? sum * (is_raw ? 1 : float(problem.sm_scale)) : -infinity);
                 }
                 Row& row = rows[std::size_t(i)];
                 if (std::max(row.m, tile.maximum()) > -infinity) step(row, tile);
@@ -201,7 +219,7 @@ MemoryRecording run(const Problem& p, const Step& step, bool is_normalised,
                     acc += done[n].acc[d] * exp_of(done[n].m - m);
                 o.push_back(rounded(Dtype::f16, is_normalised ? acc : acc / l));
             }
-            lse.push_back(m + std::log(l));
+            lse.push_back(m * (is_raw ? float(problem.sm_scale) : 1) + std::log(l));
         }
         recording.set_tile(Stage::o, {0, 0, block, 0}, o);
         recording.set_tile(Stage::lse, {0, 0, block, 0}, lse);
@@ -254,6 +272,21 @@ TEST(OwnUnits, MatchAsDeclaredAndNotOtherwise) {
         for (const Stage stage : {Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse})
             EXPECT_TRUE(matches(judged(with_stages(declared, {stage})))) << stage_info(stage).name;
     }
+}
+
+/// FlashAttention-1 as its family is declared.
+TEST(OwnUnits, AreThoseOfTheFamily) {
+    Problem problem = problem_of_one_head();
+    problem.causal_alignment = CausalAlignment::top_left;
+    const MemoryRecording silent = run(problem, from_lse_of_raw, true, {}, true);
+    Problem declared = silent.problem();
+    declared.dtype_p = Dtype::f32;
+    declared.causal_alignment = CausalAlignment::bottom_right;
+    Units units;
+    const DeclaredAs nothing(silent, declared, units);
+    EXPECT_NE(judged(nothing).guilty, std::nullopt);
+    declarations::declare_family("flash-attention-1", declared, units);
+    EXPECT_TRUE(matches(judged(DeclaredAs(silent, declared, units))));
 }
 
 TEST(OwnUnits, AreSuggested) {
