@@ -109,18 +109,19 @@ std::vector<double> least_arguments(const Element& first, const Units& units) {
     return arguments;
 }
 
-/// KV tiles at which some row's maximum falls: there its state starts anew.
-std::string seen_starts(const Recording& recording) {
+/// KV tiles at which some row's maximum falls, in the block or the last one of its head: there its state starts anew.
+std::string seen_starts(const Recording& recording, const Block& block) {
     std::set<std::int64_t> starts;
-    const Problem& problem = recording.problem();
-    for (std::int64_t i = 0; recording.has_stage(Stage::m) && i < tile_count(problem, Stage::m); ++i) {
-        const TileId tile = tile_at(problem, Stage::m, i);
-        if (tile.kv_tile == 0) continue;
-        const Problem entry = problem_of(problem, recording.side_inputs(), tile.batch);
-        const std::optional<MatrixF> now = load_tile(recording, entry, Stage::m, tile);
-        const TileId left{tile.batch, tile.head, tile.q_block, tile.kv_tile - 1};
-        const std::optional<MatrixF> before = load_tile(recording, entry, Stage::m, left);
-        if (now && before && (now->array() < before->array()).any()) starts.insert(tile.kv_tile);
+    if (!recording.has_stage(Stage::m)) return "";
+    const Problem problem = problem_of(recording.problem(), recording.side_inputs(), block.batch);
+    for (const std::int64_t q_block : {block.q_block, problem.q_blocks() - 1}) {
+        std::optional<MatrixF> before;
+        for (std::int64_t kv_tile = 0; kv_tile < problem.kv_tiles(); ++kv_tile) {
+            std::optional<MatrixF> m =
+                load_tile(recording, problem, Stage::m, {block.batch, block.head, q_block, kv_tile});
+            if (m && before && (m->array() < before->array()).any()) starts.insert(kv_tile);
+            before = std::move(m);
+        }
     }
     // Splits of one length have a declaration of their own.
     const std::int64_t length = starts.empty() ? 0 : *starts.begin();
@@ -189,7 +190,7 @@ OtherDeclarations::OtherDeclarations(const Recording& recording, const Report& r
     : recording_(recording),
       report_(report),
       seen_(seen_diagonals(recording, block)),
-      starts_(seen_starts(recording)) {}
+      starts_(seen_starts(recording, block)) {}
 
 bool OtherDeclarations::may_be(const declarations::Declaration& declaration, const std::string& value,
                                const Declared& as, Stage wrong) const {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 
 #include "dump/schema/declarations.h"
@@ -69,6 +70,12 @@ void add_inputs(const SideInputs& side, std::vector<std::string>& options) {
 
 void add_kernel(const Problem& p, const Units& u, std::vector<std::string>& options) {
     if (u.p_scale != 1) options.push_back(fmt::format("P times {:g}", u.p_scale));
+    if (u.p_of_tile_max) options.push_back("P of its tile's maximum");
+    if (u.p_normalised) options.push_back("P over l");
+    if (std::isfinite(u.p_least_argument))
+        options.push_back(fmt::format("exponential from {:g}", u.p_least_argument));
+    if (u.m_from_lse) options.push_back("m from lse");
+    if (u.acc_normalised) options.push_back("acc over l");
     if (u.m_stale_threshold > 0) options.push_back(fmt::format("m stale by up to {:g}", u.m_stale_threshold));
     if (p.l_lanes > 1) options.push_back(fmt::format("l of {} lanes", p.l_lanes));
     if (p.kv_tiles_per_split > 0)

@@ -150,6 +150,13 @@ void common(Row& row, TileOfRow& tile) {
     row.m = m;
 }
 
+/// A common kernel with a clamp that raises hidden scores as well, to next to nothing.
+void clamps_all(Row& row, TileOfRow& tile) {
+    common<-80, Dtype::f32>(row, tile);
+    for (std::size_t j = 0; j < tile.s.size(); ++j)
+        if (tile.s[j] == -infinity) tile.p[j] = std::exp(-80.0f);
+}
+
 /// What a kernel of these steps leaves. `is_normalised`: acc is o.
 MemoryRecording run(const Problem& p, const Step& step, bool is_normalised,
                     const std::vector<std::int64_t>& starts = {}, bool is_raw = false) {
@@ -242,6 +249,7 @@ std::vector<Kernel> kernels() {
         {"triton", Stage::p, {"p.normalised=true", "acc.normalised=true"}, triton, true},
         {"from lse", Stage::m, {"m.from_lse=true", "acc.normalised=true"}, from_lse, true},
         {"clamped", Stage::p, {"p.least_argument=-3"}, common<-3, Dtype::f32>},
+        {"clamped everywhere", Stage::p, {"p.least_argument=-80"}, clamps_all},
         {"bfloat16",
          Stage::acc,
          {"problem.dtype_acc=bf16", "acc.accumulation=fma_bf16"},
