@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numbers>
 #include <set>
 #include <string>
@@ -109,6 +110,69 @@ std::vector<double> least_arguments(const Element& first, const Units& units) {
     return arguments;
 }
 
+/// How far rows stayed behind their maximum, and by how much it rose where they followed it; natural units.
+struct SeenLags {
+    double most_behind = 0;
+    double least_rise = std::numeric_limits<double>::infinity();
+    bool consistent = true;  ///< each m is the one before or the maximum
+
+    void add(float before, float maximum, float m, double unit) {
+        if (!(maximum > before) || std::isinf(before)) {
+            consistent = consistent && m == std::max(before, maximum);
+        } else if (m == before) {
+            most_behind = std::max(most_behind, (double(maximum) - double(before)) / unit);
+        } else {
+            least_rise = std::min(least_rise, (double(maximum) - double(before)) / unit);
+            consistent = consistent && m == maximum;
+        }
+    }
+};
+
+/// Nothing is added where a tile was not recorded.
+void add_lags(const Recording& recording, const Problem& entry, const TileId& block, double unit,
+              SeenLags& lags) {
+    std::optional<MatrixF> before;
+    std::int64_t split = -1;
+    for (std::int64_t i = 0; i < entry.kv_tiles() && lags.consistent; ++i) {
+        TileId tile = block;
+        tile.kv_tile = kv_tile_in_order(entry, recording.units().kv_order, i);
+        const std::optional<MatrixF> s = load_tile(recording, entry, Stage::s, tile);
+        std::optional<MatrixF> m = load_tile(recording, entry, Stage::m, tile);
+        const bool goes_on = before && split == entry.split_of(tile.kv_tile);
+        split = entry.split_of(tile.kv_tile);
+        for (Eigen::Index row = 0; goes_on && s && m && row < m->rows(); ++row)
+            lags.add((*before)(row, 0), s->row(row).maxCoeff(), (*m)(row, 0), unit);
+        before = std::move(m);
+    }
+}
+
+/// A threshold for a maximum that stays behind, by every recorded s and m; a round number to either base where one
+/// fits. Only where the two have the same units, and where some rows stay behind and others follow by more.
+std::optional<double> seen_threshold(const Recording& recording) {
+    const Problem& p = recording.problem();
+    const Units& u = recording.units();
+    const bool descaled =
+        !recording.side_inputs().descale_q.empty() || !recording.side_inputs().descale_k.empty();
+    const bool alike = u.s_scaled == u.m_scaled && u.s_log_base == u.m_log_base && u.s_masked && u.s_capped &&
+                       u.s_biased && !masks_with_number(u) &&
+                       (u.m_scaled || (!descaled && p.logits_soft_cap == 0));
+    if (!alike || !recording.has_stage(Stage::s) || !recording.has_stage(Stage::m)) return std::nullopt;
+    const double unit =
+        (u.m_scaled ? 1 : 1 / product_scale(p, u)) * (u.m_log_base == LogBase::two ? std::numbers::log2e : 1);
+    SeenLags lags;
+    for (std::int64_t i = 0; i < tile_count(p, Stage::q) && lags.consistent; ++i) {
+        const TileId block = tile_at(p, Stage::q, i);
+        add_lags(recording, problem_of(p, recording.side_inputs(), block.batch), block, unit, lags);
+    }
+    if (!lags.consistent || lags.most_behind == 0 || !(lags.most_behind < lags.least_rise))
+        return std::nullopt;
+    for (const double step : {1.0, std::numbers::ln2, 0.5, 0.1}) {
+        const double round = std::ceil(lags.most_behind / step) * step;
+        if (std::isfinite(lags.least_rise) && round < lags.least_rise) return round;
+    }
+    return std::nullopt;
+}
+
 /// KV tiles at which some row's maximum falls, in the block or the last one of its head: there its state starts anew.
 std::string seen_starts(const Recording& recording, const Block& block) {
     std::set<std::int64_t> starts;
@@ -210,7 +274,13 @@ std::vector<Declared> OtherDeclarations::beside(const Declared& as, Stage wrong)
     for (const declarations::Declaration& declaration : declarations::all_declarations()) {
         if (!concerns(declaration, wrong, as.problem.direction)) continue;
         std::vector<std::string> values = declarations::values_of(declaration);
-        if (declaration.name == "problem.split_starts") {
+        if (declaration.name == "m.stale_threshold") {
+            // Every recorded m tells: it is looked at once, and only where m is wrong.
+            if (wrong != Stage::m || as.units.m_stale_threshold > 0) continue;
+            if (!looked_at_lags_) threshold_ = seen_threshold(recording_);
+            looked_at_lags_ = true;
+            if (threshold_) values = {declarations::number_text(*threshold_)};
+        } else if (declaration.name == "problem.split_starts") {
             if (starts_.empty() || as.problem.kv_tiles_per_split > 0) continue;
             values = {starts_};
         } else if (values.empty()) {

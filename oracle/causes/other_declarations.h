@@ -55,6 +55,8 @@ class OtherDeclarations {
     const Report& report_;
     SeenDiagonals seen_;
     std::string starts_;  ///< of splits, as the running maximum shows them
+    mutable bool looked_at_lags_ = false;
+    mutable std::optional<double> threshold_;  ///< that the recorded maxima stay behind by
     /// Whether a type shows, by the declaration's name and value.
     mutable std::map<std::pair<std::string, std::string>, bool> shown_;
 };

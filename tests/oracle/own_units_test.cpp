@@ -157,6 +157,18 @@ void clamps_all(Row& row, TileOfRow& tile) {
         if (tile.s[j] == -infinity) tile.p[j] = std::exp(-80.0f);
 }
 
+/// A maximum that stays behind while it would rise by 1 at most.
+void stale(Row& row, TileOfRow& tile) {
+    const float most = std::max(row.m, tile.maximum());
+    const float m = most - row.m > 1 ? most : row.m;
+    for (std::size_t j = 0; j < tile.s.size(); ++j) tile.p[j] = exp_of(tile.s[j] - m);
+    const float before = exp_of(row.m - m);
+    row.l = row.l * before + tile.sum();
+    for (std::size_t d = 0; d < row.acc.size(); ++d)
+        row.acc[d] = row.acc[d] * before + tile.product(d, Dtype::f16);
+    row.m = m;
+}
+
 /// What a kernel of these steps leaves. `is_normalised`: acc is o.
 MemoryRecording run(const Problem& p, const Step& step, bool is_normalised,
                     const std::vector<std::int64_t>& starts = {}, bool is_raw = false) {
@@ -250,6 +262,7 @@ std::vector<Kernel> kernels() {
         {"from lse", Stage::m, {"m.from_lse=true", "acc.normalised=true"}, from_lse, true},
         {"clamped", Stage::p, {"p.least_argument=-3"}, common<-3, Dtype::f32>},
         {"clamped everywhere", Stage::p, {"p.least_argument=-80"}, clamps_all},
+        {"stale", Stage::m, {"m.stale_threshold=1"}, stale},
         {"bfloat16",
          Stage::acc,
          {"problem.dtype_acc=bf16", "acc.accumulation=fma_bf16"},
