@@ -260,10 +260,13 @@ bool OtherDeclarations::may_be(const declarations::Declaration& declaration, con
                                const Declared& as, Stage wrong) const {
     if (value == declarations::value_text(declaration, as.problem, as.units)) return false;
     if (!may_sum_so(as, declaration.name, value)) return false;
+    // Of a sum that was not recorded nothing shows but that its budget is wide.
+    const bool sums = std::string_view(declaration.name).ends_with(".accumulation");
+    if (sums && !recording_.has_stage(*stage_of(declaration))) return false;
     const auto type = std::ranges::find(types, declaration.name, &TypeOfStage::name);
     if (type == std::end(types)) return true;
-    // Values that are right are of the type that is declared.
-    if (type->is_stored && type->stage != wrong) return false;
+    // Values that are right are of the type that is declared, or of one that rounds less.
+    if (type->is_stored && type->stage != wrong && value != "f32") return false;
     const auto [known, is_new] = shown_.try_emplace({declaration.name, value}, false);
     if (is_new) known->second = shows(recording_, *type, *dtype_from_name(value));
     return known->second;

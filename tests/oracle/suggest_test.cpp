@@ -82,6 +82,7 @@ TEST(Suggest, CorrectsWhatAForwardPassDeclaresWrong) {
         {"m.scaled=true", raw},
         {"m.log_base=2"},
         {"p.cast=f32", cast},
+        {"p.cast=bf16", operand},
         {"problem.dtype_p=f32", operand},
         {"l.sums_cast_p=false",
          [](Arithmetic& a) {
