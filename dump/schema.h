@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -23,8 +24,7 @@ enum class Mask : std::uint8_t { none, causal };
 enum class CausalAlignment : std::uint8_t { top_left, bottom_right };
 enum class WindowBounds : std::uint8_t { inclusive, exclusive };
 
-/// Bias that grows with the distance to the diagonal, times the head's slope. The diagonal of q row i is key
-/// i, or i + seqlen_kv - seqlen_q, as causal_alignment says.
+/// Bias that grows with the distance to the diagonal, times the head's slope; see diagonal_of().
 enum class Alibi : std::uint8_t {
     none,
     linear,   ///< + slope (key - diagonal)
@@ -69,13 +69,16 @@ struct Problem {
     double sm_scale = 1.0;  ///< exactly the number the kernel multiplied with
     Mask mask = Mask::none;
     CausalAlignment causal_alignment = CausalAlignment::bottom_right;
-    std::int64_t window_left = -1;   ///< keys visible to the left of the diagonal, -1 for no limit
-    std::int64_t window_right = -1;  ///< keys visible to the right, -1 for no limit
+    std::int64_t diagonal_offset = 0;  ///< columns to the right that the diagonal is of where it is aligned
+    std::int64_t window_left = -1;     ///< keys visible to the left of the diagonal, -1 for no limit
+    std::int64_t window_right = -1;    ///< keys visible to the right, -1 for no limit
     WindowBounds window_bounds = WindowBounds::inclusive;  ///< exclusive: a window of n shows n - 1 keys
     double logits_soft_cap = 0.0;                          ///< c of c tanh(s / c); 0 for none
     Alibi alibi = Alibi::none;
     AttentionSink sink = AttentionSink::none;
     std::int64_t kv_tiles_per_split = 0;  ///< m, l and acc start anew after so many KV tiles; 0: never
+    /// KV tiles at which they start anew, ascending and without 0, where that is uneven; kv_tiles_per_split is 0 then.
+    std::vector<std::int64_t> split_starts;
     std::int64_t l_lanes = 1;  ///< partial sums of a row in l: one for each lane that shares the row
     /// Columns next to each other that a lane adds up, before the next lane's begin: see l_lane().
     std::int64_t l_lane_columns = 1;
@@ -83,7 +86,7 @@ struct Problem {
     Dtype dtype_k = Dtype::f16;
     Dtype dtype_v = Dtype::f16;
     Dtype dtype_p = Dtype::f32;    ///< operand type of P in the PV product
-    Dtype dtype_acc = Dtype::f32;  ///< in which acc is kept from tile to tile: f32 or f16
+    Dtype dtype_acc = Dtype::f32;  ///< in which acc is kept from tile to tile: f32, f16 or bf16
     Dtype dtype_o = Dtype::f16;
     Dtype dtype_dout = Dtype::f16;
     Dtype dtype_ds = Dtype::f32;  ///< operand type of ds in the products for dq and dk
@@ -98,8 +101,10 @@ struct Problem {
     std::int64_t kv_tiles() const { return (seqlen_kv + block_n - 1) / block_n; }
     /// The split of a KV tile, and how many splits there are; without splits all tiles are in one.
     std::int64_t split_of(std::int64_t kv_tile) const {
-        return kv_tiles_per_split > 0 ? kv_tile / kv_tiles_per_split : 0;
+        if (kv_tiles_per_split > 0) return kv_tile / kv_tiles_per_split;
+        return std::upper_bound(split_starts.begin(), split_starts.end(), kv_tile) - split_starts.begin();
     }
+    bool is_split() const { return kv_tiles_per_split > 0 || !split_starts.empty(); }
     std::int64_t splits() const { return kv_tiles() > 0 ? split_of(kv_tiles() - 1) + 1 : 1; }
     /// The KV head that query head `head` reads.
     std::int64_t head_kv(std::int64_t head) const { return head / (heads / heads_kv); }
@@ -119,6 +124,7 @@ enum class KvOrder : std::uint8_t { forward, reverse };
 enum class Accumulation : std::uint8_t {
     fma_f32,           ///< one fused multiply-add a term, rounded to nearest
     fma_f16,           ///< the same in float16
+    fma_bf16,          ///< the same in bfloat16
     tensor_core_f32,   ///< tensor cores: exact products of 16-bit operands, aligned and truncated sums
     tensor_core_f16,   ///< tensor cores that keep the sum in float16
     tensor_core_tf32,  ///< tensor cores that round float32 operands to 11 bits
@@ -160,14 +166,22 @@ struct Units {
     Accumulation s_accumulation = Accumulation::fma_f32;
     bool m_scaled = true;  ///< as s_scaled, of the score after its cap and bias
     LogBase m_log_base = LogBase::e;
+    bool m_from_lse =
+        false;  ///< it goes on from m + ln(l) before the tile in place of m, as FlashAttention-1 does
     double m_stale_threshold = 0;  ///< how far m may stay behind the running maximum; natural units
     ExpFunction p_exp = ExpFunction::expf;
     double p_exp_error = 0;      ///< relative error of a hand-written exponential; 0: that of p_exp
     Dtype p_cast = Dtype::f32;   ///< type the dumped P was rounded to; f32: dumped before any cast
     double p_scale = 1;          ///< number that P is multiplied with before its cast
+    bool p_of_tile_max = false;  ///< exp(s - the row's maximum in this KV tile alone) in place of exp(s - m)
+    bool p_normalised = false;   ///< divided by l after the tile, before its cast
+    /// Natural units: the arguments of the exponential of P that are less are replaced by it. Hidden scores give 0,
+    /// or the exponential of it where that is nothing beside P.
+    double p_least_argument = -std::numeric_limits<double>::infinity();
     bool l_sums_cast_p = false;  ///< l adds P after its cast to dtype_p
     double l_scale = 1;          ///< factor in l: p_scale where l adds up scaled P
     Accumulation acc_accumulation = Accumulation::fma_f32;
+    bool acc_normalised = false;  ///< divided by l after every tile
     double acc_scale = 1;         ///< factor in acc: p_scale where acc adds up products of scaled P
     bool acc_dequantised = true;  ///< descale_v is already in acc; false: o is multiplied with it
     EmptyRow o_empty_row = EmptyRow::zero;
@@ -277,7 +291,7 @@ TileId tile_at(const Problem& problem, Stage stage, std::int64_t index);
 
 /// Throws Error(where) unless every size is positive, heads is a multiple of heads_kv, sm_scale is finite and
 /// positive, logits_soft_cap is finite and not negative, no window is below -1, kv_tiles_per_split is not
-/// negative, no size exceeds 2^31 - 1, and the named tiles are valid.
+/// negative, split_starts ascend from 1 and stand alone, diagonal_offset is within 2^31 - 1, no size exceeds 2^31 - 1, and the named tiles are valid.
 void validate(const Problem& problem, const std::string& where);
 
 /// Throws Error(where) unless there are at most max_named_tiles, with different names; no tile has query
@@ -286,7 +300,7 @@ void validate(const Problem& problem, const std::string& where);
 void validate(std::span<const NamedTile> tiles, const std::string& where);
 
 /// Throws Error(where) unless every number is finite, no threshold or error is negative and every scale is
-/// positive.
+/// positive, and the least argument of P not above 0.
 void validate(const Units& units, const std::string& where);
 
 }  // namespace tilescope

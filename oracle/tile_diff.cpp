@@ -22,6 +22,7 @@
 #include "dump/recording/recording_view.h"
 #include "dump/schema/declarations.h"
 #include "dump/schema/error.h"
+#include "dump/schema/families.h"
 #include "dump/schema/text.h"
 #include "dump/writer.h"
 #include "oracle/causes/find_causes.h"
@@ -36,6 +37,7 @@
 #include "oracle/report/npy.h"
 #include "oracle/report/output_file.h"
 #include "oracle/report/progress.h"
+#include "oracle/report/text.h"
 
 namespace tilescope {
 namespace {
@@ -49,11 +51,13 @@ struct Arguments {
     std::vector<std::string> reports;  ///< NAME=FILE
     std::string npy;
     std::string png;
+    std::string like;                       ///< a family of kernels
     std::vector<std::string> declarations;  ///< NAME=VALUE
     std::string element;                    ///< whose tolerance is explained; empty: the recording is judged
     std::string replay;
     bool no_causes = false;
     bool same_run = false;
+    bool suggest = false;
     JudgeOptions judge;
 };
 
@@ -98,6 +102,13 @@ const CLI::Validator name_and_file(
     },
     "");
 
+std::string names_of_families() {
+    std::string names;
+    for (const declarations::Family& family : declarations::all_families())
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", family.name);
+    return names;
+}
+
 std::vector<ReportOutput> report_outputs(const Arguments& arguments) {
     std::vector<ReportOutput> outputs;
     if (!arguments.json.empty()) outputs.push_back({report_format("json"), arguments.json});
@@ -121,6 +132,12 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--json", arguments.json, "the same as --report json=FILE")
         ->type_name("FILE")
         ->check(named);
+    app.add_option("--like", arguments.like,
+                   "judge as if the recording declared what kernels of a family do: " + names_of_families() +
+                       ";\n--declare comes after it")
+        ->type_name("FAMILY")
+        ->check(named)
+        ->excludes("other");
     app.add_option("--declare", arguments.declarations,
                    "judge as if the recording declared it, for example s.scaled=false; may be given again")
         ->type_name("NAME=VALUE")
@@ -149,7 +166,7 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "both recordings are of the same run: what differs in any bit is a race, or memory read "
                  "before it is written")
         ->needs("other")
-        ->excludes("--npy", "--png", "--atol", "--rtol", "--declare");
+        ->excludes("--npy", "--png", "--atol", "--rtol", "--declare", "--like");
     app.add_option("--replay-out", arguments.replay,
                    "write the recording to FILE as a kernel with the mistake that was found computes it")
         ->type_name("FILE")
@@ -166,6 +183,16 @@ void declare(CLI::App& app, Arguments& arguments) {
         ->type_name("STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]")
         ->check(named)
         ->excludes("other", "--report", "--json", "--npy", "--png", "--atol", "--rtol");
+    const std::vector<std::string> other_outputs = {"--report",     "--json",      "--npy",
+                                                    "--png",        "--atol",      "--rtol",
+                                                    "--replay-out", "--no-causes", "--explain-tolerance"};
+    CLI::Option* const suggest =
+        app.add_flag("--suggest", arguments.suggest,
+                     "print only the declarations that get further, as options for tile-diff, and on stderr\n"
+                     "what they lead to and how they are written. The exit code is that of the recording as "
+                     "it is");
+    suggest->excludes("other");
+    for (const std::string& option : other_outputs) suggest->excludes(option);
 }
 
 void spare_recordings(const Arguments& arguments) {
@@ -179,14 +206,15 @@ void spare_recordings(const Arguments& arguments) {
     spare_inputs(std::vector{arguments.recording, arguments.other}, outputs);
 }
 
-/// The recording, as if what --declare says stood in it.
+/// The recording, as if what --like and --declare say stood in it.
 class OpenedRecording {
  public:
     /// Errors: Error for what is no declaration, or none that the recording can have.
     explicit OpenedRecording(const Arguments& arguments) : file_(open_recording(arguments.recording)) {
-        if (arguments.declarations.empty()) return;
+        if (arguments.declarations.empty() && arguments.like.empty()) return;
         Problem problem = file_->problem();
         Units units = file_->units();
+        if (!arguments.like.empty()) declarations::declare_family(arguments.like, problem, units);
         for (const std::string& assignment : arguments.declarations)
             declarations::declare(assignment, problem, units);
         declared_.emplace(*file_, problem, units);
@@ -232,6 +260,34 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     return report;
 }
 
+/// Also when the reader of a pipe has gone, or the disk is full.
+void write_to_stdout(const std::string& text) {
+    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if (!written || std::fflush(stdout) != 0) {
+        throw Error(std::string("cannot be written: ") + std::strerror(errno), "stdout",
+                    "redirect it to a place that can be written");
+    }
+}
+
+/// Options that get it further go to stdout, where they lead is told on stderr.
+ExitCode suggest_arguments(const Arguments& arguments) {
+    const OpenedRecording recording(arguments);
+    const auto report_of = [&] {
+        try {
+            return judge(*recording, arguments.judge);
+        } catch (const NoVerdict& unjudged) {
+            return unjudged.report();
+        }
+    };
+    Report report = report_of();
+    report.diagnosis.suggestion = suggest_declarations(*recording, report, arguments.judge.threads);
+    recording->require_unchanged();
+    write_to_stdout(readable(suggestion_arguments(report)));
+    fmt::print(stderr, "{}", readable(suggestion_advice(report)));
+    if (!report.unjudged.empty()) return exit_unjudged;
+    return report.verdict == Verdict::match ? exit_match : exit_diverged;
+}
+
 std::string explain_element(const Arguments& arguments) {
     const OpenedRecording recording(arguments);
     const ElementPlace place = element_place(*recording, arguments.element);
@@ -247,15 +303,6 @@ SameRun compare_arguments(const Arguments& arguments) {
     first->require_unchanged();
     second->require_unchanged();
     return runs;
-}
-
-/// Also when the reader of a pipe has gone, or the disk is full.
-void write_to_stdout(const std::string& text) {
-    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-    if (!written || std::fflush(stdout) != 0) {
-        throw Error(std::string("cannot be written: ") + std::strerror(errno), "stdout",
-                    "redirect it to a place that can be written");
-    }
 }
 
 /// Files that appear whole once they are written, or not at all.
@@ -309,6 +356,8 @@ int run(const Arguments& arguments) {
         if (!arguments.element.empty()) {
             text = explain_element(arguments);
             code = exit_match;
+        } else if (arguments.suggest) {
+            code = suggest_arguments(arguments);
         } else {
             if (arguments.same_run) {
                 outcome = compare_arguments(arguments);

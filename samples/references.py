@@ -21,8 +21,8 @@ except ImportError:
 
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 # What PyTorch is not asked for here, and what /problem says of a call without it.
-PLAIN = {"direction": "forward", "window_left": -1, "window_right": -1, "logits_soft_cap": 0, "alibi": "none",
-         "sink": "none"}
+PLAIN = {"direction": "forward", "diagonal_offset": 0, "window_left": -1, "window_right": -1, "logits_soft_cap": 0,
+         "alibi": "none", "sink": "none"}
 
 
 class Refused(Exception):

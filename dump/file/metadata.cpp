@@ -95,6 +95,11 @@ Problem read_problem(const InputFile& file) {
         };
         std::visit(read, attribute.member);
     }
+    const std::string starts = read_text(group.get(), "split_starts", where).value_or("");
+    const auto list = declarations::list_of(starts);
+    if (!list)
+        throw Error("split_starts is " + readable(starts) + ", no list of KV tiles", where, damaged_advice);
+    problem.split_starts = *list;
     problem.dkv_per_head = read_flag(group.get(), "dkv_per_head", where).value_or(problem.dkv_per_head);
     validate(problem, where);
     return problem;
@@ -146,8 +151,11 @@ void write_complete(hid_t file) {
 
 void write_problem(hid_t group, const Problem& problem, const Units& units) {
     for (const declarations::SizeAttribute& attribute : declarations::size_attributes()) {
+        if (attribute.is_added && declarations::is_default(attribute, problem)) continue;
         write_integer(group, attribute.name, problem.*attribute.member);
     }
+    if (!problem.split_starts.empty())
+        write_text(group, "split_starts", declarations::list_text(problem.split_starts));
     write_number(group, "sm_scale", problem.sm_scale);
     write_number(group, "logits_soft_cap", problem.logits_soft_cap);
     write_text(group, "kv_order", declarations::name_of(units.kv_order));

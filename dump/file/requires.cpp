@@ -15,8 +15,8 @@ namespace tilescope::hdf5 {
 namespace {
 
 // Those of /problem that are in no table of dump/file/layout.h.
-constexpr const char* other_attributes[] = {"sm_scale", "logits_soft_cap", "kv_order", "named_tiles",
-                                            "dkv_per_head"};
+constexpr const char* other_attributes[] = {"sm_scale",    "logits_soft_cap", "kv_order",
+                                            "named_tiles", "split_starts",    "dkv_per_head"};
 
 constexpr const char* side_inputs[] = {layout::path::seqlens_q,    layout::path::seqlens_kv,
                                        layout::path::cu_seqlens_q, layout::path::cu_seqlens_kv,
@@ -68,8 +68,13 @@ void check_requires(const InputFile& file) {
                 where, "update Tilescope, or correct the name after dump/FORMAT.md");
 }
 
-void write_requires(hid_t file, const Units& units) {
+void write_requires(hid_t file, const Problem& problem, const Units& units) {
     std::vector<std::string> names;
+    for (const declarations::SizeAttribute& attribute : declarations::size_attributes()) {
+        if (attribute.is_added && !declarations::is_default(attribute, problem))
+            names.push_back(std::string(layout::path::problem) + "/" + attribute.name);
+    }
+    if (!problem.split_starts.empty()) names.push_back(std::string(layout::path::problem) + "/split_starts");
     for (const declarations::UnitsAttribute& attribute : declarations::units_attributes()) {
         if (attribute.is_required && !declarations::is_default(attribute, units))
             names.push_back(path_of(attribute));

@@ -12,8 +12,8 @@ namespace tilescope::hdf5 {
 /// declared.
 void check_requires(const InputFile& file);
 
-/// Lists the units that have another value than their default and that not every reader of version 1 knows;
-/// writes nothing where there are none. Errors: Failure.
-void write_requires(hid_t file, const Units& units);
+/// Lists what has another value than its default and is not known to every reader of version 1; writes nothing
+/// where there is nothing. Errors: Failure.
+void write_requires(hid_t file, const Problem& problem, const Units& units);
 
 }  // namespace tilescope::hdf5

@@ -211,7 +211,7 @@ void write_contents(OutputFile& file, const Recording& recording, const CaptureS
         const Id group = hdf5::create_group(file.id.get(), layout::path::problem);
         hdf5::write_problem(group.get(), recording.problem(), recording.units());
     }
-    hdf5::write_requires(file.id.get(), recording.units());
+    hdf5::write_requires(file.id.get(), recording.problem(), recording.units());
     for (const char* path : {layout::path::inputs, layout::path::tiles, layout::path::outputs}) {
         hdf5::create_group(file.id.get(), path);
     }

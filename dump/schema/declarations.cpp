@@ -29,6 +29,7 @@ constexpr Named<LogBase> log_base_names[] = {{LogBase::e, "e"}, {LogBase::two, "
 constexpr Named<KvOrder> kv_order_names[] = {{KvOrder::forward, "forward"}, {KvOrder::reverse, "reverse"}};
 constexpr Named<Accumulation> accumulation_names[] = {{Accumulation::fma_f32, "fma_f32"},
                                                       {Accumulation::fma_f16, "fma_f16"},
+                                                      {Accumulation::fma_bf16, "fma_bf16"},
                                                       {Accumulation::tensor_core_f32, "tensor_core_f32"},
                                                       {Accumulation::tensor_core_f16, "tensor_core_f16"},
                                                       {Accumulation::tensor_core_tf32, "tensor_core_tf32"},
@@ -54,6 +55,7 @@ constexpr SizeAttribute sizes[] = {
     {"head_dim_v", &Problem::head_dim_v, false, &Problem::head_dim},
     {"block_m", &Problem::block_m, true, nullptr},
     {"block_n", &Problem::block_n, true, nullptr},
+    {"diagonal_offset", &Problem::diagonal_offset, false, nullptr, true},
     {"window_left", &Problem::window_left, false, nullptr},
     {"window_right", &Problem::window_right, false, nullptr},
     {"kv_tiles_per_split", &Problem::kv_tiles_per_split, false, nullptr},
@@ -100,14 +102,19 @@ constexpr UnitsAttribute of_stages[] = {
     {Stage::s, "accumulation", &Units::s_accumulation},
     {Stage::m, "scaled", &Units::m_scaled},
     {Stage::m, "log_base", &Units::m_log_base},
+    {Stage::m, "from_lse", &Units::m_from_lse, true},
     {Stage::m, "stale_threshold", &Units::m_stale_threshold},
     {Stage::p, "exp", &Units::p_exp},
     {Stage::p, "exp_error", &Units::p_exp_error},
     {Stage::p, "cast", &Units::p_cast},
     {Stage::p, "scale", &Units::p_scale},
+    {Stage::p, "of_tile_max", &Units::p_of_tile_max, true},
+    {Stage::p, "normalised", &Units::p_normalised, true},
+    {Stage::p, "least_argument", &Units::p_least_argument, true},
     {Stage::l, "sums_cast_p", &Units::l_sums_cast_p},
     {Stage::l, "scale", &Units::l_scale},
     {Stage::acc, "accumulation", &Units::acc_accumulation},
+    {Stage::acc, "normalised", &Units::acc_normalised, true},
     {Stage::acc, "scale", &Units::acc_scale},
     {Stage::acc, "dequantised", &Units::acc_dequantised},
     {Stage::o, "empty_row", &Units::o_empty_row},
@@ -124,9 +131,55 @@ constexpr UnitsAttribute of_stages[] = {
     {Stage::dv, "accumulation", &Units::dv_accumulation},
 };
 
+/// Names that are no enumerator's.
+struct NameInCode {
+    std::string_view name;
+    std::string_view code;
+};
+constexpr NameInCode enumerators_of_names[] = {
+    {"2", "two"}, {"-inf", "minus_infinity"}, {"inf", "plus_infinity"}};
+
+constexpr std::string_view type_name(Mask) {
+    return "Mask";
+}
+constexpr std::string_view type_name(CausalAlignment) {
+    return "CausalAlignment";
+}
+constexpr std::string_view type_name(WindowBounds) {
+    return "WindowBounds";
+}
+constexpr std::string_view type_name(Alibi) {
+    return "Alibi";
+}
+constexpr std::string_view type_name(AttentionSink) {
+    return "AttentionSink";
+}
+constexpr std::string_view type_name(LogBase) {
+    return "LogBase";
+}
+constexpr std::string_view type_name(KvOrder) {
+    return "KvOrder";
+}
+constexpr std::string_view type_name(Accumulation) {
+    return "Accumulation";
+}
+constexpr std::string_view type_name(ExpFunction) {
+    return "ExpFunction";
+}
+constexpr std::string_view type_name(TanhFunction) {
+    return "TanhFunction";
+}
+constexpr std::string_view type_name(EmptyRow) {
+    return "EmptyRow";
+}
+constexpr std::string_view type_name(Dtype) {
+    return "Dtype";
+}
+
 // Of /problem: what says how the call is computed, and not what was stored.
-constexpr std::int64_t Problem::*problem_sizes[] = {&Problem::window_left, &Problem::window_right,
-                                                    &Problem::kv_tiles_per_split, &Problem::l_lane_columns};
+constexpr std::int64_t Problem::*problem_sizes[] = {&Problem::diagonal_offset, &Problem::window_left,
+                                                    &Problem::window_right, &Problem::kv_tiles_per_split,
+                                                    &Problem::l_lane_columns};
 constexpr Dtype Problem::*problem_dtypes[] = {&Problem::dtype_p,  &Problem::dtype_acc, &Problem::dtype_o,
                                               &Problem::dtype_ds, &Problem::dtype_dq,  &Problem::dtype_dk,
                                               &Problem::dtype_dv};
@@ -147,8 +200,10 @@ std::string text_of(Value value) {
         return value ? "true" : "false";
     } else if constexpr (std::is_arithmetic_v<Value>) {
         return shortest_text(value);
-    } else {
+    } else if constexpr (std::is_enum_v<Value>) {
         return std::string(name_of(value));
+    } else {
+        return list_text(value);
     }
 }
 
@@ -163,21 +218,29 @@ std::optional<Value> parsed(std::string_view text) {
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
         return value;
-    } else {
+    } else if constexpr (std::is_enum_v<Value>) {
         return value_of<Value>(text);
+    } else {
+        return list_of(text);
     }
 }
 
 std::vector<Declaration> make_declarations() {
     std::vector<Declaration> all;
     const auto of_problem = [&](const char* name, Member member) {
-        all.push_back({std::string("problem.") + name, member});
+        const std::string called = std::string("problem.") + name;
+        all.push_back({called, member, "/problem", name, called});
     };
     of_problem("sm_scale", &Problem::sm_scale);
     of_problem("logits_soft_cap", &Problem::logits_soft_cap);
     of_problem("kv_order", &Units::kv_order);
+    all.back().code = "options.units.kv_order";
+    of_problem("split_starts", &Problem::split_starts);
+    all.back().is_required = true;
     for (const SizeAttribute& size : sizes) {
-        if (is_among(problem_sizes, size.member)) of_problem(size.name, size.member);
+        if (!is_among(problem_sizes, size.member)) continue;
+        of_problem(size.name, size.member);
+        all.back().is_required = size.is_added;
     }
     for (const NameAttribute& attribute : enumerators) {
         std::visit(
@@ -191,8 +254,15 @@ std::vector<Declaration> make_declarations() {
             attribute.member);
     }
     for (const UnitsAttribute& unit : of_stages) {
-        const std::string name = std::string(stage_info(unit.stage).name) + "." + unit.name;
-        std::visit([&](auto member) { all.push_back({name, member}); }, unit.member);
+        const StageInfo& info = stage_info(unit.stage);
+        const std::string stage(info.name);
+        const std::string code = "options.units." + stage + "_" + unit.name;
+        std::visit(
+            [&](auto member) {
+                all.push_back(
+                    {stage + "." + unit.name, member, dataset_of(info), unit.name, code, unit.is_required});
+            },
+            unit.member);
     }
     return all;
 }
@@ -212,6 +282,24 @@ void with_value(const Declaration& declaration, auto& problem, auto& units, cons
 }
 
 }  // namespace
+
+std::string list_text(const std::vector<std::int64_t>& numbers) {
+    std::string text;
+    for (const std::int64_t number : numbers) text += (text.empty() ? "" : ",") + shortest_text(number);
+    return text;
+}
+
+std::optional<std::vector<std::int64_t>> list_of(std::string_view text) {
+    std::vector<std::int64_t> numbers;
+    while (!text.empty()) {
+        const std::string_view first = text.substr(0, text.find(','));
+        const std::optional<std::int64_t> number = parsed<std::int64_t>(first);
+        if (!number) return std::nullopt;
+        numbers.push_back(*number);
+        text.remove_prefix(std::min(first.size() + 1, text.size()));
+    }
+    return numbers;
+}
 
 std::string number_text(double value) {
     return shortest_text(value);
@@ -245,6 +333,43 @@ std::vector<std::string> values_of(const Declaration& declaration) {
         }
     });
     return values;
+}
+
+std::string h5py_line(const Declaration& declaration, Direction direction, std::string_view value) {
+    const bool is_read = direction == Direction::backward && declaration.name.starts_with("lse.");
+    const std::string object = is_read ? "/inputs/lse" : declaration.object;
+    std::string line = "f[\"" + object + "\"].attrs[\"" + declaration.attribute + "\"] = ";
+    const Problem problem;
+    const Units units;
+    with_value(declaration, problem, units, [&]<class Value>(Value) {
+        if constexpr (std::is_same_v<Value, bool>) {
+            line += value == "true" ? "True" : "False";
+        } else if constexpr (std::is_arithmetic_v<Value>) {
+            line += value.ends_with("inf") ? "float(\"" + std::string(value) + "\")" : std::string(value);
+        } else {
+            line += "\"" + std::string(value) + "\"";
+        }
+    });
+    return line;
+}
+
+std::string code_line(const Declaration& declaration, std::string_view value) {
+    std::string line = declaration.code + " = ";
+    const Problem problem;
+    const Units units;
+    with_value(declaration, problem, units, [&]<class Value>(Value) {
+        if constexpr (std::is_enum_v<Value>) {
+            const auto renamed = std::ranges::find(enumerators_of_names, value, &NameInCode::name);
+            line += "tilescope::" + std::string(type_name(Value())) +
+                    "::" + std::string(renamed != std::end(enumerators_of_names) ? renamed->code : value);
+        } else if constexpr (!std::is_arithmetic_v<Value>) {
+            line += "{" + std::string(value) + "}";
+        } else {
+            const bool infinite = std::is_same_v<Value, double> && value.ends_with("inf");
+            line += infinite ? (value.starts_with("-") ? "-INFINITY" : "INFINITY") : std::string(value);
+        }
+    });
+    return line + ";";
 }
 
 void declare(const Declaration& declaration, std::string_view value, Problem& problem, Units& units) {
@@ -331,6 +456,10 @@ std::span<const UnitsAttribute> units_attributes() {
 bool is_default(const UnitsAttribute& attribute, const Units& units) {
     return std::visit([&](auto Units::*member) { return units.*member == Units().*member; },
                       attribute.member);
+}
+
+bool is_default(const SizeAttribute& attribute, const Problem& problem) {
+    return problem.*attribute.member == Problem().*attribute.member;
 }
 
 }  // namespace tilescope::declarations

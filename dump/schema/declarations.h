@@ -59,6 +59,7 @@ struct SizeAttribute {
     std::int64_t Problem::*member;
     bool required;
     std::int64_t Problem::*otherwise;
+    bool is_added = false;  ///< as UnitsAttribute::is_required
 };
 std::span<const SizeAttribute> size_attributes();
 
@@ -85,21 +86,31 @@ struct UnitsAttribute {
 };
 std::span<const UnitsAttribute> units_attributes();
 bool is_default(const UnitsAttribute& attribute, const Units& units);
+bool is_default(const SizeAttribute& attribute, const Problem& problem);
 
 /// One of them under the name that options and reports use, "s.cast" or "problem.mask". Shapes and the types of
 /// stored tensors are not among them: another value would be that of another file.
-using Member = std::variant<bool Units::*, double Units::*, LogBase Units::*, Accumulation Units::*,
-                            ExpFunction Units::*, TanhFunction Units::*, EmptyRow Units::*, Dtype Units::*,
-                            KvOrder Units::*, Mask Problem::*, CausalAlignment Problem::*,
-                            WindowBounds Problem::*, Alibi Problem::*, AttentionSink Problem::*,
-                            Dtype Problem::*, std::int64_t Problem::*, double Problem::*>;
+using Member =
+    std::variant<bool Units::*, double Units::*, LogBase Units::*, Accumulation Units::*,
+                 ExpFunction Units::*, TanhFunction Units::*, EmptyRow Units::*, Dtype Units::*,
+                 KvOrder Units::*, Mask Problem::*, CausalAlignment Problem::*, WindowBounds Problem::*,
+                 Alibi Problem::*, AttentionSink Problem::*, Dtype Problem::*, std::int64_t Problem::*,
+                 double Problem::*, std::vector<std::int64_t> Problem::*>;
 struct Declaration {
     std::string name;
     Member member;
+    std::string object;        ///< that has it in the file: "/problem" or "/tiles/s"
+    std::string attribute;     ///< its name there
+    std::string code;          ///< beside a Capture: "problem.mask" or "options.units.s_scaled"
+    bool is_required = false;  ///< as UnitsAttribute has it
 };
 std::span<const Declaration> all_declarations();
 /// Null where there is none of that name.
 const Declaration* find_declaration(std::string_view name);
+
+/// Numbers with commas between them, "" for none. nullopt for what is no such list.
+std::string list_text(const std::vector<std::int64_t>& numbers);
+std::optional<std::vector<std::int64_t>> list_of(std::string_view text);
 
 /// The shortest text that reads back as the number.
 std::string number_text(double value);
@@ -109,6 +120,11 @@ std::string value_text(const Declaration& declaration, const Problem& problem, c
 
 /// Every value of a flag or an enumerator; empty for a number.
 std::vector<std::string> values_of(const Declaration& declaration);
+
+/// The line of h5py that writes it into the open file `f` of a pass, and the line of C++ beside a Capture.
+/// `value` is one of it, as value_text() has it.
+std::string h5py_line(const Declaration& declaration, Direction direction, std::string_view value);
+std::string code_line(const Declaration& declaration, std::string_view value);
 
 /// Errors: Error for a text that is no value of it.
 void declare(const Declaration& declaration, std::string_view value, Problem& problem, Units& units);

@@ -35,6 +35,8 @@ SumRounding sum_rounding(const TensorCore& core, Accumulation accumulation) {
             return rounded(u_f32, flush_to_zero);
         case Accumulation::fma_f16:
             return rounded(unit_roundoff(Dtype::f16), half_quantum(Dtype::f16));
+        case Accumulation::fma_bf16:
+            return rounded(unit_roundoff(Dtype::bf16), half_quantum(Dtype::bf16));
         case Accumulation::tensor_core_f32:
             return truncated_blocks(core.terms, core.bits);
         case Accumulation::tensor_core_f16: {

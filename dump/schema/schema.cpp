@@ -280,19 +280,32 @@ void validate(const Problem& problem, const std::string& where) {
                         what_to_do);
         }
     }
+    if (std::abs(problem.diagonal_offset) > std::numeric_limits<std::int32_t>::max()) {
+        throw Error("diagonal_offset is " + std::to_string(problem.diagonal_offset) +
+                        ", not between -2147483647 and 2147483647",
+                    where, what_to_do);
+    }
     if (problem.kv_tiles_per_split < 0) {
         throw Error(
             "kv_tiles_per_split is " + std::to_string(problem.kv_tiles_per_split) + ", below 0 (no split)",
             where, what_to_do);
+    }
+    std::int64_t before = 0;
+    for (const std::int64_t start : problem.split_starts) {
+        if (start <= before || problem.kv_tiles_per_split > 0) {
+            throw Error("split_starts do not ascend from 1, or stand beside kv_tiles_per_split", where,
+                        what_to_do);
+        }
+        before = start;
     }
     if (problem.l_lanes > problem.block_n) {
         throw Error("l_lanes (" + std::to_string(problem.l_lanes) + ") is larger than block_n (" +
                         std::to_string(problem.block_n) + ")",
                     where, what_to_do);
     }
-    if (problem.dtype_acc != Dtype::f32 && problem.dtype_acc != Dtype::f16) {
+    if (dtype_info(problem.dtype_acc).bytes == 1) {
         throw Error(
-            "dtype_acc is " + std::string(dtype_info(problem.dtype_acc).name) + ", neither f32 nor f16",
+            "dtype_acc is " + std::string(dtype_info(problem.dtype_acc).name) + ", none of f32, f16 and bf16",
             where, what_to_do);
     }
     if (problem.heads % problem.heads_kv != 0) {
@@ -343,6 +356,10 @@ void validate(const Units& units, const std::string& where) {
     for (const auto& [name, scale] : scales) {
         if (scale > 0 && std::isfinite(scale)) continue;
         throw Error(std::string(name) + " is " + text_of(scale) + ", not a finite positive number", where,
+                    what_to_do);
+    }
+    if (!(units.p_least_argument <= 0)) {
+        throw Error("least_argument of p is " + text_of(units.p_least_argument) + ", which is above 0", where,
                     what_to_do);
     }
     if (std::isnan(units.s_masked_value) || units.s_masked_value > 0 ||

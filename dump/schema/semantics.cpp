@@ -5,9 +5,13 @@
 
 namespace tilescope {
 
-KeyRange visible_keys(const Problem& problem, std::int64_t row) {
+std::int64_t diagonal_of(const Problem& problem, std::int64_t row) {
     const bool top_left = problem.causal_alignment == CausalAlignment::top_left;
-    const std::int64_t diagonal = top_left ? row : row + problem.seqlen_kv - problem.seqlen_q;
+    return row + problem.diagonal_offset + (top_left ? 0 : problem.seqlen_kv - problem.seqlen_q);
+}
+
+KeyRange visible_keys(const Problem& problem, std::int64_t row) {
+    const std::int64_t diagonal = diagonal_of(problem, row);
     KeyRange keys{0, problem.seqlen_kv};
     if (problem.mask == Mask::causal) keys.last = std::min(keys.last, diagonal + 1);
     const std::int64_t bound = problem.window_bounds == WindowBounds::inclusive ? 1 : 0;

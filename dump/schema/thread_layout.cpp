@@ -175,8 +175,8 @@ ThreadMap::ThreadMap(const Problem& problem, Stage stage, const ThreadLayouts& l
         refuse("has " + std::to_string(groups_) + " groups where " + of_tile + ", has " + std::to_string(all),
                where);
     split_groups_ = layout.split_groups;
-    tiles_per_split_ = problem.kv_tiles_per_split;
-    const bool has_splits = tiles_per_split_ > 0 && stage_info(problem, stage).per_kv_tile;
+    problem_ = problem;
+    const bool has_splits = problem.is_split() && stage_info(problem, stage).per_kv_tile;
     if (split_groups_ > 0 && !has_splits)
         refuse("has groups for each split, and " + name_of(problem, stage) + " has no splits", where);
     if (split_groups_ > 0 && split_groups_ < groups_)
@@ -186,8 +186,7 @@ ThreadMap::ThreadMap(const Problem& problem, Stage stage, const ThreadLayouts& l
 
     group_warps_ = (count_of(fragment_, &ThreadElement::thread) + warp_size - 1) / warp_size;
     fragment_registers_ = count_of(fragment_, &ThreadElement::reg);
-    const std::int64_t splits =
-        split_groups_ > 0 ? (problem.kv_tiles() + tiles_per_split_ - 1) / tiles_per_split_ : 1;
+    const std::int64_t splits = split_groups_ > 0 ? problem.splits() : 1;
     const std::int64_t block_groups = split_groups_ > 0 ? split_groups_ : groups_;
     if (splits > most_warps || block_groups > most_warps || splits * block_groups * group_warps_ > most_warps)
         refuse("has more than " + std::to_string(most_warps) + " warps, which no thread block has", where);
@@ -209,7 +208,7 @@ Owner ThreadMap::owner(const TileId& tile, std::int64_t row, std::int64_t col) c
                                   col % group_cols_ / fragment_.cols;
     const ThreadElement& element =
         fragment_.owners[std::size_t(row % fragment_.rows * fragment_.cols + col % fragment_.cols)];
-    const std::int64_t first = split_groups_ > 0 ? tile.kv_tile / tiles_per_split_ * split_groups_ : 0;
+    const std::int64_t first = split_groups_ > 0 ? problem_.split_of(tile.kv_tile) * split_groups_ : 0;
     return {int((first + group % groups_) * group_warps_) + element.thread / int(warp_size),
             element.thread % int(warp_size), int(fragment * fragment_registers_) + element.reg};
 }

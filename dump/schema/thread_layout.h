@@ -82,7 +82,7 @@ class ThreadMap {
     std::int64_t row_groups_ = 0;
     std::int64_t groups_ = 0;
     std::int64_t split_groups_ = 0;
-    std::int64_t tiles_per_split_ = 0;
+    Problem problem_;  ///< for its splits
     std::int64_t group_warps_ = 0;
     std::int64_t fragment_registers_ = 0;
     int warps_ = 0;

@@ -38,6 +38,11 @@ std::optional<double> natural_m_magnitude(const WatchedTile& tile) {
     return tile.state->m_magnitude * *unit;
 }
 
+/// Whether P is relative to m alone, and m a score.
+bool is_plain(const Units& units) {
+    return !units.p_of_tile_max && !units.p_normalised && !units.m_from_lse;
+}
+
 /// Whether some row has seen numbers in place of scores alone: it adds up exp(0) for each of them, and for the
 /// padding that is masked alike.
 bool sums_numbers(const WatchedTile& tile) {
@@ -58,7 +63,8 @@ std::optional<double> score_unit(const WatchedCall& call, bool scaled, LogBase b
 std::optional<ProbabilityBound> probability_bound(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const std::optional<double> magnitude = natural_m_magnitude(tile);
-    if (!magnitude || tile.call.problem.direction == Direction::backward) return std::nullopt;
+    if (!magnitude || tile.call.problem.direction == Direction::backward || !is_plain(units))
+        return std::nullopt;
     const double argument = argument_error(units, *magnitude);
     const double function = function_error(units, units.p_cast);
     return ProbabilityBound{units.p_scale * std::exp(units.m_stale_threshold + argument) * (1 + function),
@@ -68,7 +74,7 @@ std::optional<ProbabilityBound> probability_bound(const WatchedTile& tile) {
 std::optional<RowSumBound> row_sum_bound(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const std::optional<double> magnitude = natural_m_magnitude(tile);
-    if (!magnitude || sums_numbers(tile)) return std::nullopt;
+    if (!magnitude || sums_numbers(tile) || !is_plain(units)) return std::nullopt;
     const double tiles = double(tile.state->tiles);
     const bool first_sink = tile.call.problem.sink == AttentionSink::first;
     const double terms = double(tile.cells().most_keys) + (first_sink ? 1.0 : 0.0);
@@ -84,7 +90,7 @@ std::optional<RowSumBound> row_sum_bound(const WatchedTile& tile) {
 std::optional<double> tile_sum_error(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const std::optional<double> magnitude = natural_m_magnitude(tile);
-    if (!magnitude || sums_numbers(tile)) return std::nullopt;
+    if (!magnitude || sums_numbers(tile) || !is_plain(units)) return std::nullopt;
     const Dtype summed = units.l_sums_cast_p ? tile.call.problem.dtype_p : Dtype::f32;
     // The statistics add up in float32, a thread's part at a time, and the kernel does.
     const double elements = double(tile.extent.rows * tile.call.problem.block_n);
@@ -93,7 +99,7 @@ std::optional<double> tile_sum_error(const WatchedTile& tile) {
 }
 
 std::optional<double> split_error(const WatchedTile& tile) {
-    if (tile.call.problem.kv_tiles_per_split == 0) return 0.0;
+    if (!tile.call.problem.is_split()) return 0.0;
     const Units& units = tile.call.units;
     const std::optional<double> unit = score_unit(tile.call, units.m_scaled, units.m_log_base);
     if (!unit || !tile.all_m.known) return std::nullopt;

@@ -158,7 +158,8 @@ std::optional<double> score_error(const WatchedTile& tile) {
     const Problem& problem = tile.call.problem;
     const bool biased = problem.alibi != Alibi::none || tile.call.run.has_bias();
     const bool whole = (units.s_capped || problem.logits_soft_cap == 0) && (units.s_biased || !biased);
-    if (!whole || units.s_scaled != units.m_scaled || units.s_log_base != units.m_log_base)
+    if (!whole || units.m_from_lse || units.s_scaled != units.m_scaled ||
+        units.s_log_base != units.m_log_base)
         return std::nullopt;
     return 0x1p-21 * std::max(tile.state->s.magnitude(), tile.state->m_magnitude);
 }
@@ -207,7 +208,7 @@ Found acc_outside(const WatchedTile& tile) {
     const ValueRange& v = tile.state->v;
     const std::optional<TileSummary>& l = tile.state->of(Stage::l);
     const std::optional<double> descale = descale_of_v(tile, units.v_dequantised, units.acc_dequantised);
-    if (!v.known || !std::isfinite(v.magnitude()) || !l || l->finite() < l->written ||
+    if (units.acc_normalised || !v.known || !std::isfinite(v.magnitude()) || !l || l->finite() < l->written ||
         tile.got.finite() == 0 || !descale)
         return std::nullopt;
     const double lanes = double(tile.call.problem.l_lanes);
@@ -245,9 +246,10 @@ Found o_is_not_acc_over_l(const WatchedTile& tile) {
     const Problem& problem = tile.call.problem;
     const Units& units = tile.call.units;
     const SplitState* const state = tile.state;
-    const bool one_state =
-        problem.sink == AttentionSink::none && problem.kv_tiles_per_split == 0 && problem.l_lanes == 1;
-    if (!one_state || state == nullptr || !state->of(Stage::acc) || !state->of(Stage::l)) return std::nullopt;
+    const bool one_state = problem.sink == AttentionSink::none && !problem.is_split() && problem.l_lanes == 1;
+    if (!one_state || units.acc_normalised || state == nullptr || !state->of(Stage::acc) ||
+        !state->of(Stage::l))
+        return std::nullopt;
     const TileSummary &acc = *state->of(Stage::acc), &l = *state->of(Stage::l);
     const std::optional<double> descale = descale_of_v(tile, units.acc_dequantised, true);
     const bool clean = tile.block->keyless_rows == 0 && acc.finite() == acc.written &&
@@ -269,8 +271,7 @@ Found lse_outside(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const SplitState* const state = tile.state;
     const std::optional<double> unit = score_unit(tile.call, units.m_scaled, units.m_log_base);
-    const bool one_state =
-        problem.sink == AttentionSink::none && problem.kv_tiles_per_split == 0 && problem.l_lanes == 1;
+    const bool one_state = problem.sink == AttentionSink::none && !problem.is_split() && problem.l_lanes == 1;
     if (!unit || !one_state || state == nullptr || !state->of(Stage::m) || !state->of(Stage::l))
         return std::nullopt;
     const TileSummary &m = *state->of(Stage::m), &l = *state->of(Stage::l);

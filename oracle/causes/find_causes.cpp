@@ -9,6 +9,7 @@
 #include "oracle/causes/places.h"
 #include "oracle/causes/search.h"
 #include "oracle/causes/wrong_threads.h"
+#include "oracle/formula/own_units.h"
 
 namespace tilescope {
 
@@ -261,6 +262,8 @@ void diagnose_further(const CauseSearch& world, const Report& report, const Caus
 
 Diagnosis find_causes(const Recording& recording, const Report& report, const CauseOptions& options) {
     Diagnosis diagnosis;
+    // The table's mistakes are those of kernels that keep P relative to m, and acc without l.
+    if (has_own_units(recording.units()) && report.guilty && *report.guilty >= Stage::m) return diagnosis;
     if (!report.guilty || !report.other.empty() || is_named(*report.guilty)) return diagnosis;
     diagnosis.searched = true;
     const CauseSearch world(recording, options.compare, report.confidence, options.check);

@@ -96,6 +96,7 @@ Change sums_as(std::function<void(const SearchedTile&, RunningState& whole)> cha
         change(site, whole);
         HeadCall& call = site.own_call();
         call.problem.kv_tiles_per_split = 0;
+        call.problem.split_starts.clear();
         call.problem.l_lanes = 1;
         site.splits = {std::move(whole)};
     }};
@@ -250,7 +251,7 @@ std::vector<Candidate> output_of_other_sum(const Evidence& evidence) {
 // ---- weights of splits
 
 bool has_splits(const Evidence& evidence) {
-    return is_merge(evidence) && evidence.problem().kv_tiles_per_split > 0 &&
+    return is_merge(evidence) && evidence.problem().is_split() &&
            evidence.seen.front().site.splits.size() > 1;
 }
 

@@ -129,12 +129,8 @@ std::vector<Candidate> diagonal_shifted(const Evidence& evidence) {
         const auto visible = [=](const Problem& problem, std::int64_t row, std::int64_t) {
             Problem open = problem;
             open.mask = Mask::none;
-            const std::int64_t diagonal = row + columns +
-                                          (problem.causal_alignment == CausalAlignment::top_left
-                                               ? 0
-                                               : problem.seqlen_kv - problem.seqlen_q);
             KeyRange keys = visible_keys(open, row);
-            keys.last = std::min(keys.last, diagonal + 1);
+            keys.last = std::min(keys.last, diagonal_of(problem, row) + columns + 1);
             return keys;
         };
         candidates.push_back({{{"columns", digits(columns)}}, sees(visible), 1});
@@ -192,6 +188,7 @@ std::vector<Candidate> mask_tile_local(const Evidence& evidence) {
                               sees([](const Problem& problem, std::int64_t row, std::int64_t first_key) {
                                   Problem square = problem;
                                   square.causal_alignment = CausalAlignment::top_left;
+                                  square.diagonal_offset = 0;
                                   const KeyRange keys = visible_keys(square, row % problem.block_m);
                                   return KeyRange{keys.first + first_key, keys.last + first_key};
                               })});

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numbers>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "dump/schema/declarations.h"
+#include "dump/schema/semantics.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
@@ -67,13 +70,12 @@ bool may_sum_so(const Declared& as, std::string_view name, std::string_view accu
     if (accumulation == "tensor_core_fp8") return dtype_info(as.problem.dtype_q).bytes == 1;
     if (accumulation == "tensor_core_tf32") return as.problem.dtype_q == Dtype::f32;
     const bool in_half = accumulation == "fma_f16" || accumulation == "tensor_core_f16";
-    return !in_half || (name == "acc.accumulation" && as.problem.dtype_acc == Dtype::f16);
+    if (!in_half && accumulation != "fma_bf16") return true;
+    return name == "acc.accumulation" && as.problem.dtype_acc == (in_half ? Dtype::f16 : Dtype::bf16);
 }
 
 SeenDiagonals seen_diagonals(const Recording& recording, const Block& block) {
     const Problem problem = problem_of(recording.problem(), recording.side_inputs(), block.batch);
-    const bool top_left = problem.causal_alignment == CausalAlignment::top_left;
-    const std::int64_t shift = top_left ? 0 : problem.seqlen_kv - problem.seqlen_q;
     SeenDiagonals seen;
     for (std::int64_t kv_tile = 0; kv_tile < problem.kv_tiles() && recording.has_stage(Stage::s); ++kv_tile) {
         const std::optional<MatrixF> s =
@@ -83,13 +85,116 @@ SeenDiagonals seen_diagonals(const Recording& recording, const Block& block) {
             for (Eigen::Index j = 0; j < s->cols(); ++j) {
                 if (!std::isfinite((*s)(i, j))) continue;
                 const std::int64_t key = kv_tile * problem.block_n + j;
-                const std::int64_t diagonal = block.q_block * problem.block_m + i + shift;
+                const std::int64_t diagonal = diagonal_of(problem, block.q_block * problem.block_m + i);
                 seen.left = std::max(seen.left, diagonal - key);
                 seen.right = std::max(seen.right, key - diagonal);
+                seen.most = std::max(seen.most.value_or(key - diagonal), key - diagonal);
             }
         }
     }
     return seen;
+}
+
+/// Of a P that is larger than it should be: the argument that it is the exponential of, as a round number to
+/// either base.
+std::vector<double> least_arguments(const Element& first, const Units& units) {
+    if (!(first.got > 0) || !(first.got > first.expected) || first.got >= units.p_scale) return {};
+    const double argument = std::log(first.got / units.p_scale);
+    const double rounding = units.p_cast == Dtype::f32 ? 1e-5 : 2 * unit_roundoff(units.p_cast);
+    std::vector<double> arguments;
+    for (const double unit : {1.0, std::numbers::ln2, 0.5, 0.1}) {
+        const double round = std::round(argument / unit) * unit;
+        if (round < 0 && std::abs(round - argument) <= rounding * std::max(1.0, -argument))
+            arguments.push_back(round);
+    }
+    return arguments;
+}
+
+/// How far rows stayed behind their maximum, and by how much it rose where they followed it; natural units.
+struct SeenLags {
+    double most_behind = 0;
+    double least_rise = std::numeric_limits<double>::infinity();
+    bool consistent = true;  ///< each m is the one before or the maximum
+
+    void add(float before, float maximum, float m, double unit) {
+        if (!(maximum > before) || std::isinf(before)) {
+            consistent = consistent && m == std::max(before, maximum);
+        } else if (m == before) {
+            most_behind = std::max(most_behind, (double(maximum) - double(before)) / unit);
+        } else {
+            least_rise = std::min(least_rise, (double(maximum) - double(before)) / unit);
+            consistent = consistent && m == maximum;
+        }
+    }
+};
+
+/// Nothing is added where a tile was not recorded.
+void add_lags(const Recording& recording, const Problem& entry, const TileId& block, double unit,
+              SeenLags& lags) {
+    std::optional<MatrixF> before;
+    std::int64_t split = -1;
+    for (std::int64_t i = 0; i < entry.kv_tiles() && lags.consistent; ++i) {
+        TileId tile = block;
+        tile.kv_tile = kv_tile_in_order(entry, recording.units().kv_order, i);
+        const std::optional<MatrixF> s = load_tile(recording, entry, Stage::s, tile);
+        std::optional<MatrixF> m = load_tile(recording, entry, Stage::m, tile);
+        const bool goes_on = before && split == entry.split_of(tile.kv_tile);
+        split = entry.split_of(tile.kv_tile);
+        for (Eigen::Index row = 0; goes_on && s && m && row < m->rows(); ++row)
+            lags.add((*before)(row, 0), s->row(row).maxCoeff(), (*m)(row, 0), unit);
+        before = std::move(m);
+    }
+}
+
+/// A threshold for a maximum that stays behind, by every recorded s and m; a round number to either base where one
+/// fits. Only where the two have the same units, and where some rows stay behind and others follow by more.
+std::optional<double> seen_threshold(const Recording& recording) {
+    const Problem& p = recording.problem();
+    const Units& u = recording.units();
+    const bool descaled =
+        !recording.side_inputs().descale_q.empty() || !recording.side_inputs().descale_k.empty();
+    const bool alike = u.s_scaled == u.m_scaled && u.s_log_base == u.m_log_base && u.s_masked && u.s_capped &&
+                       u.s_biased && !masks_with_number(u) &&
+                       (u.m_scaled || (!descaled && p.logits_soft_cap == 0));
+    if (!alike || !recording.has_stage(Stage::s) || !recording.has_stage(Stage::m)) return std::nullopt;
+    const double unit =
+        (u.m_scaled ? 1 : 1 / product_scale(p, u)) * (u.m_log_base == LogBase::two ? std::numbers::log2e : 1);
+    SeenLags lags;
+    for (std::int64_t i = 0; i < tile_count(p, Stage::q) && lags.consistent; ++i) {
+        const TileId block = tile_at(p, Stage::q, i);
+        add_lags(recording, problem_of(p, recording.side_inputs(), block.batch), block, unit, lags);
+    }
+    if (!lags.consistent || lags.most_behind == 0 || !(lags.most_behind < lags.least_rise))
+        return std::nullopt;
+    for (const double step : {1.0, std::numbers::ln2, 0.5, 0.1}) {
+        const double round = std::ceil(lags.most_behind / step) * step;
+        if (std::isfinite(lags.least_rise) && round < lags.least_rise) return round;
+    }
+    return std::nullopt;
+}
+
+/// KV tiles at which some row's maximum falls, in the block or the last one of its head: there its state starts anew.
+std::string seen_starts(const Recording& recording, const Block& block) {
+    std::set<std::int64_t> starts;
+    if (!recording.has_stage(Stage::m)) return "";
+    const Problem problem = problem_of(recording.problem(), recording.side_inputs(), block.batch);
+    for (const std::int64_t q_block : {block.q_block, problem.q_blocks() - 1}) {
+        std::optional<MatrixF> before;
+        for (std::int64_t kv_tile = 0; kv_tile < problem.kv_tiles(); ++kv_tile) {
+            std::optional<MatrixF> m =
+                load_tile(recording, problem, Stage::m, {block.batch, block.head, q_block, kv_tile});
+            if (m && before && (m->array() < before->array()).any()) starts.insert(kv_tile);
+            before = std::move(m);
+        }
+    }
+    // Splits of one length have a declaration of their own.
+    const std::int64_t length = starts.empty() ? 0 : *starts.begin();
+    std::int64_t at = 0;
+    const bool is_even =
+        std::ranges::all_of(starts, [&](std::int64_t start) { return start == (at += length); });
+    return is_even && at + length >= problem.kv_tiles()
+               ? ""
+               : declarations::list_text({starts.begin(), starts.end()});
 }
 
 /// What a number may be instead. `first` is the first divergence.
@@ -103,8 +208,16 @@ std::vector<std::string> numbers_for(const declarations::Declaration& declaratio
     if (is("problem.logits_soft_cap")) numbers = {0};
     if (is("problem.sm_scale")) numbers = {1 / std::sqrt(double(problem.head_dim))};
     if (declaration.name.ends_with(".scale")) numbers = known_factors(problem);
+    // A diagonal that is off by one is a mistake, likelier than a place for it; that of the other alignment has a
+    // name.
+    const std::int64_t lengths = problem.seqlen_kv - problem.seqlen_q;
+    const bool other =
+        problem.causal_alignment == CausalAlignment::top_left ? seen.most == lengths : seen.most == -lengths;
+    if (is("problem.diagonal_offset") && seen.most && std::abs(*seen.most) > 1 && !other)
+        numbers = {double(problem.diagonal_offset + *seen.most)};
     if (is("problem.window_left")) numbers = {double(seen.left), double(seen.left + 1), -1};
     if (is("problem.window_right")) numbers = {double(seen.right), double(seen.right + 1), -1};
+    if (is("p.least_argument")) numbers = least_arguments(first, as.units);
     if (is("problem.kv_tiles_per_split")) {
         for (std::int64_t tiles = 0; tiles < std::min<std::int64_t>(problem.kv_tiles(), 16); ++tiles)
             numbers.push_back(double(tiles));
@@ -138,16 +251,22 @@ bool concerns(const declarations::Declaration& declaration, Stage wrong, Directi
 }  // namespace
 
 OtherDeclarations::OtherDeclarations(const Recording& recording, const Report& report, const Block& block)
-    : recording_(recording), report_(report), seen_(seen_diagonals(recording, block)) {}
+    : recording_(recording),
+      report_(report),
+      seen_(seen_diagonals(recording, block)),
+      starts_(seen_starts(recording, block)) {}
 
 bool OtherDeclarations::may_be(const declarations::Declaration& declaration, const std::string& value,
                                const Declared& as, Stage wrong) const {
     if (value == declarations::value_text(declaration, as.problem, as.units)) return false;
     if (!may_sum_so(as, declaration.name, value)) return false;
+    // Of a sum that was not recorded nothing shows but that its budget is wide.
+    const bool sums = std::string_view(declaration.name).ends_with(".accumulation");
+    if (sums && !recording_.has_stage(*stage_of(declaration))) return false;
     const auto type = std::ranges::find(types, declaration.name, &TypeOfStage::name);
     if (type == std::end(types)) return true;
-    // Values that are right are of the type that is declared.
-    if (type->is_stored && type->stage != wrong) return false;
+    // Values that are right are of the type that is declared, or of one that rounds less.
+    if (type->is_stored && type->stage != wrong && value != "f32") return false;
     const auto [known, is_new] = shown_.try_emplace({declaration.name, value}, false);
     if (is_new) known->second = shows(recording_, *type, *dtype_from_name(value));
     return known->second;
@@ -158,7 +277,18 @@ std::vector<Declared> OtherDeclarations::beside(const Declared& as, Stage wrong)
     for (const declarations::Declaration& declaration : declarations::all_declarations()) {
         if (!concerns(declaration, wrong, as.problem.direction)) continue;
         std::vector<std::string> values = declarations::values_of(declaration);
-        if (values.empty()) values = numbers_for(declaration, as, *report_.first_divergence, seen_);
+        if (declaration.name == "m.stale_threshold") {
+            // Every recorded m tells: it is looked at once, and only where m is wrong.
+            if (wrong != Stage::m || as.units.m_stale_threshold > 0) continue;
+            if (!looked_at_lags_) threshold_ = seen_threshold(recording_);
+            looked_at_lags_ = true;
+            if (threshold_) values = {declarations::number_text(*threshold_)};
+        } else if (declaration.name == "problem.split_starts") {
+            if (starts_.empty() || as.problem.kv_tiles_per_split > 0) continue;
+            values = {starts_};
+        } else if (values.empty()) {
+            values = numbers_for(declaration, as, *report_.first_divergence, seen_);
+        }
         for (const std::string& value : values) {
             if (!may_be(declaration, value, as, wrong)) continue;
             Declared next = as;

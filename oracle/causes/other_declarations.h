@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,7 @@ struct Declared {
 struct SeenDiagonals {
     std::int64_t left = -1;
     std::int64_t right = -1;
+    std::optional<std::int64_t> most;  ///< the same to the right, where it may be less than nothing
 };
 
 /// What a recording may declare instead: every value of a flag or a name, and likely numbers. What would widen
@@ -52,6 +54,9 @@ class OtherDeclarations {
     const Recording& recording_;
     const Report& report_;
     SeenDiagonals seen_;
+    std::string starts_;  ///< of splits, as the running maximum shows them
+    mutable bool looked_at_lags_ = false;
+    mutable std::optional<double> threshold_;  ///< that the recorded maxima stay behind by
     /// Whether a type shows, by the declaration's name and value.
     mutable std::map<std::pair<std::string, std::string>, bool> shown_;
 };

@@ -21,6 +21,7 @@ Change divides_by(Divisor changed) {
         }
         HeadCall& call = site.own_call();
         call.problem.kv_tiles_per_split = 0;
+        call.problem.split_starts.clear();
         call.problem.l_lanes = 1;
         site.splits = {std::move(whole)};
     }};
@@ -46,7 +47,7 @@ Change divides_splits_by(Divisor changed) {
 
 bool is_split(const Evidence& evidence) {
     const Problem& problem = evidence.problem();
-    return problem.kv_tiles_per_split > 0 && problem.kv_tiles() > problem.kv_tiles_per_split;
+    return problem.splits() > 1;
 }
 
 /// Where splits are combined, the division is made in each of them, or after them.

@@ -116,7 +116,7 @@ Matrix& dout_of(SearchedTile& site) {
 
 RunningState whole_state(const SearchedTile& site) {
     RunningState whole = whole_state(*site.call, site.splits);
-    if (site.call->problem.kv_tiles_per_split == 0 && site.call->problem.l_lanes == 1) return whole;
+    if (!site.call->problem.is_split() && site.call->problem.l_lanes == 1) return whole;
     // Of a split that saw nothing there is nothing to weigh, but its NaN is in the sums all the same.
     for (const RunningState& split : site.splits) {
         for (Eigen::Index i = 0; i < split.l.value.rows(); ++i) {
@@ -177,7 +177,7 @@ Estimate expected_of(Stage stage, const SearchedTile& site) {
     inputs.before = &site.before;
     inputs.dumped_s = &site.dumped_s;
     inputs.s = &s;
-    inputs.m = &site.m;
+    inputs.m = inputs.p_max = &site.m;
     inputs.p = &site.p;
     inputs.p_operand = &site.operand_p;
     inputs.factor = &site.factor;

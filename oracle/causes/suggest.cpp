@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dump/recording/recording_view.h"
+#include "oracle/causes/find_causes.h"
 #include "oracle/causes/in_parallel.h"
 #include "oracle/causes/other_declarations.h"
 
@@ -21,6 +22,18 @@ constexpr int most_assignments = 4;
 constexpr std::size_t most_ways = 4;
 /// Query blocks that a change has to serve before the whole recording is judged with it.
 constexpr std::size_t most_blocks = 4;
+
+/// A stage that does what is not declared is one that a declaration may make right.
+Report with_undeclared(Report report) {
+    for (const StageInfo& info : stages_of(report.problem)) {
+        StageReport& stage = report.stages[static_cast<std::size_t>(info.stage)];
+        if (report.guilty || stage.undeclared.empty()) continue;
+        stage.undeclared.clear();
+        report.guilty = info.stage;
+        report.first_divergence = stage.tally.first;
+    }
+    return report;
+}
 
 /// How far the judge gets: the first wrong stage, or past all of them.
 constexpr int all_right = stage_count;
@@ -146,8 +159,10 @@ class Search {
         try_all(all, wrong, best);
         if (!best.to.empty()) return;
         const std::string prefix = std::string(stage_info(wrong).name) + ".";
+        const std::string type = "problem.dtype_" + std::string(stage_info(wrong).name);
         const auto is_of_stage = [&](const Declared& next) {
-            return next.assignments.back().name.starts_with(prefix);
+            const std::string& name = next.assignments.back().name;
+            return name.starts_with(prefix) || name == type;
         };
         const auto is_near = [&](const Declared& next) {
             return is_of_stage(next) || next.assignments.back().name.starts_with("problem.");
@@ -168,10 +183,26 @@ class Search {
     OtherDeclarations others_;
 };
 
+/// Why it is still wrong with what is declared.
+void find_rest(const Recording& declared, const Report& with, int threads, const std::function<void()>& check,
+               Suggestion& suggestion) {
+    CauseOptions options;
+    options.threads = threads;
+    options.check = check;
+    Diagnosis rest = find_causes(declared, with, options);
+    suggestion.searched = rest.searched;
+    for (FoundCause& cause : rest.causes) {
+        if (cause.rank != rest.causes.front().rank) break;
+        cause.changes = nullptr;  // they refer to `declared`
+        suggestion.causes.push_back(std::move(cause));
+    }
+}
+
 }  // namespace
 
-std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& report, int threads,
+std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& of, int threads,
                                                const std::function<void()>& check) {
+    const Report report = with_undeclared(of);
     if (!report.guilty || !report.first_divergence || !report.other.empty() || report.atol || report.rtol)
         return std::nullopt;
     const std::optional<Declared> found = Search(recording, report, threads, check).furthest();
@@ -180,7 +211,10 @@ std::optional<Suggestion> suggest_declarations(const Recording& recording, const
     options.threads = threads;
     const std::optional<Report> with = judged_as(recording, *found, report, options);
     if (!with || !is_better(*with, report)) return std::nullopt;
-    return Suggestion{found->assignments, with->guilty};
+    Suggestion suggestion{found->assignments, with->guilty, false, {}};
+    if (with->guilty)
+        find_rest(DeclaredAs(recording, found->problem, found->units), *with, threads, check, suggestion);
+    return suggestion;
 }
 
 }  // namespace tilescope

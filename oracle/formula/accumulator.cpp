@@ -19,17 +19,18 @@ struct AccumulatorRoundings {
     double near_zero = 0;    ///< absolute
 };
 
-bool is_half(const HeadCall& call) {
-    return call.problem.dtype_acc == Dtype::f16;
+bool is_narrow(const HeadCall& call) {
+    return call.problem.dtype_acc != Dtype::f32;
 }
 
 AccumulatorRoundings accumulator_roundings(const HeadCall& call) {
     const Units& units = call.units;
-    const double u = is_half(call) ? unit_roundoff(Dtype::f16) : u_f32;
+    const Dtype kept = call.problem.dtype_acc;
+    const double u = is_narrow(call) ? unit_roundoff(kept) : u_f32;
     const bool is_scaled =
         units.acc_scale != units.p_scale || (!units.v_dequantised && units.acc_dequantised);
     const double scaling = is_scaled ? gamma(3, u) : 0;
-    const double quantum = is_half(call) ? 2 * half_quantum(Dtype::f16) : flush_to_zero;
+    const double quantum = is_narrow(call) ? 2 * half_quantum(kept) : flush_to_zero;
     return {u + scaling, u + scaling, quantum * product_unit(call, Stage::acc)};
 }
 
@@ -134,12 +135,14 @@ BudgetTerms accumulator_terms(const HeadCall& call, const AccumulatorInputs& in,
                                              : guarded_terms(call, in, start, value, row, col);
     const AccumulatorRoundings roundings = accumulator_roundings(call);
     const double before = std::abs(start(row, col));
-    terms.add(is_half(call) ? "rescaling, adding, in float16" : "rescaling, adding the tile",
+    terms.add(!is_narrow(call)                       ? "rescaling, adding the tile"
+              : call.problem.dtype_acc == Dtype::f16 ? "rescaling, adding, in float16"
+                                                     : "rescaling, adding, in bfloat16",
               fmt::format("{:.3g} * {:.3g} + {:.3g} * {:.3g}", roundings.of_rescaled, before,
                           roundings.of_sum, std::abs(value)),
               roundings.of_rescaled * before + roundings.of_sum * std::abs(value), "IEEE 754");
-    if (is_half(call)) {
-        terms.add("acc in float16 near zero", in_formula(roundings.near_zero), roundings.near_zero,
+    if (is_narrow(call)) {
+        terms.add("acc in its type near zero", in_formula(roundings.near_zero), roundings.near_zero,
                   "IEEE 754");
     } else {
         terms.add_flush_to_zero(roundings.near_zero);

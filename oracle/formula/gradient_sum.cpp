@@ -71,7 +71,9 @@ Bounded<Error> GradientSum::element(const HeadCall& call, Eigen::Index row, Eige
     const AccumulationBound bound = accumulation_bound(call.rounding, stage_, units.accumulation);
     const bool half =
         units.accumulation == Accumulation::fma_f16 || units.accumulation == Accumulation::tensor_core_f16;
-    const double u = half ? unit_roundoff(Dtype::f16) : u_f32;
+    const double u = half                                           ? unit_roundoff(Dtype::f16)
+                     : units.accumulation == Accumulation::fma_bf16 ? unit_roundoff(Dtype::bf16)
+                                                                    : u_f32;
     // Every term, and every tile that is added by itself, meets a partial sum of the tiles before it.
     const double certain = bound.per_partial_sum * terms_ + u * tiles_;
     const double probable = bound.per_root_squares * std::sqrt(terms_ + tiles_);

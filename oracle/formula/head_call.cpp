@@ -190,7 +190,14 @@ void require_known_semantics(const Recording& recording) {
         refuse("the sink is in l, and l holds partial sums of lanes", "declare the sink as last");
     if (p.sink == AttentionSink::first && !u.lse_includes_sink)
         refuse("lse is declared without the sink, which is in l from the start", "declare the sink as last");
+    if (u.p_of_tile_max && masks_with_number(u))
+        refuse(
+            "p is declared relative to its tile's maximum, which may be a number in place of a hidden score",
+            "record p relative to m");
     if (p.direction == Direction::forward) return;
+    if (u.m_from_lse || u.p_of_tile_max || u.p_normalised || u.acc_normalised ||
+        u.p_least_argument > -std::numeric_limits<double>::infinity())
+        refuse("P of a backward pass is declared relative to something else than lse", "leave it out");
     if (p.sink != AttentionSink::none && !u.lse_includes_sink)
         refuse("lse is declared without the sink, which P is normalised with", "give the lse with the sink");
     if (!u.ds_capped && u.ds_cast != Dtype::f32)

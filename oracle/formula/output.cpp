@@ -66,9 +66,12 @@ RunningState with_sink(const HeadCall& call, const RunningState& state) {
 }
 
 /// What acc and l of a row are off by makes of their quotient.
-double inherited_by_output(const RunningState& whole, Eigen::Index row, Eigen::Index col) {
+double inherited_by_output(const HeadCall& call, const RunningState& whole, Eigen::Index row,
+                           Eigen::Index col) {
     const double sum = whole.l.value(row, 0);
-    const double sum_error = whole.l.error(row, 0);
+    // An acc that is kept over l is o already, whatever l is; splits are weighted by theirs.
+    const bool is_o = call.units.acc_normalised && !call.problem.is_split();
+    const double sum_error = is_o ? 0 : whole.l.error(row, 0);
     const double least = sum - sum_error;
     const double value = whole.acc.value(row, col) / sum;
     return least > 0 ? (whole.acc.error(row, col) + std::abs(value) * sum_error) / least : infinity;
@@ -183,7 +186,7 @@ BudgetTerms terms_of_splits(const HeadCall& call, Splits splits, const char* of_
     RunningState whole = whole_state(call, splits);
     for (Estimate* estimate : {&whole.m, &whole.l, &whole.acc}) estimate->error.setZero();
     const double exact = inherited(whole);
-    const bool several = call.problem.kv_tiles_per_split > 0;
+    const bool several = call.problem.is_split();
     terms.add(several ? "joining the splits" : "adding the lanes of l",
               several ? fmt::format("lse, exponential and sum of {} splits", splits.size())
                       : fmt::format("{} roundings of l", call.problem.l_lanes),
@@ -211,7 +214,7 @@ RunningState combine(const HeadCall& call, std::span<const RunningState> splits)
     RunningState whole = initial_state(call, rows, false);
     whole.l = zeros(rows, 1);
     // A row that sees one split alone goes through the combine step as well.
-    const bool is_split = call.problem.kv_tiles_per_split > 0;
+    const bool is_split = call.problem.is_split();
     const double count = double(splits.size());
     for (Eigen::Index i = 0; i < rows; ++i) {
         double most = -infinity;
@@ -247,7 +250,7 @@ RunningState combine(const HeadCall& call, std::span<const RunningState> splits)
 }
 
 RunningState whole_state(const HeadCall& call, std::span<const RunningState> splits) {
-    const bool is_whole = call.problem.kv_tiles_per_split == 0 && call.problem.l_lanes == 1;
+    const bool is_whole = !call.problem.is_split() && call.problem.l_lanes == 1;
     return is_whole ? splits.back() : combine(call, splits);
 }
 
@@ -261,8 +264,8 @@ Estimate output(const HeadCall& call, const RunningState& state) {
             continue;
         }
         for (Eigen::Index j = 0; j < o.value.cols(); ++j) {
-            const auto element =
-                output_element(call, whole.acc.value(i, j) / sum, ErrorSum(inherited_by_output(whole, i, j)));
+            const auto element = output_element(call, whole.acc.value(i, j) / sum,
+                                                ErrorSum(inherited_by_output(call, whole, i, j)));
             o.value(i, j) = element.value;
             o.error(i, j) = element.error.total();
         }
@@ -296,7 +299,7 @@ BudgetTerms output_terms(const HeadCall& call, std::span<const RunningState> spl
     if (whole.l.value(0, 0) == 0) return {};
     BudgetTerms inherited = terms_of_splits(
         narrow, element, "its exponential, sum and rescaling",
-        [&](const RunningState& of) { return inherited_by_output(joined(narrow, of, joins), 0, 0); });
+        [&](const RunningState& of) { return inherited_by_output(narrow, joined(narrow, of, joins), 0, 0); });
     const double value = whole.acc.value(0, 0) / whole.l.value(0, 0);
     if (!std::isfinite(inherited.total())) return inherited;
     return output_element(narrow, value, std::move(inherited)).error;

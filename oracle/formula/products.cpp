@@ -95,7 +95,8 @@ BudgetTerms product_terms(const Product& p, Eigen::Index row, Eigen::Index col) 
     }
     const double underflow = underflow_of(p, bound) * p.scale;
     if (bound.underflow > flush_to_zero) {
-        others.add("sum in float16 near zero",
+        others.add(p.accumulation == Accumulation::fma_bf16 ? "sum in bfloat16 near zero"
+                                                            : "sum in float16 near zero",
                    fmt::format("{} terms * {:.3g}{}", p.a.cols(), bound.underflow, scaled), underflow,
                    "IEEE 754");
     } else {
@@ -132,6 +133,7 @@ std::string source_of(Accumulation accumulation) {
     switch (accumulation) {
         case Accumulation::fma_f32:
         case Accumulation::fma_f16:
+        case Accumulation::fma_bf16:
             return "Higham, section 3.1";
         case Accumulation::tensor_core_f32:
         case Accumulation::tensor_core_f16:

@@ -28,12 +28,6 @@ double scaling_roundings(const HeadCall& call) {
     return roundings;
 }
 
-/// Column of the diagonal of q row `row`.
-double diagonal_of(const Problem& problem, std::int64_t row) {
-    const bool top_left = problem.causal_alignment == CausalAlignment::top_left;
-    return double(top_left ? row : row + problem.seqlen_kv - problem.seqlen_q);
-}
-
 /// ALiBi and bias of a tile, and the sum of their magnitudes.
 struct TileBias {
     Matrix value;
@@ -51,7 +45,7 @@ TileBias tile_bias(const HeadCall& call, std::int64_t first_row, std::int64_t fi
     }
     if (call.problem.alibi == Alibi::none) return bias;
     for (Eigen::Index i = 0; i < rows; ++i) {
-        const double diagonal = diagonal_of(call.problem, first_row + i) + call.alibi_shift;
+        const double diagonal = double(diagonal_of(call.problem, first_row + i)) + call.alibi_shift;
         for (Eigen::Index j = 0; j < cols; ++j) {
             const double distance = double(first_key + j) - diagonal;
             const double slope = call.alibi_slope;

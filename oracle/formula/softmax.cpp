@@ -42,6 +42,26 @@ Estimate exponentials(const Estimate& s, const Estimate& m, const ExponentialBou
     return result;
 }
 
+/// Scores whose distance from m is at least what it is declared to be; hidden ones stay hidden.
+Estimate clamped(const HeadCall& call, const Estimate& s, const Estimate& m) {
+    const double least = call.units.p_least_argument;
+    Estimate result = s;
+    for (Eigen::Index i = 0; i < s.value.rows() && least > -infinity; ++i) {
+        for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+            double& score = result.value(i, j);
+            if (score != -infinity && score - m.value(i, 0) < least) score = m.value(i, 0) + least;
+        }
+    }
+    return result;
+}
+
+/// The exponential of the least argument, where hidden scores may give it in place of 0: as long as a row of 2^20
+/// keys adds less than half an ulp to its sum by it.
+double hidden_error(const HeadCall& call) {
+    const double p = std::exp(call.units.p_least_argument);
+    return p < std::ldexp(u_f32, -20) ? p * (1 + 0x1p-10) : 0;
+}
+
 Estimate exactly(const Estimate& estimate) {
     return {estimate.value, Matrix::Zero(estimate.value.rows(), estimate.value.cols())};
 }
@@ -93,7 +113,13 @@ void cast_element(const Cast& cast, Bounded<Error>& element) {
 }  // namespace
 
 Estimate probabilities(const HeadCall& call, const Estimate& s, const Estimate& m) {
-    return exponentials(s, m, exponential_bound(call), call.bounds);
+    if (call.units.p_least_argument == -infinity)
+        return exponentials(s, m, exponential_bound(call), call.bounds);
+    Estimate p = exponentials(clamped(call, s, m), m, exponential_bound(call), call.bounds);
+    for (Eigen::Index i = 0; i < p.value.rows(); ++i)
+        for (Eigen::Index j = 0; j < p.value.cols(); ++j)
+            if (s.value(i, j) == -infinity) p.error(i, j) = hidden_error(call);
+    return p;
 }
 
 Estimate cast_probabilities(const HeadCall& call, Estimate p, Dtype dtype) {
@@ -128,8 +154,8 @@ void add_cast_terms(Dtype dtype, double scale, Overflow overflow, const char* na
 BudgetTerms probability_terms(const HeadCall& call, const Estimate& scores, const Estimate& max,
                               Eigen::Index row, Eigen::Index col, const BudgetTerms& of_score) {
     // The whole row: where one of its bounds is wide, all of them are computed that way.
-    const Estimate s{scores.value.row(row), scores.error.row(row)};
     const Estimate m{max.value.row(row), max.error.row(row)};
+    const Estimate s = clamped(call, {scores.value.row(row), scores.error.row(row), {}}, m);
     const auto error_of = [&](const Estimate& of_s, const Estimate& of_m, const ExponentialBound& bound) {
         return exponentials(of_s, of_m, bound, true).error(0, col);
     };
@@ -146,8 +172,14 @@ BudgetTerms probability_terms(const HeadCall& call, const Estimate& scores, cons
     const double without_function = error_of(s, m, exact);
     const double without_m = error_of(s, exactly(m), exact);
     const double without_s = error_of(exactly(s), exactly(m), exact);
-    // Masked: exactly 0.
-    if (all == 0) return {};
+    // Masked: exactly 0, or next to it.
+    if (all == 0) {
+        BudgetTerms hidden;
+        hidden.add("least argument, of a hidden score", "its exponential", hidden_error(call),
+                   "least_argument");
+        add_cast_terms(call.units.p_cast, call.units.p_scale, Overflow::saturate, "cast of p to", 0, hidden);
+        return hidden;
+    }
 
     const double p = exponentials(s, m, bound, true).value(0, col);
     const double own = p * u_oracle;
@@ -183,7 +215,7 @@ Estimate rescale_factor(const HeadCall& call, const Estimate& m_before, const Es
     const auto nothing_before = [&](Eigen::Index i) {
         return m_before.value(i, 0) == -infinity && !std::isnan(m.value(i, 0));
     };
-    Estimate factor = probabilities(call, m_before, m);
+    Estimate factor = exponentials(m_before, m, exponential_bound(call), call.bounds);
     for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
         if (nothing_before(i)) factor.value(i, 0) = factor.error(i, 0) = 0;
     }

@@ -108,7 +108,8 @@ class BlockDrift {
             const DumpFactor factor =
                 dump_factor(call_, stage, tile.q_block * call_.problem.block_m,
                             tile.kv_tile * call_.problem.block_n, got->rows(), got->cols());
-            rows(to, tile.kv_tile) = float(drift_of_row(stage, *got, factor, exact_.state(), row));
+            rows(to, tile.kv_tile) =
+                float(drift_of_row(call_.units, stage, *got, factor, exact_.state(), row));
         };
         add(Stage::m, out.m);
         add(Stage::l, out.l);

@@ -81,6 +81,9 @@ struct Assignment {
 struct Suggestion {
     std::vector<Assignment> assignments;
     std::optional<Stage> then;  ///< first wrong stage with them; nullopt: it matches
+    bool searched = false;      ///< for causes of what remains; false: nothing does, or none are known of it
+    /// The best of them, as judged with the declarations, and those as good; their `changes` are null.
+    std::vector<FoundCause> causes;
 };
 
 /// Why a recording diverges.

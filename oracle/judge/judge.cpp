@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <tuple>
 
 #include "dump/schema/error.h"
 #include "oracle/formula/head_call.h"
@@ -39,10 +40,17 @@ void require_judgeable(const Recording& recording, bool pair) {
     }
 }
 
-/// What depends on the KV tiles before it only compares between runs that take them in the same order.
+/// What P and acc are relative to, apart from scales.
+auto own_units_of(const Units& units) {
+    return std::tuple(units.m_from_lse, units.p_of_tile_max, units.p_normalised, units.acc_normalised);
+}
+
+/// What depends on the KV tiles before it only compares between runs that take them in the same order, and keep the
+/// same of them.
 bool comparable(const Problem& problem, Stage stage, const Units& a, const Units& b) {
-    return is_named(stage) || a.kv_order == b.kv_order || problem.direction == Direction::backward ||
-           stage < Stage::m || stage > Stage::acc;
+    const bool alike = a.kv_order == b.kv_order && own_units_of(a) == own_units_of(b);
+    return is_named(stage) || alike || problem.direction == Direction::backward || stage < Stage::m ||
+           stage > Stage::acc;
 }
 
 Plan make_plan(const Recording& recording, const Recording* other, const JudgeOptions& options,

@@ -154,7 +154,7 @@ void QBlockJudge::add_drift(std::int64_t kv_tile, const DumpedTile& dumped) {
         if (!got) return;
         const DumpFactor factor = judge_.factor_of(stage, tile(kv_tile));
         for (Eigen::Index row = 0; row < got->rows(); ++row) {
-            const double of_row = drift_of_row(stage, *got, factor, exact, row);
+            const double of_row = drift_of_row(call_.units, stage, *got, factor, exact, row);
             if (of_row > largest) largest = of_row;
         }
     };

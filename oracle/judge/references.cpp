@@ -51,6 +51,7 @@ HeadCall reference_call(const Recording& recording, const RoundingModel& roundin
     HeadCall call = make_head_call(recording, rounding, batch, head);
     Problem& p = call.problem;
     p.kv_tiles_per_split = 0;
+    p.split_starts.clear();
     p.l_lanes = p.l_lane_columns = 1;
     p.dtype_p = dtype_info(p.dtype_v).bytes <= 2 ? p.dtype_v : Dtype::f32;
     p.dtype_acc = Dtype::f32;

@@ -94,7 +94,8 @@ void Spreads::add(std::int64_t kv_tile, const TileOperands& operands, const Dump
         tile.l.spread = spread_of(tile.l.value, Matrix::Zero(largest.rows(), largest.cols()), largest);
     }
     if (of(dumped, Stage::acc) && tile.acc.value.size() > 0)
-        tile.acc.spread = spread_of(tile.acc.value, acc_least_, acc_most_);
+        tile.acc.spread = call_.units.acc_normalised ? spread_of(tile.acc.value, v_least_, v_most_)
+                                                     : spread_of(tile.acc.value, acc_least_, acc_most_);
 }
 
 void Spreads::add_output(Estimate& o) const {

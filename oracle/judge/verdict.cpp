@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 
+#include "dump/schema/declarations.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/judge/writers.h"
 #include "oracle/replay/tiles.h"
@@ -42,6 +44,9 @@ std::string describe_out_of_range(const Problem& problem, const StageInfo& info,
 }
 
 void add_call(const Problem& p, const Recording& recording, std::vector<std::string>& options) {
+    if (p.diagonal_offset != 0)
+        options.push_back(fmt::format("diagonal {} keys to the {}", std::abs(p.diagonal_offset),
+                                      p.diagonal_offset > 0 ? "right" : "left"));
     const bool exclusive = p.window_bounds == WindowBounds::exclusive;
     if (p.window_left >= 0 || p.window_right >= 0)
         options.push_back(
@@ -65,10 +70,18 @@ void add_inputs(const SideInputs& side, std::vector<std::string>& options) {
 
 void add_kernel(const Problem& p, const Units& u, std::vector<std::string>& options) {
     if (u.p_scale != 1) options.push_back(fmt::format("P times {:g}", u.p_scale));
+    if (u.p_of_tile_max) options.push_back("P of its tile's maximum");
+    if (u.p_normalised) options.push_back("P over l");
+    if (std::isfinite(u.p_least_argument))
+        options.push_back(fmt::format("exponential from {:g}", u.p_least_argument));
+    if (u.m_from_lse) options.push_back("m from lse");
+    if (u.acc_normalised) options.push_back("acc over l");
     if (u.m_stale_threshold > 0) options.push_back(fmt::format("m stale by up to {:g}", u.m_stale_threshold));
     if (p.l_lanes > 1) options.push_back(fmt::format("l of {} lanes", p.l_lanes));
     if (p.kv_tiles_per_split > 0)
         options.push_back(fmt::format("splits of {} KV tiles", p.kv_tiles_per_split));
+    if (!p.split_starts.empty())
+        options.push_back("splits at KV tiles " + declarations::list_text(p.split_starts));
     if (u.kv_order == KvOrder::reverse) options.push_back("KV tiles in reverse");
 }
 

@@ -1,5 +1,7 @@
 #include "oracle/replay/replay.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,6 +10,7 @@
 #include "dump/schema/semantics.h"
 #include "oracle/formula/accumulator.h"
 #include "oracle/formula/budget.h"
+#include "oracle/formula/own_units.h"
 #include "oracle/formula/row_max.h"
 #include "oracle/formula/row_sum.h"
 #include "oracle/formula/softmax.h"
@@ -38,6 +41,53 @@ Estimate with_padding(const TileInputs& in, Estimate l) {
         if (const double padding = padding_in_sum(in, i); padding > 0) l.error.row(i).array() += padding;
     }
     return l;
+}
+
+/// What the maximum goes on from.
+Estimate max_before(const TileInputs& in) {
+    return in.call.units.m_from_lse ? carried_lse(in.call, *in.before) : in.before->m;
+}
+
+/// P as dumped, before its cast.
+Estimate uncast_probabilities(const TileInputs& in) {
+    Estimate p = probabilities(in.call, *in.s, *in.p_max);
+    return in.p_factor != nullptr ? times_rows(std::move(p), *in.p_factor) : p;
+}
+
+BudgetTerms own_probability_terms(const TileInputs& in, Eigen::Index row, Eigen::Index col,
+                                  const BudgetTerms& of_score) {
+    if (in.p_factor == nullptr) return probability_terms(in.call, *in.s, *in.p_max, row, col, of_score);
+    HeadCall uncast = in.call;
+    uncast.units.p_cast = Dtype::f32;
+    BudgetTerms terms = probability_terms(uncast, *in.s, *in.p_max, row, col, of_score);
+    const double by = in.p_factor->value(row, 0);
+    const double by_error = in.p_factor->error(row, 0);
+    const double p = probabilities(in.call, *in.s, *in.p_max).value(row, col);
+    terms.scale(by + by_error, in_formula(by) + " (over l)");
+    terms.add("factor over l", fmt::format("{:.3g} * {:.3g}", p, by_error), p * by_error, "from l");
+    add_cast_terms(in.call.units.p_cast, in.call.units.p_scale, Overflow::saturate, "cast of p to", p * by,
+                   terms);
+    return terms;
+}
+
+Normalisation normalisation(const TileInputs& in) {
+    return {*in.l_before, *in.l, *in.factor, in.before->acc};
+}
+
+BudgetTerms own_accumulator_terms(const TileInputs& in, Eigen::Index row, Eigen::Index col) {
+    BudgetTerms terms = accumulator_terms(in.call, accumulator_inputs(in), row, col);
+    if (in.l == nullptr) return terms;
+    const double acc = accumulate(in.call, accumulator_inputs(in)).value(row, col);
+    return normalised_terms(in.call, acc, normalisation(in), std::move(terms), row, col);
+}
+
+/// Known numbers: the rows of what was dumped are turned into natural units with them.
+Estimate exact(const Estimate& estimate) {
+    return {estimate.value, Matrix::Zero(estimate.value.rows(), estimate.value.cols()), {}};
+}
+
+Estimate ones(const Estimate& like) {
+    return {Matrix::Ones(like.value.rows(), 1), Matrix::Zero(like.value.rows(), 1), {}};
 }
 
 }  // namespace
@@ -77,13 +127,15 @@ Estimate expected_of(Stage stage, const TileInputs& in) {
         case Stage::s:
             return dumped_scores(in.call, in.first_row, in.first_key, in.operands.q, in.operands.k);
         case Stage::m:
-            return row_max(in.call, in.before->m, *in.s);
+            return row_max(in.call, max_before(in), *in.s);
         case Stage::p:
-            return cast_probabilities(in.call, probabilities(in.call, *in.s, *in.m), in.call.units.p_cast);
+            return cast_probabilities(in.call, uncast_probabilities(in), in.call.units.p_cast);
         case Stage::l:
             return with_padding(in, row_sum(in.call, in.before->l, *in.factor, in.p_in_l()));
         default:
-            return accumulate(in.call, accumulator_inputs(in));
+            return in.l == nullptr
+                       ? accumulate(in.call, accumulator_inputs(in))
+                       : normalised(in.call, accumulate(in.call, accumulator_inputs(in)), normalisation(in));
     }
 }
 
@@ -96,9 +148,9 @@ BudgetTerms terms_of(Stage stage, const TileInputs& in, Eigen::Index row, Eigen:
             return dumped_score_terms(in.call, in.first_row, in.first_key, in.operands.q, in.operands.k, row,
                                       col);
         case Stage::m:
-            return max_terms(in.call, in.before->m, *in.s, row, in.begins, of_score);
+            return max_terms(in.call, max_before(in), *in.s, row, in.begins, of_score);
         case Stage::p:
-            return probability_terms(in.call, *in.s, *in.m, row, col, of_score(col));
+            return own_probability_terms(in, row, col, of_score(col));
         case Stage::l: {
             BudgetTerms terms =
                 sum_terms(in.call, in.before->l, *in.factor, in.p_in_l(),
@@ -108,12 +160,16 @@ BudgetTerms terms_of(Stage stage, const TileInputs& in, Eigen::Index row, Eigen:
             return terms;
         }
         default:
-            return accumulator_terms(in.call, accumulator_inputs(in), row, col);
+            return own_accumulator_terms(in, row, col);
     }
 }
 
 Replay::Replay(const HeadCall& call, std::int64_t q_block, Stage last, Source source, Formula formula)
     : call_(call), q_block_(q_block), last_(last), source_(source), formula_(std::move(formula)) {
+    // The next maximum goes on from l, or P is divided by it.
+    const bool needs_l =
+        (call.units.m_from_lse && wants(Stage::m)) || (call.units.p_normalised && wants(Stage::p));
+    if (needs_l) last_ = std::max(last_, Stage::l);
     splits_.push_back({0, false, initial(0), {}});
 }
 
@@ -232,34 +288,84 @@ TileEstimates Replay::step(std::int64_t kv_tile, const TileOperands& operands, c
 void Replay::step_softmax(TileInputs& inputs, const DumpedTile& dumped, TileEstimates& tile) {
     // P before its cast is what l adds up, P after it is what multiplies V; the dump holds one of the two.
     const Units& units = call_.units;
-    const bool dumped_uncast = units.p_cast == Dtype::f32;
+    const bool dumped_uncast = units.p_cast == Dtype::f32 && !units.p_normalised;
+    Estimate factor = rescale_factor(call_, inputs.before->m, *inputs.m);
+    if (units.m_from_lse) add_carried_error(call_, *inputs.before, factor);
+    inputs.factor = &factor;
+    // From the units of P to natural ones: exp(maximum of the tile - m), and l.
+    Estimate own_max;
+    Estimate to_natural;
+    inputs.p_max = inputs.m;
+    if (units.p_of_tile_max) {
+        own_max = tile_max(call_, *inputs.s);
+        inputs.p_max = &own_max;
+        to_natural = rescale_factor(call_, own_max, *inputs.m);
+    }
+    const auto natural = [&](Estimate p) {
+        return units.p_of_tile_max ? times_rows(std::move(p), to_natural) : p;
+    };
     Estimate computed;
-    if (formula_) {
-        tile.p = formula_(Stage::p, inputs);
-        if (!dumped_uncast && wants(Stage::l)) computed = probabilities(call_, *inputs.s, *inputs.m);
+    Estimate p_factor;
+    Estimate l_of_p;
+    if (units.p_normalised) {
+        computed = natural(probabilities(call_, *inputs.s, *inputs.p_max));
+        l_of_p = whole_sum(call_, row_sum(call_, inputs.before->l, factor, computed));
+        p_factor = over_sum(units.p_of_tile_max ? to_natural : ones(l_of_p), l_of_p);
+        inputs.p_factor = &p_factor;
+    }
+    if (formula_ || units.p_normalised) {
+        tile.p = compute(Stage::p, inputs);
+        if (!dumped_uncast && !units.p_normalised && wants(Stage::l))
+            computed = natural(probabilities(call_, *inputs.s, *inputs.p_max));
     } else {
-        computed = probabilities(call_, *inputs.s, *inputs.m);
-        tile.p = dumped_uncast ? std::move(computed) : cast_probabilities(call_, computed, units.p_cast);
+        Estimate p = probabilities(call_, *inputs.s, *inputs.p_max);
+        if (dumped_uncast) {
+            tile.p = std::move(p);
+        } else {
+            tile.p = cast_probabilities(call_, p, units.p_cast);
+            computed = natural(std::move(p));
+        }
     }
     if (!wants(Stage::l)) return;
+    const auto natural_of_dump = [&](const Estimate& p) {
+        return units.p_normalised ? times_rows(p, exact(l_of_p)) : natural(p);
+    };
+    const bool own = units.p_normalised || units.p_of_tile_max;
     Estimate p_room;
     const Estimate& dumped_p = settled(Stage::p, inputs, tile.p, dumped, p_room);
-    inputs.p = dumped_uncast ? &dumped_p : &computed;
     Estimate cast_room;
-    const bool casts = dumped_uncast && call_.problem.dtype_p != Dtype::f32;
+    const bool casts = units.p_cast == Dtype::f32 && call_.problem.dtype_p != Dtype::f32;
     if (casts) cast_room = cast_probabilities(call_, dumped_p, call_.problem.dtype_p);
-    inputs.p_operand = casts ? &cast_room : &dumped_p;
+    const Estimate& operand = casts ? cast_room : dumped_p;
+    Estimate p_natural;
+    Estimate operand_natural;
+    if (own) p_natural = natural_of_dump(dumped_p);
+    if (own) operand_natural = natural_of_dump(operand);
+    inputs.p = !dumped_uncast ? &computed : own ? &p_natural : &dumped_p;
+    inputs.p_operand = own ? &operand_natural : &operand;
+    step_sums(inputs, dumped, tile);
+}
 
+void Replay::step_sums(TileInputs& inputs, const DumpedTile& dumped, TileEstimates& tile) {
     RunningState& state = splits_.back().state;
-    const Estimate factor = rescale_factor(call_, state.m, *inputs.m);
-    inputs.factor = &factor;
     tile.l = compute(Stage::l, inputs);
-    if (wants(Stage::acc)) tile.acc = compute(Stage::acc, inputs);
     Estimate l_room;
-    state.l = settled(Stage::l, inputs, tile.l, dumped, l_room);
-    if (!wants(Stage::acc)) return;
-    Estimate acc_room;
-    state.acc = settled(Stage::acc, inputs, tile.acc, dumped, acc_room);
+    Estimate l = settled(Stage::l, inputs, tile.l, dumped, l_room);
+    if (wants(Stage::acc)) {
+        Estimate whole_before;
+        Estimate whole;
+        if (call_.units.acc_normalised) {
+            whole_before = whole_sum(call_, state.l);
+            whole = whole_sum(call_, l);
+            inputs.l_before = &whole_before;
+            inputs.l = &whole;
+        }
+        tile.acc = compute(Stage::acc, inputs);
+        Estimate acc_room;
+        const Estimate& acc = settled(Stage::acc, inputs, tile.acc, dumped, acc_room);
+        state.acc = call_.units.acc_normalised ? times_rows(acc, exact(whole)) : acc;
+    }
+    state.l = std::move(l);
 }
 
 std::vector<RunningState> Replay::begun_splits() const {

@@ -25,7 +25,8 @@ inline const std::optional<MatrixF>& of(const DumpedTile& dumped, Stage stage) {
 inline constexpr std::array forward_tile_stages = {Stage::k, Stage::v, Stage::s,  Stage::m,
                                                    Stage::p, Stage::l, Stage::acc};
 
-/// What the stages of one tile should hold, in natural units; p is as dumped (its cast is in the error).
+/// What the stages of one tile should hold, in natural units; p is as dumped (its cast is in the error), relative to
+/// what it is declared to be, and acc over l where it is declared so.
 struct TileEstimates {
     Estimate s;
     Estimate m;
@@ -54,9 +55,13 @@ struct TileInputs {
     const Estimate* dumped_s = nullptr;    ///< as dumped, or its estimate
     const Estimate* s = nullptr;           ///< as the softmax sees it
     const Estimate* m = nullptr;           ///< as dumped, or its estimate
+    const Estimate* p_max = nullptr;       ///< that P as dumped is relative to: m, or the tile's own
+    const Estimate* p_factor = nullptr;    ///< that its rows are multiplied with before their cast; null: 1
     const Estimate* p = nullptr;           ///< before its cast
     const Estimate* p_operand = nullptr;   ///< what multiplies V
     const Estimate* factor = nullptr;      ///< that rescales l and acc
+    const Estimate* l_before = nullptr;    ///< of whole rows, where acc is kept over l
+    const Estimate* l = nullptr;           ///< the same after the tile
     /// [row]: whether its split has seen a score by now. Null, or empty: hidden scores hold -inf.
     const std::vector<bool>* seen = nullptr;
 
@@ -129,6 +134,7 @@ class Replay {
                             const DumpedTile& dumped, Estimate& room) const;
     Estimate settled_max(const TileInputs& inputs, const Estimate& estimate, const DumpedTile& dumped) const;
     void step_softmax(TileInputs& inputs, const DumpedTile& dumped, TileEstimates& tile);
+    void step_sums(TileInputs& inputs, const DumpedTile& dumped, TileEstimates& tile);
 
     const HeadCall& call_;
     std::int64_t q_block_;

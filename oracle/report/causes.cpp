@@ -80,21 +80,30 @@ std::string threads_line(const Diagnosis& diagnosis) {
                        diagnosis.threads->says);
 }
 
-std::string suggestion_text(const Diagnosis& diagnosis) {
-    if (!diagnosis.suggestion) return "";
-    const auto& [assignments, then] = *diagnosis.suggestion;
-    std::string text;
-    for (const auto& [name, value] : assignments)
-        text += fmt::format("{}{} = {}", text.empty() ? "declare: " : ", ", name, value);
-    return text + (then ? fmt::format("; what remains begins in {}\n", name_of_stage(*then))
-                        : std::string("; then it matches\n"));
+}  // namespace
+
+std::string remains_text(const Suggestion& suggestion) {
+    if (!suggestion.then) return "then it matches";
+    const std::vector<FoundCause>& causes = suggestion.causes;
+    if (causes.empty())
+        return fmt::format("what remains begins in {}{}", name_of_stage(*suggestion.then),
+                           suggestion.searched ? ", and no known cause explains it" : "");
+    std::string text = fmt::format("what remains is {} in {}: {}", title_of(causes[0]),
+                                   name_of_stage(causes[0].stage), causes[0].says);
+    for (const FoundCause* cause : tied_with_first(causes)) text += ", or " + title_of(*cause);
+    return text;
 }
 
-}  // namespace
+std::string suggestion_text(const Suggestion& suggestion) {
+    std::string text;
+    for (const auto& [name, value] : suggestion.assignments)
+        text += fmt::format("{}{} = {}", text.empty() ? "declare: " : ", ", name, value);
+    return text + "; " + remains_text(suggestion);
+}
 
 std::string causes_text(const Report& report) {
     const Diagnosis& diagnosis = report.diagnosis;
-    std::string text = suggestion_text(diagnosis);
+    std::string text = diagnosis.suggestion ? suggestion_text(*diagnosis.suggestion) + "\n" : "";
     if (!diagnosis.searched) return text;
     const std::string places = places_text(diagnosis) + threads_line(diagnosis);
     if (diagnosis.causes.empty()) return text + "no known cause explains this\n" + places;

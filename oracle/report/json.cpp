@@ -242,6 +242,10 @@ void add_causes(const Diagnosis& diagnosis, ordered_json& json) {
         const std::optional<Stage> then = diagnosis.suggestion->then;
         json["declare"] = {{"assignments", std::move(assignments)},
                            {"then", then ? ordered_json(stage_info(*then).name) : ordered_json()}};
+        // As the causes of the report: null where nothing was searched.
+        if (then)
+            json["declare"]["causes"] =
+                diagnosis.suggestion->searched ? to_json(diagnosis.suggestion->causes) : ordered_json();
     }
     json["causes"] = diagnosis.searched ? to_json(diagnosis.causes) : ordered_json();
     json["further_causes"] = to_json(diagnosis.then);

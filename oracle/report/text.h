@@ -17,6 +17,15 @@ std::string verdict_line(const Report& report);
 /// The causes that were found for the first wrong stage, and further ones; "" where nothing was searched.
 std::string causes_text(const Report& report);
 
+/// What is left to find once it is declared: "then it matches", or the cause of what is still wrong.
+std::string remains_text(const Suggestion& suggestion);
+/// What to declare, and what is left then; one line.
+std::string suggestion_text(const Suggestion& suggestion);
+/// The report's suggestion as options for tile-diff, one a line; "" where there is none.
+std::string suggestion_arguments(const Report& report);
+/// What it leads to, and how it is declared; or that nothing is to be declared, or gets further.
+std::string suggestion_advice(const Report& report);
+
 /// Which conventions other than `declared` the rows hold that see no key.
 std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared);
 

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 import small_dump
-from tile_diff_case import DIVERGED, MATCH, TileDiffCase, main
+from tile_diff_case import DIVERGED, MATCH, UNJUDGED, TileDiffCase, main
 
 
 def spoiled(stage, index, value):
@@ -174,6 +174,67 @@ class Declarations(TileDiffCase):
         self.assertEqual((run.returncode, run.stderr), (MATCH, ""))
         both = self.judge(self.file, "--declare", "s.scaled=true", "--declare", "problem.mask=causal")
         self.assertEqual(both["first_divergence"]["stage"], "s")
+
+    def test_suggested_alone(self):
+        run = self.run_it(self.file, "--suggest")
+        self.assertEqual((run.returncode, run.stdout), (DIVERGED, "--declare s.scaled=true\n"))
+        self.assertEqual(run.stderr.splitlines(), [
+            "then it matches", "beside the Capture (dump/HOOKS.md):", "  options.units.s_scaled = true;",
+            "in the file, with h5py (dump/FORMAT.md):", '  f["/tiles/s"].attrs["scaled"] = True'])
+        self.assertEqual(self.judge(self.file, *run.stdout.split())["verdict"], "match")
+        with h5py.File(self.file, "r+") as f:
+            exec(run.stderr.splitlines()[-1].strip(), {"f": f})
+        run = self.run_it(self.file, "--suggest")
+        self.assertEqual((run.returncode, run.stdout), (MATCH, ""))
+        self.assertTrue(run.stderr.startswith("nothing to declare: match: "), run.stderr)
+
+    def test_what_is_not_declared_is_suggested(self):
+        given = small_dump.inputs()
+        rounded = small_dump.stages(given)["s"].astype(np.float16).astype(np.float32)
+        small_dump.write(self.file, {"s": rounded}, given, only=["s"])
+        run = self.run_it(self.file, "--suggest")
+        self.assertEqual((run.returncode, run.stdout), (UNJUDGED, "--declare s.cast=f16\n"))
+        lines = run.stderr.splitlines()
+        self.assertEqual((lines[0], lines[2]), ("then it matches", "  options.units.s_cast = tilescope::Dtype::f16;"))
+        with h5py.File(self.file, "r+") as f:
+            for line in lines[-2:]:
+                exec(line.strip(), {"f": f})
+            self.assertEqual(list(f.attrs["requires"]), ["/tiles/s/cast"])
+        self.assertEqual(self.run_it(self.file).returncode, MATCH)
+
+    def test_nothing_is_suggested_for_a_fault(self):
+        given = small_dump.inputs()
+        small_dump.write(self.file, small_dump.stages(given, p_factor=1.001), given)
+        run = self.run_it(self.file, "--suggest")
+        self.assertEqual((run.returncode, run.stdout), (DIVERGED, ""))
+        self.assertTrue(run.stderr.startswith("no declaration gets further: diverged: p is "), run.stderr)
+
+    def test_fault_behind_a_declaration(self):
+        given = small_dump.inputs()
+        values = small_dump.stages(given)
+        values["acc"] = values["acc"] * np.float32(1.5)
+        small_dump.write(self.file, values, given)
+        with h5py.File(self.file, "r+") as f:
+            f["/tiles/s"].attrs["scaled"] = False
+        declare = self.judge(self.file)["declare"]
+        self.assertEqual((declare["assignments"], declare["then"]), ({"s.scaled": "true"}, "acc"))
+        mended = self.judge(self.file, "--declare", "s.scaled=true")["causes"]
+        self.assertEqual(declare["causes"], [cause for cause in mended if cause["rank"] == 1])
+        line = f"\ndeclare: s.scaled = true; what remains is {mended[0]['name']}"
+        self.assertIn(line, self.run_it(self.file).stdout)
+
+    def test_declared_of_a_family(self):
+        # Scores in units of log2, with the scale, as the family has them; in f32, which P is cast to, too.
+        given = small_dump.inputs()
+        values = small_dump.stages(given)
+        for stage in "sm":
+            values[stage] = values[stage] * np.float32(np.log2(np.e))
+        small_dump.write(self.file, values, given, only=["s", "m"])
+        self.assertEqual(self.judge(self.file)["verdict"], "diverged")
+        self.assertEqual(self.judge(self.file, "--like", "cutlass-fmha")["verdict"], "match")
+        again = self.judge(self.file, "--like", "cutlass-fmha", "--declare", "s.log_base=e")
+        self.assertEqual(again["first_divergence"]["stage"], "s")
+        self.assert_one_line(self.run_it(self.file, "--like", "flash"), "none of flash-attention-1, ", "cutlass-fmha")
 
     def test_what_is_no_declaration(self):
         for assignment, words in (("s.scales=true", "s.scaled=false"), ("s.scaled", "NAME=VALUE"),

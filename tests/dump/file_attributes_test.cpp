@@ -121,8 +121,12 @@ TEST_F(FileAttributes, SplitsAndLanes) {
                    "l_lanes (5) is larger than block_n (4)");
     expect_spoiled([](hid_t file) { set_integer(file, "/problem", "l_lane_columns", -8); }, "/problem",
                    "l_lane_columns is -8");
-    expect_spoiled([](hid_t file) { set_text(file, "/problem", "dtype_acc", "bf16"); }, "/problem",
-                   "dtype_acc is bf16, neither f32 nor f16");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "dtype_acc", "e4m3"); }, "/problem",
+                   "dtype_acc is e4m3, none of f32, f16 and bf16");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "split_starts", "1,x"); }, "/problem",
+                   "split_starts is 1,x, no list of KV tiles");
+    expect_spoiled([](hid_t file) { set_text(file, "/problem", "split_starts", "2,1"); }, "/problem",
+                   "split_starts do not ascend");
     expect_spoiled(
         [](hid_t file) {
             set_integer(file, "/problem", "l_lanes", 2);
@@ -233,9 +237,10 @@ TEST_F(FileAttributes, UnknownNames) {
                    "not one of f32, f16, bf16, e4m3, e5m2");
     expect_spoiled([](hid_t file) { set_text(file, "/tiles/s", "tanh", "tanhl"); }, "/tiles/s",
                    "not one of tanhf, tanh_approx");
-    expect_spoiled([](hid_t file) { set_text(file, "/tiles/s", "accumulation", "exact"); }, "/tiles/s",
-                   "not one of fma_f32, fma_f16, tensor_core_f32, tensor_core_f16, tensor_core_tf32, "
-                   "tensor_core_fp8");
+    expect_spoiled(
+        [](hid_t file) { set_text(file, "/tiles/s", "accumulation", "exact"); }, "/tiles/s",
+        "not one of fma_f32, fma_f16, fma_bf16, tensor_core_f32, tensor_core_f16, tensor_core_tf32, "
+        "tensor_core_fp8");
     expect_spoiled([](hid_t file) { set_text(file, "/outputs/o", "empty_row", "0"); }, "/outputs/o",
                    "not one of zero, -inf, inf, nan");
     expect_spoiled([](hid_t file) { set_text(file, "/tiles/s", "log_base", "10"); }, "/tiles/s",

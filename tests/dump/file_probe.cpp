@@ -69,7 +69,12 @@ void write_added_units(const std::string& path) {
     units.q_scale = 0.125;
     units.s_masked_value = -1e9;
     units.s_cast = Dtype::f16;
-    MemoryRecording recording(sample_problem(), units);
+    units.m_from_lse = units.p_of_tile_max = units.p_normalised = units.acc_normalised = true;
+    units.p_least_argument = -80;
+    Problem problem = sample_problem();
+    problem.diagonal_offset = -7;
+    problem.split_starts = {1, 3};
+    MemoryRecording recording(problem, units);
     fill(recording);
     write_recording(path, recording);
 }

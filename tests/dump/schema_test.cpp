@@ -233,7 +233,21 @@ TEST(Schema, ValidateNamesWhatIsWrong) {
         {"l_lanes is 0", [](Problem& p) { p.l_lanes = 0; }},
         {"l_lane_columns is 0", [](Problem& p) { p.l_lane_columns = 0; }},
         {"l_lanes (6) is larger than block_n (5)", [](Problem& p) { p.l_lanes = 6; }},
-        {"dtype_acc is bf16, neither f32 nor f16", [](Problem& p) { p.dtype_acc = Dtype::bf16; }},
+        {"dtype_acc is e4m3, none of f32, f16 and bf16", [](Problem& p) { p.dtype_acc = Dtype::e4m3; }},
+        {"split_starts do not ascend",
+         [](Problem& p) {
+             p.split_starts = {2, 2};
+         }},
+        {"split_starts do not ascend",
+         [](Problem& p) {
+             p.split_starts = {0, 1};
+         }},
+        {"split_starts do not ascend from 1, or stand beside kv_tiles_per_split",
+         [](Problem& p) {
+             p.split_starts = {1};
+             p.kv_tiles_per_split = 1;
+         }},
+        {"diagonal_offset is ", [](Problem& p) { p.diagonal_offset = std::int64_t(1) << 31; }},
         {"the sizes ask for",
          [](Problem& p) { p.batch = p.heads = p.seqlen_q = p.seqlen_kv = p.heads_kv = 1 << 30; }},
         {"the sizes ask for",

@@ -92,7 +92,8 @@ Real v_at(const Row& r, std::int64_t key, std::int64_t d) {
 }
 
 std::int64_t diagonal_of(const Problem& problem, std::int64_t rows, std::int64_t keys, std::int64_t row) {
-    return problem.causal_alignment == CausalAlignment::top_left ? row : row + (keys - rows);
+    return row + (problem.causal_alignment == CausalAlignment::top_left ? 0 : keys - rows) +
+           problem.diagonal_offset;
 }
 
 Real alibi_of(const Row& r, std::int64_t key) {
@@ -172,7 +173,10 @@ Defined dumped_score(const Row& r, std::int64_t key, const DefinedScore& score) 
 }
 
 std::int64_t split_of(const Problem& problem, std::int64_t tile) {
-    return problem.kv_tiles_per_split == 0 ? 0 : tile / problem.kv_tiles_per_split;
+    if (problem.kv_tiles_per_split != 0) return tile / problem.kv_tiles_per_split;
+    std::int64_t split = 0;
+    for (const std::int64_t start : problem.split_starts) split += start <= tile ? 1 : 0;
+    return split;
 }
 
 /// Whether the running state after `tile` has taken in `other`.
@@ -192,11 +196,47 @@ Real dumped_max(const Row& r, Real natural) {
     return in_base(u.m_log_base, u.m_scaled ? natural : natural / (cap != 0 ? cap : missing_scale(r, 0)));
 }
 
+/// ln of the sum of exp of all scores that were taken before the tile, and of the sink.
+Real lse_before(const Row& r, const std::vector<DefinedScore>& scores, std::int64_t tile) {
+    const Problem& p = r.call.problem;
+    std::vector<Real> terms;
+    if (p.sink == AttentionSink::first && split_of(p, tile) == 0) terms.push_back(sink_of(r));
+    for (std::int64_t key = 0; key < r.keys; ++key) {
+        const std::int64_t other = key / p.block_n;
+        if (other != tile && has_taken(r.call, tile, other) && scores[std::size_t(key)].counts())
+            terms.push_back(scores[std::size_t(key)].value);
+    }
+    if (terms.empty()) return -infinity;
+    const Real most = *std::max_element(terms.begin(), terms.end());
+    Real sum = 0;
+    for (const Real term : terms) sum += std::exp(term - most);
+    return most + std::log(sum);
+}
+
+/// The largest score of a tile, -inf where none counts.
+Defined max_of_tile(const Row& r, const std::vector<DefinedScore>& scores, std::int64_t tile) {
+    const std::int64_t size = r.call.problem.block_n;
+    Defined most{-infinity, 0};
+    for (std::int64_t key = tile * size; key < std::min(r.keys, (tile + 1) * size); ++key) {
+        if (!scores[std::size_t(key)].counts()) continue;
+        most.value = std::max(most.value, scores[std::size_t(key)].value);
+        most.magnitude = std::max(most.magnitude, scores[std::size_t(key)].magnitude);
+    }
+    return most;
+}
+
 /// m after a tile, in natural units. One that may be stale is a choice, and follows the maximum where it
 /// would be too far behind; what was chosen is known as the float32 that is dumped.
 Defined max_after(const Row& r, const std::vector<DefinedScore>& scores, std::int64_t tile) {
     const Problem& p = r.call.problem;
     const Real threshold = Real(r.call.units.m_stale_threshold);
+    if (r.call.units.m_from_lse) {
+        const Defined own = max_of_tile(r, scores, tile);
+        const Real lse = lse_before(r, scores, tile);
+        Real magnitude = std::max(own.magnitude, lse == -infinity ? 0 : std::abs(lse));
+        for (const DefinedScore& score : scores) magnitude = std::max(magnitude, score.magnitude);
+        return {std::max(own.value, lse), magnitude};
+    }
     const auto chosen = [&](Real most) {
         return threshold == 0 ? most : Real(float(dumped_max(r, most))) / dumped_max(r, 1);
     };
@@ -234,11 +274,21 @@ void define_tile(const Row& r, const std::vector<DefinedScore>& scores, std::int
     std::vector<Defined> l(std::size_t(p.l_lanes));
     std::vector<Defined> acc(std::size_t(p.head_dim_v));
     if (with_sink) l[0].value = std::exp(sink_of(r) - m.value) * Real(u.l_scale);
-    const Real acc_scale = Real(u.acc_scale) / (u.acc_dequantised ? 1 : v_descale(r, 0));
+    Real total = with_sink ? std::exp(sink_of(r) - m.value) : 0;
+    for (std::int64_t key = 0; key < r.keys; ++key)
+        total += taken(key) ? std::exp(scores[std::size_t(key)].value - m.value) : 0;
+    const Real over_l = total == 0 ? 0 : 1 / total;
+    const Real own_max = max_of_tile(r, scores, tile).value;
+    const Real to_p = (u.p_normalised    ? over_l
+                       : u.p_of_tile_max ? std::exp(m.value - own_max)
+                                         : 1) *
+                      Real(u.p_scale);
+    const Real acc_scale =
+        (u.acc_normalised ? over_l : 1) * Real(u.acc_scale) / (u.acc_dequantised ? 1 : v_descale(r, 0));
     for (std::int64_t key = 0; key < r.keys; ++key) {
         const Real weight = taken(key) ? std::exp(scores[std::size_t(key)].value - m.value) : 0;
         if (key / p.block_n == tile) {
-            const Real scaled = weight * Real(u.p_scale);
+            const Real scaled = weight == 0 ? 0 : weight * to_p;
             result.p[std::size_t(key)] = {scaled, scaled * condition};
         }
         if (!taken(key)) continue;

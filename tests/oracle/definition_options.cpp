@@ -211,6 +211,16 @@ constexpr Option value_option_table[] = {
     {"lse_empty_plus_infinity", "lse_empty_row",
      [](Call& c, Random&) { c.units.lse_empty_row = EmptyRow::plus_infinity; }},
     {"lse_empty_zero", "lse_empty_row", [](Call& c, Random&) { c.units.lse_empty_row = EmptyRow::zero; }},
+    {"diagonal_offset", "diagonal_offset",
+     [](Call& c, Random& random) { c.problem.diagonal_offset = between(random, -3, 5); }},
+    {"uneven_splits", "splits",
+     [](Call& c, Random&) {
+         c.problem.split_starts = {1, 3};
+     }},
+    {"m_from_lse", "m_stale", [](Call& c, Random&) { c.units.m_from_lse = true; }},
+    {"p_of_tile_max", "p_of_tile_max", [](Call& c, Random&) { c.units.p_of_tile_max = true; }},
+    {"p_normalised", "p_normalised", [](Call& c, Random&) { c.units.p_normalised = true; }},
+    {"acc_normalised", "acc_normalised", [](Call& c, Random&) { c.units.acc_normalised = true; }},
 };
 
 // What decides the bounds alone.
@@ -238,6 +248,9 @@ constexpr Option bound_option_table[] = {
     {"l_sums_cast_p", "l_sums_cast_p", [](Call& c, Random&) { c.units.l_sums_cast_p = true; }},
     {"acc_f16", "dtype_acc", [](Call& c, Random&) { c.problem.dtype_acc = Dtype::f16; }},
     {"o_f32", "dtype_o", [](Call& c, Random&) { c.problem.dtype_o = Dtype::f32; }},
+    {"s_fma_bf16", "s_accumulation",
+     [](Call& c, Random&) { c.units.s_accumulation = Accumulation::fma_bf16; }},
+    {"acc_bf16", "dtype_acc", [](Call& c, Random&) { c.problem.dtype_acc = Dtype::bf16; }},
 };
 
 AttentionCall base_call(Random& random) {

@@ -74,7 +74,9 @@ struct Block {
     bool capped() const { return p.logits_soft_cap != 0; }
     bool biased() const { return p.alibi != Alibi::none || !in.bias.empty(); }
     std::int64_t diagonal(std::int64_t row) const {
-        return p.causal_alignment == CausalAlignment::bottom_right ? row + p.seqlen_kv - p.seqlen_q : row;
+        const std::int64_t begins =
+            p.causal_alignment == CausalAlignment::bottom_right ? p.seqlen_kv - p.seqlen_q : 0;
+        return row + begins + p.diagonal_offset;
     }
     bool is_visible(std::int64_t row, std::int64_t key) const;
 

@@ -25,6 +25,7 @@ constexpr std::pair<std::string_view, std::string_view> refused_pairs[] = {
     {"sink_first", "l_lanes"},
     {"raw_q_block", "m_unscaled"},
     {"raw_k_block", "m_unscaled"},
+    {"s_masked_number", "p_of_tile_max"},
 };
 
 bool is_listed_as_refused(const Option& a, const Option& b) {

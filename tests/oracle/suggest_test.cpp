@@ -14,6 +14,7 @@
 
 #include "dump/recording/recording_view.h"
 #include "dump/schema/declarations.h"
+#include "dump/schema/families.h"
 #include "tests/oracle/passes.h"
 #include "tests/oracle/planted_calls.h"
 #include "tests/oracle/recording_tools.h"
@@ -81,6 +82,7 @@ TEST(Suggest, CorrectsWhatAForwardPassDeclaresWrong) {
         {"m.scaled=true", raw},
         {"m.log_base=2"},
         {"p.cast=f32", cast},
+        {"p.cast=bf16", operand},
         {"problem.dtype_p=f32", operand},
         {"l.sums_cast_p=false",
          [](Arithmetic& a) {
@@ -91,6 +93,8 @@ TEST(Suggest, CorrectsWhatAForwardPassDeclaresWrong) {
         {"problem.kv_order=forward", [](Arithmetic& a) { a.kv_order = KvOrder::reverse; }},
         {"problem.mask=none"},
         {"problem.causal_alignment=top_left"},
+        {"problem.diagonal_offset=0", {}, [](Problem& p) { p.diagonal_offset = 5; }},
+        {"problem.diagonal_offset=9", {}, [](Problem& p) { p.diagonal_offset = -3; }},
         {"problem.window_left=-1", {}, [](Problem& p) { p.window_left = 7; }},
         {"problem.logits_soft_cap=2"},
         {"problem.kv_tiles_per_split=2"},
@@ -128,6 +132,77 @@ TEST(Suggest, SeveralAtOnce) {
     ASSERT_TRUE(suggestion);
     EXPECT_EQ(suggestion->assignments.size(), 4u) << text_of(*suggestion);
     EXPECT_TRUE(all_match(judged_as(recording, *suggestion))) << text_of(*suggestion);
+}
+
+/// A fault behind a wrong declaration is named, too.
+TEST(Suggest, CauseOfWhatRemains) {
+    for (const std::span<const MistakeInfo> stage : all_mistakes()) {
+        for (const MistakeInfo& fault : stage) {
+            if (fault.name != std::string_view("acc_not_rescaled")) continue;
+            const Call call = planted_call(fault, planted_inputs()[0], planted_shapes()[0], seed);
+            const MemoryRecording wrong = run_kernel(call, {fault.mistake}).recording;
+            Problem problem = wrong.problem();
+            Units units = wrong.units();
+            declarations::declare("s.scaled=false", problem, units);
+            const MemoryRecording recording = declared_as(wrong, problem, units, call.inputs);
+            const std::optional<Suggestion> suggestion =
+                suggest_declarations(recording, report_of(recording, one_thread()), 1);
+            ASSERT_TRUE(suggestion);
+            EXPECT_EQ(text_of(*suggestion), "s.scaled=true then acc");
+            ASSERT_FALSE(suggestion->causes.empty());
+            EXPECT_EQ(suggestion->causes[0].name, fault.name);
+            return;
+        }
+    }
+    FAIL() << "no such mistake";
+}
+
+/// A kernel that computes as a family does, recorded without a word about it.
+struct OfFamily {
+    const char* name;
+    void (*arithmetic)(Arithmetic&);
+    CausalAlignment alignment = CausalAlignment::bottom_right;
+};
+
+TEST(Families, DeclareWhatTheirKernelsDo) {
+    const OfFamily families[] = {
+        {"flash-attention-2",
+         [](Arithmetic& a) {
+             a.softmax = Softmax::raw_exp2;
+             a.kv_order = KvOrder::reverse;
+             a.lse_empty_row = EmptyRow::plus_infinity;
+         }},
+        {"flash-attention-3",
+         [](Arithmetic& a) {
+             a.softmax = Softmax::raw_exp2;
+             a.kv_order = KvOrder::reverse;
+         }},
+        {"triton-tutorial",
+         [](Arithmetic& a) {
+             a.softmax = Softmax::raw_with_base_two_max;
+             a.dumps_unmasked_s = true;
+             a.lse_log_base = LogBase::two;
+         },
+         CausalAlignment::top_left},
+        {"cutlass-fmha", [](Arithmetic& a) { a.softmax = Softmax::base_two; }},
+    };
+    for (const OfFamily& family : families) {
+        SCOPED_TRACE(family.name);
+        Problem problem = one_entry(Mask::causal, Direction::forward);
+        problem.causal_alignment = family.alignment;
+        Arithmetic arithmetic;
+        arithmetic.p_operand = Dtype::f16;
+        family.arithmetic(arithmetic);
+        const Call call = make_call(problem, seed, arithmetic);
+        const MemoryRecording honest = recorded(call);
+        Problem declared = honest.problem();
+        declared.dtype_p = Dtype::f32;
+        Units units;
+        const MemoryRecording silent = declared_as(honest, declared, units, call.inputs);
+        EXPECT_FALSE(all_match(judged(silent)));
+        declarations::declare_family(family.name, declared, units);
+        EXPECT_TRUE(all_match(judged(DeclaredAs(silent, declared, units))));
+    }
 }
 
 TEST(Suggest, NothingWhereNothingDiverges) {

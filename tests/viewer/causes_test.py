@@ -42,6 +42,12 @@ class Replays(TileViewCase):
                   "expect Of 12288 elements a replay without the mistake explains 33.33 %, with it 100 %.\n",
                   "expect_not explain it alike")
 
+    def test_what_to_declare(self):
+        path = SAMPLES / "lse_base2.h5"
+        ((name, value),) = judged(path)["declare"]["assignments"].items()
+        self.play([path], "wait", "expect_not declare: ", "key D", "wait",
+                  f"expect declare: {name} = {value}; then it matches\n")
+
     def test_layer_holds_what_the_mistake_gives(self):
         self.play([self.PATH], "wait", "key 7", "wait", "expect KV tile 1   replayed", "key X", "wait", "key 2", "key X", "wait",
                   options=self.PLACE)

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "oracle/report/text.h"
 #include "viewer/panels/panel.h"
 #include "viewer/state/causes_state.h"
 
@@ -88,6 +89,8 @@ void draw_ties(App& app, const Diagnosis& diagnosis) {
 
 void draw_causes(App& app) {
     ImGui::PushTextWrapPos(0);
+    if (app.document->diagnosis != nullptr && app.document->diagnosis->suggestion)
+        text(app, suggestion_text(*app.document->diagnosis->suggestion), colours::accent);
     const std::string why = why_no_causes(app);
     if (!why.empty()) {
         if (may_find_causes(app))

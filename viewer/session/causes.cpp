@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "oracle/causes/suggest.h"
 #include "viewer/session/work.h"
 
 namespace tilescope::viewer {
@@ -28,8 +29,11 @@ bool Session::Work::step_searching(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     try {
         auto diagnosed = std::make_shared<Document>(*judged);
-        diagnosed->diagnosis = std::make_shared<const Diagnosis>(
-            find_causes(*judged->recording, *judged->report, cause_options(ticket, options.threads)));
+        const CauseOptions causes = cause_options(ticket, options.threads);
+        Diagnosis diagnosis = find_causes(*judged->recording, *judged->report, causes);
+        diagnosis.suggestion =
+            suggest_declarations(*judged->recording, *judged->report, causes.threads, causes.check);
+        diagnosed->diagnosis = std::make_shared<const Diagnosis>(std::move(diagnosis));
         lock.lock();
         check(ticket);
         document = diagnosed;

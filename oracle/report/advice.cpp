@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include "dump/schema/declarations.h"
+#include "oracle/report/text.h"
+
+namespace tilescope {
+
+namespace {
+
+using declarations::Declaration;
+
+/// What `requires` has to list where all of it is declared; "" where it need not be there.
+std::string requires_line(const Problem& problem, const Units& units) {
+    std::string names;
+    const auto is_default = [&](const Declaration& declaration) {
+        return declarations::value_text(declaration, problem, units) ==
+               declarations::value_text(declaration, Problem(), Units());
+    };
+    for (const Declaration& declaration : declarations::all_declarations()) {
+        if (!declaration.is_required || is_default(declaration)) continue;
+        names +=
+            fmt::format("{}\"{}/{}\"", names.empty() ? "" : ", ", declaration.object, declaration.attribute);
+    }
+    return names.empty() ? "" : fmt::format("  f.attrs[\"requires\"] = [{}]\n", names);
+}
+
+/// The same in both languages.
+std::string lines_of(const Report& report, const Suggestion& suggestion) {
+    Problem problem = report.problem;
+    Units units = report.units;
+    std::string host = "beside the Capture (dump/HOOKS.md):\n";
+    std::string file = "in the file, with h5py (dump/FORMAT.md):\n";
+    for (const auto& [name, value] : suggestion.assignments) {
+        const Declaration& declaration = *declarations::find_declaration(name);
+        host += fmt::format("  {}\n", declarations::code_line(declaration, value));
+        file += fmt::format("  {}\n", declarations::h5py_line(declaration, problem.direction, value));
+        declarations::declare(declaration, value, problem, units);
+    }
+    return host + file + requires_line(problem, units);
+}
+
+}  // namespace
+
+std::string suggestion_arguments(const Report& report) {
+    if (!report.diagnosis.suggestion) return "";
+    std::string text;
+    for (const auto& [name, value] : report.diagnosis.suggestion->assignments)
+        text += fmt::format("--declare {}={}\n", name, value);
+    return text;
+}
+
+std::string suggestion_advice(const Report& report) {
+    const std::optional<Suggestion>& suggestion = report.diagnosis.suggestion;
+    if (suggestion) return fmt::format("{}\n{}", remains_text(*suggestion), lines_of(report, *suggestion));
+    const bool match = !report.guilty && report.unjudged.empty();
+    return fmt::format("{}: {}\n", match ? "nothing to declare" : "no declaration gets further",
+                       verdict_line(report));
+}
+
+}  // namespace tilescope
