@@ -89,6 +89,11 @@ BudgetTerms end_terms(const HeadCall& call, const MaxEnd& end, double score_erro
     BudgetTerms terms;
     if (end.key == m_key_before) {
         const bool sink = begins && call.problem.sink == AttentionSink::first;
+        if (call.units.m_from_lse) {
+            terms.add("lse before", "errors of m and l, logarithm, roundings", end.error,
+                      "CUDA guide, Higham");
+            return terms;
+        }
         terms.add(sink ? "sink in the units of m" : "m before, not dumped",
                   sink ? roundings(3, std::abs(call.sink)) : in_formula(end.error), end.error,
                   sink ? "Higham, lemma 3.1" : "from m");

@@ -11,8 +11,9 @@ namespace {
 
 /// Of stages that the backward pass has not. Its lse is always that with the sink.
 constexpr std::string_view forward_alone[] = {
-    "lse_without_sink", "raw_acc_tensor", "raw_acc_head", "m_unscaled", "m_base_two", "m_stale",
-    "l_scale",          "acc_scale",      "l_lanes",      "splits",     "reverse",
+    "lse_without_sink", "raw_acc_tensor", "raw_acc_head", "m_unscaled",     "m_base_two", "m_stale",
+    "l_scale",          "acc_scale",      "l_lanes",      "splits",         "reverse",    "uneven_splits",
+    "m_from_lse",       "p_of_tile_max",  "p_normalised", "acc_normalised",
 };
 
 constexpr Option backward_alone[] = {
