@@ -77,15 +77,21 @@ std::vector<Candidate> o_of_other_row(const Evidence& evidence) {
     return candidates;
 }
 
+bool is_backward(const Evidence& evidence) {
+    return evidence.problem().direction == Direction::backward;
+}
+
 /// The logarithm to one base taken for one to the other.
 std::vector<Candidate> lse_of_other_base(const Evidence& evidence) {
+    if (!is_backward(evidence)) return {};
     const bool is_base_two = evidence.units().lse_log_base == LogBase::two;
     const double factor = is_base_two ? std::numbers::log2e : std::numbers::ln2;
     return always({.inputs = [=](SearchedTile& site) { site.m.value *= factor; }});
 }
 
 /// exp(s - m) with the largest score of the tile.
-std::vector<Candidate> maximum_for_lse(const Evidence&) {
+std::vector<Candidate> maximum_for_lse(const Evidence& evidence) {
+    if (!is_backward(evidence)) return {};
     return always({.inputs = [](SearchedTile& site) {
         const Matrix scores = finished_scores(site).value;
         for (Eigen::Index i = 0; i < scores.rows() && scores.cols() > 0; ++i)
