@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "oracle/report/text.h"
@@ -75,24 +74,27 @@ struct GradientRun {
     Call call = make_call(whole_tiles(), seed);
     MemoryRecording recording = recorded(call);
 
-    using Place = std::tuple<TileId, std::int64_t, std::int64_t>;
-    std::map<Stage, std::map<Place, double>> values;
+    std::map<Stage, std::map<TileId, std::vector<float>>> tiles;
 
     GradientRun() {
-        for (const Stage stage : {Stage::p, Stage::dp, Stage::ds, Stage::delta})
-            visit_stage(recording, stage,
-                        [&](float value, const TileId& tile, std::int64_t row, std::int64_t col) {
-                            values[stage][{tile, row, col}] = value;
-                        });
+        for (const Stage stage : {Stage::p, Stage::dp, Stage::ds, Stage::delta}) {
+            const auto elements = std::size_t(tile_shape(call.problem, stage).elements());
+            for (std::int64_t i = 0; i < tile_count(call.problem, stage); ++i) {
+                const TileId tile = tile_at(call.problem, stage, i);
+                recording.read_tile(stage, tile, tiles[stage].emplace(tile, elements).first->second);
+            }
+        }
     }
     static Problem whole_tiles() {
         Problem problem = one_entry(Mask::none, Direction::backward);
         problem.seqlen_q = 48;
         problem.seqlen_kv = 64;
+        problem.heads = 2;
+        problem.heads_kv = 1;
         return problem;
     }
     double at(Stage stage, const TileId& tile, std::int64_t row, std::int64_t col = 0) const {
-        return values.at(stage).at({tile, row, col});
+        return double(tiles.at(stage).at(tile)[std::size_t(row * tile_shape(call.problem, stage).cols + col)]);
     }
     /// An input's element by query row, or key, of a query head.
     double q(std::int64_t head, std::int64_t row, std::int64_t d) const {
