@@ -159,8 +159,7 @@ std::vector<Candidate> starts_at(const Evidence& evidence) {
 // ---- what was there before
 
 std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
-    // Infinities alone, which a mask leaves, say nothing of what was added.
-    if (!evidence.direct() || !evidence.known.empty() || wrong_sums(evidence, 64).empty()) return {};
+    if (!evidence.direct() || !evidence.known.empty()) return {};
     const auto fill = [stage = evidence.acts](const SearchedTile& site, Matrix& numbers) {
         const std::optional<MatrixF> left = left_in_memory(stage, site);
         if (!left) return;
