@@ -143,7 +143,8 @@ std::vector<Candidate> any_rows(const Evidence& evidence) {
 
 /// Elements that no thread writes, wherever a rule says.
 std::vector<Candidate> never_written(const Evidence& evidence) {
-    return always(leaves_out(evidence.acts, Left::unwritten, [](Eigen::Index, Eigen::Index) { return true; }));
+    return always(
+        leaves_out(evidence.acts, Left::unwritten, [](Eigen::Index, Eigen::Index) { return true; }));
 }
 
 /// Whether the wrong elements of the first bad tile are different numbers: one number may be from anywhere.
@@ -158,16 +159,16 @@ bool are_different(const Observation& seen) {
 std::vector<Candidate> kept_from_before(const Evidence& evidence) {
     if (!evidence.direct() || !are_different(evidence.seen.front())) return {};
     return always({.result = [stage = evidence.acts](const SearchedTile& site, Estimate& e) {
-        const std::optional<MatrixF> left = left_in_memory(stage, site);
+        const MatrixF left = memory_before(stage, site);
         const DumpFactor factor = is_operand(stage)
                                       ? DumpFactor()
                                       : dump_factor(*site.call, stage, site.first_row, site.first_key,
                                                     e.value.rows(), e.value.cols());
         for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
-                const bool is_known =
-                    left && i < left->rows() && j < left->cols() && !is_unwritten((*left)(i, j));
-                if (is_known) e.value(i, j) = double((*left)(i, j)) / factor.at(i, j);
+                // Nothing is known of NaN: that no thread wrote it, or that it is from before what was dumped.
+                const bool is_known = !std::isnan(left(i, j));
+                if (is_known) e.value(i, j) = double(left(i, j)) / factor.at(i, j);
                 e.error(i, j) = is_known ? 0 : infinity;
             }
         }
@@ -210,13 +211,15 @@ std::vector<Cause> coverage_causes() {
          any_rows},
         {"unwritten_stripes",
          "unwritten / stale",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::lse, Stage::dout, Stage::dp, Stage::ds},
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::lse, Stage::dout, Stage::dp,
+          Stage::ds},
          "columns at a stride are never written",
          "the stride of the lanes that write, and that of the hook",
          unwritten_stripes},
         {"unwritten_rows",
          "unwritten / stale",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::lse, Stage::dout, Stage::delta, Stage::dp, Stage::ds},
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::lse, Stage::dout,
+          Stage::delta, Stage::dp, Stage::ds},
          "rows are never written",
          "the rows that the writing threads cover",
          unwritten_rows},

@@ -48,7 +48,8 @@ std::vector<TermMap> term_maps(const std::string& x, std::int64_t length) {
         add(fmt::format("{} ^ {}", x, n), [=](std::int64_t i) { return i ^ n; });
         add(fmt::format("min({}, {})", x, n), [=](std::int64_t i) { return std::min(i, n); });
         add(fmt::format("max({}, {})", x, n), [=](std::int64_t i) { return std::max(i, n); });
-        add(fmt::format("max({} - {}, 0)", x, n), [=](std::int64_t i) { return std::max<std::int64_t>(i - n, 0); });
+        add(fmt::format("max({} - {}, 0)", x, n),
+            [=](std::int64_t i) { return std::max<std::int64_t>(i - n, 0); });
         if (n == 1) continue;
         add(fmt::format("{} % {}", x, n), [=](std::int64_t i) { return i % n; });
         add(fmt::format("{0} / {1} * {1}", x, n), [=](std::int64_t i) { return i / n * n; });
@@ -103,12 +104,12 @@ double sum_with(const TermOperand& operand, const SearchedTile& site, const std:
         double sum = 0;
         for (Eigen::Index t = 0; t < Eigen::Index(from.size()); ++t) {
             const Eigen::Index other = from[std::size_t(t)];
-            sum += or_zero(left, i, operand.is_left ? other : t) * or_zero(right, operand.is_left ? t : other, j);
+            sum += or_zero(left, i, operand.is_left ? other : t) *
+                   or_zero(right, operand.is_left ? t : other, j);
         }
         return sum;
     };
-    if (operand.sum == Stage::delta)
-        return dot(site.dout.value, site.o.value.row(i).transpose());
+    if (operand.sum == Stage::delta) return dot(site.dout.value, site.o.value.row(i).transpose());
     if (operand.sum == Stage::dp) return dot(site.dout.value, site.v.value.transpose());
     double sum = 0;
     for (const GradientPart& part : *site.parts) sum += dot(part.a.value, part.b.value);
@@ -233,8 +234,8 @@ std::vector<double> all_rows(const CauseSearch& world, Stage stage) {
                     unit * load_input(world.recording(), Input::lse, batch, head, 0, call.problem.seqlen_q);
             } else {
                 for (std::int64_t q_block = 0; q_block < call.problem.q_blocks(); ++q_block)
-                    if (const auto tile =
-                            load_tile(world.recording(), call.problem, Stage::delta, {batch, head, q_block, 0}))
+                    if (const auto tile = load_tile(world.recording(), call.problem, Stage::delta,
+                                                    {batch, head, q_block, 0}))
                         rows.middleRows(q_block * problem.block_m, tile->rows()) = tile->cast<double>();
             }
             values.insert(values.end(), rows.data(), rows.data() + rows.size());
@@ -259,19 +260,21 @@ NumberMemory memory_of(const TakenNumber& taken, const std::shared_ptr<const Val
     const Matrix& tile = taken.in(own).value;
     std::vector<double> values(std::size_t(tile.rows() * problem.block_n), quiet_nan);
     for (Eigen::Index i = 0; i < tile.rows(); ++i)
-        for (Eigen::Index j = 0; j < tile.cols(); ++j) values[std::size_t(i * problem.block_n + j)] = tile(i, j);
+        for (Eigen::Index j = 0; j < tile.cols(); ++j)
+            values[std::size_t(i * problem.block_n + j)] = tile(i, j);
     return {std::make_shared<const ValueIndex>(std::move(values)), problem.block_n, 0};
 }
 
 /// `by_rows`: of each row one element, which tells an order of the rows.
-std::optional<AddressMap> map_of_tile(const TakenNumber& taken, const Observation& seen, const NumberMemory& memory,
-                                      bool by_rows) {
+std::optional<AddressMap> map_of_tile(const TakenNumber& taken, const Observation& seen,
+                                      const NumberMemory& memory, bool by_rows) {
     std::vector<AddressSample> samples;
     const Matrix scores = taken.stage == Stage::p ? finished_scores(seen.site).value : Matrix();
     for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
         for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
             const double got = seen.natural(i, j);
-            const double error = 2 * seen.expected.error(i, j) / std::abs(seen.factor.at(i, j)) + 4 * u_f32 * std::abs(got);
+            const double error =
+                2 * seen.expected.error(i, j) / std::abs(seen.factor.at(i, j)) + 4 * u_f32 * std::abs(got);
             // Where next to nothing is left of it the number is not known.
             if (!(std::abs(got) > 32 * error) || !std::isfinite(got) || samples.size() > 2048) continue;
             if (taken.stage == Stage::p && !(got > 0)) continue;
@@ -285,7 +288,8 @@ std::optional<AddressMap> map_of_tile(const TakenNumber& taken, const Observatio
 }
 
 /// The tile's numbers as the map takes them; unknown beyond what is known of the memory.
-Change takes_from(const TakenNumber& taken, const std::shared_ptr<const ValueIndex>& rows, const AddressMap& map) {
+Change takes_from(const TakenNumber& taken, const std::shared_ptr<const ValueIndex>& rows,
+                  const AddressMap& map) {
     return {.inputs = [=](SearchedTile& site) {
         const NumberMemory memory = memory_of(taken, rows, site);
         Estimate& numbers = taken.in(site);
@@ -314,7 +318,8 @@ std::vector<Candidate> numbers_read_elsewhere(const Evidence& evidence) {
             auto map = map_of_tile(taken, seen, memory, false);
             if (!map && taken.of_rows) map = map_of_tile(taken, seen, memory, true);
             if (!map || map->parameters == 0 || !texts.insert(map->text).second) continue;
-            candidates.push_back({{{"takes", taken.name + map->text}}, takes_from(taken, rows, *map), cost_of(*map)});
+            candidates.push_back(
+                {{{"takes", taken.name + map->text}}, takes_from(taken, rows, *map), cost_of(*map)});
         }
     }
     return candidates;

@@ -70,10 +70,12 @@ std::vector<Candidate> o_of_other_row(const Evidence& evidence) {
     for (const std::int64_t rows : row_offsets) {
         const auto rotate = [=](SearchedTile& site) { rotate_rows(rows, site.o.value); };
         candidates.push_back({{row_parameter(rows)}, {.inputs = reads(rows, 0)}, 1});
-        candidates.push_back({{row_parameter(rows), {"of", "the tile, around its end"}}, {.inputs = rotate}, 2});
+        candidates.push_back(
+            {{row_parameter(rows), {"of", "the tile, around its end"}}, {.inputs = rotate}, 2});
     }
     for (const std::int64_t heads : {1, -1})
-        candidates.push_back({{{"head", (heads > 0 ? "+" : "") + digits(heads)}}, {.inputs = reads(0, heads)}, 1});
+        candidates.push_back(
+            {{{"head", (heads > 0 ? "+" : "") + digits(heads)}}, {.inputs = reads(0, heads)}, 1});
     return candidates;
 }
 
@@ -138,9 +140,11 @@ std::vector<Candidate> group_not_summed(const Evidence& evidence) {
     for (const std::int64_t head : {group - 1, std::int64_t(0)}) {
         if (group == 1) break;
         const auto keep = [=](SearchedTile& site) {
-            std::erase_if(site.own_parts(), [=](const GradientPart& part) { return part.id.head % group != head; });
+            std::erase_if(site.own_parts(),
+                          [=](const GradientPart& part) { return part.id.head % group != head; });
         };
-        candidates.push_back({{{"head of the group", head == 0 ? "the first" : "the last"}}, {.inputs = keep}});
+        candidates.push_back(
+            {{{"head of the group", head == 0 ? "the first" : "the last"}}, {.inputs = keep}});
     }
     return candidates;
 }
@@ -204,7 +208,8 @@ Matrix cap_slopes(const SearchedTile& site) {
     return cap_derivative(call, site.first_row, site.first_key, site.dumped_s).value;
 }
 
-std::optional<GradientCombination> combination_with(const Evidence& evidence, std::vector<std::size_t> terms) {
+std::optional<GradientCombination> combination_with(const Evidence& evidence,
+                                                    std::vector<std::size_t> terms) {
     std::vector<Equation> equations;
     Thinned thinned(evidence);
     for (const Observation& seen : evidence.seen) {
@@ -280,19 +285,34 @@ std::vector<Cause> gradient_causes() {
     const std::vector<Stage> ds = {Stage::ds};
     const std::vector<Stage> of_keys = {Stage::dk, Stage::dv};
     return {
-        {"delta_missing", "constants", ds, "delta is not subtracted from dp", "ds = p (dp - delta)", delta_missing},
+        {"delta_missing", "constants", ds, "delta is not subtracted from dp", "ds = p (dp - delta)",
+         delta_missing},
         {"delta_added", "constants", ds, "delta is added to dp in place of being subtracted",
          "ds = p (dp - delta)", delta_added},
-        {"o_of_other_row", "layout", {Stage::delta}, "delta is computed with the output of another row or head",
-         "the index with which o is read", o_of_other_row},
-        {"lse_of_other_base", "constants", {Stage::p}, "lse is taken for a logarithm to the other base",
-         "exp or exp2, and the factor log2e or ln2 on lse", lse_of_other_base},
-        {"maximum_for_lse", "recurrence", {Stage::p}, "P is computed with a maximum in place of lse",
-         "what is subtracted from the scores in the backward pass", maximum_for_lse},
-        {"delta_of_other_row", "layout", ds, "the delta that is subtracted is that of another row of the tile",
+        {"o_of_other_row",
+         "layout",
+         {Stage::delta},
+         "delta is computed with the output of another row or head",
+         "the index with which o is read",
+         o_of_other_row},
+        {"lse_of_other_base",
+         "constants",
+         {Stage::p},
+         "lse is taken for a logarithm to the other base",
+         "exp or exp2, and the factor log2e or ln2 on lse",
+         lse_of_other_base},
+        {"maximum_for_lse",
+         "recurrence",
+         {Stage::p},
+         "P is computed with a maximum in place of lse",
+         "what is subtracted from the scores in the backward pass",
+         maximum_for_lse},
+        {"delta_of_other_row", "layout", ds,
+         "the delta that is subtracted is that of another row of the tile",
          "the index with which the row's delta is read", delta_of_other_row},
-        {"cap_derivative_missing", "constants", ds, "ds is not multiplied with the derivative of the soft cap",
-         "ds (1 - tanh(s / cap)^2)", cap_derivative_missing},
+        {"cap_derivative_missing", "constants", ds,
+         "ds is not multiplied with the derivative of the soft cap", "ds (1 - tanh(s / cap)^2)",
+         cap_derivative_missing},
         {"group_of_other_heads", "head / batch map", of_keys,
          "every heads_kv-th query head is summed up in place of neighbours", "the query heads of a KV head",
          group_of_other_heads, "--heads-kv with groups of several query heads"},

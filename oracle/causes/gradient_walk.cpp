@@ -20,8 +20,8 @@ Estimate transposed(const Estimate& estimate) {
 }
 
 /// What the tile adds to the gradient.
-GradientPart part_of_tile(Stage gradient, const TileId& id, const GradientTile& tile, const GradientRows& rows,
-                          const Operand& k) {
+GradientPart part_of_tile(Stage gradient, const TileId& id, const GradientTile& tile,
+                          const GradientRows& rows, const Operand& k) {
     if (gradient == Stage::dq) return {id, tile.ds_operand, tile.scores.value, k};
     const Estimate& a = gradient == Stage::dk ? tile.ds_operand : tile.p_operand;
     const Operand b = gradient == Stage::dk ? rows.q : Operand{rows.dout, 0};
@@ -142,8 +142,7 @@ void ChangedReplay::run_rows(Stage observed, const See& see) {
         }
         const GradientTile tile = gradient_tile(observed, rows, see);
         site_.begins = false;
-        if (observed == Stage::dq)
-            parts.push_back(part_of_tile(observed, site_.id, tile, rows, site_.k));
+        if (observed == Stage::dq) parts.push_back(part_of_tile(observed, site_.id, tile, rows, site_.k));
     }
     if (observed == Stage::dq) see_gradient(observed, std::move(parts), see);
 }

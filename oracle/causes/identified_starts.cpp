@@ -193,7 +193,8 @@ std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
 }  // namespace
 
 std::vector<Cause> identified_start_causes() {
-    const std::vector<Stage> kept = {Stage::s, Stage::m, Stage::l, Stage::acc, Stage::dq, Stage::dk, Stage::dv};
+    const std::vector<Stage> kept = {Stage::s,  Stage::m,  Stage::l, Stage::acc,
+                                     Stage::dq, Stage::dk, Stage::dv};
     std::vector<Stage> sums = kept;
     sums.push_back(Stage::dp);
     return {

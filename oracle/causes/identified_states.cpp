@@ -139,7 +139,8 @@ std::vector<Matrix> added_by_tiles(Stage stage, const SearchedTile& site) {
 }
 
 /// The sum, where every element goes on from another one; NaN where that lies beyond the tile.
-Matrix summed_from(const OtherElement& other, const std::vector<Matrix>& added, Eigen::Index rows, Eigen::Index cols) {
+Matrix summed_from(const OtherElement& other, const std::vector<Matrix>& added, Eigen::Index rows,
+                   Eigen::Index cols) {
     Matrix sum = Matrix::Zero(rows, cols);
     for (const Matrix& own : added) {
         const Matrix before = sum;
@@ -149,7 +150,8 @@ Matrix summed_from(const OtherElement& other, const std::vector<Matrix>& added, 
     return sum;
 }
 
-bool may_be_summed_from(const Observation& seen, const OtherElement& other, const std::vector<Matrix>& added) {
+bool may_be_summed_from(const Observation& seen, const OtherElement& other,
+                        const std::vector<Matrix>& added) {
     const Matrix sum = summed_from(other, added, seen.got.rows(), seen.got.cols());
     const Problem& problem = seen.site.call->problem;
     std::int64_t tried = 0;

@@ -30,7 +30,8 @@ template <Operand SearchedTile::*own, Operand SearchedTile::*other>
 Factors products_of_rows(const SearchedTile& site, Eigen::Index row, Eigen::Index other_row) {
     Factors factors;
     const Matrix& a = (site.*own).value;
-    for (Eigen::Index d = 0; d < a.cols(); ++d) factors.emplace_back(a(row, d), (site.*other).value(other_row, d));
+    for (Eigen::Index d = 0; d < a.cols(); ++d)
+        factors.emplace_back(a(row, d), (site.*other).value(other_row, d));
     return factors;
 }
 
@@ -40,11 +41,13 @@ Factors with_scale(double scale, Factors factors) {
 }
 
 Factors of_score_q(const SearchedTile& site, const PartSet&, Eigen::Index i, Eigen::Index j) {
-    return with_scale(site.call->problem.sm_scale, products_of_rows<&SearchedTile::q, &SearchedTile::k>(site, i, j));
+    return with_scale(site.call->problem.sm_scale,
+                      products_of_rows<&SearchedTile::q, &SearchedTile::k>(site, i, j));
 }
 
 Factors of_score_k(const SearchedTile& site, const PartSet&, Eigen::Index i, Eigen::Index j) {
-    return with_scale(site.call->problem.sm_scale, products_of_rows<&SearchedTile::k, &SearchedTile::q>(site, j, i));
+    return with_scale(site.call->problem.sm_scale,
+                      products_of_rows<&SearchedTile::k, &SearchedTile::q>(site, j, i));
 }
 
 Factors of_acc(const SearchedTile& site, const PartSet&, Eigen::Index i, Eigen::Index j) {
@@ -143,11 +146,13 @@ std::vector<Candidate> function_of_factor(const Evidence& evidence) {
 }  // namespace
 
 std::vector<Cause> identified_term_causes() {
-    return {{"function_of_factor",
-             "values",
-             {Stage::s, Stage::acc, Stage::delta, Stage::dp, Stage::dq, Stage::dk, Stage::dv},
-             "a factor of the products that the sum adds up is passed through a function that it should not be",
-             "what is done to the operand between its tile and the product", function_of_factor}};
+    return {
+        {"function_of_factor",
+         "values",
+         {Stage::s, Stage::acc, Stage::delta, Stage::dp, Stage::dq, Stage::dk, Stage::dv},
+         "a factor of the products that the sum adds up is passed through a function that it should not be",
+         "what is done to the operand between its tile and the product",
+         function_of_factor}};
 }
 
 }  // namespace tilescope

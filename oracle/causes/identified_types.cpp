@@ -198,7 +198,8 @@ std::vector<Cause> identified_type_causes() {
     return {
         {"values_rounded",
          "precision",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::acc, Stage::lse, Stage::o, Stage::dout, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::acc, Stage::lse, Stage::o,
+          Stage::dout, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
          "each value is rounded to a type that is not declared",
          "casts of the value before it is kept",
          rounded_to_step},

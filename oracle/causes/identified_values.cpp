@@ -369,8 +369,9 @@ void add_functions_of_argument(const Evidence& evidence, CurveCandidates& candid
 }  // namespace
 
 std::vector<Cause> identified_value_causes() {
-    const std::vector<Stage> all = {Stage::q, Stage::k, Stage::v,   Stage::s, Stage::m,
-                                    Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse, Stage::dout, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv};
+    const std::vector<Stage> all = {Stage::q,  Stage::k,   Stage::v,  Stage::s,   Stage::m,    Stage::p,
+                                    Stage::l,  Stage::acc, Stage::o,  Stage::lse, Stage::dout, Stage::delta,
+                                    Stage::dp, Stage::ds,  Stage::dq, Stage::dk,  Stage::dv};
     return {
         {"function_of_value", "values", all, "each value is passed through a function that it should not be",
          "what is done to the value between its computation and where it is kept", function_of_value},

@@ -238,7 +238,8 @@ std::vector<Candidate> o_precision(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const DtypeInfo& info : narrow_dtypes()) {
         const Dtype dtype = info.dtype;
-        if (dtype == stage_dtype(evidence.problem(), evidence.acts) || (evidence.direct() && !are_numbers_of(evidence, dtype)))
+        if (dtype == stage_dtype(evidence.problem(), evidence.acts) ||
+            (evidence.direct() && !are_numbers_of(evidence, dtype)))
             continue;
         candidates.push_back(
             {{{"dtype", std::string(dtype_info(dtype).name)}},

@@ -19,14 +19,15 @@ const std::vector<Cause>& all_causes() {
         std::vector<Cause> all;
         for (const auto part :
              {operand_causes, mask_causes, score_causes, bias_causes, layout_causes, max_causes,
-              probability_causes, sum_causes, accumulator_causes, output_causes, lse_causes, gradient_causes, precision_causes,
-              coverage_causes, fragment_causes, product_causes, address_causes,
+              probability_causes, sum_causes, accumulator_causes, output_causes, lse_causes, gradient_causes,
+              precision_causes, coverage_causes, fragment_causes, product_causes, address_causes,
               gradient_address_causes, place_causes}) {
             for (Cause& cause : part()) all.push_back(std::move(cause));
         }
         for (const auto part : {identified_sum_causes, identified_start_causes, identified_state_causes,
-                                identified_recurrence_causes, identified_coverage_causes, identified_term_causes, identified_gradient_causes, identified_value_causes, identified_type_causes,
-                                identified_merge_causes}) {
+                                identified_recurrence_causes, identified_coverage_causes,
+                                identified_term_causes, identified_gradient_causes, identified_value_causes,
+                                identified_type_causes, identified_merge_causes}) {
             for (Cause& cause : part()) {
                 cause.form = true;
                 all.push_back(std::move(cause));

@@ -242,7 +242,8 @@ bool PartSet::contains(Stage stage, const SearchedTile& site, std::size_t part) 
 
 std::string PartSet::text(Stage stage) const {
     if (is_all()) return "";
-    const std::string numbers = period == 0 ? std::to_string(first) : fmt::format("{} of every {}", first, period);
+    const std::string numbers =
+        period == 0 ? std::to_string(first) : fmt::format("{} of every {}", first, period);
     return fmt::format("{}{} {}", others ? "all but " : "", terms_name(stage, by), numbers);
 }
 
@@ -273,7 +274,8 @@ Change only_in(const PartSet& set, Stage stage, Change change) {
     return change;
 }
 
-std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most, TermIndex index, const PartSet& set) {
+std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most, TermIndex index,
+                                 const PartSet& set) {
     std::vector<WrongSum> sums;
     if (!evidence.direct() || !evidence.known.empty() || evidence.seen.empty()) return sums;
     const Stage stage = evidence.acts;

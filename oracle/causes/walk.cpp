@@ -69,9 +69,8 @@ std::optional<MatrixF> ChangedReplay::dumped(Stage stage) const {
 bool ChangedReplay::is_passed_over(const TileId& id, Stage observed) const {
     const bool forward = site_.call->problem.direction == Direction::forward;
     const auto stages = forward ? std::span<const Stage>(forward_tile_stages) : gradient_tile_stages;
-    const bool captured = std::ranges::any_of(stages, [&](Stage stage) {
-        return world_.has(stage) && world_.recording().has_tile(stage, id);
-    });
+    const bool captured = std::ranges::any_of(
+        stages, [&](Stage stage) { return world_.has(stage) && world_.recording().has_tile(stage, id); });
     // A mask that is wrong may show what a right one hides.
     const bool may_show = !changes_.empty() && acts_ != observed;
     return !captured && !may_show && !tile_is_visible(site_.call->problem, id.q_block, id.kv_tile);

@@ -449,11 +449,11 @@ double CurveRule::of(double x) const {
 }
 
 Curve curve_of(const CurveDomain& domain, const CurveRule& rule, const std::string& variable) {
-    const NamedRule named{rule, fmt::format("{:.6g}", rule.slope), fmt::format("{:.6g}", rule.offset), 1, true};
+    const NamedRule named{rule, fmt::format("{:.6g}", rule.slope), fmt::format("{:.6g}", rule.offset), 1,
+                          true};
     Curve curve{domain, rule, 1, true, ""};
     if (rule.is_line)
-        curve.parameters =
-            std::max(1, int(rule.slope != 1 && rule.slope != 0) + int(rule.offset != 0));
+        curve.parameters = std::max(1, int(rule.slope != 1 && rule.slope != 0) + int(rule.offset != 0));
     curve.parameters += domain.kind != Kind::all && !is_continuous(curve);
     curve.formula = formula_of(curve, named, variable);
     return curve;

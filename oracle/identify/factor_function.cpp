@@ -86,7 +86,8 @@ std::optional<Curve> curve_in(const Sums& sums, const CurveDomain& domain, const
     CurveRule joined = simple;
     joined.offset = (1 - simple.slope) * std::abs(domain.at);
     if (domain.kind == FactorKind::below) joined.offset = -joined.offset;
-    const bool is_simple = simple.offset == 0 || std::abs(joined.offset - simple.offset) > 4 * line.offset_error;
+    const bool is_simple =
+        simple.offset == 0 || std::abs(joined.offset - simple.offset) > 4 * line.offset_error;
     for (const CurveRule& rule : {is_simple ? simple : joined, simple, line.rule}) {
         if (rule.slope == 1 && rule.offset == 0) return std::nullopt;
         const Curve curve = curve_of(domain, rule, variable);
@@ -132,9 +133,7 @@ void add_bounded(const Sums& sums, const std::string& variable, std::vector<Curv
     const std::vector<double> sizes = sizes_of(sums);
     if (sizes.empty()) return;
     for (const BoundedKind& of : bounded_kinds) {
-        const auto line_at = [&](double size) {
-            return line_in(sums, bounded(of.kind, size), of.mirrored);
-        };
+        const auto line_at = [&](double size) { return line_in(sums, bounded(of.kind, size), of.mirrored); };
         const auto add = [&](double size) {
             const CurveDomain domain = bounded(of.kind, size);
             const auto curve = curve_in(sums, domain, line_at(size), variable);

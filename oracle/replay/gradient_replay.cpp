@@ -132,8 +132,8 @@ Estimate gradient_scores(const HeadCall& call, std::int64_t first_row, std::int6
 GradientTile replay_gradient_tile(const HeadCall& call, const TileId& tile, const GradientRows& rows,
                                   const Operand& k, const Operand& v, const DumpedTile& dumped,
                                   Replay::Source source, const GradientFormula& formula) {
-    GradientInputs in{call, tile.q_block * call.problem.block_m, tile.kv_tile * call.problem.block_n,
-                      rows, k, v};
+    GradientInputs in{call, tile.q_block * call.problem.block_m, tile.kv_tile * call.problem.block_n, rows, k,
+                      v};
     GradientTile result;
     const auto compute = [&](Stage stage) {
         return formula ? formula(stage, in, result) : expected_of(stage, in);

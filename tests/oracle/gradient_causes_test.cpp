@@ -94,11 +94,13 @@ struct GradientRun {
         return problem;
     }
     double at(Stage stage, const TileId& tile, std::int64_t row, std::int64_t col = 0) const {
-        return double(tiles.at(stage).at(tile)[std::size_t(row * tile_shape(call.problem, stage).cols + col)]);
+        return double(
+            tiles.at(stage).at(tile)[std::size_t(row * tile_shape(call.problem, stage).cols + col)]);
     }
     /// An input's element by query row, or key, of a query head.
     double q(std::int64_t head, std::int64_t row, std::int64_t d) const {
-        return double(call.inputs.q[std::size_t((head * call.problem.seqlen_q + row) * call.problem.head_dim + d)]);
+        return double(
+            call.inputs.q[std::size_t((head * call.problem.seqlen_q + row) * call.problem.head_dim + d)]);
     }
     double k(std::int64_t head, std::int64_t key, std::int64_t d) const {
         const std::int64_t head_kv = call.problem.head_kv(head);
@@ -127,8 +129,9 @@ struct GradientRun {
             double sum = 0;
             for (std::int64_t head = tile.head * 2; head < tile.head * 2 + 2; ++head)
                 for (std::int64_t row = 0; row < p.seqlen_q; ++row)
-                    sum += product(at(Stage::ds, {0, head, row / p.block_m, tile.kv_tile}, row % p.block_m, key),
-                                   q(head, row, d), head, row);
+                    sum +=
+                        product(at(Stage::ds, {0, head, row / p.block_m, tile.kv_tile}, row % p.block_m, key),
+                                q(head, row, d), head, row);
             return float(sum * p.sm_scale);
         });
     }
@@ -150,17 +153,20 @@ struct WrongDq {
 
 TEST(GradientCauses, SumsOfDq) {
     const std::vector<WrongDq> cases = {
-        {"columns", [](double ds, double k, std::int64_t, std::int64_t col) { return col % 4 == 1 ? 0 : ds * k; }, 0,
+        {"columns",
+         [](double ds, double k, std::int64_t, std::int64_t col) { return col % 4 == 1 ? 0 : ds * k; }, 0,
          "terms_weighted (columns 1 of every 4 0 times)"},
-        {"last tile twice", [](double ds, double k, std::int64_t kv, std::int64_t) { return (kv == 3 ? 2 : 1) * ds * k; },
-         0, "terms_weighted (KV tiles 3 2 times)"},
-        {"range", [](double ds, double k, std::int64_t, std::int64_t col) { return col < 12 ? ds * k : 0; }, 0,
-         "terms_weighted (columns 12-15 0 times)"},
+        {"last tile twice",
+         [](double ds, double k, std::int64_t kv, std::int64_t) { return (kv == 3 ? 2 : 1) * ds * k; }, 0,
+         "terms_weighted (KV tiles 3 2 times)"},
+        {"range", [](double ds, double k, std::int64_t, std::int64_t col) { return col < 12 ? ds * k : 0; },
+         0, "terms_weighted (columns 12-15 0 times)"},
         {"magnitude", [](double ds, double k, auto...) { return std::abs(ds) * k; }, 0,
          "function_of_factor (factor |ds|)"},
         {"clamp", [](double ds, double k, auto...) { return std::min(ds, 0.125) * k; }, 0,
          "function_of_factor (factor min(ds, 0.125))"},
-        {"first", [](double ds, double k, auto...) { return ds * k; }, 2, "function_of_value (it is dq + 0.5)"},
+        {"first", [](double ds, double k, auto...) { return ds * k; }, 2,
+         "function_of_value (it is dq + 0.5)"},
     };
     for (const WrongDq& wrong : cases) {
         SCOPED_TRACE(wrong.name);
@@ -178,11 +184,14 @@ struct WrongDk {
 
 TEST(GradientCauses, SumsOfDk) {
     const std::vector<WrongDk> cases = {
-        {"rows", [](double ds, double q, std::int64_t, std::int64_t row) { return row % 16 < 8 ? 0 : ds * q; },
+        {"rows",
+         [](double ds, double q, std::int64_t, std::int64_t row) { return row % 16 < 8 ? 0 : ds * q; },
          "terms_weighted (rows 0-7 0 times)"},
-        {"first block", [](double ds, double q, std::int64_t, std::int64_t row) { return row < 16 ? 0 : ds * q; },
+        {"first block",
+         [](double ds, double q, std::int64_t, std::int64_t row) { return row < 16 ? 0 : ds * q; },
          "terms_weighted (query blocks 0 0 times)"},
-        {"one head", [](double ds, double q, std::int64_t head, std::int64_t) { return head % 2 == 0 ? 0 : ds * q; },
+        {"one head",
+         [](double ds, double q, std::int64_t head, std::int64_t) { return head % 2 == 0 ? 0 : ds * q; },
          "group_not_summed (head of the group the last)"},
         {"sign", [](double ds, double q, auto...) { return std::max(ds, 0.0) * q; },
          "function_of_factor (factor max(ds, 0))"},
@@ -207,7 +216,8 @@ TEST(GradientCauses, WhatDsIsMadeOf) {
         {"added", [](double p, double dp, double delta) { return p * (dp + delta); }, "delta_added"},
         {"negated", [](double p, double dp, double delta) { return p * (delta - dp); },
          "function_of_value (it is -ds)"},
-        {"no p", [](double, double dp, double delta) { return dp - delta; }, "ds_combination (ds dp - delta)"},
+        {"no p", [](double, double dp, double delta) { return dp - delta; },
+         "ds_combination (ds dp - delta)"},
         {"derivative of p", [](double p, double dp, double) { return p * (1 - p) * dp; },
          "ds_combination (ds p dp - p^2 dp)"},
         {"scaled", [](double p, double dp, double delta) { return 0.25 * p * (dp - delta); },
@@ -216,11 +226,11 @@ TEST(GradientCauses, WhatDsIsMadeOf) {
     for (const WrongDs& wrong : cases) {
         SCOPED_TRACE(wrong.name);
         GradientRun run;
-        change_stage(run.recording, Stage::ds,
-                     [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
-                         return float(wrong.ds(run.at(Stage::p, tile, row, col), run.at(Stage::dp, tile, row, col),
-                                               run.at(Stage::delta, {0, tile.head, tile.q_block, 0}, row)));
-                     });
+        change_stage(
+            run.recording, Stage::ds, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+                return float(wrong.ds(run.at(Stage::p, tile, row, col), run.at(Stage::dp, tile, row, col),
+                                      run.at(Stage::delta, {0, tile.head, tile.q_block, 0}, row)));
+            });
         EXPECT_EQ(named_gradient(run.recording), wrong.title);
     }
 }
