@@ -147,6 +147,15 @@ std::vector<Candidate> never_written(const Evidence& evidence) {
         leaves_out(evidence.acts, Left::unwritten, [](Eigen::Index, Eigen::Index) { return true; }));
 }
 
+/// Scores that nobody should hide, wherever a rule says.
+std::vector<Candidate> scores_hidden(const Evidence& evidence) {
+    if (!evidence.direct() || !evidence.units().s_masked) return {};
+    return always({.result = [](const SearchedTile&, Estimate& s) {
+        s.value.setConstant(-infinity);
+        s.error.setZero();
+    }});
+}
+
 /// Whether the wrong elements of the first bad tile are different numbers: one number may be from anywhere.
 bool are_different(const Observation& seen) {
     std::set<float> values;
@@ -158,7 +167,7 @@ bool are_different(const Observation& seen) {
 /// Every element as the tile before has it, which was in the same place.
 std::vector<Candidate> kept_from_before(const Evidence& evidence) {
     if (!evidence.direct() || !are_different(evidence.seen.front())) return {};
-    return always({.result = [stage = evidence.acts](const SearchedTile& site, Estimate& e) {
+    const auto keep = [stage = evidence.acts](const SearchedTile& site, Estimate& e) {
         const MatrixF left = memory_before(stage, site);
         const DumpFactor factor = is_operand(stage)
                                       ? DumpFactor()
@@ -172,7 +181,9 @@ std::vector<Candidate> kept_from_before(const Evidence& evidence) {
                 e.error(i, j) = is_known ? 0 : infinity;
             }
         }
-    }});
+    };
+    // That tiles are the same has shorter reasons, if there is one.
+    return {{{}, {.result = keep}, 2}};
 }
 
 }  // namespace
@@ -234,6 +245,12 @@ std::vector<Cause> identified_coverage_causes() {
          "the tile keeps what was computed or loaded before in the same place",
          "whether the value is written in every tile",
          kept_from_before},
+        {"scores_hidden",
+         "mask geometry",
+         {Stage::s},
+         "scores are hidden that their rows should see",
+         "the conditions of the mask",
+         scores_hidden},
         {"never_written",
          "coverage",
          {Stage::o, Stage::lse, Stage::dq, Stage::dk, Stage::dv},

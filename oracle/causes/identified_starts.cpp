@@ -158,8 +158,16 @@ std::vector<Candidate> starts_at(const Evidence& evidence) {
 
 // ---- what was there before
 
+/// Whether all that is wrong is -inf: a mask leaves that, and nothing says that it was left before.
+bool are_all_hidden(const Evidence& evidence) {
+    for (const Observation& seen : evidence.seen)
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i)
+            if (seen.wrong[std::size_t(i)] && seen.got.data()[i] != -infinity) return false;
+    return true;
+}
+
 std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
-    if (!evidence.direct() || !evidence.known.empty()) return {};
+    if (!evidence.direct() || !evidence.known.empty() || are_all_hidden(evidence)) return {};
     const auto fill = [stage = evidence.acts](const SearchedTile& site, Matrix& numbers) {
         const std::optional<MatrixF> left = left_in_memory(stage, site);
         if (!left) return;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -241,6 +242,17 @@ TEST(GradientCauses, TilesThatKeepWhatWasThere) {
         return tile.kv_tile % 2 == 0 ? value : float(run.at(Stage::dp, (--tile.kv_tile, tile), row, col));
     });
     EXPECT_EQ(named_gradient(run.recording), "kept_from_before");
+}
+
+TEST(GradientCauses, ScoresThatAMaskHidesTooMuchOf) {
+    GradientRun run;
+    change_stage(run.recording, Stage::s, [](float value, const TileId&, std::int64_t row, std::int64_t col) {
+        return row % 4 == 1 && col < 8 ? -std::numeric_limits<float>::infinity() : value;
+    });
+    const Report report = diagnosed(run.recording);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "scores_hidden");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where row % 4 == 1 and col < 8");
 }
 
 TEST(GradientCauses, HealthyPassesHaveNone) {
