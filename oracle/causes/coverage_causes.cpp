@@ -147,9 +147,17 @@ std::vector<Candidate> never_written(const Evidence& evidence) {
         leaves_out(evidence.acts, Left::unwritten, [](Eigen::Index, Eigen::Index) { return true; }));
 }
 
+/// Whether nothing else explains a part of what is wrong already: what is left then has many explanations.
+bool is_alone(const Evidence& evidence) {
+    return evidence.direct() && evidence.known.empty() &&
+           std::ranges::all_of(evidence.seen, [](const Observation& seen) {
+               return std::ranges::find(seen.settled, true) == seen.settled.end();
+           });
+}
+
 /// Scores that nobody should hide, wherever a rule says.
 std::vector<Candidate> scores_hidden(const Evidence& evidence) {
-    if (!evidence.direct() || !evidence.units().s_masked) return {};
+    if (!is_alone(evidence) || !evidence.units().s_masked) return {};
     return always({.result = [](const SearchedTile&, Estimate& s) {
         s.value.setConstant(-infinity);
         s.error.setZero();
@@ -164,11 +172,11 @@ bool are_different(const Observation& seen) {
     return values.size() > 2;
 }
 
-/// Every element as the tile before has it, which was in the same place.
-std::vector<Candidate> kept_from_before(const Evidence& evidence) {
-    if (!evidence.direct() || !are_different(evidence.seen.front())) return {};
-    const auto keep = [stage = evidence.acts](const SearchedTile& site, Estimate& e) {
-        const MatrixF left = memory_before(stage, site);
+/// Every element as the tile before has it, which was in the same place. `shows_through`: what a shorter tile leaves as it
+/// was is from those before it; otherwise it is not known.
+Change keeps_from_before(Stage stage, bool shows_through) {
+    return {.result = [=](const SearchedTile& site, Estimate& e) {
+        const MatrixF left = memory_before(stage, site, shows_through);
         const DumpFactor factor = is_operand(stage)
                                       ? DumpFactor()
                                       : dump_factor(*site.call, stage, site.first_row, site.first_key,
@@ -181,9 +189,16 @@ std::vector<Candidate> kept_from_before(const Evidence& evidence) {
                 e.error(i, j) = is_known ? 0 : infinity;
             }
         }
-    };
+    }};
+}
+
+std::vector<Candidate> kept_from_before(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!is_alone(evidence) || !are_different(evidence.seen.front())) return candidates;
     // That tiles are the same has shorter reasons, if there is one.
-    return {{{}, {.result = keep}, 2}};
+    for (const bool shows_through : {false, true})
+        candidates.push_back({{}, keeps_from_before(evidence.acts, shows_through), 2});
+    return candidates;
 }
 
 }  // namespace

@@ -62,28 +62,30 @@ bool is_running(Stage stage) {
 
 /// Puts the tiles of the block in `memory`, in the order of the kernel, up to `end`.
 void lay_tiles(const CauseSearch& world, Stage stage, TileId block, std::optional<std::int64_t> end,
-               MatrixF& memory) {
+               bool shows_through, MatrixF& memory) {
     const Problem& problem = world.call(block.batch, block.head)->problem;
     const std::int64_t tiles = stage_info(stage).per_kv_tile ? problem.kv_tiles() : 1;
     for (std::int64_t i = 0; i < tiles; ++i) {
         block.kv_tile = tiles > 1 ? kv_tile_in_order(problem, world.recording().units().kv_order, i) : 0;
         if (end == block.kv_tile) return;
         const auto tile = load_tile(world.recording(), problem, stage, block);
+        if (tile && !shows_through) memory.setConstant(std::numeric_limits<float>::quiet_NaN());
         if (tile) memory.topLeftCorner(tile->rows(), tile->cols()) = *tile;
     }
 }
 
 }  // namespace
 
-MatrixF memory_before(Stage stage, const SearchedTile& site) {
+MatrixF memory_before(Stage stage, const SearchedTile& site, bool shows_through) {
     const CauseSearch& world = *site.world;
     const TileShape shape = tile_shape(site.call->problem, stage);
     MatrixF memory = MatrixF::Constant(shape.rows, shape.cols, std::numeric_limits<float>::quiet_NaN());
     const std::optional<TileId> before = block_before(world, site.id);
     const std::optional<TileId> earlier = before ? block_before(world, *before) : std::nullopt;
-    if (earlier) lay_tiles(world, stage, *earlier, std::nullopt, memory);
-    if (before) lay_tiles(world, stage, *before, std::nullopt, memory);
-    if (stage_info(stage).per_kv_tile) lay_tiles(world, stage, site.id, site.id.kv_tile, memory);
+    if (earlier) lay_tiles(world, stage, *earlier, std::nullopt, shows_through, memory);
+    if (before) lay_tiles(world, stage, *before, std::nullopt, shows_through, memory);
+    if (stage_info(stage).per_kv_tile)
+        lay_tiles(world, stage, site.id, site.id.kv_tile, shows_through, memory);
     return memory;
 }
 

@@ -11,8 +11,8 @@ namespace tilescope {
 /// nothing was dumped.
 std::optional<MatrixF> left_in_memory(Stage stage, const SearchedTile& site);
 
-/// The same of a whole tile, where no tile is set anew: what shorter tiles leave as it was is from those before them, two
-/// blocks back. NaN where nothing was dumped.
-MatrixF memory_before(Stage stage, const SearchedTile& site);
+/// The same of a whole tile of what is no running state, with NaN where nothing was dumped. `shows_through`: what shorter
+/// tiles leave as it was is from those before them, up to two blocks back; otherwise it is NaN.
+MatrixF memory_before(Stage stage, const SearchedTile& site, bool shows_through);
 
 }  // namespace tilescope
