@@ -44,6 +44,15 @@ std::vector<TileId> spread(const std::vector<TileId>& blocks, std::size_t most) 
     return chosen;
 }
 
+/// So many blocks, fewer where each of them goes through many tiles: a gradient is replayed from all of them.
+std::size_t affordable(const Problem& problem, Stage observed, std::size_t most) {
+    constexpr std::int64_t most_tiles = 640;
+    if (!is_gradient(observed)) return most;
+    const std::int64_t tiles =
+        observed == Stage::dq ? problem.kv_tiles() : problem.q_blocks() * problem.dkv_group();
+    return std::size_t(std::clamp<std::int64_t>(most_tiles / std::max<std::int64_t>(tiles, 1), 2, most));
+}
+
 /// The blocks of which something of the stage diverges. A bad row of k or v names no query block: those of every tile
 /// are looked at.
 std::set<TileId> bad_blocks(const CauseSearch& world, const Report& report, Stage observed) {
@@ -284,8 +293,10 @@ Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage 
     evidence.world = &world;
     evidence.acts = evidence.observed = observed;
     const std::set<TileId> bad = bad_blocks(world, report, observed);
-    evidence.blocks = spread({bad.begin(), bad.end()}, most_bad_blocks);
-    for (const TileId& block : spread(good_blocks(world, observed, bad), most_good_blocks))
+    const Problem& problem = world.recording().problem();
+    evidence.blocks = spread({bad.begin(), bad.end()}, affordable(problem, observed, most_bad_blocks));
+    const std::size_t good = affordable(problem, observed, most_good_blocks);
+    for (const TileId& block : spread(good_blocks(world, observed, bad), good))
         evidence.blocks.push_back(block);
     std::vector<std::vector<Observation>> of_block(evidence.blocks.size());
     in_parallel(evidence.blocks.size(), threads,

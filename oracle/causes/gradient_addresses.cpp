@@ -265,8 +265,9 @@ NumberMemory memory_of(const TakenNumber& taken, const std::shared_ptr<const Val
     return {std::make_shared<const ValueIndex>(std::move(values)), problem.block_n, 0};
 }
 
+/// `by_rows`: of each row one element, which tells an order of the rows.
 std::optional<AddressMap> map_of_tile(const TakenNumber& taken, const Observation& seen,
-                                      const NumberMemory& memory) {
+                                      const NumberMemory& memory, bool by_rows) {
     std::vector<AddressSample> samples;
     const Matrix scores = taken.stage == Stage::p ? finished_scores(seen.site).value : Matrix();
     for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
@@ -279,7 +280,8 @@ std::optional<AddressMap> map_of_tile(const TakenNumber& taken, const Observatio
             if (taken.stage == Stage::p && !(got > 0)) continue;
             const auto [value, off] = taken.solved(seen.site, scores, got, error, i, j);
             if (!std::isfinite(value) || !std::isfinite(off)) continue;
-            samples.push_back({i, j, memory.values->sources(value, off, memory.first)});
+            samples.push_back({i, by_rows ? 0 : j, memory.values->sources(value, off, memory.first)});
+            if (by_rows && !samples.back().sources.empty()) break;
         }
     }
     return find_address_map(samples, memory.ld, {"row", "col"});
@@ -293,7 +295,7 @@ Change takes_from(const TakenNumber& taken, const std::shared_ptr<const ValueInd
         Estimate& numbers = taken.in(site);
         for (Eigen::Index i = 0; i < numbers.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < numbers.value.cols(); ++j) {
-                const std::int64_t at = memory.first + map.apply(i, j);
+                const std::int64_t at = memory.first + map.apply(i, taken.of_rows ? 0 : j);
                 const double value = memory.values->has(at) ? memory.values->at(at) : quiet_nan;
                 numbers.error(i, j) = std::isnan(value) ? infinity : 0;
                 numbers.value(i, j) = std::isnan(value) ? 0 : value;
@@ -312,7 +314,9 @@ std::vector<Candidate> numbers_read_elsewhere(const Evidence& evidence) {
         std::size_t tiles = 0;
         for (const Observation& seen : evidence.seen) {
             if (!seen.is_bad() || ++tiles > 3) break;
-            const auto map = map_of_tile(taken, seen, memory_of(taken, rows, seen.site));
+            const NumberMemory memory = memory_of(taken, rows, seen.site);
+            auto map = map_of_tile(taken, seen, memory, false);
+            if (!map && taken.of_rows) map = map_of_tile(taken, seen, memory, true);
             if (!map || map->parameters == 0 || !texts.insert(map->text).second) continue;
             candidates.push_back(
                 {{{"takes", taken.name + map->text}}, takes_from(taken, rows, *map), cost_of(*map)});

@@ -25,6 +25,31 @@ std::vector<Candidate> delta_added(const Evidence&) {
     return always({.inputs = [](SearchedTile& site) { site.delta.value *= -1; }});
 }
 
+/// Row i + n of the tile in row i, around its end.
+void rotate_rows(std::int64_t n, Matrix& values) {
+    const Matrix old = values;
+    for (Eigen::Index i = 0; i < old.rows(); ++i)
+        values.row(i) = old.row(((i + n) % old.rows() + old.rows()) % old.rows());
+}
+
+constexpr std::array<std::int64_t, 10> row_offsets = {1, -1, 2, -2, 4, -4, 8, -8, 16, -16};
+
+CauseParameter row_parameter(std::int64_t offset) {
+    return {"row", (offset > 0 ? "+" : "") + digits(offset)};
+}
+
+std::vector<Candidate> delta_of_other_row(const Evidence&) {
+    std::vector<Candidate> candidates;
+    for (const std::int64_t rows : row_offsets) {
+        const auto rotate = [=](SearchedTile& site) {
+            rotate_rows(rows, site.delta.value);
+            rotate_rows(rows, site.delta.error);
+        };
+        candidates.push_back({{row_parameter(rows)}, {.inputs = rotate}, 1});
+    }
+    return candidates;
+}
+
 /// delta of a row with the output of another row, or of another head.
 std::vector<Candidate> o_of_other_row(const Evidence& evidence) {
     std::vector<Candidate> candidates;
@@ -42,24 +67,33 @@ std::vector<Candidate> o_of_other_row(const Evidence& evidence) {
             }
         };
     };
-    for (const std::int64_t rows : {1, -1, 2, -2, 4, -4, 8, -8, 16, -16})
+    for (const std::int64_t rows : row_offsets) {
+        const auto rotate = [=](SearchedTile& site) { rotate_rows(rows, site.o.value); };
+        candidates.push_back({{row_parameter(rows)}, {.inputs = reads(rows, 0)}, 1});
         candidates.push_back(
-            {{{"row", (rows > 0 ? "+" : "") + digits(rows)}}, {.inputs = reads(rows, 0)}, 1});
+            {{row_parameter(rows), {"of", "the tile, around its end"}}, {.inputs = rotate}, 2});
+    }
     for (const std::int64_t heads : {1, -1})
         candidates.push_back(
             {{{"head", (heads > 0 ? "+" : "") + digits(heads)}}, {.inputs = reads(0, heads)}, 1});
     return candidates;
 }
 
+bool is_backward(const Evidence& evidence) {
+    return evidence.problem().direction == Direction::backward;
+}
+
 /// The logarithm to one base taken for one to the other.
 std::vector<Candidate> lse_of_other_base(const Evidence& evidence) {
+    if (!is_backward(evidence)) return {};
     const bool is_base_two = evidence.units().lse_log_base == LogBase::two;
     const double factor = is_base_two ? std::numbers::log2e : std::numbers::ln2;
     return always({.inputs = [=](SearchedTile& site) { site.m.value *= factor; }});
 }
 
 /// exp(s - m) with the largest score of the tile.
-std::vector<Candidate> maximum_for_lse(const Evidence&) {
+std::vector<Candidate> maximum_for_lse(const Evidence& evidence) {
+    if (!is_backward(evidence)) return {};
     return always({.inputs = [](SearchedTile& site) {
         const Matrix scores = finished_scores(site).value;
         for (Eigen::Index i = 0; i < scores.rows() && scores.cols() > 0; ++i)
@@ -273,6 +307,9 @@ std::vector<Cause> gradient_causes() {
          "P is computed with a maximum in place of lse",
          "what is subtracted from the scores in the backward pass",
          maximum_for_lse},
+        {"delta_of_other_row", "layout", ds,
+         "the delta that is subtracted is that of another row of the tile",
+         "the index with which the row's delta is read", delta_of_other_row},
         {"cap_derivative_missing", "constants", ds,
          "ds is not multiplied with the derivative of the soft cap", "ds (1 - tanh(s / cap)^2)",
          cap_derivative_missing},

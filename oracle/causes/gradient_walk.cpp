@@ -22,10 +22,12 @@ Estimate transposed(const Estimate& estimate) {
 /// What the tile adds to the gradient.
 GradientPart part_of_tile(Stage gradient, const TileId& id, const GradientTile& tile,
                           const GradientRows& rows, const Operand& k) {
-    if (gradient == Stage::dq) return {id, tile.ds_operand, tile.scores.value, k};
-    const Estimate& a = gradient == Stage::dk ? tile.ds_operand : tile.p_operand;
+    const bool of_p = gradient == Stage::dv;
+    const Estimate& a = of_p ? tile.p_operand : tile.ds_operand;
+    const Estimate& uncast = of_p ? tile.uncast_p : tile.uncast_ds;
+    if (gradient == Stage::dq) return {id, a, tile.scores.value, uncast, k};
     const Operand b = gradient == Stage::dk ? rows.q : Operand{rows.dout, 0};
-    return {id, transposed(a), tile.scores.value.transpose(), b};
+    return {id, transposed(a), tile.scores.value.transpose(), transposed(uncast), b};
 }
 
 }  // namespace

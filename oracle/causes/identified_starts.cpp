@@ -158,9 +158,16 @@ std::vector<Candidate> starts_at(const Evidence& evidence) {
 
 // ---- what was there before
 
+/// Whether all that is wrong is -inf: a mask leaves that, and nothing says that it was left before.
+bool are_all_hidden(const Evidence& evidence) {
+    for (const Observation& seen : evidence.seen)
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i)
+            if (seen.wrong[std::size_t(i)] && seen.got.data()[i] != -infinity) return false;
+    return true;
+}
+
 std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
-    // Infinities alone, which a mask leaves, say nothing of what was added.
-    if (!evidence.direct() || !evidence.known.empty() || wrong_sums(evidence, 64).empty()) return {};
+    if (!evidence.direct() || !evidence.known.empty() || are_all_hidden(evidence)) return {};
     const auto fill = [stage = evidence.acts](const SearchedTile& site, Matrix& numbers) {
         const std::vector<MatrixF> tiles = left_in_memory(stage, site, 1);
         if (tiles.empty()) return;

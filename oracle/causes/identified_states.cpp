@@ -7,6 +7,7 @@
 
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
+#include "oracle/formula/products.h"
 #include "oracle/identify/number.h"
 
 namespace tilescope {
@@ -124,9 +125,87 @@ Change reads_state_of(Stage stage, const OtherElement& other) {
     }};
 }
 
+// ---- a gradient, whose sum goes on from tile to tile without being dumped
+
+/// What each tile adds to the gradient, in natural units.
+std::vector<Matrix> added_by_tiles(Stage stage, const SearchedTile& site) {
+    std::vector<Matrix> added;
+    for (const GradientPart& part : *site.parts) {
+        added.push_back(Matrix::Zero(part.a.value.rows(), part.b.value.cols()));
+        add_product(part.a.value, part.b.value, false, added.back());
+        added.back() *= kernel_unit(stage, site);
+    }
+    return added;
+}
+
+/// The sum, where every element goes on from another one; NaN where that lies beyond the tile.
+Matrix summed_from(const OtherElement& other, const std::vector<Matrix>& added, Eigen::Index rows,
+                   Eigen::Index cols) {
+    Matrix sum = Matrix::Zero(rows, cols);
+    for (const Matrix& own : added) {
+        const Matrix before = sum;
+        for (Eigen::Index i = 0; i < rows; ++i)
+            for (Eigen::Index j = 0; j < cols; ++j) sum(i, j) = other.read(before, sum, i, j) + own(i, j);
+    }
+    return sum;
+}
+
+bool may_be_summed_from(const Observation& seen, const OtherElement& other,
+                        const std::vector<Matrix>& added) {
+    const Matrix sum = summed_from(other, added, seen.got.rows(), seen.got.cols());
+    const Problem& problem = seen.site.call->problem;
+    std::int64_t tried = 0;
+    std::int64_t right = 0;
+    for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+        const double got = seen.got.data()[i];
+        if (!seen.wrong[std::size_t(i)] || std::isnan(sum.data()[i])) continue;
+        const double stored = cast_bound(stage_dtype(problem, seen.context.stage), std::abs(got));
+        ++tried;
+        right += std::abs(sum.data()[i] - got) <= 2 * (seen.expected.error.data()[i] + stored);
+    }
+    return tried > 4 && right * 10 >= tried * 9;
+}
+
+Change sums_from(Stage stage, const OtherElement& other) {
+    return {.result = [=](const SearchedTile& site, Estimate& result) {
+        const Matrix sum =
+            summed_from(other, added_by_tiles(stage, site), result.value.rows(), result.value.cols());
+        const Dtype dtype = stage_dtype(site.call->problem, stage);
+        for (Eigen::Index i = 0; i < sum.size(); ++i) {
+            const double value = sum.data()[i];
+            double& error = result.error.data()[i];
+            // Of what lies beyond the tile nothing is known.
+            error = std::isnan(value) ? infinity : error + cast_bound(dtype, std::abs(value));
+            if (!std::isnan(value)) result.value.data()[i] = value;
+        }
+    }};
+}
+
+std::vector<Candidate> sum_of_other_element(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    const Observation& seen = evidence.seen.front();
+    const Stage stage = evidence.acts;
+    if (!seen.is_bad() || seen.site.parts->size() < 2) return candidates;
+    const std::vector<Matrix> added = added_by_tiles(stage, seen.site);
+    const OtherPlace same{"", [](Eigen::Index i) { return i; }};
+    const auto add = [&](const OtherPlace& row, const OtherPlace& col) {
+        for (const bool in_place : {false, true}) {
+            const OtherElement other{row, col, in_place};
+            if (!may_be_summed_from(seen, other, added)) continue;
+            const std::string when = in_place ? ", as the tile leaves it where that is written before" : "";
+            candidates.push_back(
+                {{{"state of", row.text + col.text + when}}, sums_from(stage, other), in_place ? 2 : 1});
+        }
+    };
+    for (const OtherPlace& row : other_places("row", seen.got.rows())) add(row, same);
+    for (const OtherPlace& col : other_places("column", seen.got.cols())) add(same, col);
+    return candidates;
+}
+
 std::vector<Candidate> state_of_other_element(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct() || !evidence.known.empty()) return candidates;
+    if (is_gradient(evidence.acts)) return sum_of_other_element(evidence);
     // A tile that another one came before, if there is one.
     auto seen = std::ranges::find_if(evidence.seen,
                                      [](const Observation& one) { return one.is_bad() && !one.site.begins; });
@@ -208,7 +287,7 @@ std::vector<Cause> identified_state_causes() {
          m_stays},
         {"state_of_other_element",
          "recurrence",
-         {Stage::m, Stage::l, Stage::acc},
+         {Stage::m, Stage::l, Stage::acc, Stage::dq, Stage::dk, Stage::dv},
          "the running state goes on from that of another row or column",
          "the index at which the state before the tile is read",
          state_of_other_element},

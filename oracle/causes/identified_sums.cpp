@@ -90,29 +90,33 @@ WeightsTold told_weights(const Evidence& evidence, const std::vector<double>& we
     return told;
 }
 
-Candidate weighted(const Evidence& evidence, TermIndex index, const std::vector<double>& weights) {
+Candidate weighted(const Evidence& evidence, TermIndex index, const PartSet& set,
+                   const std::vector<double>& weights) {
     const WeightsTold told = told_weights(evidence, weights);
-    const auto change = [=, stage = evidence.acts](SearchedTile& site) {
-        weigh_terms(stage, weights, site, index);
-    };
-    return {{{std::string(terms_name(evidence.acts, index)), told.text}},
-            {.inputs = change},
-            told.free,
-            told.free > 2 ? told.free : 0};
+    const Stage stage = evidence.acts;
+    const auto change = [=](SearchedTile& site) { weigh_terms(stage, weights, site, index); };
+    Candidate candidate{{{std::string(terms_name(stage, index)), told.text}},
+                        only_in(set, stage, {.inputs = change}),
+                        told.free + (set.is_all() ? 0 : 1),
+                        told.free > 2 ? told.free : 0};
+    if (!set.is_all()) candidate.parameters.push_back({"in", set.text(stage)});
+    return candidate;
 }
 
-void add_weights(const Evidence& evidence, TermIndex index, std::vector<Candidate>& candidates) {
-    const std::vector<WrongSum> wrong = wrong_sums(evidence, most_elements, index);
+void add_weights(const Evidence& evidence, TermIndex index, const PartSet& set,
+                 std::vector<Candidate>& candidates) {
+    const std::size_t most = set.is_all() ? most_elements : most_elements / 4;
+    const std::vector<WrongSum> wrong = wrong_sums(evidence, most, index, set);
     if (wrong.empty()) return;
     const Equations equations = equations_of(wrong);
     const std::optional<Eigen::VectorXd> found = find_weights(equations);
     if (!found) return;
     std::vector<double> weights(found->begin(), found->end());
-    const Candidate as_found = weighted(evidence, index, weights);
+    const Candidate as_found = weighted(evidence, index, set, weights);
     // Terms that no wrong sum has may be those of lanes that are right.
     for (std::size_t i = 0; i < weights.size(); ++i)
         if (equations.terms.col(Eigen::Index(i)).isZero(0)) weights[i] = 1;
-    if (!std::ranges::equal(weights, *found)) candidates.push_back(weighted(evidence, index, weights));
+    if (!std::ranges::equal(weights, *found)) candidates.push_back(weighted(evidence, index, set, weights));
     candidates.push_back(as_found);
 }
 
@@ -121,8 +125,11 @@ std::vector<Candidate> terms_weighted(const Evidence& evidence) {
     for (const TermIndex index : term_indices(evidence.acts)) {
         // One term alone is weighed as all of them.
         if (index == TermIndex::within_tile || terms_of_sum(evidence.problem(), evidence.acts, index) > 1)
-            add_weights(evidence, index, candidates);
+            add_weights(evidence, index, {}, candidates);
     }
+    if (!candidates.empty() || !is_gradient(evidence.acts)) return candidates;
+    for (const PartSet& set : part_sets(evidence.problem(), evidence.acts))
+        add_weights(evidence, TermIndex::within_tile, set, candidates);
     return candidates;
 }
 

@@ -40,37 +40,40 @@ Factors with_scale(double scale, Factors factors) {
     return factors;
 }
 
-Factors of_score_q(const SearchedTile& site, Eigen::Index i, Eigen::Index j) {
+Factors of_score_q(const SearchedTile& site, const PartSet&, Eigen::Index i, Eigen::Index j) {
     return with_scale(site.call->problem.sm_scale,
                       products_of_rows<&SearchedTile::q, &SearchedTile::k>(site, i, j));
 }
 
-Factors of_score_k(const SearchedTile& site, Eigen::Index i, Eigen::Index j) {
+Factors of_score_k(const SearchedTile& site, const PartSet&, Eigen::Index i, Eigen::Index j) {
     return with_scale(site.call->problem.sm_scale,
                       products_of_rows<&SearchedTile::k, &SearchedTile::q>(site, j, i));
 }
 
-Factors of_acc(const SearchedTile& site, Eigen::Index i, Eigen::Index j) {
+Factors of_acc(const SearchedTile& site, const PartSet&, Eigen::Index i, Eigen::Index j) {
     Factors factors;
     for (Eigen::Index c = 0; c < site.operand_p.value.cols(); ++c)
         factors.emplace_back(site.operand_p.value(i, c), site.v.value(c, j));
     return factors;
 }
 
-Factors of_delta(const SearchedTile& site, Eigen::Index i, Eigen::Index) {
+Factors of_delta(const SearchedTile& site, const PartSet&, Eigen::Index i, Eigen::Index) {
     return products_of_rows<&SearchedTile::dout, &SearchedTile::o>(site, i, i);
 }
 
-Factors of_dp(const SearchedTile& site, Eigen::Index i, Eigen::Index j) {
+Factors of_dp(const SearchedTile& site, const PartSet&, Eigen::Index i, Eigen::Index j) {
     return products_of_rows<&SearchedTile::dout, &SearchedTile::v>(site, i, j);
 }
 
 template <Stage stage>
-Factors of_gradient(const SearchedTile& site, Eigen::Index i, Eigen::Index j) {
+Factors of_gradient(const SearchedTile& site, const PartSet& set, Eigen::Index i, Eigen::Index j) {
     Factors factors;
-    for (const GradientPart& part : *site.parts)
+    for (std::size_t n = 0; n < site.parts->size(); ++n) {
+        if (!set.contains(stage, site, n)) continue;
+        const GradientPart& part = (*site.parts)[n];
         for (Eigen::Index c = 0; c < part.a.value.cols(); ++c)
             if (part.a.value(i, c) != 0) factors.emplace_back(part.a.value(i, c), part.b.value(c, j));
+    }
     return with_scale(kernel_unit(stage, site), std::move(factors));
 }
 
@@ -91,7 +94,7 @@ void pass_parts(const Curve& curve, SearchedTile& site) {
 struct FactorOfSum {
     Stage sum;
     const char* name;
-    Factors (*products)(const SearchedTile&, Eigen::Index row, Eigen::Index col);
+    Factors (*products)(const SearchedTile&, const PartSet&, Eigen::Index row, Eigen::Index col);
     void (*pass)(const Curve&, SearchedTile&);
 };
 
@@ -106,24 +109,37 @@ constexpr std::array<FactorOfSum, 8> factors_of_sums = {{
     {Stage::dv, "p", of_gradient<Stage::dv>, pass_parts},
 }};
 
-std::vector<Candidate> function_of_factor(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    if (!can_be_read(evidence)) return candidates;
-    const std::vector<WrongSum> wrong = wrong_sums(evidence, most_sums);
+/// Functions in tiles of the set alone.
+void add_functions(const Evidence& evidence, const PartSet& set, std::vector<Candidate>& candidates) {
+    const Stage stage = evidence.acts;
+    const std::vector<WrongSum> wrong = wrong_sums(evidence, most_sums, TermIndex::within_tile, set);
     for (const FactorOfSum& factor : factors_of_sums) {
-        if (factor.sum != evidence.acts) continue;
+        if (factor.sum != stage) continue;
         std::vector<SumOfProducts> sums;
         std::size_t products = 0;
         for (const WrongSum& one : wrong) {
-            sums.push_back({factor.products(one.seen->site, one.row, one.col), one.sum.got - one.sum.carried,
-                            one.sum.error});
+            sums.push_back({factor.products(one.seen->site, set, one.row, one.col),
+                            one.sum.got - one.sum.carried, one.sum.error});
             if ((products += sums.back().factors.size()) > most_products) break;
         }
-        for (const Curve& curve : functions_of_factor(sums, factor.name))
-            candidates.push_back({{{"factor", curve.formula}},
-                                  {.inputs = [=](SearchedTile& site) { factor.pass(curve, site); }},
-                                  curve.parameters});
+        for (const Curve& curve : functions_of_factor(sums, factor.name)) {
+            const auto change = [=](SearchedTile& site) { factor.pass(curve, site); };
+            Candidate candidate{{{"factor", curve.formula}},
+                                only_in(set, stage, {.inputs = change}),
+                                curve.parameters + (set.is_all() ? 0 : 1)};
+            if (!set.is_all()) candidate.parameters.push_back({"in", set.text(stage)});
+            candidates.push_back(std::move(candidate));
+        }
     }
+}
+
+std::vector<Candidate> function_of_factor(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!can_be_read(evidence)) return candidates;
+    add_functions(evidence, {}, candidates);
+    if (!candidates.empty() || !is_gradient(evidence.acts)) return candidates;
+    for (const PartSet& set : part_sets(evidence.problem(), evidence.acts))
+        add_functions(evidence, set, candidates);
     return candidates;
 }
 

@@ -82,11 +82,12 @@ std::vector<Candidate> rounded_to_step(const Evidence& evidence) {
         candidates.push_back({parameters, rounds_to_step(evidence.acts, natural, rounded, 127), 1});
         if (evidence.seen.front().factor.at(0, 0) == 1) break;
     }
+    // Types of P have rows of their own.
+    if (evidence.acts == Stage::p) return candidates;
     for (const DtypeInfo& info : narrow_dtypes()) {
         const Dtype dtype = info.dtype;
         if (!are_numbers_of(evidence, dtype)) continue;
-        const double scale =
-            evidence.acts == Stage::p ? evidence.units().p_scale : evidence.seen.front().factor.at(0, 0);
+        const double scale = evidence.seen.front().factor.at(0, 0);
         const auto change = [=](const SearchedTile&, Estimate& e) { round_to(dtype, scale, e); };
         candidates.push_back({{{"type", std::string(info.name)}}, {.result = change, .widens = true}, 1});
     }
@@ -121,6 +122,16 @@ void round_left(Dtype dtype, SearchedTile& site) {
     for (GradientPart& part : site.own_parts()) round_to(dtype, site.call->units.*scale, part.a);
 }
 
+/// In place of the cast that is declared.
+template <double Units::*scale>
+void round_uncast_left(Dtype dtype, SearchedTile& site) {
+    for (GradientPart& part : site.own_parts()) {
+        if (part.uncast.value.size() == 0) continue;
+        part.a = part.uncast;
+        round_to(dtype, site.call->units.*scale, part.a);
+    }
+}
+
 void round_right(Dtype dtype, SearchedTile& site) {
     for (GradientPart& part : site.own_parts()) round_operand(dtype, part.b);
 }
@@ -140,11 +151,14 @@ constexpr OperandOfSum operands_of_sums[] = {
     {Stage::delta, "o", round_member<&SearchedTile::o>},
     {Stage::dp, "dout", round_member<&SearchedTile::dout>},
     {Stage::dp, "v", round_member<&SearchedTile::v>},
-    {Stage::dq, "ds", round_left<&Units::ds_scale>},
+    {Stage::dq, "ds", round_uncast_left<&Units::ds_scale>},
+    {Stage::dq, "ds after its cast", round_left<&Units::ds_scale>},
     {Stage::dq, "k", round_right},
-    {Stage::dk, "ds", round_left<&Units::ds_scale>},
+    {Stage::dk, "ds", round_uncast_left<&Units::ds_scale>},
+    {Stage::dk, "ds after its cast", round_left<&Units::ds_scale>},
     {Stage::dk, "q", round_right},
-    {Stage::dv, "P", round_left<&Units::p_scale>},
+    {Stage::dv, "P", round_uncast_left<&Units::p_scale>},
+    {Stage::dv, "P after its cast", round_left<&Units::p_scale>},
     {Stage::dv, "dout", round_right},
 };
 
@@ -175,8 +189,8 @@ std::vector<Cause> identified_type_causes() {
     return {
         {"values_rounded",
          "precision",
-         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::l, Stage::acc, Stage::lse, Stage::o,
-          Stage::dout, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
+         {Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::lse,
+          Stage::o, Stage::dout, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
          "each value is rounded to a type that is not declared",
          "casts of the value before it is kept",
          rounded_to_step},

@@ -102,9 +102,8 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
     const Problem& problem = evidence.problem();
-    const bool is_large =
-        elements_of(problem, stage) > most_elements ||
-        problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_kv > most_scores;
+    const bool is_large = elements_of(problem, stage) > most_elements ||
+                          problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_kv > most_scores;
     if (!evidence.direct() || !evidence.known.empty() || is_large) return candidates;
     const auto array = std::make_shared<const ArrayOfHeads>(dumped_output(evidence, stage));
     const Dtype dtype = stage_dtype(problem, stage);

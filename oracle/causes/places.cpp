@@ -148,8 +148,8 @@ std::vector<FoundCause> found_places(const CauseSearch& world, const Report& rep
         report, evidence, "one_batch", "batch", problem.batch, [](const BadRow& row) { return row.batch; },
         patterns);
     add_only(
-        report, evidence, "one_head", "head", problem.heads, [](const BadRow& row) { return row.head; },
-        patterns);
+        report, evidence, "one_head", "head", stage_heads(problem, evidence.observed),
+        [](const BadRow& row) { return row.head; }, patterns);
     add_kv_tile(evidence, patterns);
     const bool warps_known = world.recording().threads()[evidence.observed].declared();
     // The threads that copy an operand do not compute it.
@@ -266,7 +266,8 @@ std::string where_of(const Evidence& evidence, const Report& report, bool rows_a
     std::string text;
     const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
     if (std::ssize(batches) < problem.batch && !batches.empty()) add("batch " + range_of(batches));
-    if (std::ssize(heads) < problem.heads && !heads.empty()) add("head " + range_of(heads));
+    if (std::ssize(heads) < stage_heads(problem, evidence.observed) && !heads.empty())
+        add("head " + range_of(heads));
     const bool per_tile = stage_info(evidence.observed).per_kv_tile;
     if (per_tile && !bad_tiles.empty() && bad_tiles.size() < tiles.size())
         add("KV tile " + range_of(bad_tiles));

@@ -54,9 +54,10 @@ class CauseSearch {
 /// What one pair of a query block and a KV tile adds to dq, dk or dv: a b.
 struct GradientPart {
     TileId id;
-    Estimate a;     ///< ds, ds^T or P^T as the product takes it: rows of the gradient x terms
-    Matrix scores;  ///< of `a`: what is hidden adds nothing
-    Operand b;      ///< k, q or dout: terms x columns of the gradient
+    Estimate a;       ///< ds, ds^T or P^T as the product takes it: rows of the gradient x terms
+    Matrix scores;    ///< of `a`: what is hidden adds nothing
+    Estimate uncast;  ///< `a` before its cast; empty where that is not known
+    Operand b;        ///< k, q or dout: terms x columns of the gradient
 };
 using GradientParts = std::vector<GradientPart>;
 

@@ -1,7 +1,10 @@
 #include "oracle/causes/tile_sums.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "oracle/formula/scores.h"
@@ -216,7 +219,63 @@ Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix&
     }};
 }
 
-std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most, TermIndex index) {
+namespace {
+
+/// The tile with the parts of the set alone, or without them.
+SearchedTile with_parts(const PartSet& set, Stage stage, const SearchedTile& site, bool inside) {
+    SearchedTile some = site;
+    GradientParts parts;
+    for (std::size_t i = 0; i < site.parts->size(); ++i)
+        if (set.contains(stage, site, i) == inside) parts.push_back((*site.parts)[i]);
+    some.parts = std::make_shared<const GradientParts>(std::move(parts));
+    return some;
+}
+
+}  // namespace
+
+bool PartSet::contains(Stage stage, const SearchedTile& site, std::size_t part) const {
+    if (is_all()) return true;
+    const auto number = std::int64_t(index_of(stage, site, part, by));
+    const bool is_one = period == 0 ? number == first : number % period == first;
+    return is_one != others;
+}
+
+std::string PartSet::text(Stage stage) const {
+    if (is_all()) return "";
+    const std::string numbers =
+        period == 0 ? std::to_string(first) : fmt::format("{} of every {}", first, period);
+    return fmt::format("{}{} {}", others ? "all but " : "", terms_name(stage, by), numbers);
+}
+
+std::vector<PartSet> part_sets(const Problem& problem, Stage stage) {
+    constexpr std::int64_t most_numbers = 4;
+    std::vector<PartSet> sets;
+    for (const TermIndex by : term_indices(stage)) {
+        const std::int64_t count = terms_of_sum(problem, stage, by);
+        if (by == TermIndex::within_tile || count < 2) continue;
+        const std::int64_t numbers = by == TermIndex::from_last ? 1 : std::min(count, most_numbers);
+        for (std::int64_t n = 0; n < numbers; ++n) sets.push_back({by, 0, n});
+        if (by == TermIndex::from_last || count < 3) continue;
+        sets.push_back({by, 0, 0, true});
+        sets.push_back({by, 2, 1});
+    }
+    return sets;
+}
+
+Change only_in(const PartSet& set, Stage stage, Change change) {
+    if (set.is_all()) return change;
+    change.inputs = [=, inputs = change.inputs](SearchedTile& site) {
+        SearchedTile some = with_parts(set, stage, site, true);
+        inputs(some);
+        GradientParts parts = *with_parts(set, stage, site, false).parts;
+        parts.insert(parts.end(), some.parts->begin(), some.parts->end());
+        site.parts = std::make_shared<const GradientParts>(std::move(parts));
+    };
+    return change;
+}
+
+std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most, TermIndex index,
+                                 const PartSet& set) {
     std::vector<WrongSum> sums;
     if (!evidence.direct() || !evidence.known.empty() || evidence.seen.empty()) return sums;
     const Stage stage = evidence.acts;
@@ -226,6 +285,10 @@ std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most, Ter
     for (const Observation& seen : evidence.seen) {
         if (!seen.is_bad()) continue;
         const ScoreSums scores(stage, seen);
+        const SearchedTile inside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, true);
+        const SearchedTile outside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, false);
+        const SearchedTile& site = set.is_all() ? seen.site : inside;
+        std::vector<double> others;
         for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
             if (!seen.wrong[std::size_t(i)] || met++ % step != 0) continue;
             WrongSum next{&seen, i / seen.got.cols(), i % seen.got.cols(), {}};
@@ -242,7 +305,11 @@ std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most, Ter
                 // Only a maximum may be infinite.
                 if (!std::isfinite(next.sum.got) || !std::isfinite(next.sum.carried) || next.sum.error == 0)
                     continue;
-                fill_terms(stage, seen.site, next.row, next.col, next.sum.terms, index);
+                fill_terms(stage, site, next.row, next.col, next.sum.terms, index);
+                if (!set.is_all()) {
+                    fill_terms(stage, outside, next.row, next.col, others, TermIndex::within_tile);
+                    next.sum.carried += std::accumulate(others.begin(), others.end(), 0.0);
+                }
                 next.sum.terms = finite_terms(std::move(next.sum.terms));
             }
             sums.push_back(std::move(next));

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "oracle/causes/evidence.h"
@@ -17,6 +18,24 @@ enum class TermIndex : std::uint8_t {
     head          ///< query heads of the KV head
 };
 std::span<const TermIndex> term_indices(Stage stage);
+
+/// Some of the tiles that a gradient is the sum of: all of them, or those whose number is one of `period` from `first` on.
+struct PartSet {
+    TermIndex by = TermIndex::within_tile;  ///< within_tile: all of them
+    std::int64_t period = 0;                ///< 0: `first` alone
+    std::int64_t first = 0;
+    bool others = false;  ///< those that this does not say
+
+    bool is_all() const { return by == TermIndex::within_tile; }
+    bool contains(Stage stage, const SearchedTile& site, std::size_t part) const;
+    /// "query block 2", "odd heads of the group"; of all of them "".
+    std::string text(Stage stage) const;
+};
+/// Those that somebody may have meant, without all of them.
+std::vector<PartSet> part_sets(const Problem& problem, Stage stage);
+
+/// The change in these tiles alone.
+Change only_in(const PartSet& set, Stage stage, Change change);
 
 /// s, l, acc, delta, dp and the gradients are sums of products over one index. What the hypotheses about such a sum
 /// share.
@@ -53,8 +72,9 @@ struct WrongSum {
 };
 
 /// Of the wrong elements of the evidence at most so many, evenly.
+/// What the tiles outside of `set` add is in what a sum carries over.
 std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most,
-                                 TermIndex index = TermIndex::within_tile);
+                                 TermIndex index = TermIndex::within_tile, const PartSet& set = {});
 
 /// What turns 1 in the kernel's own sum into natural units.
 double kernel_unit(Stage stage, const SearchedTile& site);

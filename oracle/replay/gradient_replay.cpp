@@ -155,6 +155,7 @@ GradientTile replay_gradient_tile(const HeadCall& call, const TileId& tile, cons
     const Estimate p = settled(Stage::p, result.p);
     const bool uncast = units.p_cast == Dtype::f32;
     result.p_operand = uncast ? cast_probabilities(call, p, call.problem.dtype_p) : p;
+    if (uncast) result.uncast_p = p;
 
     result.dp = compute(Stage::dp);
     result.dp_in_ds = settled(Stage::dp, result.dp);
@@ -170,6 +171,7 @@ GradientTile replay_gradient_tile(const HeadCall& call, const TileId& tile, cons
     Estimate whole = settled(Stage::ds, result.ds);
     if (capped && !units.ds_capped) whole = chain_cap(whole, result.cap);
     const bool is_operand = units.ds_cast != Dtype::f32;
+    if (!is_operand) result.uncast_ds = whole;
     result.ds_operand = is_operand ? std::move(whole)
                                    : cast_scaled(call, std::move(whole), call.problem.dtype_ds,
                                                  {units.ds_scale, {}, {}}, Overflow::to_infinity);

@@ -84,6 +84,9 @@ struct GradientTile {
     Estimate cap;         ///< derivative of the soft cap; empty where there is none
     Estimate p_operand;   ///< what multiplies dout
     Estimate ds_operand;  ///< what multiplies q and k
+    /// Both before their casts; empty where the dump has them after.
+    Estimate uncast_p;
+    Estimate uncast_ds;
 };
 
 /// In place of expected_of(), or to look on: the tile as far as it is computed holds what the inputs do not.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -42,7 +44,7 @@ TEST(GradientCauses, MistakesOfTheKernel) {
         {lse_base_confused, {"lse_of_other_base"}},
         {p_not_masked, {"masked_p_not_zero", "causal_ignored"}},
         {ds_without_delta, {"delta_missing"}},
-        {ds_delta_of_next_row, {"numbers_read_elsewhere"}},
+        {ds_delta_of_next_row, {"delta_of_other_row"}},
         {ds_without_p, {"ds_combination"}},
         {ds_without_cap, {"cap_derivative_missing"}},
         {dq_not_scaled, {"output_constant"}},
@@ -54,10 +56,209 @@ TEST(GradientCauses, MistakesOfTheKernel) {
     };
     for (const MadeByKernel& made : cases) {
         SCOPED_TRACE(to_string(made.mistake));
-        const Call call = call_that_shows(made.mistake, Direction::backward, seed);
+        Call call = call_that_shows(made.mistake, Direction::backward, seed);
+        if (made.mistake == dv_untransposed) {
+            // Tiles that are whole, as a transpose needs them.
+            Problem whole = call.problem;
+            whole.seqlen_q = 48;
+            whole.seqlen_kv = 64;
+            call = make_call(whole, seed, call.arithmetic);
+        }
         const std::string named = named_gradient(recorded(call, {made.mistake}));
         const std::string name = named.substr(0, named.find(' '));
         EXPECT_TRUE(std::ranges::find(made.names, name) != made.names.end()) << named;
+    }
+}
+
+/// A run of a backward call, and its gradients again from its own tiles of p, ds and delta.
+struct GradientRun {
+    Call call = make_call(whole_tiles(), seed);
+    MemoryRecording recording = recorded(call);
+
+    std::map<Stage, std::map<TileId, std::vector<float>>> tiles;
+
+    GradientRun() {
+        for (const Stage stage : {Stage::p, Stage::dp, Stage::ds, Stage::delta}) {
+            const auto elements = std::size_t(tile_shape(call.problem, stage).elements());
+            for (std::int64_t i = 0; i < tile_count(call.problem, stage); ++i) {
+                const TileId tile = tile_at(call.problem, stage, i);
+                recording.read_tile(stage, tile, tiles[stage].emplace(tile, elements).first->second);
+            }
+        }
+    }
+    static Problem whole_tiles() {
+        Problem problem = one_entry(Mask::none, Direction::backward);
+        problem.seqlen_q = 48;
+        problem.seqlen_kv = 64;
+        problem.heads = 2;
+        problem.heads_kv = 1;
+        return problem;
+    }
+    double at(Stage stage, const TileId& tile, std::int64_t row, std::int64_t col = 0) const {
+        return double(
+            tiles.at(stage).at(tile)[std::size_t(row * tile_shape(call.problem, stage).cols + col)]);
+    }
+    /// An input's element by query row, or key, of a query head.
+    double q(std::int64_t head, std::int64_t row, std::int64_t d) const {
+        return double(
+            call.inputs.q[std::size_t((head * call.problem.seqlen_q + row) * call.problem.head_dim + d)]);
+    }
+    double k(std::int64_t head, std::int64_t key, std::int64_t d) const {
+        const std::int64_t head_kv = call.problem.head_kv(head);
+        return double(
+            call.inputs.k[std::size_t((head_kv * call.problem.seqlen_kv + key) * call.problem.head_dim + d)]);
+    }
+    /// One product of dq, by KV tile and column of it, before sm_scale.
+    using OfDq = std::function<double(double ds, double k, std::int64_t kv_tile, std::int64_t col)>;
+    /// Puts in dq what its products are with the mistake.
+    void recompute_dq(const OfDq& product, double first = 0) {
+        const Problem& p = call.problem;
+        change_stage(recording, Stage::dq, [&](float, const TileId& tile, std::int64_t row, std::int64_t d) {
+            double sum = first;
+            for (std::int64_t kv = 0; kv < p.kv_tiles(); ++kv)
+                for (std::int64_t c = 0; c < p.block_n; ++c)
+                    sum += product(at(Stage::ds, {0, tile.head, tile.q_block, kv}, row, c),
+                                   k(tile.head, kv * p.block_n + c, d), kv, c);
+            return float(sum * p.sm_scale);
+        });
+    }
+    /// The same of dk, by query head and row of the sequence.
+    using OfDk = std::function<double(double ds, double q, std::int64_t head, std::int64_t row)>;
+    void recompute_dk(const OfDk& product) {
+        const Problem& p = call.problem;
+        change_stage(recording, Stage::dk, [&](float, const TileId& tile, std::int64_t key, std::int64_t d) {
+            double sum = 0;
+            for (std::int64_t head = tile.head * 2; head < tile.head * 2 + 2; ++head)
+                for (std::int64_t row = 0; row < p.seqlen_q; ++row)
+                    sum +=
+                        product(at(Stage::ds, {0, head, row / p.block_m, tile.kv_tile}, row % p.block_m, key),
+                                q(head, row, d), head, row);
+            return float(sum * p.sm_scale);
+        });
+    }
+};
+
+TEST(GradientCauses, HonestSumsAreRight) {
+    GradientRun run;
+    run.recompute_dq([](double ds, double k, auto...) { return ds * k; });
+    run.recompute_dk([](double ds, double q, auto...) { return ds * q; });
+    EXPECT_EQ(judged(run.recording).verdict, Verdict::match);
+}
+
+struct WrongDq {
+    const char* name;
+    GradientRun::OfDq product;
+    double first;
+    std::string title;
+};
+
+TEST(GradientCauses, SumsOfDq) {
+    const std::vector<WrongDq> cases = {
+        {"columns",
+         [](double ds, double k, std::int64_t, std::int64_t col) { return col % 4 == 1 ? 0 : ds * k; }, 0,
+         "terms_weighted (columns 1 of every 4 0 times)"},
+        {"last tile twice",
+         [](double ds, double k, std::int64_t kv, std::int64_t) { return (kv == 3 ? 2 : 1) * ds * k; }, 0,
+         "terms_weighted (KV tiles 3 2 times)"},
+        {"range", [](double ds, double k, std::int64_t, std::int64_t col) { return col < 12 ? ds * k : 0; },
+         0, "terms_weighted (columns 12-15 0 times)"},
+        {"magnitude", [](double ds, double k, auto...) { return std::abs(ds) * k; }, 0,
+         "function_of_factor (factor |ds|)"},
+        {"clamp", [](double ds, double k, auto...) { return std::min(ds, 0.125) * k; }, 0,
+         "function_of_factor (factor min(ds, 0.125))"},
+        {"first", [](double ds, double k, auto...) { return ds * k; }, 2,
+         "function_of_value (it is dq + 0.5)"},
+    };
+    for (const WrongDq& wrong : cases) {
+        SCOPED_TRACE(wrong.name);
+        GradientRun run;
+        run.recompute_dq(wrong.product, wrong.first);
+        EXPECT_EQ(named_gradient(run.recording), wrong.title);
+    }
+}
+
+struct WrongDk {
+    const char* name;
+    GradientRun::OfDk product;
+    std::string title;
+};
+
+TEST(GradientCauses, SumsOfDk) {
+    const std::vector<WrongDk> cases = {
+        {"rows",
+         [](double ds, double q, std::int64_t, std::int64_t row) { return row % 16 < 8 ? 0 : ds * q; },
+         "terms_weighted (rows 0-7 0 times)"},
+        {"first block",
+         [](double ds, double q, std::int64_t, std::int64_t row) { return row < 16 ? 0 : ds * q; },
+         "terms_weighted (query blocks 0 0 times)"},
+        {"one head",
+         [](double ds, double q, std::int64_t head, std::int64_t) { return head % 2 == 0 ? 0 : ds * q; },
+         "group_not_summed (head of the group the last)"},
+        {"sign", [](double ds, double q, auto...) { return std::max(ds, 0.0) * q; },
+         "function_of_factor (factor max(ds, 0))"},
+    };
+    for (const WrongDk& wrong : cases) {
+        SCOPED_TRACE(wrong.name);
+        GradientRun run;
+        run.recompute_dk(wrong.product);
+        EXPECT_EQ(named_gradient(run.recording), wrong.title);
+    }
+}
+
+struct WrongDs {
+    const char* name;
+    std::function<double(double p, double dp, double delta)> ds;
+    std::string title;
+};
+
+TEST(GradientCauses, WhatDsIsMadeOf) {
+    const std::vector<WrongDs> cases = {
+        {"no delta", [](double p, double dp, double) { return p * dp; }, "delta_missing"},
+        {"added", [](double p, double dp, double delta) { return p * (dp + delta); }, "delta_added"},
+        {"negated", [](double p, double dp, double delta) { return p * (delta - dp); },
+         "function_of_value (it is -ds)"},
+        {"no p", [](double, double dp, double delta) { return dp - delta; },
+         "ds_combination (ds dp - delta)"},
+        {"derivative of p", [](double p, double dp, double) { return p * (1 - p) * dp; },
+         "ds_combination (ds p dp - p^2 dp)"},
+        {"scaled", [](double p, double dp, double delta) { return 0.25 * p * (dp - delta); },
+         "function_of_value (it is sm_scale * ds)"},
+    };
+    for (const WrongDs& wrong : cases) {
+        SCOPED_TRACE(wrong.name);
+        GradientRun run;
+        change_stage(
+            run.recording, Stage::ds, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+                return float(wrong.ds(run.at(Stage::p, tile, row, col), run.at(Stage::dp, tile, row, col),
+                                      run.at(Stage::delta, {0, tile.head, tile.q_block, 0}, row)));
+            });
+        EXPECT_EQ(named_gradient(run.recording), wrong.title);
+    }
+}
+
+TEST(GradientCauses, TilesThatKeepWhatWasThere) {
+    GradientRun run;
+    change_stage(run.recording, Stage::dp, [&](float value, TileId tile, std::int64_t row, std::int64_t col) {
+        return tile.kv_tile % 2 == 0 ? value : float(run.at(Stage::dp, (--tile.kv_tile, tile), row, col));
+    });
+    EXPECT_EQ(named_gradient(run.recording), "elements_not_written");
+}
+
+TEST(GradientCauses, ScoresThatAMaskHidesTooMuchOf) {
+    GradientRun run;
+    change_stage(run.recording, Stage::s, [](float value, const TileId&, std::int64_t row, std::int64_t col) {
+        return row % 4 == 1 && col < 8 ? -std::numeric_limits<float>::infinity() : value;
+    });
+    const Report report = diagnosed(run.recording);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (scores hidden)");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where row % 4 == 1 and col < 8");
+}
+
+TEST(GradientCauses, HealthyPassesHaveNone) {
+    for (std::uint64_t draw = 1; draw <= 6; ++draw) {
+        const Call call = call_that_shows(Mistake::none, Direction::backward, draw, draw);
+        EXPECT_FALSE(diagnosed(recorded(call)).diagnosis.searched) << how_to_repeat(draw, call);
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "oracle/identify/address_map.h"
+#include "oracle/identify/factor_function.h"
 #include "oracle/identify/index_formula.h"
 #include "oracle/identify/least_squares.h"
 #include "oracle/identify/place_rule.h"
@@ -162,6 +164,47 @@ TEST(LinearSystem, FindsWhatTheEquationsDetermine) {
     EXPECT_FALSE(few.solve());
     EXPECT_FALSE(open.solve());
     EXPECT_FALSE(contradicting.solve());
+}
+
+/// Sums of 24 products of standard normal factors, of which the first one is passed through `f`.
+std::vector<SumOfProducts> sums_with(const std::function<float(float)>& f) {
+    constexpr double noise = 1e-6;
+    std::mt19937 draw(7);
+    std::normal_distribution<float> normal;
+    std::vector<SumOfProducts> sums(96);
+    for (SumOfProducts& sum : sums) {
+        for (int i = 0; i < 24; ++i) {
+            const float a = normal(draw);
+            const float b = normal(draw);
+            sum.factors.emplace_back(a, b);
+            sum.got += double(f(a)) * double(b);
+        }
+        sum.got += noise * double(normal(draw));
+        sum.error = 4 * noise;
+    }
+    return sums;
+}
+
+TEST(Identify, FunctionsOfAFactor) {
+    const auto found = [](const std::function<float(float)>& f) {
+        const std::vector<Curve> curves = functions_of_factor(sums_with(f), "a");
+        return curves.empty() ? "" : curves[0].formula;
+    };
+    EXPECT_EQ(found([](float a) { return std::abs(a); }), "|a|");
+    EXPECT_EQ(found([](float a) { return std::max(a, 0.0f); }), "max(a, 0)");
+    EXPECT_EQ(found([](float a) { return std::min(a, 0.75f); }), "min(a, 0.75)");
+    EXPECT_EQ(found([](float a) { return std::max(a, -1.1f); }), "max(a, -1.1)");
+    EXPECT_EQ(found([](float a) { return std::abs(a) < 0.25f ? 0 : a; }), "0 where |a| < 0.25");
+    EXPECT_EQ(found([](float a) { return a > 0.5f ? 2 * a : a; }), "2 * a where a > 0.5");
+    const auto flipped = [](float a) {
+        return std::bit_cast<float>(std::bit_cast<std::uint32_t>(a) ^ 0x00400000u);
+    };
+    EXPECT_EQ(found(flipped), "bits of a ^ 0x00400000");
+    EXPECT_EQ(found([](float a) { return a; }), "");
+    EXPECT_EQ(found([](float a) { return std::sin(3 * a); }), "");
+    std::vector<SumOfProducts> few = sums_with([](float a) { return std::abs(a); });
+    few.resize(20);
+    EXPECT_TRUE(functions_of_factor(few, "a").empty());
 }
 
 }  // namespace

@@ -121,7 +121,9 @@ class States(TileViewCase):
         self.without_causes([path, path], "two recordings: nothing says which of them is wrong")
 
     def test_backward_pass(self):
-        self.without_causes([SAMPLES / "torch_backward_group_overwritten.h5"], "no causes are known of backward passes")
+        self.play([SAMPLES / "torch_backward_group_overwritten.h5"], "wait", "key D", "wait",
+                  "expect cause 1 group_not_summed", "key D", "key 7", "wait",
+                  "expect Map of dk", "expect_not nothing is replayed")
 
     def test_no_known_cause(self):
         rng = np.random.default_rng(11)

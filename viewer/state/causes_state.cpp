@@ -20,9 +20,7 @@ std::string why_no_causes(const App& app) {
     if (document.diagnosis == nullptr)
         return app.status.searching ? "looking for the cause" : "the search was stopped; F5 starts it again";
     if (!document.report->guilty) return "nothing diverges";
-    if (!document.diagnosis->searched)
-        return app.problem().direction == Direction::backward ? "no causes are known of backward passes"
-                                                              : "no causes are known of this stage";
+    if (!document.diagnosis->searched) return "no causes are known of this stage";
     return document.cause(0) == nullptr ? "no known cause explains this" : "";
 }
 
