@@ -8,6 +8,7 @@
 
 #include "oracle/causes/places.h"
 #include "oracle/causes/search.h"
+#include "oracle/causes/where.h"
 #include "oracle/causes/wrong_threads.h"
 #include "oracle/formula/own_units.h"
 
@@ -66,6 +67,15 @@ std::vector<Stage> acting_stages(const CauseSearch& world, Stage observed) {
     return stages;
 }
 
+std::string where_told(const Found& found, const Evidence& evidence, const Report& report) {
+    if (found.scope == Scope::everywhere) return "everywhere";
+    if (found.scope == Scope::ruled) return "where " + found.rule;
+    const std::string where = where_of(evidence, report, found.scope == Scope::bad_rows);
+    const bool is_vague = where.starts_with("some ") || where.ends_with("...");
+    const auto ruled = is_vague ? with_rule(evidence, found.candidate.change) : std::nullopt;
+    return ruled ? "where " + ruled->rule : where;
+}
+
 FoundCause report_of(const Found& found, const Evidence& evidence, const Report& report) {
     FoundCause cause;
     cause.name = found.cause->name;
@@ -85,9 +95,7 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.explained_after = 1 - double(std::min(found.left, evidence.compared)) / double(evidence.compared);
     cause.parameters = found.candidate.parameters;
     cause.free_parameters = found.candidate.free_parameters;
-    cause.where = found.scope == Scope::everywhere ? "everywhere"
-                  : found.scope == Scope::ruled    ? "where " + found.rule
-                                                : where_of(evidence, report, found.scope == Scope::bad_rows);
+    cause.where = where_told(found, evidence, report);
     return cause;
 }
 

@@ -88,8 +88,21 @@ Change shows_all() {
 }  // namespace
 
 std::vector<Candidate> mask_elsewhere(const Evidence& evidence) {
-    if (!can_be_read(evidence) || !evidence.units().s_masked) return {};
-    return {{{{"scores", "hidden"}}, hides_all()}, {{{"scores", "shown"}}, shows_all()}};
+    std::vector<Candidate> candidates;
+    if (!can_be_read(evidence) || !evidence.units().s_masked) return candidates;
+    const auto masked = float(evidence.units().s_masked_value);
+    bool hides = false;
+    bool shows = false;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            if (!seen.wrong[std::size_t(i)]) continue;
+            hides = hides || seen.got.data()[i] == masked;
+            shows = shows || (std::isfinite(seen.got.data()[i]) && seen.expected.value.data()[i] == masked);
+        }
+    }
+    if (hides) candidates.push_back({{{"scores", "hidden"}}, hides_all()});
+    if (shows) candidates.push_back({{{"scores", "shown"}}, shows_all()});
+    return candidates;
 }
 
 std::vector<Cause> identified_mask_causes() {

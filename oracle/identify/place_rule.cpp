@@ -66,7 +66,9 @@ PlaceCondition range_of(std::size_t coordinate, std::int64_t period, const Sides
         if (is_inside(*rest)) last = rest;
     if (first != rests.begin()) condition.first = first->first;
     if (std::next(last) != rests.end()) condition.last = last->first + 1;
-    if (period == 0 && first == rests.begin()) condition.first = -unbounded;
+    // The first of what counts from 0 is one value, not a half line.
+    const bool is_zero = first == rests.begin() && first->first == 0 && condition.last == 1;
+    if (period == 0 && first == rests.begin() && !is_zero) condition.first = -unbounded;
     return condition;
 }
 
@@ -126,6 +128,7 @@ bool PlaceCondition::holds(std::int64_t x) const {
 }
 
 std::string PlaceCondition::text(std::string_view name) const {
+    if (name.starts_with('(')) return std::string(holds(1) ? "" : "not ") + std::string(name);
     const std::string value = period > 0 ? fmt::format("{} % {}", name, period) : std::string(name);
     const bool from_begin = first == (period > 0 ? 0 : -unbounded);
     const bool to_end = last == (period > 0 ? period : unbounded);
