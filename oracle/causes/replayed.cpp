@@ -1,6 +1,7 @@
 #include "oracle/causes/replayed.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "dump/schema/error.h"
 #include "oracle/causes/walk.h"
@@ -89,10 +90,14 @@ bool ReplayedRecording::read_tile(Stage stage, const TileId& tile, std::span<flo
     }
     const auto found = std::ranges::find(tiles_, tile, &ReplayedTile::id);
     if (found == tiles_.end()) return true;
-    const Matrix& value = found->expected.value;
+    const auto& [value, error, spread] = found->expected;
     const std::int64_t cols = tile_shape(problem(), stage).cols;
-    for (Eigen::Index i = 0; i < value.rows(); ++i)
-        for (Eigen::Index j = 0; j < value.cols(); ++j) out[std::size_t(i * cols + j)] = float(value(i, j));
+    for (Eigen::Index i = 0; i < value.rows(); ++i) {
+        for (Eigen::Index j = 0; j < value.cols(); ++j) {
+            // What the mistake leaves open, such as memory before the first tile, stays as it was dumped.
+            if (!std::isinf(error(i, j))) out[std::size_t(i * cols + j)] = float(value(i, j));
+        }
+    }
     return true;
 }
 

@@ -153,6 +153,11 @@ TEST(IdentifiedMemory, KeepsWhatWasThere) {
     ASSERT_FALSE(report.diagnosis.causes.empty());
     EXPECT_EQ(title_of(report.diagnosis.causes[0]), "elements_not_written (left by the tile before)");
     EXPECT_EQ(report.diagnosis.causes[0].where, "where d >= 8");
+    // Nothing is known of the first tile: the replay keeps what is there.
+    const ReplayedRecording replay(wrong, report.diagnosis.causes[0], report.confidence);
+    for (const std::int64_t kv_tile : {0, 1})
+        EXPECT_EQ(peek(replay, Stage::k, {0, 0, 0, kv_tile}, 3, 9),
+                  peek(wrong, Stage::k, {0, 0, 0, kv_tile}, 3, 9));
 }
 
 /// A bound that some columns alone have.
