@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "dump/schema/rounding.h"
@@ -49,6 +50,28 @@ ArrayOfHeads dumped_output(const Evidence& evidence, Stage stage) {
     return {problem.heads, problem.seqlen_q, cols, ValueIndex(std::move(values))};
 }
 
+/// What a query block computes, in natural units.
+struct BlockOutput {
+    SearchedTile site;  ///< of which only the place is kept
+    Estimate own;
+};
+
+std::vector<BlockOutput> computed_output(const Evidence& evidence) {
+    std::vector<BlockOutput> blocks;
+    for_each_block(*evidence.world, [&](const TileId& id, const Problem&) {
+        ChangedReplay walk(*evidence.world, id, evidence.acts, {});
+        walk.run(evidence.acts, [&](const SearchedTile& site, const Estimate& own) {
+            SearchedTile place;
+            place.world = site.world;
+            place.id = site.id;
+            place.call = site.call;
+            place.first_row = site.first_row;
+            blocks.push_back({std::move(place), own});
+        });
+    });
+    return blocks;
+}
+
 /// The output of a kernel whose stores go elsewhere, in natural units.
 struct StoredOutput {
     std::vector<double> value;
@@ -57,25 +80,22 @@ struct StoredOutput {
 };
 
 /// One block after the other: what is stored twice is that of the last one.
-StoredOutput output_stored(const Evidence& evidence, const ArrayOfHeads& array, CountedFrom counted_from,
-                           const AddressMap& map) {
+StoredOutput output_stored(std::span<const BlockOutput> blocks, const Evidence& evidence,
+                           const ArrayOfHeads& array, CountedFrom counted_from, const AddressMap& map) {
     const auto size = std::size_t(elements_of(evidence.problem(), evidence.acts));
     StoredOutput stored{std::vector<double>(size), std::vector<double>(size), std::vector<bool>(size)};
-    for_each_block(*evidence.world, [&](const TileId& id, const Problem&) {
-        ChangedReplay walk(*evidence.world, id, evidence.acts, {});
-        walk.run(evidence.acts, [&](const SearchedTile& site, const Estimate& own) {
-            const Counting from = counting(site, evidence.acts, array, counted_from);
-            for (Eigen::Index i = 0; i < own.value.rows(); ++i) {
-                for (Eigen::Index j = 0; j < own.value.cols(); ++j) {
-                    const std::int64_t at = from.address + map.apply(from.first_row + i, j);
-                    if (at < 0 || at >= std::ssize(stored.value)) continue;
-                    stored.value[std::size_t(at)] = own.value(i, j);
-                    stored.error[std::size_t(at)] = own.error(i, j);
-                    stored.is_stored[std::size_t(at)] = true;
-                }
+    for (const auto& [site, own] : blocks) {
+        const Counting from = counting(site, evidence.acts, array, counted_from);
+        for (Eigen::Index i = 0; i < own.value.rows(); ++i) {
+            for (Eigen::Index j = 0; j < own.value.cols(); ++j) {
+                const std::int64_t at = from.address + map.apply(from.first_row + i, j);
+                if (at < 0 || at >= std::ssize(stored.value)) continue;
+                stored.value[std::size_t(at)] = own.value(i, j);
+                stored.error[std::size_t(at)] = own.error(i, j);
+                stored.is_stored[std::size_t(at)] = true;
             }
-        });
-    });
+        }
+    }
     return stored;
 }
 
@@ -117,10 +137,12 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
         for (std::int64_t& address : found) address += from;
         return found;
     };
+    std::vector<BlockOutput> blocks;
     for (const auto& [from, maps] : maps_in_array(evidence, *array, sources_of)) {
         for (const AddressMap& map : maps) {
+            if (blocks.empty()) blocks = computed_output(evidence);
             const auto stored =
-                std::make_shared<const StoredOutput>(output_stored(evidence, *array, from, map));
+                std::make_shared<const StoredOutput>(output_stored(blocks, evidence, *array, from, map));
             std::vector<CauseParameter> parameters = meaning_of_row(stage, from);
             parameters.insert(parameters.begin(), {"stores to", map.text});
             for (const LeftThere& left : all_left_there) {
