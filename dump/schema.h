@@ -291,7 +291,8 @@ TileId tile_at(const Problem& problem, Stage stage, std::int64_t index);
 
 /// Throws Error(where) unless every size is positive, heads is a multiple of heads_kv, sm_scale is finite and
 /// positive, logits_soft_cap is finite and not negative, no window is below -1, kv_tiles_per_split is not
-/// negative, split_starts ascend from 1 and stand alone, diagonal_offset is within 2^31 - 1, no size exceeds 2^31 - 1, and the named tiles are valid.
+/// negative, split_starts ascend from 1 and stand alone, diagonal_offset is within 2^31 - 1, no size exceeds
+/// 2^31 - 1, and the named tiles are valid.
 void validate(const Problem& problem, const std::string& where);
 
 /// Throws Error(where) unless there are at most max_named_tiles, with different names; no tile has query

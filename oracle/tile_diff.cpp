@@ -116,6 +116,34 @@ std::vector<ReportOutput> report_outputs(const Arguments& arguments) {
     return outputs;
 }
 
+void declare_declarations(CLI::App& app, Arguments& arguments) {
+    app.add_option("--like", arguments.like,
+                   "judge as if the recording declared what kernels of a family do: " + names_of_families() +
+                       ";\n--declare comes after it")
+        ->type_name("FAMILY")
+        ->check(named)
+        ->excludes("other");
+    app.add_option("--declare", arguments.declarations,
+                   "judge as if the recording declared it, for example s.scaled=false; may be given again")
+        ->type_name("NAME=VALUE")
+        ->allow_extra_args(false)
+        ->excludes("other");
+}
+
+/// Leaves no room for what is printed beside it.
+void declare_suggest(CLI::App& app, Arguments& arguments) {
+    const std::vector<std::string> other_outputs = {"--report",     "--json",      "--npy",
+                                                    "--png",        "--atol",      "--rtol",
+                                                    "--replay-out", "--no-causes", "--explain-tolerance"};
+    CLI::Option* const suggest =
+        app.add_flag("--suggest", arguments.suggest,
+                     "print only the declarations that get further, as options for tile-diff, and on stderr\n"
+                     "what they lead to and how they are written. The exit code is that of the recording as "
+                     "it is");
+    suggest->excludes("other");
+    for (const std::string& option : other_outputs) suggest->excludes(option);
+}
+
 void declare(CLI::App& app, Arguments& arguments) {
     app.description(
         "Judges a recording of an attention kernel: which stage went wrong first, and where.\n"
@@ -132,17 +160,7 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--json", arguments.json, "the same as --report json=FILE")
         ->type_name("FILE")
         ->check(named);
-    app.add_option("--like", arguments.like,
-                   "judge as if the recording declared what kernels of a family do: " + names_of_families() +
-                       ";\n--declare comes after it")
-        ->type_name("FAMILY")
-        ->check(named)
-        ->excludes("other");
-    app.add_option("--declare", arguments.declarations,
-                   "judge as if the recording declared it, for example s.scaled=false; may be given again")
-        ->type_name("NAME=VALUE")
-        ->allow_extra_args(false)
-        ->excludes("other");
+    declare_declarations(app, arguments);
     app.add_option("--npy", arguments.npy,
                    "write got, expected and difference of the first wrong stage to DIR")
         ->type_name("DIR")
@@ -183,16 +201,7 @@ void declare(CLI::App& app, Arguments& arguments) {
         ->type_name("STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]")
         ->check(named)
         ->excludes("other", "--report", "--json", "--npy", "--png", "--atol", "--rtol");
-    const std::vector<std::string> other_outputs = {"--report",     "--json",      "--npy",
-                                                    "--png",        "--atol",      "--rtol",
-                                                    "--replay-out", "--no-causes", "--explain-tolerance"};
-    CLI::Option* const suggest =
-        app.add_flag("--suggest", arguments.suggest,
-                     "print only the declarations that get further, as options for tile-diff, and on stderr\n"
-                     "what they lead to and how they are written. The exit code is that of the recording as "
-                     "it is");
-    suggest->excludes("other");
-    for (const std::string& option : other_outputs) suggest->excludes(option);
+    declare_suggest(app, arguments);
 }
 
 void spare_recordings(const Arguments& arguments) {

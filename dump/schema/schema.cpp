@@ -251,8 +251,11 @@ TileId tile_at(const Problem& problem, Stage stage, std::int64_t index) {
     return tile;
 }
 
-void validate(const Problem& problem, const std::string& where) {
-    const std::string what_to_do = "record it again with a valid problem";
+namespace {
+
+constexpr const char* valid_problem = "record it again with a valid problem";
+
+void validate_sizes(const Problem& problem, const std::string& where) {
     const std::pair<const char*, std::int64_t> sizes[] = {
         {"batch", problem.batch},
         {"heads", problem.heads},
@@ -269,61 +272,42 @@ void validate(const Problem& problem, const std::string& where) {
     for (const auto& [name, size] : sizes) {
         if (size < 1 || size > std::numeric_limits<std::int32_t>::max()) {
             throw Error(std::string(name) + " is " + std::to_string(size) + ", not between 1 and 2147483647",
-                        where, what_to_do);
+                        where, valid_problem);
         }
     }
+}
+
+void validate_mask_and_splits(const Problem& problem, const std::string& where) {
     const std::pair<const char*, std::int64_t> windows[] = {{"window_left", problem.window_left},
                                                             {"window_right", problem.window_right}};
     for (const auto& [name, window] : windows) {
         if (window < -1) {
             throw Error(std::string(name) + " is " + std::to_string(window) + ", below -1 (no limit)", where,
-                        what_to_do);
+                        valid_problem);
         }
     }
     if (std::abs(problem.diagonal_offset) > std::numeric_limits<std::int32_t>::max()) {
         throw Error("diagonal_offset is " + std::to_string(problem.diagonal_offset) +
                         ", not between -2147483647 and 2147483647",
-                    where, what_to_do);
+                    where, valid_problem);
     }
     if (problem.kv_tiles_per_split < 0) {
         throw Error(
             "kv_tiles_per_split is " + std::to_string(problem.kv_tiles_per_split) + ", below 0 (no split)",
-            where, what_to_do);
+            where, valid_problem);
     }
     std::int64_t before = 0;
     for (const std::int64_t start : problem.split_starts) {
         if (start <= before || problem.kv_tiles_per_split > 0) {
             throw Error("split_starts do not ascend from 1, or stand beside kv_tiles_per_split", where,
-                        what_to_do);
+                        valid_problem);
         }
         before = start;
     }
-    if (problem.l_lanes > problem.block_n) {
-        throw Error("l_lanes (" + std::to_string(problem.l_lanes) + ") is larger than block_n (" +
-                        std::to_string(problem.block_n) + ")",
-                    where, what_to_do);
-    }
-    if (dtype_info(problem.dtype_acc).bytes == 1) {
-        throw Error(
-            "dtype_acc is " + std::string(dtype_info(problem.dtype_acc).name) + ", none of f32, f16 and bf16",
-            where, what_to_do);
-    }
-    if (problem.heads % problem.heads_kv != 0) {
-        throw Error("heads (" + std::to_string(problem.heads) + ") is not a multiple of heads_kv (" +
-                        std::to_string(problem.heads_kv) + ")",
-                    where, what_to_do);
-    }
-    if (!(problem.sm_scale > 0) || !std::isfinite(problem.sm_scale)) {
-        throw Error("sm_scale is " + text_of(problem.sm_scale) + ", not a finite positive number", where,
-                    what_to_do);
-    }
-    if (!(problem.logits_soft_cap >= 0) || !std::isfinite(problem.logits_soft_cap)) {
-        throw Error("logits_soft_cap is " + text_of(problem.logits_soft_cap) +
-                        ", neither 0 nor a finite positive number",
-                    where, what_to_do);
-    }
-    validate(problem.named_tiles, where);
-    // The product of the counts must stay countable: nothing below multiplies more than these.
+}
+
+/// The product of the counts must stay countable: nothing below multiplies more than these.
+void validate_tiles(const Problem& problem, const std::string& where) {
     const double tiles = double(problem.batch) * double(problem.heads) * double(problem.q_blocks()) *
                          double(problem.kv_tiles());
     double tile_elements = double(std::max(problem.block_m, problem.block_n)) *
@@ -335,8 +319,41 @@ void validate(const Problem& problem, const std::string& where) {
     if (tiles > 1e12 || tile_elements > 1e9 || tiles * tile_elements > 1e17) {
         throw Error(
             "the sizes ask for " + text_of(tiles) + " tiles of up to " + text_of(tile_elements) + " elements",
-            where, what_to_do);
+            where, valid_problem);
     }
+}
+
+}  // namespace
+
+void validate(const Problem& problem, const std::string& where) {
+    validate_sizes(problem, where);
+    validate_mask_and_splits(problem, where);
+    if (problem.l_lanes > problem.block_n) {
+        throw Error("l_lanes (" + std::to_string(problem.l_lanes) + ") is larger than block_n (" +
+                        std::to_string(problem.block_n) + ")",
+                    where, valid_problem);
+    }
+    if (dtype_info(problem.dtype_acc).bytes == 1) {
+        throw Error(
+            "dtype_acc is " + std::string(dtype_info(problem.dtype_acc).name) + ", none of f32, f16 and bf16",
+            where, valid_problem);
+    }
+    if (problem.heads % problem.heads_kv != 0) {
+        throw Error("heads (" + std::to_string(problem.heads) + ") is not a multiple of heads_kv (" +
+                        std::to_string(problem.heads_kv) + ")",
+                    where, valid_problem);
+    }
+    if (!(problem.sm_scale > 0) || !std::isfinite(problem.sm_scale)) {
+        throw Error("sm_scale is " + text_of(problem.sm_scale) + ", not a finite positive number", where,
+                    valid_problem);
+    }
+    if (!(problem.logits_soft_cap >= 0) || !std::isfinite(problem.logits_soft_cap)) {
+        throw Error("logits_soft_cap is " + text_of(problem.logits_soft_cap) +
+                        ", neither 0 nor a finite positive number",
+                    where, valid_problem);
+    }
+    validate(problem.named_tiles, where);
+    validate_tiles(problem, where);
 }
 
 void validate(const Units& units, const std::string& where) {

@@ -17,8 +17,8 @@ struct ReplayedTile {
     Estimate expected;  ///< in the dump's units, without padding
 };
 
-/// The tiles of `cause.observed` in one block of block_of_tile(), with the cause where it was found and healthy elsewhere;
-/// none of a structural cause. Errors: Error for a damaged file.
+/// The tiles of `cause.observed` in one block of block_of_tile(), with the cause where it was found and healthy
+/// elsewhere; none of a structural cause. Errors: Error for a damaged file.
 std::vector<ReplayedTile> replayed_tiles(const CauseSearch& world, const FoundCause& cause,
                                          const TileId& block);
 

@@ -1,8 +1,5 @@
 #include "oracle/causes/tile_sums.h"
 
-#include <fmt/format.h>
-
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -28,23 +25,10 @@ void weigh_columns(const std::vector<double>& weights, Estimate& estimate) {
     }
 }
 
-/// Whether it is a sum over head elements.
-bool is_of_head(Stage stage) {
-    return stage == Stage::s || stage == Stage::delta || stage == Stage::dp;
-}
-
 /// What is multiplied in it, row by row of each.
 std::pair<const Operand&, const Operand&> head_operands(Stage stage, const SearchedTile& site) {
     if (stage == Stage::s) return {site.q, site.k};
     return {site.dout, stage == Stage::dp ? site.v : site.o};
-}
-
-/// The number of a part of a gradient, as `index` counts.
-std::size_t index_of(Stage stage, const SearchedTile& site, std::size_t part, TermIndex index) {
-    const GradientPart& at = (*site.parts)[part];
-    if (index == TermIndex::from_last) return site.parts->size() - 1 - part;
-    if (index == TermIndex::head) return std::size_t(at.id.head % site.call->problem.dkv_group());
-    return std::size_t(stage == Stage::dq ? at.id.kv_tile : at.id.q_block);
 }
 
 /// What turns the kernel's own sum into the gradient.
@@ -61,7 +45,7 @@ void fill_gradient_terms(Stage stage, const SearchedTile& site, Eigen::Index row
             const double a = part.a.value(row, c);
             if (a == 0) continue;
             const auto at =
-                index == TermIndex::within_tile ? std::size_t(c) : index_of(stage, site, i, index);
+                index == TermIndex::within_tile ? std::size_t(c) : number_of_part(stage, site, i, index);
             terms[at] += scale * a * part.b.value(c, col);
         }
     }
@@ -115,46 +99,11 @@ std::vector<double> finite_terms(std::vector<double> terms) {
 
 }  // namespace
 
-std::span<const TermIndex> term_indices(Stage stage) {
-    using enum TermIndex;
-    static constexpr std::array of_all = {within_tile, tile, from_last, head};
-    return std::span(of_all).first(is_of_all_queries(stage) ? 4 : stage == Stage::dq ? 3 : 1);
-}
-
-std::string_view terms_name(Stage stage, TermIndex index) {
-    switch (index) {
-        case TermIndex::tile:
-            return stage == Stage::dq ? "KV tiles" : "query blocks";
-        case TermIndex::from_last:
-            return stage == Stage::dq ? "KV tiles from the last" : "query blocks from the last";
-        case TermIndex::head:
-            return "heads of the group";
-        default:
-            if (is_of_all_queries(stage)) return "rows";
-            return is_of_head(stage) ? "head elements" : "columns";
-    }
-}
-
-std::int64_t terms_of_sum(const Problem& problem, Stage stage, TermIndex index) {
-    const bool by_keys = is_of_all_queries(stage);
-    switch (index) {
-        case TermIndex::tile:
-            return by_keys ? problem.q_blocks() : problem.kv_tiles();
-        case TermIndex::from_last:
-            return by_keys ? problem.q_blocks() * problem.dkv_group() : problem.kv_tiles();
-        case TermIndex::head:
-            return problem.dkv_group();
-        default:
-            if (stage == Stage::delta || stage == Stage::dp) return problem.head_dim_v;
-            return stage == Stage::s ? problem.head_dim : by_keys ? problem.block_m : problem.block_n;
-    }
-}
-
 void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
                 std::vector<double>& terms, TermIndex index) {
     const Problem& problem = site.call->problem;
     terms.assign(std::size_t(terms_of_sum(problem, stage, index)), 0);
-    if (is_of_head(stage)) {
+    if (is_over_head(stage)) {
         const auto [a, b] = head_operands(stage, site);
         const double scale = stage == Stage::s ? problem.sm_scale : 1;
         // delta has one column: the products of its row of both.
@@ -175,14 +124,14 @@ void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::
 }
 
 double carried_over(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
-    if (is_of_head(stage) || is_gradient(stage)) return 0;
+    if (is_over_head(stage) || is_gradient(stage)) return 0;
     if (stage == Stage::m) return site.before.m.value(row, 0);
     const Matrix& before = stage == Stage::l ? site.before.l.value : site.before.acc.value;
     return site.factor.value(row, 0) * before(row, col);
 }
 
 void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& site, TermIndex index) {
-    if (is_of_head(stage)) {
+    if (is_over_head(stage)) {
         Matrix& a = stage == Stage::s ? site.q.value : site.dout.value;
         for (Eigen::Index d = 0; d < a.cols(); ++d) a.col(d) *= weights[std::size_t(d)];
     } else if (is_gradient(stage)) {
@@ -191,7 +140,7 @@ void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& 
             if (index == TermIndex::within_tile) {
                 weigh_columns(weights, parts[i].a);
             } else {
-                const double weight = weights[index_of(stage, site, i, index)];
+                const double weight = weights[number_of_part(stage, site, i, index)];
                 parts[i].a.value *= weight;
                 parts[i].a.error *= std::abs(weight);
             }
@@ -217,61 +166,6 @@ Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix&
                      ? dumped_from_scaled(*site.call, site.first_row, site.first_key, std::move(sums))
                      : std::move(sums);
     }};
-}
-
-namespace {
-
-/// The tile with the parts of the set alone, or without them.
-SearchedTile with_parts(const PartSet& set, Stage stage, const SearchedTile& site, bool inside) {
-    SearchedTile some = site;
-    GradientParts parts;
-    for (std::size_t i = 0; i < site.parts->size(); ++i)
-        if (set.contains(stage, site, i) == inside) parts.push_back((*site.parts)[i]);
-    some.parts = std::make_shared<const GradientParts>(std::move(parts));
-    return some;
-}
-
-}  // namespace
-
-bool PartSet::contains(Stage stage, const SearchedTile& site, std::size_t part) const {
-    if (is_all()) return true;
-    const auto number = std::int64_t(index_of(stage, site, part, by));
-    const bool is_one = period == 0 ? number == first : number % period == first;
-    return is_one != others;
-}
-
-std::string PartSet::text(Stage stage) const {
-    if (is_all()) return "";
-    const std::string numbers =
-        period == 0 ? std::to_string(first) : fmt::format("{} of every {}", first, period);
-    return fmt::format("{}{} {}", others ? "all but " : "", terms_name(stage, by), numbers);
-}
-
-std::vector<PartSet> part_sets(const Problem& problem, Stage stage) {
-    constexpr std::int64_t most_numbers = 4;
-    std::vector<PartSet> sets;
-    for (const TermIndex by : term_indices(stage)) {
-        const std::int64_t count = terms_of_sum(problem, stage, by);
-        if (by == TermIndex::within_tile || count < 2) continue;
-        const std::int64_t numbers = by == TermIndex::from_last ? 1 : std::min(count, most_numbers);
-        for (std::int64_t n = 0; n < numbers; ++n) sets.push_back({by, 0, n});
-        if (by == TermIndex::from_last || count < 3) continue;
-        sets.push_back({by, 0, 0, true});
-        sets.push_back({by, 2, 1});
-    }
-    return sets;
-}
-
-Change only_in(const PartSet& set, Stage stage, Change change) {
-    if (set.is_all()) return change;
-    change.inputs = [=, inputs = change.inputs](SearchedTile& site) {
-        SearchedTile some = with_parts(set, stage, site, true);
-        inputs(some);
-        GradientParts parts = *with_parts(set, stage, site, false).parts;
-        parts.insert(parts.end(), some.parts->begin(), some.parts->end());
-        site.parts = std::make_shared<const GradientParts>(std::move(parts));
-    };
-    return change;
 }
 
 std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most, TermIndex index,

@@ -54,8 +54,8 @@ struct Curve {
 Curve curve_of(const CurveDomain& domain, const CurveRule& rule, const std::string& variable);
 
 /// The curves that nearly all wrong points lie on, shortest first; none where the points are too few, too
-/// alike or too uncertain to tell. Right points tell where a curve does not apply; some may lie off it, since a mistake need
-/// not be made everywhere. `variable` is the name of x in formulas.
+/// alike or too uncertain to tell. Right points tell where a curve does not apply; some may lie off it, since a
+/// mistake need not be made everywhere. `variable` is the name of x in formulas.
 std::vector<Curve> curves_through(const std::vector<CurvePoint>& points,
                                   const std::vector<KnownNumber>& known, const std::string& variable);
 

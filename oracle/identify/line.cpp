@@ -103,8 +103,8 @@ std::optional<Line> rough_line(std::vector<CurvePoint> points) {
     return line;
 }
 
-std::optional<NamedRule> fitted_line(const std::vector<CurvePoint>& points, const LineSums& sums, Fitted fitted,
-                                     const std::vector<KnownNumber>& known) {
+std::optional<NamedRule> fitted_line(const std::vector<CurvePoint>& points, const LineSums& sums,
+                                     Fitted fitted, const std::vector<KnownNumber>& known) {
     const Line line = least_squares(sums, fitted);
     if (!std::isfinite(line.slope) || !std::isfinite(line.offset)) return std::nullopt;
     NamedRule named;
@@ -148,7 +148,8 @@ std::size_t distinct_values(const std::vector<CurvePoint>& points) {
     return count;
 }
 
-std::vector<NamedRule> fitted_lines(const std::vector<CurvePoint>& points, const std::vector<KnownNumber>& known) {
+std::vector<NamedRule> fitted_lines(const std::vector<CurvePoint>& points,
+                                    const std::vector<KnownNumber>& known) {
     LineSums sums;
     const std::optional<Line> rough = rough_line(points);
     for (const CurvePoint& point : points) {

@@ -1,4 +1,5 @@
-// Mistakes of backward passes, made in the honest kernel or in its tiles as the mistake would have them, and what is named.
+// Mistakes of backward passes, made in the honest kernel or in its tiles as the mistake would have them, and what is
+// named.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Kernels that keep other numbers than most, written here in float32 as their authors have them: FlashAttention-1 in three
-// versions, a clamped exponential, an accumulator in bfloat16, splits of uneven length.
+// Kernels that keep other numbers than most, written here in float32 as their authors have them: FlashAttention-1 in
+// three versions, a clamped exponential, an accumulator in bfloat16, splits of uneven length.
 
 #include <gtest/gtest.h>
 
