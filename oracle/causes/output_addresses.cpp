@@ -19,6 +19,8 @@ namespace {
 /// Larger outputs are not searched, nor those of which a replay takes seconds.
 constexpr std::int64_t most_elements = std::int64_t(1) << 22;
 constexpr std::int64_t most_scores = std::int64_t(1) << 25;
+/// A value that is found more often tells nothing: by chance many are near it.
+constexpr std::size_t most_places = 8;
 
 std::int64_t elements_of(const Problem& problem, Stage stage) {
     return problem.batch * problem.heads * problem.seqlen_q * tile_shape(problem, stage).cols;
@@ -134,6 +136,7 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
         const double error = seen.expected.error(row, col) + cast_bound(dtype, std::abs(expected));
         const std::int64_t from = origin(seen.site, stage, *array);
         std::vector<std::int64_t> found = array->values.sources(expected, error, from);
+        if (found.size() > most_places) return std::nullopt;
         for (std::int64_t& address : found) address += from;
         return found;
     };
