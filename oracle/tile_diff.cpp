@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -26,9 +27,11 @@
 #include "dump/schema/text.h"
 #include "dump/writer.h"
 #include "oracle/causes/find_causes.h"
+#include "oracle/causes/prediction.h"
 #include "oracle/causes/replayed.h"
 #include "oracle/causes/same_run.h"
 #include "oracle/causes/suggest.h"
+#include "oracle/causes/table.h"
 #include "oracle/explain/explain.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge.h"
@@ -55,6 +58,8 @@ struct Arguments {
     std::vector<std::string> declarations;  ///< NAME=VALUE
     std::string element;                    ///< whose tolerance is explained; empty: the recording is judged
     std::string replay;
+    std::string cause_of;              ///< a recording whose mistake is tried on this one
+    std::vector<std::string> without;  ///< causes that are not searched for
     bool no_causes = false;
     bool same_run = false;
     bool suggest = false;
@@ -102,6 +107,13 @@ const CLI::Validator name_and_file(
     },
     "");
 
+const CLI::Validator cause_name(
+    [](std::string& text) {
+        const bool is_one = std::ranges::find(all_causes(), text, &Cause::name) != all_causes().end();
+        return is_one ? std::string() : text + " is no cause; oracle/CAUSES.md has the table";
+    },
+    "");
+
 std::string names_of_families() {
     std::string names;
     for (const declarations::Family& family : declarations::all_families())
@@ -134,7 +146,8 @@ void declare_declarations(CLI::App& app, Arguments& arguments) {
 void declare_suggest(CLI::App& app, Arguments& arguments) {
     const std::vector<std::string> other_outputs = {"--report",     "--json",      "--npy",
                                                     "--png",        "--atol",      "--rtol",
-                                                    "--replay-out", "--no-causes", "--explain-tolerance"};
+                                                    "--replay-out", "--no-causes", "--explain-tolerance",
+                                                    "--cause-of"};
     CLI::Option* const suggest =
         app.add_flag("--suggest", arguments.suggest,
                      "print only the declarations that get further, as options for tile-diff, and on stderr\n"
@@ -142,6 +155,29 @@ void declare_suggest(CLI::App& app, Arguments& arguments) {
                      "it is");
     suggest->excludes("other");
     for (const std::string& option : other_outputs) suggest->excludes(option);
+}
+
+void declare_causes(CLI::App& app, Arguments& arguments) {
+    app.add_option("--replay-out", arguments.replay,
+                   "write the recording to FILE as a kernel with the mistake that was found computes it")
+        ->type_name("FILE")
+        ->check(named)
+        ->excludes("other");
+    app.add_option("--cause-of", arguments.cause_of,
+                   "find the mistake of this recording, and say whether it explains the other one as well")
+        ->type_name("FILE")
+        ->check(named)
+        ->excludes("other");
+    app.add_flag("--no-causes", arguments.no_causes,
+                 "do not search for the mistake that explains what diverges")
+        ->excludes("--replay-out");
+    app.add_option(
+           "--without-cause", arguments.without,
+           "leave a cause out of the search, such as one that was ruled out by hand; may be given again")
+        ->type_name("NAME")
+        ->check(cause_name)
+        ->allow_extra_args(false)
+        ->excludes("other", "--no-causes");
 }
 
 void declare(CLI::App& app, Arguments& arguments) {
@@ -185,14 +221,7 @@ void declare(CLI::App& app, Arguments& arguments) {
                  "before it is written")
         ->needs("other")
         ->excludes("--npy", "--png", "--atol", "--rtol", "--declare", "--like");
-    app.add_option("--replay-out", arguments.replay,
-                   "write the recording to FILE as a kernel with the mistake that was found computes it")
-        ->type_name("FILE")
-        ->check(named)
-        ->excludes("other");
-    app.add_flag("--no-causes", arguments.no_causes,
-                 "do not search for the mistake that explains what diverges")
-        ->excludes("--replay-out");
+    declare_causes(app, arguments);
     app.add_option("--explain-tolerance", arguments.element,
                    "print what the tolerance of one element is made of, and nothing else; exit code 0.\n"
                    "ROW is a q row (k, v: a key), COL a key (s, p), a feature, a lane (l), or 0\n"
@@ -200,7 +229,7 @@ void declare(CLI::App& app, Arguments& arguments) {
                    "row's block sees), and for k and v the query block (default: 0)")
         ->type_name("STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]")
         ->check(named)
-        ->excludes("other", "--report", "--json", "--npy", "--png", "--atol", "--rtol");
+        ->excludes("other", "--report", "--json", "--npy", "--png", "--atol", "--rtol", "--cause-of");
     declare_suggest(app, arguments);
 }
 
@@ -212,14 +241,14 @@ void spare_recordings(const Arguments& arguments) {
     const auto add = [&](const auto& files) { outputs.insert(outputs.end(), files.begin(), files.end()); };
     if (!arguments.npy.empty()) add(npy_files(arguments.npy));
     if (!arguments.png.empty()) add(heatmap_files(arguments.png));
-    spare_inputs(std::vector{arguments.recording, arguments.other}, outputs);
+    spare_inputs(std::vector{arguments.recording, arguments.other, arguments.cause_of}, outputs);
 }
 
 /// The recording, as if what --like and --declare say stood in it.
 class OpenedRecording {
  public:
     /// Errors: Error for what is no declaration, or none that the recording can have.
-    explicit OpenedRecording(const Arguments& arguments) : file_(open_recording(arguments.recording)) {
+    OpenedRecording(const std::string& path, const Arguments& arguments) : file_(open_recording(path)) {
         if (arguments.declarations.empty() && arguments.like.empty()) return;
         Problem problem = file_->problem();
         Units units = file_->units();
@@ -239,9 +268,30 @@ class OpenedRecording {
     std::optional<DeclaredAs> declared_;
 };
 
+CauseOptions cause_options(const Arguments& arguments) {
+    CauseOptions options;
+    options.compare = arguments.judge.compare;
+    options.threads = arguments.judge.threads;
+    options.without = arguments.without;
+    return options;
+}
+
+/// Whether the mistake of `arguments.cause_of` explains the report's recording.
+Prediction predict_arguments(const Arguments& arguments, const Recording& recording, const Report& report) {
+    const OpenedRecording first(arguments.cause_of, arguments);
+    const CauseOptions options = cause_options(arguments);
+    const std::vector<FoundCause> causes =
+        find_causes(*first, judge(*first, arguments.judge), options).causes;
+    Prediction prediction;
+    if (!causes.empty() && !causes[0].structural) prediction = predict(causes[0], recording, report, options);
+    prediction.of = first->name();
+    first->require_unchanged();
+    return prediction;
+}
+
 /// `pictures` gets a line that names the heatmaps, where they are asked for.
 Report judge_arguments(const Arguments& arguments, std::string& pictures) {
-    const OpenedRecording recording(arguments);
+    const OpenedRecording recording(arguments.recording, arguments);
     std::unique_ptr<Recording> other;
     if (!arguments.other.empty()) other = open_recording(arguments.other);
 
@@ -250,11 +300,12 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     options.progress = [&](std::int64_t done, std::int64_t total) { progress.update(done, total); };
     Report report = other ? judge_pair(*recording, *other, options) : judge(*recording, options);
     if (!arguments.no_causes) {
-        report.diagnosis =
-            find_causes(*recording, report, {arguments.judge.compare, arguments.judge.threads});
+        report.diagnosis = find_causes(*recording, report, cause_options(arguments));
         if (!other)
             report.diagnosis.suggestion = suggest_declarations(*recording, report, arguments.judge.threads);
     }
+    if (!arguments.cause_of.empty())
+        report.diagnosis.prediction = predict_arguments(arguments, *recording, report);
     if (!arguments.replay.empty()) {
         if (report.diagnosis.causes.empty())
             throw Error("no cause was found to replay", arguments.recording, "leave --replay-out out");
@@ -280,7 +331,7 @@ void write_to_stdout(const std::string& text) {
 
 /// Options that get it further go to stdout, where they lead is told on stderr.
 ExitCode suggest_arguments(const Arguments& arguments) {
-    const OpenedRecording recording(arguments);
+    const OpenedRecording recording(arguments.recording, arguments);
     const auto report_of = [&] {
         try {
             return judge(*recording, arguments.judge);
@@ -298,7 +349,7 @@ ExitCode suggest_arguments(const Arguments& arguments) {
 }
 
 std::string explain_element(const Arguments& arguments) {
-    const OpenedRecording recording(arguments);
+    const OpenedRecording recording(arguments.recording, arguments);
     const ElementPlace place = element_place(*recording, arguments.element);
     const std::string text = to_text(explain_tolerance(*recording, place, arguments.judge.confidence));
     recording->require_unchanged();

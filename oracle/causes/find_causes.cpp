@@ -11,6 +11,7 @@
 #include "oracle/causes/where.h"
 #include "oracle/causes/wrong_threads.h"
 #include "oracle/formula/own_units.h"
+#include "oracle/identify/description.h"
 
 namespace tilescope {
 
@@ -76,6 +77,25 @@ std::string where_told(const Found& found, const Evidence& evidence, const Repor
     return ruled ? "where " + ruled->rule : where;
 }
 
+/// Of the parts that have the mistake, where no rule tells them: the tiles, or the rows, that diverge.
+double bits_of_parts(Scope scope, const Evidence& evidence) {
+    std::int64_t bad = 0;
+    std::int64_t all = 0;
+    for (const Observation& seen : evidence.seen) {
+        bad += scope == Scope::bad_rows ? std::ranges::count(seen.bad_rows, true) : int(seen.is_bad());
+        all += scope == Scope::bad_rows ? std::ssize(seen.bad_rows) : 1;
+    }
+    return choice_bits(bad, all);
+}
+
+/// All that the report says of it, and what that leaves open of where it is.
+double bits_of(const FoundCause& cause, const Evidence& evidence) {
+    const bool is_listed = cause.scope == Scope::bad_tiles || cause.scope == Scope::bad_rows;
+    return description_bits(
+               fmt::format("{} {} {}", title_of(cause), stage_info(cause.stage).name, cause.where)) +
+           (is_listed && !cause.where.starts_with("where ") ? bits_of_parts(cause.scope, evidence) : 0);
+}
+
 FoundCause report_of(const Found& found, const Evidence& evidence, const Report& report) {
     FoundCause cause;
     cause.name = found.cause->name;
@@ -96,6 +116,8 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.parameters = found.candidate.parameters;
     cause.free_parameters = found.candidate.free_parameters;
     cause.where = where_told(found, evidence, report);
+    cause.bits = bits_of(cause, evidence);
+    cause.listed_bits = listing_bits(evidence.wrong_elements, evidence.compared);
     return cause;
 }
 
@@ -274,7 +296,8 @@ Diagnosis find_causes(const Recording& recording, const Report& report, const Ca
     if (has_own_units(recording.units()) && report.guilty && *report.guilty >= Stage::m) return diagnosis;
     if (!report.guilty || !report.other.empty() || is_named(*report.guilty)) return diagnosis;
     diagnosis.searched = true;
-    const CauseSearch world(recording, options.compare, report.confidence, options.check);
+    CauseSearch world(recording, options.compare, report.confidence, options.check);
+    world.leave_out(options.without);
     diagnose(world, report, *report.guilty, options, diagnosis);
     diagnose_further(world, report, options, diagnosis);
     return diagnosis;

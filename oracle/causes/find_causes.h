@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "dump/recording.h"
 #include "oracle/judge/diagnosis.h"
@@ -9,9 +11,10 @@
 namespace tilescope {
 
 struct CauseOptions {
-    CompareOptions compare;  ///< that the report was made with
-    int threads = 0;         ///< 0: as many as there are cores
-    int most = 5;            ///< causes kept
+    CompareOptions compare;                 ///< that the report was made with
+    int threads = 0;                        ///< 0: as many as there are cores
+    int most = 5;                           ///< causes kept
+    std::vector<std::string> without = {};  ///< causes of the table that are not searched for
     /// Called often, from any thread; what it throws ends the search.
     std::function<void()> check = {};
 };

@@ -22,6 +22,7 @@ std::vector<Trial> trials_of(const Evidence& evidence) {
     std::vector<Trial> trials;
     for (const Cause& cause : all_causes()) {
         if (std::ranges::find(cause.stages, evidence.acts) == cause.stages.end()) continue;
+        if (evidence.world->leaves_out(cause.name)) continue;
         for (Candidate& candidate : cause.candidates(evidence))
             trials.push_back({&cause, std::move(candidate), {}});
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -8,6 +9,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "dump/recording.h"
@@ -33,6 +36,11 @@ class CauseSearch {
     bool has(Stage stage) const { return recording_.has_stage(stage) && stage != hidden_; }
     /// Makes replays compute the stage from here on, as if it had not been dumped.
     void hide(Stage stage) { hidden_ = stage; }
+    /// Causes of the table that are not searched for.
+    void leave_out(std::vector<std::string> causes) { left_out_ = std::move(causes); }
+    bool leaves_out(std::string_view cause) const {
+        return std::ranges::find(left_out_, cause) != left_out_.end();
+    }
     void check() const {
         if (check_) check_();
     }
@@ -47,6 +55,7 @@ class CauseSearch {
     RoundingModel rounding_;
     std::function<void()> check_;
     std::optional<Stage> hidden_;
+    std::vector<std::string> left_out_;
     mutable std::mutex mutex_;
     mutable std::map<std::pair<std::int64_t, std::int64_t>, std::shared_ptr<const HeadCall>> calls_;
 };

@@ -58,6 +58,8 @@ struct FoundCause {
     std::int64_t elements = 0;  ///< looked at
     std::vector<CauseParameter> parameters;
     int free_parameters = 0;  ///< those of them that were fitted to the dump
+    double bits = 0;          ///< that it takes to write it down: name, parameters, where; 0 where structural
+    double listed_bits = 0;   ///< that a list of the wrong elements would take
     std::string where;        ///< which tiles or rows have it; "everywhere"; where structural, which threads
     int rank = 1;             ///< causes that explain as much share one
     bool legal = false;       ///< no mistake: a variation that the dump does not declare
@@ -86,6 +88,18 @@ struct Suggestion {
     std::vector<FoundCause> causes;
 };
 
+/// How much of what is wrong the mistake of another recording explains.
+struct Prediction {
+    std::string of;                   ///< the other recording
+    std::optional<FoundCause> cause;  ///< as found there; nullopt: none that a replay knows
+    std::int64_t compared = 0;        ///< elements that were looked at
+    std::int64_t wrong = 0;           ///< of them
+    std::int64_t left = 0;            ///< not as the replay has them
+
+    /// As a cause has to do that is found here.
+    bool holds() const { return wrong > 0 && left <= wrong / 100; }
+};
+
 /// Why a recording diverges.
 struct Diagnosis {
     std::optional<Suggestion> suggestion;  ///< of suggest_declarations(), where it was asked
@@ -94,6 +108,7 @@ struct Diagnosis {
     std::vector<FoundCause> then;          ///< found in the replay that contains the first
     std::vector<std::string> places;       ///< "one NaN at batch 0, head 1, row 3, column 5"; none of many
     std::optional<WrongThreads> threads;   ///< of the first wrong stage, where they tell right from wrong
+    std::optional<Prediction> prediction;  ///< of predict(), where it was asked
     std::string separate_with;  ///< options of tile-run that would tell ties apart; "" without ties
 };
 

@@ -80,6 +80,21 @@ std::string threads_line(const Diagnosis& diagnosis) {
                        diagnosis.threads->says);
 }
 
+/// What the mistake of another recording says of this one.
+std::string prediction_text(const Prediction& prediction) {
+    if (!prediction.cause)
+        return fmt::format("cause of {}: none was found there that a replay knows\n", prediction.of);
+    const FoundCause& cause = *prediction.cause;
+    std::string text =
+        fmt::format("cause of {}: {} in {}: ", prediction.of, title_of(cause), name_of_stage(cause.stage));
+    if (prediction.wrong == 0)
+        return text + fmt::format("nothing of {} is wrong here\n", name_of_stage(cause.observed));
+    const double explained = 1 - double(prediction.left) / double(prediction.wrong);
+    return text + fmt::format("{} {} of {} wrong elements here\n",
+                              prediction.holds() ? "it explains" : "another mistake: it explains",
+                              percent_of(explained), prediction.wrong);
+}
+
 }  // namespace
 
 std::string remains_text(const Suggestion& suggestion) {
@@ -104,6 +119,7 @@ std::string suggestion_text(const Suggestion& suggestion) {
 std::string causes_text(const Report& report) {
     const Diagnosis& diagnosis = report.diagnosis;
     std::string text = diagnosis.suggestion ? suggestion_text(*diagnosis.suggestion) + "\n" : "";
+    if (diagnosis.prediction) text += prediction_text(*diagnosis.prediction);
     if (!diagnosis.searched) return text;
     const std::string places = places_text(diagnosis) + threads_line(diagnosis);
     if (diagnosis.causes.empty()) return text + "no known cause explains this\n" + places;

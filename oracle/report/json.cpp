@@ -201,6 +201,8 @@ ordered_json to_json(const FoundCause& cause) {
             {"elements", cause.elements},
             {"parameters", std::move(parameters)},
             {"free_parameters", cause.free_parameters},
+            {"bits", cause.bits},
+            {"listed_bits", cause.listed_bits},
             {"where", cause.where},
             {"look_at", cause.look_at},
             {"rank", cause.rank},
@@ -234,6 +236,16 @@ ordered_json to_json(const std::optional<WrongThreads>& threads) {
             {"among_right_ones", threads->among_right_ones}};
 }
 
+/// `cause` is null where none was found that a replay knows.
+ordered_json to_json(const Prediction& prediction) {
+    return {{"of", prediction.of},
+            {"cause", prediction.cause ? to_json(*prediction.cause) : ordered_json()},
+            {"compared", prediction.compared},
+            {"wrong", prediction.wrong},
+            {"left", prediction.left},
+            {"holds", prediction.holds()}};
+}
+
 /// `causes` is null where nothing was searched, and empty where nothing was found.
 void add_causes(const Diagnosis& diagnosis, ordered_json& json) {
     if (diagnosis.suggestion) {
@@ -252,6 +264,7 @@ void add_causes(const Diagnosis& diagnosis, ordered_json& json) {
     json["places"] = diagnosis.places;
     json["wrong_threads"] = to_json(diagnosis.threads);
     json["separate_with"] = diagnosis.separate_with;
+    if (diagnosis.prediction) json["predicted"] = to_json(*diagnosis.prediction);
 }
 
 ordered_json to_json(const Problem& p) {

@@ -69,6 +69,11 @@ class Causes(TileDiffCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         return path
 
+    def record_healthy(self):
+        run = tile_run("record", "--kernel", "scalar", "--engine", "cpu", "--shape", "1,1,64,64,64", "-o", self.file)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return self.file
+
     def test_of_every_fault_are_right(self):
         played = set()
         for fault in json.loads(tile_run("list", "--json").stdout)["faults"]:
@@ -100,10 +105,27 @@ class Causes(TileDiffCase):
             np.testing.assert_array_equal(replayed["tiles/acc"][...], dumped["tiles/acc"][...])
         self.assertEqual(self.judge(replay)["causes"][0]["name"], "l_not_rescaled")
 
+    def test_mistake_of_another_recording_is_tried(self):
+        first = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped", name="first.h5")
+        same = self.record("l_not_rescaled", "--shape 2,1,96,320,32 --seed 7 --input ramped", name="same.h5")
+        other = self.record("acc_not_rescaled", "--shape 1,1,64,256,64 --input ramped", name="other.h5")
+        beside = self.record("tail_counted", "--shape 1,1,64,250,64", name="beside.h5")
+        predicted = self.judge(same, "--no-causes", "--cause-of", first)["predicted"]
+        self.assertEqual((predicted["cause"]["name"], predicted["holds"], predicted["left"]), ("l_not_rescaled", True, 0))
+        self.assertGreater(predicted["wrong"], 100)
+        self.assertIn("another mistake", self.run_it(beside, "--cause-of", first).stdout)
+        self.assertIn("nothing of l is wrong here", self.run_it(other, "--cause-of", first).stdout)
+        unpredicted = self.judge(first, "--cause-of", self.record_healthy())["predicted"]
+        self.assertEqual((unpredicted["cause"], unpredicted["holds"]), (None, False))
+
+    def test_of_names_can_be_ruled_out(self):
+        path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")
+        names = [cause["name"] for cause in self.judge(path, "--without-cause", "l_not_rescaled")["causes"]]
+        self.assertNotIn("l_not_rescaled", names)
+        self.assert_one_line(self.run_it(path, "--without-cause", "l_not_scaled"), "l_not_scaled is no cause")
+
     def test_replay_of_nothing_is_refused(self):
-        run = tile_run("record", "--kernel", "scalar", "--engine", "cpu", "--shape", "1,1,64,64,64", "-o", self.file)
-        self.assertEqual(run.returncode, 0, run.stderr)
-        refused = self.run_it(self.file, "--replay-out", self.folder / "replay.h5")
+        refused = self.run_it(self.record_healthy(), "--replay-out", self.folder / "replay.h5")
         self.assert_one_line(refused, "no cause was found")
         self.assertFalse((self.folder / "replay.h5").exists())
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "oracle/identify/address_map.h"
+#include "oracle/identify/description.h"
 #include "oracle/identify/factor_function.h"
 #include "oracle/identify/index_formula.h"
 #include "oracle/identify/least_squares.h"
@@ -205,6 +206,31 @@ TEST(Identify, FunctionsOfAFactor) {
     std::vector<SumOfProducts> few = sums_with([](float a) { return std::abs(a); });
     few.resize(20);
     EXPECT_TRUE(functions_of_factor(few, "a").empty());
+}
+
+TEST(Description, TakesBitsByWhatItIsMadeOf) {
+    EXPECT_EQ(description_bits(""), 0);
+    EXPECT_EQ(description_bits("l_not_rescaled l everywhere"), 3 * 8);
+    // Elias gamma of n + 1: 1 bit for 0, 3 for 1 and 2, 5 for 3 to 6, 17 for 256.
+    EXPECT_EQ(description_bits("0"), 1);
+    EXPECT_EQ(description_bits("2"), 3);
+    EXPECT_EQ(description_bits("3"), 5);
+    EXPECT_EQ(description_bits("-256"), 8 + 17);
+    EXPECT_EQ(description_bits("1.5"), 32);
+    EXPECT_EQ(description_bits("-1.25e-07"), 8 + 32);
+    EXPECT_EQ(description_bits("3e5"), 32);
+    // A sign each: row % 8 == 4
+    EXPECT_EQ(description_bits("row % 8 == 4"), 8 + 8 + 7 + 8 + 8 + 5);
+    EXPECT_EQ(description_bits("k_2"), 8);
+}
+
+TEST(Description, OfAListTakesTheWaysToChooseIt) {
+    EXPECT_EQ(choice_bits(0, 10), 0);
+    EXPECT_EQ(choice_bits(10, 10), 0);
+    EXPECT_NEAR(choice_bits(1, 1024), 10, 1e-9);
+    EXPECT_NEAR(choice_bits(2, 5), std::log2(10.0), 1e-9);
+    EXPECT_NEAR(listing_bits(1, 1024), 10 + 16, 1e-9);
+    EXPECT_NEAR(choice_bits(1 << 29, 1 << 30), double(1 << 30), 64);
 }
 
 }  // namespace
