@@ -1,5 +1,7 @@
 #include "oracle/causes/prediction.h"
 
+#include "oracle/causes/evidence.h"
+
 #include <algorithm>
 
 namespace tilescope {
