@@ -1,8 +1,8 @@
 #include "oracle/causes/prediction.h"
 
-#include "oracle/causes/evidence.h"
-
 #include <algorithm>
+
+#include "oracle/causes/evidence.h"
 
 namespace tilescope {
 
