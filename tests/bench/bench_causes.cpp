@@ -10,26 +10,18 @@
 #include <nlohmann/json.hpp>
 
 #include "dump/reader.h"
+#include "oracle/causes/find_causes.h"
+#include "oracle/causes/prediction.h"
 #include "oracle/judge.h"
 #include "tests/bench/bundled_faults.h"
 #include "tests/bench/cause_tally.h"
 #include "tests/oracle/planted_calls.h"
 #include "tests/oracle/recording_tools.h"
-#if __has_include("oracle/causes/find_causes.h")
-#include "oracle/causes/find_causes.h"
-#define TILESCOPE_HAS_CAUSES
-#endif
 
 namespace tilescope::bench {
 namespace {
 
 using namespace tilescope::test;
-
-#ifdef TILESCOPE_HAS_CAUSES
-constexpr bool names_causes = true;
-#else
-constexpr bool names_causes = false;
-#endif
 
 struct Options {
     std::uint64_t seed = 7000000;  ///< the tests' seeds are below 1000000
@@ -43,6 +35,7 @@ struct Options {
     std::string json;
     int misses = 2;
     bool time = false;
+    bool predict = false;
 };
 
 /// Judges a recording and fills in what was found.
@@ -51,12 +44,10 @@ void answer(const Recording& recording, const JudgeOptions& judging, CauseCase& 
         const Report report = judge(recording, judging);
         result.diverged = report.verdict == Verdict::diverged;
         if (report.guilty) result.guilty = stage_info(*report.guilty).name;
-#ifdef TILESCOPE_HAS_CAUSES
         CauseOptions options;
         options.threads = judging.threads;
         for (const FoundCause& cause : find_causes(recording, report, options).causes)
             (cause.rank == 1 ? result.named : result.later).emplace_back(cause.name);
-#endif
     } catch (const std::exception& error) {
         result.error = error.what();
     }
@@ -148,9 +139,50 @@ nlohmann::json bench_plants(const Options& options) {
         tiles.add(std::move(result.of_tiles));
         if (result.of_outputs) outputs.add(std::move(*result.of_outputs));
     }
-    tiles.print(true, names_causes, options.misses);
-    if (options.outputs > 0) outputs.print(true, names_causes, 0);
+    tiles.print(true, true, options.misses);
+    if (options.outputs > 0) outputs.print(true, true, 0);
     return {nlohmann::json::parse(tiles.to_json()), nlohmann::json::parse(outputs.to_json())};
+}
+
+/// The cause of a fault on one shape, tried on the same fault on the next shape, with another seed.
+nlohmann::json bench_predictions(const Options& options) {
+    const std::vector<Planting> all = plantings(options);
+    std::vector<std::string> said(all.size());
+    std::vector<std::optional<bool>> holds(all.size());
+#pragma omp parallel for schedule(dynamic)
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const Planting& first = all[i];
+        const std::size_t shape = std::size_t(first.shape - planted_shapes().data()) + 1;
+        const PlantedShape& other = planted_shapes()[shape % planted_shapes().size()];
+        const auto planted_run = [&](const PlantedShape& of, std::uint64_t seed) {
+            const Call call = planted_call(*first.mistake, *first.input, of, seed);
+            return run_kernel(call, {first.mistake->mistake});
+        };
+        const KernelRun run = planted_run(*first.shape, first.seed);
+        const KernelRun second = planted_run(other, first.seed + 8);
+        try {
+            const CauseOptions one = {.threads = 1};
+            const std::vector<FoundCause> causes =
+                find_causes(run.recording, judge(run.recording, one_thread()), one).causes;
+            if (causes.empty() || causes[0].structural) continue;
+            const Prediction prediction =
+                predict(causes[0], second.recording, judge(second.recording, one_thread()), one);
+            if (prediction.wrong == 0) continue;
+            holds[i] = prediction.holds();
+            said[i] = fmt::format("{} {} {} seed {}: {} {}, of {} wrong elements on {} {} are left",
+                                  first.mistake->name, first.input->name, first.shape->name, first.seed,
+                                  title_of(causes[0]), causes[0].where, prediction.wrong, other.name,
+                                  prediction.left);
+        } catch (const Error&) {
+            // What cannot be judged has no cause to try.
+        }
+    }
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (holds[i] == false) fmt::print("{}\n", said[i]);
+    const auto tried = std::ranges::count_if(holds, [](const auto& one) { return one.has_value(); });
+    const auto held = std::ranges::count(holds, std::optional(true));
+    fmt::print("\ncauses of planted faults that explain another shape as well: {} of {}\n", held, tried);
+    return {{"tried", tried}, {"held", held}};
 }
 
 /// Healthy kernels of every arithmetic and option: nothing diverges, and no cause is named.
@@ -203,7 +235,7 @@ nlohmann::json bench_recordings(const Options& options) {
         answer(*recording, {}, result);
         tally.add(std::move(result));
     }
-    tally.print(true, names_causes, 100);
+    tally.print(true, true, 100);
     return nlohmann::json::parse(tally.to_json());
 }
 
@@ -235,11 +267,9 @@ nlohmann::json bench_time() {
             const Report report = judge(run.recording, {});
             const double judging = seconds_since(start);
             double naming = 0;
-#ifdef TILESCOPE_HAS_CAUSES
             const auto then = std::chrono::steady_clock::now();
             const Diagnosis diagnosis = find_causes(run.recording, report, {});
             naming = seconds_since(then);
-#endif
             fmt::print("{:<28}{:>14}{:>11.2f}{:>11.2f}\n", to_string(mistake),
                        fmt::format("{} x {}", p.seqlen_q, p.seqlen_kv), judging, naming);
             times.push_back(
@@ -253,6 +283,8 @@ int run(const Options& options) {
     nlohmann::json json;
     if (!options.recordings.empty()) {
         json["recordings"] = bench_recordings(options);
+    } else if (options.predict) {
+        json["predicted"] = bench_predictions(options);
     } else if (options.time) {
         json["time"] = bench_time();
     } else {
@@ -283,6 +315,7 @@ int main(int argc, char** argv) {
     app.add_option("--misses", options.misses, "cases shown that went wrong, of each fault")
         ->capture_default_str();
     app.add_option("--json", options.json, "writes the figures to this file");
+    app.add_flag("--predict", options.predict, "tries each cause on another shape instead");
     app.add_flag("--time", options.time, "measures the time instead");
     CLI11_PARSE(app, argc, argv);
     try {

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
 """Judges kernels with mistakes that nobody listed (strangers/) with tile-diff, and counts how often it is right.
 
-usage: bench_strangers.py [--tile-diff PROGRAM] [--count N] [--seed S] [--rows NAME ...] [--keep DIR]
+usage: bench_strangers.py [--tile-diff PROGRAM] [--count N] [--seed S] [--rows NAME ...] [--keep DIR] [--switch-off]
 
 A table for each kind of recordings, with a row for each family of mistakes: no row is an average of kinds. Every verdict that
 is not the expected one is listed with the line of the kernel that is wrong. Exit codes: 0 counted, 2 nothing could be judged.
+
+A description is the first cause that is a fault, whose replay has 99 % of the wrong elements within budgets. It is short if it
+takes at most 256 bits, and at most a tenth of what a list of the wrong elements would. With rows `second` it is tried on
+another recording of the same kernel, of another seed and shape, in which nothing is searched. --switch-off measures each kind
+of recordings again without each kind of description.
 There is no goal here: the figures are for who reads them.
 """
 
@@ -38,6 +43,21 @@ ROWS = {
 }
 
 
+# Causes that are solved for, not listed: each kind can be switched off.
+KINDS = {
+    "addresses": ["operand_addresses", "elements_moved", "scores_read_elsewhere", "operand_read_elsewhere",
+                  "output_stored_elsewhere"],
+    "sums": ["terms_weighted", "sum_of_other_range"],
+    "starts": ["starts_at", "starts_with_what_was_left"],
+    "states": ["m_stays", "state_of_other_element", "state_of_other_terms", "rescaled_by_other_factor"],
+    "coverage": ["never_written", "elements_not_written"],
+    "masks": ["mask_elsewhere", "masked_score_value"],
+    "values": ["function_of_value", "function_of_score_part", "function_of_factor", "maximum_of_function", "ds_combination"],
+    "types": ["values_rounded", "operand_rounded"],
+    "merges": ["output_of_other_sum", "split_weight_power", "split_parts", "lse_combination"],
+}
+
+
 @dataclasses.dataclass
 class Judged:
     """A recording's truth, and what tile-diff says of it and of the second recording of the same kernel."""
@@ -56,6 +76,10 @@ class Judged:
     @property
     def causes(self):
         return self.report.get("causes") or []
+
+    @property
+    def description(self):
+        return self.causes[0] if names_fault(self) else None
 
 
 def diverged(judged):
@@ -90,21 +114,43 @@ def names_declaration(judged):
     return bool(judged.causes) and judged.causes[0]["legal"]
 
 
+def is_short(judged):
+    found = judged.description
+    return found is not None and found["bits"] <= 256 and found["bits"] <= found["listed_bits"] / 10
+
+
+def predicts_second(judged):
+    """Whether the description explains the second recording, where that is wrong in the same stage."""
+    if not judged.second:
+        return None
+    return judged.description is not None and judged.second.report.get("predicted", {}).get("holds", False)
+
+
+def is_proved(judged):
+    return is_short(judged) and predicts_second(judged) if judged.second else None
+
+
 # Columns of the tables: a heading, and whether a recording counts, or None where it is not asked. The first cause is taken at
 # its word: whether it is the truth is not checked, since a name is not what the grammar drew.
 CHECKS = [("diverged", diverged), ("match", matched), ("unjudged", unjudged), ("stage right", stage_is_right),
           ("2nd stage right", second_stage_is_right), ("names a fault", names_fault), ("only a place", names_place),
-          ("a declaration", names_declaration)]
+          ("a declaration", names_declaration), ("short", is_short), ("predicts 2nd", predicts_second),
+          ("short, predicts", is_proved)]
 
 
-def judge(tile_diff, folder, truth, recording="recording"):
-    command = [tile_diff, "--threads", "1", "--json", "-", folder / truth[recording]]
+def judge(options, folder, truth, without=(), recording="recording"):
+    command = [options.tile_diff, "--threads", "1", "--json", "-", folder / truth[recording]]
+    for cause in without:
+        command += ["--without-cause", cause]
+    if recording == "second":
+        command += ["--no-causes", "--cause-of", folder / truth["recording"]]
     found = subprocess.run(command, capture_output=True, text=True)
     try:
         report = json.loads(found.stdout)
     except ValueError:
         report = {}
-    second = judge(tile_diff, folder, truth, "second") if recording == "recording" and truth["second"] else None
+    has_second = recording == "recording" and truth["second"] and not without
+    second = judge(options, folder, truth, recording="second") if has_second else None
     return Judged(truth, found.returncode, report, found.stderr.strip(), second)
 
 
@@ -157,14 +203,32 @@ def print_unexpected(all_judged):
             print(f"    {judged.said[:300] or judged.report.get('summary', '')[:300]}")
 
 
+def judge_all(options, folder, truths, without=()):
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        return list(pool.map(lambda truth: judge(options, folder, truth, without), truths))
+
+
+def print_switched_off(name, options, folder, truths, all_judged):
+    """How many are given a description without each kind of them."""
+    families = sorted({family_of(judged) for judged in all_judged})
+    print(f"\n{name:18} {'':16} " + " ".join(f"{family:>10}" for family in [*families, "all"]))
+    for kind in ["", *KINDS]:
+        judged_without = judge_all(options, folder, truths, KINDS[kind]) if kind else all_judged
+        named = collections.Counter(family_of(judged) for judged in judged_without if judged.description)
+        counts = [named[family] for family in families]
+        print(f"{'':18} {'without ' + kind if kind else 'everything':16} "
+              + " ".join(f"{count:10}" for count in [*counts, sum(counts)]))
+
+
 def measure(name, options, folder):
     command = [sys.executable, HERE / "strangers", "--count", str(options.count), "--seed", str(options.seed)]
     subprocess.run([*command, "--out", folder, *ROWS[name]], check=True)
     truths = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        all_judged = list(pool.map(lambda truth: judge(options.tile_diff, folder, truth), truths))
+    all_judged = judge_all(options, folder, truths)
     print_table(name, all_judged)
     print_unexpected(all_judged)
+    if options.switch_off:
+        print_switched_off(name, options, folder, truths, all_judged)
 
 
 def main():
@@ -175,6 +239,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, metavar="N")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), help="kinds of recordings")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="leave the recordings there")
+    parser.add_argument("--switch-off", action="store_true", help="measure again without each kind of description")
     options = parser.parse_args()
     if not options.tile_diff.is_file():
         print(f"bench_strangers: {options.tile_diff}: not found; compile it, or name it with --tile-diff", file=sys.stderr)

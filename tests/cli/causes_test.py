@@ -107,7 +107,7 @@ class Causes(TileDiffCase):
 
     def test_mistake_of_another_recording_is_tried(self):
         first = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped", name="first.h5")
-        same = self.record("l_not_rescaled", "--shape 2,1,96,320,128 --seed 7 --input ramped", name="same.h5")
+        same = self.record("l_not_rescaled", "--shape 2,1,96,320,64 --seed 7 --input ramped", name="same.h5")
         other = self.record("acc_not_rescaled", "--shape 1,1,64,256,64 --input ramped", name="other.h5")
         beside = self.record("tail_counted", "--shape 1,1,64,250,64", name="beside.h5")
         predicted = self.judge(same, "--no-causes", "--cause-of", first)["predicted"]
