@@ -139,8 +139,8 @@ nlohmann::json bench_plants(const Options& options) {
         tiles.add(std::move(result.of_tiles));
         if (result.of_outputs) outputs.add(std::move(*result.of_outputs));
     }
-    tiles.print(true, true, options.misses);
-    if (options.outputs > 0) outputs.print(true, true, 0);
+    tiles.print(options.misses);
+    if (options.outputs > 0) outputs.print(0);
     return {nlohmann::json::parse(tiles.to_json()), nlohmann::json::parse(outputs.to_json())};
 }
 
@@ -161,7 +161,8 @@ nlohmann::json bench_predictions(const Options& options) {
         const KernelRun run = planted_run(*first.shape, first.seed);
         const KernelRun second = planted_run(other, first.seed + 8);
         try {
-            const CauseOptions one = {.threads = 1};
+            CauseOptions one;
+            one.threads = 1;
             const std::vector<FoundCause> causes =
                 find_causes(run.recording, judge(run.recording, one_thread()), one).causes;
             if (causes.empty() || causes[0].structural) continue;
@@ -235,7 +236,7 @@ nlohmann::json bench_recordings(const Options& options) {
         answer(*recording, {}, result);
         tally.add(std::move(result));
     }
-    tally.print(true, true, 100);
+    tally.print(100);
     return nlohmann::json::parse(tally.to_json());
 }
 

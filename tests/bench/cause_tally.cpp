@@ -82,33 +82,30 @@ CauseTally::Row CauseTally::total() const {
     return sum;
 }
 
-void CauseTally::print(bool with_stages, bool with_causes, int misses) const {
+void CauseTally::print(int misses) const {
     fmt::print("\n{}\n", title_);
     fmt::print("{:<32}{:>7}{:>9}{:>9}{:>9}{:>9}{:>7}\n", "fault", "cases", "changed", "diverge", "stage %",
                "cause %", "tied");
     const auto print_row = [&](const std::string& name, const Row& row) {
         fmt::print("{:<32}{:>7}{:>9}{:>9}{:>9}{:>9}{:>7}\n", name, row.cases, row.changed, row.diverged,
-                   with_stages ? percent(row.stage) : "-", with_causes ? percent(row.cause) : "-", row.tied);
+                   percent(row.stage), percent(row.cause), row.tied);
     };
     for (const std::string& name : order_) print_row(name, rows_.at(name));
     print_row("all", total());
-    if (with_causes) {
-        fmt::print("\n{:<32}named, and how often\n", "fault");
-        for (const std::string& name : order_) {
-            std::string text;
-            for (const auto& [answer, count] : rows_.at(name).answers)
-                text += fmt::format("{}{} {}", text.empty() ? "" : ", ", answer, count);
-            fmt::print("{:<32}{}\n", name, text);
-        }
+    fmt::print("\n{:<32}named, and how often\n", "fault");
+    for (const std::string& name : order_) {
+        std::string text;
+        for (const auto& [answer, count] : rows_.at(name).answers)
+            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", answer, count);
+        fmt::print("{:<32}{}\n", name, text);
     }
-    print_misses(with_stages, with_causes, misses);
+    print_misses(misses);
 }
 
-void CauseTally::print_misses(bool with_stages, bool with_causes, int misses) const {
+void CauseTally::print_misses(int misses) const {
     std::map<std::string, int> shown;
     for (const CauseCase& miss : missed_) {
-        const bool counts = (with_stages && !miss.stage_right()) ||
-                            (with_causes && !miss.causes.empty() && !miss.cause_right());
+        const bool counts = !miss.stage_right() || (!miss.causes.empty() && !miss.cause_right());
         if (!counts || shown[miss.plant]++ >= misses) continue;
         std::string stages;
         for (const Stage stage : miss.stages)

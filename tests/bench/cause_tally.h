@@ -42,7 +42,7 @@ class CauseTally {
     explicit CauseTally(std::string title) : title_(std::move(title)) {}
     void add(CauseCase result);
     /// Rates by plant, the confusion matrix, and up to `misses` of the cases that went wrong.
-    void print(bool with_stages, bool with_causes, int misses) const;
+    void print(int misses) const;
     std::string to_json() const;
 
  private:
@@ -56,7 +56,7 @@ class CauseTally {
         std::map<std::string, std::int64_t> answers;
     };
     Row total() const;
-    void print_misses(bool with_stages, bool with_causes, int misses) const;
+    void print_misses(int misses) const;
 
     std::string title_;
     std::vector<std::string> order_;
