@@ -1,5 +1,7 @@
 // Values that come from other addresses: from which, is read from where in memory the dumped values stand.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -28,22 +30,24 @@ bool tells_address(double value) {
 
 // ---- staged operands
 
-std::shared_ptr<const ArrayOfHeads> operand_array(const Evidence& evidence, Stage stage) {
-    const Problem& problem = evidence.problem();
-    const bool is_q = is_of_queries(stage);
-    const std::int64_t heads = is_q ? problem.heads : problem.heads_kv;
-    const std::int64_t length = is_q ? problem.seqlen_q : problem.seqlen_kv;
-    const std::int64_t cols = tile_shape(problem, stage).cols;
-    if (problem.batch * heads * length * cols > most_elements) return nullptr;
-    std::vector<double> values;
-    values.reserve(std::size_t(problem.batch * heads * length * cols));
-    for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
-        for (std::int64_t head = 0; head < heads; ++head) {
-            const Matrix rows = evidence.world->input_rows(stage, batch, head, 0, length);
-            values.insert(values.end(), rows.data(), rows.data() + rows.size());
+/// The operand as it lies in memory; empty where it is too large to be searched.
+std::shared_ptr<const ArrayOfHeads> operand_array(const CauseSearch& world, Stage stage) {
+    return world.once<ArrayOfHeads>(fmt::format("operand {}", stage_info(stage).name), [&] {
+        const Problem& problem = world.recording().problem();
+        const bool is_q = is_of_queries(stage);
+        const std::int64_t heads = is_q ? problem.heads : problem.heads_kv;
+        const std::int64_t length = is_q ? problem.seqlen_q : problem.seqlen_kv;
+        const std::int64_t cols = tile_shape(problem, stage).cols;
+        std::vector<double> values;
+        const bool is_large = problem.batch * heads * length * cols > most_elements;
+        for (std::int64_t batch = 0; batch < problem.batch && !is_large; ++batch) {
+            for (std::int64_t head = 0; head < heads; ++head) {
+                const Matrix rows = world.input_rows(stage, batch, head, 0, length);
+                values.insert(values.end(), rows.data(), rows.data() + rows.size());
+            }
         }
-    }
-    return std::make_shared<const ArrayOfHeads>(heads, length, cols, ValueIndex(std::move(values)));
+        return ArrayOfHeads{heads, length, cols, ValueIndex(std::move(values))};
+    });
 }
 
 std::int64_t length_of(const SearchedTile& site, Stage stage) {
@@ -69,30 +73,34 @@ bool is_copied(const Evidence& evidence, Stage stage) {
 
 /// The tile from addresses of the array. Bounded: rows of another head, or beyond the sequence, are zeros; otherwise
 /// what lies beyond the array is not known.
-Change reads(Stage stage, const std::shared_ptr<const ArrayOfHeads>& array, CountedFrom counted_from,
-             const AddressMap& map, bool bounded) {
-    const auto is_there = [=](const SearchedTile& site, std::int64_t at) {
-        if (!bounded) return array->values.has(at);
-        const std::int64_t from = origin(site, stage, *array);
-        const std::int64_t begin = from / array->size_of_head() * array->size_of_head();
-        return at >= begin && at < begin + length_of(site, stage) * array->cols;
-    };
+Change reads(Stage stage, CountedFrom counted_from, const AddressMap& described, bool bounded) {
+    // `see` gets each element with its value, or nullopt where there is none.
     const auto each = [=](const SearchedTile& site, Eigen::Index rows, Eigen::Index cols, const auto& see) {
-        const Counting from = counting(site, stage, *array, counted_from);
-        for (Eigen::Index i = 0; i < rows; ++i)
-            for (Eigen::Index j = 0; j < cols; ++j)
-                see(i, j, from.address + map.apply(from.first_row + i, j));
+        const ArrayOfHeads& array = *operand_array(*site.world, stage);
+        const AddressMap map = in_rows_of(described, array.cols);
+        const Counting from = counting(site, stage, array, counted_from);
+        const std::int64_t own = origin(site, stage, array);
+        const std::int64_t begin = own / array.size_of_head() * array.size_of_head();
+        const std::int64_t end = begin + length_of(site, stage) * array.cols;
+        for (Eigen::Index i = 0; i < rows; ++i) {
+            for (Eigen::Index j = 0; j < cols; ++j) {
+                const std::int64_t at = from.address + map.apply(from.first_row + i, j);
+                const bool is_there = array.values.has(at) && (!bounded || (at >= begin && at < end));
+                see(i, j, is_there ? std::optional(array.values.at(at)) : std::nullopt);
+            }
+        }
     };
     const auto inputs = [=](SearchedTile& site) {
-        each(site, site.raw.rows(), site.raw.cols(), [&](Eigen::Index i, Eigen::Index j, std::int64_t at) {
-            site.raw(i, j) = is_there(site, at) ? array->values.at(at) : 0;
-        });
+        each(site, site.raw.rows(), site.raw.cols(),
+             [&](Eigen::Index i, Eigen::Index j, std::optional<double> value) {
+                 site.raw(i, j) = value.value_or(0);
+             });
     };
     if (bounded) return {.inputs = inputs};
     const auto result = [=](const SearchedTile& site, Estimate& estimate) {
         each(site, estimate.value.rows(), estimate.value.cols(),
-             [&](Eigen::Index i, Eigen::Index j, std::int64_t at) {
-                 if (!is_there(site, at)) estimate.error(i, j) = infinity;
+             [&](Eigen::Index i, Eigen::Index j, std::optional<double> value) {
+                 if (!value) estimate.error(i, j) = infinity;
              });
     };
     return {.inputs = inputs, .result = result};
@@ -118,8 +126,8 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
     if (!evidence.direct() || !is_copied(evidence, stage)) return candidates;
-    const std::shared_ptr<const ArrayOfHeads> array = operand_array(evidence, stage);
-    if (!array) return candidates;
+    const std::shared_ptr<const ArrayOfHeads> array = operand_array(*evidence.world, stage);
+    if (!array->values.has(0)) return candidates;
     const auto sources_of = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
         return tells_address(seen.got(row, col)) ? std::optional(addresses_of(*array, stage, seen, row, col))
                                                  : std::nullopt;
@@ -129,7 +137,7 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
             std::vector<CauseParameter> parameters = meaning_of_row(stage, from);
             parameters.insert(parameters.begin(), {"reads", map.text});
             for (const bool bounded : {false, true})
-                candidates.push_back({parameters, reads(stage, array, from, map, bounded), cost_of(map)});
+                candidates.push_back({parameters, reads(stage, from, map, bounded), cost_of(map)});
         }
     }
     return candidates;
@@ -138,8 +146,8 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
 // ---- stages
 
 /// Elements from a row of a tile to the next: those of a whole tile, for tiles at the end as well.
-std::int64_t row_length(const Evidence& evidence) {
-    return tile_shape(evidence.problem(), evidence.observed).cols;
+std::int64_t row_length(const Problem& problem, Stage stage) {
+    return tile_shape(problem, stage).cols;
 }
 
 std::shared_ptr<const ValueIndex> index_of(const Matrix& tile, std::int64_t ld) {
@@ -149,8 +157,9 @@ std::shared_ptr<const ValueIndex> index_of(const Matrix& tile, std::int64_t ld) 
 }
 
 /// A tile's elements where the map takes them from; of those beyond the tile nothing is known.
-Estimate moved(const Estimate& right, const AddressMap& map, std::int64_t ld) {
+Estimate moved(const Estimate& right, const AddressMap& described, std::int64_t ld) {
     Estimate estimate = right;
+    const AddressMap map = in_rows_of(described, ld);
     for (Eigen::Index i = 0; i < right.value.rows(); ++i) {
         for (Eigen::Index j = 0; j < right.value.cols(); ++j) {
             const std::int64_t at = map.apply(i, j);
@@ -179,7 +188,7 @@ struct SoughtValue {
 std::vector<AddressMap> maps_within_tiles(
     const Evidence& evidence, const std::function<Matrix(const Observation&)>& tile_of,
     const std::function<SoughtValue(const Observation&, Eigen::Index, Eigen::Index)>& sought) {
-    const std::int64_t ld = row_length(evidence);
+    const std::int64_t ld = row_length(evidence.problem(), evidence.observed);
     std::map<const Observation*, std::shared_ptr<const ValueIndex>> tiles;
     const auto sample_of = [&](const Observation& seen, Eigen::Index row,
                                Eigen::Index col) -> std::optional<AddressSample> {
@@ -208,8 +217,8 @@ std::vector<Candidate> other_places(const Evidence& evidence) {
         return SoughtValue{got, seen.expected.error(row, col) + cast_bound(stored, std::abs(got))};
     };
     for (const AddressMap& map : maps_within_tiles(evidence, tile_of, sought)) {
-        const auto place = [=, ld = row_length(evidence)](const SearchedTile&, Estimate& estimate) {
-            estimate = moved(estimate, map, ld);
+        const auto place = [=, stage = evidence.observed](const SearchedTile& site, Estimate& estimate) {
+            estimate = moved(estimate, map, row_length(site.call->problem, stage));
         };
         candidates.push_back({{{"holds", map.text}}, {.result = place}, cost_of(map)});
     }
@@ -226,9 +235,9 @@ std::vector<Candidate> other_scores(const Evidence& evidence) {
         return SoughtValue{std::log(seen.natural(row, col)) + seen.site.m.value(row, 0), 2 * std::abs(error)};
     };
     for (const AddressMap& map : maps_within_tiles(evidence, tile_of, sought)) {
-        const auto read = [=, ld = row_length(evidence)](SearchedTile& site) {
+        const auto read = [=](SearchedTile& site) {
             take_finished_scores(site);
-            site.dumped_s = moved(site.dumped_s, map, ld);
+            site.dumped_s = moved(site.dumped_s, map, row_length(site.call->problem, Stage::p));
         };
         candidates.push_back({{{"reads", map.text}}, {.inputs = read}, cost_of(map)});
     }

@@ -1,5 +1,7 @@
 // Numbers of the backward pass that are read elsewhere: p, dp and delta in ds, and lse in p.
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <memory>
@@ -76,6 +78,11 @@ std::vector<double> all_rows(const CauseSearch& world, Stage stage) {
     return values;
 }
 
+std::shared_ptr<const ValueIndex> index_of_rows(const CauseSearch& world, Stage stage) {
+    return world.once<ValueIndex>(fmt::format("rows for {}", stage_info(stage).name),
+                                  [&] { return ValueIndex(all_rows(world, stage)); });
+}
+
 /// Memory that a tile's numbers are read from, and where the tile begins in it.
 struct NumberMemory {
     std::shared_ptr<const ValueIndex> values;
@@ -83,11 +90,11 @@ struct NumberMemory {
     std::int64_t first = 0;
 };
 
-NumberMemory memory_of(const TakenNumber& taken, const std::shared_ptr<const ValueIndex>& rows,
-                       const SearchedTile& site) {
+NumberMemory memory_of(const TakenNumber& taken, const SearchedTile& site) {
     const Problem& problem = site.world->recording().problem();
     if (taken.of_rows)
-        return {rows, 1, (site.id.batch * problem.heads + site.id.head) * problem.seqlen_q + site.first_row};
+        return {index_of_rows(*site.world, taken.stage), 1,
+                (site.id.batch * problem.heads + site.id.head) * problem.seqlen_q + site.first_row};
     SearchedTile own = site;
     const Matrix& tile = taken.in(own).value;
     std::vector<double> values(std::size_t(tile.rows() * problem.block_n), quiet_nan);
@@ -120,10 +127,10 @@ std::optional<AddressMap> map_of_tile(const TakenNumber& taken, const Observatio
 }
 
 /// The tile's numbers as the map takes them; unknown beyond what is known of the memory.
-Change takes_from(const TakenNumber& taken, const std::shared_ptr<const ValueIndex>& rows,
-                  const AddressMap& map) {
+Change takes_from(const TakenNumber& taken, const AddressMap& described) {
     return {.inputs = [=](SearchedTile& site) {
-        const NumberMemory memory = memory_of(taken, rows, site);
+        const NumberMemory memory = memory_of(taken, site);
+        const AddressMap map = in_rows_of(described, memory.ld);
         Estimate& numbers = taken.in(site);
         for (Eigen::Index i = 0; i < numbers.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < numbers.value.cols(); ++j) {
@@ -139,19 +146,18 @@ Change takes_from(const TakenNumber& taken, const std::shared_ptr<const ValueInd
 std::vector<Candidate> numbers_read_elsewhere(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct() || evidence.problem().direction == Direction::forward) return candidates;
-    const auto rows = std::make_shared<const ValueIndex>(all_rows(*evidence.world, evidence.acts));
     for (const TakenNumber& taken : taken_numbers) {
         if (taken.stage != evidence.acts) continue;
         std::set<std::string> texts;
         std::size_t tiles = 0;
         for (const Observation& seen : evidence.seen) {
             if (!seen.is_bad() || ++tiles > 3) break;
-            const NumberMemory memory = memory_of(taken, rows, seen.site);
+            const NumberMemory memory = memory_of(taken, seen.site);
             auto map = map_of_tile(taken, seen, memory, false);
             if (!map && taken.of_rows) map = map_of_tile(taken, seen, memory, true);
             if (!map || map->parameters == 0 || !texts.insert(map->text).second) continue;
             candidates.push_back(
-                {{{"takes", taken.name + map->text}}, takes_from(taken, rows, *map), cost_of(*map)});
+                {{{"takes", taken.name + map->text}}, takes_from(taken, *map), cost_of(*map)});
         }
     }
     return candidates;

@@ -150,8 +150,10 @@ std::vector<Candidate> other_head(const Evidence& evidence) {
     for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
         add(digits(head), [=](const SearchedTile&) { return head; });
     for (const std::int64_t offset : {-1, 1})
-        add(offset < 0 ? "the one before" : "the next one",
-            [=](const SearchedTile& s) { return (own_head(s, stage) + offset + heads) % heads; });
+        add(offset < 0 ? "the one before" : "the next one", [=](const SearchedTile& s) {
+            const std::int64_t there = heads_of(s.call->problem, stage);
+            return (own_head(s, stage) + offset + there) % there;
+        });
     if (!is_of_queries(stage))
         add("that of the query head's number",
             [](const SearchedTile& s) { return std::min(s.id.head, s.call->problem.heads_kv - 1); });
@@ -169,8 +171,9 @@ std::vector<Candidate> other_batch(const Evidence& evidence) {
     const std::int64_t heads = heads_of(evidence.problem(), stage);
     if (batches > 1 && heads > 1) {
         const auto exchanged = [=](const SearchedTile& s) {
-            const std::int64_t flat = own_head(s, stage) * batches + s.id.batch;
-            return TileId{flat / heads, flat % heads, 0, 0};
+            const Problem& problem = s.world->recording().problem();
+            const std::int64_t flat = own_head(s, stage) * problem.batch + s.id.batch;
+            return TileId{flat / heads_of(problem, stage), flat % heads_of(problem, stage), 0, 0};
         };
         add_of_place(evidence, {{"batch", "batch and head exchanged"}}, exchanged, 0, candidates);
     }
@@ -179,11 +182,11 @@ std::vector<Candidate> other_batch(const Evidence& evidence) {
 
 std::vector<Candidate> bshd_as_bhsd(const Evidence& evidence) {
     const Stage stage = evidence.acts;
-    const Problem& problem = evidence.problem();
-    const std::int64_t heads = heads_of(problem, stage);
-    const std::int64_t length = is_of_queries(stage) ? problem.seqlen_q : problem.seqlen_kv;
-    if (heads == 1) return {};
+    if (heads_of(evidence.problem(), stage) == 1) return {};
     return always({.inputs = [=](SearchedTile& site) {
+        const Problem& problem = site.world->recording().problem();
+        const std::int64_t heads = heads_of(problem, stage);
+        const std::int64_t length = is_of_queries(stage) ? problem.seqlen_q : problem.seqlen_kv;
         for (Eigen::Index i = 0; i < site.raw.rows(); ++i) {
             const std::int64_t row =
                 (site.id.batch * length + first_of(site, stage) + i) * heads + own_head(site, stage);

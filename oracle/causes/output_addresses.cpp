@@ -1,10 +1,12 @@
 // Outputs that are stored at other addresses than their own: to which, is read from where the dump has them.
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "dump/schema/rounding.h"
@@ -38,12 +40,12 @@ void for_each_block(const CauseSearch& world, const See& see) {
 }
 
 /// The output as dumped; what nobody wrote is NaN.
-ArrayOfHeads dumped_output(const Evidence& evidence, Stage stage) {
-    const Problem& problem = evidence.problem();
+ArrayOfHeads dumped_output(const CauseSearch& world, Stage stage) {
+    const Problem& problem = world.recording().problem();
     const std::int64_t cols = tile_shape(problem, stage).cols;
     std::vector<double> values(std::size_t(elements_of(problem, stage)), quiet_nan);
-    for_each_block(*evidence.world, [&](const TileId& id, const Problem& entry) {
-        const auto tile = load_tile(evidence.world->recording(), entry, stage, id);
+    for_each_block(world, [&](const TileId& id, const Problem& entry) {
+        const auto tile = load_tile(world.recording(), entry, stage, id);
         if (!tile) return;
         const std::int64_t head = id.batch * problem.heads + id.head;
         const std::int64_t first = (head * problem.seqlen_q + id.q_block * problem.block_m) * cols;
@@ -58,11 +60,11 @@ struct BlockOutput {
     Estimate own;
 };
 
-std::vector<BlockOutput> computed_output(const Evidence& evidence) {
+std::vector<BlockOutput> computed_output(const CauseSearch& world, Stage stage) {
     std::vector<BlockOutput> blocks;
-    for_each_block(*evidence.world, [&](const TileId& id, const Problem&) {
-        ChangedReplay walk(*evidence.world, id, evidence.acts, {});
-        walk.run(evidence.acts, [&](const SearchedTile& site, const Estimate& own) {
+    for_each_block(world, [&](const TileId& id, const Problem&) {
+        ChangedReplay walk(world, id, stage, {});
+        walk.run(stage, [&](const SearchedTile& site, const Estimate& own) {
             SearchedTile place;
             place.world = site.world;
             place.id = site.id;
@@ -81,13 +83,23 @@ struct StoredOutput {
     std::vector<bool> is_stored;
 };
 
+/// Where the output's elements lie; without values.
+ArrayOfHeads shape_of_output(const Problem& problem, Stage stage) {
+    return {problem.heads, problem.seqlen_q, tile_shape(problem, stage).cols, ValueIndex({})};
+}
+
 /// One block after the other: what is stored twice is that of the last one.
-StoredOutput output_stored(std::span<const BlockOutput> blocks, const Evidence& evidence,
-                           const ArrayOfHeads& array, CountedFrom counted_from, const AddressMap& map) {
-    const auto size = std::size_t(elements_of(evidence.problem(), evidence.acts));
+StoredOutput output_stored(const CauseSearch& world, Stage stage, CountedFrom counted_from,
+                           const AddressMap& described) {
+    const Problem& problem = world.recording().problem();
+    const auto size = std::size_t(elements_of(problem, stage));
+    const ArrayOfHeads array = shape_of_output(problem, stage);
+    const AddressMap map = in_rows_of(described, array.cols);
     StoredOutput stored{std::vector<double>(size), std::vector<double>(size), std::vector<bool>(size)};
-    for (const auto& [site, own] : blocks) {
-        const Counting from = counting(site, evidence.acts, array, counted_from);
+    const auto blocks = world.once<std::vector<BlockOutput>>(
+        fmt::format("computed {}", stage_info(stage).name), [&] { return computed_output(world, stage); });
+    for (const auto& [site, own] : *blocks) {
+        const Counting from = counting(site, stage, array, counted_from);
         for (Eigen::Index i = 0; i < own.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < own.value.cols(); ++j) {
                 const std::int64_t at = from.address + map.apply(from.first_row + i, j);
@@ -108,10 +120,14 @@ struct LeftThere {
 };
 const LeftThere all_left_there[] = {{"nothing", double(std::bit_cast<float>(unwritten_bits))}, {"0", 0}};
 
-Change stores(const std::shared_ptr<const StoredOutput>& stored,
-              const std::shared_ptr<const ArrayOfHeads>& array, Stage stage, double left) {
+Change stores(Stage stage, CountedFrom counted_from, const AddressMap& map, double left) {
+    const std::string name =
+        fmt::format("stored {} {} {}", stage_info(stage).name, int(counted_from), map.text);
     return {.result = [=](const SearchedTile& site, Estimate& estimate) {
-        const std::int64_t from = origin(site, stage, *array);
+        const auto stored = site.world->once<StoredOutput>(
+            name, [&] { return output_stored(*site.world, stage, counted_from, map); });
+        const std::int64_t from =
+            origin(site, stage, shape_of_output(site.world->recording().problem(), stage));
         for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
             const auto at = std::size_t(from + i);
             estimate.value.data()[i] = stored->is_stored[at] ? stored->value[at] : left;
@@ -127,29 +143,25 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
     const bool is_large = elements_of(problem, stage) > most_elements ||
                           problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_kv > most_scores;
     if (!evidence.direct() || !evidence.known.empty() || is_large) return candidates;
-    const auto array = std::make_shared<const ArrayOfHeads>(dumped_output(evidence, stage));
+    const ArrayOfHeads array = dumped_output(*evidence.world, stage);
     const Dtype dtype = stage_dtype(problem, stage);
     const auto sources_of = [&](const Observation& seen, Eigen::Index row,
                                 Eigen::Index col) -> std::optional<std::vector<std::int64_t>> {
         const double expected = seen.expected.value(row, col);
         if (!std::isfinite(expected) || expected == 0) return std::nullopt;
         const double error = seen.expected.error(row, col) + cast_bound(dtype, std::abs(expected));
-        const std::int64_t from = origin(seen.site, stage, *array);
-        std::vector<std::int64_t> found = array->values.sources(expected, error, from);
+        const std::int64_t from = origin(seen.site, stage, array);
+        std::vector<std::int64_t> found = array.values.sources(expected, error, from);
         if (found.size() > most_places) return std::nullopt;
         for (std::int64_t& address : found) address += from;
         return found;
     };
-    std::vector<BlockOutput> blocks;
-    for (const auto& [from, maps] : maps_in_array(evidence, *array, sources_of)) {
+    for (const auto& [from, maps] : maps_in_array(evidence, array, sources_of)) {
         for (const AddressMap& map : maps) {
-            if (blocks.empty()) blocks = computed_output(evidence);
-            const auto stored =
-                std::make_shared<const StoredOutput>(output_stored(blocks, evidence, *array, from, map));
             std::vector<CauseParameter> parameters = meaning_of_row(stage, from);
             parameters.insert(parameters.begin(), {"stores to", map.text});
             for (const LeftThere& left : all_left_there) {
-                candidates.push_back({parameters, stores(stored, array, stage, left.value), cost_of(map)});
+                candidates.push_back({parameters, stores(stage, from, map, left.value), cost_of(map)});
                 candidates.back().parameters.push_back({"elsewhere", left.name});
             }
         }

@@ -266,11 +266,12 @@ std::optional<PaddedMap> map_of(const KnownOperand& known, const AddressNames& n
 /// The operand's elements as the map takes them, NaN where it leaves the operand.
 Matrix taken(const Matrix& operand, const PaddedMap& by) {
     const std::int64_t ld = operand.cols() + by.padding;
+    const AddressMap map = in_rows_of(by.map, ld);
     Matrix result = Matrix::Constant(operand.rows(), operand.cols(), quiet_nan);
     for (Eigen::Index i = 0; i < operand.rows(); ++i) {
         for (Eigen::Index j = 0; j < operand.cols(); ++j) {
-            const std::int64_t address = by.map.apply(i, j);
-            if (!stays_inside(by.map, i, j, operand.rows(), ld) || address % ld >= operand.cols()) continue;
+            const std::int64_t address = map.apply(i, j);
+            if (!stays_inside(map, i, j, operand.rows(), ld) || address % ld >= operand.cols()) continue;
             result(i, j) = operand(address / ld, address % ld);
         }
     }
@@ -363,6 +364,7 @@ std::optional<PaddedMap> rows_of_operand(const AddressMap& of_scores, const Prod
     AddressMap map;
     map.apply = [=](std::int64_t row, std::int64_t d) { return row_of(row, d) * cols + d; };
     map.row_of = row_of;
+    map.ld = cols;
     map.parameters = of_scores.parameters;
     const std::string_view text = of_scores.text;
     const std::size_t second = text.find("][");

@@ -27,7 +27,11 @@ std::shared_ptr<const HeadCall> CauseSearch::call(std::int64_t batch, std::int64
 
 Matrix CauseSearch::input_rows(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first,
                                std::int64_t count) const {
-    const Problem entry = problem_of(recording_.problem(), recording_.side_inputs(), batch);
+    const Problem& whole = recording_.problem();
+    const std::int64_t heads = is_of_queries(stage) ? whole.heads : whole.heads_kv;
+    if (batch < 0 || batch >= whole.batch || head < 0 || head >= heads)
+        return Matrix::Zero(count, tile_shape(whole, stage).cols);
+    const Problem entry = problem_of(whole, recording_.side_inputs(), batch);
     const std::int64_t length = is_of_queries(stage) ? entry.seqlen_q : entry.seqlen_kv;
     const std::int64_t begin = std::clamp<std::int64_t>(first, 0, length);
     const std::int64_t end = std::clamp<std::int64_t>(first + count, begin, length);

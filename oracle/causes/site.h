@@ -45,9 +45,19 @@ class CauseSearch {
         if (check_) check_();
     }
     std::shared_ptr<const HeadCall> call(std::int64_t batch, std::int64_t head) const;
-    /// Rows of q, k, v or dout, exactly, without descales; zeros where the batch entry has no such row.
+    /// Rows of q, k, v or dout, exactly, without descales; zeros where there is no such row, or no such head.
     Matrix input_rows(Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first,
                       std::int64_t count) const;
+
+    /// What is computed of the whole recording once; `name` says what, of which type and how. A change that needs it asks
+    /// for it by its site, so that the change can be replayed in another recording.
+    template <class T>
+    std::shared_ptr<const T> once(const std::string& name, const std::function<T()>& make) const {
+        const std::scoped_lock lock(computed_mutex_);
+        std::shared_ptr<const void>& known = computed_[name];
+        if (!known) known = std::make_shared<const T>(make());
+        return std::static_pointer_cast<const T>(known);
+    }
 
  private:
     const Recording& recording_;
@@ -58,6 +68,8 @@ class CauseSearch {
     std::vector<std::string> left_out_;
     mutable std::mutex mutex_;
     mutable std::map<std::pair<std::int64_t, std::int64_t>, std::shared_ptr<const HeadCall>> calls_;
+    mutable std::recursive_mutex computed_mutex_;  ///< what is computed may be made of what was
+    mutable std::map<std::string, std::shared_ptr<const void>> computed_;
 };
 
 /// What one pair of a query block and a KV tile adds to dq, dk or dv: a b.

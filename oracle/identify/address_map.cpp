@@ -242,6 +242,7 @@ AddressMap map_of_strides(const Strides& strides, std::int64_t ld, const Address
     const auto [a, b, c] = strides;
     AddressMap map;
     map.strides = strides;
+    map.ld = ld;
     map.parameters = (a != ld && a != 1) + (b != ld && b != 1) + (c != 0);
     map.apply = [=](std::int64_t row, std::int64_t col) { return a * row + b * col + c; };
     map.text = strides_text(a, b, c, ld, names);
@@ -249,6 +250,18 @@ AddressMap map_of_strides(const Strides& strides, std::int64_t ld, const Address
     if (a == ld && b == 1) map.row_of = [rows](std::int64_t row, std::int64_t) { return row + rows; };
     if (a == 1 && b == ld) map.row_of = [rows](std::int64_t, std::int64_t col) { return col + rows; };
     return map;
+}
+
+AddressMap in_rows_of(const AddressMap& map, std::int64_t ld) {
+    AddressMap other = map;
+    if (!map.row_of || map.ld == ld) return other;
+    other.ld = ld;
+    other.apply = [apply = map.apply, row_of = map.row_of, was = map.ld, ld](std::int64_t row,
+                                                                             std::int64_t col) {
+        const std::int64_t of = row_of(row, col);
+        return of * ld + apply(row, col) - of * was;
+    };
+    return other;
 }
 
 bool stays_inside(const AddressMap& map, std::int64_t row, std::int64_t col, std::int64_t rows,
@@ -266,7 +279,9 @@ std::optional<AddressMap> find_address_map(std::span<const AddressSample> all, s
     const Samples samples(known);
     for (const auto find : {by_strides, by_rows, by_columns, by_bits}) {
         std::optional<AddressMap> map = find(samples, ld, names);
-        if (map && samples.share(map->apply) >= enough_samples) return map;
+        if (!map || samples.share(map->apply) < enough_samples) continue;
+        map->ld = ld;
+        return map;
     }
     return std::nullopt;
 }

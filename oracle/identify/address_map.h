@@ -34,7 +34,11 @@ struct AddressMap {
     std::string text;                  ///< "[row + 4][d]" or, of one array without rows, "[row * 72 + d]"
     int parameters = 0;                ///< numbers in it
     std::optional<Strides> strides{};  ///< where it is made of two and nothing else
+    std::int64_t ld = 0;               ///< elements from a row of the array to the next
 };
+
+/// The same index into an array with rows of `ld` elements. A map of memory without rows stays as it is.
+AddressMap in_rows_of(const AddressMap& map, std::int64_t ld);
 
 /// Numbers that were chosen to describe it: its own, and which kind of map it is. A name for the same map costs less.
 inline int cost_of(const AddressMap& map) {
