@@ -283,7 +283,8 @@ Prediction predict_arguments(const Arguments& arguments, const Recording& record
     const std::vector<FoundCause> causes =
         find_causes(*first, judge(*first, arguments.judge), options).causes;
     Prediction prediction;
-    if (!causes.empty() && !causes[0].structural) prediction = predict(causes[0], recording, report, options);
+    if (!causes.empty() && !causes[0].structural)
+        prediction = predict(causes[0], first->problem(), recording, report, options);
     prediction.of = first->name();
     first->require_unchanged();
     return prediction;

@@ -34,6 +34,7 @@ std::vector<Candidate> bias_of_other_head(const Evidence& evidence) {
     const auto add = [&](std::string which, std::function<TileId(const SearchedTile&)> place) {
         const auto change = [place = std::move(place)](SearchedTile& site) {
             const TileId from = place(site);
+            if (from.head >= site.call->problem.heads) return;
             site.own_call().read_bias = site.world->call(from.batch, from.head)->read_bias;
         };
         candidates.push_back({{{"which", std::move(which)}}, {.inputs = change}, 1});
@@ -43,7 +44,8 @@ std::vector<Candidate> bias_of_other_head(const Evidence& evidence) {
     for (const std::int64_t offset : {-1, 1}) {
         if (heads == 1) break;
         add(offset < 0 ? "the one before" : "the next one", [=](const SearchedTile& s) {
-            return TileId{s.id.batch, (s.id.head + offset + heads) % heads, 0, 0};
+            const std::int64_t there = s.call->problem.heads;
+            return TileId{s.id.batch, (s.id.head + offset + there) % there, 0, 0};
         });
     }
     if (evidence.problem().batch > 1)
@@ -78,14 +80,22 @@ std::vector<Candidate> alibi_scaled(const Evidence& evidence) {
     return candidates;
 }
 
+const std::vector<float>& slopes_of(const SearchedTile& site) {
+    return site.world->recording().side_inputs().alibi_slopes;
+}
+
+std::int64_t slope_count(const SearchedTile& site) {
+    return std::ssize(slopes_of(site));
+}
+
 std::vector<Candidate> alibi_of_other_head(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!has_alibi(evidence)) return {};
-    const std::vector<float>& slopes = evidence.world->recording().side_inputs().alibi_slopes;
     const auto add = [&](std::string name, int free, auto index) {
         candidates.push_back({{{"head", std::move(name)}},
                               {.inputs =
-                                   [=, &slopes](SearchedTile& site) {
+                                   [=](SearchedTile& site) {
+                                       const std::vector<float>& slopes = slopes_of(site);
                                        const auto at = std::size_t(index(site));
                                        if (at < slopes.size())
                                            site.own_call().alibi_slope = double(slopes[at]);
@@ -93,15 +103,17 @@ std::vector<Candidate> alibi_of_other_head(const Evidence& evidence) {
                               free});
     };
     const std::int64_t heads = evidence.problem().heads;
-    const std::int64_t count = std::ssize(slopes);
     // Slopes are those of a batch entry, or of all of them.
-    const auto first = [=](const SearchedTile& s) { return count > heads ? s.id.batch * heads : 0; };
+    const auto first = [](const SearchedTile& s) {
+        return slope_count(s) > s.call->problem.heads ? s.id.batch * s.call->problem.heads : 0;
+    };
     if (heads != evidence.problem().heads_kv)
         add("its KV head", 0,
             [=](const SearchedTile& s) { return first(s) + s.call->problem.head_kv(s.id.head); });
-    add("the next one", 1, [=](const SearchedTile& s) { return (first(s) + s.id.head + 1) % count; });
+    add("the next one", 1,
+        [=](const SearchedTile& s) { return (first(s) + s.id.head + 1) % slope_count(s); });
     add("the one before", 1,
-        [=](const SearchedTile& s) { return (first(s) + s.id.head + count - 1) % count; });
+        [=](const SearchedTile& s) { return (first(s) + s.id.head + slope_count(s) - 1) % slope_count(s); });
     for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
         add(digits(head), 1, [=](const SearchedTile& s) { return first(s) + head; });
     return candidates;

@@ -149,12 +149,17 @@ std::vector<Candidate> descale_of_other_head(const Evidence& evidence) {
     for (const DescaledOperand& operand : applied_here(evidence)) {
         const Descale& descale = side.*operand.descale;
         if (descale.heads <= 1) continue;
-        const std::int64_t entries = descale.heads * evidence.problem().batch;
+        const auto descale_of = [of = operand.descale](const SearchedTile& site) -> const Descale& {
+            return site.world->recording().side_inputs().*of;
+        };
+        const auto entries_of = [=](const SearchedTile& site) {
+            return descale_of(site).heads * site.world->recording().problem().batch;
+        };
         const auto add = [&](std::string map, int free, auto index) {
-            const auto wrong = [=, &descale](const SearchedTile& site,
-                                             const Eigen::VectorXd& right) -> Eigen::VectorXd {
+            const auto wrong = [=](const SearchedTile& site,
+                                   const Eigen::VectorXd& right) -> Eigen::VectorXd {
                 const std::int64_t at = index(site);
-                if (at < entries) return rows_of_entry(descale, at, right.size());
+                if (at < entries_of(site)) return rows_of_entry(descale_of(site), at, right.size());
                 const auto ratio = beyond.find({site.id.batch, site.id.head});
                 return ratio == beyond.end() ? right : right * ratio->second;
             };
@@ -163,22 +168,21 @@ std::vector<Candidate> descale_of_other_head(const Evidence& evidence) {
                                   free});
         };
         if (descale.heads < evidence.problem().heads) {
-            add("query head", 0, [heads = descale.heads](const SearchedTile& site) {
-                return site.id.batch * heads + site.id.head;
+            add("query head", 0, [=](const SearchedTile& site) {
+                return site.id.batch * descale_of(site).heads + site.id.head;
             });
         }
-        const auto own = [stage = operand.stage, heads = descale.heads](const SearchedTile& site) {
+        const auto own = [=, stage = operand.stage](const SearchedTile& site) {
             const std::int64_t head =
                 stage == Stage::q ? site.id.head : site.call->problem.head_kv(site.id.head);
-            return site.id.batch * heads + head;
+            return site.id.batch * descale_of(site).heads + head;
         };
-        add("the next one", 1, [=](const SearchedTile& site) { return (own(site) + 1) % entries; });
+        add("the next one", 1, [=](const SearchedTile& site) { return (own(site) + 1) % entries_of(site); });
         add("the one before", 1,
-            [=](const SearchedTile& site) { return (own(site) + entries - 1) % entries; });
+            [=](const SearchedTile& site) { return (own(site) + entries_of(site) - 1) % entries_of(site); });
         for (std::int64_t head = 0; head < std::min<std::int64_t>(descale.heads, 16); ++head)
-            add("head " + digits(head), 1, [=, heads = descale.heads](const SearchedTile& site) {
-                return site.id.batch * heads + head;
-            });
+            add("head " + digits(head), 1,
+                [=](const SearchedTile& site) { return site.id.batch * descale_of(site).heads + head; });
     }
     return candidates;
 }

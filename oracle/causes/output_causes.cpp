@@ -219,6 +219,7 @@ std::vector<Candidate> o_of_other_head(const Evidence& evidence) {
         candidates.push_back({{{"which", std::move(which)}},
                               {.result =
                                    [=](const SearchedTile& site, Estimate& o) {
+                                       if (head(site) >= site.call->problem.heads) return;
                                        Estimate other = output_of(site, site.id.batch, head(site));
                                        if (other.value.rows() == o.value.rows()) o = std::move(other);
                                    }},
@@ -228,9 +229,12 @@ std::vector<Candidate> o_of_other_head(const Evidence& evidence) {
         if (head == own || !resembles(seen, output_of(seen.site, seen.site.id.batch, head))) continue;
         add(digits(head), [=](const SearchedTile&) { return head; });
         const std::int64_t offset = head - own;
-        add((offset > 0 ? "+" : "") + digits(offset),
-            [=](const SearchedTile& site) { return ((site.id.head + offset) % heads + heads) % heads; });
-        add("heads reversed", [=](const SearchedTile& site) { return heads - 1 - site.id.head; });
+        add((offset > 0 ? "+" : "") + digits(offset), [=](const SearchedTile& site) {
+            const std::int64_t there = site.call->problem.heads;
+            return ((site.id.head + offset) % there + there) % there;
+        });
+        add("heads reversed",
+            [](const SearchedTile& site) { return site.call->problem.heads - 1 - site.id.head; });
     }
     return candidates;
 }

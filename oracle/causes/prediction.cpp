@@ -1,7 +1,10 @@
 #include "oracle/causes/prediction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "dump/schema/error.h"
 #include "oracle/causes/evidence.h"
 
 namespace tilescope {
@@ -20,10 +23,23 @@ std::int64_t left_by(Scope scope, const Misfit& misfit) {
     }
 }
 
+/// Errors: Error where they differ: a mistake is known by the places of one kernel's tiles.
+void require_same_tiles(const Problem& then, const Problem& now, const std::string& where) {
+    const auto says = [](const Problem& of) {
+        return fmt::format("{} x {} with head_dim {} and {}", of.block_m, of.block_n, of.head_dim,
+                           of.head_dim_v);
+    };
+    if (says(then) == says(now) && then.direction == now.direction) return;
+    throw Error(
+        fmt::format("its tiles are {}, those that the mistake was found in {}", says(now), says(then)), where,
+        "take a recording of the same kernel, with the same tiles and head_dim, in the same direction");
+}
+
 }  // namespace
 
-Prediction predict(const FoundCause& cause, const Recording& recording, const Report& report,
-                   const CauseOptions& options) {
+Prediction predict(const FoundCause& cause, const Problem& problem, const Recording& recording,
+                   const Report& report, const CauseOptions& options) {
+    require_same_tiles(problem, recording.problem(), recording.name());
     Prediction prediction;
     prediction.cause = cause;
     const CauseSearch world(recording, options.compare, report.confidence, options.check);

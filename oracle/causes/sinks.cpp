@@ -76,18 +76,21 @@ std::vector<Candidate> sink_scaled(const Evidence& evidence) {
 std::vector<Candidate> sink_of_other_head(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!has_any_sink(evidence)) return {};
-    const std::vector<float>& sinks = evidence.world->recording().side_inputs().sink;
     const std::int64_t heads = evidence.problem().heads;
     const auto add = [&](std::string name, int free, std::function<std::int64_t(const SearchedTile&)> head) {
-        const auto sink = [=, &sinks](const SearchedTile& site) {
-            return double(sinks[std::size_t(head(site))]);
+        const auto sink = [=](const SearchedTile& site) {
+            const std::vector<float>& sinks = site.world->recording().side_inputs().sink;
+            const auto at = std::size_t(head(site));
+            return at < sinks.size() ? double(sinks[at]) : site.call->sink;
         };
         candidates.push_back({{{"head", std::move(name)}}, has_sink(evidence, sink), free});
     };
     if (evidence.problem().heads_kv != heads)
         add("its KV head", 0, [](const SearchedTile& s) { return s.call->problem.head_kv(s.id.head); });
-    add("the next one", 1, [=](const SearchedTile& s) { return (s.id.head + 1) % heads; });
-    add("the one before", 1, [=](const SearchedTile& s) { return (s.id.head + heads - 1) % heads; });
+    add("the next one", 1, [](const SearchedTile& s) { return (s.id.head + 1) % s.call->problem.heads; });
+    add("the one before", 1, [](const SearchedTile& s) {
+        return (s.id.head + s.call->problem.heads - 1) % s.call->problem.heads;
+    });
     for (std::int64_t head = 0; head < std::min<std::int64_t>(heads, 16); ++head)
         add(digits(head), 1, [=](const SearchedTile&) { return head; });
     return candidates;

@@ -144,7 +144,7 @@ nlohmann::json bench_plants(const Options& options) {
     return {nlohmann::json::parse(tiles.to_json()), nlohmann::json::parse(outputs.to_json())};
 }
 
-/// The cause of a fault on one shape, tried on the same fault on the next shape, with another seed.
+/// The cause of a fault on one shape, tried on the same fault with the lengths of the next shape and another seed.
 nlohmann::json bench_predictions(const Options& options) {
     const std::vector<Planting> all = plantings(options);
     std::vector<std::string> said(all.size());
@@ -153,7 +153,10 @@ nlohmann::json bench_predictions(const Options& options) {
     for (std::size_t i = 0; i < all.size(); ++i) {
         const Planting& first = all[i];
         const std::size_t shape = std::size_t(first.shape - planted_shapes().data()) + 1;
-        const PlantedShape& other = planted_shapes()[shape % planted_shapes().size()];
+        const PlantedShape& next = planted_shapes()[shape % planted_shapes().size()];
+        PlantedShape other = *first.shape;
+        std::tie(other.name, other.seqlen_q, other.seqlen_kv) =
+            std::tie(next.name, next.seqlen_q, next.seqlen_kv);
         const auto planted_run = [&](const PlantedShape& of, std::uint64_t seed) {
             const Call call = planted_call(*first.mistake, *first.input, of, seed);
             return run_kernel(call, {first.mistake->mistake});
@@ -166,8 +169,8 @@ nlohmann::json bench_predictions(const Options& options) {
             const std::vector<FoundCause> causes =
                 find_causes(run.recording, judge(run.recording, one_thread()), one).causes;
             if (causes.empty() || causes[0].structural) continue;
-            const Prediction prediction =
-                predict(causes[0], second.recording, judge(second.recording, one_thread()), one);
+            const Prediction prediction = predict(causes[0], run.recording.problem(), second.recording,
+                                                  judge(second.recording, one_thread()), one);
             if (prediction.wrong == 0) continue;
             holds[i] = prediction.holds();
             said[i] = fmt::format("{} {} {} seed {}: {} {}, of {} wrong elements on {} {} are left",
