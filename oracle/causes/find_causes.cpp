@@ -68,12 +68,16 @@ std::vector<Stage> acting_stages(const CauseSearch& world, Stage observed) {
     return stages;
 }
 
+/// Tiles or rows that no words tell.
+bool is_vague(std::string_view where) {
+    return where.starts_with("some ") || where.ends_with("...");
+}
+
 std::string where_told(const Found& found, const Evidence& evidence, const Report& report) {
     if (found.scope == Scope::everywhere) return "everywhere";
     if (found.scope == Scope::ruled) return "where " + found.rule;
     const std::string where = where_of(evidence, report, found.scope == Scope::bad_rows);
-    const bool is_vague = where.starts_with("some ") || where.ends_with("...");
-    const auto ruled = is_vague ? with_rule(evidence, found.candidate.change) : std::nullopt;
+    const auto ruled = is_vague(where) ? with_rule(evidence, found.candidate.change) : std::nullopt;
     return ruled ? "where " + ruled->rule : where;
 }
 
@@ -90,10 +94,9 @@ double bits_of_parts(Scope scope, const Evidence& evidence) {
 
 /// All that the report says of it, and what that leaves open of where it is.
 double bits_of(const FoundCause& cause, const Evidence& evidence) {
-    const bool is_listed = cause.scope == Scope::bad_tiles || cause.scope == Scope::bad_rows;
-    return description_bits(
-               fmt::format("{} {} {}", title_of(cause), stage_info(cause.stage).name, cause.where)) +
-           (is_listed && !cause.where.starts_with("where ") ? bits_of_parts(cause.scope, evidence) : 0);
+    const std::string text =
+        fmt::format("{} {} {}", title_of(cause), stage_info(cause.stage).name, cause.where);
+    return description_bits(text) + (is_vague(cause.where) ? bits_of_parts(cause.scope, evidence) : 0);
 }
 
 FoundCause report_of(const Found& found, const Evidence& evidence, const Report& report) {
@@ -117,7 +120,8 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.free_parameters = found.candidate.free_parameters;
     cause.where = where_told(found, evidence, report);
     cause.bits = bits_of(cause, evidence);
-    cause.listed_bits = listing_bits(evidence.wrong_elements, evidence.compared);
+    const Tally& all = report.stage(evidence.observed).tally;
+    cause.listed_bits = listing_bits(all.outside, all.compared);
     return cause;
 }
 

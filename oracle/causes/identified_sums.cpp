@@ -56,7 +56,7 @@ std::pair<std::string, int> ranges_of(const std::vector<bool>& set) {
     return {text, ranges};
 }
 
-/// "all 2 times", "0-3 0 times, 8-15 2 times", "1, 2, 3, 4 times in turn".
+/// "all 2 times", "0-3 0 times, 8-15 2 times", "1 to 4 times in turn".
 struct WeightsTold {
     std::string text;
     int free = 0;
@@ -72,12 +72,13 @@ WeightsTold told_weights(const Evidence& evidence, const std::vector<double>& we
     const std::size_t period = repeat_of(weights);
     if (values.size() > 1 && period > 1 && period <= 16) {
         std::vector<std::string> in_turn;
-        bool counts_up = true;
+        bool counts_up = period > 2;
         for (std::size_t i = 0; i < period; ++i) {
             in_turn.push_back(times(weights[i]));
             counts_up = counts_up && weights[i] == weights[0] + double(i);
         }
-        return {fmt::format("{} times in turn", fmt::join(in_turn, ", ")), counts_up ? 2 : int(period)};
+        if (counts_up) return {fmt::format("{} to {} times in turn", in_turn.front(), in_turn.back()), 2};
+        return {fmt::format("{} times in turn", fmt::join(in_turn, ", ")), int(period)};
     }
     WeightsTold told;
     for (const double value : values) {

@@ -163,14 +163,15 @@ std::vector<std::int64_t> column_permutation(const Observation& seen) {
 
 std::vector<Candidate> transpositions(const OperandOf& operand) {
     std::vector<Candidate> candidates;
+    // A tile of 32 x 32 is a block as well: the tile comes first, since it says more.
+    candidates.push_back({{{"block", "tile"}}, {.inputs = [=](SearchedTile& site) {
+                              operand(site) = transposed(operand(site));
+                          }}});
     for (const Eigen::Index block : {8, 16, 32}) {
         candidates.push_back({{{"block", digits(std::int64_t(block))}}, {.inputs = [=](SearchedTile& site) {
                                   operand(site) = with_blocks_transposed(operand(site), block);
                               }}});
     }
-    candidates.push_back({{{"block", "tile"}}, {.inputs = [=](SearchedTile& site) {
-                              operand(site) = transposed(operand(site));
-                          }}});
     return candidates;
 }
 

@@ -106,7 +106,7 @@ TEST(Identified, WeightsOfHeadElements) {
     run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
         return 0.25 * run.product(tile, row, col, [](std::int64_t d) { return 1 + d % 4; });
     });
-    EXPECT_EQ(run.found(), "terms_weighted: 1, 2, 3, 4 times in turn");
+    EXPECT_EQ(run.found(), "terms_weighted: 1 to 4 times in turn");
 }
 
 TEST(Identified, HeadElementsThatAColumnLeavesOut) {
