@@ -120,7 +120,7 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.free_parameters = found.candidate.free_parameters;
     cause.where = where_told(found, evidence, report);
     cause.bits = bits_of(cause, evidence);
-    const Tally& all = report.stage(evidence.observed).tally;
+    const auto& all = report.stage(evidence.observed).tally;
     cause.listed_bits = listing_bits(all.outside, all.compared);
     return cause;
 }
