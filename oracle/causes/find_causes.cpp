@@ -207,8 +207,14 @@ void diagnose(const CauseSearch& world, const Report& report, Stage observed, co
     }
 }
 
-bool is_told(const Diagnosis& diagnosis, std::string_view name) {
-    const auto is = [&](const FoundCause& cause) { return cause.name == name; };
+/// A form has its name of how it was found: of two stages it is the same mistake only with the same numbers.
+bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
+    const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
+    return a.name == b.name && is_same;
+}
+
+bool is_told(const Diagnosis& diagnosis, const FoundCause& told) {
+    const auto is = [&](const FoundCause& cause) { return is_same_mistake(cause, told); };
     return std::ranges::any_of(diagnosis.causes, is) || std::ranges::any_of(diagnosis.then, is);
 }
 
@@ -217,7 +223,7 @@ bool is_told(const Diagnosis& diagnosis, std::string_view name) {
 bool prefer_those_of(std::span<const FoundCause> later, std::vector<FoundCause>& causes) {
     const auto is_of_both = [&](const FoundCause& cause) {
         return std::ranges::any_of(
-            later, [&](const FoundCause& other) { return other.rank == 1 && other.name == cause.name; });
+            later, [&](const FoundCause& other) { return other.rank == 1 && is_same_mistake(other, cause); });
     };
     const auto best = std::ranges::find_if(causes, is_of_both);
     if (best == causes.end()) return false;
@@ -234,11 +240,11 @@ bool prefer_those_of(std::span<const FoundCause> later, std::vector<FoundCause>&
 void add_further(const Diagnosis& further, Diagnosis& diagnosis) {
     const bool is_known = !further.causes.empty() && !further.causes[0].structural;
     if (is_known && !prefer_those_of(further.causes, diagnosis.causes) &&
-        !is_told(diagnosis, further.causes[0].name))
+        !is_told(diagnosis, further.causes[0]))
         diagnosis.then.push_back(further.causes[0]);
     for (const std::vector<FoundCause>* told : {&further.causes, &further.then}) {
         for (const FoundCause& cause : *told)
-            if (cause.name == racing_name && !is_told(diagnosis, racing_name))
+            if (cause.name == racing_name && !is_told(diagnosis, cause))
                 diagnosis.then.push_back(cause);
     }
 }
