@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "oracle/causes/consequences.h"
 #include "oracle/causes/places.h"
 #include "oracle/causes/search.h"
 #include "oracle/causes/where.h"
@@ -187,30 +188,41 @@ std::string what_separates(const std::vector<Found>& found, const Evidence& evid
 }
 
 /// The causes of one stage that diverges.
-void diagnose(const CauseSearch& world, const Report& report, Stage observed, const CauseOptions& options,
+void diagnose(const Evidence& evidence, const Report& report, const CauseOptions& options,
               Diagnosis& diagnosis) {
-    const Evidence evidence = collect_evidence(world, report, observed, options.threads);
+    const bool is_first = evidence.observed == *report.guilty;
     if (evidence.wrong_elements > 0) {
         std::vector<Found> found = single_causes(evidence, enough_of_one, options.threads);
+        // NaN goes on from what is wrong before: it tells of no other mistake.
+        if (!is_first) std::erase_if(found, [](const Found& one) { return !one.by_value; });
         if (std::ssize(found) > options.most) found.resize(std::size_t(options.most));
         for (const Found& one : found) diagnosis.causes.push_back(report_of(one, evidence, report));
         rank(found, evidence, diagnosis.causes);
         diagnosis.separate_with = what_separates(found, evidence);
-        if (found.empty()) find_pair(evidence, report, options.threads, diagnosis);
+        if (diagnosis.causes.empty()) find_pair(evidence, report, options.threads, diagnosis);
     }
-    diagnosis.threads = wrong_threads(world, evidence);
+    diagnosis.threads = wrong_threads(*evidence.world, evidence);
     diagnosis.places = places_told(report, evidence);
     if (diagnosis.causes.empty()) {
-        diagnosis.causes = found_places(world, report, evidence, diagnosis.threads);
-    } else if (report.stage(observed).tally.conflicting > 0) {
+        diagnosis.causes = found_places(*evidence.world, report, evidence, diagnosis.threads);
+    } else if (report.stage(evidence.observed).tally.conflicting > 0) {
         diagnosis.then.push_back(racing(report, evidence));
     }
 }
 
-/// A form has its name of how it was found: of two stages it is the same mistake only with the same numbers.
+/// What is done with the running state: "not_carried" of m_not_carried, l_not_carried and acc_not_carried.
+std::string_view without_stage(std::string_view name) {
+    for (const std::string_view state : {"m_", "l_", "acc_"})
+        if (name.starts_with(state)) return name.substr(state.size());
+    return name;
+}
+
+/// m, l and acc go through the same recurrence. A form has its name of how it was found: in two stages it is the same
+/// mistake only with the same numbers.
 bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
     const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
-    return a.name == b.name && is_same;
+    const bool is_of_recurrence = a.family == "recurrence" && b.family == "recurrence";
+    return is_same && (a.name == b.name || (is_of_recurrence && without_stage(a.name) == without_stage(b.name)));
 }
 
 bool is_told(const Diagnosis& diagnosis, const FoundCause& told) {
@@ -266,8 +278,11 @@ void diagnose_further(const CauseSearch& world, const Report& report, const Caus
             !report.stage(info.stage).tally.diverges() ||
             is_right_without_the_first(world, report, info.stage, options))
             continue;
+        const Evidence evidence = collect_evidence(world, report, info.stage, options.threads);
+        const auto leaves_it = [&](const FoundCause& known) { return follows_from(known, evidence); };
+        if (std::ranges::any_of(diagnosis.causes, leaves_it) || std::ranges::any_of(diagnosis.then, leaves_it)) continue;
         Diagnosis further;
-        diagnose(world, report, info.stage, options, further);
+        diagnose(evidence, report, options, further);
         add_further(further, diagnosis);
     }
 }
@@ -281,7 +296,7 @@ Diagnosis find_causes(const Recording& recording, const Report& report, const Ca
     if (!report.guilty || !report.other.empty() || is_named(*report.guilty)) return diagnosis;
     diagnosis.searched = true;
     const CauseSearch world(recording, options.compare, report.confidence, options.check);
-    diagnose(world, report, *report.guilty, options, diagnosis);
+    diagnose(collect_evidence(world, report, *report.guilty, options.threads), report, options, diagnosis);
     diagnose_further(world, report, options, diagnosis);
     return diagnosis;
 }
