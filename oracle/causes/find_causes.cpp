@@ -261,13 +261,22 @@ void add_further(const Diagnosis& further, Diagnosis& diagnosis) {
     }
 }
 
+/// The best cause of the first wrong stage, and those of later ones.
+std::vector<FoundCause> known_mistakes(const Diagnosis& diagnosis) {
+    std::vector<FoundCause> known = diagnosis.then;
+    if (!diagnosis.causes.empty()) known.push_back(diagnosis.causes[0]);
+    return known;
+}
+
 /// Whether the stage is as it should be if the first wrong one were right: then the kernel went on with other
 /// values than it dumped.
-bool is_right_without_the_first(const CauseSearch& world, const Report& report, Stage stage,
-                                const CauseOptions& options) {
-    CauseSearch other(world.recording(), options.compare, report.confidence, options.check);
+bool is_right_without_the_first(const Evidence& evidence, const Report& report, const CauseOptions& options) {
+    CauseSearch other(evidence.world->recording(), options.compare, report.confidence, options.check);
     other.hide(*report.guilty);
-    return collect_evidence(other, report, stage, options.threads).wrong_elements == 0;
+    Evidence hidden = evidence;
+    hidden.world = &other;
+    hidden.acts = *report.guilty;
+    return misfit_of(hidden, {}).anywhere() == 0;
 }
 
 /// Stages that diverge by themselves, too: given the dumped stages before them.
@@ -275,12 +284,11 @@ void diagnose_further(const CauseSearch& world, const Report& report, const Caus
                       Diagnosis& diagnosis) {
     for (const StageInfo& info : stages_of(report.problem)) {
         if (is_named(info.stage) || info.stage <= *report.guilty ||
-            !report.stage(info.stage).tally.diverges() ||
-            is_right_without_the_first(world, report, info.stage, options))
+            !report.stage(info.stage).tally.diverges())
             continue;
         const Evidence evidence = collect_evidence(world, report, info.stage, options.threads);
-        const auto leaves_it = [&](const FoundCause& known) { return follows_from(known, evidence); };
-        if (std::ranges::any_of(diagnosis.causes, leaves_it) || std::ranges::any_of(diagnosis.then, leaves_it)) continue;
+        if (evidence.wrong_elements == 0 || is_right_without_the_first(evidence, report, options)) continue;
+        if (follows_from(known_mistakes(diagnosis), evidence)) continue;
         Diagnosis further;
         diagnose(evidence, report, options, further);
         add_further(further, diagnosis);
