@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "oracle/causes/phantoms.h"
@@ -74,29 +75,44 @@ void add_hidden_probabilities(const std::vector<Change>& of_s, const std::vector
     Units& changed = full.own_call().units;
     changed.m_stale_threshold = infinity;
     if (is_uncast) changed.p_cast = Dtype::f32;
-    const Estimate p = expected_with(of_p, Stage::p, full);
+    Estimate p = expected_with(of_p, Stage::p, full);
+    if (units.l_sums_cast_p) p = cast_probabilities(*full.call, p, full.call->problem.dtype_p);
     if (is_uncast && !of_p.empty()) {
+        // Numbers of the mistake were found from P after its cast.
+        p.error += p.value.unaryExpr([&](double of) { return cast_bound(units.p_cast, std::abs(of)); });
         summed = p;
     } else if (behind > 0) {
         append_columns({p.value.rightCols(behind), p.error.rightCols(behind), {}}, summed);
     }
 }
 
-/// What the known mistakes leave in l or acc by P that is not dumped, and by the maximum before the tile that the
-/// factor of the rescaling is made of.
-std::optional<Change> left_in_sums(std::span<const FoundCause> known, Stage sum) {
-    const std::vector<Change> of_s = changes_of(known, Stage::s);
-    const std::vector<Change> of_m = changes_of(known, Stage::m);
-    const std::vector<Change> of_p = changes_of(known, Stage::p);
+/// What goes into l or acc by P that is not dumped, and by the maximum before the tile that the factor of the
+/// rescaling is made of, with some of the known mistakes.
+Change left_in_sums(std::vector<Change> of_s, std::vector<Change> of_m, std::vector<Change> of_p, Stage sum) {
     const bool has_hidden = sum == Stage::l && (!of_s.empty() || !of_p.empty());
-    if (!has_hidden && of_m.empty()) return std::nullopt;
-    return Change{.inputs = [=](SearchedTile& site) {
+    return {.inputs = [=, of_s = std::move(of_s), of_m = std::move(of_m),
+                       of_p = std::move(of_p)](SearchedTile& site) {
         SearchedTile other = site;
         for (const Change& change : of_m)
             if (change.inputs) change.inputs(other);
         if (!of_m.empty()) site.factor = rescale_factor(*site.call, other.before.m, site.m);
         if (has_hidden) add_hidden_probabilities(of_s, of_p, site);
     }};
+}
+
+/// With all of them, and where one is not made without it.
+std::vector<Change> all_left_in_sums(std::span<const FoundCause> known, Stage sum) {
+    const std::vector<Change> of_s = changes_of(known, Stage::s);
+    const std::vector<Change> of_m = changes_of(known, Stage::m);
+    const std::vector<Change> of_p = changes_of(known, Stage::p);
+    std::vector<Change> left;
+    if (of_m.empty() && (sum != Stage::l || (of_s.empty() && of_p.empty()))) return left;
+    left.push_back(left_in_sums(of_s, of_m, of_p, sum));
+    if (!of_s.empty() && !of_p.empty()) {
+        left.push_back(left_in_sums(of_s, of_m, {}, sum));
+        left.push_back(left_in_sums({}, of_m, of_p, sum));
+    }
+    return left;
 }
 
 /// How much the row of o is less than it should be, and how uncertain that is, relative.
@@ -138,20 +154,26 @@ Change logarithm_of_divisor(const Evidence& later) {
     }};
 }
 
-bool explains(const Evidence& later, const Change& change) {
-    const Misfit misfit = misfit_of(later, change);
-    return double(misfit.in_bad_tiles()) <= most_left * double(later.wrong_elements) && misfit.tells_values();
+/// Whether each wrong element is as one of these has it. What is right may be so because the mistakes are not made
+/// there.
+bool explain(const Evidence& later, const std::vector<Change>& changes) {
+    std::set<std::pair<const Observation*, Eigen::Index>> unexplained;
+    for (std::size_t n = 0; n < changes.size(); ++n) {
+        visit_sides(later, changes[n], [&](const Observation& seen, Eigen::Index i, Side side) {
+            if (side == Side::changed) unexplained.erase({&seen, i});
+            if (side == Side::neither && n == 0) unexplained.insert({&seen, i});
+        });
+    }
+    return !changes.empty() && double(unexplained.size()) <= most_left * double(later.wrong_elements);
 }
 
 }  // namespace
 
 bool follows_from(std::span<const FoundCause> known, const Evidence& later) {
-    if (later.observed == Stage::l || later.observed == Stage::acc) {
-        const std::optional<Change> left = left_in_sums(known, later.observed);
-        return left && explains(later, *left);
-    }
+    if (later.observed == Stage::l || later.observed == Stage::acc)
+        return explain(later, all_left_in_sums(known, later.observed));
     const bool is_divided = later.observed == Stage::lse && !changes_of(known, Stage::o).empty();
-    return is_divided && later.world->has(Stage::o) && explains(later, logarithm_of_divisor(later));
+    return is_divided && later.world->has(Stage::o) && explain(later, {logarithm_of_divisor(later)});
 }
 
 }  // namespace tilescope

@@ -222,7 +222,8 @@ std::string_view without_stage(std::string_view name) {
 bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
     const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
     const bool is_of_recurrence = a.family == "recurrence" && b.family == "recurrence";
-    return is_same && (a.name == b.name || (is_of_recurrence && without_stage(a.name) == without_stage(b.name)));
+    return is_same &&
+           (a.name == b.name || (is_of_recurrence && without_stage(a.name) == without_stage(b.name)));
 }
 
 bool is_told(const Diagnosis& diagnosis, const FoundCause& told) {
@@ -256,8 +257,7 @@ void add_further(const Diagnosis& further, Diagnosis& diagnosis) {
         diagnosis.then.push_back(further.causes[0]);
     for (const std::vector<FoundCause>* told : {&further.causes, &further.then}) {
         for (const FoundCause& cause : *told)
-            if (cause.name == racing_name && !is_told(diagnosis, cause))
-                diagnosis.then.push_back(cause);
+            if (cause.name == racing_name && !is_told(diagnosis, cause)) diagnosis.then.push_back(cause);
     }
 }
 

@@ -126,7 +126,8 @@ Change rounds_argument(Dtype dtype, double unit) {
             x.value.row(i) = (x.value.row(i).array() - m) * unit;
         }
         const auto rounding = [&] {
-            return x.value.unaryExpr([](double of) { return std::isfinite(of) ? 4 * u_f32 * std::abs(of) : 0; });
+            return x.value.unaryExpr(
+                [](double of) { return std::isfinite(of) ? 4 * u_f32 * std::abs(of) : 0; });
         };
         x.error = x.error * unit + rounding();
         round_to(dtype, 1, x);
@@ -140,7 +141,8 @@ std::vector<Candidate> exponent_rounded(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return {};
     for (const DtypeInfo& info : narrow_dtypes()) {
-        candidates.push_back({{{"type", std::string(info.name)}, {"of", "s - m"}}, rounds_argument(info.dtype, 1), 1});
+        candidates.push_back(
+            {{{"type", std::string(info.name)}, {"of", "s - m"}}, rounds_argument(info.dtype, 1), 1});
         candidates.push_back({{{"type", std::string(info.name)}, {"of", "log2(e) (s - m)"}},
                               rounds_argument(info.dtype, std::numbers::log2e),
                               1});
