@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "oracle/causes/consequences.h"
 #include "oracle/causes/places.h"
 #include "oracle/causes/search.h"
 #include "oracle/causes/where.h"
@@ -213,28 +214,46 @@ std::string what_separates(const std::vector<Found>& found, const Evidence& evid
 }
 
 /// The causes of one stage that diverges.
-void diagnose(const CauseSearch& world, const Report& report, Stage observed, const CauseOptions& options,
+void diagnose(const Evidence& evidence, const Report& report, const CauseOptions& options,
               Diagnosis& diagnosis) {
-    const Evidence evidence = collect_evidence(world, report, observed, options.threads);
+    const bool is_first = evidence.observed == *report.guilty;
     if (evidence.wrong_elements > 0) {
         std::vector<Found> found = single_causes(evidence, enough_of_one, options.threads);
+        // NaN goes on from what is wrong before: it tells of no other mistake.
+        if (!is_first) std::erase_if(found, [](const Found& one) { return !one.by_value; });
         if (std::ssize(found) > options.most) found.resize(std::size_t(options.most));
         for (const Found& one : found) diagnosis.causes.push_back(report_of(one, evidence, report));
         rank(found, evidence, diagnosis.causes);
         diagnosis.separate_with = what_separates(found, evidence);
-        if (found.empty()) find_pair(evidence, report, options.threads, diagnosis);
+        if (diagnosis.causes.empty()) find_pair(evidence, report, options.threads, diagnosis);
     }
-    diagnosis.threads = wrong_threads(world, evidence);
+    diagnosis.threads = wrong_threads(*evidence.world, evidence);
     diagnosis.places = places_told(report, evidence);
     if (diagnosis.causes.empty()) {
-        diagnosis.causes = found_places(world, report, evidence, diagnosis.threads);
-    } else if (report.stage(observed).tally.conflicting > 0) {
+        diagnosis.causes = found_places(*evidence.world, report, evidence, diagnosis.threads);
+    } else if (report.stage(evidence.observed).tally.conflicting > 0) {
         diagnosis.then.push_back(racing(report, evidence));
     }
 }
 
-bool is_told(const Diagnosis& diagnosis, std::string_view name) {
-    const auto is = [&](const FoundCause& cause) { return cause.name == name; };
+/// What is done with the running state: "not_carried" of m_not_carried, l_not_carried and acc_not_carried.
+std::string_view without_stage(std::string_view name) {
+    for (const std::string_view state : {"m_", "l_", "acc_"})
+        if (name.starts_with(state)) return name.substr(state.size());
+    return name;
+}
+
+/// m, l and acc go through the same recurrence. A form has its name of how it was found: in two stages it is the same
+/// mistake only with the same numbers.
+bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
+    const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
+    const bool is_of_recurrence = a.family == "recurrence" && b.family == "recurrence";
+    return is_same &&
+           (a.name == b.name || (is_of_recurrence && without_stage(a.name) == without_stage(b.name)));
+}
+
+bool is_told(const Diagnosis& diagnosis, const FoundCause& told) {
+    const auto is = [&](const FoundCause& cause) { return is_same_mistake(cause, told); };
     return std::ranges::any_of(diagnosis.causes, is) || std::ranges::any_of(diagnosis.then, is);
 }
 
@@ -243,7 +262,7 @@ bool is_told(const Diagnosis& diagnosis, std::string_view name) {
 bool prefer_those_of(std::span<const FoundCause> later, std::vector<FoundCause>& causes) {
     const auto is_of_both = [&](const FoundCause& cause) {
         return std::ranges::any_of(
-            later, [&](const FoundCause& other) { return other.rank == 1 && other.name == cause.name; });
+            later, [&](const FoundCause& other) { return other.rank == 1 && is_same_mistake(other, cause); });
     };
     const auto best = std::ranges::find_if(causes, is_of_both);
     if (best == causes.end()) return false;
@@ -260,22 +279,30 @@ bool prefer_those_of(std::span<const FoundCause> later, std::vector<FoundCause>&
 void add_further(const Diagnosis& further, Diagnosis& diagnosis) {
     const bool is_known = !further.causes.empty() && !further.causes[0].structural;
     if (is_known && !prefer_those_of(further.causes, diagnosis.causes) &&
-        !is_told(diagnosis, further.causes[0].name))
+        !is_told(diagnosis, further.causes[0]))
         diagnosis.then.push_back(further.causes[0]);
     for (const std::vector<FoundCause>* told : {&further.causes, &further.then}) {
         for (const FoundCause& cause : *told)
-            if (cause.name == racing_name && !is_told(diagnosis, racing_name))
-                diagnosis.then.push_back(cause);
+            if (cause.name == racing_name && !is_told(diagnosis, cause)) diagnosis.then.push_back(cause);
     }
+}
+
+/// The best cause of the first wrong stage, and those of later ones.
+std::vector<FoundCause> known_mistakes(const Diagnosis& diagnosis) {
+    std::vector<FoundCause> known = diagnosis.then;
+    if (!diagnosis.causes.empty()) known.push_back(diagnosis.causes[0]);
+    return known;
 }
 
 /// Whether the stage is as it should be if the first wrong one were right: then the kernel went on with other
 /// values than it dumped.
-bool is_right_without_the_first(const CauseSearch& world, const Report& report, Stage stage,
-                                const CauseOptions& options) {
-    CauseSearch other(world.recording(), options.compare, report.confidence, options.check);
+bool is_right_without_the_first(const Evidence& evidence, const Report& report, const CauseOptions& options) {
+    CauseSearch other(evidence.world->recording(), options.compare, report.confidence, options.check);
     other.hide(*report.guilty);
-    return collect_evidence(other, report, stage, options.threads).wrong_elements == 0;
+    Evidence hidden = evidence;
+    hidden.world = &other;
+    hidden.acts = *report.guilty;
+    return misfit_of(hidden, {}).anywhere() == 0;
 }
 
 /// Stages that diverge by themselves, too: given the dumped stages before them.
@@ -283,11 +310,13 @@ void diagnose_further(const CauseSearch& world, const Report& report, const Caus
                       Diagnosis& diagnosis) {
     for (const StageInfo& info : stages_of(report.problem)) {
         if (is_named(info.stage) || info.stage <= *report.guilty ||
-            !report.stage(info.stage).tally.diverges() ||
-            is_right_without_the_first(world, report, info.stage, options))
+            !report.stage(info.stage).tally.diverges())
             continue;
+        const Evidence evidence = collect_evidence(world, report, info.stage, options.threads);
+        if (evidence.wrong_elements == 0 || is_right_without_the_first(evidence, report, options)) continue;
+        if (follows_from(known_mistakes(diagnosis), evidence)) continue;
         Diagnosis further;
-        diagnose(world, report, info.stage, options, further);
+        diagnose(evidence, report, options, further);
         add_further(further, diagnosis);
     }
 }
@@ -302,7 +331,7 @@ Diagnosis find_causes(const Recording& recording, const Report& report, const Ca
     diagnosis.searched = true;
     CauseSearch world(recording, options.compare, report.confidence, options.check);
     world.leave_out(options.without);
-    diagnose(world, report, *report.guilty, options, diagnosis);
+    diagnose(collect_evidence(world, report, *report.guilty, options.threads), report, options, diagnosis);
     diagnose_further(world, report, options, diagnosis);
     return diagnosis;
 }

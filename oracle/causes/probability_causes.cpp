@@ -115,6 +115,41 @@ std::vector<Candidate> exp_base(const Evidence& evidence) {
     return candidates;
 }
 
+/// The argument in units of the exponential's base, cast before it is taken.
+Change rounds_argument(Dtype dtype, double unit) {
+    return {.inputs = [=](SearchedTile& site) {
+        take_finished_scores(site);
+        Estimate& x = site.dumped_s;
+        for (Eigen::Index i = 0; i < x.value.rows(); ++i) {
+            double& m = site.m.value(i, 0);
+            if (m == -infinity) m = 0;
+            x.value.row(i) = (x.value.row(i).array() - m) * unit;
+        }
+        const auto rounding = [&] {
+            return x.value.unaryExpr(
+                [](double of) { return std::isfinite(of) ? 4 * u_f32 * std::abs(of) : 0; });
+        };
+        x.error = x.error * unit + rounding();
+        round_to(dtype, 1, x);
+        x.value = x.value / unit + site.m.value.replicate(1, x.value.cols());
+        x.error = x.error / unit + rounding();
+        site.own_call().units.m_stale_threshold = infinity;
+    }};
+}
+
+std::vector<Candidate> exponent_rounded(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (!evidence.direct()) return {};
+    for (const DtypeInfo& info : narrow_dtypes()) {
+        candidates.push_back(
+            {{{"type", std::string(info.name)}, {"of", "s - m"}}, rounds_argument(info.dtype, 1), 1});
+        candidates.push_back({{{"type", std::string(info.name)}, {"of", "log2(e) (s - m)"}},
+                              rounds_argument(info.dtype, std::numbers::log2e),
+                              1});
+    }
+    return candidates;
+}
+
 std::vector<Candidate> p_of_old_max(const Evidence&) {
     return always({.inputs = [](SearchedTile& site) { site.m = site.before.m; }});
 }
@@ -407,6 +442,8 @@ std::vector<Cause> probability_causes() {
          "what is stored to P where the mask hides a key", masked_p_not_zero},
         {"exp_base", "constants", p, "the argument of the exponential has a constant too many or too few",
          "log2(e): exp2 takes scores times log2(e), exp takes them as they are", exp_base},
+        {"exponent_rounded", "precision", p, "the argument of the exponential is rounded to a narrow type",
+         "the type of s - m before the exponential", exponent_rounded},
         {"exp_clamped", "guards", p, "the argument of the exponential is clamped from below",
          "the clamp before the exponential", exp_clamped, "--causal"},
         {"undeclared_cast",

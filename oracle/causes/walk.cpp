@@ -115,7 +115,7 @@ SearchedTile ChangedReplay::site_at(Stage stage, const TileInputs& in) const {
         site.k = in.operands.k;
     }
     if (stage == Stage::s) site.k_before = k_before_;
-    if (stage == Stage::m || stage == Stage::p || stage == Stage::acc) site.dumped_s = *in.dumped_s;
+    if (stage >= Stage::m && stage <= Stage::acc) site.dumped_s = *in.dumped_s;
     if (stage != Stage::s) site.before.m = in.before->m;
     if (stage > Stage::m) site.m = *in.m;
     if (stage == Stage::p || stage == Stage::acc) site.p_of_tile_before = p_of_tile_before_;

@@ -10,6 +10,11 @@ A description is the first cause that is a fault, whose replay has 99 % of the w
 takes at most 256 bits, and at most a tenth of what a list of the wrong elements would. With rows `second` it is tried on
 another recording of the same kernel, of another seed and shape, in which nothing is searched. --switch-off measures each kind
 of recordings again without each kind of description.
+
+Of two mistakes in a kernel a column counts where both are named, at least one, and (of one mistake, too) where a fault is
+named that is not there: a fault is taken for a mistake if the stage that it acts in is the first that the mistake changes, each
+for one; its name is not checked.
+
 There is no goal here: the figures are for who reads them.
 """
 
@@ -130,12 +135,45 @@ def is_proved(judged):
     return is_short(judged) and predicts_second(judged) if judged.second else None
 
 
+def faults_named(judged):
+    """Stages of the faults that the report gives: its first cause, and those that it names beside it."""
+    told = [*judged.causes[:1], *(judged.report.get("further_causes") or [])]
+    return collections.Counter(cause["stage"] for cause in told if not cause["legal"] and not cause["structural"])
+
+
+def stages_wrong(judged):
+    return collections.Counter(mistake["stage"] for mistake in judged.truth["mistakes"])
+
+
+def mistakes_named(judged):
+    """How many of a pair's mistakes have a fault named in the stage that they change first; a fault stands for one of them."""
+    return (faults_named(judged) & stages_wrong(judged)).total() if judged.truth["kind"] == "pairs" else None
+
+
+def names_both(judged):
+    named = mistakes_named(judged)
+    return None if named is None else named == 2
+
+
+def names_one(judged):
+    named = mistakes_named(judged)
+    return None if named is None else named >= 1
+
+
+def names_another(judged):
+    """Whether more faults are named in a stage than mistakes change first. Of noise every fault is one too many."""
+    if judged.truth["kind"] == "noise":
+        return faults_named(judged).total() > 0
+    return (faults_named(judged) - stages_wrong(judged)).total() > 0
+
+
 # Columns of the tables: a heading, and whether a recording counts, or None where it is not asked. The first cause is taken at
 # its word: whether it is the truth is not checked, since a name is not what the grammar drew.
 CHECKS = [("diverged", diverged), ("match", matched), ("unjudged", unjudged), ("stage right", stage_is_right),
           ("2nd stage right", second_stage_is_right), ("names a fault", names_fault), ("only a place", names_place),
           ("a declaration", names_declaration), ("short", is_short), ("predicts 2nd", predicts_second),
-          ("short, predicts", is_proved)]
+          ("short, predicts", is_proved), ("both of a pair", names_both), ("one at least", names_one),
+          ("one too many", names_another)]
 
 
 def judge(options, folder, truth, without=(), recording="recording"):

@@ -1,0 +1,179 @@
+#include "oracle/causes/consequences.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "oracle/causes/phantoms.h"
+#include "oracle/formula/softmax.h"
+#include "oracle/replay/tiles.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr double most_left = 0.01;  ///< of what diverges
+
+/// Of the known mistakes those that are made in the stage.
+std::vector<Change> changes_of(std::span<const FoundCause> known, Stage stage) {
+    std::vector<Change> changes;
+    for (const FoundCause& cause : known)
+        if (cause.stage == stage && cause.changes) changes = *cause.changes;
+    return changes;
+}
+
+void append_zeros(Eigen::Index count, Matrix& rows) {
+    const Eigen::Index before = rows.rows();
+    rows.conservativeResize(before + count, Eigen::NoChange);
+    rows.bottomRows(count).setZero();
+}
+
+/// With the keys behind seqlen_kv, which are zeros and masked.
+SearchedTile filled_up(SearchedTile site, std::int64_t behind) {
+    const Matrix none = Matrix::Zero(site.rows(), behind);
+    append_columns({Matrix::Constant(site.rows(), behind, -infinity), none, {}}, site.dumped_s);
+    append_columns({none, none, {}}, site.p);
+    append_columns({none, none, {}}, site.operand_p);
+    append_zeros(behind, site.k.value);
+    append_zeros(behind, site.v.value);
+    const std::shared_ptr<const HeadCall> was = site.call;
+    HeadCall& call = site.own_call();
+    call.visible = [was](std::int64_t row, std::int64_t first_key) {
+        KeyRange keys = was->visible_to(row, first_key);
+        keys.last = std::min(keys.last, was->problem.seqlen_kv);
+        return keys;
+    };
+    call.read_bias = nullptr;
+    call.problem.seqlen_kv += behind;
+    for (Eigen::VectorXd* descale : {&call.k_descale, &call.v_descale}) {
+        const Eigen::Index known = descale->size();
+        descale->conservativeResize(known + behind);
+        descale->tail(behind).setConstant(known > 0 ? (*descale)(known - 1) : 1);
+    }
+    return site;
+}
+
+/// What no dump has of P: before its cast, where it is dumped after it, and in the columns behind the keys.
+void add_hidden_probabilities(const std::vector<Change>& of_s, const std::vector<Change>& of_p,
+                              SearchedTile& site) {
+    const Units& units = site.call->units;
+    const bool is_uncast = units.p_cast != Dtype::f32 && !units.l_sums_cast_p;
+    Estimate& summed = units.l_sums_cast_p ? site.operand_p : site.p;
+    const std::int64_t keys = site.keys();
+    const std::int64_t behind = site.call->problem.block_n - keys;
+    SearchedTile full = behind > 0 ? filled_up(site, behind) : site;
+    if (!of_s.empty() && behind > 0) {
+        const Estimate s = expected_with(of_s, Stage::s, full);
+        full.dumped_s.value.rightCols(behind) = s.value.rightCols(behind);
+        full.dumped_s.error.rightCols(behind) = s.error.rightCols(behind);
+    }
+    for (Eigen::Index i = 0; i < full.m.value.rows(); ++i)
+        if (std::isinf(full.m.value(i, 0))) full.m.value(i, 0) = 0;
+    Units& changed = full.own_call().units;
+    changed.m_stale_threshold = infinity;
+    if (is_uncast) changed.p_cast = Dtype::f32;
+    Estimate p = expected_with(of_p, Stage::p, full);
+    if (units.l_sums_cast_p) p = cast_probabilities(*full.call, p, full.call->problem.dtype_p);
+    if (is_uncast && !of_p.empty()) {
+        // Numbers of the mistake were found from P after its cast.
+        p.error += p.value.unaryExpr([&](double of) { return cast_bound(units.p_cast, std::abs(of)); });
+        summed = p;
+    } else if (behind > 0) {
+        append_columns({p.value.rightCols(behind), p.error.rightCols(behind), {}}, summed);
+    }
+}
+
+/// What goes into l or acc by P that is not dumped, and by the maximum before the tile that the factor of the
+/// rescaling is made of, with some of the known mistakes.
+Change left_in_sums(std::vector<Change> of_s, std::vector<Change> of_m, std::vector<Change> of_p, Stage sum) {
+    const bool has_hidden = sum == Stage::l && (!of_s.empty() || !of_p.empty());
+    return {.inputs = [=, of_s = std::move(of_s), of_m = std::move(of_m),
+                       of_p = std::move(of_p)](SearchedTile& site) {
+        SearchedTile other = site;
+        for (const Change& change : of_m)
+            if (change.inputs) change.inputs(other);
+        if (!of_m.empty()) site.factor = rescale_factor(*site.call, other.before.m, site.m);
+        if (has_hidden) add_hidden_probabilities(of_s, of_p, site);
+    }};
+}
+
+/// With all of them, and where one is not made without it.
+std::vector<Change> all_left_in_sums(std::span<const FoundCause> known, Stage sum) {
+    const std::vector<Change> of_s = changes_of(known, Stage::s);
+    const std::vector<Change> of_m = changes_of(known, Stage::m);
+    const std::vector<Change> of_p = changes_of(known, Stage::p);
+    std::vector<Change> left;
+    if (of_m.empty() && (sum != Stage::l || (of_s.empty() && of_p.empty()))) return left;
+    left.push_back(left_in_sums(of_s, of_m, of_p, sum));
+    if (!of_s.empty() && !of_p.empty()) {
+        left.push_back(left_in_sums(of_s, of_m, {}, sum));
+        left.push_back(left_in_sums({}, of_m, of_p, sum));
+    }
+    return left;
+}
+
+/// How much the row of o is less than it should be, and how uncertain that is, relative.
+struct Shrinking {
+    double by = 1;
+    double error = 0;
+};
+
+Shrinking shrinking_of(const MatrixF& got, const DumpFactor& factor, const Estimate& expected,
+                       Eigen::Index row) {
+    double products = 0;
+    double squares = 0;
+    double errors = 0;
+    for (Eigen::Index j = 0; j < got.cols(); ++j) {
+        const double o = double(got(row, j)) / factor.at(row, j);
+        products += o * expected.value(row, j);
+        squares += o * o;
+        errors += std::abs(o) * expected.error(row, j);
+    }
+    return {products / squares, errors / std::abs(products)};
+}
+
+/// lse of the sum that o was divided by.
+Change logarithm_of_divisor(const Evidence& later) {
+    const Recording& recording = later.world->recording();
+    return {.result = [&recording](const SearchedTile& site, Estimate& lse) {
+        const Problem& problem = site.call->problem;
+        const std::optional<MatrixF> o = load_tile(recording, problem, Stage::o, site.id);
+        if (!o || o->rows() != lse.value.rows()) return;
+        const Estimate expected = expected_of(Stage::o, site);
+        const DumpFactor factor =
+            dump_factor(*site.call, Stage::o, site.first_row, site.first_key, o->rows(), o->cols());
+        for (Eigen::Index i = 0; i < o->rows(); ++i) {
+            const Shrinking shrinking = shrinking_of(*o, factor, expected, i);
+            if (!(shrinking.by > 0)) continue;
+            lse.value(i, 0) += std::log(shrinking.by);
+            lse.error(i, 0) += shrinking.error;
+        }
+    }};
+}
+
+/// Whether each wrong element is as one of these has it. What is right may be so because the mistakes are not made
+/// there.
+bool explain(const Evidence& later, const std::vector<Change>& changes) {
+    std::set<std::pair<const Observation*, Eigen::Index>> unexplained;
+    for (std::size_t n = 0; n < changes.size(); ++n) {
+        visit_sides(later, changes[n], [&](const Observation& seen, Eigen::Index i, Side side) {
+            if (side == Side::changed) unexplained.erase({&seen, i});
+            if (side == Side::neither && n == 0) unexplained.insert({&seen, i});
+        });
+    }
+    return !changes.empty() && double(unexplained.size()) <= most_left * double(later.wrong_elements);
+}
+
+}  // namespace
+
+bool follows_from(std::span<const FoundCause> known, const Evidence& later) {
+    if (later.observed == Stage::l || later.observed == Stage::acc)
+        return explain(later, all_left_in_sums(known, later.observed));
+    const bool is_divided = later.observed == Stage::lse && !changes_of(known, Stage::o).empty();
+    return is_divided && later.world->has(Stage::o) && explain(later, {logarithm_of_divisor(later)});
+}
+
+}  // namespace tilescope
