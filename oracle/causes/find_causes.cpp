@@ -6,6 +6,8 @@
 #include <array>
 #include <set>
 
+#include "oracle/causes/ancestry.h"
+#include "oracle/causes/answers.h"
 #include "oracle/causes/places.h"
 #include "oracle/causes/search.h"
 #include "oracle/causes/where.h"
@@ -16,56 +18,8 @@ namespace tilescope {
 
 namespace {
 
-/// Of what diverges, so much must be as the replay has it.
-constexpr double enough_of_one = 0.99;
 /// One of two mistakes explains at least so much.
 constexpr double enough_of_two = 0.2;
-
-/// A stage, and those that it is computed from.
-struct Ancestry {
-    Stage stage;
-    std::vector<Stage> before;
-};
-
-std::vector<Stage> before(Direction direction, Stage stage) {
-    static const std::vector<Ancestry> forward = {
-        {Stage::s, {Stage::q, Stage::k}},
-        {Stage::m, {Stage::s}},
-        {Stage::p, {Stage::s, Stage::m}},
-        {Stage::l, {Stage::m, Stage::p}},
-        {Stage::acc, {Stage::v, Stage::m, Stage::p}},
-        {Stage::o, {Stage::m, Stage::l, Stage::acc}},
-        {Stage::lse, {Stage::m, Stage::l}},
-    };
-    static const std::vector<Ancestry> backward = {
-        {Stage::s, {Stage::q, Stage::k}},
-        {Stage::p, {Stage::s}},
-        {Stage::delta, {Stage::dout}},
-        {Stage::dp, {Stage::v, Stage::dout}},
-        {Stage::ds, {Stage::s, Stage::p, Stage::delta, Stage::dp}},
-        {Stage::dq, {Stage::k, Stage::ds}},
-        {Stage::dk, {Stage::q, Stage::ds}},
-        {Stage::dv, {Stage::p, Stage::dout}},
-    };
-    const auto& table = direction == Direction::forward ? forward : backward;
-    const auto row = std::ranges::find(table, stage, &Ancestry::stage);
-    return row == table.end() ? std::vector<Stage>() : row->before;
-}
-
-/// The stages in which a mistake may lie that shows first in `observed`: itself, and those before it that
-/// were not dumped.
-std::vector<Stage> acting_stages(const CauseSearch& world, Stage observed) {
-    const Direction direction = world.recording().problem().direction;
-    std::vector<Stage> stages = {observed};
-    for (std::size_t i = 0; i < stages.size(); ++i) {
-        for (const Stage stage : before(direction, stages[i])) {
-            if (!world.has(stage) && std::ranges::find(stages, stage) == stages.end())
-                stages.push_back(stage);
-        }
-    }
-    std::ranges::sort(stages);
-    return stages;
-}
 
 std::string where_told(const Found& found, const Evidence& evidence, const Report& report) {
     if (found.scope == Scope::everywhere) return "everywhere";
@@ -105,10 +59,20 @@ void rank(const std::vector<Found>& found, const Evidence& evidence, std::vector
             i > 0 && are_tied(found[i], found[i - 1], evidence) ? causes[i - 1].rank : int(i) + 1;
 }
 
-/// Of a cause that explains it in several stages the best alone.
-void keep_one_of_each(std::vector<Found>& found) {
-    std::set<std::string_view> names;
-    std::erase_if(found, [&](const Found& one) { return !names.insert(one.cause->name).second; });
+/// Of a cause that explains it in several stages the best, and those that are as good in another stage: which of
+/// them it is one recording does not tell.
+void keep_best_of_each(const Evidence& evidence, std::vector<Found>& found) {
+    std::vector<Found> kept;
+    for (Found& one : found) {
+        const auto best =
+            std::ranges::find(kept, one.cause->name, [](const Found& other) { return other.cause->name; });
+        const bool is_in_same_stage = std::ranges::any_of(kept, [&](const Found& other) {
+            return other.cause->name == one.cause->name && other.acts == one.acts;
+        });
+        if (best == kept.end() || (are_tied(*best, one, evidence) && !is_in_same_stage))
+            kept.push_back(std::move(one));
+    }
+    found = std::move(kept);
 }
 
 /// A form says no more than a mistake by name that explains as much, and leaves no more than it.
@@ -126,7 +90,7 @@ void leave_out_forms(const Evidence& evidence, std::vector<Found>& found) {
 /// All that explain it, in any stage that may be to blame.
 std::vector<Found> single_causes(const Evidence& evidence, double share, int threads) {
     std::vector<Found> all;
-    for (const Stage acts : acting_stages(*evidence.world, evidence.observed)) {
+    for (const Stage acts : acting_stages(evidence)) {
         Evidence here = evidence;
         here.acts = acts;
         for (Found& found : search(here, share, threads)) all.push_back(std::move(found));
@@ -135,7 +99,7 @@ std::vector<Found> single_causes(const Evidence& evidence, double share, int thr
         const std::int64_t grain = evidence.wrong_elements / 1000 + 1;
         return std::pair(a.left / grain, a.cost()) < std::pair(b.left / grain, b.cost());
     });
-    keep_one_of_each(all);
+    keep_best_of_each(evidence, all);
     leave_out_guesses(evidence, all);
     leave_out_forms(evidence, all);
     return all;
@@ -187,9 +151,9 @@ std::string what_separates(const std::vector<Found>& found, const Evidence& evid
 }
 
 /// The causes of one stage that diverges.
-void diagnose(const CauseSearch& world, const Report& report, Stage observed, const CauseOptions& options,
+void diagnose(const Evidence& evidence, const Report& report, const CauseOptions& options,
               Diagnosis& diagnosis) {
-    const Evidence evidence = collect_evidence(world, report, observed, options.threads);
+    const CauseSearch& world = *evidence.world;
     if (evidence.wrong_elements > 0) {
         std::vector<Found> found = single_causes(evidence, enough_of_one, options.threads);
         if (std::ssize(found) > options.most) found.resize(std::size_t(options.most));
@@ -202,7 +166,7 @@ void diagnose(const CauseSearch& world, const Report& report, Stage observed, co
     diagnosis.places = places_told(report, evidence);
     if (diagnosis.causes.empty()) {
         diagnosis.causes = found_places(world, report, evidence, diagnosis.threads);
-    } else if (report.stage(observed).tally.conflicting > 0) {
+    } else if (report.stage(evidence.observed).tally.conflicting > 0) {
         diagnosis.then.push_back(racing(report, evidence));
     }
 }
@@ -243,27 +207,37 @@ void add_further(const Diagnosis& further, Diagnosis& diagnosis) {
     }
 }
 
-/// Whether the stage is as it should be if the first wrong one were right: then the kernel went on with other
-/// values than it dumped.
-bool is_right_without_the_first(const CauseSearch& world, const Report& report, Stage stage,
-                                const CauseOptions& options) {
-    CauseSearch other(world.recording(), options.compare, report.confidence, options.check);
-    other.hide(*report.guilty);
-    return collect_evidence(other, report, stage, options.threads).wrong_elements == 0;
+/// Why a stage after the first wrong one diverges by itself, given the dumped stages before it.
+StageAnswer answer_of(const Evidence& evidence, const Report& report, const CauseOptions& options,
+                      Diagnosis& diagnosis) {
+    const Stage stage = evidence.observed;
+    if (const auto answer = answer_from_dump(evidence, report, diagnosis, options.threads)) return *answer;
+    const std::vector<FoundCause> covering = causes_that_cover(evidence, diagnosis);
+    if (!covering.empty()) {
+        prefer_those_of(covering, diagnosis.causes);
+        return {stage, AnswerKind::covered, covering[0].name, covering[0].stage, {}};
+    }
+    Diagnosis further;
+    diagnose(evidence, report, options, further);
+    const StageAnswer answer = answer_from_search(stage, further, diagnosis);
+    add_further(further, diagnosis);
+    return answer;
 }
 
-/// Stages that diverge by themselves, too: given the dumped stages before them.
-void diagnose_further(const CauseSearch& world, const Report& report, const CauseOptions& options,
-                      Diagnosis& diagnosis) {
+void answer_further(const CauseSearch& world, const Report& report, const CauseOptions& options,
+                    Diagnosis& diagnosis) {
     for (const StageInfo& info : stages_of(report.problem)) {
-        if (is_named(info.stage) || info.stage <= *report.guilty ||
-            !report.stage(info.stage).tally.diverges() ||
-            is_right_without_the_first(world, report, info.stage, options))
-            continue;
-        Diagnosis further;
-        diagnose(world, report, info.stage, options, further);
-        add_further(further, diagnosis);
+        if (state_of(report, info.stage) != StageState::wrong_too || is_named(info.stage)) continue;
+        const Evidence evidence = collect_evidence(world, report, info.stage, options.threads);
+        diagnosis.answers.push_back(answer_of(evidence, report, options, diagnosis));
     }
+}
+
+/// What would tell causes apart that explain the first wrong stage as well as each other.
+void tell_ties_apart(const Evidence& evidence, Diagnosis& diagnosis) {
+    const bool is_tied = diagnosis.causes.size() > 1 && diagnosis.causes[1].rank == 1;
+    if (!is_tied) diagnosis.separate_with.clear();
+    diagnosis.record_next = stages_that_tell(*evidence.world, evidence.blocks, diagnosis.causes);
 }
 
 }  // namespace
@@ -275,8 +249,12 @@ Diagnosis find_causes(const Recording& recording, const Report& report, const Ca
     if (!report.guilty || !report.other.empty() || is_named(*report.guilty)) return diagnosis;
     diagnosis.searched = true;
     const CauseSearch world(recording, options.compare, report.confidence, options.check);
-    diagnose(world, report, *report.guilty, options, diagnosis);
-    diagnose_further(world, report, options, diagnosis);
+    const Evidence evidence = collect_evidence(world, report, *report.guilty, options.threads);
+    diagnose(evidence, report, options, diagnosis);
+    answer_further(world, report, options, diagnosis);
+    // Later stages may prefer one of the causes.
+    diagnosis.answers.insert(diagnosis.answers.begin(), answer_from_search(*report.guilty, diagnosis, {}));
+    tell_ties_apart(evidence, diagnosis);
     return diagnosis;
 }
 
