@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "oracle/causes/same_run.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/diagnosed.h"
 #include "tests/oracle/planted_calls.h"
@@ -219,8 +220,7 @@ TEST(TailsOfBlocks, AreTransposedWithZerosBehindThem) {
         p.seqlen_kv = kv;
         p.block_n = 32;
         p.head_dim = p.head_dim_v = 16;
-        const Report report =
-            diagnosed(with_transposed_blocks(make_call(p, seed, {}, InputKind::normal)));
+        const Report report = diagnosed(with_transposed_blocks(make_call(p, seed, {}, InputKind::normal)));
         ASSERT_EQ(report.guilty, Stage::acc) << verdict_line(report);
         ASSERT_FALSE(report.diagnosis.causes.empty()) << q << " x " << kv;
         EXPECT_EQ(title_of(report.diagnosis.causes[0]), "v_not_transposed (block 8)") << q << " x " << kv;
@@ -289,6 +289,47 @@ TEST(SkippedTile, MayBeAnotherOneInEachQueryBlock) {
               first.end())
         << causes_text(report);
     EXPECT_EQ(answer_of(report, Stage::lse).kind, AnswerKind::covered) << causes_text(report);
+}
+
+/// Lanes leave columns of P unwritten, and acc is computed from what memory held there: zeros in one run, other
+/// numbers in the other.
+TEST(OtherPoison, ShowsWhatWasReadBeforeItWasWritten) {
+    MemoryRecording run = run_with({});
+    change_stage(run, Stage::p, [](float value, const TileId& tile, std::int64_t, std::int64_t col) {
+        return tile.head == 1 && col % 8 >= 6 ? unwritten : value;
+    });
+    MemoryRecording other = copy_of(run);
+    change_stage(other, Stage::acc, [](float value, const TileId& tile, std::int64_t, std::int64_t) {
+        return tile.head == 1 && tile.kv_tile >= 2 ? value + 1 : value;
+    });
+    Provenance poisoned = other.provenance();
+    poisoned.command = "tile-run poison --kernel scalar";
+    other.set_provenance(poisoned);
+    const SameRun runs = compare_same_run(run, other);
+    const std::string text = to_text(runs);
+    EXPECT_NE(text.find("cause: read_before_written in acc: "), std::string::npos) << text;
+    EXPECT_NE(text.find("  where head == 1 and kv_tile >= 2\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("  read before it was written: p where head == 1 and col % 8 >= 6, which no thread "),
+              std::string::npos)
+        << text;
+    const auto causes = nlohmann::json::parse(to_json(runs))["causes"];
+    EXPECT_EQ(causes[0]["name"], "read_before_written");
+    EXPECT_EQ(causes[1]["rank"], 2);
+    EXPECT_EQ(causes[0]["never_written"][0]["stage"], "p");
+    EXPECT_EQ(causes[0]["never_written"][0]["where"], "head == 1 and col % 8 >= 6");
+}
+
+/// A tile of K of which rows were not loaded: it is itself what differs.
+TEST(OtherPoison, ShowsRowsThatWereNotLoaded) {
+    const MemoryRecording run = run_with({});
+    MemoryRecording other = copy_of(run);
+    change_stage(other, Stage::k, [](float value, const TileId&, std::int64_t row, std::int64_t) {
+        return row >= 12 ? value + 1 : value;
+    });
+    const SameRun runs = compare_same_run(run, other);
+    EXPECT_EQ(runs.where, "row >= 12");
+    EXPECT_TRUE(runs.never_written.empty());
+    EXPECT_NE(to_text(runs).find("cause: racing in k, or read_before_written"), std::string::npos);
 }
 
 }  // namespace
