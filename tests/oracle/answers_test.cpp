@@ -11,6 +11,7 @@
 #include "oracle/causes/same_run.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/diagnosed.h"
+#include "tests/oracle/passes.h"
 #include "tests/oracle/planted_calls.h"
 
 namespace tilescope::test {
@@ -104,6 +105,28 @@ TEST(Answers, SayThatAMistakeIsMadeTwice) {
     EXPECT_EQ(answer_of(report, Stage::v).kind, AnswerKind::covered);
     EXPECT_TRUE(answer_of(report, Stage::v).made_again);
     EXPECT_TRUE(says(report, "wrong too, v: covered by kv_head_modulo in k, which is made here as well\n"));
+}
+
+TEST(Answers, AreGivenToBackwardPasses) {
+    Call call = call_that_shows(Mistake::ds_without_delta, Direction::backward, seed);
+    MemoryRecording run = recorded(call, {Mistake::ds_without_delta});
+    change_stage(run, Stage::dp, [](float value, auto...) { return 1.5F * value; });
+    change_stage(run, Stage::dk, [](float value, auto...) { return 2 * value; });
+    const Report report = diagnosed(run);
+    ASSERT_EQ(report.guilty, Stage::dp);
+    const StageAnswer& of_dk = answer_of(report, Stage::dk);
+    EXPECT_EQ(of_dk.kind, AnswerKind::own_cause);
+    EXPECT_EQ(of_dk.cause, "output_constant");
+    // dp was dumped otherwise than ds was computed with, and beside that delta is missing.
+    EXPECT_EQ(answer_of(report, Stage::ds).kind, AnswerKind::own_cause) << causes_text(report);
+    // The gradients that were computed from the dumped ds are right: nothing is to be answered of them.
+    EXPECT_THROW(answer_of(report, Stage::dq), std::runtime_error);
+
+    MemoryRecording other = recorded(call);
+    change_stage(other, Stage::dp, [](float value, auto...) { return 1.5F * value; });
+    const Report dump_alone = diagnosed(other);
+    EXPECT_EQ(answer_of(dump_alone, Stage::ds).kind, AnswerKind::covered);
+    EXPECT_EQ(answer_of(dump_alone, Stage::ds).computed, std::vector{Stage::dp});
 }
 
 TEST(Answers, AreInTheJson) {
