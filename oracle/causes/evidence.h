@@ -11,6 +11,9 @@
 
 namespace tilescope {
 
+/// Of what diverges, so much must be as the replay of one mistake has it.
+inline constexpr double enough_of_one = 0.99;
+
 /// A dumped tile of the stage that diverges, with what goes into its formula.
 struct Observation {
     SearchedTile site;  ///< what its stage is computed from

@@ -6,6 +6,8 @@
 #include <array>
 #include <set>
 
+#include "oracle/causes/ancestry.h"
+#include "oracle/causes/answers.h"
 #include "oracle/causes/consequences.h"
 #include "oracle/causes/places.h"
 #include "oracle/causes/search.h"
@@ -18,56 +20,8 @@ namespace tilescope {
 
 namespace {
 
-/// Of what diverges, so much must be as the replay has it.
-constexpr double enough_of_one = 0.99;
 /// One of two mistakes explains at least so much.
 constexpr double enough_of_two = 0.2;
-
-/// A stage, and those that it is computed from.
-struct Ancestry {
-    Stage stage;
-    std::vector<Stage> before;
-};
-
-std::vector<Stage> before(Direction direction, Stage stage) {
-    static const std::vector<Ancestry> forward = {
-        {Stage::s, {Stage::q, Stage::k}},
-        {Stage::m, {Stage::s}},
-        {Stage::p, {Stage::s, Stage::m}},
-        {Stage::l, {Stage::m, Stage::p}},
-        {Stage::acc, {Stage::v, Stage::m, Stage::p}},
-        {Stage::o, {Stage::m, Stage::l, Stage::acc}},
-        {Stage::lse, {Stage::m, Stage::l}},
-    };
-    static const std::vector<Ancestry> backward = {
-        {Stage::s, {Stage::q, Stage::k}},
-        {Stage::p, {Stage::s}},
-        {Stage::delta, {Stage::dout}},
-        {Stage::dp, {Stage::v, Stage::dout}},
-        {Stage::ds, {Stage::s, Stage::p, Stage::delta, Stage::dp}},
-        {Stage::dq, {Stage::k, Stage::ds}},
-        {Stage::dk, {Stage::q, Stage::ds}},
-        {Stage::dv, {Stage::p, Stage::dout}},
-    };
-    const auto& table = direction == Direction::forward ? forward : backward;
-    const auto row = std::ranges::find(table, stage, &Ancestry::stage);
-    return row == table.end() ? std::vector<Stage>() : row->before;
-}
-
-/// The stages in which a mistake may lie that shows first in `observed`: itself, and those before it that
-/// were not dumped.
-std::vector<Stage> acting_stages(const CauseSearch& world, Stage observed) {
-    const Direction direction = world.recording().problem().direction;
-    std::vector<Stage> stages = {observed};
-    for (std::size_t i = 0; i < stages.size(); ++i) {
-        for (const Stage stage : before(direction, stages[i])) {
-            if (!world.has(stage) && std::ranges::find(stages, stage) == stages.end())
-                stages.push_back(stage);
-        }
-    }
-    std::ranges::sort(stages);
-    return stages;
-}
 
 /// Tiles or rows that no words tell.
 bool is_vague(std::string_view where) {
@@ -132,10 +86,20 @@ void rank(const std::vector<Found>& found, const Evidence& evidence, std::vector
             i > 0 && are_tied(found[i], found[i - 1], evidence) ? causes[i - 1].rank : int(i) + 1;
 }
 
-/// Of a cause that explains it in several stages the best alone.
-void keep_one_of_each(std::vector<Found>& found) {
-    std::set<std::string_view> names;
-    std::erase_if(found, [&](const Found& one) { return !names.insert(one.cause->name).second; });
+/// Of a cause that explains it in several stages the best, and those that are as good in another stage: which of
+/// them it is one recording does not tell.
+void keep_best_of_each(const Evidence& evidence, std::vector<Found>& found) {
+    std::vector<Found> kept;
+    for (Found& one : found) {
+        const auto best =
+            std::ranges::find(kept, one.cause->name, [](const Found& other) { return other.cause->name; });
+        const bool is_in_same_stage = std::ranges::any_of(kept, [&](const Found& other) {
+            return other.cause->name == one.cause->name && other.acts == one.acts;
+        });
+        if (best == kept.end() || (are_tied(*best, one, evidence) && !is_in_same_stage))
+            kept.push_back(std::move(one));
+    }
+    found = std::move(kept);
 }
 
 /// A form says no more than a mistake by name that explains as much, and leaves no more than it.
@@ -153,7 +117,7 @@ void leave_out_forms(const Evidence& evidence, std::vector<Found>& found) {
 /// All that explain it, in any stage that may be to blame.
 std::vector<Found> single_causes(const Evidence& evidence, double share, int threads) {
     std::vector<Found> all;
-    for (const Stage acts : acting_stages(*evidence.world, evidence.observed)) {
+    for (const Stage acts : acting_stages(evidence)) {
         Evidence here = evidence;
         here.acts = acts;
         for (Found& found : search(here, share, threads)) all.push_back(std::move(found));
@@ -162,7 +126,7 @@ std::vector<Found> single_causes(const Evidence& evidence, double share, int thr
         const std::int64_t grain = evidence.wrong_elements / 1000 + 1;
         return std::pair(a.left / grain, a.cost()) < std::pair(b.left / grain, b.cost());
     });
-    keep_one_of_each(all);
+    keep_best_of_each(evidence, all);
     leave_out_guesses(evidence, all);
     leave_out_forms(evidence, all);
     return all;
@@ -236,22 +200,6 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
     }
 }
 
-/// What is done with the running state: "not_carried" of m_not_carried, l_not_carried and acc_not_carried.
-std::string_view without_stage(std::string_view name) {
-    for (const std::string_view state : {"m_", "l_", "acc_"})
-        if (name.starts_with(state)) return name.substr(state.size());
-    return name;
-}
-
-/// m, l and acc go through the same recurrence. A form has its name of how it was found: in two stages it is the same
-/// mistake only with the same numbers.
-bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
-    const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
-    const bool is_of_recurrence = a.family == "recurrence" && b.family == "recurrence";
-    return is_same &&
-           (a.name == b.name || (is_of_recurrence && without_stage(a.name) == without_stage(b.name)));
-}
-
 bool is_told(const Diagnosis& diagnosis, const FoundCause& told) {
     const auto is = [&](const FoundCause& cause) { return is_same_mistake(cause, told); };
     return std::ranges::any_of(diagnosis.causes, is) || std::ranges::any_of(diagnosis.then, is);
@@ -294,31 +242,43 @@ std::vector<FoundCause> known_mistakes(const Diagnosis& diagnosis) {
     return known;
 }
 
-/// Whether the stage is as it should be if the first wrong one were right: then the kernel went on with other
-/// values than it dumped.
-bool is_right_without_the_first(const Evidence& evidence, const Report& report, const CauseOptions& options) {
-    CauseSearch other(evidence.world->recording(), options.compare, report.confidence, options.check);
-    other.hide(*report.guilty);
-    Evidence hidden = evidence;
-    hidden.world = &other;
-    hidden.acts = *report.guilty;
-    return misfit_of(hidden, {}).anywhere() == 0;
+StageAnswer covered_by(const FoundCause& cause, Stage stage) {
+    return {stage, AnswerKind::covered, cause.name, cause.stage, {}};
 }
 
-/// Stages that diverge by themselves, too: given the dumped stages before them.
-void diagnose_further(const CauseSearch& world, const Report& report, const CauseOptions& options,
+/// Why a stage after the first wrong one diverges by itself, given the dumped stages before it.
+StageAnswer answer_of(const Evidence& evidence, const Report& report, const CauseOptions& options,
                       Diagnosis& diagnosis) {
-    for (const StageInfo& info : stages_of(report.problem)) {
-        if (is_named(info.stage) || info.stage <= *report.guilty ||
-            !report.stage(info.stage).tally.diverges())
-            continue;
-        const Evidence evidence = collect_evidence(world, report, info.stage, options.threads);
-        if (evidence.wrong_elements == 0 || is_right_without_the_first(evidence, report, options)) continue;
-        if (follows_from(known_mistakes(diagnosis), evidence)) continue;
-        Diagnosis further;
-        diagnose(evidence, report, options, further);
-        add_further(further, diagnosis);
+    const Stage stage = evidence.observed;
+    if (const auto answer = answer_from_dump(evidence, report, diagnosis)) return *answer;
+    const std::vector<FoundCause> covering = causes_that_cover(evidence, diagnosis);
+    if (!covering.empty()) {
+        prefer_those_of(covering, diagnosis.causes);
+        return covered_by(covering[0], stage);
     }
+    const std::vector<FoundCause> known = known_mistakes(diagnosis);
+    if (!known.empty() && follows_from(known, evidence)) return covered_by(known.back(), stage);
+    Diagnosis further;
+    diagnose(evidence, report, options, further);
+    const StageAnswer answer = answer_from_search(stage, further, diagnosis);
+    add_further(further, diagnosis);
+    return answer;
+}
+
+void answer_further(const CauseSearch& world, const Report& report, const CauseOptions& options,
+                    Diagnosis& diagnosis) {
+    for (const StageInfo& info : stages_of(report.problem)) {
+        if (state_of(report, info.stage) != StageState::wrong_too || is_named(info.stage)) continue;
+        const Evidence evidence = collect_evidence(world, report, info.stage, options.threads);
+        diagnosis.answers.push_back(answer_of(evidence, report, options, diagnosis));
+    }
+}
+
+/// What would tell causes apart that explain the first wrong stage as well as each other.
+void tell_ties_apart(const Evidence& evidence, Diagnosis& diagnosis) {
+    const bool is_tied = diagnosis.causes.size() > 1 && diagnosis.causes[1].rank == 1;
+    if (!is_tied) diagnosis.separate_with.clear();
+    diagnosis.record_next = stages_that_tell(*evidence.world, evidence.blocks, diagnosis.causes);
 }
 
 }  // namespace
@@ -331,8 +291,12 @@ Diagnosis find_causes(const Recording& recording, const Report& report, const Ca
     diagnosis.searched = true;
     CauseSearch world(recording, options.compare, report.confidence, options.check);
     world.leave_out(options.without);
-    diagnose(collect_evidence(world, report, *report.guilty, options.threads), report, options, diagnosis);
-    diagnose_further(world, report, options, diagnosis);
+    const Evidence evidence = collect_evidence(world, report, *report.guilty, options.threads);
+    diagnose(evidence, report, options, diagnosis);
+    answer_further(world, report, options, diagnosis);
+    // Later stages may prefer one of the causes.
+    diagnosis.answers.insert(diagnosis.answers.begin(), answer_from_search(*report.guilty, diagnosis, {}));
+    tell_ties_apart(evidence, diagnosis);
     return diagnosis;
 }
 

@@ -11,13 +11,15 @@ namespace tilescope {
 
 namespace {
 
+/// Each block of the tile transposed: the last ones with zeros behind the last row.
 Matrix with_blocks_transposed(const Matrix& matrix, Eigen::Index block) {
-    Matrix result = matrix;
-    for (Eigen::Index row = 0; row + block <= matrix.rows(); row += block) {
-        for (Eigen::Index col = 0; col + block <= matrix.cols(); col += block)
-            result.block(row, col, block, block) = matrix.block(row, col, block, block).transpose();
+    Matrix result = Matrix::Zero((matrix.rows() + block - 1) / block * block, matrix.cols());
+    result.topRows(matrix.rows()) = matrix;
+    for (Eigen::Index row = 0; row < result.rows(); row += block) {
+        for (Eigen::Index col = 0; col + block <= result.cols(); col += block)
+            result.block(row, col, block, block).transposeInPlace();
     }
-    return result;
+    return result.topRows(matrix.rows());
 }
 
 /// The whole tile read the other way round, and 0 beyond it.

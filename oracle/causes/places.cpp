@@ -136,7 +136,7 @@ std::vector<FoundCause> found_places(const CauseSearch& world, const Report& rep
     if (tally.conflicting > 0) all.push_back(racing(report, evidence));
     if (tally.conflicting > 0 && tally.outside == 0) return all;
     if (tally.tiles_missing > 0 && evidence.wrong_elements == 0) {
-        all.push_back(found("tile_skipped", evidence));
+        all.push_back(found(skipped_name, evidence));
         all.back().parameters = {{"tiles", digits(tally.tiles_missing)}};
         return all;
     }
@@ -285,7 +285,7 @@ std::vector<Cause> place_causes() {
     return {
         row(racing_name, "race", "elements are written more than once with different values",
             "the barrier before what is written is read, and before it is written again"),
-        row("tile_skipped", "trip / tile", "tiles that some row sees are never computed",
+        row(skipped_name, "trip / tile", "tiles that some row sees are never computed",
             "the first and last KV tile of the loop, and the grid"),
         row("one_kv_tile", "trip / tile", "one KV tile alone is wrong",
             "what the kernel does otherwise in that tile"),

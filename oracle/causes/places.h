@@ -11,6 +11,8 @@ namespace tilescope {
 /// The cause of elements that were written again with other values. Unlike other structural causes it says
 /// more than a place, so it is told beside them.
 inline constexpr std::string_view racing_name = "racing";
+/// The cause of tiles that are not there. Beside it no values are wrong.
+inline constexpr std::string_view skipped_name = "tile_skipped";
 FoundCause racing(const Report& report, const Evidence& evidence);
 
 /// Each wrong element of a few; rows that hold NaN alone, and rows that no thread wrote. "one NaN at batch 0,

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "oracle/causes/ancestry.h"
+#include "oracle/causes/element_places.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/wrong_threads.h"
+#include "oracle/identify/place_rule.h"
 #include "oracle/judge/report.h"
 
 namespace tilescope {
@@ -29,6 +33,7 @@ class ChangedPlaces {
         for_each_tile([&](const TileId&, const TilePair& pair) { add(pair, runs); });
         if (const auto places = places_of(rows_)) runs.rows = to_string(*places);
         if (const auto places = places_of(columns_)) runs.columns = to_string(*places);
+        runs.where = rule_of(&TilePair::differs);
         const auto map = thread_map(first_.problem(), stage_, first_.threads(), first_.name());
         if (!map || runs.tiles_changed == 0) return;
         const auto threads = wrong_threads(*map, [&](const ShowOwned& show) {
@@ -37,7 +42,15 @@ class ChangedPlaces {
         if (threads && !threads->among_right_ones) runs.threads = threads->says;
     }
 
+    /// What neither run wrote; nullopt for nothing.
+    std::optional<NeverWritten> never_written() const {
+        const std::string where = rule_of(&TilePair::is_unwritten_in_both);
+        return where == nowhere ? std::nullopt : std::optional(NeverWritten{stage_, where});
+    }
+
  private:
+    static constexpr std::string_view nowhere = "nowhere";
+
     /// A tile of both runs; unwritten in one that does not have it.
     struct TilePair {
         std::vector<float> a;
@@ -47,7 +60,9 @@ class ChangedPlaces {
         bool differs(std::size_t at) const {
             return std::bit_cast<std::uint32_t>(a[at]) != std::bit_cast<std::uint32_t>(b[at]);
         }
+        bool is_unwritten_in_both(std::size_t at) const { return is_unwritten(a[at]) && is_unwritten(b[at]); }
     };
+    using IsInside = bool (TilePair::*)(std::size_t) const;
 
     void for_each_tile(const std::function<void(const TileId&, const TilePair&)>& visit) const {
         const Problem& problem = first_.problem();
@@ -70,6 +85,38 @@ class ChangedPlaces {
         for (std::int64_t row = 0; row < pair.extent.rows; ++row)
             for (std::int64_t col = 0; col < pair.extent.cols; ++col)
                 visit(row, col, pair.differs(std::size_t(row * shape_.cols + col)));
+    }
+
+    /// Which elements are inside: a rule, "everywhere", "nowhere", or "" where no short rule tells.
+    std::string rule_of(IsInside is_inside) const {
+        constexpr std::int64_t most_places = 60'000;
+        constexpr std::size_t coordinates = std::size_t(ElementPlace::col) + 1;
+        const std::int64_t elements = tile_count(first_.problem(), stage_) * shape_.elements();
+        const std::int64_t step = elements / most_places + 1;
+        std::vector<LabelledPlace> places;
+        std::int64_t seen = 0;
+        std::int64_t inside = 0;
+        for_each_tile([&](const TileId& tile, const TilePair& pair) {
+            for (std::int64_t row = 0; row < pair.extent.rows; ++row) {
+                for (std::int64_t col = 0; col < pair.extent.cols; ++col) {
+                    const bool is_in = (pair.*is_inside)(std::size_t(row * shape_.cols + col));
+                    inside += is_in;
+                    // What is not one of a few is told by some of it.
+                    if (seen++ % step != 0 && (!is_in || std::ssize(places) > most_places)) continue;
+                    LabelledPlace place;
+                    std::ranges::copy(std::array{tile.batch, tile.head, tile.q_block, tile.kv_tile, row, col},
+                                      place.at.begin());
+                    place.inside = is_in;
+                    places.push_back(place);
+                }
+            }
+        });
+        if (inside == 0) return std::string(nowhere);
+        if (inside == seen) return "everywhere";
+        const auto rule = find_place_rule(places, coordinates, inside / 500);
+        std::array<std::string_view, coordinates> names;
+        for (std::size_t at = 0; at < coordinates; ++at) names[at] = place_name(ElementPlace(at), stage_);
+        return rule ? rule->text(names) : "";
     }
 
     void add(const TilePair& pair, SameRun& runs) {
@@ -119,27 +166,68 @@ std::string summary_of(const SameRun& runs) {
                        digits_of(double(changed->first->second_run)));
 }
 
-/// In three lines, as a cause of a report.
+std::string name_of(const SameRun& runs, Stage stage) {
+    return std::string(stage_info(runs.problem, stage).name);
+}
+
+/// What is known of where it differs, and of what was never written.
+std::string places_text(const SameRun& runs) {
+    std::string text = fmt::format("  {} of {} tiles differ, {} of them in every element{}{}{}\n",
+                                   runs.tiles_changed, runs.tiles, runs.tiles_filled,
+                                   runs.rows.empty() ? "" : "; rows " + runs.rows + " of the tile",
+                                   runs.columns.empty() ? "" : "; columns " + runs.columns,
+                                   runs.threads.empty() ? "" : "; " + runs.threads);
+    if (!runs.where.empty() && runs.where != "everywhere") text += fmt::format("  where {}\n", runs.where);
+    for (const NeverWritten& unwritten : runs.never_written) {
+        const bool is_ruled = !unwritten.where.empty() && unwritten.where != "everywhere";
+        text += fmt::format("  read before it was written: {}{}, which no thread wrote\n",
+                            name_of(runs, unwritten.stage), is_ruled ? " where " + unwritten.where : "");
+    }
+    return text;
+}
+
+/// In some lines, as a cause of a report.
 std::string cause_text(const SameRun& runs) {
     if (runs.changed() == nullptr) return "";
-    const std::string stage(stage_info(runs.problem, runs.changed()->stage).name);
-    const char* const other =
-        runs.is_poisoned ? "  memory was filled otherwise before one of the runs (tile-run poison)\n" : "";
+    const std::string stage = name_of(runs, runs.changed()->stage);
+    if (runs.is_poisoned)
+        return fmt::format(
+            "cause: read_before_written in {}: memory was filled otherwise before one of the runs (tile-run "
+            "poison), and it shows\n{}"
+            "  look at: memory that is read before it is written\n"
+            "  a race may look the same: tile-run repeat, which fills memory alike, tells\n",
+            stage, places_text(runs));
     return fmt::format(
-               "cause: racing in {}, or read_before_written: it differs from run to run with the same "
-               "inputs\n",
-               stage) +
-           other +
-           fmt::format("  {} of {} tiles differ, {} of them in every element{}{}{}\n", runs.tiles_changed,
-                       runs.tiles, runs.tiles_filled,
-                       runs.rows.empty() ? "" : "; rows " + runs.rows + " of the tile",
-                       runs.columns.empty() ? "" : "; columns " + runs.columns,
-                       runs.threads.empty() ? "" : "; " + runs.threads) +
-           "  look at: the barrier before it is read and before it is written again, and memory that is read "
-           "before it is written\n"
-           "  to tell them apart: tile-run poison, which fills memory in different ways, and tile-run "
-           "repeat, "
-           "which does not\n";
+        "cause: racing in {}, or read_before_written: it differs from run to run with the same inputs\n{}"
+        "  look at: the barrier before it is read and before it is written again, and memory that is read "
+        "before it is written\n"
+        "  to tell them apart: tile-run poison, which fills memory in different ways, and tile-run repeat, "
+        "which does not\n",
+        stage, places_text(runs));
+}
+
+/// Racing and read_before_written, which two recordings tell apart only where memory was filled otherwise.
+ordered_json causes_json(const SameRun& runs) {
+    ordered_json unwritten = ordered_json::array();
+    for (const NeverWritten& place : runs.never_written)
+        unwritten.push_back({{"stage", name_of(runs, place.stage)}, {"where", place.where}});
+    const ordered_json race = {{"name", "racing"}, {"family", "race"}, {"rank", runs.is_poisoned ? 2 : 1}};
+    const ordered_json read = {{"name", "read_before_written"}, {"family", "unwritten / stale"}, {"rank", 1}};
+    ordered_json causes = ordered_json::array();
+    for (ordered_json cause : runs.is_poisoned ? std::array{read, race} : std::array{race, read}) {
+        cause.update({{"stage", name_of(runs, runs.changed()->stage)},
+                      {"first", place_of(runs, *runs.changed())},
+                      {"tiles", runs.tiles},
+                      {"tiles_changed", runs.tiles_changed},
+                      {"tiles_filled", runs.tiles_filled},
+                      {"rows", runs.rows},
+                      {"columns", runs.columns},
+                      {"where", runs.where},
+                      {"never_written", unwritten},
+                      {"threads", runs.threads}});
+        causes.push_back(std::move(cause));
+    }
+    return causes;
 }
 
 }  // namespace
@@ -157,8 +245,13 @@ SameRun compare_same_run(const Recording& first, const Recording& second) {
     };
     runs.is_poisoned = poisons(first) != poisons(second);
     runs.stages = compare_runs(first, second);
-    if (const StageDifference* changed = runs.changed())
+    if (const StageDifference* changed = runs.changed()) {
         ChangedPlaces(first, second, changed->stage).add_to(runs);
+        for (const Stage stage : stages_before(runs.problem.direction, changed->stage)) {
+            auto unwritten = ChangedPlaces(first, second, stage).never_written();
+            if (unwritten) runs.never_written.push_back(std::move(*unwritten));
+        }
+    }
     return runs;
 }
 
@@ -188,22 +281,7 @@ std::string to_json(const SameRun& runs) {
              {"changed", stage.changed},
              {"first", stage.first ? ordered_json(place_of(runs, stage)) : ordered_json()}});
     }
-    json["causes"] = ordered_json::array();
-    if (changed != nullptr) {
-        // Two recordings do not tell one from the other.
-        for (const auto& [name, family] :
-             {std::pair{"racing", "race"}, std::pair{"read_before_written", "unwritten / stale"}})
-            json["causes"].push_back({{"name", name},
-                                      {"family", family},
-                                      {"rank", 1},
-                                      {"stage", stage_info(runs.problem, changed->stage).name},
-                                      {"tiles", runs.tiles},
-                                      {"tiles_changed", runs.tiles_changed},
-                                      {"tiles_filled", runs.tiles_filled},
-                                      {"rows", runs.rows},
-                                      {"columns", runs.columns},
-                                      {"threads", runs.threads}});
-    }
+    json["causes"] = changed == nullptr ? ordered_json::array() : causes_json(runs);
     json["summary"] = summary_of(runs);
     return json.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
 }

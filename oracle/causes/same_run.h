@@ -8,6 +8,12 @@
 
 namespace tilescope {
 
+/// Elements of a stage that no thread wrote in either run.
+struct NeverWritten {
+    Stage stage = Stage::q;
+    std::string where;  ///< a rule, "col % 16 >= 8", or "everywhere"; "" where no short one tells
+};
+
 /// Two recordings of the same run: what differs is a race, or memory read before it was written.
 struct SameRun {
     std::string first;
@@ -21,6 +27,9 @@ struct SameRun {
     std::int64_t tiles_filled = 0;   ///< tiles in which every element differs
     std::string rows;                ///< of their tiles that differ, where they are regular; otherwise ""
     std::string columns;
+    std::string where;  ///< what differs, as a rule over all tiles; "everywhere"; "" where no short one tells
+    /// Of the stages that it is computed from: what it read before it was written.
+    std::vector<NeverWritten> never_written;
     std::string threads;  ///< that own what differs, where it is declared and they are a regular part
 
     const StageDifference* changed() const { return first_changed(stages); }
@@ -30,7 +39,8 @@ struct SameRun {
 SameRun compare_same_run(const Recording& first, const Recording& second);
 
 std::string to_text(const SameRun& runs);
-/// verdict, recording, other, stages with what changed, and causes: racing and read_before_written, or none.
+/// verdict, recording, other, stages with what changed, and causes: racing and read_before_written, of which only the
+/// latter has rank 1 where memory was filled otherwise, or none.
 std::string to_json(const SameRun& runs);
 
 }  // namespace tilescope

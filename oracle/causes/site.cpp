@@ -18,6 +18,15 @@ CauseSearch::CauseSearch(const Recording& recording, const CompareOptions& compa
       rounding_(rounding_model_of(recording, confidence)),
       check_(std::move(check)) {}
 
+CauseSearch::CauseSearch(const CauseSearch& world, std::span<const Stage> hidden)
+    : recording_(world.recording_),
+      compare_(world.compare_),
+      rounding_(world.rounding_),
+      check_(world.check_),
+      hidden_(world.hidden_) {
+    for (const Stage stage : hidden) hidden_.set(static_cast<std::size_t>(stage));
+}
+
 std::shared_ptr<const HeadCall> CauseSearch::call(std::int64_t batch, std::int64_t head) const {
     const std::scoped_lock lock(mutex_);
     std::shared_ptr<const HeadCall>& call = calls_[{batch, head}];

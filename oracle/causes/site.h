@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,12 +32,14 @@ class CauseSearch {
     /// `check` may throw to end what works on it.
     CauseSearch(const Recording& recording, const CompareOptions& compare, double confidence,
                 std::function<void()> check = {});
+    /// The same, where replays compute the `hidden` stages, as if they had not been dumped.
+    CauseSearch(const CauseSearch& world, std::span<const Stage> hidden);
 
     const Recording& recording() const { return recording_; }
     const CompareOptions& compare() const { return compare_; }
-    bool has(Stage stage) const { return recording_.has_stage(stage) && stage != hidden_; }
-    /// Makes replays compute the stage from here on, as if it had not been dumped.
-    void hide(Stage stage) { hidden_ = stage; }
+    bool has(Stage stage) const {
+        return recording_.has_stage(stage) && !hidden_[static_cast<std::size_t>(stage)];
+    }
     /// Causes of the table that are not searched for.
     void leave_out(std::vector<std::string> causes) { left_out_ = std::move(causes); }
     bool leaves_out(std::string_view cause) const {
@@ -64,7 +68,7 @@ class CauseSearch {
     CompareOptions compare_;
     RoundingModel rounding_;
     std::function<void()> check_;
-    std::optional<Stage> hidden_;
+    std::bitset<stage_count> hidden_;
     std::vector<std::string> left_out_;
     mutable std::mutex mutex_;
     mutable std::map<std::pair<std::int64_t, std::int64_t>, std::shared_ptr<const HeadCall>> calls_;

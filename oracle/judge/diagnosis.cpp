@@ -6,6 +6,52 @@
 
 namespace tilescope {
 
+namespace {
+
+std::string names_of(const std::vector<Stage>& stages) {
+    std::string names;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+        const bool is_last = i > 0 && i + 1 == stages.size();
+        names += std::string(i == 0    ? ""
+                             : is_last ? " and "
+                                       : ", ") +
+                 std::string(stage_info(stages[i]).name);
+    }
+    return names;
+}
+
+}  // namespace
+
+std::string_view to_string(AnswerKind kind) {
+    switch (kind) {
+        case AnswerKind::covered:
+            return "covered";
+        case AnswerKind::own_cause:
+            return "own cause";
+        case AnswerKind::unexplained:
+            return "unexplained";
+    }
+    return "";
+}
+
+std::string text_of(const StageAnswer& answer) {
+    if (answer.kind == AnswerKind::unexplained) return "unexplained";
+    const std::string made_in = answer.made_in ? std::string(stage_info(*answer.made_in).name) : "";
+    if (answer.kind == AnswerKind::own_cause)
+        return fmt::format("a cause of its own, {}{}", answer.cause,
+                           answer.made_in == answer.stage ? "" : " in " + made_in);
+    std::string text = "covered";
+    if (answer.made_in) text += fmt::format(" by {} in {}", answer.cause, made_in);
+    if (answer.made_again) return text + ", which is made here as well";
+    if (answer.computed.empty()) return text + ", whose replay has it so";
+    return fmt::format("{}: right with {} computed in place of what was dumped", text,
+                       names_of(answer.computed));
+}
+
+std::string record_text(const std::vector<Stage>& stages) {
+    return "record " + names_of(stages) + ", which they leave different";
+}
+
 std::string title_of(const FoundCause& cause) {
     std::string text(cause.name);
     for (std::size_t i = 0; i < cause.parameters.size(); ++i)

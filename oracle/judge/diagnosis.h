@@ -100,6 +100,24 @@ struct Prediction {
     bool holds() const { return wrong > 0 && left <= wrong / 100; }
 };
 
+/// Why a stage diverges by itself, given the dumped stages before it.
+enum class AnswerKind : std::uint8_t {
+    covered,      ///< by what was found in a stage before
+    own_cause,    ///< another mistake than those of the stages before
+    unexplained,  ///< no known cause explains it
+};
+
+/// What is known of a stage that diverges by itself.
+struct StageAnswer {
+    Stage stage = Stage::q;
+    AnswerKind kind = AnswerKind::unexplained;
+    std::string_view cause;        ///< of the stage, or that covers it; "": not known
+    std::optional<Stage> made_in;  ///< the stage of that cause
+    /// Earlier wrong stages: with these computed instead of read the stage is right.
+    std::vector<Stage> computed;
+    bool made_again = false;  ///< covered by a mistake that is made in this stage as well
+};
+
 /// Why a recording diverges.
 struct Diagnosis {
     std::optional<Suggestion> suggestion;  ///< of suggest_declarations(), where it was asked
@@ -109,8 +127,19 @@ struct Diagnosis {
     std::vector<std::string> places;       ///< "one NaN at batch 0, head 1, row 3, column 5"; none of many
     std::optional<WrongThreads> threads;   ///< of the first wrong stage, where they tell right from wrong
     std::optional<Prediction> prediction;  ///< of predict(), where it was asked
-    std::string separate_with;  ///< options of tile-run that would tell ties apart; "" without ties
+    std::string separate_with;         ///< options of tile-run that would tell ties apart; "" without ties
+    std::vector<Stage> record_next;    ///< not recorded, and would tell ties apart; empty without ties
+    std::vector<StageAnswer> answers;  ///< of each stage that diverges by itself, in order of computation
 };
+
+/// "covered", "own cause" or "unexplained".
+std::string_view to_string(AnswerKind kind);
+
+/// "covered by kv_head_modulo in k, which is made here as well".
+std::string text_of(const StageAnswer& answer);
+
+/// "record q and k, which they leave different": of Diagnosis::record_next.
+std::string record_text(const std::vector<Stage>& stages);
 
 /// "diagonal_shifted (columns 1)".
 std::string title_of(const FoundCause& cause);

@@ -57,12 +57,17 @@ std::vector<const FoundCause*> tied_with_first(const std::vector<FoundCause>& ca
 std::string ties_text(const Diagnosis& diagnosis, const std::vector<const FoundCause*>& tied) {
     if (tied.empty()) return "";
     std::string names;
-    for (const FoundCause* cause : tied) names += (names.empty() ? "" : ", ") + title_of(*cause);
+    for (const FoundCause* cause : tied) {
+        names += (names.empty() ? "" : ", ") + title_of(*cause);
+        if (cause->stage != diagnosis.causes[0].stage) names += " in " + name_of_stage(cause->stage);
+    }
     std::string text = "  as good: " + names;
     // Of places each is true.
     text += diagnosis.causes[0].structural ? "\n" : "; this recording does not tell which of them it is\n";
     if (!diagnosis.separate_with.empty())
         text += fmt::format("  to tell them apart: {}\n", diagnosis.separate_with);
+    if (!diagnosis.record_next.empty())
+        text += fmt::format("  to tell them apart: {}\n", record_text(diagnosis.record_next));
     return text;
 }
 
@@ -95,6 +100,23 @@ std::string prediction_text(const Prediction& prediction) {
                               percent_of(explained), prediction.wrong);
 }
 
+/// A line for each stage that diverges by itself beside the first.
+std::string answers_text(const Report& report) {
+    std::string text;
+    for (const StageAnswer& answer : report.diagnosis.answers) {
+        if (answer.stage != report.guilty)
+            text += fmt::format("wrong too, {}: {}\n", name_of_stage(answer.stage), text_of(answer));
+    }
+    return text;
+}
+
+/// What is said where any of the causes is told that a missing barrier leaves as well.
+std::string race_text(const Diagnosis& diagnosis, const std::vector<const FoundCause*>& tied) {
+    const auto is_alike = [](const FoundCause* cause) { return cause->race_alike; };
+    if (!diagnosis.causes[0].race_alike && std::ranges::none_of(tied, is_alike)) return "";
+    return fmt::format("  a race looks the same in one recording: {}\n", how_to_tell_a_race);
+}
+
 }  // namespace
 
 std::string remains_text(const Suggestion& suggestion) {
@@ -122,21 +144,20 @@ std::string causes_text(const Report& report) {
     if (diagnosis.prediction) text += prediction_text(*diagnosis.prediction);
     if (!diagnosis.searched) return text;
     const std::string places = places_text(diagnosis) + threads_line(diagnosis);
-    if (diagnosis.causes.empty()) return text + "no known cause explains this\n" + places;
+    if (diagnosis.causes.empty())
+        return text + "no known cause explains this\n" + places + answers_text(report);
     const bool is_wrong = report.guilty && report.stage(*report.guilty).tally.outside > 0;
     if (diagnosis.causes[0].structural && is_wrong) text += "no known cause explains the values\n";
     const std::vector<const FoundCause*> tied = tied_with_first(diagnosis.causes);
     text += best_cause(diagnosis.causes[0]) + places + ties_text(diagnosis, tied);
-    const auto is_alike = [](const FoundCause* cause) { return cause->race_alike; };
-    if (diagnosis.causes[0].race_alike || std::ranges::any_of(tied, is_alike))
-        text += std::string("  a race looks the same in one recording: compare two of the same run ") +
-                "(tile-diff A B --same-run, or tile-run repeat --runs N)\n";
+    text += race_text(diagnosis, tied);
     for (std::size_t i = 0; i < std::min<std::size_t>(diagnosis.then.size(), 3); ++i) {
         const FoundCause& next = diagnosis.then[i];
         text += fmt::format("{}: {} in {}: {}\n", next.structural ? "besides" : "then", title_of(next),
                             name_of_stage(next.stage), next.says);
+        if (next.race_alike) text += "  a race looks the same here, too\n";
     }
-    return text;
+    return text + answers_text(report);
 }
 
 }  // namespace tilescope

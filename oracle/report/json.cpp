@@ -208,13 +208,29 @@ ordered_json to_json(const FoundCause& cause) {
             {"rank", cause.rank},
             {"legal", cause.legal},
             {"structural", cause.structural},
-            {"race_looks_the_same", cause.race_alike}};
+            {"race_looks_the_same", cause.race_alike},
+            {"to_tell_a_race", cause.race_alike ? ordered_json(how_to_tell_a_race) : ordered_json()}};
 }
 
 ordered_json to_json(const std::vector<FoundCause>& causes) {
     ordered_json json = ordered_json::array();
     for (const FoundCause& cause : causes) json.push_back(to_json(cause));
     return json;
+}
+
+ordered_json to_json(const std::vector<Stage>& stages) {
+    ordered_json names = ordered_json::array();
+    for (const Stage stage : stages) names.push_back(stage_info(stage).name);
+    return names;
+}
+
+ordered_json to_json(const StageAnswer& answer) {
+    return {{"stage", stage_info(answer.stage).name},
+            {"answer", to_string(answer.kind)},
+            {"cause", answer.made_in ? ordered_json(answer.cause) : ordered_json()},
+            {"made_in", answer.made_in ? ordered_json(stage_info(*answer.made_in).name) : ordered_json()},
+            {"right_with_computed", to_json(answer.computed)},
+            {"made_again", answer.made_again}};
 }
 
 ordered_json to_json(const ThreadSet& set) {
@@ -264,6 +280,9 @@ void add_causes(const Diagnosis& diagnosis, ordered_json& json) {
     json["places"] = diagnosis.places;
     json["wrong_threads"] = to_json(diagnosis.threads);
     json["separate_with"] = diagnosis.separate_with;
+    json["record_next"] = to_json(diagnosis.record_next);
+    json["answers"] = ordered_json::array();
+    for (const StageAnswer& answer : diagnosis.answers) json["answers"].push_back(to_json(answer));
     if (diagnosis.prediction) json["predicted"] = to_json(*diagnosis.prediction);
 }
 

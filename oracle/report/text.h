@@ -14,6 +14,10 @@ std::string tolerance_line(const Report& report);
 /// One sentence: what diverges and where, or that nothing does. The last line of every report.
 std::string verdict_line(const Report& report);
 
+/// What tells a mistake from a race that leaves the same numbers.
+inline constexpr std::string_view how_to_tell_a_race =
+    "compare two of the same run (tile-diff A B --same-run, or tile-run repeat --runs N)";
+
 /// The causes that were found for the first wrong stage, and further ones; "" where nothing was searched.
 std::string causes_text(const Report& report);
 
@@ -29,7 +33,7 @@ std::string suggestion_advice(const Report& report);
 /// Which conventions other than `declared` the rows hold that see no key.
 std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared);
 
-/// The report for a terminal: at most 40 lines with 5 worst elements, 6 of references, 8 of causes and 10 of
+/// The report for a terminal: at most 40 lines with 5 worst elements, 6 of references, 8 of causes, one for each stage that is wrong too, and 10 of
 /// what a run reached that did not complete, of 110 columns but for the verdict, the references, the causes
 /// and long names of tiles.
 std::string to_text(const Report& report);

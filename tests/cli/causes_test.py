@@ -88,6 +88,15 @@ class Causes(TileDiffCase):
                     played.add(fault["name"])
         self.assertEqual(played, set(RIGHT))
 
+    def test_are_right_where_the_shape_has_tails(self):
+        for fault in ("p_over_v", "k_row_major"):
+            for shape in ("101,128", "101,101", "128,101"):
+                for mask in ("", " --causal"):
+                    with self.subTest(fault=fault, shape=shape, mask=mask):
+                        report = self.judge(self.record(fault, f"--shape 1,2,{shape},64{mask}"))
+                        self.assertEqual(report["causes"][0]["name"], RIGHT[fault][0])
+                        self.assertGreater(report["causes"][0]["explained_after"], 0.99)
+
     def test_can_be_left_out(self):
         path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")
         self.assertIsNone(self.judge(path, "--no-causes")["causes"])

@@ -67,6 +67,17 @@ TEST(CauseTable, IsTheOneOfTheDocument) {
     EXPECT_EQ(documented, rows);
 }
 
+TEST(CauseTable, SaysWhatARaceLooksLikeAsTheDocument) {
+    std::ifstream document(TILESCOPE_CAUSES_DOCUMENT);
+    const std::string text((std::istreambuf_iterator<char>(document)), {});
+    const std::size_t first = text.find("*Races.*");
+    const std::string races = text.substr(first, text.find("are what a missing barrier looks like") - first);
+    for (const Cause& cause : all_causes())
+        EXPECT_EQ(races.find(fmt::format("`{}`", cause.name)) != std::string::npos,
+                  cause.race_alike || cause.name == "racing")
+            << cause.name;
+}
+
 TEST(Causes, NothingIsSearchedWhereNothingDiverges) {
     const Report report = diagnosed(run_with({}));
     EXPECT_EQ(report.verdict, Verdict::match);

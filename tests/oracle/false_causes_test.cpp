@@ -311,10 +311,13 @@ TEST(FalseCauses, StaleTilesMayBeARace) {
         causes_text(report).find("  a race looks the same in one recording: compare two of the same run "
                                  "(tile-diff A B --same-run, or tile-run repeat --runs N)\n"),
         std::string::npos);
-    EXPECT_EQ(nlohmann::json::parse(to_json(report))["causes"][0]["race_looks_the_same"], true);
+    const auto json = nlohmann::json::parse(to_json(report))["causes"][0];
+    EXPECT_EQ(json["race_looks_the_same"], true);
+    EXPECT_EQ(json["to_tell_a_race"], how_to_tell_a_race);
     const MemoryRecording other =
         recorded(make_call(problem, seed, {}, InputKind::ramped_k), {Mistake::l_not_rescaled});
     EXPECT_EQ(causes_text(diagnosed(other)).find("a race"), std::string::npos);
+    EXPECT_TRUE(nlohmann::json::parse(to_json(diagnosed(other)))["causes"][0]["to_tell_a_race"].is_null());
 }
 
 /// Infinite scores that are replaced show no number of a narrow type.

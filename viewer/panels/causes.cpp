@@ -82,6 +82,8 @@ void draw_ties(App& app, const Diagnosis& diagnosis) {
     std::string line = "1= explain it alike.";
     if (!diagnosis.separate_with.empty())
         line += fmt::format(" To tell them apart: tile-run record {}", diagnosis.separate_with);
+    if (!diagnosis.record_next.empty())
+        line += fmt::format(" To tell them apart: {}", record_text(diagnosis.record_next));
     text(app, line, colours::dim);
 }
 
@@ -116,6 +118,11 @@ void draw_causes(App& app) {
              colours::dim);
     if (!diagnosis.then.empty()) title(app, "Then, beside the first");
     for (const FoundCause& cause : diagnosis.then) draw_entry(app, cause, "then", index++);
+    for (const StageAnswer& answer : diagnosis.answers) {
+        if (answer.stage != app.document->report->guilty)
+            text(app, fmt::format("wrong too, {}: {}", stage_info(answer.stage).name, text_of(answer)),
+                 colours::dim);
+    }
     ImGui::Spacing();
     if (const FoundCause* cause = chosen_cause(app)) draw_chosen(app, *cause);
     ImGui::PopTextWrapPos();

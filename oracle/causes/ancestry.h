@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "oracle/causes/evidence.h"
+
+namespace tilescope {
+
+/// Every stage that `stage` is computed from, by others or at once, in order of computation.
+std::vector<Stage> stages_before(Direction direction, Stage stage);
+
+/// The stages in which a mistake may lie that shows first in evidence.observed: itself, and those before it that
+/// were not dumped, or not in every KV tile that the blocks looked at see.
+std::vector<Stage> acting_stages(const Evidence& evidence);
+
+}  // namespace tilescope

@@ -1,0 +1,245 @@
+#include "oracle/causes/answers.h"
+
+#include <algorithm>
+#include <bitset>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "oracle/causes/ancestry.h"
+#include "oracle/causes/places.h"
+
+namespace tilescope {
+
+namespace {
+
+/// What is done with the running state: "not_carried" of m_not_carried, l_not_carried and acc_not_carried.
+std::string_view without_stage(std::string_view name) {
+    for (const std::string_view state : {"m_", "l_", "acc_"})
+        if (name.starts_with(state)) return name.substr(state.size());
+    return name;
+}
+
+bool is_in(std::span<const Stage> stages, Stage stage) {
+    return std::ranges::find(stages, stage) != stages.end();
+}
+
+/// A mistake that a replay, the writes or the tiles that are there prove: no pattern of places.
+bool is_proved(const FoundCause& cause) {
+    return !cause.structural || cause.name == racing_name || cause.name == skipped_name;
+}
+
+const FoundCause* cause_shown_in(Stage stage, const Diagnosis& found) {
+    for (const std::vector<FoundCause>* causes : {&found.causes, &found.then}) {
+        for (const FoundCause& cause : *causes)
+            if (cause.observed == stage && is_proved(cause)) return &cause;
+    }
+    return nullptr;
+}
+
+/// Tiles of a stage as a kernel with one of the causes has them.
+using TilesOfCause = std::map<TileId, Estimate>;
+
+/// The blocks, as those of a stage that goes along the other sequence.
+std::vector<TileId> blocks_of(const CauseSearch& world, Stage stage, Stage observed,
+                              std::span<const TileId> blocks) {
+    constexpr std::size_t enough = 4;
+    std::set<TileId> mapped;
+    for (const TileId& block : blocks.first(std::min(enough, blocks.size()))) {
+        if (is_of_all_queries(stage) == is_of_all_queries(observed)) {
+            mapped.insert(block);
+            continue;
+        }
+        const Problem& problem = world.recording().problem();
+        const std::int64_t head = query_heads(problem, observed, block.head).first;
+        for (const std::int64_t q_block : {std::int64_t(0), problem.q_blocks() - 1})
+            mapped.insert({block.batch, head, q_block, 0});
+    }
+    return {mapped.begin(), mapped.end()};
+}
+
+TilesOfCause tiles_of(const CauseSearch& world, const FoundCause& cause, Stage stage,
+                      std::span<const TileId> blocks) {
+    TilesOfCause tiles;
+    for (const TileId& block : blocks_of(world, stage, cause.observed, blocks)) {
+        ChangedReplay walk(world, block, cause.stage, *cause.changes);
+        walk.run(stage, [&](const SearchedTile& site, const Estimate& estimate) {
+            tiles.emplace(site.id, estimate);
+        });
+    }
+    return tiles;
+}
+
+/// Whether the mistake leaves elements that nobody writes: what is computed from them is not known.
+bool leaves_unwritten(const Evidence& evidence, const FoundCause& cause) {
+    const auto is_left = [](const auto& tile) {
+        const Matrix& value = tile.second.value;
+        return std::any_of(value.data(), value.data() + value.size(),
+                           [](double x) { return is_unwritten(float(x)); });
+    };
+    return std::ranges::any_of(tiles_of(*evidence.world, cause, cause.stage, evidence.blocks), is_left);
+}
+
+/// Earlier stages that diverge by themselves and that `stage` is computed from.
+std::vector<Stage> wrong_before(const Report& report, Stage stage) {
+    std::vector<Stage> wrong = stages_before(report.problem.direction, stage);
+    std::erase_if(wrong, [&](Stage before) {
+        return state_of(report, before) != StageState::wrong_too && before != report.guilty;
+    });
+    return wrong;
+}
+
+/// Whether a kernel with the cause that computes the `hidden` stages where others read what it dumped leaves the
+/// stage as it was dumped: by what search() asks of a cause.
+bool leaves_as_dumped(const Evidence& evidence, const FoundCause& cause, std::span<const Stage> hidden) {
+    const CauseSearch world(*evidence.world, hidden);
+    Evidence replayed = evidence;
+    replayed.world = &world;
+    replayed.acts = cause.stage;
+    replayed.known.assign(cause.changes->begin(), cause.changes->end() - 1);
+    const Misfit misfit = misfit_of(replayed, cause.changes->back());
+    const bool anywhere = cause.scope == Scope::everywhere || cause.scope == Scope::ruled;
+    const std::int64_t left = anywhere                          ? misfit.anywhere()
+                              : cause.scope == Scope::bad_tiles ? misfit.in_bad_tiles()
+                                                                : misfit.in_bad_rows;
+    return double(left) <= (1 - enough_of_one) * double(evidence.wrong_elements) && misfit.tells_values() &&
+           misfit.tells_more_than_nan();
+}
+
+bool covers(const Evidence& evidence, const FoundCause& cause) {
+    const Direction direction = evidence.problem().direction;
+    if (!cause.changes || !is_in(stages_before(direction, evidence.observed), cause.stage)) return false;
+    if (leaves_unwritten(evidence, cause)) return false;
+    // Where the mistake was made before what was dumped, the dump tells most; else what follows is computed.
+    return (cause.stage != cause.observed && leaves_as_dumped(evidence, cause, {})) ||
+           leaves_as_dumped(evidence, cause, {&cause.observed, 1});
+}
+
+}  // namespace
+
+bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
+    const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
+    const bool is_of_recurrence = a.family == "recurrence" && b.family == "recurrence";
+    return is_same &&
+           (a.name == b.name || (is_of_recurrence && without_stage(a.name) == without_stage(b.name)));
+}
+
+std::optional<StageAnswer> answer_from_dump(const Evidence& evidence, const Report& report,
+                                            const Diagnosis& found) {
+    if (evidence.wrong_elements == 0) return std::nullopt;
+    const std::vector<Stage> wrong = wrong_before(report, evidence.observed);
+    std::vector<std::vector<Stage>> hidden;
+    for (const Stage before : wrong) hidden.push_back({before});
+    if (wrong.size() > 1) hidden.push_back(wrong);
+    for (const std::vector<Stage>& some : hidden) {
+        const CauseSearch world(*evidence.world, some);
+        Evidence computed = evidence;
+        computed.world = &world;
+        computed.acts = some.front();
+        // By narrower budgets than those that the hidden stages leave open.
+        if (misfit_of(computed, {}).anywhere() > 0) continue;
+        StageAnswer answer{evidence.observed, AnswerKind::covered, {}, {}, some};
+        if (const FoundCause* cause = cause_shown_in(some.front(), found)) {
+            answer.cause = cause->name;
+            answer.made_in = cause->stage;
+        }
+        return answer;
+    }
+    return std::nullopt;
+}
+
+std::vector<FoundCause> causes_that_cover(const Evidence& evidence, const Diagnosis& found) {
+    std::vector<FoundCause> covering;
+    if (evidence.wrong_elements == 0) return covering;
+    for (const std::vector<FoundCause>* causes : {&found.causes, &found.then}) {
+        for (const FoundCause& cause : *causes)
+            if (cause.rank == 1 && covers(evidence, cause)) covering.push_back(cause);
+    }
+    return covering;
+}
+
+StageAnswer answer_from_search(Stage stage, const Diagnosis& of_stage, const Diagnosis& found) {
+    StageAnswer answer{stage, AnswerKind::unexplained, {}, {}, {}};
+    if (of_stage.causes.empty() || !is_proved(of_stage.causes[0])) return answer;
+    answer.kind = AnswerKind::own_cause;
+    answer.cause = of_stage.causes[0].name;
+    answer.made_in = of_stage.causes[0].stage;
+    for (const std::vector<FoundCause>* causes : {&found.causes, &found.then}) {
+        for (const FoundCause& before : *causes) {
+            const bool is_same = std::ranges::any_of(of_stage.causes, [&](const FoundCause& cause) {
+                return cause.rank == 1 && is_same_mistake(cause, before);
+            });
+            if (!is_same || before.rank > 1 || before.observed == stage) continue;
+            answer.kind = AnswerKind::covered;
+            answer.cause = before.name;
+            answer.made_in = before.stage;
+            answer.made_again = true;
+            return answer;
+        }
+    }
+    return answer;
+}
+
+namespace {
+
+bool differ(const Estimate& a, const Estimate& b) {
+    for (Eigen::Index i = 0; i < std::min(a.value.size(), b.value.size()); ++i) {
+        const double x = a.value.data()[i];
+        const double y = b.value.data()[i];
+        const double error = a.error.data()[i] + b.error.data()[i];
+        if (std::isinf(error)) continue;
+        if (std::isnan(x) != std::isnan(y) || std::abs(x - y) > error) return true;
+    }
+    return false;
+}
+
+bool differ(const TilesOfCause& a, const TilesOfCause& b) {
+    return std::ranges::any_of(a, [&](const auto& tile) {
+        const auto same = b.find(tile.first);
+        return same != b.end() && differ(tile.second, same->second);
+    });
+}
+
+/// A stage that may be recorded, and which pairs of causes it tells apart.
+struct Telling {
+    Stage stage;
+    std::bitset<64> pairs;
+};
+
+Telling telling_of(const CauseSearch& world, Stage stage, std::span<const TileId> blocks,
+                   std::span<const FoundCause* const> causes) {
+    Telling telling{stage, {}};
+    std::vector<TilesOfCause> tiles;
+    for (const FoundCause* cause : causes) tiles.push_back(tiles_of(world, *cause, stage, blocks));
+    std::size_t pair = 0;
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+        for (std::size_t j = i + 1; j < tiles.size() && pair < telling.pairs.size(); ++j, ++pair)
+            telling.pairs[pair] = differ(tiles[i], tiles[j]);
+    }
+    return telling;
+}
+
+}  // namespace
+
+std::vector<Stage> stages_that_tell(const CauseSearch& world, std::span<const TileId> blocks,
+                                    std::span<const FoundCause> causes) {
+    std::vector<const FoundCause*> tied;
+    for (const FoundCause& cause : causes)
+        if (cause.rank == 1 && cause.changes) tied.push_back(&cause);
+    if (tied.size() < 2) return {};
+    std::vector<Telling> telling;
+    for (const Stage stage : stages_before(world.recording().problem().direction, tied[0]->observed))
+        if (!world.has(stage)) telling.push_back(telling_of(world, stage, blocks, tied));
+    std::vector<Stage> stages;
+    for (std::bitset<64> told;;) {
+        const auto news = [&](const Telling& one) { return (one.pairs & ~told).count(); };
+        const auto best = std::ranges::max_element(telling, {}, news);
+        if (best == telling.end() || news(*best) == 0) break;
+        told |= best->pairs;
+        stages.push_back(best->stage);
+    }
+    std::ranges::sort(stages);
+    return stages;
+}
+
+}  // namespace tilescope
