@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <tuple>
 
@@ -79,6 +80,18 @@ std::int64_t parameters_of(const Found& found) {
     return std::max<std::int64_t>(std::ssize(found.candidate.parameters) + int(found.scope), found.cost());
 }
 
+/// Whether all that is wrong holds the same number, as where nothing is stored.
+bool is_one_number(const Evidence& evidence) {
+    constexpr std::int64_t enough = 16;
+    std::set<float> values;
+    for (const Observation& seen : evidence.seen) {
+        for (Eigen::Index i = 0; i < seen.got.size() && values.size() < 2; ++i)
+            if (seen.wrong[std::size_t(i)] && !std::isnan(seen.got.data()[i]))
+                values.insert(seen.got.data()[i]);
+    }
+    return values.size() == 1 && evidence.wrong_elements >= enough;
+}
+
 }  // namespace
 
 void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
@@ -86,6 +99,7 @@ void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
     const auto is_from_afar = [&](const Found& one) {
         return !one.by_value && one.acts != evidence.observed;
     };
+    const bool one_number = is_one_number(evidence);
     std::set<std::string_view> faults;
     std::set<std::string_view> from_afar;
     for (const Found& one : found) {
@@ -97,6 +111,7 @@ void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
         const std::int64_t explained = evidence.wrong_elements - one.left;
         if (one.cause->legal) return false;
         if (explained < parameters_of(one) || explained < 2 * one.candidate.fitted) return true;
+        if (one_number && one.acts != evidence.observed) return true;
         if (is_from_afar(one) && (one.cost() > 0 || from_afar.size() > 1)) return true;
         return explained <= few && (one.cost() > 0 || !one.by_value || faults.size() > 1);
     });

@@ -27,6 +27,7 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads);
 
 /// Leaves out faults that too few wrong elements speak for:
 /// - those that explain fewer elements than they have parameters, or than twice their fitted numbers;
+/// - those known from a later stage that holds one number wherever it is wrong: so do most mistakes that leave 0;
 /// - those known only from NaN in a later stage, if they have a parameter or another such fault would do;
 /// - those that explain one or two elements, if they have a parameter or a scope, are known from NaN alone,
 ///   or another fault would do.

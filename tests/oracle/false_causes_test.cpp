@@ -159,6 +159,20 @@ TEST(FalseCauses, NaNInEveryElementTellsNothing) {
     }
 }
 
+/// Where the last tile is hidden, sums that start anew in it leave 0, and so does an output that is never computed.
+TEST(FalseCauses, AnOutputOfZerosTellsOfNoStageBefore) {
+    Call call = make_call(small_problem(), seed);
+    const Problem& p = call.problem;
+    call.inputs.bias = {1, 1, 1, p.seqlen_kv, std::vector<float>(std::size_t(p.seqlen_kv), 0)};
+    const std::int64_t last = (p.kv_tiles() - 1) * p.block_n;
+    std::fill(call.inputs.bias.values.begin() + last, call.inputs.bias.values.end(), -1e9F);
+    call.arithmetic.dumps_unbiased_s = false;
+    MemoryRecording recording = with_stages(recorded(call), {Stage::o});
+    EXPECT_EQ(judged(recording).verdict, Verdict::match);
+    change_stage(recording, Stage::o, [](auto...) { return 0.0F; });
+    EXPECT_EQ(named(diagnosed(recording)), Names{"function_of_value (it is 0)"});
+}
+
 /// In the splits that a row does not see, which weigh nothing and spoil the sums.
 TEST(FalseCauses, NaNThatARuleOfThePlacesMakesIsNamed) {
     Problem problem = small_problem(Mask::causal);
