@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "oracle/causes/phantoms.h"
-#include "oracle/formula/softmax.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
@@ -86,31 +85,21 @@ void add_hidden_probabilities(const std::vector<Change>& of_s, const std::vector
     }
 }
 
-/// What goes into l or acc by P that is not dumped, and by the maximum before the tile that the factor of the
-/// rescaling is made of, with some of the known mistakes.
-Change left_in_sums(std::vector<Change> of_s, std::vector<Change> of_m, std::vector<Change> of_p, Stage sum) {
-    const bool has_hidden = sum == Stage::l && (!of_s.empty() || !of_p.empty());
-    return {.inputs = [=, of_s = std::move(of_s), of_m = std::move(of_m),
-                       of_p = std::move(of_p)](SearchedTile& site) {
-        SearchedTile other = site;
-        for (const Change& change : of_m)
-            if (change.inputs) change.inputs(other);
-        if (!of_m.empty()) site.factor = rescale_factor(*site.call, other.before.m, site.m);
-        if (has_hidden) add_hidden_probabilities(of_s, of_p, site);
+Change left_in_sum(std::vector<Change> of_s, std::vector<Change> of_p) {
+    return {.inputs = [of_s = std::move(of_s), of_p = std::move(of_p)](SearchedTile& site) {
+        add_hidden_probabilities(of_s, of_p, site);
     }};
 }
 
 /// With all of them, and where one is not made without it.
-std::vector<Change> all_left_in_sums(std::span<const FoundCause> known, Stage sum) {
+std::vector<Change> all_left_in_sum(std::span<const FoundCause> known) {
     const std::vector<Change> of_s = changes_of(known, Stage::s);
-    const std::vector<Change> of_m = changes_of(known, Stage::m);
     const std::vector<Change> of_p = changes_of(known, Stage::p);
     std::vector<Change> left;
-    if (of_m.empty() && (sum != Stage::l || (of_s.empty() && of_p.empty()))) return left;
-    left.push_back(left_in_sums(of_s, of_m, of_p, sum));
+    if (!of_s.empty() || !of_p.empty()) left.push_back(left_in_sum(of_s, of_p));
     if (!of_s.empty() && !of_p.empty()) {
-        left.push_back(left_in_sums(of_s, of_m, {}, sum));
-        left.push_back(left_in_sums({}, of_m, of_p, sum));
+        left.push_back(left_in_sum(of_s, {}));
+        left.push_back(left_in_sum({}, of_p));
     }
     return left;
 }
@@ -170,8 +159,7 @@ bool explain(const Evidence& later, const std::vector<Change>& changes) {
 }  // namespace
 
 bool follows_from(std::span<const FoundCause> known, const Evidence& later) {
-    if (later.observed == Stage::l || later.observed == Stage::acc)
-        return explain(later, all_left_in_sums(known, later.observed));
+    if (later.observed == Stage::l) return explain(later, all_left_in_sum(known));
     const bool is_divided = later.observed == Stage::lse && !changes_of(known, Stage::o).empty();
     return is_divided && later.world->has(Stage::o) && explain(later, {logarithm_of_divisor(later)});
 }

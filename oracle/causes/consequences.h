@@ -9,7 +9,6 @@ namespace tilescope {
 
 /// Whether a later stage is as the known mistakes leave it, by a way that no dumped stage shows:
 /// - the row sum adds P before its cast, and P of the columns behind seqlen_kv;
-/// - l and acc are rescaled by a factor of the maximum before the tile, as the mistake in m has it;
 /// - lse is the logarithm of the sum that o was divided by.
 /// `later` is direct.
 bool follows_from(std::span<const FoundCause> known, const Evidence& later);

@@ -345,6 +345,27 @@ Evidence without_explained(const Evidence& evidence, const Change& change) {
     return rest;
 }
 
+Evidence part_of(
+    const Evidence& evidence, std::size_t most,
+    const std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)>& is_inside) {
+    Evidence part = evidence;
+    part.seen.clear();
+    std::size_t kept[2] = {};
+    for (const Observation& whole : evidence.seen) {
+        if (std::min(kept[0], kept[1]) >= most) break;
+        Observation seen = whole;
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i)
+            if (!is_inside(seen.site, i / seen.got.cols(), i % seen.got.cols()))
+                seen.unjudged[std::size_t(i)] = true;
+        judge(*part.world, seen);
+        if (seen.compared == 0 || kept[seen.is_bad()]++ >= most) continue;
+        part.seen.push_back(std::move(seen));
+    }
+    std::ranges::stable_sort(part.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
+    add_up(part);
+    return part;
+}
+
 void visit_sides(const Evidence& evidence, const Change& change,
                  const std::function<void(const Observation&, Eigen::Index, Side)>& see) {
     std::vector<Change> changes = evidence.known;

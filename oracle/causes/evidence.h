@@ -70,6 +70,11 @@ Evidence with_known(const Evidence& evidence, Stage acts, std::vector<Change> kn
 /// The same without the rows that `change` explains.
 Evidence without_explained(const Evidence& evidence, const Change& change);
 
+/// The same of the elements that `is_inside` alone, in `most` tiles that diverge and as many others.
+Evidence part_of(
+    const Evidence& evidence, std::size_t most,
+    const std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)>& is_inside);
+
 /// How well the replay of a mistake fits the tiles that were looked at: first the elements that do not fit
 /// (right ones that the mistake would change, wrong ones that it does not explain), then the wrong ones that
 /// do.

@@ -9,6 +9,7 @@
 #include "oracle/causes/ancestry.h"
 #include "oracle/causes/answers.h"
 #include "oracle/causes/consequences.h"
+#include "oracle/causes/element_places.h"
 #include "oracle/causes/places.h"
 #include "oracle/causes/search.h"
 #include "oracle/causes/where.h"
@@ -22,6 +23,7 @@ namespace {
 
 /// One of two mistakes explains at least so much.
 constexpr double enough_of_two = 0.2;
+constexpr std::string_view unwritten_family = "unwritten / stale";
 
 /// Tiles or rows that no words tell.
 bool is_vague(std::string_view where) {
@@ -144,30 +146,77 @@ void add_parameters(const FoundCause& second, const Evidence& evidence, FoundCau
     cause.explained_after = 1 - left / double(evidence.compared);
 }
 
-/// Two mistakes of the same stage: the second explains what the first leaves, where both are made or where
-/// the first is not.
-void find_pair(const Evidence& evidence, const Report& report, int threads, Diagnosis& diagnosis) {
-    const std::vector<Found> firsts = single_causes(evidence, enough_of_two, threads);
-    for (std::size_t i = 0; i < std::min<std::size_t>(firsts.size(), 3); ++i) {
-        const Found& first = firsts[i];
-        Evidence here = evidence;
-        here.acts = first.acts;
-        const Evidence rests[] = {with_known(here, first.acts, {first.candidate.change}),
-                                  without_explained(here, first.candidate.change)};
-        for (const Evidence& rest : rests) {
-            if (rest.wrong_elements == 0 || rest.wrong_elements >= evidence.wrong_elements) continue;
-            const std::vector<Found> seconds = search(rest, enough_of_one, threads);
-            if (seconds.empty()) continue;
-            diagnosis.causes.push_back(report_of(first, evidence, report));
-            FoundCause second = report_of(seconds[0], rest, report);
-            if (seconds[0].cause == first.cause) {
-                add_parameters(second, evidence, diagnosis.causes.back());
-            } else {
-                diagnosis.then.push_back(std::move(second));
-            }
-            return;
+/// What a store moves elsewhere is missing where it should be: both are made by one index.
+bool is_one_store(const Found& first, const Found& second) {
+    return is_operand(first.acts) && first.cause->family != unwritten_family &&
+           second.cause->family == unwritten_family;
+}
+
+/// The second explains what the first leaves, where both are made or where the first is not.
+bool add_pair(const Found& first, const Evidence& evidence, const Report& report, int threads,
+              Diagnosis& diagnosis) {
+    Evidence here = evidence;
+    here.acts = first.acts;
+    const Evidence rests[] = {with_known(here, first.acts, {first.candidate.change}),
+                              without_explained(here, first.candidate.change)};
+    for (const Evidence& rest : rests) {
+        if (rest.wrong_elements == 0 || rest.wrong_elements >= evidence.wrong_elements) continue;
+        const std::vector<Found> seconds = search(rest, enough_of_one, threads);
+        if (seconds.empty()) continue;
+        diagnosis.causes.push_back(report_of(first, evidence, report));
+        FoundCause second = report_of(seconds[0], rest, report);
+        if (seconds[0].cause == first.cause || is_one_store(first, seconds[0])) {
+            add_parameters(second, evidence, diagnosis.causes.back());
+        } else {
+            diagnosis.then.push_back(std::move(second));
+        }
+        return true;
+    }
+    return false;
+}
+
+/// Places of which every other one may be without the second mistake: place / step % 2.
+struct Halves {
+    ElementPlace place;
+    std::int64_t step;
+};
+
+constexpr Halves halves[] = {
+    {ElementPlace::batch, 1},   {ElementPlace::head, 1}, {ElementPlace::q_block, 1}, {ElementPlace::row, 1},
+    {ElementPlace::row, 8},     {ElementPlace::row, 16}, {ElementPlace::col, 1},     {ElementPlace::col, 4},
+    {ElementPlace::kv_tile, 1}, {ElementPlace::rose, 1},
+};
+
+/// Where one mistake is made among the elements of the other, neither is seen alone but in a part of them.
+bool find_pair_in_parts(const Evidence& evidence, const Report& report, int threads, Diagnosis& diagnosis) {
+    constexpr std::size_t most_tiles = 4;
+    constexpr std::int64_t least_wrong = 16;
+    for (const Halves& half : halves) {
+        for (const std::int64_t side : {0, 1}) {
+            const Evidence part = part_of(
+                evidence, most_tiles, [&](const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
+                    return place_of(half.place, site, evidence.observed, row, col) / half.step % 2 == side;
+                });
+            if (part.wrong_elements < least_wrong) continue;
+            std::vector<Found> firsts = search(part, enough_of_one, threads);
+            if (firsts.empty()) continue;
+            Found& first = firsts[0];
+            first.left = misfit_of(evidence, first.candidate.change).anywhere();
+            const bool is_enough =
+                double(first.left) <= (1 - enough_of_two) * double(evidence.wrong_elements);
+            if (is_enough && add_pair(first, evidence, report, threads, diagnosis)) return true;
         }
     }
+    return false;
+}
+
+/// Two mistakes of the same stage.
+void find_pair(const Evidence& evidence, const Report& report, int threads, Diagnosis& diagnosis) {
+    const std::vector<Found> firsts = single_causes(evidence, enough_of_two, threads);
+    for (std::size_t i = 0; i < std::min<std::size_t>(firsts.size(), 3); ++i)
+        if (add_pair(firsts[i], evidence, report, threads, diagnosis)) return;
+    if (acting_stages(*evidence.world, evidence.observed).size() == 1)
+        find_pair_in_parts(evidence, report, threads, diagnosis);
 }
 
 std::string what_separates(const std::vector<Found>& found, const Evidence& evidence) {

@@ -105,7 +105,7 @@ SearchedTile ChangedReplay::bare_site() const {
     return site;
 }
 
-/// What expected_of(stage) and changes of it take.
+/// What expected_of(stage) and changes of it take; of l also what those of s and p take, whose hidden part it adds.
 SearchedTile ChangedReplay::site_at(Stage stage, const TileInputs& in) const {
     SearchedTile site = bare_site();
     site.begins = in.begins;
@@ -114,11 +114,11 @@ SearchedTile ChangedReplay::site_at(Stage stage, const TileInputs& in) const {
         site.q = in.operands.q;
         site.k = in.operands.k;
     }
-    if (stage == Stage::s) site.k_before = k_before_;
+    if (stage == Stage::s || stage == Stage::l) site.k_before = k_before_;
     if (stage >= Stage::m && stage <= Stage::acc) site.dumped_s = *in.dumped_s;
     if (stage != Stage::s) site.before.m = in.before->m;
     if (stage > Stage::m) site.m = *in.m;
-    if (stage == Stage::p || stage == Stage::acc) site.p_of_tile_before = p_of_tile_before_;
+    if (stage >= Stage::p && stage <= Stage::acc) site.p_of_tile_before = p_of_tile_before_;
     if (stage == Stage::l || stage == Stage::acc) {
         site.factor = *in.factor;
         site.p = *in.p;
