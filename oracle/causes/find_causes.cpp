@@ -93,7 +93,11 @@ std::vector<Found> single_causes(const Evidence& evidence, double share, int thr
     for (const Stage acts : acting_stages(evidence)) {
         Evidence here = evidence;
         here.acts = acts;
-        for (Found& found : search(here, share, threads)) all.push_back(std::move(found));
+        // Tiles of a dumped stage that are not there were likelier skipped than computed otherwise.
+        const bool is_of_missing_tiles = acts != evidence.observed && evidence.world->has(acts);
+        for (Found& found : search(here, share, threads))
+            if (!is_of_missing_tiles || found.cause->name == skipped_kv_tile_name)
+                all.push_back(std::move(found));
     }
     std::ranges::stable_sort(all, [&](const Found& a, const Found& b) {
         const std::int64_t grain = evidence.wrong_elements / 1000 + 1;
@@ -171,8 +175,13 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
     }
 }
 
-bool is_told(const Diagnosis& diagnosis, std::string_view name) {
-    const auto is = [&](const FoundCause& cause) { return cause.name == name; };
+bool is_told(const Diagnosis& diagnosis, const FoundCause& cause) {
+    const auto is = [&](const FoundCause& other) { return is_same_mistake(cause, other); };
+    return std::ranges::any_of(diagnosis.causes, is) || std::ranges::any_of(diagnosis.then, is);
+}
+
+bool is_racing_told(const Diagnosis& diagnosis) {
+    const auto is = [](const FoundCause& cause) { return cause.name == racing_name; };
     return std::ranges::any_of(diagnosis.causes, is) || std::ranges::any_of(diagnosis.then, is);
 }
 
@@ -198,12 +207,11 @@ bool prefer_those_of(std::span<const FoundCause> later, std::vector<FoundCause>&
 void add_further(const Diagnosis& further, Diagnosis& diagnosis) {
     const bool is_known = !further.causes.empty() && !further.causes[0].structural;
     if (is_known && !prefer_those_of(further.causes, diagnosis.causes) &&
-        !is_told(diagnosis, further.causes[0].name))
+        !is_told(diagnosis, further.causes[0]))
         diagnosis.then.push_back(further.causes[0]);
     for (const std::vector<FoundCause>* told : {&further.causes, &further.then}) {
         for (const FoundCause& cause : *told)
-            if (cause.name == racing_name && !is_told(diagnosis, racing_name))
-                diagnosis.then.push_back(cause);
+            if (cause.name == racing_name && !is_racing_told(diagnosis)) diagnosis.then.push_back(cause);
     }
 }
 
