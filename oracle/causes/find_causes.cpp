@@ -190,7 +190,7 @@ bool is_racing_told(const Diagnosis& diagnosis) {
 bool prefer_those_of(std::span<const FoundCause> later, std::vector<FoundCause>& causes) {
     const auto is_of_both = [&](const FoundCause& cause) {
         return std::ranges::any_of(
-            later, [&](const FoundCause& other) { return other.rank == 1 && other.name == cause.name; });
+            later, [&](const FoundCause& other) { return other.rank == 1 && is_same_mistake(other, cause); });
     };
     const auto best = std::ranges::find_if(causes, is_of_both);
     if (best == causes.end()) return false;
