@@ -51,21 +51,19 @@ std::vector<Stage> leading_to(Direction direction, Stage stage, const IsPassed& 
     return stages;
 }
 
-/// Whether the dump has the stage in every KV tile that the blocks see. What a run that did not complete lacks
-/// was not left out.
-bool is_dumped_throughout(const Evidence& evidence, Stage stage) {
+/// Whether the blocks see tiles of which the dump has no scores, although it has others. What a run that did not
+/// complete lacks was not left out.
+bool lacks_tiles(const Evidence& evidence) {
     const CauseSearch& world = *evidence.world;
     const Recording& recording = world.recording();
-    if (!world.has(stage)) return false;
-    const bool by_tile = evidence.problem().direction == Direction::forward &&
-                         stage_info(stage).per_kv_tile && recording.capture().ended == "completed";
-    if (!by_tile) return true;
-    return std::ranges::all_of(evidence.blocks, [&](const TileId& block) {
+    if (!world.has(Stage::s) || recording.capture().ended != "completed") return false;
+    if (evidence.problem().direction != Direction::forward) return false;
+    return std::ranges::any_of(evidence.blocks, [&](const TileId& block) {
         const Problem& problem = world.call(block.batch, block.head)->problem;
         for (TileId tile = block; tile.kv_tile < problem.kv_tiles(); ++tile.kv_tile)
-            if (tile_is_visible(problem, tile.q_block, tile.kv_tile) && !recording.has_tile(stage, tile))
-                return false;
-        return true;
+            if (tile_is_visible(problem, tile.q_block, tile.kv_tile) && !recording.has_tile(Stage::s, tile))
+                return true;
+        return false;
     });
 }
 
@@ -78,8 +76,13 @@ std::vector<Stage> stages_before(Direction direction, Stage stage) {
 }
 
 std::vector<Stage> acting_stages(const Evidence& evidence) {
-    return leading_to(evidence.problem().direction, evidence.observed,
-                      [&](Stage stage) { return is_dumped_throughout(evidence, stage); });
+    std::vector<Stage> stages = leading_to(evidence.problem().direction, evidence.observed,
+                                           [&](Stage stage) { return evidence.world->has(stage); });
+    if (evidence.observed > Stage::s && lacks_tiles(evidence)) {
+        stages.push_back(Stage::s);
+        std::ranges::sort(stages);
+    }
+    return stages;
 }
 
 }  // namespace tilescope

@@ -10,7 +10,7 @@ namespace tilescope {
 std::vector<Stage> stages_before(Direction direction, Stage stage);
 
 /// The stages in which a mistake may lie that shows first in evidence.observed: itself, and those before it that
-/// were not dumped, or not in every KV tile that the blocks looked at see.
+/// were not dumped; s as well where it was not dumped in every KV tile that the blocks looked at see.
 std::vector<Stage> acting_stages(const Evidence& evidence);
 
 }  // namespace tilescope

@@ -89,30 +89,29 @@ std::vector<Stage> wrong_before(const Report& report, Stage stage) {
     return wrong;
 }
 
-/// Whether a kernel with the cause that computes the `hidden` stages where others read what it dumped leaves the
+/// Whether a kernel with the changes that computes the `hidden` stages where others read what it dumped leaves the
 /// stage as it was dumped: by what search() asks of a cause.
-bool leaves_as_dumped(const Evidence& evidence, const FoundCause& cause, std::span<const Stage> hidden) {
+bool leaves_as_dumped(const Evidence& evidence, std::span<const Stage> hidden, Stage acts, Scope scope,
+                      std::span<const Change> changes) {
     const CauseSearch world(*evidence.world, hidden);
     Evidence replayed = evidence;
     replayed.world = &world;
-    replayed.acts = cause.stage;
-    replayed.known.assign(cause.changes->begin(), cause.changes->end() - 1);
-    const Misfit misfit = misfit_of(replayed, cause.changes->back());
-    const bool anywhere = cause.scope == Scope::everywhere || cause.scope == Scope::ruled;
-    const std::int64_t left = anywhere                          ? misfit.anywhere()
-                              : cause.scope == Scope::bad_tiles ? misfit.in_bad_tiles()
-                                                                : misfit.in_bad_rows;
-    return double(left) <= (1 - enough_of_one) * double(evidence.wrong_elements) && misfit.tells_values() &&
-           misfit.tells_more_than_nan();
+    replayed.acts = acts;
+    replayed.known.assign(changes.begin(), changes.end() - 1);
+    const Misfit misfit = misfit_of(replayed, changes.back());
+    return double(left_by(scope, misfit)) <= (1 - enough_of_one) * double(evidence.wrong_elements) &&
+           misfit.tells_values() && misfit.tells_more_than_nan();
 }
 
 bool covers(const Evidence& evidence, const FoundCause& cause) {
     const Direction direction = evidence.problem().direction;
     if (!cause.changes || !is_in(stages_before(direction, evidence.observed), cause.stage)) return false;
     if (leaves_unwritten(evidence, cause)) return false;
+    const auto leaves_it = [&](std::span<const Stage> hidden) {
+        return leaves_as_dumped(evidence, hidden, cause.stage, cause.scope, *cause.changes);
+    };
     // Where the mistake was made before what was dumped, the dump tells most; else what follows is computed.
-    return (cause.stage != cause.observed && leaves_as_dumped(evidence, cause, {})) ||
-           leaves_as_dumped(evidence, cause, {&cause.observed, 1});
+    return (cause.stage != cause.observed && leaves_it({})) || leaves_it({&cause.observed, 1});
 }
 
 }  // namespace
@@ -132,12 +131,9 @@ std::optional<StageAnswer> answer_from_dump(const Evidence& evidence, const Repo
     for (const Stage before : wrong) hidden.push_back({before});
     if (wrong.size() > 1) hidden.push_back(wrong);
     for (const std::vector<Stage>& some : hidden) {
-        const CauseSearch world(*evidence.world, some);
-        Evidence computed = evidence;
-        computed.world = &world;
-        computed.acts = some.front();
         // By narrower budgets than those that the hidden stages leave open.
-        if (misfit_of(computed, {}).anywhere() > 0) continue;
+        const std::vector<Change> nothing(1);
+        if (!leaves_as_dumped(evidence, some, some.front(), Scope::everywhere, nothing)) continue;
         StageAnswer answer{evidence.observed, AnswerKind::covered, {}, {}, some};
         if (const FoundCause* cause = cause_shown_in(some.front(), found)) {
             answer.cause = cause->name;

@@ -16,7 +16,8 @@ namespace tilescope {
 bool is_same_mistake(const FoundCause& a, const FoundCause& b);
 
 /// The answer where the stage is right with earlier wrong stages computed instead of read: the kernel went on with
-/// other values than it dumped. `evidence`: of the stage, healthy. Errors: Error for a damaged file.
+/// other values than it dumped. Not where that is so only since the budgets of what is computed are wide. `evidence`: of
+/// the stage, healthy. Errors: Error for a damaged file.
 std::optional<StageAnswer> answer_from_dump(const Evidence& evidence, const Report& report,
                                             const Diagnosis& found);
 

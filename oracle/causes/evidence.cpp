@@ -390,6 +390,17 @@ bool Misfit::tells_values() const {
     return widens || distance <= 0.5 * double(distances);
 }
 
+std::int64_t left_by(Scope scope, const Misfit& misfit) {
+    switch (scope) {
+        case Scope::bad_tiles:
+            return misfit.in_bad_tiles();
+        case Scope::bad_rows:
+            return misfit.in_bad_rows;
+        default:
+            return misfit.anywhere();
+    }
+}
+
 Misfit misfit_of(const Evidence& evidence, const Change& change) {
     std::vector<Change> changes = evidence.known;
     changes.push_back(change);

@@ -106,6 +106,9 @@ struct Misfit {
     bool tells_more_than_nan() const { return by_value > 0 || finite > 0; }
 };
 
+/// Elements that are not as the replay has them, of those that a cause of this scope answers for.
+std::int64_t left_by(Scope scope, const Misfit& misfit);
+
 /// Which kernel an element is as: one with the change alone, a healthy one alone, both or none.
 enum class Side : std::uint8_t { changed, healthy, either, neither };
 

@@ -122,7 +122,11 @@ std::vector<Found> single_causes(const Evidence& evidence, double share, int thr
     for (const Stage acts : acting_stages(evidence)) {
         Evidence here = evidence;
         here.acts = acts;
-        for (Found& found : search(here, share, threads)) all.push_back(std::move(found));
+        // Tiles of a dumped stage that are not there were likelier skipped than computed otherwise.
+        const bool is_of_missing_tiles = acts != evidence.observed && evidence.world->has(acts);
+        for (Found& found : search(here, share, threads))
+            if (!is_of_missing_tiles || found.cause->name == skipped_kv_tile_name)
+                all.push_back(std::move(found));
     }
     std::ranges::stable_sort(all, [&](const Found& a, const Found& b) {
         const std::int64_t grain = evidence.wrong_elements / 1000 + 1;
@@ -215,8 +219,7 @@ void find_pair(const Evidence& evidence, const Report& report, int threads, Diag
     const std::vector<Found> firsts = single_causes(evidence, enough_of_two, threads);
     for (std::size_t i = 0; i < std::min<std::size_t>(firsts.size(), 3); ++i)
         if (add_pair(firsts[i], evidence, report, threads, diagnosis)) return;
-    if (acting_stages(*evidence.world, evidence.observed).size() == 1)
-        find_pair_in_parts(evidence, report, threads, diagnosis);
+    if (acting_stages(evidence).size() == 1) find_pair_in_parts(evidence, report, threads, diagnosis);
 }
 
 std::string what_separates(const std::vector<Found>& found, const Evidence& evidence) {

@@ -11,18 +11,6 @@ namespace tilescope {
 
 namespace {
 
-/// Elements that are not as the replay has them, where the cause was found to apply.
-std::int64_t left_by(Scope scope, const Misfit& misfit) {
-    switch (scope) {
-        case Scope::bad_tiles:
-            return misfit.in_bad_tiles();
-        case Scope::bad_rows:
-            return misfit.in_bad_rows;
-        default:
-            return misfit.anywhere();
-    }
-}
-
 /// Errors: Error where they differ: a mistake is known by the places of one kernel's tiles.
 void require_same_tiles(const Problem& then, const Problem& now, const std::string& where) {
     const auto says = [](const Problem& of) {

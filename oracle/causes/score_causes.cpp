@@ -299,7 +299,7 @@ std::vector<Cause> score_causes() {
          cap_missing},
         {"cap_after_mask", "order", s, "the mask is applied before the soft cap, which makes -inf finite",
          "the order of mask and soft cap", cap_after_mask},
-        {"kv_tile_skipped", "trip / tile", s, "a KV tile does not count",
+        {skipped_kv_tile_name, "trip / tile", s, "a KV tile does not count",
          "the bounds of the loop over KV tiles", kv_tile_skipped},
         {"half_scores", "overflow", s, "q k is kept in a 16-bit type",
          "the accumulator type of the first product", half_scores, "--input large"},

@@ -36,6 +36,9 @@ struct Cause {
         false;  ///< no mistake by name, but numbers that are solved for: a name for the same costs less
 };
 
+/// Of tiles that are not in the dump although others are, the one mistake that is looked for.
+inline constexpr std::string_view skipped_kv_tile_name = "kv_tile_skipped";
+
 /// Every cause, by stage; among those that explain as much with as few parameters the first is shown first.
 const std::vector<Cause>& all_causes();
 

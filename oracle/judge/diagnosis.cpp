@@ -35,7 +35,11 @@ std::string_view to_string(AnswerKind kind) {
 }
 
 std::string text_of(const StageAnswer& answer) {
-    if (answer.kind == AnswerKind::unexplained) return "unexplained";
+    const std::string computed =
+        fmt::format("right with {} computed in place of what was dumped", names_of(answer.computed));
+    if (answer.kind == AnswerKind::unexplained)
+        return answer.computed.empty() ? "unexplained"
+                                       : "unexplained: " + computed + ", but within wide budgets";
     const std::string made_in = answer.made_in ? std::string(stage_info(*answer.made_in).name) : "";
     if (answer.kind == AnswerKind::own_cause)
         return fmt::format("a cause of its own, {}{}", answer.cause,
@@ -44,8 +48,7 @@ std::string text_of(const StageAnswer& answer) {
     if (answer.made_in) text += fmt::format(" by {} in {}", answer.cause, made_in);
     if (answer.made_again) return text + ", which is made here as well";
     if (answer.computed.empty()) return text + ", whose replay has it so";
-    return fmt::format("{}: right with {} computed in place of what was dumped", text,
-                       names_of(answer.computed));
+    return text + ": " + computed;
 }
 
 std::string record_text(const std::vector<Stage>& stages) {

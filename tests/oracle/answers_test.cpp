@@ -97,6 +97,18 @@ TEST(Answers, DoNotTakeACauseToCoverMoreThanItReplays) {
     EXPECT_EQ(answer_of(report, Stage::acc).kind, AnswerKind::unexplained);
 }
 
+/// 3 too many in o and 5 in lse: causes of the same name, and two mistakes.
+TEST(Answers, DoNotTakeAnotherNumberForTheSameMistake) {
+    MemoryRecording run = run_with({}, InputKind::normal);
+    change_stage(run, Stage::o, [](float value, auto...) { return value + 3; });
+    change_stage(run, Stage::lse, [](float value, auto...) { return value + 5; });
+    const Report report = diagnosed(run);
+    ASSERT_EQ(report.diagnosis.causes.at(0).name, "function_of_value") << causes_text(report);
+    EXPECT_EQ(answer_of(report, Stage::lse).kind, AnswerKind::own_cause) << causes_text(report);
+    ASSERT_EQ(report.diagnosis.then.size(), 1u) << causes_text(report);
+    EXPECT_EQ(report.diagnosis.then[0].observed, Stage::lse);
+}
+
 TEST(Answers, SayThatAMistakeIsMadeTwice) {
     const MistakeInfo& mistake = mistake_info(Mistake::kv_head_modulo);
     const Call call = planted_call(mistake, planted_inputs()[0], planted_shapes()[0], seed);
