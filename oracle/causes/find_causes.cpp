@@ -199,8 +199,11 @@ constexpr Halves halves[] = {
 
 /// Where one mistake is made among the elements of the other, neither is seen alone but in a part of them.
 bool find_pair_in_parts(const Evidence& evidence, const Report& report, int threads, Diagnosis& diagnosis) {
-    constexpr std::size_t most_tiles = 4;
+    constexpr std::size_t most_tiles = 3;
     constexpr std::int64_t least_wrong = 16;
+    // Each part is a search of its own: of large tiles few are worth their time.
+    constexpr std::int64_t most_elements = 24'000;
+    std::int64_t elements = 0;
     for (const Halves& half : halves) {
         for (const std::int64_t side : {0, 1}) {
             const Evidence part = part_of(
@@ -208,6 +211,8 @@ bool find_pair_in_parts(const Evidence& evidence, const Report& report, int thre
                     return place_of(half.place, site, evidence.observed, row, col) / half.step % 2 == side;
                 });
             if (part.wrong_elements < least_wrong) continue;
+            for (const Observation& seen : part.seen) elements += seen.got.size();
+            if (elements > most_elements) return false;
             std::vector<Found> firsts = search(part, enough_of_one, threads);
             if (firsts.empty()) continue;
             Found& first = firsts[0];
@@ -225,7 +230,8 @@ void find_pair(const Evidence& evidence, const Report& report, int threads, Diag
     const std::vector<Found> firsts = single_causes(evidence, enough_of_two, threads);
     for (std::size_t i = 0; i < std::min<std::size_t>(firsts.size(), 3); ++i)
         if (add_pair(firsts[i], evidence, report, threads, diagnosis)) return;
-    if (acting_stages(*evidence.world, evidence.observed).size() == 1)
+    const bool is_first = evidence.observed == *report.guilty;
+    if (is_first && acting_stages(*evidence.world, evidence.observed).size() == 1)
         find_pair_in_parts(evidence, report, threads, diagnosis);
 }
 
