@@ -158,8 +158,8 @@ void add_parameters(const FoundCause& second, const Evidence& evidence, FoundCau
 
 /// What a store moves elsewhere is missing where it should be: both are made by one index.
 bool is_one_store(const Found& first, const Found& second) {
-    return is_operand(first.acts) && first.cause->family != unwritten_family &&
-           second.cause->family == unwritten_family;
+    const auto is_unwritten = [](const Found& one) { return one.cause->family == unwritten_family; };
+    return is_operand(first.acts) && is_unwritten(first) != is_unwritten(second);
 }
 
 /// The second explains what the first leaves, where both are made or where the first is not.
