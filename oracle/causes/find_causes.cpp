@@ -152,8 +152,8 @@ void add_parameters(const FoundCause& second, const Evidence& evidence, FoundCau
 
 /// What a store moves elsewhere is missing where it should be: both are made by one index.
 bool is_one_store(const Found& first, const Found& second) {
-    return is_operand(first.acts) && first.cause->family != unwritten_family &&
-           second.cause->family == unwritten_family;
+    const auto is_unwritten = [](const Found& one) { return one.cause->family == unwritten_family; };
+    return is_operand(first.acts) && is_unwritten(first) != is_unwritten(second);
 }
 
 /// The second explains what the first leaves, where both are made or where the first is not.
@@ -193,8 +193,11 @@ constexpr Halves halves[] = {
 
 /// Where one mistake is made among the elements of the other, neither is seen alone but in a part of them.
 bool find_pair_in_parts(const Evidence& evidence, const Report& report, int threads, Diagnosis& diagnosis) {
-    constexpr std::size_t most_tiles = 4;
+    constexpr std::size_t most_tiles = 3;
     constexpr std::int64_t least_wrong = 16;
+    // Each part is a search of its own: of large tiles few are worth their time.
+    constexpr std::int64_t most_elements = 24'000;
+    std::int64_t elements = 0;
     for (const Halves& half : halves) {
         for (const std::int64_t side : {0, 1}) {
             const Evidence part = part_of(
@@ -202,6 +205,8 @@ bool find_pair_in_parts(const Evidence& evidence, const Report& report, int thre
                     return place_of(half.place, site, evidence.observed, row, col) / half.step % 2 == side;
                 });
             if (part.wrong_elements < least_wrong) continue;
+            for (const Observation& seen : part.seen) elements += seen.got.size();
+            if (elements > most_elements) return false;
             std::vector<Found> firsts = search(part, enough_of_one, threads);
             if (firsts.empty()) continue;
             Found& first = firsts[0];
@@ -219,7 +224,9 @@ void find_pair(const Evidence& evidence, const Report& report, int threads, Diag
     const std::vector<Found> firsts = single_causes(evidence, enough_of_two, threads);
     for (std::size_t i = 0; i < std::min<std::size_t>(firsts.size(), 3); ++i)
         if (add_pair(firsts[i], evidence, report, threads, diagnosis)) return;
-    if (acting_stages(evidence).size() == 1) find_pair_in_parts(evidence, report, threads, diagnosis);
+    const bool is_first = evidence.observed == *report.guilty;
+    if (is_first && acting_stages(evidence).size() == 1)
+        find_pair_in_parts(evidence, report, threads, diagnosis);
 }
 
 std::string what_separates(const std::vector<Found>& found, const Evidence& evidence) {

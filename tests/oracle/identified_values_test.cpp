@@ -70,6 +70,9 @@ constexpr OfOneValue functions[] = {
      "function_of_value (it is -s where bit 22 of s is set)"},
     {"int8", Stage::v, [](float x) { return std::nearbyint(std::clamp(x * 127, -127.0f, 127.0f)) / 127; },
      "values_rounded (type int8, step 1/127)"},
+    {"narrow_argument", Stage::p,
+     [](float p) { return std::exp(decode(Dtype::e4m3, encode(Dtype::e4m3, std::log(p)))); },
+     "exponent_rounded (type e4m3, of s - m)"},
     {"argument", Stage::p, [](float p) { return std::exp(std::max(std::log(p), -0.5f)); },
      "exp_clamped (least argument -0.5, masked cells clamped, too)"},
 };
@@ -137,6 +140,42 @@ TEST_P(IdentifiedWhere, MistakesAreMade) {
 
 INSTANTIATE_TEST_SUITE_P(Places, IdentifiedWhere, ::testing::ValuesIn(somewhere),
                          [](const auto& test) { return std::string(test.param.name); });
+
+/// Neither o nor lse is computed from the other: the same kind of function in both is two mistakes.
+TEST(IdentifiedPairs, FormsWithOtherNumbersAreTwo) {
+    MemoryRecording wrong = copy_of(honest_run());
+    change_stage(wrong, Stage::o, [](float value, auto...) { return value - 0.5f; });
+    change_stage(wrong, Stage::lse, [](float value, auto...) { return value + 0.25f; });
+    const Report report = diagnosed(wrong);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    ASSERT_EQ(report.diagnosis.then.size(), 1u) << to_text(report);
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "function_of_value (it is o - 0.5)");
+    EXPECT_EQ(title_of(report.diagnosis.then[0]), "function_of_value (it is lse + 0.25)");
+}
+
+/// A row sum that is half of what it should be, where the lanes come together: o is twice what it should be.
+TEST(IdentifiedPairs, TheSumOfOutputAndLogarithmIsOne) {
+    MemoryRecording wrong = copy_of(honest_run());
+    change_stage(wrong, Stage::o, [](float value, auto...) { return 2 * value; });
+    change_stage(wrong, Stage::lse, [](float value, auto...) { return value - std::log(2.0f); });
+    const Report report = diagnosed(wrong);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(report.diagnosis.causes[0].stage, Stage::o);
+    EXPECT_TRUE(report.diagnosis.then.empty()) << to_text(report);
+}
+
+/// Scores are rounded, but for those of every other row, which hold a constant that is no number of the type.
+TEST(IdentifiedPairs, OneIsSeenAloneInAPart) {
+    MemoryRecording wrong = copy_of(honest_run());
+    change_stage(wrong, Stage::s, [](float value, const TileId&, std::int64_t row, std::int64_t) {
+        return row % 2 == 1 ? 0.703125f : decode(Dtype::e4m3, encode(Dtype::e4m3, value));
+    });
+    const Report report = diagnosed(wrong);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "values_rounded (type e4m3)");
+    ASSERT_FALSE(report.diagnosis.then.empty());
+    EXPECT_EQ(title_of(report.diagnosis.then[0]), "function_of_value (it is 0.703125)");
+}
 
 /// Half of every tile of K is never loaded: it holds what was there when the kernel began.
 TEST(IdentifiedMemory, KeepsWhatWasThere) {
