@@ -208,7 +208,8 @@ bool find_pair_in_parts(const Evidence& evidence, const Report& report, int thre
             for (const Observation& seen : part.seen) elements += seen.got.size();
             if (elements > most_elements) return false;
             std::vector<Found> firsts = search(part, enough_of_one, threads);
-            if (firsts.empty()) continue;
+            // Of a part, noise is within the wide budgets of a cast.
+            if (firsts.empty() || firsts[0].candidate.change.widens) continue;
             Found& first = firsts[0];
             first.left = misfit_of(evidence, first.candidate.change).anywhere();
             const bool is_enough =
