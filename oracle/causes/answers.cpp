@@ -89,6 +89,15 @@ std::vector<Stage> wrong_before(const Report& report, Stage stage) {
     return wrong;
 }
 
+/// Each of them, and all together.
+std::vector<std::vector<Stage>> wrong_sets(const Report& report, Stage stage) {
+    const std::vector<Stage> wrong = wrong_before(report, stage);
+    std::vector<std::vector<Stage>> sets;
+    for (const Stage before : wrong) sets.push_back({before});
+    if (wrong.size() > 1) sets.push_back(wrong);
+    return sets;
+}
+
 /// Whether a kernel with the changes that computes the `hidden` stages where others read what it dumped leaves the
 /// stage as it was dumped: by what search() asks of a cause.
 bool leaves_as_dumped(const Evidence& evidence, std::span<const Stage> hidden, Stage acts, Scope scope,
@@ -123,14 +132,18 @@ bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
            (a.name == b.name || (is_of_recurrence && without_stage(a.name) == without_stage(b.name)));
 }
 
+bool may_be_right(const Evidence& evidence, const Report& report, int threads) {
+    const auto is_right = [&](const std::vector<Stage>& computed) {
+        const CauseSearch world(*evidence.world, computed);
+        return collect_evidence(world, report, evidence.observed, threads).wrong_elements == 0;
+    };
+    return std::ranges::any_of(wrong_sets(report, evidence.observed), is_right);
+}
+
 std::optional<StageAnswer> answer_from_dump(const Evidence& evidence, const Report& report,
                                             const Diagnosis& found) {
     if (evidence.wrong_elements == 0) return std::nullopt;
-    const std::vector<Stage> wrong = wrong_before(report, evidence.observed);
-    std::vector<std::vector<Stage>> hidden;
-    for (const Stage before : wrong) hidden.push_back({before});
-    if (wrong.size() > 1) hidden.push_back(wrong);
-    for (const std::vector<Stage>& some : hidden) {
+    for (const std::vector<Stage>& some : wrong_sets(report, evidence.observed)) {
         // By narrower budgets than those that the hidden stages leave open.
         const std::vector<Change> nothing(1);
         if (!leaves_as_dumped(evidence, some, some.front(), Scope::everywhere, nothing)) continue;

@@ -208,8 +208,7 @@ bool find_pair_in_parts(const Evidence& evidence, const Report& report, int thre
             for (const Observation& seen : part.seen) elements += seen.got.size();
             if (elements > most_elements) return false;
             std::vector<Found> firsts = search(part, enough_of_one, threads);
-            // Of a part, noise is within the wide budgets of a cast.
-            if (firsts.empty() || firsts[0].candidate.change.widens) continue;
+            if (firsts.empty()) continue;
             Found& first = firsts[0];
             first.left = misfit_of(evidence, first.candidate.change).anywhere();
             const bool is_enough =
@@ -306,6 +305,10 @@ StageAnswer covered_by(const FoundCause& cause, Stage stage) {
     return {stage, AnswerKind::covered, cause.name, cause.stage, {}};
 }
 
+bool is_of_wide_budget(const FoundCause& cause) {
+    return cause.changes && cause.changes->back().widens;
+}
+
 /// Why a stage after the first wrong one diverges by itself, given the dumped stages before it.
 StageAnswer answer_of(const Evidence& evidence, const Report& report, const CauseOptions& options,
                       Diagnosis& diagnosis) {
@@ -320,6 +323,8 @@ StageAnswer answer_of(const Evidence& evidence, const Report& report, const Caus
     if (!known.empty() && follows_from(known, evidence)) return covered_by(known.back(), stage);
     Diagnosis further;
     diagnose(evidence, report, options, further);
+    // What is right within some wide budgets is no cast because of others.
+    if (may_be_right(evidence, report, options.threads)) std::erase_if(further.causes, is_of_wide_budget);
     const StageAnswer answer = answer_from_search(stage, further, diagnosis);
     add_further(further, diagnosis);
     return answer;
