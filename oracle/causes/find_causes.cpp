@@ -323,7 +323,7 @@ StageAnswer answer_of(const Evidence& evidence, const Report& report, const Caus
     if (!known.empty() && follows_from(known, evidence)) return covered_by(known.back(), stage);
     Diagnosis further;
     diagnose(evidence, report, options, further);
-    // What is right within some wide budgets is no cast because of others.
+    // What wide budgets leave open is within those of a cast as well.
     if (may_be_right(evidence, report, options.threads)) std::erase_if(further.causes, is_of_wide_budget);
     const StageAnswer answer = answer_from_search(stage, further, diagnosis);
     add_further(further, diagnosis);
