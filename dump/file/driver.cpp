@@ -158,12 +158,10 @@ H5FD_class_t make_class() {
 
 bool set_driver(hid_t fapl, DriverTarget& target) {
     static const H5FD_class_t driver = make_class();
-    const hid_t id = H5FDregister(&driver);
-    if (id < 0) return false;
+    target.driver = Id(H5FDregister(&driver));
+    if (!target.driver) return false;
     const DriverInfo info = {&target};
-    const bool set = H5Pset_driver(fapl, id, &info) >= 0;
-    H5FDunregister(id);
-    return set;
+    return H5Pset_driver(fapl, target.driver.get(), &info) >= 0;
 }
 
 bool read_exactly(int descriptor, std::int64_t address, std::int64_t bytes, void* buffer) {

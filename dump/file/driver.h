@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "dump/file/hdf5.h"
+
 namespace tilescope::hdf5 {
 
 class WriteBehind;
@@ -12,6 +14,10 @@ class WriteBehind;
 /// What a file driver of ours works on, and what it tells.
 struct DriverTarget {
     int descriptor = -1;
+
+    /// As HDF5 knows it, from set_driver() on. HDF5 1.10 reads it after it let go of it, where the file that is closed
+    /// is the last that holds it: so the target holds it, too.
+    Id driver;
 
     /// Errors are kept in `error` (errno of the first) and HDF5 is told that all went well. HDF5 1.10 cannot
     /// close a file whose last writes fail: it frees the file, keeps its id, and crashes when the program

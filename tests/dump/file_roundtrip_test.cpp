@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "dump/file/driver.h"
 #include "dump/reader.h"
 #include "dump/schema/error.h"
 #include "dump/writer.h"
@@ -355,6 +356,22 @@ TEST(FileRoundtrip, OpensTheSameFileTwice) {
     const auto second = open_recording(folder.file("run.h5"));
     first.reset();
     EXPECT_GT(expect_same_contents(*second, recording), 0);
+}
+
+/// The library reads the driver of a file that it closes after it let go of it.
+TEST(FileRoundtrip, HoldsItsDriverAsLongAsTheFile) {
+    const hdf5::Session session;
+    hid_t driver = H5I_INVALID_HID;
+    {
+        hdf5::DriverTarget target;
+        {
+            const hdf5::Id access(H5Pcreate(H5P_FILE_ACCESS));
+            ASSERT_TRUE(hdf5::set_driver(access.get(), target));
+            driver = H5Pget_driver(access.get());
+        }
+        EXPECT_GT(H5Iis_valid(driver), 0);
+    }
+    EXPECT_EQ(H5Iis_valid(driver), 0);
 }
 
 TEST(FileRoundtrip, CopiesAFileOntoItself) {
