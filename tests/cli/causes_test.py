@@ -127,6 +127,12 @@ class Causes(TileDiffCase):
         unpredicted = self.judge(first, "--cause-of", self.record_healthy())["predicted"]
         self.assertEqual((unpredicted["cause"], unpredicted["holds"]), (None, False))
 
+    def test_mistake_of_another_recording_is_tried_with_the_heads_of_this_one(self):
+        first = self.record("bshd_as_bhsd", "--shape 1,2,64,128,64", name="first.h5")
+        same = self.record("bshd_as_bhsd", "--shape 2,4,96,64,64 --seed 3", name="same.h5")
+        predicted = self.judge(same, "--no-causes", "--cause-of", first)["predicted"]
+        self.assertEqual((predicted["cause"]["name"], predicted["left"]), ("bshd_as_bhsd", 0))
+
     def test_of_names_can_be_ruled_out(self):
         path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")
         names = [cause["name"] for cause in self.judge(path, "--without-cause", "l_not_rescaled")["causes"]]
