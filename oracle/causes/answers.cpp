@@ -132,12 +132,12 @@ bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
            (a.name == b.name || (is_of_recurrence && without_stage(a.name) == without_stage(b.name)));
 }
 
-bool may_be_right(const Evidence& evidence, const Report& report, int threads) {
-    const auto is_right = [&](const std::vector<Stage>& computed) {
+std::vector<Stage> leave_open(const Evidence& evidence, const Report& report, int threads) {
+    for (const std::vector<Stage>& computed : wrong_sets(report, evidence.observed)) {
         const CauseSearch world(*evidence.world, computed);
-        return collect_evidence(world, report, evidence.observed, threads).wrong_elements == 0;
-    };
-    return std::ranges::any_of(wrong_sets(report, evidence.observed), is_right);
+        if (collect_evidence(world, report, evidence.observed, threads).wrong_elements == 0) return computed;
+    }
+    return {};
 }
 
 std::optional<StageAnswer> answer_from_dump(const Evidence& evidence, const Report& report,

@@ -15,9 +15,9 @@ namespace tilescope {
 /// mistake only with the same numbers.
 bool is_same_mistake(const FoundCause& a, const FoundCause& b);
 
-/// Whether the stage is within the budgets that it has with earlier wrong stages computed instead of read, however wide.
+/// Earlier wrong stages with which computed instead of read the stage is within its budgets, however wide; empty: none.
 /// Errors: Error for a damaged file.
-bool may_be_right(const Evidence& evidence, const Report& report, int threads);
+std::vector<Stage> leave_open(const Evidence& evidence, const Report& report, int threads);
 
 /// The answer where the stage is right with earlier wrong stages computed instead of read: the kernel went on with
 /// other values than it dumped. Not where that is so only since the budgets of what is computed are wide. `evidence`: of

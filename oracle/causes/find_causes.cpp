@@ -324,8 +324,10 @@ StageAnswer answer_of(const Evidence& evidence, const Report& report, const Caus
     Diagnosis further;
     diagnose(evidence, report, options, further);
     // What wide budgets leave open is within those of a cast as well.
-    if (may_be_right(evidence, report, options.threads)) std::erase_if(further.causes, is_of_wide_budget);
-    const StageAnswer answer = answer_from_search(stage, further, diagnosis);
+    const std::vector<Stage> open = leave_open(evidence, report, options.threads);
+    if (!open.empty()) std::erase_if(further.causes, is_of_wide_budget);
+    StageAnswer answer = answer_from_search(stage, further, diagnosis);
+    if (answer.kind == AnswerKind::unexplained) answer.computed = open;
     add_further(further, diagnosis);
     return answer;
 }

@@ -131,6 +131,18 @@ TEST_P(Noise, OnAStageHasNoCause) {
 INSTANTIATE_TEST_SUITE_P(Problems, Noise, ::testing::ValuesIn(noisy_problems),
                          [](const auto& param) { return std::string(param.param.name); });
 
+/// Computed from its inputs, l may be so far off that o is right; that does not show that it is.
+TEST(FalseCauses, AStageThatWideBudgetsLeaveOpenIsUnexplained) {
+    MemoryRecording recording = recorded(make_call(problem_of(noisy_problems[0]), seed));
+    add_noise(recording, Stage::l, 1e-3, 7);
+    const Report report = diagnosed(recording);
+    const auto of_o = std::ranges::find(report.diagnosis.answers, Stage::o, &StageAnswer::stage);
+    ASSERT_NE(of_o, report.diagnosis.answers.end());
+    EXPECT_EQ(of_o->kind, AnswerKind::unexplained);
+    EXPECT_EQ(text_of(*of_o),
+              "unexplained: right with l computed in place of what was dumped, but within wide budgets");
+}
+
 TEST(FalseCauses, RowsThatNobodyStoredAreAPlace) {
     const Problem problem = small_problem();
     const MemoryRecording run = recorded(make_call(problem, seed, {}, InputKind::ramped_k));
