@@ -16,7 +16,8 @@ constexpr std::int64_t most_pooled_tiles = 8;
 /// Of what is wrong in a tile, or of all of it, since an index that is right for some rows is still one index.
 void add_samples(const Observation& seen, bool whole, Eigen::Index most, const SampleOf& sample_of,
                  std::vector<AddressSample>& samples) {
-    for (Eigen::Index i = 0; i < std::min(seen.got.size(), most); ++i) {
+    const auto enough = samples.size() + std::size_t(most);
+    for (Eigen::Index i = 0; i < seen.got.size() && samples.size() < enough; ++i) {
         const Eigen::Index row = i / seen.got.cols();
         const Eigen::Index col = i % seen.got.cols();
         if (!whole && !seen.is_wrong(row, col)) continue;
@@ -30,27 +31,27 @@ void add_new(const AddressMap& map, std::vector<AddressMap>& maps) {
 }
 
 void propose(std::span<const AddressSample> samples, std::int64_t ld, const AddressNames& names,
-             std::vector<AddressMap>& maps) {
-    const auto map = find_address_map(samples, ld, names);
-    if (map && map->parameters > 0) add_new(*map, maps);
+             std::size_t most, std::vector<AddressMap>& maps) {
+    for (const AddressMap& map : find_address_maps(samples, ld, names, most))
+        if (map.parameters > 0) add_new(map, maps);
 }
 
 void add_maps_of_tiles(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
-                       const SampleOf& sample_of, std::vector<AddressMap>& maps) {
+                       const SampleOf& sample_of, std::size_t most, std::vector<AddressMap>& maps) {
     std::size_t tiles = 0;
     for (const Observation& seen : evidence.seen) {
         if (!seen.is_bad() || ++tiles > most_voting_tiles) break;
         for (const bool whole : {true, false}) {
             std::vector<AddressSample> samples;
             add_samples(seen, whole, most_samples, sample_of, samples);
-            propose(samples, ld, names, maps);
+            propose(samples, ld, names, most, maps);
         }
     }
 }
 
 /// Where few rows of a tile are wrong, and where the array's strides matter, several tiles tell together.
 void add_pooled_maps(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
-                     const SampleOf& sample_of, std::vector<AddressMap>& maps) {
+                     const SampleOf& sample_of, std::size_t most, std::vector<AddressMap>& maps) {
     const auto bad = std::ranges::count_if(evidence.seen, &Observation::is_bad);
     const auto tiles = std::min<std::int64_t>(bad, most_pooled_tiles);
     for (const bool whole : {true, false}) {
@@ -59,7 +60,7 @@ void add_pooled_maps(const Evidence& evidence, std::int64_t ld, const AddressNam
         for (std::int64_t i = 0; i < tiles; ++i)
             add_samples(evidence.seen[std::size_t(i * bad / tiles)], whole, most_samples / tiles, sample_of,
                         samples);
-        propose(samples, ld, names, maps);
+        propose(samples, ld, names, most, maps);
     }
 }
 
@@ -88,10 +89,10 @@ PlaceInArray place_in_array(const SearchedTile& site, Stage stage) {
 }  // namespace
 
 std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
-                                   const SampleOf& sample_of) {
+                                   const SampleOf& sample_of, std::size_t most) {
     std::vector<AddressMap> maps;
-    add_maps_of_tiles(evidence, ld, names, sample_of, maps);
-    add_pooled_maps(evidence, ld, names, sample_of, maps);
+    add_maps_of_tiles(evidence, ld, names, sample_of, most, maps);
+    add_pooled_maps(evidence, ld, names, sample_of, most, maps);
     return maps;
 }
 
@@ -115,7 +116,7 @@ std::vector<CauseParameter> meaning_of_row(Stage stage, CountedFrom from) {
 
 std::map<CountedFrom, std::vector<AddressMap>> maps_in_array(const Evidence& evidence,
                                                              const ArrayOfHeads& array,
-                                                             const SourcesOf& sources_of) {
+                                                             const SourcesOf& sources_of, std::size_t most) {
     const Stage stage = evidence.acts;
     const SearchedTile& first = evidence.seen.front().site;
     const Counting own = counting(first, stage, array, CountedFrom::tile);
@@ -131,10 +132,10 @@ std::map<CountedFrom, std::vector<AddressMap>> maps_in_array(const Evidence& evi
             return AddressSample{counted.first_row + row, col, std::move(*sources)};
         };
         if (from == CountedFrom::tile) {
-            maps[from] = voted_maps(evidence, array.cols, names, sample_of);
+            maps[from] = voted_maps(evidence, array.cols, names, sample_of, most);
             continue;
         }
-        add_pooled_maps(evidence, array.cols, names, sample_of, maps[from]);
+        add_pooled_maps(evidence, array.cols, names, sample_of, most, maps[from]);
         const Counting counted = counting(first, stage, array, from);
         for (const AddressMap& map : maps[CountedFrom::tile]) {
             if (!map.strides) continue;

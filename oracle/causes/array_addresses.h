@@ -20,9 +20,9 @@ using SampleOf =
     std::function<std::optional<AddressSample>(const Observation&, Eigen::Index row, Eigen::Index col)>;
 
 /// Maps that bad tiles speak for, each tile by itself and several together, each once. `ld`: elements from a row of
-/// the array to the next.
+/// the array to the next. `most`: maps of the same samples, where several fit.
 std::vector<AddressMap> voted_maps(const Evidence& evidence, std::int64_t ld, const AddressNames& names,
-                                   const SampleOf& sample_of);
+                                   const SampleOf& sample_of, std::size_t most = 1);
 
 /// An operand or an output of all heads, [batch][heads][length][cols].
 struct ArrayOfHeads {
@@ -59,6 +59,7 @@ using SourcesOf = std::function<std::optional<std::vector<std::int64_t>>(const O
 /// are tried for its head and the whole array as well.
 std::map<CountedFrom, std::vector<AddressMap>> maps_in_array(const Evidence& evidence,
                                                              const ArrayOfHeads& array,
-                                                             const SourcesOf& sources_of);
+                                                             const SourcesOf& sources_of,
+                                                             std::size_t most = 1);
 
 }  // namespace tilescope

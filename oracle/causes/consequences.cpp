@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "oracle/causes/phantoms.h"
+#include "oracle/formula/softmax.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {

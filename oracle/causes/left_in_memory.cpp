@@ -1,10 +1,12 @@
 #include "oracle/causes/left_in_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
 #include "dump/schema/semantics.h"
+#include "oracle/judge/tile_judge.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
@@ -94,6 +96,26 @@ std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::
         if (tile) left.push_back(*tile);
     }
     return left;
+}
+
+void take_left(Stage stage, const SearchedTile& site, std::span<const MatrixF> tiles, Estimate& estimate) {
+    const Eigen::Index rows = estimate.value.rows();
+    const Eigen::Index cols = estimate.value.cols();
+    const DumpFactor factor =
+        is_operand(stage) ? DumpFactor()
+                          : dump_factor(*site.call, stage, site.first_row, site.first_key, rows, cols);
+    for (Eigen::Index i = 0; i < rows; ++i) {
+        for (Eigen::Index j = 0; j < cols; ++j) {
+            const auto has_it = [&](const MatrixF& tile) { return i < tile.rows() && j < tile.cols(); };
+            const auto tile = std::ranges::find_if(tiles, has_it);
+            if (tile == tiles.end() || is_unwritten((*tile)(i, j))) {
+                estimate.error(i, j) = infinity;
+                continue;
+            }
+            estimate.value(i, j) = double((*tile)(i, j)) / factor.at(i, j);
+            estimate.error(i, j) = 4 * u_f32 * std::abs(estimate.value(i, j));
+        }
+    }
 }
 
 }  // namespace tilescope

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "oracle/causes/site.h"
@@ -11,5 +12,9 @@ namespace tilescope {
 /// other; then those before it. A running state is that of the same split. A copy of the same keys ends it: it
 /// says nothing.
 std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::int64_t behind);
+
+/// The elements as the first of the tiles has them that has them, in natural units. Of those that none has, or that no
+/// thread recorded there, nothing is known: a kernel may fill up a tile at the end.
+void take_left(Stage stage, const SearchedTile& site, std::span<const MatrixF> tiles, Estimate& estimate);
 
 }  // namespace tilescope

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +12,8 @@
 
 #include "dump/schema/rounding.h"
 #include "oracle/causes/array_addresses.h"
-#include "oracle/causes/signature.h"
+#include "oracle/causes/array_strides.h"
+#include "oracle/causes/where.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
@@ -23,6 +25,8 @@ constexpr std::int64_t most_elements = std::int64_t(1) << 22;
 constexpr std::int64_t most_scores = std::int64_t(1) << 25;
 /// A value that is found more often tells nothing: by chance many are near it.
 constexpr std::size_t most_places = 8;
+/// Maps that fit what others were not written over.
+constexpr std::size_t most_maps = 4;
 
 std::int64_t elements_of(const Problem& problem, Stage stage) {
     return problem.batch * problem.heads * problem.seqlen_q * tile_shape(problem, stage).cols;
@@ -76,6 +80,35 @@ std::vector<BlockOutput> computed_output(const CauseSearch& world, Stage stage) 
     return blocks;
 }
 
+/// The address in the output of each element of a tile.
+using AddressInOutput = std::function<std::int64_t(Eigen::Index row, Eigen::Index col)>;
+
+/// Where a kernel stores its output.
+struct OutputStore {
+    std::string name;  ///< not that of another one
+    std::function<AddressInOutput(const SearchedTile&, const ArrayOfHeads&)> address;
+    /// Elements that are stored there, the others being stored where they should be; empty: all of them.
+    std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)> where{};
+};
+
+OutputStore store_of(Stage stage, CountedFrom counted_from, const AddressMap& described) {
+    return {fmt::format("{} {}", int(counted_from), described.text),
+            [=](const SearchedTile& site, const ArrayOfHeads& array) -> AddressInOutput {
+                const Counting from = counting(site, stage, array, counted_from);
+                return [from, map = in_rows_of(described, array.cols)](Eigen::Index row, Eigen::Index col) {
+                    return from.address + map.apply(from.first_row + row, col);
+                };
+            }};
+}
+
+OutputStore store_of(const ArrayStrides& strides) {
+    return {strides.text(), [=](const SearchedTile& site, const ArrayOfHeads& array) -> AddressInOutput {
+                return [=, first = site.first_row, id = site.id](Eigen::Index row, Eigen::Index col) {
+                    return strides.address(array, id.batch, id.head, first + row, col);
+                };
+            }};
+}
+
 /// The output of a kernel whose stores go elsewhere, in natural units.
 struct StoredOutput {
     std::vector<double> value;
@@ -89,20 +122,20 @@ ArrayOfHeads shape_of_output(const Problem& problem, Stage stage) {
 }
 
 /// One block after the other: what is stored twice is that of the last one.
-StoredOutput output_stored(const CauseSearch& world, Stage stage, CountedFrom counted_from,
-                           const AddressMap& described) {
+StoredOutput output_stored(const CauseSearch& world, Stage stage, const OutputStore& store) {
     const Problem& problem = world.recording().problem();
     const auto size = std::size_t(elements_of(problem, stage));
     const ArrayOfHeads array = shape_of_output(problem, stage);
-    const AddressMap map = in_rows_of(described, array.cols);
     StoredOutput stored{std::vector<double>(size), std::vector<double>(size), std::vector<bool>(size)};
     const auto blocks = world.once<std::vector<BlockOutput>>(
         fmt::format("computed {}", stage_info(stage).name), [&] { return computed_output(world, stage); });
     for (const auto& [site, own] : *blocks) {
-        const Counting from = counting(site, stage, array, counted_from);
+        const AddressInOutput address = store.address(site, array);
         for (Eigen::Index i = 0; i < own.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < own.value.cols(); ++j) {
-                const std::int64_t at = from.address + map.apply(from.first_row + i, j);
+                const bool moves = !store.where || store.where(site, i, j);
+                const std::int64_t at =
+                    moves ? address(i, j) : origin(site, stage, array) + i * array.cols + j;
                 if (at < 0 || at >= std::ssize(stored.value)) continue;
                 stored.value[std::size_t(at)] = own.value(i, j);
                 stored.error[std::size_t(at)] = own.error(i, j);
@@ -120,12 +153,11 @@ struct LeftThere {
 };
 const LeftThere all_left_there[] = {{"nothing", double(std::bit_cast<float>(unwritten_bits))}, {"0", 0}};
 
-Change stores(Stage stage, CountedFrom counted_from, const AddressMap& map, double left) {
-    const std::string name =
-        fmt::format("stored {} {} {}", stage_info(stage).name, int(counted_from), map.text);
+Change stores(Stage stage, const OutputStore& store, double left) {
+    const std::string name = fmt::format("stored {} {}", stage_info(stage).name, store.name);
     return {.result = [=](const SearchedTile& site, Estimate& estimate) {
-        const auto stored = site.world->once<StoredOutput>(
-            name, [&] { return output_stored(*site.world, stage, counted_from, map); });
+        const auto stored =
+            site.world->once<StoredOutput>(name, [&] { return output_stored(*site.world, stage, store); });
         const std::int64_t from =
             origin(site, stage, shape_of_output(site.world->recording().problem(), stage));
         for (Eigen::Index i = 0; i < estimate.value.size(); ++i) {
@@ -136,6 +168,74 @@ Change stores(Stage stage, CountedFrom counted_from, const AddressMap& map, doub
     }};
 }
 
+/// The dumped output, and where in it a number may be that was computed for another place.
+struct DumpedOutput {
+    Stage stage;
+    Dtype dtype;
+    ArrayOfHeads array;
+
+    double error_of(const Observation& seen, Eigen::Index row, Eigen::Index col) const {
+        return seen.expected.error(row, col) + cast_bound(dtype, std::abs(seen.expected.value(row, col)));
+    }
+
+    /// What others were written over is nowhere, and does not vote.
+    std::optional<std::vector<std::int64_t>> places_of(const Observation& seen, Eigen::Index row,
+                                                       Eigen::Index col) const {
+        const double expected = seen.expected.value(row, col);
+        if (!std::isfinite(expected) || expected == 0) return std::nullopt;
+        const std::int64_t from = origin(seen.site, stage, array);
+        std::vector<std::int64_t> found = array.values.sources(expected, error_of(seen, row, col), from);
+        if (found.empty() || found.size() > most_places) return std::nullopt;
+        for (std::int64_t& address : found) address += from;
+        return found;
+    }
+};
+
+/// Which elements are stored so, where others are at their own place.
+std::optional<LabelledElements::Rule> rule_of(const Evidence& evidence, const DumpedOutput& dumped,
+                                              const OutputStore& store) {
+    LabelledElements elements(dumped.stage);
+    for (const Observation& seen : evidence.seen) {
+        const AddressInOutput address = store.address(seen.site, dumped.array);
+        const std::int64_t from = origin(seen.site, dumped.stage, dumped.array);
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const double expected = seen.expected.value(i, j);
+                const std::int64_t at = address(i, j);
+                const bool is_own = at == from + i * seen.got.cols() + j;
+                if (is_own || !dumped.array.values.has(at) || !std::isfinite(expected) || expected == 0)
+                    continue;
+                const bool stored =
+                    std::abs(dumped.array.values.at(at) - expected) <= dumped.error_of(seen, i, j);
+                if (stored == seen.is_wrong(i, j)) elements.add(seen.site, i, j, stored);
+            }
+        }
+    }
+    // Of what was written over some stands at its place by chance.
+    if (elements.outside() * 50 < elements.inside()) return std::nullopt;
+    return elements.rule(elements.inside() / 50);
+}
+
+void add_stores(const Evidence& evidence, const DumpedOutput& dumped,
+                const std::vector<CauseParameter>& meaning, OutputStore store, const std::string& text,
+                int cost, std::vector<Candidate>& candidates) {
+    std::vector<CauseParameter> parameters = meaning;
+    parameters.insert(parameters.begin(), {"stores to", text});
+    const auto add = [&](int rule_cost) {
+        for (const LeftThere& left : all_left_there) {
+            candidates.push_back({parameters, stores(dumped.stage, store, left.value), cost + rule_cost});
+            candidates.back().parameters.push_back({"elsewhere", left.name});
+        }
+    };
+    add(0);
+    if (auto rule = rule_of(evidence, dumped, store)) {
+        store.where = std::move(rule->holds);
+        store.name += " where " + rule->text;
+        parameters.push_back({"where", std::move(rule->text)});
+        add(1 + rule->conditions);
+    }
+}
+
 std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
@@ -143,29 +243,18 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
     const bool is_large = elements_of(problem, stage) > most_elements ||
                           problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_kv > most_scores;
     if (!evidence.direct() || !evidence.known.empty() || is_large) return candidates;
-    const ArrayOfHeads array = dumped_output(*evidence.world, stage);
-    const Dtype dtype = stage_dtype(problem, stage);
-    const auto sources_of = [&](const Observation& seen, Eigen::Index row,
-                                Eigen::Index col) -> std::optional<std::vector<std::int64_t>> {
-        const double expected = seen.expected.value(row, col);
-        if (!std::isfinite(expected) || expected == 0) return std::nullopt;
-        const double error = seen.expected.error(row, col) + cast_bound(dtype, std::abs(expected));
-        const std::int64_t from = origin(seen.site, stage, array);
-        std::vector<std::int64_t> found = array.values.sources(expected, error, from);
-        if (found.size() > most_places) return std::nullopt;
-        for (std::int64_t& address : found) address += from;
-        return found;
+    const DumpedOutput dumped{stage, stage_dtype(problem, stage), dumped_output(*evidence.world, stage)};
+    const auto places = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
+        return dumped.places_of(seen, row, col);
     };
-    for (const auto& [from, maps] : maps_in_array(evidence, array, sources_of)) {
-        for (const AddressMap& map : maps) {
-            std::vector<CauseParameter> parameters = meaning_of_row(stage, from);
-            parameters.insert(parameters.begin(), {"stores to", map.text});
-            for (const LeftThere& left : all_left_there) {
-                candidates.push_back({parameters, stores(stage, from, map, left.value), cost_of(map)});
-                candidates.back().parameters.push_back({"elsewhere", left.name});
-            }
-        }
+    for (const auto& [from, maps] : maps_in_array(evidence, dumped.array, places, most_maps)) {
+        for (const AddressMap& map : maps)
+            add_stores(evidence, dumped, meaning_of_row(stage, from), store_of(stage, from, map), map.text,
+                       cost_of(map), candidates);
     }
+    if (const auto strides = array_strides(evidence, dumped.array, places))
+        add_stores(evidence, dumped, {}, store_of(*strides), strides->text(), strides->parameters() + 1,
+                   candidates);
     return candidates;
 }
 

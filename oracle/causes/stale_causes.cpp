@@ -2,25 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <set>
 #include <span>
 #include <vector>
 
 #include "oracle/causes/left_in_memory.h"
 #include "oracle/causes/signature.h"
-#include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
 
 namespace {
-
-/// The first of the tiles that has the element.
-std::optional<float> element_of(std::span<const MatrixF> tiles, Eigen::Index i, Eigen::Index j) {
-    for (const MatrixF& tile : tiles)
-        if (i < tile.rows() && j < tile.cols()) return tile(i, j);
-    return std::nullopt;
-}
 
 /// The elements as an earlier tile of the dump has them. Of those that it does not have nothing is known: a kernel
 /// may fill up a tile at the end. `further`: they are those of the tiles before it.
@@ -29,23 +20,7 @@ Change left_by(Stage stage, std::int64_t behind, bool further) {
         const std::vector<MatrixF> tiles = left_in_memory(stage, site, behind);
         const std::span<const MatrixF> left(tiles.data(),
                                             further ? tiles.size() : std::min(tiles.size(), std::size_t(1)));
-        const Eigen::Index rows = estimate.value.rows();
-        const Eigen::Index cols = estimate.value.cols();
-        const DumpFactor factor =
-            is_operand(stage) ? DumpFactor()
-                              : dump_factor(*site.call, stage, site.first_row, site.first_key, rows, cols);
-        for (Eigen::Index i = 0; i < rows; ++i) {
-            for (Eigen::Index j = 0; j < cols; ++j) {
-                const std::optional<float> value = element_of(left, i, j);
-                // What no thread recorded there is not known either.
-                if (!value || is_unwritten(*value)) {
-                    estimate.error(i, j) = infinity;
-                    continue;
-                }
-                estimate.value(i, j) = double(*value) / factor.at(i, j);
-                estimate.error(i, j) = 4 * u_f32 * std::abs(estimate.value(i, j));
-            }
-        }
+        take_left(stage, site, left, estimate);
     }};
 }
 

@@ -59,6 +59,7 @@ std::vector<Cause> precision_causes();
 std::vector<Cause> coverage_causes();
 std::vector<Cause> fragment_causes();
 std::vector<Cause> address_causes();
+std::vector<Cause> store_causes();
 std::vector<Cause> output_address_causes();
 std::vector<Cause> product_causes();
 std::vector<Cause> identified_merge_causes();

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "oracle/causes/evidence.h"
+#include "oracle/identify/place_rule.h"
 
 namespace tilescope {
 
@@ -16,5 +20,26 @@ struct RuledChange {
 /// Of a change that reproduces what is wrong and would make something else wrong that is right: where it has to
 /// apply. nullopt where no short rule tells, and where the stage with the mistake was not dumped.
 std::optional<RuledChange> with_rule(const Evidence& evidence, const Change& change);
+
+/// Elements of a stage, and whether they are those that a rule is looked for.
+class LabelledElements {
+ public:
+    explicit LabelledElements(Stage stage) : stage_(stage) {}
+    void add(const SearchedTile& site, Eigen::Index row, Eigen::Index col, bool inside);
+    std::int64_t inside() const;
+    std::int64_t outside() const { return std::ssize(places_) - inside(); }
+
+    struct Rule {
+        std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)> holds;
+        std::string text;
+        int conditions = 0;
+    };
+    /// The shortest rule that is wrong for at most so many.
+    std::optional<Rule> rule(std::int64_t most_wrong) const;
+
+ private:
+    Stage stage_;
+    std::vector<LabelledPlace> places_;
+};
 
 }  // namespace tilescope

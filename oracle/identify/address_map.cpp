@@ -16,6 +16,8 @@ namespace {
 
 /// Share of the samples that a map has to explain: others may have been saturated, or come from beyond the array.
 constexpr double enough_samples = 0.85;
+/// Fewer tell no map.
+constexpr std::size_t fewest_samples = 12;
 /// Pairs of samples that vote for a stride.
 constexpr int most_pairs = 96;
 
@@ -37,6 +39,13 @@ class Samples {
  public:
     explicit Samples(std::span<const AddressSample> all) : all_(all) {
         for (const AddressSample& sample : all) at_[{sample.row, sample.col}] = &sample;
+    }
+
+    /// Whether all samples have the same row, or the same column.
+    bool is_one(std::int64_t AddressSample::*coordinate) const {
+        return std::ranges::all_of(all_, [&](const AddressSample& sample) {
+            return sample.*coordinate == all_.front().*coordinate;
+        });
     }
 
     /// What most pairs of samples say whose places differ so; `combine` of their addresses.
@@ -89,7 +98,7 @@ std::string brackets(std::string_view row, std::string_view col) {
     return fmt::format("[{}][{}]", row, col);
 }
 
-/// An offset is whole rows and the fewest columns.
+/// An offset is whole rows and the longest columns.
 std::int64_t nearest_row(std::int64_t c, std::int64_t ld) {
     const std::int64_t rows = c / ld;
     const std::int64_t cols = c % ld;
@@ -115,20 +124,27 @@ std::string strides_text(std::int64_t a, std::int64_t b, std::int64_t c, std::in
     return fmt::format("[{}]", with_offset(text.empty() ? "0" : text, c));
 }
 
-std::optional<AddressMap> by_strides(const Samples& samples, std::int64_t ld, const AddressNames& names) {
+using Maps = std::vector<AddressMap>;
+
+Maps by_strides(const Samples& samples, std::int64_t ld, const AddressNames& names, std::size_t /*most*/) {
     const auto minus = [](std::int64_t from, std::int64_t to) { return to - from; };
+    // A single row has no stride from one to the next, and a single column none along the rows.
     const auto down =
-        samples.difference([](const AddressSample& s) { return std::pair(s.row + 1, s.col); }, minus);
+        samples.is_one(&AddressSample::row)
+            ? std::optional(ld)
+            : samples.difference([](const AddressSample& s) { return std::pair(s.row + 1, s.col); }, minus);
     const auto along =
-        samples.difference([](const AddressSample& s) { return std::pair(s.row, s.col + 1); }, minus);
-    if (!down || !along) return std::nullopt;
+        samples.is_one(&AddressSample::col)
+            ? std::optional<std::int64_t>(1)
+            : samples.difference([](const AddressSample& s) { return std::pair(s.row, s.col + 1); }, minus);
+    if (!down || !along) return {};
     const std::int64_t a = *down;
     const std::int64_t b = *along;
     const auto c = samples.constant([&](const AddressSample& sample, std::int64_t source) {
         return source - a * sample.row - b * sample.col;
     });
-    if (!c) return std::nullopt;
-    return map_of_strides({a, b, *c}, ld, names);
+    if (!c) return {};
+    return {map_of_strides({a, b, *c}, ld, names)};
 }
 
 /// The source of each line (row or column) whose elements agree on one, `rest` being what an element of the line adds.
@@ -141,46 +157,56 @@ std::vector<std::pair<std::int64_t, std::int64_t>> sources_of_lines(const Sample
         ++elements;
         for (const std::int64_t source : sample.sources) ++votes[source - rest(sample)];
     }
+    int longest = 1;
+    for (const auto& [number, found] : of_line) longest = std::max(longest, found.second);
     std::vector<std::pair<std::int64_t, std::int64_t>> table;
     for (const auto& [number, found] : of_line) {
         const auto& [votes, elements] = found;
-        if (elements < 4) continue;
+        if (elements < std::min(4, longest)) continue;
         if (const auto source = elected(votes, elements * 9 / 10 + 1)) table.emplace_back(number, *source);
     }
     return table;
 }
 
-std::optional<AddressMap> by_rows(const Samples& samples, std::int64_t ld, const AddressNames& names) {
+Maps by_rows(const Samples& samples, std::int64_t ld, const AddressNames& names, std::size_t most) {
     auto table = sources_of_lines(
         samples, [](const AddressSample& s) { return s.row; }, [](const AddressSample& s) { return s.col; });
     // In rows where they are whole rows.
     const bool whole = std::ranges::all_of(table, [&](const auto& entry) { return entry.second % ld == 0; });
     if (whole)
         for (auto& [row, source] : table) source /= ld;
-    const auto formula = describe_indices(table, names.row);
-    if (!formula) return std::nullopt;
-    AddressMap map;
-    map.parameters = formula->parameters;
-    const std::int64_t by = whole ? ld : 1;
-    map.apply = [by, of = formula->apply](std::int64_t row, std::int64_t col) { return by * of(row) + col; };
-    if (whole) map.row_of = [of = formula->apply](std::int64_t row, std::int64_t) { return of(row); };
-    map.text =
-        whole ? brackets(formula->text, names.col) : fmt::format("[{} + {}]", formula->text, names.col);
-    return map;
+    Maps maps;
+    for (const IndexFormula& formula : describe_indices(table, names.row, most)) {
+        AddressMap map;
+        map.parameters = formula.parameters;
+        const std::int64_t by = whole ? ld : 1;
+        map.apply = [by, of = formula.apply](std::int64_t row, std::int64_t col) {
+            return by * of(row) + col;
+        };
+        if (whole) map.row_of = [of = formula.apply](std::int64_t row, std::int64_t) { return of(row); };
+        map.text =
+            whole ? brackets(formula.text, names.col) : fmt::format("[{} + {}]", formula.text, names.col);
+        maps.push_back(std::move(map));
+    }
+    return maps;
 }
 
-std::optional<AddressMap> by_columns(const Samples& samples, std::int64_t ld, const AddressNames& names) {
+Maps by_columns(const Samples& samples, std::int64_t ld, const AddressNames& names, std::size_t most) {
     const auto table = sources_of_lines(
         samples, [](const AddressSample& s) { return s.col; },
         [&](const AddressSample& s) { return ld * s.row; });
-    const auto formula = describe_indices(table, names.col);
-    if (!formula) return std::nullopt;
-    AddressMap map;
-    map.parameters = formula->parameters;
-    map.apply = [ld, of = formula->apply](std::int64_t row, std::int64_t col) { return ld * row + of(col); };
-    map.row_of = [](std::int64_t row, std::int64_t) { return row; };
-    map.text = brackets(names.row, formula->text);
-    return map;
+    Maps maps;
+    for (const IndexFormula& formula : describe_indices(table, names.col, most)) {
+        AddressMap map;
+        map.parameters = formula.parameters;
+        map.apply = [ld, of = formula.apply](std::int64_t row, std::int64_t col) {
+            return ld * row + of(col);
+        };
+        map.row_of = [](std::int64_t row, std::int64_t) { return row; };
+        map.text = brackets(names.row, formula.text);
+        maps.push_back(std::move(map));
+    }
+    return maps;
 }
 
 /// The bits that a row or a column has, each with what it changes of the address.
@@ -210,15 +236,15 @@ std::string bits_text(const BitTable& table, std::string_view name) {
     return text;
 }
 
-std::optional<AddressMap> by_bits(const Samples& samples, std::int64_t /*ld*/, const AddressNames& names) {
+Maps by_bits(const Samples& samples, std::int64_t /*ld*/, const AddressNames& names, std::size_t /*most*/) {
     const auto rows = changes_of_bits(samples, &AddressSample::row);
     const auto cols = changes_of_bits(samples, &AddressSample::col);
-    if (!rows || !cols) return std::nullopt;
+    if (!rows || !cols) return {};
     // Each bit of a place has its own effect: otherwise it is no exchange of places.
     std::set<std::int64_t> different = {0};
     for (const BitTable* table : {&*rows, &*cols})
         for (const auto& [bit, change] : *table)
-            if (!different.insert(change).second) return std::nullopt;
+            if (!different.insert(change).second) return {};
     const auto linear = [rows = *rows, cols = *cols](std::int64_t row, std::int64_t col) {
         std::int64_t address = 0;
         for (const auto& [bit, change] : rows) address ^= row & bit ? change : 0;
@@ -228,12 +254,12 @@ std::optional<AddressMap> by_bits(const Samples& samples, std::int64_t /*ld*/, c
     const auto c = samples.constant([&](const AddressSample& sample, std::int64_t source) {
         return source ^ linear(sample.row, sample.col);
     });
-    if (!c) return std::nullopt;
+    if (!c) return {};
     AddressMap map;
     map.parameters = int(rows->size() + cols->size());
     map.apply = [=, c = *c](std::int64_t row, std::int64_t col) { return linear(row, col) ^ c; };
     map.text = fmt::format("[{}{}{}]", *c, bits_text(*rows, names.row), bits_text(*cols, names.col));
-    return map;
+    return {map};
 }
 
 }  // namespace
@@ -271,19 +297,29 @@ bool stays_inside(const AddressMap& map, std::int64_t row, std::int64_t col, std
     return !map.row_of || map.row_of(row, col) == address / ld;
 }
 
-std::optional<AddressMap> find_address_map(std::span<const AddressSample> all, std::int64_t ld,
+std::optional<AddressMap> find_address_map(std::span<const AddressSample> samples, std::int64_t ld,
                                            const AddressNames& names) {
+    std::vector<AddressMap> maps = find_address_maps(samples, ld, names, 1);
+    if (maps.empty()) return std::nullopt;
+    return std::move(maps.front());
+}
+
+std::vector<AddressMap> find_address_maps(std::span<const AddressSample> all, std::int64_t ld,
+                                          const AddressNames& names, std::size_t most) {
     std::vector<AddressSample> known(all.begin(), all.end());
     std::erase_if(known, [](const AddressSample& sample) { return sample.sources.empty(); });
-    if (known.size() < 16 || 2 * known.size() < all.size()) return std::nullopt;
+    if (known.size() < fewest_samples || 2 * known.size() < all.size()) return {};
     const Samples samples(known);
+    std::vector<AddressMap> maps;
     for (const auto find : {by_strides, by_rows, by_columns, by_bits}) {
-        std::optional<AddressMap> map = find(samples, ld, names);
-        if (!map || samples.share(map->apply) < enough_samples) continue;
-        map->ld = ld;
-        return map;
+        for (AddressMap& map : find(samples, ld, names, most)) {
+            if (maps.size() == most || samples.share(map.apply) < enough_samples) continue;
+            map.ld = ld;
+            maps.push_back(std::move(map));
+        }
+        if (maps.size() == most) break;
     }
-    return std::nullopt;
+    return maps;
 }
 
 }  // namespace tilescope

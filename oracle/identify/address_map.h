@@ -66,4 +66,8 @@ AddressMap map_of_strides(const Strides& strides, std::int64_t ld, const Address
 std::optional<AddressMap> find_address_map(std::span<const AddressSample> samples, std::int64_t ld,
                                            const AddressNames& names);
 
+/// At most so many maps of the kind that is found: where few elements are known several fit.
+std::vector<AddressMap> find_address_maps(std::span<const AddressSample> samples, std::int64_t ld,
+                                          const AddressNames& names, std::size_t most);
+
 }  // namespace tilescope

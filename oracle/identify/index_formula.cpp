@@ -50,14 +50,25 @@ std::optional<IndexFormula> moved(Table table, const std::string& text, int para
     return IndexFormula{apply, sum_text(term, c), parameters + (c != 0)};
 }
 
-std::optional<IndexFormula> linear(Table table, std::string_view name) {
+/// Formulas that fit, the shortest first, until there are enough.
+struct Fitting {
+    std::vector<IndexFormula> formulas;
+    std::size_t most;
+
+    bool has_enough() const { return formulas.size() >= most; }
+    void add(std::optional<IndexFormula> formula) {
+        if (formula && !has_enough()) formulas.push_back(std::move(*formula));
+    }
+};
+
+void linear(Table table, std::string_view name, Fitting& fitting) {
     std::map<std::int64_t, int> slopes;
     for (std::size_t i = 1; i < table.size(); ++i) {
         const std::int64_t by = table[i].first - table[i - 1].first;
         const std::int64_t rise = table[i].second - table[i - 1].second;
         if (by != 0 && rise % by == 0) ++slopes[rise / by];
     }
-    if (slopes.empty()) return std::nullopt;
+    if (slopes.empty()) return;
     const std::int64_t a =
         std::ranges::max_element(slopes, {}, [](const auto& entry) { return entry.second; })->first;
     const std::string text = a == 0    ? ""
@@ -66,58 +77,45 @@ std::optional<IndexFormula> linear(Table table, std::string_view name) {
                                        : fmt::format("{} * {}", a, name);
     auto found = moved(table, text, a != 1, [=](std::int64_t x) { return a * x; });
     if (found && a == 0) found->text = std::to_string(found->apply(0));
-    return found;
+    fitting.add(std::move(found));
 }
 
 /// Forms with a number n that is at most the greatest x.
-std::optional<IndexFormula> with_number(Table table, std::string_view name) {
+void with_number(Table table, std::string_view name, Fitting& fitting) {
     std::int64_t most = 0;
     for (const auto& [x, y] : table) most = std::max(most, x);
-    for (std::int64_t n = 1; n <= most; ++n) {
-        if (auto found =
-                moved(table, fmt::format("{} ^ {}", name, n), 1, [=](std::int64_t x) { return x ^ n; }))
-            return found;
-        if (auto found = moved(table, fmt::format("min({}, {})", name, n), 1,
-                               [=](std::int64_t x) { return std::min(x, n); }))
-            return found;
-        if (auto found = moved(table, fmt::format("max({}, {})", name, n), 1,
-                               [=](std::int64_t x) { return std::max(x, n); }))
-            return found;
+    for (std::int64_t n = 1; n <= most && !fitting.has_enough(); ++n) {
+        const auto try_form = [&](const std::string& text,
+                                  const std::function<std::int64_t(std::int64_t)>& of) {
+            fitting.add(moved(table, text, 1, of));
+        };
+        try_form(fmt::format("{} ^ {}", name, n), [=](std::int64_t x) { return x ^ n; });
+        try_form(fmt::format("min({}, {})", name, n), [=](std::int64_t x) { return std::min(x, n); });
+        try_form(fmt::format("max({}, {})", name, n), [=](std::int64_t x) { return std::max(x, n); });
         if (n == 1) continue;
-        if (auto found =
-                moved(table, fmt::format("{} % {}", name, n), 1, [=](std::int64_t x) { return x % n; }))
-            return found;
-        if (auto found = moved(table, fmt::format("{} / {} * {}", name, n, n), 1,
-                               [=](std::int64_t x) { return x / n * n; }))
-            return found;
-        if (auto found = moved(table, fmt::format("{0} / {1} * {1} + {2} - {0} % {1}", name, n, n - 1), 1,
-                               [=](std::int64_t x) { return x / n * n + n - 1 - x % n; }))
-            return found;
-        if (auto found =
-                moved(table, fmt::format("{} / {}", name, n), 1, [=](std::int64_t x) { return x / n; }))
-            return found;
+        try_form(fmt::format("{} % {}", name, n), [=](std::int64_t x) { return x % n; });
+        try_form(fmt::format("{} / {} * {}", name, n, n), [=](std::int64_t x) { return x / n * n; });
+        try_form(fmt::format("{0} / {1} * {1} + {2} - {0} % {1}", name, n, n - 1),
+                 [=](std::int64_t x) { return x / n * n + n - 1 - x % n; });
+        try_form(fmt::format("{} / {}", name, n), [=](std::int64_t x) { return x / n; });
     }
-    return std::nullopt;
 }
 
 /// x / n * n + a * x % n
-std::optional<IndexFormula> in_steps(Table table, std::string_view name) {
+void in_steps(Table table, std::string_view name, Fitting& fitting) {
     for (const std::int64_t n : {4, 8, 16, 32, 64}) {
-        for (std::int64_t a = 3; a < n; a += 2) {
-            if (auto found = moved(table, fmt::format("{0} / {1} * {1} + {2} * {0} % {1}", name, n, a), 2,
-                                   [=](std::int64_t x) { return x / n * n + a * x % n; }))
-                return found;
-        }
+        for (std::int64_t a = 3; a < n && !fitting.has_enough(); a += 2)
+            fitting.add(moved(table, fmt::format("{0} / {1} * {1} + {2} * {0} % {1}", name, n, a), 2,
+                              [=](std::int64_t x) { return x / n * n + a * x % n; }));
     }
-    return std::nullopt;
 }
 
 /// Each bit of y an exclusive or of bits of x: swizzles, fragments and exchanged bits.
-std::optional<IndexFormula> of_bits(Table table, std::string_view name) {
+void of_bits(Table table, std::string_view name, Fitting& fitting) {
     std::map<std::int64_t, std::int64_t> known(table.begin(), table.end());
     std::int64_t most = 0;
     for (const auto& [x, y] : known) {
-        if (x < 0 || y < 0) return std::nullopt;
+        if (x < 0 || y < 0) return;
         most = std::max(most, x);
     }
     std::vector<std::int64_t> of_bit;
@@ -125,7 +123,7 @@ std::optional<IndexFormula> of_bits(Table table, std::string_view name) {
         std::map<std::int64_t, int> votes;
         for (const auto& [x, y] : known)
             if (const auto other = known.find(x ^ bit); other != known.end()) ++votes[y ^ other->second];
-        if (votes.empty()) return std::nullopt;
+        if (votes.empty()) return;
         of_bit.push_back(
             std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; })->first);
     }
@@ -139,25 +137,32 @@ std::optional<IndexFormula> of_bits(Table table, std::string_view name) {
         commonest(table, [&](std::int64_t x, std::int64_t y) { return y ^ linear_part(x); });
     const auto apply = [=](std::int64_t x) { return linear_part(x) ^ c; };
     // As many numbers as bits: more entries than that have to agree.
-    if (table.size() < 2 * of_bit.size() || !is_right(table, apply)) return std::nullopt;
+    if (table.size() < 2 * of_bit.size() || !is_right(table, apply)) return;
     std::string text;
     for (std::size_t i = 0; i < of_bit.size(); ++i) {
         if (of_bit[i] != 0)
             text += fmt::format("{}({} & {} ? {} : 0)", text.empty() ? "" : " ^ ", name, 1 << i, of_bit[i]);
     }
     if (c != 0) text += fmt::format("{}{}", text.empty() ? "" : " ^ ", c);
-    return IndexFormula{apply, text, int(of_bit.size())};
+    fitting.add(IndexFormula{apply, text, int(of_bit.size())});
 }
 
 }  // namespace
 
-std::optional<IndexFormula> describe_indices(Table table, std::string_view name) {
+std::vector<IndexFormula> describe_indices(Table table, std::string_view name, std::size_t most) {
     std::set<std::int64_t> different;
     for (const auto& [x, y] : table) different.insert(x);
-    if (different.size() < 3) return std::nullopt;
+    if (different.size() < 3) return {};
+    Fitting fitting{{}, most};
     for (const auto describe : {linear, with_number, in_steps, of_bits})
-        if (auto found = describe(table, name)) return found;
-    return std::nullopt;
+        if (!fitting.has_enough()) describe(table, name, fitting);
+    return std::move(fitting.formulas);
+}
+
+std::optional<IndexFormula> describe_indices(Table table, std::string_view name) {
+    std::vector<IndexFormula> formulas = describe_indices(table, name, 1);
+    if (formulas.empty()) return std::nullopt;
+    return std::move(formulas.front());
 }
 
 }  // namespace tilescope

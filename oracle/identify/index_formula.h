@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tilescope {
 
@@ -21,5 +22,9 @@ struct IndexFormula {
 /// Tried: a * x + c, x ^ c, rests and multiples of n, an order within n, min and max, and any exchange of bits.
 std::optional<IndexFormula> describe_indices(std::span<const std::pair<std::int64_t, std::int64_t>> table,
                                              std::string_view name);
+
+/// At most so many formulas that are right, in the order in which they are tried. Where few x are known several are.
+std::vector<IndexFormula> describe_indices(std::span<const std::pair<std::int64_t, std::int64_t>> table,
+                                           std::string_view name, std::size_t most);
 
 }  // namespace tilescope

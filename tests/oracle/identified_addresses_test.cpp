@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <functional>
 #include <random>
 #include <string>
@@ -89,6 +90,47 @@ TEST(Identified, LayoutOfTheOutput) {
     });
     EXPECT_TRUE(named(wrong).starts_with("output_stored_elsewhere (stores to [query + 96 * d]"))
         << named(wrong);
+}
+
+/// The output of the odd query blocks alone is stored with head elements as its rows, and writes over others.
+TEST(Identified, LayoutOfSomeBlocks) {
+    const MemoryRecording honest = recorded(plain_call());
+    const Problem& problem = honest.problem();
+    const std::int64_t cols = problem.head_dim_v;
+    const std::int64_t size = problem.seqlen_q * cols;
+    std::vector<float> memory(std::size_t(problem.batch * problem.heads * size),
+                              std::bit_cast<float>(unwritten_bits));
+    const auto head_of = [&](const TileId& tile) { return (tile.batch * problem.heads + tile.head) * size; };
+    MemoryRecording wrong = copy_of(honest);
+    change_stage(wrong, Stage::o, [&](float right, const TileId& tile, std::int64_t row, std::int64_t col) {
+        const std::int64_t query = tile.q_block * problem.block_m + row;
+        const std::int64_t at = tile.q_block % 2 == 1 ? col * problem.seqlen_q + query : query * cols + col;
+        memory[std::size_t(head_of(tile) + at)] = right;
+        return right;
+    });
+    change_stage(wrong, Stage::o, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+        const std::int64_t query = tile.q_block * problem.block_m + row;
+        return memory[std::size_t(head_of(tile) + query * cols + col)];
+    });
+    EXPECT_EQ(
+        named(wrong),
+        "output_stored_elsewhere (stores to [query + 96 * d], where q_block % 2 == 1, elsewhere nothing)");
+}
+
+/// K is stored with two columns from one to the next: what runs past a row is written over by the next one.
+TEST(Identified, StoredTwoApart) {
+    const MemoryRecording honest = recorded(plain_call());
+    MemoryRecording wrong = copy_of(honest);
+    const std::int64_t cols = honest.problem().head_dim;
+    const std::int64_t rows = honest.problem().block_n;
+    std::vector<float> memory(std::size_t((rows + 1) * cols), 7.F);
+    change_stage(wrong, Stage::k, [&](float, const TileId& tile, std::int64_t row, std::int64_t d) {
+        for (std::int64_t i = 0; i < rows * cols && row == 0 && d == 0; ++i)
+            memory[std::size_t(i / cols * cols + 2 * (i % cols))] =
+                peek(honest, Stage::k, tile, i / cols, i % cols);
+        return memory[std::size_t(row * cols + d)];
+    });
+    EXPECT_EQ(named(wrong), "elements_stored_elsewhere (stored to k[16 * row + 2 * d])");
 }
 
 /// One wrong row in each tile: together they tell.
