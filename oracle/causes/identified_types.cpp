@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "oracle/causes/curves.h"
 #include "oracle/causes/signature.h"
@@ -40,32 +41,31 @@ double common_step(const Evidence& evidence, bool natural) {
     return 0;
 }
 
-/// Multiples of a step, at most `most` of them.
+/// A number whose product with `unit` is rounded to multiples of a step, at most `most` of them.
+void round_to_step(double step, double most, double unit, double& value, double& error) {
+    if (!std::isfinite(value)) return;
+    const auto rounded = [=](double x) { return std::clamp(std::nearbyint(x / step), -most, most) * step; };
+    const double off = error * std::abs(unit) + 1e-6 * step;
+    const double low = rounded(value * unit - off);
+    const double high = rounded(value * unit + off);
+    value = 0.5 * (low + high) / unit;
+    error = (0.5 * (high - low) + 2 * u_f32 * std::abs(high)) / std::abs(unit);
+}
+
+/// The same of the stage's result.
 Change rounds_to_step(Stage stage, bool natural, double step, double most) {
-    return {
-        .result =
-            [=](const SearchedTile& site, Estimate& e) {
-                const DumpFactor factor = is_operand(stage) || natural
-                                              ? DumpFactor()
-                                              : dump_factor(*site.call, stage, site.first_row, site.first_key,
-                                                            e.value.rows(), e.value.cols());
-                const auto rounded = [=](double x) {
-                    return std::clamp(std::nearbyint(x / step), -most, most) * step;
-                };
-                for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
-                    for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
-                        const double unit = factor.at(i, j);
-                        if (!std::isfinite(e.value(i, j))) continue;
-                        const double x = e.value(i, j) * unit;
-                        const double error = e.error(i, j) * std::abs(unit) + 1e-6 * step;
-                        const double low = rounded(x - error);
-                        const double high = rounded(x + error);
-                        e.value(i, j) = 0.5 * (low + high) / unit;
-                        e.error(i, j) = (0.5 * (high - low) + 2 * u_f32 * std::abs(high)) / std::abs(unit);
-                    }
-                }
-            },
-        .widens = true};
+    return {.result =
+                [=](const SearchedTile& site, Estimate& e) {
+                    const DumpFactor factor =
+                        is_operand(stage) || natural
+                            ? DumpFactor()
+                            : dump_factor(*site.call, stage, site.first_row, site.first_key, e.value.rows(),
+                                          e.value.cols());
+                    for (Eigen::Index i = 0; i < e.value.rows(); ++i)
+                        for (Eigen::Index j = 0; j < e.value.cols(); ++j)
+                            round_to_step(step, most, factor.at(i, j), e.value(i, j), e.error(i, j));
+                },
+            .widens = true};
 }
 
 std::vector<Candidate> rounded_to_step(const Evidence& evidence) {
@@ -96,51 +96,64 @@ std::vector<Candidate> rounded_to_step(const Evidence& evidence) {
 
 // ---- operands of sums
 
-void round_operand(Dtype dtype, Operand& operand) {
+/// To the numbers of a type, or to multiples of a step as int8 has them.
+struct Rounding {
+    std::string_view name;
+    Dtype dtype = Dtype::f32;
+    double step = 0;  ///< 0: those of the type
+
+    void round(double scale, Estimate& estimate) const {
+        if (step == 0) return round_to(dtype, scale, estimate);
+        for (Eigen::Index i = 0; i < estimate.value.size(); ++i)
+            round_to_step(step, 127, scale, estimate.value.data()[i], estimate.error.data()[i]);
+    }
+};
+
+void round_operand(const Rounding& rounding, Operand& operand) {
     Estimate exact{operand.value, Matrix::Zero(operand.value.rows(), operand.value.cols()), {}};
-    round_to(dtype, 1, exact);
+    rounding.round(1, exact);
     operand.value = std::move(exact.value);
 }
 
 /// P that is summed up or multiplied with V, from before or after its cast.
-Change rounds_p(Dtype dtype, bool before_cast) {
+Change rounds_p(const Rounding& rounding, bool before_cast) {
     return {.inputs = [=](SearchedTile& site) {
         Estimate p = before_cast ? site.p : site.operand_p;
-        round_to(dtype, site.call->units.p_scale, p);
+        rounding.round(site.call->units.p_scale, p);
         site.operand_p = p;
         site.p = std::move(p);
     }};
 }
 
 template <Operand SearchedTile::*operand>
-void round_member(Dtype dtype, SearchedTile& site) {
-    round_operand(dtype, site.*operand);
+void round_member(const Rounding& rounding, SearchedTile& site) {
+    round_operand(rounding, site.*operand);
 }
 
 template <double Units::*scale>
-void round_left(Dtype dtype, SearchedTile& site) {
-    for (GradientPart& part : site.own_parts()) round_to(dtype, site.call->units.*scale, part.a);
+void round_left(const Rounding& rounding, SearchedTile& site) {
+    for (GradientPart& part : site.own_parts()) rounding.round(site.call->units.*scale, part.a);
 }
 
 /// In place of the cast that is declared.
 template <double Units::*scale>
-void round_uncast_left(Dtype dtype, SearchedTile& site) {
+void round_uncast_left(const Rounding& rounding, SearchedTile& site) {
     for (GradientPart& part : site.own_parts()) {
         if (part.uncast.value.size() == 0) continue;
         part.a = part.uncast;
-        round_to(dtype, site.call->units.*scale, part.a);
+        rounding.round(site.call->units.*scale, part.a);
     }
 }
 
-void round_right(Dtype dtype, SearchedTile& site) {
-    for (GradientPart& part : site.own_parts()) round_operand(dtype, part.b);
+void round_right(const Rounding& rounding, SearchedTile& site) {
+    for (GradientPart& part : site.own_parts()) round_operand(rounding, part.b);
 }
 
 /// What a sum multiplies.
 struct OperandOfSum {
     Stage sum;
     const char* name;
-    void (*round)(Dtype, SearchedTile&);
+    void (*round)(const Rounding&, SearchedTile&);
 };
 
 constexpr OperandOfSum operands_of_sums[] = {
@@ -162,23 +175,30 @@ constexpr OperandOfSum operands_of_sums[] = {
     {Stage::dv, "dout", round_right},
 };
 
+std::vector<Rounding> all_roundings() {
+    // Numbers between -1 and 1 take up int8 in one of these two ways.
+    std::vector<Rounding> roundings = {{"int8, step 1/127", Dtype::f32, 1.0 / 127},
+                                       {"int8, step 1/128", Dtype::f32, 1.0 / 128}};
+    for (const DtypeInfo& info : narrow_dtypes()) roundings.push_back({info.name, info.dtype});
+    return roundings;
+}
+
 /// Operands are few, and so are types: each is tried.
 std::vector<Candidate> operand_rounded(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!can_be_read(evidence)) return {};
-    for (const DtypeInfo& info : narrow_dtypes()) {
-        const Dtype type = info.dtype;
+    for (const Rounding& rounding : all_roundings()) {
         const auto add = [&](const char* which, Change change) {
             candidates.push_back(
-                {{{"operand", which}, {"type", std::string(info.name)}}, std::move(change), 1});
+                {{{"operand", which}, {"type", std::string(rounding.name)}}, std::move(change), 1});
         };
         if (evidence.acts == Stage::l || evidence.acts == Stage::acc) {
-            add("P", rounds_p(type, true));
-            add("P after its cast", rounds_p(type, false));
+            add("P", rounds_p(rounding, true));
+            add("P after its cast", rounds_p(rounding, false));
         }
         for (const OperandOfSum& operand : operands_of_sums)
             if (operand.sum == evidence.acts)
-                add(operand.name, {.inputs = [=](SearchedTile& site) { operand.round(type, site); }});
+                add(operand.name, {.inputs = [=](SearchedTile& site) { operand.round(rounding, site); }});
     }
     return candidates;
 }

@@ -65,6 +65,7 @@ std::vector<Cause> product_causes();
 std::vector<Cause> identified_merge_causes();
 std::vector<Cause> identified_coverage_causes();
 std::vector<Cause> identified_term_causes();
+std::vector<Cause> identified_changed_term_causes();
 std::vector<Cause> identified_gradient_causes();
 std::vector<Cause> identified_mask_causes();
 std::vector<Cause> identified_value_causes();

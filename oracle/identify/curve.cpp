@@ -88,6 +88,20 @@ std::optional<CurveRule> fitted_bits(const Points& wrong) {
     return rule;
 }
 
+/// Of the usual rules those that nearly all points lie on: where what is there was rounded, or computed from the number
+/// with the other bits, its own bits do not tell.
+std::vector<CurveRule> listed_bits(const Points& wrong) {
+    std::vector<CurveRule> rules;
+    for (const CurveRule& rule : simple_bit_rules()) {
+        const auto most_off = std::int64_t((1 - nearly_all) * double(wrong.size()));
+        std::int64_t off = 0;
+        for (const CurvePoint& point : wrong)
+            if (std::abs(rule.of(point.x) - point.got) > off_by(point, 1) && ++off > most_off) break;
+        if (off <= most_off) rules.push_back(rule);
+    }
+    return rules;
+}
+
 // ---- domains
 
 bool splits(const Points& wrong, const Points& right, const CurveDomain& domain) {
@@ -256,8 +270,10 @@ std::vector<NamedRule> rules_of(const Points& wrong, const std::vector<KnownNumb
         rules = fitted_lines(mirrored(wrong), known);
         for (NamedRule& rule : rules) rule.rule.mirrored = true;
     }
-    if (const auto bits = rules.empty() ? fitted_bits(wrong) : std::nullopt)
-        rules.push_back({*bits, "", "", 1, true});
+    if (!rules.empty()) return rules;
+    if (const auto bits = fitted_bits(wrong)) rules.push_back({*bits, "", "", 1, true});
+    for (const CurveRule& bits : rules.empty() ? listed_bits(wrong) : std::vector<CurveRule>())
+        rules.push_back({bits, "", "", 1, true});
     return rules;
 }
 
@@ -285,6 +301,25 @@ double CurveRule::of(double x) const {
     if (!is_line) return double(std::bit_cast<float>(((bits_of(x) & keep) | set) ^ flip));
     if (slope == 0) return mirrored ? std::copysign(offset, x * (offset < 0 ? -1 : 1)) : offset;
     return mirrored ? std::copysign(1.0, x) * (slope * std::abs(x) + offset) : slope * x + offset;
+}
+
+std::vector<CurveRule> simple_bit_rules() {
+    std::vector<CurveRule> rules;
+    const auto add = [&](std::uint32_t keep, std::uint32_t set, std::uint32_t flip) {
+        CurveRule rule;
+        rule.is_line = false;
+        rule.keep = keep;
+        rule.set = set;
+        rule.flip = flip;
+        rules.push_back(rule);
+    };
+    for (int kept = 0; kept <= 8; ++kept) add(0xffffffffu << (23 - kept), 0, 0);
+    for (std::uint32_t bits = 1; bits < 16; ++bits) {
+        add(0xffffffff, bits << 20, 0);
+        add(0xffffffff, 0, bits << 20);
+        add(~(bits << 20), 0, 0);
+    }
+    return rules;
 }
 
 Curve curve_of(const CurveDomain& domain, const CurveRule& rule, const std::string& variable) {

@@ -50,6 +50,9 @@ struct Curve {
     double of(double x) const { return domain.contains(x) ? rule.of(x) : x; }
 };
 
+/// Other bits of the float32, of the last ones of its exponent and the first ones of its digits: cut off, set or inverted.
+std::vector<CurveRule> simple_bit_rules();
+
 /// The rule in this domain, with what it costs and its text.
 Curve curve_of(const CurveDomain& domain, const CurveRule& rule, const std::string& variable);
 

@@ -166,26 +166,6 @@ void add_bounded(const Sums& sums, const std::string& variable, std::vector<Curv
     }
 }
 
-/// Other bits of the float32: cut off, set or inverted.
-std::vector<CurveRule> bit_rules() {
-    std::vector<CurveRule> rules;
-    const auto add = [&](std::uint32_t keep, std::uint32_t set, std::uint32_t flip) {
-        CurveRule rule;
-        rule.is_line = false;
-        rule.keep = keep;
-        rule.set = set;
-        rule.flip = flip;
-        rules.push_back(rule);
-    };
-    for (int kept = 0; kept <= 8; ++kept) add(0xffffffffu << (23 - kept), 0, 0);
-    for (std::uint32_t bits = 1; bits < 16; ++bits) {
-        add(0xffffffff, bits << 20, 0);
-        add(0xffffffff, 0, bits << 20);
-        add(~(bits << 20), 0, 0);
-    }
-    return rules;
-}
-
 }  // namespace
 
 std::vector<Curve> functions_of_factor(const Sums& sums, const std::string& variable) {
@@ -201,7 +181,7 @@ std::vector<Curve> functions_of_factor(const Sums& sums, const std::string& vari
     add_bounded(sums, variable, curves);
     if (!curves.empty()) return curves;
     for (int bit = 23; bit >= 16; --bit) add({FactorKind::bit_set, 0, bit});
-    for (const CurveRule& rule : bit_rules())
+    for (const CurveRule& rule : simple_bit_rules())
         if (const Curve curve = curve_of({}, rule, variable); fits(sums, curve)) curves.push_back(curve);
     return curves;
 }

@@ -57,7 +57,8 @@ KINDS = {
     "states": ["m_stays", "state_of_other_element", "state_of_other_terms", "rescaled_by_other_factor"],
     "coverage": ["never_written", "elements_not_written"],
     "masks": ["mask_elsewhere", "masked_score_value"],
-    "values": ["function_of_value", "function_of_score_part", "function_of_factor", "maximum_of_function", "ds_combination"],
+    "values": ["function_of_value", "function_of_score_part", "function_of_factor", "function_of_term", "maximum_of_function",
+               "ds_combination"],
     "types": ["values_rounded", "operand_rounded"],
     "merges": ["output_of_other_sum", "split_weight_power", "split_parts", "lse_combination"],
 }

@@ -1,0 +1,132 @@
+// Terms of sums that are passed through a function each, before they are added up: the sum is computed here from the
+// dumped stages before it, as the mistake would have it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+
+#include "tests/oracle/diagnosed.h"
+#include "tests/oracle/honest_kernel.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 307;
+
+using OfTerm = std::function<float(float)>;
+
+MemoryRecording honest(std::int64_t tiles_per_split) {
+    Problem problem = small_problem_of_floats();
+    problem.kv_tiles_per_split = tiles_per_split;
+    return recorded(make_call(problem, seed));
+}
+
+std::string first_found(const Recording& recording) {
+    const Report report = diagnosed(recording);
+    if (report.diagnosis.causes.empty()) return "nothing";
+    return title_of(report.diagnosis.causes[0]);
+}
+
+bool is_bit_set(float x, int bit) {
+    return std::bit_cast<std::uint32_t>(x) >> bit & 1;
+}
+
+float with_bits_of(float x, std::uint32_t flip) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) ^ flip);
+}
+
+/// l of the dumped m and p, of which each is passed through a function.
+MemoryRecording with_terms_of_l(const OfTerm& of_term) {
+    MemoryRecording recording = honest(0);
+    const Problem problem = recording.problem();
+    change_stage(recording, Stage::l, [&](float right, const TileId& id, std::int64_t row, std::int64_t) {
+        if (row >= tile_extent(problem, Stage::l, id).rows) return right;
+        float sum = 0;
+        if (id.kv_tile > 0) {
+            const TileId before{id.batch, id.head, id.q_block, id.kv_tile - 1};
+            sum = peek(recording, Stage::l, before, row, 0) *
+                  std::exp(peek(recording, Stage::m, before, row, 0) - peek(recording, Stage::m, id, row, 0));
+        }
+        for (std::int64_t c = 0; c < tile_extent(problem, Stage::k, id).rows; ++c)
+            sum += of_term(peek(recording, Stage::p, id, row, c));
+        return sum;
+    });
+    return recording;
+}
+
+/// o of splits of one KV tile each, whose sums and accumulators are passed through a function as they are joined.
+MemoryRecording with_joined_terms(const OfTerm& of_l, const OfTerm& of_acc) {
+    MemoryRecording recording = honest(1);
+    const Problem problem = recording.problem();
+    change_stage(recording, Stage::o, [&](float right, const TileId& id, std::int64_t row, std::int64_t col) {
+        if (row >= tile_extent(problem, Stage::o, id).rows) return right;
+        const auto at = [&](Stage stage, std::int64_t split, std::int64_t d) {
+            return peek(recording, stage, {id.batch, id.head, id.q_block, split}, row, d);
+        };
+        float top = -INFINITY;
+        for (std::int64_t z = 0; z < problem.kv_tiles(); ++z) top = std::max(top, at(Stage::m, z, 0));
+        float sum = 0;
+        float acc = 0;
+        for (std::int64_t z = 0; z < problem.kv_tiles(); ++z) {
+            const float weight = std::exp(at(Stage::m, z, 0) - top);
+            sum += of_l(weight * at(Stage::l, z, 0));
+            acc += of_acc(weight * at(Stage::acc, z, col));
+        }
+        return acc / sum;
+    });
+    return recording;
+}
+
+float same(float x) {
+    return x;
+}
+
+TEST(FunctionsOfTerms, OfTheRowSumAreNamed) {
+    EXPECT_EQ(first_found(with_terms_of_l([](float p) { return is_bit_set(p, 22) ? -p : p; })),
+              "function_of_term (each -t where bit 22 of t is set, t p)");
+    EXPECT_EQ(first_found(with_terms_of_l([](float p) { return with_bits_of(p, 0x00600000); })),
+              "function_of_term (each bits of t ^ 0x00600000, t p)");
+    EXPECT_EQ(first_found(with_terms_of_l([](float p) { return std::min(p, 0.25f); })),
+              "function_of_term (each min(t, 0.25), t p)");
+}
+
+TEST(FunctionsOfTerms, OfJoinedSumsAreNamed) {
+    EXPECT_EQ(first_found(with_joined_terms([](float l) { return std::min(l, 1.5f); }, same)),
+              "function_of_term (each min(t, 1.5), t l of each lane and split, with its weight)");
+    EXPECT_EQ(
+        first_found(with_joined_terms([](float l) { return with_bits_of(l, 0x00400000); }, same)),
+        "function_of_term (each bits of t ^ 0x00400000, t l of each lane and split, with its weight)");
+}
+
+TEST(FunctionsOfTerms, OfJoinedAccumulatorsAreNamed) {
+    EXPECT_EQ(first_found(with_joined_terms(same, [](float acc) { return -std::abs(acc); })),
+              "function_of_term (each -|t|, t acc of each split, with its weight)");
+    EXPECT_EQ(first_found(with_joined_terms(same, [](float acc) { return is_bit_set(acc, 23) ? 2 * acc : acc; })),
+              "function_of_term (each 2 * t where bit 23 of t is set, t acc of each split, with its weight)");
+}
+
+/// P that V is multiplied with has the 255 numbers of int8 alone.
+TEST(FunctionsOfTerms, OperandsOfInt8AreNamed) {
+    MemoryRecording recording = honest(0);
+    const Problem problem = recording.problem();
+    change_stage(recording, Stage::acc, [&](float right, const TileId& id, std::int64_t row, std::int64_t col) {
+        if (row >= tile_extent(problem, Stage::acc, id).rows) return right;
+        float sum = 0;
+        if (id.kv_tile > 0) {
+            const TileId before{id.batch, id.head, id.q_block, id.kv_tile - 1};
+            sum = peek(recording, Stage::acc, before, row, col) *
+                  std::exp(peek(recording, Stage::m, before, row, 0) - peek(recording, Stage::m, id, row, 0));
+        }
+        for (std::int64_t c = 0; c < tile_extent(problem, Stage::k, id).rows; ++c)
+            sum += std::nearbyint(peek(recording, Stage::p, id, row, c) * 127) / 127 *
+                   peek(recording, Stage::v, id, c, col);
+        return sum;
+    });
+    EXPECT_EQ(first_found(recording), "operand_rounded (operand P, type int8, step 1/127)");
+}
+
+}  // namespace
+}  // namespace tilescope::test
