@@ -83,7 +83,8 @@ void take_whole(SearchedTile& site, RunningState whole) {
 }
 
 /// What acc of a row was divided by, in the dump's units of l; nullopt where its elements do not agree.
-std::optional<SumOfProducts> divisor_of(const Observation& seen, const RunningState& whole, Eigen::Index row) {
+std::optional<SumOfProducts> divisor_of(const Observation& seen, const RunningState& whole,
+                                        Eigen::Index row) {
     const double unit = seen.site.call->units.acc_scale;
     std::vector<std::pair<double, double>> divisors;  // and their relative errors
     std::optional<std::pair<double, double>> best;
@@ -173,8 +174,7 @@ Change changes_numerator(const Curve& curve, double unit) {
         RunningState whole = whole_state(site);
         for (Eigen::Index i = 0; i < whole.acc.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < whole.acc.value.cols(); ++j) {
-                const Uncertain sum =
-                    sum_through(curve, site, whole, &RunningState::acc, i, j, j + 1, unit);
+                const Uncertain sum = sum_through(curve, site, whole, &RunningState::acc, i, j, j + 1, unit);
                 whole.acc.value(i, j) = sum.value;
                 whole.acc.error(i, j) += sum.error;
             }

@@ -41,9 +41,25 @@ double cast_after(const SearchedTile& site, Stage stage, double magnitude) {
     }
 }
 
+/// A maximum that may stay behind, as a kernel has it that looks at each row by itself.
+void settle_maxima(const SearchedTile& site, Estimate& m) {
+    const double threshold = site.call->units.m_stale_threshold;
+    if (threshold == 0) return;
+    const Estimate s = finished_scores(site);
+    for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+        const double before = site.before.m.value(i, 0);
+        const double most = s.value.cols() > 0 ? s.value.row(i).maxCoeff() : -infinity;
+        const double settled = most > before + threshold ? most : before;
+        if (!std::isfinite(settled)) continue;
+        m.value(i, 0) = settled;
+        m.error(i, 0) = 8 * u_f32 * std::abs(settled);
+    }
+}
+
 /// The stage's result as the dump has it, or in natural units, passed through a curve.
 Change changes_result(Stage stage, bool natural, const Curve& curve) {
     return {.result = [=](const SearchedTile& site, Estimate& e) {
+        if (stage == Stage::m) settle_maxima(site, e);
         const DumpFactor factor = is_operand(stage)
                                       ? DumpFactor()
                                       : dump_factor(*site.call, stage, site.first_row, site.first_key,
@@ -69,16 +85,23 @@ std::vector<CurvePoint> points_of_results(const Evidence& evidence, bool natural
     std::vector<CurvePoint> points;
     Thinned thinned(evidence);
     for (const Observation& seen : evidence.seen) {
+        Estimate settled;
+        if (evidence.acts == Stage::m) {
+            settled = expected_of(Stage::m, seen.site);
+            settle_maxima(seen.site, settled);
+            settled = in_dump_units(settled, seen.factor);
+        }
+        const Estimate& expected = evidence.acts == Stage::m ? settled : seen.expected;
         for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
             for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                const double x = seen.expected.value(i, j);
+                const double x = expected.value(i, j);
                 const double got = seen.got(i, j);
                 if (!std::isfinite(x) || !std::isfinite(got)) continue;
                 if (!thinned.takes(seen.is_wrong(i, j))) continue;
                 const double unit = natural ? seen.factor.at(i, j) : 1;
                 // What is there may have been rounded by more than what should be.
                 const double cast = cast_after(seen.site, evidence.acts, std::abs(got));
-                points.push_back({x / unit, (seen.expected.error(i, j) + cast) / std::abs(unit), got / unit,
+                points.push_back({x / unit, (expected.error(i, j) + cast) / std::abs(unit), got / unit,
                                   seen.is_wrong(i, j)});
             }
         }
@@ -198,47 +221,7 @@ std::vector<Candidate> function_of_score_part(const Evidence& evidence) {
     return candidates.all();
 }
 
-// ---- arguments of the maximum and of the exponential
-
-/// From rows whose maximum the tile changed: what it became there is of the tile's own scores.
-std::vector<CurvePoint> points_of_maxima(const Evidence& evidence, bool least) {
-    std::vector<CurvePoint> points;
-    for (const Observation& seen : evidence.seen) {
-        const Estimate s = finished_scores(seen.site);
-        for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
-            if (!seen.site.begins && seen.natural(i, 0) <= seen.site.before.m.value(i, 0)) continue;
-            double x = least ? infinity : -infinity;
-            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
-                const double score = s.value(i, j);
-                if (std::isfinite(score)) x = least ? std::min(x, score) : std::max(x, score);
-            }
-            if (!std::isfinite(x) || !std::isfinite(seen.got(i, 0))) continue;
-            const double unit = seen.factor.at(i, 0);
-            points.push_back({x * unit, seen.expected.error(i, 0) + 1e-7 * std::abs(x * unit),
-                              double(seen.got(i, 0)), seen.is_wrong(i, 0)});
-        }
-    }
-    return points;
-}
-
-Change changes_scores(double unit, const Curve& curve) {
-    return {.inputs = [=](SearchedTile& site) {
-        take_finished_scores(site);
-        pass_through(curve, 1 / unit, site.dumped_s);
-    }};
-}
-
-std::vector<Candidate> maximum_of_function(const Evidence& evidence) {
-    CurveCandidates candidates;
-    if (!can_be_read(evidence)) return {};
-    const double unit = evidence.seen.front().factor.at(0, 0);
-    for (const bool least : {false, true}) {
-        add_curves(
-            evidence, points_of_maxima(evidence, least), "s",
-            [=](const Curve& curve) { return changes_scores(unit, curve); }, candidates);
-    }
-    return candidates.all();
-}
+// ---- arguments of the exponential
 
 /// s - m, from rows that see a key.
 double argument_of(const SearchedTile& site, const Matrix& s, Eigen::Index i, Eigen::Index j) {
@@ -322,12 +305,6 @@ std::vector<Cause> identified_value_causes() {
          "a part of each score is passed through a function that it should not be",
          "the steps from q k over sm_scale and soft cap to the bias",
          function_of_score_part},
-        {"maximum_of_function",
-         "values",
-         {Stage::m},
-         "the maximum is taken of a function of the scores",
-         "what the maximum reads of each score",
-         maximum_of_function},
     };
 }
 

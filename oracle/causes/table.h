@@ -69,6 +69,7 @@ std::vector<Cause> identified_changed_term_causes();
 std::vector<Cause> identified_gradient_causes();
 std::vector<Cause> identified_mask_causes();
 std::vector<Cause> identified_value_causes();
+std::vector<Cause> identified_maximum_causes();
 std::vector<Cause> identified_type_causes();
 std::vector<Cause> identified_sum_causes();
 std::vector<Cause> identified_start_causes();

@@ -96,36 +96,83 @@ TEST(FunctionsOfTerms, OfTheRowSumAreNamed) {
 TEST(FunctionsOfTerms, OfJoinedSumsAreNamed) {
     EXPECT_EQ(first_found(with_joined_terms([](float l) { return std::min(l, 1.5f); }, same)),
               "function_of_term (each min(t, 1.5), t l of each lane and split, with its weight)");
-    EXPECT_EQ(
-        first_found(with_joined_terms([](float l) { return with_bits_of(l, 0x00400000); }, same)),
-        "function_of_term (each bits of t ^ 0x00400000, t l of each lane and split, with its weight)");
+    EXPECT_EQ(first_found(with_joined_terms([](float l) { return with_bits_of(l, 0x00400000); }, same)),
+              "function_of_term (each bits of t ^ 0x00400000, t l of each lane and split, with its weight)");
 }
 
 TEST(FunctionsOfTerms, OfJoinedAccumulatorsAreNamed) {
     EXPECT_EQ(first_found(with_joined_terms(same, [](float acc) { return -std::abs(acc); })),
               "function_of_term (each -|t|, t acc of each split, with its weight)");
-    EXPECT_EQ(first_found(with_joined_terms(same, [](float acc) { return is_bit_set(acc, 23) ? 2 * acc : acc; })),
-              "function_of_term (each 2 * t where bit 23 of t is set, t acc of each split, with its weight)");
+    EXPECT_EQ(
+        first_found(with_joined_terms(same, [](float acc) { return is_bit_set(acc, 23) ? 2 * acc : acc; })),
+        "function_of_term (each 2 * t where bit 23 of t is set, t acc of each split, with its weight)");
 }
 
 /// P that V is multiplied with has the 255 numbers of int8 alone.
 TEST(FunctionsOfTerms, OperandsOfInt8AreNamed) {
     MemoryRecording recording = honest(0);
     const Problem problem = recording.problem();
-    change_stage(recording, Stage::acc, [&](float right, const TileId& id, std::int64_t row, std::int64_t col) {
-        if (row >= tile_extent(problem, Stage::acc, id).rows) return right;
-        float sum = 0;
-        if (id.kv_tile > 0) {
-            const TileId before{id.batch, id.head, id.q_block, id.kv_tile - 1};
-            sum = peek(recording, Stage::acc, before, row, col) *
-                  std::exp(peek(recording, Stage::m, before, row, 0) - peek(recording, Stage::m, id, row, 0));
-        }
-        for (std::int64_t c = 0; c < tile_extent(problem, Stage::k, id).rows; ++c)
-            sum += std::nearbyint(peek(recording, Stage::p, id, row, c) * 127) / 127 *
-                   peek(recording, Stage::v, id, c, col);
-        return sum;
-    });
+    change_stage(recording, Stage::acc,
+                 [&](float right, const TileId& id, std::int64_t row, std::int64_t col) {
+                     if (row >= tile_extent(problem, Stage::acc, id).rows) return right;
+                     float sum = 0;
+                     if (id.kv_tile > 0) {
+                         const TileId before{id.batch, id.head, id.q_block, id.kv_tile - 1};
+                         sum = peek(recording, Stage::acc, before, row, col) *
+                               std::exp(peek(recording, Stage::m, before, row, 0) -
+                                        peek(recording, Stage::m, id, row, 0));
+                     }
+                     for (std::int64_t c = 0; c < tile_extent(problem, Stage::k, id).rows; ++c)
+                         sum += std::nearbyint(peek(recording, Stage::p, id, row, c) * 127) / 127 *
+                                peek(recording, Stage::v, id, c, col);
+                     return sum;
+                 });
     EXPECT_EQ(first_found(recording), "operand_rounded (operand P, type int8, step 1/127)");
+}
+
+/// m of the dumped scores, of which each is passed through a function of it and its column.
+MemoryRecording with_scores_of_m(const std::function<float(float s, std::int64_t col)>& of_score) {
+    MemoryRecording recording = honest(0);
+    const Problem problem = recording.problem();
+    change_stage(recording, Stage::m, [&](float right, const TileId& id, std::int64_t row, std::int64_t) {
+        if (row >= tile_extent(problem, Stage::m, id).rows) return right;
+        float most = -INFINITY;
+        if (id.kv_tile > 0)
+            most = peek(recording, Stage::m, {id.batch, id.head, id.q_block, id.kv_tile - 1}, row, 0);
+        for (std::int64_t c = 0; c < tile_extent(problem, Stage::k, id).rows; ++c)
+            most = std::max(most, of_score(peek(recording, Stage::s, id, row, c), c));
+        return most;
+    });
+    return recording;
+}
+
+TEST(FunctionsOfScores, OfTheMaximumAreNamed) {
+    EXPECT_EQ(
+        first_found(with_scores_of_m([](float s, std::int64_t) { return with_bits_of(s, 0x00600000); })),
+        "maximum_of_function (it is bits of s ^ 0x00600000)");
+    EXPECT_EQ(first_found(with_scores_of_m([](float s, std::int64_t c) { return c >= 4 ? 0.75f * s : s; })),
+              "maximum_of_function (it is 0.75 * s, columns 4-15)");
+}
+
+/// A kernel that leaves the maximum behind by up to 1, and turns its sign where a bit is set.
+TEST(FunctionsOfScores, OfAMaximumThatMayStayBehindAreNamed) {
+    constexpr float threshold = 1;
+    Arithmetic arithmetic;
+    arithmetic.stale_threshold = threshold;
+    MemoryRecording recording = recorded(make_call(small_problem_of_floats(), seed, arithmetic));
+    const Problem problem = recording.problem();
+    change_stage(recording, Stage::m, [&](float right, const TileId& id, std::int64_t row, std::int64_t) {
+        if (row >= tile_extent(problem, Stage::m, id).rows) return right;
+        float before = -INFINITY;
+        if (id.kv_tile > 0)
+            before = peek(recording, Stage::m, {id.batch, id.head, id.q_block, id.kv_tile - 1}, row, 0);
+        float most = before;
+        for (std::int64_t c = 0; c < tile_extent(problem, Stage::k, id).rows; ++c)
+            most = std::max(most, peek(recording, Stage::s, id, row, c));
+        if (most <= before + threshold) most = before;
+        return is_bit_set(most, 22) ? -most : most;
+    });
+    EXPECT_EQ(first_found(recording), "function_of_value (it is -m where bit 22 of m is set)");
 }
 
 }  // namespace
