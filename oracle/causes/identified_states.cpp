@@ -5,6 +5,7 @@
 #include <functional>
 #include <numeric>
 
+#include "oracle/causes/other_places.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
 #include "oracle/formula/products.h"
@@ -15,26 +16,6 @@ namespace tilescope {
 namespace {
 
 // ---- the state of another row or column
-
-/// Where a state is read that should be read at i.
-struct OtherPlace {
-    std::string text;
-    std::function<Eigen::Index(Eigen::Index)> from;
-};
-
-std::vector<OtherPlace> other_places(const std::string& name, std::int64_t length) {
-    std::vector<OtherPlace> places = {{name + " 0", [](Eigen::Index) { return Eigen::Index(0); }}};
-    for (std::int64_t n = 1; n < length; n *= 2) {
-        places.push_back({fmt::format("{} ^ {}", name, n), [=](Eigen::Index i) { return i ^ n; }});
-        places.push_back({fmt::format("{} + {}", name, n), [=](Eigen::Index i) { return i + n; }});
-        places.push_back({fmt::format("{} - {}", name, n), [=](Eigen::Index i) { return i - n; }});
-        if (n == 1) continue;
-        places.push_back(
-            {fmt::format("{0} / {1} * {1}", name, n), [=](Eigen::Index i) { return i / n * n; }});
-        places.push_back({fmt::format("{} % {}", name, n), [=](Eigen::Index i) { return i % n; }});
-    }
-    return places;
-}
 
 /// The state of another row or column, before the tile, or what the tile has made of it by then.
 struct OtherElement {
@@ -117,6 +98,11 @@ Change reads_state_of(Stage stage, const OtherElement& other) {
                 const double state = other.read(before, result.value, i, j);
                 double& value = result.value(i, j);
                 if (std::isnan(value)) continue;
+                // Of what lies beyond the tile nothing is known.
+                if (std::isnan(state)) {
+                    result.error(i, j) = infinity;
+                    continue;
+                }
                 value = goes_on(stage, site, state, factor, own(i, j));
                 const double own_error = std::isfinite(value) ? 8 * u_f32 * std::abs(value) : 0;
                 result.error(i, j) = own_error + (stage == Stage::m ? 0 : result.error(i, j));

@@ -231,6 +231,37 @@ TEST(Identified, AMaximumThatStaysWhileItIsSmall) {
     EXPECT_EQ(run.found(), "m_stays: the new one is below 1.5");
 }
 
+const std::vector<Stage> of_exponentials = {Stage::s, Stage::m, Stage::p};
+
+TEST(Identified, ProbabilitiesWithTheMaximumOfAnotherRow) {
+    KnownRun run(of_exponentials);
+    run.recompute(Stage::p, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        return std::exp(run.at(Stage::s, tile, row, col) - run.at(Stage::m, tile, row / 4 * 4));
+    });
+    EXPECT_EQ(run.found(), "p_of_other_max: m of row / 4 * 4");
+}
+
+TEST(Identified, ProbabilitiesWithTheMaximumOfTheTileAlone) {
+    KnownRun run(of_exponentials);
+    run.recompute(Stage::p, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        return std::exp(run.at(Stage::s, tile, row, col) - largest(run, tile, row, 0));
+    });
+    EXPECT_EQ(run.found(), "p_of_other_max: the maximum of the tile");
+}
+
+/// The last query block has 8 rows: those that should go on from one behind them tell nothing.
+TEST(Identified, AnAccumulatorThatGoesOnFromARowThatMayNotBeThere) {
+    KnownRun run(of_products);
+    run.recompute(Stage::acc, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        const bool first = tile.kv_tile == 0;
+        double sum =
+            first ? 0 : run.at(Stage::acc, KnownRun::before(tile), row + 1, col) * run.factor(tile, row);
+        for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
+        return sum;
+    });
+    EXPECT_EQ(run.found(), "state_of_other_element: row + 1");
+}
+
 /// Numbers of no pattern that are given in place of a stage's.
 TEST(Identified, NothingIsReadOutOfNoise) {
     for (const Stage stage : {Stage::s, Stage::m, Stage::l, Stage::acc}) {
