@@ -100,8 +100,8 @@ std::string Stride::text() const {
 
 std::int64_t ArrayStrides::address(const ArrayOfHeads& array, std::int64_t batch, std::int64_t head,
                                    std::int64_t query, std::int64_t col) const {
-    return offset + batch * strides[0].in(array) + head * strides[1].in(array) + query * strides[2].in(array) +
-           col * strides[3].in(array);
+    return offset + batch * strides[0].in(array) + head * strides[1].in(array) +
+           query * strides[2].in(array) + col * strides[3].in(array);
 }
 
 std::string ArrayStrides::text() const {
@@ -132,13 +132,12 @@ std::optional<ArrayStrides> array_strides(const Evidence& evidence, const ArrayO
     });
     const auto batch = [](const TileId& id) { return id.batch; };
     const auto head = [](const TileId& id) { return id.head; };
-    const std::int64_t by_head =
-        rise_of(tiles, head, batch, 0).value_or(own_strides[1].in(array));
+    const std::int64_t by_head = rise_of(tiles, head, batch, 0).value_or(own_strides[1].in(array));
     const std::int64_t by_batch = rise_of(tiles, batch, head, by_head).value_or(own_strides[0].in(array));
     ArrayStrides found;
     found.offset = first.base - by_batch * first.id.batch - by_head * first.id.head;
-    found.strides = {stride_of(by_batch, 0, array), stride_of(by_head, 1, array), stride_of(first.down, 2, array),
-                     stride_of(array.cols == 1 ? 1 : first.along, 3, array)};
+    found.strides = {stride_of(by_batch, 0, array), stride_of(by_head, 1, array),
+                     stride_of(first.down, 2, array), stride_of(array.cols == 1 ? 1 : first.along, 3, array)};
     const auto agree = std::ranges::count_if(tiles, [&](const StridesOfTile& tile) {
         return tile.base == found.offset + by_batch * tile.id.batch + by_head * tile.id.head;
     });

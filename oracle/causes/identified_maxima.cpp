@@ -130,16 +130,16 @@ std::vector<Curve> curves_of_scores(const Evidence& evidence, const std::vector<
         if (row.got == row.before) continue;
         for (const double score : row.scores) {
             // A score as it is may be of a column that is right.
-            if (!std::isfinite(score) || score == 0 || std::abs(row.got - score) <= 1e-4 * std::abs(score)) continue;
+            if (!std::isfinite(score) || score == 0 || std::abs(row.got - score) <= 1e-4 * std::abs(score))
+                continue;
             factors.push_back(row.got / score);
             offsets.push_back(row.got - score);
         }
     }
     if (const auto factor = elected(std::move(factors)))
-        curves.push_back(curve_of({}, {.slope = simplest_number(*factor, 2e-6 * std::abs(*factor),
-                                                                known_numbers(evidence))
-                                                    .value},
-                                  "s"));
+        curves.push_back(curve_of(
+            {}, {.slope = simplest_number(*factor, 2e-6 * std::abs(*factor), known_numbers(evidence)).value},
+            "s"));
     if (const auto offset = elected(std::move(offsets)))
         curves.push_back(curve_of({}, {.offset = simplest_number(*offset, 1e-6, {}).value}, "s"));
     for (int bit = 23; bit >= 16; --bit)

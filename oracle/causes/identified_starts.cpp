@@ -166,37 +166,86 @@ bool are_all_hidden(const Evidence& evidence) {
     return true;
 }
 
-std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
-    if (!evidence.direct() || !evidence.known.empty() || are_all_hidden(evidence)) return {};
-    const auto fill = [stage = evidence.acts](const SearchedTile& site, Matrix& numbers) {
+/// What zero queries make of a score that begins with what was left: only that is in its sum.
+void add_nothing(const SearchedTile& tile, MatrixF& left) {
+    left *= float(unit_of(Stage::s, tile));
+    if (!finish_phantom_scores(tile, left)) left.setConstant(float(quiet_nan));
+}
+
+/// What zero queries make of a maximum.
+void raise_maxima(const SearchedTile& tile, MatrixF& left) {
+    MatrixF scores = MatrixF::Zero(left.rows(), tile.call->problem.block_n);
+    if (!finish_phantom_scores(tile, scores)) return left.setConstant(float(quiet_nan)), void();
+    SearchedTile with_scores = tile;
+    const double unit = dump_factor(*tile.call, Stage::s, tile.first_row, tile.first_key, 1, 1).scalar;
+    with_scores.dumped_s = zeros(left.rows(), tile.keys());
+    with_scores.dumped_s.value = scores.leftCols(tile.keys()).cast<double>() / unit;
+    const Matrix s = finished_scores(with_scores).value;
+    for (Eigen::Index i = 0; i < left.rows(); ++i) {
+        const double before = double(left(i, 0)) * unit_of(Stage::m, tile);
+        const double most = s.row(i).maxCoeff();
+        if (most > before + tile.call->units.m_stale_threshold)
+            left(i, 0) = float(most / unit_of(Stage::m, tile));
+    }
+}
+
+/// Rows behind the last query are computed with the mistake or, where it is not everywhere, may be right.
+std::vector<PhantomPass> passes_of(Stage stage) {
+    if (stage == Stage::s) return {add_nothing, forget_phantoms};
+    if (stage == Stage::m) return {raise_maxima, forget_phantoms};
+    return {forget_phantoms};
+}
+
+/// Of sums and maxima that begin with what is not known nothing is known, but where the mask hides them.
+Change begins_with_left(Stage stage, const PhantomPass& pass) {
+    const auto fill = [=](const SearchedTile& site, Matrix& numbers) {
+        const MatrixF left = left_in_rows(stage, site, pass);
+        numbers = unit_of(stage, site) * left.topLeftCorner(numbers.rows(), numbers.cols()).cast<double>();
+    };
+    Change change = begins_with(stage, fill);
+    change.result = [=, begins = change.result](const SearchedTile& site, Estimate& result) {
+        begins(site, result);
+        if (!begins_in(stage, site)) return;
+        Matrix left = Matrix::Zero(result.value.rows(), result.value.cols());
+        fill(site, left);
+        for (Eigen::Index i = 0; i < left.size(); ++i)
+            if (std::isnan(left.data()[i]) && (stage == Stage::m || std::isnan(result.value.data()[i])))
+                result.error.data()[i] = infinity;
+    };
+    return change;
+}
+
+/// What was left of a gradient is known as it was stored.
+Change gradient_begins_with_left(Stage stage) {
+    const auto fill = [=](const SearchedTile& site, Matrix& numbers) {
         const std::vector<MatrixF> tiles = left_in_memory(stage, site, 1);
         if (tiles.empty()) return;
-        const MatrixF& left = tiles.front();
-        // Gradients are stored in natural units.
-        const double unit = is_gradient(stage) ? 1 : unit_of(stage, site);
-        // Past the last key there is what the mask leaves.
-        const double hidden = stage == Stage::s ? site.call->units.s_masked_value : 0;
-        for (Eigen::Index i = 0; i < std::min(numbers.rows(), left.rows()); ++i) {
-            for (Eigen::Index j = 0; j < numbers.cols(); ++j)
-                numbers(i, j) = unit * (j < left.cols() ? double(left(i, j)) : hidden);
-        }
+        const Eigen::Index rows = std::min(numbers.rows(), tiles.front().rows());
+        numbers.topRows(rows) = tiles.front().topRows(rows).cast<double>();
     };
-    const char* of = evidence.acts == Stage::s          ? "the score of the tile before"
-                     : is_of_all_queries(evidence.acts) ? "the sum of the KV head before"
-                                                        : "the state after the query block before";
-    Change change = begins_with(evidence.acts, fill);
-    if (is_gradient(evidence.acts)) {
-        // What was left is known as it was stored.
-        change.result = [fill, adds = change.result, stage = evidence.acts](const SearchedTile& site,
-                                                                            Estimate& gradient) {
-            adds(site, gradient);
-            Matrix left = Matrix::Zero(gradient.value.rows(), gradient.value.cols());
-            fill(site, left);
-            const Dtype dtype = stage_dtype(site.call->problem, stage);
-            gradient.error += left.unaryExpr([=](double x) { return cast_bound(dtype, std::abs(x)); });
-        };
-    }
-    return {{{{"value", of}}, std::move(change)}};
+    Change change = begins_with(stage, fill);
+    change.result = [=, adds = change.result](const SearchedTile& site, Estimate& gradient) {
+        adds(site, gradient);
+        Matrix left = Matrix::Zero(gradient.value.rows(), gradient.value.cols());
+        fill(site, left);
+        const Dtype dtype = stage_dtype(site.call->problem, stage);
+        gradient.error += left.unaryExpr([=](double x) { return cast_bound(dtype, std::abs(x)); });
+    };
+    return change;
+}
+
+std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
+    if (!evidence.direct() || !evidence.known.empty() || are_all_hidden(evidence)) return {};
+    const Stage stage = evidence.acts;
+    const char* of = stage == Stage::s          ? "the score of the tile before"
+                     : is_of_all_queries(stage) ? "the sum of the KV head before"
+                                                : "the state after the query block before";
+    const std::vector<CauseParameter> parameters = {{"value", of}};
+    if (is_gradient(stage)) return {{parameters, gradient_begins_with_left(stage)}};
+    std::vector<Candidate> candidates;
+    for (const PhantomPass& pass : passes_of(stage))
+        candidates.push_back({parameters, begins_with_left(stage, pass)});
+    return candidates;
 }
 
 }  // namespace

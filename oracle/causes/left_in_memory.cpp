@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dump/schema/semantics.h"
+#include "oracle/formula/scores.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/replay/tiles.h"
 
@@ -49,6 +50,16 @@ bool is_same_copy(const CauseSearch& world, Stage stage, const TileId& a, const 
            problem.head_kv(a.head) == problem.head_kv(b.head);
 }
 
+/// Whether a kernel that skips what no row sees computes a tile of the block, of its split alone where `of_split`.
+bool computes_tiles(const CauseSearch& world, const TileId& block, std::int64_t of_split) {
+    const Problem& problem = world.call(block.batch, block.head)->problem;
+    for (std::int64_t tile = 0; tile < problem.kv_tiles(); ++tile)
+        if ((of_split < 0 || problem.split_of(tile) == of_split) &&
+            tile_is_visible(problem, block.q_block, tile))
+            return true;
+    return false;
+}
+
 /// The gradient that was summed up before in the same place: of the query block before, or of the KV head before.
 std::optional<TileId> gradient_before(const CauseSearch& world, Stage stage, TileId id) {
     if (stage == Stage::dq) return block_before(world, id);
@@ -75,18 +86,24 @@ std::vector<TileId> tiles_before(const CauseSearch& world, Stage stage, const Ti
     for (auto block = block_before(world, id); block && std::ssize(before) < count;
          block = block_before(world, *block)) {
         const std::vector<TileId> earlier = tiles_of(world, stage, *block, split);
-        if (earlier.empty()) break;
+        // A block without tiles leaves everything as it is.
+        if (earlier.empty() && computes_tiles(world, *block, split)) break;
         before.insert(before.begin(), earlier.begin(), earlier.end());
     }
     return before;
+}
+
+/// The split whose running state is kept; -1: the stage is none.
+std::int64_t split_of_state(Stage stage, const SearchedTile& site) {
+    const bool of_splits = stage == Stage::m || stage == Stage::l || stage == Stage::acc;
+    return of_splits ? site.call->problem.split_of(site.id.kv_tile) : -1;
 }
 
 }  // namespace
 
 std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::int64_t behind) {
     const CauseSearch& world = *site.world;
-    const bool of_splits = stage == Stage::m || stage == Stage::l || stage == Stage::acc;
-    const std::int64_t split = of_splits ? site.call->problem.split_of(site.id.kv_tile) : -1;
+    const std::int64_t split = split_of_state(stage, site);
     const std::vector<TileId> before = tiles_before(world, stage, site.id, behind + most_tiles, split);
     std::vector<MatrixF> left;
     for (std::int64_t at = std::ssize(before) - behind; at >= 0 && std::ssize(left) < most_tiles; --at) {
@@ -116,6 +133,54 @@ void take_left(Stage stage, const SearchedTile& site, std::span<const MatrixF> t
             estimate.error(i, j) = 4 * u_f32 * std::abs(estimate.value(i, j));
         }
     }
+}
+
+void forget_phantoms(const SearchedTile&, MatrixF& left) {
+    left.setConstant(float(quiet_nan));
+}
+
+MatrixF left_in_rows(Stage stage, const SearchedTile& site, const PhantomPass& pass) {
+    const CauseSearch& world = *site.world;
+    const Problem& whole = world.recording().problem();
+    const TileShape shape = tile_shape(whole, stage);
+    MatrixF left = MatrixF::Constant(shape.rows, shape.cols, float(quiet_nan));
+    // Two blocks: the last one of a head may be short.
+    const std::vector<TileId> before =
+        tiles_before(world, stage, site.id, whole.kv_tiles() + 1, split_of_state(stage, site));
+    std::size_t first = before.size();
+    while (first > 0) {
+        const TileId& id = before[--first];
+        if (tile_extent(world.call(id.batch, id.head)->problem, stage, id).rows == shape.rows) break;
+    }
+    for (std::size_t i = first; i < before.size(); ++i) {
+        SearchedTile tile;
+        tile.world = &world;
+        tile.id = before[i];
+        tile.call = world.call(tile.id.batch, tile.id.head);
+        tile.first_row = tile.id.q_block * whole.block_m;
+        tile.first_key = tile.id.kv_tile * whole.block_n;
+        const auto dumped = load_tile(world.recording(), tile.call->problem, stage, tile.id);
+        if (!dumped) return MatrixF::Constant(shape.rows, shape.cols, float(quiet_nan));
+        if (dumped->rows() < shape.rows) pass(tile, left);
+        // Past the last key there is what the mask leaves.
+        if (stage == Stage::s)
+            left.rightCols(shape.cols - dumped->cols()).setConstant(float(tile.call->units.s_masked_value));
+        left.topLeftCorner(dumped->rows(), dumped->cols()) = *dumped;
+    }
+    return left;
+}
+
+bool finish_phantom_scores(const SearchedTile& tile, MatrixF& sums) {
+    HeadCall call = *tile.call;
+    const DumpFactor factor = dump_factor(call, Stage::s, tile.first_row, tile.first_key, 1, 1);
+    // Of rows behind the last query there is neither a bias in an array nor a descale.
+    if (call.read_bias || factor.row.size() > 0) return false;
+    call.bounds = false;
+    Estimate scaled = zeros(sums.rows(), tile.keys());
+    scaled.value = sums.leftCols(tile.keys()).cast<double>();
+    const Estimate s = dumped_from_scaled(call, tile.first_row, tile.first_key, std::move(scaled));
+    sums.leftCols(tile.keys()) = (s.value * factor.scalar).cast<float>();
+    return true;
 }
 
 }  // namespace tilescope

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,5 +17,20 @@ std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::
 /// The elements as the first of the tiles has them that has them, in natural units. Of those that none has, or that no
 /// thread recorded there, nothing is known: a kernel may fill up a tile at the end.
 void take_left(Stage stage, const SearchedTile& site, std::span<const MatrixF> tiles, Estimate& estimate);
+
+/// What a tile makes of what was there before it, in the dump's units, of block_m rows. Only what it leaves in rows behind
+/// seqlen_q counts, whose queries are zeros: they are not dumped.
+using PhantomPass = std::function<void(const SearchedTile& tile, MatrixF& left)>;
+
+/// Where it is not known what becomes of these rows.
+void forget_phantoms(const SearchedTile& tile, MatrixF& left);
+
+/// What the memory of s, m, l or acc held before the tile, in the dump's units: block_m rows and all columns of a tile. As
+/// dumped, and behind seqlen_q as `pass` says, tile by tile of the block before. NaN where that is not known.
+MatrixF left_in_rows(Stage stage, const SearchedTile& site, const PhantomPass& pass);
+
+/// The sums of products that zero queries would have, `sums` in natural units, taken through cap, bias and mask to what the
+/// dump holds; false where that is not known behind seqlen_q.
+bool finish_phantom_scores(const SearchedTile& tile, MatrixF& sums);
 
 }  // namespace tilescope

@@ -131,11 +131,13 @@ std::vector<AddressSample> in_memory(const FoundStores& found, std::int64_t ld, 
 }
 
 /// Whether the element stands where the map stores it; nullopt where that is not in the tile or its own place.
-std::optional<bool> is_stored(const Observation& seen, const TileStore& store, Eigen::Index i, Eigen::Index j) {
+std::optional<bool> is_stored(const Observation& seen, const TileStore& store, Eigen::Index i,
+                              Eigen::Index j) {
     const std::int64_t at = store.map.apply(i, j);
     const std::int64_t row = at / store.ld;
     const std::int64_t col = at % store.ld;
-    if (at < 0 || row >= seen.got.rows() || col >= seen.got.cols() || (row == i && col == j)) return std::nullopt;
+    if (at < 0 || row >= seen.got.rows() || col >= seen.got.cols() || (row == i && col == j))
+        return std::nullopt;
     return std::abs(double(seen.got(row, col)) - seen.expected.value(i, j)) <= seen.expected.error(i, j);
 }
 

@@ -231,6 +231,30 @@ TEST(Identified, AMaximumThatStaysWhileItIsSmall) {
     EXPECT_EQ(run.found(), "m_stays: the new one is below 1.5");
 }
 
+/// What a row's maximum is after a query block, where it is never set anew: a row behind the last query has scores of 0.
+double left_maximum(const KnownRun& run, const TileId& block, std::int64_t row) {
+    const Problem& p = run.call.problem;
+    if (block.q_block * p.block_m + row < p.seqlen_q)
+        return run.at(Stage::m, {block.batch, block.head, block.q_block, p.kv_tiles() - 1}, row);
+    return std::max(0.0, left_maximum(run, {block.batch, block.head, block.q_block - 1, 0}, row));
+}
+
+TEST(Identified, MaximaThatAreNeverSetAnew) {
+    KnownRun run(of_maxima);
+    run.recompute(Stage::m, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        const std::int64_t last = run.call.problem.q_blocks() - 1;
+        double before = -infinity;
+        if (tile.kv_tile > 0)
+            before = run.at(Stage::m, KnownRun::before(tile), row);
+        else if (tile.q_block > 0)
+            before = left_maximum(run, {tile.batch, tile.head, tile.q_block - 1, 0}, row);
+        else if (tile.head > 0)
+            before = left_maximum(run, {tile.batch, tile.head - 1, last, 0}, row);
+        return std::max(before, largest(run, tile, row, 0));
+    });
+    EXPECT_EQ(run.found(), "starts_with_what_was_left: the state after the query block before");
+}
+
 const std::vector<Stage> of_exponentials = {Stage::s, Stage::m, Stage::p};
 
 TEST(Identified, ProbabilitiesWithTheMaximumOfAnotherRow) {
