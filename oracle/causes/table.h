@@ -76,6 +76,7 @@ std::vector<Cause> identified_start_causes();
 std::vector<Cause> identified_state_causes();
 std::vector<Cause> identified_recurrence_causes();
 std::vector<Cause> other_maximum_causes();
+std::vector<Cause> sum_address_causes();
 std::vector<Cause> stale_causes();
 std::vector<Cause> gradient_address_causes();
 std::vector<Cause> place_causes();

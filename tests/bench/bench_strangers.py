@@ -51,10 +51,11 @@ ROWS = {
 # Causes that are solved for, not listed: each kind can be switched off.
 KINDS = {
     "addresses": ["operand_addresses", "elements_moved", "scores_read_elsewhere", "operand_read_elsewhere",
-                  "elements_stored_elsewhere", "output_stored_elsewhere"],
+                  "elements_stored_elsewhere", "output_stored_elsewhere", "sum_reads_elsewhere"],
     "sums": ["terms_weighted", "sum_of_other_range"],
     "starts": ["starts_at", "starts_with_what_was_left"],
-    "states": ["m_stays", "state_of_other_element", "state_of_other_terms", "rescaled_by_other_factor"],
+    "states": ["m_stays", "state_of_other_element", "state_of_other_terms", "rescaled_by_other_factor",
+               "p_of_other_max"],
     "coverage": ["never_written", "elements_not_written"],
     "masks": ["mask_elsewhere", "masked_score_value"],
     "values": ["function_of_value", "function_of_score_part", "function_of_factor", "function_of_term", "maximum_of_function",

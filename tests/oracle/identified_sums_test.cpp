@@ -231,6 +231,17 @@ TEST(Identified, AMaximumThatStaysWhileItIsSmall) {
     EXPECT_EQ(run.found(), "m_stays: the new one is below 1.5");
 }
 
+TEST(Identified, ARowSumOfTransposedProbabilities) {
+    KnownRun run(of_sums);
+    run.recompute(Stage::l, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        double sum =
+            tile.kv_tile > 0 ? run.at(Stage::l, KnownRun::before(tile), row) * run.factor(tile, row) : 0;
+        for (std::int64_t c = 0; c < 16; ++c) sum += run.at(Stage::p, tile, c, row);
+        return sum;
+    });
+    EXPECT_EQ(run.found(), "sum_reads_elsewhere: col * block_n + row");
+}
+
 /// What a row's maximum is after a query block, where it is never set anew: a row behind the last query has scores of 0.
 double left_maximum(const KnownRun& run, const TileId& block, std::int64_t row) {
     const Problem& p = run.call.problem;
