@@ -10,7 +10,7 @@ namespace tilescope {
 namespace {
 
 /// Tiles that are asked.
-constexpr std::size_t most_tiles = 16;
+constexpr std::size_t most_asked_tiles = 16;
 
 using Stride = ArrayStrides::Stride;
 
@@ -43,7 +43,7 @@ std::vector<StridesOfTile> strides_of_tiles(const Evidence& evidence, const Arra
                                             const SourcesOf& sources_of) {
     std::vector<StridesOfTile> tiles;
     for (const Observation& seen : evidence.seen) {
-        if (!seen.is_bad() || tiles.size() == most_tiles) break;
+        if (!seen.is_bad() || tiles.size() == most_asked_tiles) break;
         for (const bool whole : {true, false}) {
             std::vector<AddressSample> samples;
             for (Eigen::Index i = 0; i < seen.got.rows(); ++i)

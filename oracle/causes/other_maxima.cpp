@@ -117,10 +117,10 @@ Change subtracts(const RowNumbers& numbers, std::optional<OtherPlace> row) {
 std::vector<Candidate> p_of_other_max(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct() || evidence.problem().direction == Direction::backward) return candidates;
-    constexpr std::size_t most_tiles = 4;
+    constexpr std::size_t most_read_tiles = 4;
     std::vector<Subtracted> tiles;
     for (const Observation& seen : evidence.seen)
-        if (seen.is_bad() && tiles.size() < most_tiles) tiles.push_back({&seen, subtracted_by(seen)});
+        if (seen.is_bad() && tiles.size() < most_read_tiles) tiles.push_back({&seen, subtracted_by(seen)});
     const Dtype cast = evidence.units().p_cast;
     const double rounding = cast == Dtype::f32 ? 0 : 2 * unit_roundoff(cast);
     const std::vector<OtherPlace> rows = other_places("row", evidence.problem().block_m);

@@ -26,7 +26,7 @@ constexpr std::array<std::int64_t, 10> row_paddings = {0, 8, 16, 4, 2, 1, 3, 5, 
 constexpr std::size_t most_telling_tiles = 3;
 constexpr std::size_t most_labelled_tiles = 24;
 /// Maps that fit what is left of a tile.
-constexpr std::size_t most_maps = 4;
+constexpr std::size_t most_maps_of_tile = 4;
 
 /// How the elements of a tile are stored.
 struct TileStore {
@@ -142,7 +142,7 @@ std::optional<bool> is_stored(const Observation& seen, const TileStore& store, E
 }
 
 /// Which elements are stored so, where others stand at their own place.
-std::optional<LabelledElements::Rule> rule_of(const Evidence& evidence, const TileStore& store) {
+std::optional<LabelledElements::Rule> rule_of_tile_store(const Evidence& evidence, const TileStore& store) {
     LabelledElements elements(evidence.observed);
     std::size_t tiles = 0;
     for (const Observation& seen : evidence.seen) {
@@ -161,8 +161,8 @@ std::optional<LabelledElements::Rule> rule_of(const Evidence& evidence, const Ti
     return elements.rule(elements.inside() / 50);
 }
 
-void add_stores(const Evidence& evidence, TileStore store, std::int64_t padding,
-                std::vector<Candidate>& candidates) {
+void add_tile_stores(const Evidence& evidence, TileStore store, std::int64_t padding,
+                     std::vector<Candidate>& candidates) {
     if (store.map.parameters == 0 && padding == 0) return;
     std::vector<CauseParameter> parameters = {
         {"stored to", std::string(stage_info(evidence.observed).name) + store.map.text}};
@@ -180,7 +180,7 @@ void add_stores(const Evidence& evidence, TileStore store, std::int64_t padding,
         }
     };
     add(0);
-    if (auto rule = rule_of(evidence, store)) {
+    if (auto rule = rule_of_tile_store(evidence, store)) {
         store.where = std::move(rule->holds);
         parameters.push_back({"where", std::move(rule->text)});
         add(1 + rule->conditions);
@@ -200,8 +200,9 @@ std::vector<Candidate> stored_elsewhere_in_tile(const Evidence& evidence) {
         for (const std::int64_t padding : row_paddings) {
             for (const bool whole : {true, false}) {
                 const std::vector<AddressSample> samples = in_memory(found, cols + padding, whole);
-                for (AddressMap& map : find_address_maps(samples, cols + padding, names, most_maps))
-                    add_stores(evidence, {std::move(map), cols + padding, {}, false}, padding, candidates);
+                for (AddressMap& map : find_address_maps(samples, cols + padding, names, most_maps_of_tile))
+                    add_tile_stores(evidence, {std::move(map), cols + padding, {}, false}, padding,
+                                    candidates);
             }
         }
     }
