@@ -13,6 +13,7 @@
 #include "dump/schema/rounding.h"
 #include "oracle/causes/array_addresses.h"
 #include "oracle/causes/array_strides.h"
+#include "oracle/causes/table.h"
 #include "oracle/causes/where.h"
 #include "oracle/replay/tiles.h"
 
