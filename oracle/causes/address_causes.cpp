@@ -201,7 +201,9 @@ std::vector<AddressMap> maps_within_tiles(
             sample.sources = tile->sources(one.value, one.tolerance, 0);
         return sample;
     };
-    return voted_maps(evidence, ld, names_of_tile(evidence.observed), sample_of);
+    // What runs past a row is in the row before or in nobody's: both fit most elements.
+    constexpr std::size_t most_kinds = 2;
+    return voted_maps(evidence, ld, names_of_tile(evidence.observed), sample_of, most_kinds);
 }
 
 /// The elements of a tile in each other's place.

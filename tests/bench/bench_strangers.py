@@ -58,11 +58,17 @@ KINDS = {
                "p_of_other_max"],
     "coverage": ["never_written", "elements_not_written"],
     "masks": ["mask_elsewhere", "masked_score_value"],
-    "values": ["function_of_value", "function_of_score_part", "function_of_factor", "function_of_term", "maximum_of_function",
-               "ds_combination"],
+    "values": ["function_of_value", "function_of_score_part", "function_of_factor", "function_of_term",
+               "maximum_of_function", "ds_combination"],
     "types": ["values_rounded", "operand_rounded"],
     "merges": ["output_of_other_sum", "split_weight_power", "split_parts", "lse_combination"],
 }
+
+# Where in a kernel a cause says that the mistake is, in the words of sites.py: by its family, else by its stage.
+PLACE_OF_STAGE = {"q": "operand", "k": "operand", "v": "operand", "dout": "operand", "o": "merge", "lse": "store"}
+PLACE_OF_FAMILY = {"mask geometry": "mask", "tail": "mask", "split / combine": "merge"}
+PLACE_INSIDE = {"address": "index", "layout": "index"}  # of stages between the operands and the output
+PLACE_OF_OUTPUT = {"address": "store", "layout": "store", "coverage": "store", "precision": "store"}
 
 
 @dataclasses.dataclass
@@ -86,7 +92,7 @@ class Judged:
 
     @property
     def description(self):
-        return self.causes[0] if names_fault(self) else None
+        return self.causes[0] if describes(self) else None
 
 
 def diverged(judged):
@@ -119,6 +125,27 @@ def names_place(judged):
 
 def names_declaration(judged):
     return bool(judged.causes) and judged.causes[0]["legal"]
+
+
+def describes(judged):
+    """A fault, or a declaration under which a kernel with a mistake matches: one that rounds where others do not is legal."""
+    return names_fault(judged) or (names_declaration(judged) and judged.truth["kind"] == "mistake")
+
+
+def place_of(cause):
+    family, stage = cause["family"], cause["stage"]
+    if family in PLACE_OF_FAMILY:
+        return PLACE_OF_FAMILY[family]
+    if stage == "o":
+        return PLACE_OF_OUTPUT.get(family, "merge")
+    return PLACE_OF_STAGE.get(stage) or PLACE_INSIDE.get(family, "sum")
+
+
+def place_is_right(judged):
+    """Whether the first cause, of values or of places alone, is in the part of the kernel that is wrong."""
+    if len(judged.truth["mistakes"]) != 1:
+        return None
+    return bool(judged.causes) and place_of(judged.causes[0]) == judged.truth["mistakes"][0]["place"]
 
 
 def is_short(judged):
@@ -172,7 +199,8 @@ def names_another(judged):
 # Columns of the tables: a heading, and whether a recording counts, or None where it is not asked. The first cause is taken at
 # its word: whether it is the truth is not checked, since a name is not what the grammar drew.
 CHECKS = [("diverged", diverged), ("match", matched), ("unjudged", unjudged), ("stage right", stage_is_right),
-          ("2nd stage right", second_stage_is_right), ("names a fault", names_fault), ("only a place", names_place),
+          ("2nd stage right", second_stage_is_right), ("place right", place_is_right), ("described", describes),
+          ("names a fault", names_fault), ("only a place", names_place),
           ("a declaration", names_declaration), ("short", is_short), ("predicts 2nd", predicts_second),
           ("short, predicts", is_proved), ("both of a pair", names_both), ("one at least", names_one),
           ("one too many", names_another)]
