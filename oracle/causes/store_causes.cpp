@@ -163,7 +163,8 @@ std::optional<LabelledElements::Rule> rule_of_tile_store(const Evidence& evidenc
 
 void add_tile_stores(const Evidence& evidence, TileStore store, std::int64_t padding,
                      std::vector<Candidate>& candidates) {
-    if (store.map.parameters == 0 && padding == 0) return;
+    const auto& strides = store.map.strides;
+    if (strides && strides->down == store.ld && strides->along == 1 && strides->offset == 0) return;
     std::vector<CauseParameter> parameters = {
         {"stored to", std::string(stage_info(evidence.observed).name) + store.map.text}};
     if (padding > 0) parameters.push_back({"of rows of", std::to_string(store.ld)});
