@@ -26,11 +26,12 @@
 #include <string>
 
 #include "dump/hook/sink.h"
+#include "dump/hook/switch.h"
 #include "dump/recording.h"
 #include "dump/recording/captured_run.h"
 #include "dump/recording/tile_statistics.h"
 
-#ifdef DEBUG_DUMP
+#if TILESCOPE_DUMP
 #include <memory>
 #else
 #include "dump/schema/error.h"
@@ -70,7 +71,7 @@ struct CaptureOptions {
 };
 
 // The two classes have different names for the linker: a program may hold code compiled either way.
-#ifdef DEBUG_DUMP
+#if TILESCOPE_DUMP
 inline namespace hooks_on {
 
 class Capture {

@@ -20,15 +20,16 @@
 #include <string>
 #include <vector>
 
+#include "dump/hook/switch.h"
 #include "dump/recording/flight.h"
 
-#ifdef DEBUG_DUMP
+#if TILESCOPE_DUMP
 #include <memory>
 #endif
 
 namespace tilescope {
 
-#ifdef DEBUG_DUMP
+#if TILESCOPE_DUMP
 inline namespace hooks_on {
 
 class FlightRecorder {

@@ -1,6 +1,7 @@
 #pragma once
 
-// Hooks for attention kernels. Compiled with -DDEBUG_DUMP they record; without it they expand to nothing and
+// Hooks for attention kernels. Compiled with -DDEBUG_DUMP, or -DTILESCOPE_DUMP=1 where DEBUG_DUMP means something
+// else (see dump/hook/switch.h), they record; without it they expand to nothing and
 // this header declares nothing, so the kernel is the one that was written without them. HOOKS.md explains and
 // shows each of them.
 //
@@ -44,16 +45,38 @@
 // block: behind the loop, a TILESCOPE_BLOCK of their own takes any q_block, and as head the one of dk and dv:
 // a KV head, or a query head where the problem says dkv_per_head.
 
-#ifdef DEBUG_DUMP
+#include "dump/hook/switch.h"
+
+#if TILESCOPE_DUMP
 
 #include "dump/hook/fragment.h"
 #include "dump/hook/rows.h"
 #include "dump/hook/write.h"
 
-/// What hooks may name: the stages, and what TILESCOPE_NAMED_TILE adds.
+/// What hooks may name: the stages, and what TILESCOPE_NAMED_TILE adds. `using enum` is not of C++17.
 namespace tilescope::hook_stages {
-using enum Stage;
-}
+inline constexpr Stage q = Stage::q;
+inline constexpr Stage k = Stage::k;
+inline constexpr Stage v = Stage::v;
+inline constexpr Stage s = Stage::s;
+inline constexpr Stage m = Stage::m;
+inline constexpr Stage p = Stage::p;
+inline constexpr Stage l = Stage::l;
+inline constexpr Stage acc = Stage::acc;
+inline constexpr Stage o = Stage::o;
+inline constexpr Stage lse = Stage::lse;
+inline constexpr Stage dout = Stage::dout;
+inline constexpr Stage delta = Stage::delta;
+inline constexpr Stage dp = Stage::dp;
+inline constexpr Stage ds = Stage::ds;
+inline constexpr Stage dq = Stage::dq;
+inline constexpr Stage dk = Stage::dk;
+inline constexpr Stage dv = Stage::dv;
+inline constexpr Stage named0 = Stage::named0;
+inline constexpr Stage named1 = Stage::named1;
+inline constexpr Stage named2 = Stage::named2;
+inline constexpr Stage named3 = Stage::named3;
+}  // namespace tilescope::hook_stages
 
 #define TILESCOPE_SINK_PARAM(sink) , TILESCOPE_GRID_CONSTANT const ::tilescope::Sink sink
 #define TILESCOPE_HOST_SINK_PARAM(sink) , const ::tilescope::Sink& sink

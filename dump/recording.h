@@ -4,15 +4,16 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "dump/schema.h"
+#include "dump/schema/comparison.h"
 #include "dump/schema/element_writer.h"
 #include "dump/schema/error.h"
 #include "dump/schema/selection.h"
 #include "dump/schema/side_inputs.h"
+#include "dump/schema/span.h"
 #include "dump/schema/thread_layout.h"
 
 namespace tilescope {
@@ -38,7 +39,7 @@ struct OutOfRange {
     std::int64_t row = 0;
     std::int64_t col = 0;
 
-    bool operator==(const OutOfRange&) const = default;
+    TILESCOPE_EQUALITY(OutOfRange);
 };
 
 /// What the capture of a stage had no room for, and which elements were written again with other bits.
@@ -90,7 +91,7 @@ struct ReferenceInfo {
     LogBase lse_log_base = LogBase::e;
 
     bool has(Stage stage) const { return (stage == Stage::o && has_o) || (stage == Stage::lse && has_lse); }
-    bool operator==(const ReferenceInfo&) const = default;
+    TILESCOPE_EQUALITY(ReferenceInfo);
 };
 
 /// What one run of a kernel left behind, wherever it is kept: in memory or in a file.
@@ -118,14 +119,13 @@ class Recording {
     /// Reads a whole tile, row-major, padding included, as float32. `out` holds tile_shape().elements().
     /// Returns false, and leaves `out` alone, when the tile was not recorded. Errors: Error for a damaged
     /// file.
-    virtual bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const = 0;
+    virtual bool read_tile(Stage stage, const TileId& tile, Span<float> out) const = 0;
 
     /// Whether the recording says which thread wrote each element of `stage`.
     virtual bool has_writers(Stage /*stage*/) const { return false; }
     /// As read_tile(): for each element the thread whose hook wrote it first, and how many writes came.
     /// Padding has no writer.
-    virtual bool read_writers(Stage /*stage*/, const TileId& /*tile*/,
-                              std::span<ElementWriter> /*out*/) const {
+    virtual bool read_writers(Stage /*stage*/, const TileId& /*tile*/, Span<ElementWriter> /*out*/) const {
         return false;
     }
 
@@ -137,23 +137,23 @@ class Recording {
     /// count within the batch entry, wherever they lie: padded, packed one entry after the other, or in
     /// pages. Errors: Error for a damaged file.
     virtual void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
-                            std::int64_t count, std::span<float> out) const = 0;
+                            std::int64_t count, Span<float> out) const = 0;
 
     virtual const SideInputs& side_inputs() const = 0;
     virtual bool has_bias() const = 0;
     /// Reads the bias of keys [first_key, first_key + out.size()) for q row `row`, in natural units.
     virtual void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
-                           std::span<float> out) const = 0;
+                           Span<float> out) const = 0;
 
     /// Errors: Error when what it reads from has been written to since it was opened.
     virtual void require_unchanged() const {}
 
-    virtual std::span<const ReferenceInfo> references() const { return {}; }
+    virtual Span<const ReferenceInfo> references() const { return {}; }
     /// Reads rows [row, row + count) of output `stage`, o or lse, of one head of a reference, as the exact
     /// float32 values. Errors: Error for what the reference does not have, and for a damaged file.
     virtual void read_reference(std::size_t /*index*/, Stage /*stage*/, std::int64_t /*batch*/,
                                 std::int64_t /*head*/, std::int64_t /*row*/, std::int64_t /*count*/,
-                                std::span<float> /*out*/) const {
+                                Span<float> /*out*/) const {
         throw Error("holds no references", name(), "ask only for those of references()");
     }
 

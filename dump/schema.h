@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dump/hook/stage.h"
+#include "dump/schema/comparison.h"
 #include "dump/schema/dtype.h"
+#include "dump/schema/span.h"
 
 namespace tilescope {
 
@@ -51,7 +52,7 @@ struct NamedTile {
     bool per_q_block = true;    ///< one tile for each query block; without them `head` counts dkv_heads()
     bool per_kv_tile = true;    ///< one tile for each KV tile
 
-    bool operator==(const NamedTile&) const = default;
+    TILESCOPE_EQUALITY(NamedTile);
 };
 
 /// One attention call: shapes, mask and dtypes. Sizes are in elements.
@@ -114,7 +115,7 @@ struct Problem {
     /// The lane whose partial sum takes column `key_in_tile` of P.
     std::int64_t l_lane(std::int64_t key_in_tile) const { return key_in_tile / l_lane_columns % l_lanes; }
 
-    bool operator==(const Problem&) const = default;
+    TILESCOPE_EQUALITY(Problem);
 };
 
 enum class LogBase : std::uint8_t { e, two };
@@ -198,7 +199,7 @@ struct Units {
     Accumulation dv_accumulation = Accumulation::fma_f32;
     KvOrder kv_order = KvOrder::forward;
 
-    bool operator==(const Units&) const = default;
+    TILESCOPE_EQUALITY(Units);
 };
 
 /// A tile of any stage. kv_tile is 0 for stages that have none (q, o, lse), q_block for those that have none
@@ -209,7 +210,7 @@ struct TileId {
     std::int64_t q_block = 0;
     std::int64_t kv_tile = 0;
 
-    auto operator<=>(const TileId&) const = default;
+    TILESCOPE_ORDER(TileId);
 };
 
 /// Fixed facts of a stage.
@@ -237,7 +238,7 @@ const StageInfo& stage_info(Stage stage);
 /// and no tiles.
 StageInfo stage_info(const Problem& problem, Stage stage);
 /// A stage of attention, or the one of `named` that has the name.
-std::optional<Stage> stage_from_name(std::string_view name, std::span<const NamedTile> named = {});
+std::optional<Stage> stage_from_name(std::string_view name, Span<const NamedTile> named = {});
 /// Path of the stage's dataset in the file.
 std::string dataset_of(const StageInfo& info);
 /// Whether the pass has the stage of attention.
@@ -262,7 +263,7 @@ struct TileShape {
     std::int64_t cols = 0;
 
     std::int64_t elements() const { return rows * cols; }
-    bool operator==(const TileShape&) const = default;
+    TILESCOPE_EQUALITY(TileShape);
 };
 
 /// Shape of a whole tile of `stage`, padding included: what a chunk holds, row-major.
@@ -282,7 +283,7 @@ DatasetShape dataset_shape(const Problem& problem, Stage stage);
 std::vector<std::int64_t> chunk_index(const Problem& problem, Stage stage, const TileId& tile);
 
 /// The other way round: the tile whose chunk_index() this is.
-TileId tile_of_chunk(const Problem& problem, Stage stage, std::span<const std::int64_t> index);
+TileId tile_of_chunk(const Problem& problem, Stage stage, Span<const std::int64_t> index);
 
 /// Every tile that the stage can have, in order (batch, head, q_block, kv_tile); none where the direction
 /// does not have the stage.
@@ -298,7 +299,7 @@ void validate(const Problem& problem, const std::string& where);
 /// Throws Error(where) unless there are at most max_named_tiles, with different names; no tile has query
 /// rows, or keys, on both axes; one with query rows is per query block and one with keys per KV tile; and
 /// axes of features and units have a size from 1 on, the others none.
-void validate(std::span<const NamedTile> tiles, const std::string& where);
+void validate(Span<const NamedTile> tiles, const std::string& where);
 
 /// Throws Error(where) unless every number is finite, no threshold or error is negative and every scale is
 /// positive, and the least argument of P not above 0.

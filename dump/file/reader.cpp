@@ -47,19 +47,19 @@ class FileRecording final : public Recording {
     bool may_hold(const TileId& q_block) const override {
         return !blocks_ || blocks_->contains(hdf5::block_number(problem(), q_block));
     }
-    bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
+    bool read_tile(Stage stage, const TileId& tile, Span<float> out) const override;
     bool has_writers(Stage stage) const override;
-    bool read_writers(Stage stage, const TileId& tile, std::span<ElementWriter> out) const override;
+    bool read_writers(Stage stage, const TileId& tile, Span<ElementWriter> out) const override;
     bool has_input(Input input) const override { return tensor_of(input).has_value(); }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
-                    std::span<float> out) const override;
+                    Span<float> out) const override;
     const SideInputs& side_inputs() const override { return contents_->inputs.side; }
     bool has_bias() const override { return contents_->inputs.bias.has_value(); }
     void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
-                   std::span<float> out) const override;
-    std::span<const ReferenceInfo> references() const override { return contents_->references.infos; }
+                   Span<float> out) const override;
+    Span<const ReferenceInfo> references() const override { return contents_->references.infos; }
     void read_reference(std::size_t index, Stage stage, std::int64_t batch, std::int64_t head,
-                        std::int64_t row, std::int64_t count, std::span<float> out) const override;
+                        std::int64_t row, std::int64_t count, Span<float> out) const override;
     void require_unchanged() const override {
         // A sink may be read at any moment.
         if (!contents_->sink) hdf5::require_unchanged(contents_->file);
@@ -79,10 +79,10 @@ class FileRecording final : public Recording {
     std::optional<StoredTile> locate(const Datasets& datasets, Stage stage, const TileId& tile) const;
     std::vector<std::byte> bits_of(const StoredDataset& dataset, const StoredTile& stored) const;
     std::optional<std::int64_t> chunk_address(const StoredDataset& dataset,
-                                              std::span<const std::int64_t> start) const;
+                                              Span<const std::int64_t> start) const;
     void read(const std::string& where, std::int64_t address, std::int64_t bytes, void* out) const;
 
-    bool read_from_sink(Stage stage, const TileId& tile, std::span<float> out) const {
+    bool read_from_sink(Stage stage, const TileId& tile, Span<float> out) const {
         return contents_->sink->read_tile(contents_->file, stage, tile, out);
     }
 
@@ -153,7 +153,7 @@ bool chunk_exists(const StoredDataset& dataset, const hsize_t* offset) {
 
 // HDF5 looks the chunk up, our driver tells where it would have read. Nothing when there is no such chunk.
 std::optional<std::int64_t> FileRecording::chunk_address(const StoredDataset& dataset,
-                                                         std::span<const std::int64_t> start) const {
+                                                         Span<const std::int64_t> start) const {
     const std::vector<hsize_t> offset(start.begin(), start.end());
     std::uint32_t filters = 0;
     std::byte untouched = {};
@@ -245,7 +245,7 @@ std::vector<std::byte> FileRecording::bits_of(const StoredDataset& dataset, cons
     return bits;
 }
 
-bool FileRecording::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
+bool FileRecording::read_tile(Stage stage, const TileId& tile, Span<float> out) const {
     if (contents_->sink) return read_from_sink(stage, tile, out);
     const std::optional<StoredTile> located = locate(contents_->stages, stage, tile);
     if (!located) return false;
@@ -272,7 +272,7 @@ bool FileRecording::has_writers(Stage stage) const {
     return dataset && dataset->stored_bytes > 0;
 }
 
-bool FileRecording::read_writers(Stage stage, const TileId& tile, std::span<ElementWriter> out) const {
+bool FileRecording::read_writers(Stage stage, const TileId& tile, Span<ElementWriter> out) const {
     const std::optional<StoredTile> stored = locate(contents_->writers, stage, tile);
     if (!stored) return false;
     const std::vector<std::byte> bits = bits_of(*recorded(contents_->writers, stage, tile), *stored);
@@ -288,7 +288,7 @@ bool FileRecording::read_writers(Stage stage, const TileId& tile, std::span<Elem
 }
 
 void FileRecording::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
-                               std::int64_t count, std::span<float> out) const {
+                               std::int64_t count, Span<float> out) const {
     const hdf5::StoredInputs& inputs = contents_->inputs;
     const std::optional<StoredDataset>& dataset = tensor_of(input);
     if (!dataset) throw Error("holds no such input", name(), "ask for it only where has_input()");
@@ -313,7 +313,7 @@ void FileRecording::read_input(Input input, std::int64_t batch, std::int64_t hea
 }
 
 void FileRecording::read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
-                              std::span<float> out) const {
+                              Span<float> out) const {
     const std::optional<hdf5::StoredArray>& bias = contents_->inputs.bias;
     if (!bias) throw Error("holds no bias", name(), "ask for it only where has_bias()");
     const std::array<std::int64_t, 4> index = {batch, head, row, first_key};
@@ -327,7 +327,7 @@ void FileRecording::read_bias(std::int64_t batch, std::int64_t head, std::int64_
         element = element * bias->dims[i] + (bias->dims[i] == 1 ? 0 : index[i]);
     }
     if (out.empty()) return;
-    const std::span<float> stored = bias->dims.back() == 1 ? out.first(1) : out;
+    const Span<float> stored = bias->dims.back() == 1 ? out.first(1) : out;
     read(bias->where, bias->offset + element * std::int64_t(sizeof(float)),
          std::ssize(stored) * sizeof(float), stored.data());
     if (!std::ranges::all_of(stored, is_bias)) throw Error("holds NaN or +inf", bias->where, damaged_advice);
@@ -335,7 +335,7 @@ void FileRecording::read_bias(std::int64_t batch, std::int64_t head, std::int64_
 }
 
 void FileRecording::read_reference(std::size_t index, Stage stage, std::int64_t batch, std::int64_t head,
-                                   std::int64_t row, std::int64_t count, std::span<float> out) const {
+                                   std::int64_t row, std::int64_t count, Span<float> out) const {
     const StoredDataset* dataset = contents_->references.find(index, stage);
     if (dataset == nullptr) {
         throw Error("holds no such reference", name(), "ask only for those of references()");

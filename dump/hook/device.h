@@ -25,7 +25,9 @@ TILESCOPE_HOOK std::uint32_t hook_bits(float value) {
 #ifdef __CUDA_ARCH__
     return __float_as_uint(value);
 #else
-    return __builtin_bit_cast(std::uint32_t, value);
+    std::uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof(bits));
+    return bits;
 #endif
 }
 
@@ -33,7 +35,9 @@ TILESCOPE_HOOK float hook_float_of(std::uint32_t bits) {
 #ifdef __CUDA_ARCH__
     return __uint_as_float(bits);
 #else
-    return __builtin_bit_cast(float, bits);
+    float value;
+    __builtin_memcpy(&value, &bits, sizeof(value));
+    return value;
 #endif
 }
 

@@ -7,7 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "dump/hook/write.h"
 
@@ -67,18 +69,17 @@ struct WmmaAccumulator {
 template <class Coordinates>
 struct CuteCoordinates {
     const Coordinates& coordinates;
-    int row = 0;
-    int col = 0;
+    int row;
+    int col;
 
+    TILESCOPE_HOOK explicit CuteCoordinates(const Coordinates& coordinates_, int row_ = 0, int col_ = 0)
+        : coordinates(coordinates_), row(row_), col(col_) {}
     TILESCOPE_HOOK HookPlace operator()(int i) const {
+        using std::get;  // without one in sight C++17 does not read get<0> as a template; CuTe has its own
         const auto place = coordinates(i);
         return {row + int(get<0>(place)), col + int(get<1>(place))};
     }
 };
-template <class Coordinates>
-CuteCoordinates(const Coordinates&) -> CuteCoordinates<Coordinates>;
-template <class Coordinates>
-CuteCoordinates(const Coordinates&, int, int) -> CuteCoordinates<Coordinates>;
 
 /// `size` values in shared or global memory, `step` elements from one to the next: those that the calling
 /// thread wrote itself need no barrier before the hook.
@@ -111,44 +112,54 @@ TILESCOPE_HOOK Rolled<Values> rolled(const Values& values) {
 
 }  // namespace fragments
 
-/// Elements that a thread holds, and the i-th of them.
-template <class T, std::size_t length>
-TILESCOPE_HOOK constexpr int hook_size(const T (&)[length]) {
-    return int(length) * int(sizeof(T) / sizeof(std::remove_all_extents_t<T>));
-}
+/// What values are, by what can be said of them.
+template <class Values, class = void>
+inline constexpr bool hook_is_wmma = false;
 template <class Values>
-requires requires(const Values& values) {
-    values.num_elements;
-}
-TILESCOPE_HOOK constexpr int hook_size(const Values&) {
-    return Values::num_elements;
-}
+inline constexpr bool
+    hook_is_wmma<Values, std::void_t<decltype(std::declval<const Values&>().num_elements)>> = true;
+template <class Values, class = void>
+inline constexpr bool hook_has_constant_size = false;
 template <class Values>
-requires requires(const Values& values) {
-    values.size();
-}
-TILESCOPE_HOOK constexpr int hook_size(const Values& values) {
-    return int(values.size());
-}
-template <int size, class T>
-TILESCOPE_HOOK constexpr int hook_size(const fragments::Strided<size, T>&) {
-    return size;
-}
+inline constexpr bool
+    hook_has_constant_size<Values, std::void_t<std::integral_constant<int, int(Values::size)>>> = true;
+template <class Values, class = void>
+inline constexpr bool hook_has_brackets = false;
+template <class Values>
+inline constexpr bool hook_has_brackets<Values, std::void_t<decltype(std::declval<const Values&>()[0])>> =
+    true;
+template <class Places, class = void>
+inline constexpr bool hook_is_grouped = false;
+template <class Places>
+inline constexpr bool hook_is_grouped<Places, std::void_t<decltype(Places::group)>> = true;
 
-template <class T, std::size_t length>
-TILESCOPE_HOOK const auto& hook_element_of(const T (&values)[length], int i) {
-    if constexpr (std::is_array_v<T>) {
-        constexpr int inner = int(sizeof(T) / sizeof(std::remove_all_extents_t<T>));
-        return hook_element_of(values[i / inner], i % inner);
+/// Elements that a thread holds, and the i-th of them.
+template <class Values>
+TILESCOPE_HOOK constexpr int hook_size(const Values& values) {
+    if constexpr (std::is_array_v<Values>) {
+        return int(sizeof(Values) / sizeof(std::remove_all_extents_t<Values>));
+    } else if constexpr (hook_is_wmma<Values>) {
+        return Values::num_elements;
+    } else if constexpr (hook_has_constant_size<Values>) {
+        return Values::size;
     } else {
-        return values[i];
+        return int(values.size());
     }
 }
+
 template <class Values>
 TILESCOPE_HOOK decltype(auto) hook_element_of(const Values& values, int i) {
-    if constexpr (requires { values.num_elements; }) {
+    if constexpr (std::is_array_v<Values>) {
+        if constexpr (std::rank_v < Values >> 1) {
+            constexpr int inner = int(sizeof(values[0]) / sizeof(std::remove_all_extents_t<Values>));
+            return hook_element_of(values[i / inner], i % inner);
+        } else {
+            // In brackets: by reference.
+            return (values[i]);
+        }
+    } else if constexpr (hook_is_wmma<Values>) {
         return values.x[i];
-    } else if constexpr (requires { values[i]; }) {
+    } else if constexpr (hook_has_brackets<Values>) {
         return values[i];
     } else {
         return values(i);
@@ -201,7 +212,7 @@ template <class Values>
 TILESCOPE_HOOK constexpr int hook_registers() {
     if constexpr (std::is_array_v<Values>) {
         return int(sizeof(Values) / sizeof(std::remove_all_extents_t<Values>));
-    } else if constexpr (requires { std::integral_constant<int, Values::size>(); }) {
+    } else if constexpr (hook_has_constant_size<Values>) {
         return Values::size;
     } else {
         return 0;
@@ -220,12 +231,12 @@ TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_ti
             TILESCOPE_HOOK_ROLLED
             for (int i = 0; i < size; ++i) {
                 const HookPlace place = places(i);
-                visit(place.row, place.col, values[i]);
+                visit(place.row, place.col, hook_element_of(values, i));
             }
         });
     };
     if constexpr (constexpr int size = hook_registers<Values>(); size > 0) {
-        std::remove_cvref_t<decltype(hook_element_of(rolled.values, 0))> copy[size];
+        std::decay_t<decltype(hook_element_of(rolled.values, 0))> copy[size];
         TILESCOPE_HOOK_UNROLL
         for (int i = 0; i < size; ++i) copy[i] = hook_element_of(rolled.values, i);
         record(copy, size);
@@ -238,7 +249,7 @@ TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_ti
 template <class Values, class Places>
 TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_tile, const Values& values,
                                   const Places& given) {
-    if constexpr (requires { Places::group; } && std::is_array_v<Values>) {
+    if constexpr (hook_is_grouped<Places> && std::is_array_v<Values>) {
         static_assert(sizeof(Values) / sizeof(std::remove_all_extents_t<Values>) % Places::group == 0,
                       "the accumulator is not whole: pass all values that a lane holds of its tiles");
     }

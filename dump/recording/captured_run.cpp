@@ -16,7 +16,7 @@ constexpr const char* run_place = "captured run";
 
 /// Whether an output element still holds the 0xff bytes that its buffer was filled with. In fp8 that is a NaN
 /// a kernel can store.
-bool still_filled(Dtype dtype, std::span<const std::byte> element) {
+bool still_filled(Dtype dtype, Span<const std::byte> element) {
     return dtype_info(dtype).bytes > 1 &&
            std::ranges::all_of(element, [](std::byte byte) { return byte == std::byte(0xff); });
 }
@@ -78,7 +78,7 @@ void CapturedRun::summarise(Stage stage) {
     capture_.stages[std::size_t(stage)] = summarise_stage(plan_, sink_, stage);
 }
 
-void CapturedRun::merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits) {
+void CapturedRun::merge_output(Stage stage, Dtype dtype, Span<const std::byte> bits) {
     if (!is_output(stage) || !tilescope::has_stage(problem(), stage)) {
         const bool forward = problem().direction == Direction::forward;
         throw Error("stage " + std::string(stage_info(problem(), stage).name) + " is not an output",
@@ -104,7 +104,7 @@ void CapturedRun::merge_output(Stage stage, Dtype dtype, std::span<const std::by
     summarise(stage);
 }
 
-void CapturedRun::merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::span<const std::byte> bits,
+void CapturedRun::merge_tile(Stage stage, std::int64_t slot, Dtype dtype, Span<const std::byte> bits,
                              std::uint32_t* words) {
     const TileId tile = plan_.tile_of_slot(stage, slot);
     const TileShape extent = tile_extent(problem(), stage, tile);
@@ -116,7 +116,7 @@ void CapturedRun::merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::s
     std::vector<float> stored(std::size_t(shape.cols));
 
     for (std::int64_t row = 0; row < extent.rows; ++row) {
-        const std::span<const std::byte> row_bits =
+        const Span<const std::byte> row_bits =
             bits.subspan(shape.row_offset(tile.batch, tile.head, first_row + row),
                          std::size_t(shape.cols) * shape.element_bytes());
         decode_array(dtype, row_bits, stored);
@@ -144,7 +144,7 @@ bool CapturedRun::has_tile(Stage stage, const TileId& tile) const {
     return place && contents_->has_tile(*place);
 }
 
-bool CapturedRun::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
+bool CapturedRun::read_tile(Stage stage, const TileId& tile, Span<float> out) const {
     const std::optional<SinkTile> place = find_tile(stage, tile);
     return place && contents_->read_tile(*place, out);
 }
@@ -157,7 +157,7 @@ bool CapturedRun::has_writers(Stage stage) const {
     return false;
 }
 
-bool CapturedRun::read_writers(Stage stage, const TileId& tile, std::span<ElementWriter> out) const {
+bool CapturedRun::read_writers(Stage stage, const TileId& tile, Span<ElementWriter> out) const {
     if (plan_.mode() != SinkMode::writers || !find_tile(stage, tile)) return false;
     std::vector<float> words(out.size());
     if (!contents_->read_tile(writers_at(stage, plan_.tile_slot(stage, tile)), words)) return false;

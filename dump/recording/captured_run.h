@@ -3,12 +3,12 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <span>
 
 #include "dump/recording/capture_plan.h"
 #include "dump/recording/memory_block.h"
 #include "dump/recording/recorded_call.h"
 #include "dump/recording/sink_contents.h"
+#include "dump/schema/span.h"
 
 namespace tilescope {
 
@@ -37,14 +37,14 @@ class CapturedRun final : public RecordedCall {
     /// element of f32, f16 or bf16 whose bits are still all ones counts as unwritten, and as conflicting if a
     /// hook recorded a value for it. Tiles that have no room count as dropped.
     /// Errors: Error for another stage, or when `bits` has another size.
-    void merge_output(Stage stage, Dtype dtype, std::span<const std::byte> bits);
+    void merge_output(Stage stage, Dtype dtype, Span<const std::byte> bits);
 
     bool has_stage(Stage stage) const override;
     /// Whether the tile is selected, has room and holds at least one written element.
     bool has_tile(Stage stage, const TileId& tile) const override;
-    bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
+    bool read_tile(Stage stage, const TileId& tile, Span<float> out) const override;
     bool has_writers(Stage stage) const override;
-    bool read_writers(Stage stage, const TileId& tile, std::span<ElementWriter> out) const override;
+    bool read_writers(Stage stage, const TileId& tile, Span<ElementWriter> out) const override;
 
  private:
     SinkTile tile_at(Stage stage, std::int64_t slot) const;
@@ -53,7 +53,7 @@ class CapturedRun final : public RecordedCall {
     /// Nothing when the tile is not selected or has no room.
     std::optional<SinkTile> find_tile(Stage stage, const TileId& tile) const;
     void summarise(Stage stage);
-    void merge_tile(Stage stage, std::int64_t slot, Dtype dtype, std::span<const std::byte> bits,
+    void merge_tile(Stage stage, std::int64_t slot, Dtype dtype, Span<const std::byte> bits,
                     std::uint32_t* words);
 
     CapturePlan plan_;

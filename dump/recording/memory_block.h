@@ -2,9 +2,10 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
+
+#include "dump/schema/span.h"
 
 namespace tilescope {
 
@@ -18,7 +19,7 @@ class MemoryBlock {
         owner_ = std::move(owner);
     }
     /// `owner` frees the bytes when the last block of it is gone.
-    MemoryBlock(std::shared_ptr<void> owner, std::span<std::byte> bytes)
+    MemoryBlock(std::shared_ptr<void> owner, Span<std::byte> bytes)
         : owner_(std::move(owner)), bytes_(bytes) {}
 
     std::byte* data() const { return bytes_.data(); }
@@ -26,7 +27,7 @@ class MemoryBlock {
 
  private:
     std::shared_ptr<void> owner_;
-    std::span<std::byte> bytes_;
+    Span<std::byte> bytes_;
 };
 
 }  // namespace tilescope

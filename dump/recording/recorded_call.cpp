@@ -80,9 +80,9 @@ bool RecordedCall::has_input(Input input) const {
 }
 
 void RecordedCall::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
-                              std::int64_t count, std::span<float> out) const {
+                              std::int64_t count, Span<float> out) const {
     const ArrayShape shape = input_shape(problem_, input);
-    const std::span<const std::byte> bits =
+    const Span<const std::byte> bits =
         std::span(array_of(inputs_, input))
             .subspan(shape.row_offset(batch, head, row),
                      std::size_t(count) * std::size_t(shape.cols) * shape.element_bytes());
@@ -90,7 +90,7 @@ void RecordedCall::read_input(Input input, std::int64_t batch, std::int64_t head
 }
 
 void RecordedCall::read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
-                             std::span<float> out) const {
+                             Span<float> out) const {
     for (std::size_t i = 0; i < out.size(); ++i) {
         out[i] = bias_.at(batch, head, row, first_key + std::int64_t(i));
     }

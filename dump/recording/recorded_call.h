@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dump/recording.h"
+#include "dump/schema/span.h"
 
 namespace tilescope {
 
@@ -51,14 +52,14 @@ class RecordedCall : public Recording {
     const ThreadLayouts& threads() const override { return threads_; }
     bool has_stage(Stage) const override { return false; }
     bool has_tile(Stage, const TileId&) const override { return false; }
-    bool read_tile(Stage, const TileId&, std::span<float>) const override { return false; }
+    bool read_tile(Stage, const TileId&, Span<float>) const override { return false; }
     bool has_input(Input input) const override;
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
-                    std::span<float> out) const override;
+                    Span<float> out) const override;
     const SideInputs& side_inputs() const override { return side_inputs_; }
     bool has_bias() const override { return !bias_.empty(); }
     void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
-                   std::span<float> out) const override;
+                   Span<float> out) const override;
 
  protected:
     CaptureSummary capture_;

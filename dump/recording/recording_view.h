@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
 
 #include "dump/recording.h"
+#include "dump/schema/span.h"
 
 namespace tilescope {
 
@@ -22,28 +22,28 @@ class RecordingView : public Recording {
     bool has_stage(Stage stage) const override { return of_.has_stage(stage); }
     bool has_tile(Stage stage, const TileId& tile) const override { return of_.has_tile(stage, tile); }
     bool may_hold(const TileId& q_block) const override { return of_.may_hold(q_block); }
-    bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override {
+    bool read_tile(Stage stage, const TileId& tile, Span<float> out) const override {
         return of_.read_tile(stage, tile, out);
     }
     bool has_writers(Stage stage) const override { return of_.has_writers(stage); }
-    bool read_writers(Stage stage, const TileId& tile, std::span<ElementWriter> out) const override {
+    bool read_writers(Stage stage, const TileId& tile, Span<ElementWriter> out) const override {
         return of_.read_writers(stage, tile, out);
     }
     bool has_input(Input input) const override { return of_.has_input(input); }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
-                    std::span<float> out) const override {
+                    Span<float> out) const override {
         of_.read_input(input, batch, head, row, count, out);
     }
     const SideInputs& side_inputs() const override { return of_.side_inputs(); }
     bool has_bias() const override { return of_.has_bias(); }
     void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
-                   std::span<float> out) const override {
+                   Span<float> out) const override {
         of_.read_bias(batch, head, row, first_key, out);
     }
     void require_unchanged() const override { of_.require_unchanged(); }
-    std::span<const ReferenceInfo> references() const override { return of_.references(); }
+    Span<const ReferenceInfo> references() const override { return of_.references(); }
     void read_reference(std::size_t index, Stage stage, std::int64_t batch, std::int64_t head,
-                        std::int64_t row, std::int64_t count, std::span<float> out) const override {
+                        std::int64_t row, std::int64_t count, Span<float> out) const override {
         of_.read_reference(index, stage, batch, head, row, count, out);
     }
 

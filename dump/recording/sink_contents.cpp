@@ -10,7 +10,7 @@ namespace tilescope {
 namespace {
 
 /// `bytes` are those of the tile, or none.
-bool holds_written(const SinkTile& tile, std::span<const std::byte> bytes) {
+bool holds_written(const SinkTile& tile, Span<const std::byte> bytes) {
     if (bytes.empty()) return false;
     const auto* const words = reinterpret_cast<const std::uint32_t*>(bytes.data());
     for (std::int64_t row = 0; row < tile.extent.rows; ++row) {
@@ -27,7 +27,7 @@ class HostContents final : public SinkContents {
     std::byte* hold(std::size_t offset, std::size_t) override { return memory_.data() + offset; }
 
  private:
-    std::span<const std::byte> look(std::size_t offset, std::size_t bytes) const override {
+    Span<const std::byte> look(std::size_t offset, std::size_t bytes) const override {
         return {memory_.data() + offset, bytes};
     }
 
@@ -38,19 +38,19 @@ class LostContents final : public SinkContents {
  public:
     explicit LostContents(const CapturePlan& plan) {
         parts_.add(0, plan.head_bytes(),
-                   [&](std::span<std::byte> part) { std::ranges::copy(plan.head(), part.begin()); });
+                   [&](Span<std::byte> part) { std::ranges::copy(plan.head(), part.begin()); });
     }
     std::byte* hold(std::size_t offset, std::size_t bytes) override {
-        const std::span<std::byte> held = parts_.find(offset, bytes);
+        const Span<std::byte> held = parts_.find(offset, bytes);
         if (!held.empty()) return held.data();
-        return parts_.add(offset, bytes, [](std::span<std::byte> part) {
+        return parts_.add(offset, bytes, [](Span<std::byte> part) {
             std::fill_n(reinterpret_cast<std::uint32_t*>(part.data()), part.size() / sizeof(std::uint32_t),
                         unwritten_bits);
         });
     }
 
  private:
-    std::span<const std::byte> look(std::size_t offset, std::size_t bytes) const override {
+    Span<const std::byte> look(std::size_t offset, std::size_t bytes) const override {
         return parts_.find(offset, bytes);
     }
 
@@ -64,9 +64,9 @@ bool SinkContents::has_tile(const SinkTile& tile) const {
     return holds_written(tile, look(tile.offset, tile.bytes()));
 }
 
-bool SinkContents::read_tile(const SinkTile& tile, std::span<float> out) const {
+bool SinkContents::read_tile(const SinkTile& tile, Span<float> out) const {
     const std::lock_guard lock(looking_);
-    const std::span<const std::byte> bytes = look(tile.offset, tile.bytes());
+    const Span<const std::byte> bytes = look(tile.offset, tile.bytes());
     if (!holds_written(tile, bytes)) return false;
     std::memcpy(out.data(), bytes.data(), bytes.size());
     return true;
@@ -81,7 +81,7 @@ std::unique_ptr<SinkContents> lost_contents(const CapturePlan& plan) {
 }
 
 std::byte* HeldParts::add(std::size_t offset, std::size_t bytes,
-                          const std::function<void(std::span<std::byte>)>& fill) {
+                          const std::function<void(Span<std::byte>)>& fill) {
     constexpr std::size_t word = sizeof(std::uint64_t);
     Part part = {offset, bytes, std::make_unique_for_overwrite<std::uint64_t[]>((bytes + word - 1) / word)};
     auto* const begin = reinterpret_cast<std::byte*>(part.words.get());
@@ -90,7 +90,7 @@ std::byte* HeldParts::add(std::size_t offset, std::size_t bytes,
     return begin;
 }
 
-std::span<std::byte> HeldParts::find(std::size_t offset, std::size_t bytes) const {
+Span<std::byte> HeldParts::find(std::size_t offset, std::size_t bytes) const {
     for (const Part& part : parts_) {
         if (offset < part.offset || offset + bytes > part.offset + part.bytes) continue;
         return {reinterpret_cast<std::byte*>(part.words.get()) + (offset - part.offset), bytes};

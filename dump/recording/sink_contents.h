@@ -5,12 +5,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "dump/recording.h"
 #include "dump/recording/capture_plan.h"
 #include "dump/recording/memory_block.h"
+#include "dump/schema/span.h"
 
 namespace tilescope {
 
@@ -40,11 +40,11 @@ class SinkContents {
     bool has_tile(const SinkTile& tile) const;
     /// Copies the tile, padding included; returns false, and leaves `out` alone, when has_tile() is false.
     /// Errors: as hold().
-    bool read_tile(const SinkTile& tile, std::span<float> out) const;
+    bool read_tile(const SinkTile& tile, Span<float> out) const;
 
  private:
     /// The bytes of a tile, until the next call; none when nothing of it was written.
-    virtual std::span<const std::byte> look(std::size_t offset, std::size_t bytes) const = 0;
+    virtual Span<const std::byte> look(std::size_t offset, std::size_t bytes) const = 0;
 
     mutable std::mutex looking_;
 };
@@ -59,10 +59,9 @@ std::unique_ptr<SinkContents> lost_contents(const CapturePlan& plan);
 class HeldParts {
  public:
     /// The bytes that `fill` puts there; they stay where they are. Nothing is kept when it throws.
-    std::byte* add(std::size_t offset, std::size_t bytes,
-                   const std::function<void(std::span<std::byte>)>& fill);
+    std::byte* add(std::size_t offset, std::size_t bytes, const std::function<void(Span<std::byte>)>& fill);
     /// Empty where no part holds all of it.
-    std::span<std::byte> find(std::size_t offset, std::size_t bytes) const;
+    Span<std::byte> find(std::size_t offset, std::size_t bytes) const;
 
  private:
     struct Part {

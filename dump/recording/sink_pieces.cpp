@@ -33,7 +33,7 @@ class PieceContents final : public SinkContents {
         copy_pieces(*copier_, offset, out);
     }
 
-    std::span<const std::byte> look(std::size_t offset, std::size_t bytes) const override {
+    Span<const std::byte> look(std::size_t offset, std::size_t bytes) const override {
         const std::span<const std::byte> held = parts_.find(offset, bytes);
         if (!held.empty()) return held;
         turn_to(offset / piece_bytes_);

@@ -86,7 +86,7 @@ float decode_as(std::uint32_t bits) {
 }
 
 template <Dtype dtype>
-void decode_array_as(std::span<const std::byte> bits, std::span<float> out) {
+void decode_array_as(Span<const std::byte> bits, Span<float> out) {
     constexpr std::size_t bytes = std::size_t(dtypes[index_of(dtype)].bytes);
     using Storage = std::conditional_t<bytes == 4, std::uint32_t,
                                        std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>;
@@ -99,7 +99,7 @@ void decode_array_as(std::span<const std::byte> bits, std::span<float> out) {
 
 struct Decoder {
     float (*decode)(std::uint32_t bits);
-    void (*decode_array)(std::span<const std::byte> bits, std::span<float> out);
+    void (*decode_array)(Span<const std::byte> bits, Span<float> out);
 };
 
 template <std::size_t... i>
@@ -144,11 +144,11 @@ std::optional<Dtype> dtype_from_name(std::string_view name) {
     return std::nullopt;
 }
 
-std::span<const DtypeInfo> all_dtypes() {
+Span<const DtypeInfo> all_dtypes() {
     return dtypes;
 }
 
-std::span<const DtypeInfo> narrow_dtypes() {
+Span<const DtypeInfo> narrow_dtypes() {
     static_assert(dtypes[0].dtype == Dtype::f32);
     return std::span(dtypes).subspan(1);
 }
@@ -157,7 +157,7 @@ float decode(Dtype dtype, std::uint32_t bits) {
     return decoders[index_of(dtype)].decode(bits);
 }
 
-void decode_array(Dtype dtype, std::span<const std::byte> bits, std::span<float> out) {
+void decode_array(Dtype dtype, Span<const std::byte> bits, Span<float> out) {
     decoders[index_of(dtype)].decode_array(bits, out);
 }
 

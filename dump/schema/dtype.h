@@ -3,8 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
+
+#include "dump/schema/span.h"
 
 namespace tilescope {
 
@@ -27,9 +28,9 @@ struct DtypeInfo {
 
 const DtypeInfo& dtype_info(Dtype dtype);
 std::optional<Dtype> dtype_from_name(std::string_view name);
-std::span<const DtypeInfo> all_dtypes();
+Span<const DtypeInfo> all_dtypes();
 /// All but float32.
-std::span<const DtypeInfo> narrow_dtypes();
+Span<const DtypeInfo> narrow_dtypes();
 
 /// The number that `bits` encode; bits above the dtype's width are ignored.
 /// Types: any Dtype to float32.
@@ -39,7 +40,7 @@ float decode(Dtype dtype, std::uint32_t bits);
 
 /// decode() of each element of `bits`, little-endian and packed; `bits` holds out.size() elements.
 /// Types, max error and valid range are those of decode().
-void decode_array(Dtype dtype, std::span<const std::byte> bits, std::span<float> out);
+void decode_array(Dtype dtype, Span<const std::byte> bits, Span<float> out);
 
 /// `value` rounded to nearest, ties to even. Bits above the dtype's width are zero.
 /// Types: float32 to any Dtype.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "dump/hook/sink.h"
+#include "dump/schema/comparison.h"
 
 namespace tilescope {
 
@@ -13,7 +14,7 @@ struct ElementWriter {
     std::uint16_t first_thread = 0;  ///< linear index in its thread block of the thread that wrote first
     bool several_threads = false;    ///< one of another index wrote it, too
 
-    bool operator==(const ElementWriter&) const = default;
+    TILESCOPE_EQUALITY(ElementWriter);
 };
 
 /// As a sink and a file keep it: see writer_thread in dump/hook/sink.h. Nobody for 0 and for unwritten_bits.

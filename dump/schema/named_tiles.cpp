@@ -24,7 +24,7 @@ std::string shown(std::string_view name) {
     return "named tile '" + shortened(name, 2 * longest_name) + "'";
 }
 
-void validate_name(const NamedTile& tile, std::span<const NamedTile> before, const std::string& where) {
+void validate_name(const NamedTile& tile, Span<const NamedTile> before, const std::string& where) {
     if (!is_name(tile.name)) {
         throw Error(shown(tile.name) + " has no valid name", where,
                     "use up to 32 of a-z, 0-9 and _, beginning with a letter");
@@ -69,7 +69,7 @@ void validate_axes(const NamedTile& tile, const std::string& where) {
 
 }  // namespace
 
-void validate(std::span<const NamedTile> tiles, const std::string& where) {
+void validate(Span<const NamedTile> tiles, const std::string& where) {
     if (std::ssize(tiles) > max_named_tiles) {
         throw Error(std::to_string(tiles.size()) + " named tiles are declared, and a problem has at most " +
                         std::to_string(max_named_tiles),

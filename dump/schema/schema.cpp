@@ -139,7 +139,7 @@ StageInfo stage_info(const Problem& problem, Stage stage) {
             tile->rows, tile->cols};
 }
 
-std::optional<Stage> stage_from_name(std::string_view name, std::span<const NamedTile> named) {
+std::optional<Stage> stage_from_name(std::string_view name, Span<const NamedTile> named) {
     for (const StageInfo& info : stages) {
         if (info.name == name) return info.stage;
     }
@@ -218,7 +218,7 @@ std::vector<std::int64_t> chunk_index(const Problem& problem, Stage stage, const
     return index;
 }
 
-TileId tile_of_chunk(const Problem& problem, Stage stage, std::span<const std::int64_t> index) {
+TileId tile_of_chunk(const Problem& problem, Stage stage, Span<const std::int64_t> index) {
     TileId tile;
     std::size_t i = 0;
     for (const Dimension& dimension : dimensions_of(problem, stage)) {

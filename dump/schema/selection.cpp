@@ -83,7 +83,7 @@ QBlocks parse_blocks(std::string_view text, std::string_view clause, const std::
             parse_range(parts[2], clause, where)};
 }
 
-Stage parse_stage(std::string_view name, const std::string& where, std::span<const NamedTile> named) {
+Stage parse_stage(std::string_view name, const std::string& where, Span<const NamedTile> named) {
     const std::optional<Stage> stage = stage_from_name(name, named);
     if (stage) return *stage;
     std::string known;
@@ -93,7 +93,7 @@ Stage parse_stage(std::string_view name, const std::string& where, std::span<con
 }
 
 void parse_clause(std::string_view clause, Selection& selection, const std::string& where,
-                  std::span<const NamedTile> named) {
+                  Span<const NamedTile> named) {
     const std::size_t equals = clause.find('=');
     if (equals == std::string_view::npos) {
         throw Error("clause " + quoted(clause) + " has no '='", where, grammar);
@@ -217,14 +217,14 @@ std::int64_t count_selected(const Problem& problem, Stage stage, const Selection
            count(problem.kv_tiles(), [&](std::int64_t tile) { return selection.kv_tile.contains(tile); });
 }
 
-Selection parse_selection(std::string_view text, const std::string& where, std::span<const NamedTile> named) {
+Selection parse_selection(std::string_view text, const std::string& where, Span<const NamedTile> named) {
     Selection selection;
     if (text.empty()) return selection;
     for (const std::string_view clause : split(text, ':')) parse_clause(clause, selection, where, named);
     return selection;
 }
 
-std::string to_string(const Selection& selection, std::span<const NamedTile> named) {
+std::string to_string(const Selection& selection, Span<const NamedTile> named) {
     std::string text;
     for (const Coordinate& coordinate : coordinates) {
         std::string values;
@@ -248,7 +248,7 @@ std::string to_string(const Selection& selection, std::span<const NamedTile> nam
     return text;
 }
 
-Selection selection_from_environment(std::span<const NamedTile> named) {
+Selection selection_from_environment(Span<const NamedTile> named) {
     const char* text = std::getenv("TILESCOPE_SELECT");
     return text == nullptr ? Selection()
                            : parse_selection(text, "environment variable TILESCOPE_SELECT", named);

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dump/schema.h"
+#include "dump/schema/comparison.h"
+#include "dump/schema/span.h"
 
 namespace tilescope {
 
@@ -15,14 +16,14 @@ struct Ranges {
     struct Range {
         std::int64_t first = 0;
         std::int64_t last = 0;  ///< INT64_MAX for an open end
-        bool operator==(const Range&) const = default;
+        TILESCOPE_EQUALITY(Range);
     };
     std::vector<Range> ranges;
 
     bool contains(std::int64_t value) const { return overlaps(value, value); }
     /// Whether any value from `first` to `last` is among them.
     bool overlaps(std::int64_t first, std::int64_t last) const;
-    bool operator==(const Ranges&) const = default;
+    TILESCOPE_EQUALITY(Ranges);
 };
 
 /// Query blocks next to each other, of one head.
@@ -31,7 +32,7 @@ struct QBlocks {
     std::int64_t head = 0;
     Ranges::Range q_blocks;
 
-    bool operator==(const QBlocks&) const = default;
+    TILESCOPE_EQUALITY(QBlocks);
 };
 
 /// Which tiles are captured. Written as clauses joined by ':', each a coordinate and its values:
@@ -58,7 +59,7 @@ struct Selection {
     bool lists_block(std::int64_t in_batch, std::int64_t in_head, std::int64_t in_q_block) const;
     /// False for a stage that the problem does not have.
     bool selects(const Problem& problem, Stage stage, const TileId& tile) const;
-    bool operator==(const Selection&) const = default;
+    TILESCOPE_EQUALITY(Selection);
 };
 
 /// Tiles of the stage that are selected; the problem has it.
@@ -66,13 +67,12 @@ std::int64_t count_selected(const Problem& problem, Stage stage, const Selection
 
 /// `named` are the named tiles that it may name beside the stages.
 /// Errors: Error naming `where` for an unknown coordinate or stage, a malformed or descending range.
-Selection parse_selection(std::string_view text, const std::string& where,
-                          std::span<const NamedTile> named = {});
+Selection parse_selection(std::string_view text, const std::string& where, Span<const NamedTile> named = {});
 
 /// The text parse_selection reads back; "" for everything.
-std::string to_string(const Selection& selection, std::span<const NamedTile> named = {});
+std::string to_string(const Selection& selection, Span<const NamedTile> named = {});
 
 /// The selection in the environment variable TILESCOPE_SELECT; everything when it is not set.
-Selection selection_from_environment(std::span<const NamedTile> named = {});
+Selection selection_from_environment(Span<const NamedTile> named = {});
 
 }  // namespace tilescope

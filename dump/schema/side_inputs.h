@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dump/schema.h"
+#include "dump/schema/comparison.h"
 
 namespace tilescope {
 
@@ -21,7 +22,7 @@ struct Descale {
     /// What row `row` of a head is multiplied with; 1 where there is none.
     float at(std::int64_t batch, std::int64_t head, std::int64_t row) const;
 
-    bool operator==(const Descale&) const = default;
+    TILESCOPE_EQUALITY(Descale);
 };
 
 /// The call's inputs beside q, k, v and the bias. What the call has none of is empty.
@@ -34,7 +35,7 @@ struct SideInputs {
     Descale descale_k;
     Descale descale_v;
 
-    bool operator==(const SideInputs&) const = default;
+    TILESCOPE_EQUALITY(SideInputs);
 };
 
 /// What is added to the scores, in natural units. Every size is that of the problem, or 1: the same for all.

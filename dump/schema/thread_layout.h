@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dump/schema.h"
+#include "dump/schema/comparison.h"
 
 namespace tilescope {
 
@@ -18,7 +19,7 @@ struct ThreadElement {
     int thread = 0;
     int reg = 0;
 
-    bool operator==(const ThreadElement&) const = default;
+    TILESCOPE_EQUALITY(ThreadElement);
 };
 
 /// The part of a tile that a group of threads owns together, and that is repeated over the tile.
@@ -28,7 +29,7 @@ struct Fragment {
     std::int64_t cols = 0;
     std::vector<ThreadElement> owners;  ///< [rows][cols]
 
-    bool operator==(const Fragment&) const = default;
+    TILESCOPE_EQUALITY(Fragment);
 };
 
 /// How a stage's tiles lie in the threads of a block. Zeros stand for the defaults.
@@ -42,7 +43,7 @@ struct ThreadLayout {
     std::int64_t split_groups = 0;  ///< groups of its own of each split of the KV tiles; default: shared
 
     bool declared() const { return !fragment.empty(); }
-    bool operator==(const ThreadLayout&) const = default;
+    TILESCOPE_EQUALITY(ThreadLayout);
 };
 
 /// The threads of every stage of a recording.
@@ -52,7 +53,7 @@ struct ThreadLayouts {
 
     ThreadLayout& operator[](Stage stage) { return stages[std::size_t(stage)]; }
     const ThreadLayout& operator[](Stage stage) const { return stages[std::size_t(stage)]; }
-    bool operator==(const ThreadLayouts&) const = default;
+    TILESCOPE_EQUALITY(ThreadLayouts);
 };
 
 /// Who owns an element.
@@ -61,7 +62,7 @@ struct Owner {
     int lane = 0;
     int reg = 0;  ///< number of the element among those that the thread owns of the tile
 
-    auto operator<=>(const Owner&) const = default;
+    TILESCOPE_ORDER(Owner);
 };
 
 /// The owners of a stage's elements, from its declaration.

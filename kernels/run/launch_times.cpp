@@ -19,20 +19,20 @@ Event make_event() {
     return Event(event);
 }
 
-struct Span {
+struct Timed {
     Event begin = make_event();
     Event end = make_event();
 };
 
-Span enqueue(const TimedLaunch& timed) {
-    Span span;
+Timed enqueue(const TimedLaunch& timed) {
+    Timed span;
     check_cuda(cudaEventRecord(span.begin.get(), timed.stream), "timing a kernel");
     timed.launch();
     check_cuda(cudaEventRecord(span.end.get(), timed.stream), "timing a kernel");
     return span;
 }
 
-double median_of(const std::vector<Span>& spans) {
+double median_of(const std::vector<Timed>& spans) {
     std::vector<float> times(spans.size());
     for (std::size_t i = 0; i < spans.size(); ++i) {
         check_cuda(cudaEventElapsedTime(&times[i], spans[i].begin.get(), spans[i].end.get()),
@@ -47,10 +47,10 @@ double median_of(const std::vector<Span>& spans) {
 
 std::vector<double> median_times(const std::vector<TimedLaunch>& launches, int rounds) {
     constexpr int warm_up = 3;
-    std::vector<std::vector<Span>> spans(launches.size());
+    std::vector<std::vector<Timed>> spans(launches.size());
     for (int round = -warm_up; round < rounds; ++round) {
         for (std::size_t i = 0; i < launches.size(); ++i) {
-            Span span = enqueue(launches[i]);
+            Timed span = enqueue(launches[i]);
             if (round >= 0) spans[i].push_back(std::move(span));
         }
     }

@@ -79,7 +79,7 @@ ReplayedRecording::ReplayedRecording(const Recording& recording, const FoundCaus
         (provenance_.kernel.empty() ? "" : ", ") + std::string("replayed with ") + title_of(cause);
 }
 
-bool ReplayedRecording::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
+bool ReplayedRecording::read_tile(Stage stage, const TileId& tile, Span<float> out) const {
     if (!of().read_tile(stage, tile, out)) return false;
     if (stage != cause_.observed) return true;
     const std::scoped_lock lock(mutex_);

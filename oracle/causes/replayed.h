@@ -29,10 +29,10 @@ class ReplayedRecording final : public RecordingView {
     ReplayedRecording(const Recording& recording, const FoundCause& cause, double confidence);
 
     const Provenance& provenance() const override { return provenance_; }
-    bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
+    bool read_tile(Stage stage, const TileId& tile, Span<float> out) const override;
     // A replay is another run than those that the recording was compared with.
     bool has_writers(Stage /*stage*/) const override { return false; }
-    std::span<const ReferenceInfo> references() const override { return {}; }
+    Span<const ReferenceInfo> references() const override { return {}; }
 
  private:
     const FoundCause& cause_;

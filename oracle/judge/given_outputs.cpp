@@ -27,11 +27,11 @@ class ForwardPass final : public RecordingView {
     const CaptureSummary& capture() const override { return capture_; }
     bool has_stage(Stage) const override { return false; }
     bool has_tile(Stage, const TileId&) const override { return false; }
-    bool read_tile(Stage, const TileId&, std::span<float>) const override { return false; }
+    bool read_tile(Stage, const TileId&, Span<float>) const override { return false; }
     bool has_writers(Stage) const override { return false; }
-    std::span<const ReferenceInfo> references() const override { return given_; }
+    Span<const ReferenceInfo> references() const override { return given_; }
     void read_reference(std::size_t, Stage stage, std::int64_t batch, std::int64_t head, std::int64_t row,
-                        std::int64_t count, std::span<float> out) const override {
+                        std::int64_t count, Span<float> out) const override {
         of().read_input(stage == Stage::o ? Input::o : Input::lse, batch, head, row, count, out);
     }
 

@@ -81,7 +81,7 @@ std::optional<FoldedScale> folded_scale(const Recording& recording) {
 DeclaredView::DeclaredView(const Recording& of, const std::optional<FoldedScale>& folded)
     : RecordingView(of), folded_(folded) {}
 
-bool DeclaredView::read_tile(Stage stage, const TileId& tile, std::span<float> out) const {
+bool DeclaredView::read_tile(Stage stage, const TileId& tile, Span<float> out) const {
     if (!of().read_tile(stage, tile, out)) return false;
     if (stage == Stage::q && folded_) {
         for (float& value : out) {

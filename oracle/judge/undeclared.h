@@ -31,7 +31,7 @@ class DeclaredView final : public RecordingView {
  public:
     DeclaredView(const Recording& of, const std::optional<FoldedScale>& folded);
 
-    bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override;
+    bool read_tile(Stage stage, const TileId& tile, Span<float> out) const override;
 
     /// Whether masked cells of the tiles read so far held such a number more often than -inf.
     bool masks_with_numbers() const { return masked_numbers_ > masked_infinities_; }

@@ -51,7 +51,7 @@ class LargeRecording final : public Recording {
         return stage == Stage::s || (stage == Stage::p && content_ != Content::s);
     }
     bool has_tile(Stage stage, const TileId&) const override { return has_stage(stage); }
-    bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override {
+    bool read_tile(Stage stage, const TileId& tile, Span<float> out) const override {
         if (!has_stage(stage)) return false;
         Eigen::Map<MatrixF> values(out.data(), block, block);
         values = scores(tile);
@@ -60,13 +60,13 @@ class LargeRecording final : public Recording {
     }
     bool has_input(Input input) const override { return input <= Input::v; }
     void read_input(Input input, std::int64_t, std::int64_t, std::int64_t row, std::int64_t count,
-                    std::span<float> out) const override {
+                    Span<float> out) const override {
         const MatrixF& values = inputs_[static_cast<std::size_t>(input)];
         Eigen::Map<MatrixF>(out.data(), count, head_dim) = values.middleRows(row, count);
     }
     const SideInputs& side_inputs() const override { return side_inputs_; }
     bool has_bias() const override { return false; }
-    void read_bias(std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::span<float>) const override {}
+    void read_bias(std::int64_t, std::int64_t, std::int64_t, std::int64_t, Span<float>) const override {}
 
  private:
     MatrixF scores(const TileId& tile) const {

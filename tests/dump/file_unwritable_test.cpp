@@ -118,17 +118,16 @@ TEST(FileUnwritable, LeavesNothingWhenTheRecordingCannotBeRead) {
         const CaptureSummary& capture() const override { return inner.capture(); }
         bool has_stage(Stage stage) const override { return inner.has_stage(stage); }
         bool has_tile(Stage stage, const TileId& tile) const override { return inner.has_tile(stage, tile); }
-        bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override {
+        bool read_tile(Stage stage, const TileId& tile, Span<float> out) const override {
             if (stage == Stage::p) throw Error("is damaged", "p", "record it again");
             return inner.read_tile(stage, tile, out);
         }
         bool has_input(Input) const override { return false; }
         void read_input(Input, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                        std::span<float>) const override {}
+                        Span<float>) const override {}
         const SideInputs& side_inputs() const override { return inner.side_inputs(); }
         bool has_bias() const override { return false; }
-        void read_bias(std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                       std::span<float>) const override {}
+        void read_bias(std::int64_t, std::int64_t, std::int64_t, std::int64_t, Span<float>) const override {}
     } recording;
     const TemporaryFolder folder;
     EXPECT_EQ(message_of(folder.file("run.h5"), recording), "p: is damaged; record it again");

@@ -148,7 +148,7 @@ class OneBlock final : public RecordingView {
         return block.batch == block_.batch && block.head == block_.head && block.q_block == block_.q_block;
     }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
-                    std::span<float> out) const override {
+                    Span<float> out) const override {
         rows_read[static_cast<std::size_t>(input)] += count;
         of().read_input(input, batch, head, row, count, out);
     }

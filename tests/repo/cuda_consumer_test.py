@@ -3,7 +3,7 @@
 
 usage: cuda_consumer_test.py ROOT BUILD SCRATCH CMAKE GENERATOR [CONFIGURE-OPTION...]
 
-Without CONFIGURE-OPTIONs the build has no CUDA: skipped, with exit code 77. The program must record the kernel where
+Compiled as FlashAttention-2 is, in C++17 and with its flags. Without CONFIGURE-OPTIONs the build has no CUDA: skipped, with exit code 77. The program must record the kernel where
 there is a GPU, and say in one line why it cannot elsewhere.
 """
 
@@ -14,6 +14,10 @@ import subprocess
 import sys
 
 SKIPPED = 77
+# setup.py of FlashAttention-2.
+FLASH_ATTENTION_FLAGS = ("-O3 -std=c++17 -U__CUDA_NO_HALF_OPERATORS__ -U__CUDA_NO_HALF_CONVERSIONS__"
+                         " -U__CUDA_NO_HALF2_OPERATORS__ -U__CUDA_NO_BFLOAT16_CONVERSIONS__ --expt-relaxed-constexpr"
+                         " --expt-extended-lambda --use_fast_math -Werror all-warnings")
 
 root, build, scratch = (pathlib.Path(path) for path in sys.argv[1:4])
 cmake, generator, *options = sys.argv[4:]
@@ -32,8 +36,9 @@ if len(projects) != 1:
 subprocess.run([sys.executable, root / "tests/dump/hooks_example.py", page, source / "warp_attention.cu"], check=True)
 
 prefix, compiled = scratch / "prefix", scratch / "build"
-for step in (["--install", build, "--prefix", prefix],
-             ["-S", source, "-B", compiled, "-G", generator, f"-DCMAKE_PREFIX_PATH={prefix}", *options],
+for step in (["--install", build, "--prefix", prefix, "--component", "capture"],
+             ["-S", source, "-B", compiled, "-G", generator, f"-DCMAKE_PREFIX_PATH={prefix}",
+              f"-DCMAKE_CUDA_FLAGS={FLASH_ATTENTION_FLAGS}", "-DCMAKE_DISABLE_FIND_PACKAGE_HDF5=ON", *options],
              ["--build", compiled]):
     subprocess.run([cmake, *step], check=True)
 
@@ -42,4 +47,44 @@ done = subprocess.run([compiled / "warp_attention", recording], capture_output=T
 print(done.returncode, done.stderr)
 recorded = done.returncode == 0 and recording.exists()
 refused = done.returncode == 2 and done.stderr.count("\n") == 1 and not recording.exists()
-sys.exit(0 if recorded or refused else 1)
+
+nvcc = next(option.partition("=")[2] for option in options if option.startswith("-DCMAKE_CUDA_COMPILER="))
+include = ["-std=c++17", "-arch=sm_90", "-I", prefix / "include/tilescope"]
+
+# An extension of Python is a shared library, and links the runtime of CUDA that it is given.
+subprocess.run([nvcc, *include, "-shared", "-cudart", "shared", "-DDEBUG_DUMP", "-Xcompiler", "-fPIC",
+                source / "warp_attention.cu", "-o", scratch / "extension.so", "-L", prefix / "lib", "-ltilescope_capture",
+                "-ltilescope", "-Xlinker", "-z,defs"], check=True)
+
+# A project whose own DEBUG_DUMP prints something, and the same without hooks.
+HOOKED = """#include <cstdio>
+#include "dump/hook.h"
+__global__ void scale(const float* x, float* s, int cols TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK(sink, 0, 0, blockIdx.x);
+    const float value = 0.5f * x[blockIdx.x * cols + threadIdx.x];
+    TILESCOPE_VALUE(s, 0, 0, threadIdx.x, value);
+    s[blockIdx.x * cols + threadIdx.x] = value;
+#ifdef DEBUG_DUMP
+    if (DEBUG_DUMP(value)) printf("%f", value);
+#endif
+}
+"""
+OWN = "-DDEBUG_DUMP(value)=((value)>1.0f)"
+
+
+def ptx(text, *definitions):
+    """The kernel's code, without the debugger's names of files."""
+    file = scratch / "scale.cu"
+    file.write_text(text)
+    return subprocess.run([nvcc, *include, *definitions, "-ptx", file, "-o", "-"], check=True, capture_output=True).stdout
+
+
+plain = ptx("".join(line for line in HOOKED.splitlines(keepends=True) if "TILESCOPE_B" not in line and "TILESCOPE_V" not in line
+                    and "hook.h" not in line).replace(" TILESCOPE_SINK_PARAM(sink)", ""), OWN)
+off = ptx(HOOKED, OWN, "-DTILESCOPE_DUMP=0")
+on = ptx(HOOKED, OWN, "-DTILESCOPE_DUMP=1")
+print("PTX with TILESCOPE_DUMP=0:", "as without hooks" if off == plain else "not as without hooks")
+print("PTX with TILESCOPE_DUMP=1:", "has hooks" if len(on) > 2 * len(off) and b"vprintf" in on else "has none")
+kept_apart = off == plain and b"vprintf" in off and len(on) > 2 * len(off) and b"vprintf" in on
+
+sys.exit(0 if (recorded or refused) and kept_apart else 1)

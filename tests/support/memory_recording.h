@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 
 #include "dump/recording.h"
 #include "dump/recording/array_shape.h"
+#include "dump/schema/span.h"
 
 namespace tilescope::test {
 
@@ -66,7 +66,7 @@ class MemoryRecording final : public Recording {
     bool has_tile(Stage stage, const TileId& tile) const override {
         return tiles_.contains(key(stage, tile));
     }
-    bool read_tile(Stage stage, const TileId& tile, std::span<float> out) const override {
+    bool read_tile(Stage stage, const TileId& tile, Span<float> out) const override {
         require(std::ssize(out) == tile_shape(problem_, stage).elements(), "a span of another size");
         const auto found = tiles_.find(key(stage, tile));
         if (found == tiles_.end()) return false;
@@ -76,7 +76,7 @@ class MemoryRecording final : public Recording {
 
     bool has_input(Input input) const override { return !inputs_[static_cast<std::size_t>(input)].empty(); }
     void read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t count,
-                    std::span<float> out) const override {
+                    Span<float> out) const override {
         const ArrayShape shape = input_shape(problem_, input);
         const std::vector<float>& values = inputs_[static_cast<std::size_t>(input)];
         require(!values.empty(), "an input that was not set");
@@ -89,13 +89,13 @@ class MemoryRecording final : public Recording {
     const SideInputs& side_inputs() const override { return side_inputs_; }
     bool has_bias() const override { return !bias_.empty(); }
     void read_bias(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t first_key,
-                   std::span<float> out) const override {
+                   Span<float> out) const override {
         for (std::size_t i = 0; i < out.size(); ++i)
             out[i] = bias_.at(batch, head, row, first_key + std::int64_t(i));
     }
-    std::span<const ReferenceInfo> references() const override { return references_; }
+    Span<const ReferenceInfo> references() const override { return references_; }
     void read_reference(std::size_t index, Stage stage, std::int64_t batch, std::int64_t head,
-                        std::int64_t row, std::int64_t count, std::span<float> out) const override {
+                        std::int64_t row, std::int64_t count, Span<float> out) const override {
         require(index < references_.size() && references_[index].has(stage), "a reference that was not set");
         const std::int64_t cols = stage == Stage::o ? problem_.head_dim_v : 1;
         require(batch >= 0 && batch < problem_.batch && head >= 0 && head < problem_.heads && row >= 0 &&

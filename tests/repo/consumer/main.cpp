@@ -1,12 +1,12 @@
-// What a project of its own does with the installed libraries: hooks a function, records it, saves the
+// What a project of its own, in C++17, does with the installed libraries: hooks a function, records it, saves the
 // recording and reads it back.
 
 #define DEBUG_DUMP
+#include "fragments.h"
 #include "scale_rows.h"
 
 #include <array>
 #include <cstdio>
-#include <span>
 
 #include "dump/reader.h"
 #include "dump/recording/captured_run.h"
@@ -27,6 +27,7 @@ int main() {
     problem.seqlen_kv = problem.block_n = cols;
     tilescope::CapturePlan plan(problem, tilescope::Selection(), 1 << 20);
     std::vector<std::byte> memory(plan.bytes());
+    std::vector<std::byte> fragments(plan.bytes());
     plan.fill_unwritten(memory.data());
     std::array<float, rows * cols> hooked{};
     scale_rows(x.data(), rows, cols, 0.5f, hooked.data(), plan.sink(memory.data()));
@@ -36,7 +37,14 @@ int main() {
     std::array<float, rows * cols> recorded{};
     const bool read = tilescope::open_recording("consumer.h5")->read_tile(tilescope::Stage::s, {}, recorded);
 
-    const bool same = read && hooked == expected && recorded == expected && expected[15] == 7.5f;
+    plan.fill_unwritten(fragments.data());
+    write_fragments(plan.sink(fragments.data()));
+    const tilescope::CapturedRun in_pieces(plan, std::move(fragments), {}, {}, {});
+    std::array<float, rows * cols> of_pieces{};
+    in_pieces.read_tile(tilescope::Stage::s, {}, of_pieces);
+
+    const bool same =
+        read && hooked == expected && recorded == expected && expected[15] == 7.5f && of_pieces == x;
     std::puts(same ? "the recording holds what the function computed" : "the recording differs");
     return same ? 0 : 1;
 }
