@@ -5,16 +5,12 @@ usage: record.py [--shape B,H,HKV,SQ,SKV,D] [--causal] [--dtype f16|bf16] [--see
 
 Builds the extension, runs it, and writes one dump with /references/flash and /references/math for tile-diff. With
 --backward the dump is that of the backward kernel, on o and lse of PyTorch's forward pass. Needs a GPU, PyTorch 2.3 or
-newer, ninja, nvcc, h5py, and HDF5's headers and library (HDF5_ROOT names their folder).
+newer, ninja, nvcc, h5py, and Tilescope: built here by ./dev build, or installed in TILESCOPE_ROOT.
 """
 
 import argparse
-import glob
 import os
 import pathlib
-import shlex
-import shutil
-import subprocess
 import sys
 
 import torch
@@ -54,44 +50,34 @@ def parse_arguments():
     return arguments
 
 
-def hdf5_under(root):
-    """Folders of hdf5.h and libhdf5.so under a prefix; None where one of them is missing."""
-    headers = [f"{root}/include", f"{root}/include/hdf5/serial"]
-    libraries = [f"{root}/lib", f"{root}/lib64", *glob.glob(f"{root}/lib/*/hdf5/serial"), *glob.glob(f"{root}/lib/*")]
-    header = next((path for path in headers if os.path.exists(f"{path}/hdf5.h")), None)
-    library = next((path for path in libraries if os.path.exists(f"{path}/libhdf5.so")), None)
-    return (header, library) if header and library else None
-
-
-def hdf5_flags():
-    """Compiler and linker flags of the HDF5 library."""
-    if "HDF5_ROOT" in os.environ:
-        found = hdf5_under(os.environ["HDF5_ROOT"])
-        if not found:
-            sys.exit(f"record.py: no hdf5.h and libhdf5.so under HDF5_ROOT={os.environ['HDF5_ROOT']}")
+def tilescope_folders():
+    """Folders of the headers and of libtilescope: those of TILESCOPE_ROOT, where it is installed, or of build/ here."""
+    if "TILESCOPE_ROOT" in os.environ:
+        root = pathlib.Path(os.environ["TILESCOPE_ROOT"]).resolve()
+        headers, libraries = root / "include/tilescope", root / "lib"
     else:
-        for package in ("hdf5", "hdf5-serial"):
-            asked = ["pkg-config", "--cflags", "--libs", package]
-            done = subprocess.run(asked, capture_output=True, text=True) if shutil.which("pkg-config") else None
-            if done and done.returncode == 0:
-                flags = shlex.split(done.stdout)
-                return [f for f in flags if f.startswith("-I")], [f for f in flags if f.startswith(("-L", "-l"))]
-        found = hdf5_under("/usr")
-        if not found:
-            sys.exit("record.py: HDF5 was not found; install libhdf5-dev, or set HDF5_ROOT to its folder")
-    header, library = found
-    return [f"-I{header}"], [f"-L{library}", f"-Wl,-rpath,{library}", "-lhdf5"]
+        headers, libraries = ROOT, ROOT / "build/dump"
+    for path in (headers / "dump/hook.h", libraries / "libtilescope.so", libraries / "libtilescope_capture.a"):
+        if not path.exists():
+            sys.exit(f"record.py: {path} is missing; run ./dev build where nvcc is, or set TILESCOPE_ROOT to a prefix that "
+                     "Tilescope with CUDA is installed in")
+    return headers, libraries
+
+
+def extension_flags(sources):
+    """What load() takes beside the extension's name: compiled with hooks, and linked with what is installed."""
+    headers, libraries = tilescope_folders()
+    flags = ["-std=c++20", "-O2", "-DDEBUG_DUMP"]
+    return {"sources": [str(source) for source in sources], "extra_include_paths": [str(headers), str(ROOT)],
+            "extra_cflags": flags, "extra_cuda_cflags": flags,
+            "extra_ldflags": [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-ltilescope_capture", "-ltilescope"]}
 
 
 def build_extension():
-    compile_flags, link_flags = hdf5_flags()
-    sources = [*sorted(HERE.glob("*.cu")), HERE / "binding.cpp",
-               *(path for suffix in ("cpp", "cu") for path in sorted((ROOT / "dump").rglob(f"*.{suffix}"))
-                 if path.name != "command_line.cpp")]
-    flags = ["-std=c++20", "-O2", "-DDEBUG_DUMP", *compile_flags]
-    return load(name="tilescope_attention", sources=[str(source) for source in sources],
-                extra_include_paths=[str(ROOT)], extra_cflags=flags, extra_cuda_cflags=flags,
-                extra_ldflags=link_flags)
+    if not torch._C._GLIBCXX_USE_CXX11_ABI:
+        sys.exit("record.py: this PyTorch is compiled with the old std::string, which libtilescope cannot be linked with; take "
+                 "one where torch.compiled_with_cxx11_abi() is True")
+    return load(name="tilescope_attention", **extension_flags([*sorted(HERE.glob("*.cu")), HERE / "binding.cpp"]))
 
 
 def make_inputs(shape, dtype, seed):
