@@ -157,10 +157,13 @@ Error explained(const CLI::App& app, const CLI::ParseError& error) {
 
 std::string parse_command_line(CLI::App& app, std::vector<std::string> arguments) {
     std::ranges::reverse(arguments);
+    app.set_version_flag("--version", app.get_name() + " " TILESCOPE_VERSION, "Print the version and exit");
     try {
         app.parse(std::move(arguments));
     } catch (const CLI::CallForHelp&) {
         return app.help();
+    } catch (const CLI::CallForVersion&) {
+        return app.version() + "\n";
     } catch (const CLI::ParseError& error) {
         throw explained(chosen_in(app), error);
     }

@@ -11,8 +11,8 @@ class App;
 
 namespace tilescope {
 
-/// Parses the arguments after the program's name. Returns the text of --help where that was asked for, and
-/// otherwise "". Errors: Error that names the option or the subcommands that there are, what is wrong, and
+/// Parses the arguments after the program's name, and gives every program its --version. Returns the text of
+/// --help or --version where that was asked for, and otherwise "". Errors: Error that names the option or the subcommands that there are, what is wrong, and
 /// the --help that describes them.
 std::string parse_command_line(CLI::App& app, std::vector<std::string> arguments);
 
