@@ -134,7 +134,7 @@ class Capture {
     /// Whether the time limit passed before the kernel ended. Then free nothing that the kernel uses:
     /// cudaFree() would wait for it, which may be forever.
     bool still_running() const;
-    /// As write_recording(path) of what finish() returns, but a piece of the tiles at a time is copied to
+    /// As save_recording(path) of what finish() returns, but a piece of the tiles at a time is copied to
     /// host memory while the one before is written. Errors: those of both, and Error when the device fails
     /// meanwhile.
     void save(const std::string& path);

@@ -62,7 +62,7 @@ class FlightRecorder {
     /// The last launches, the oldest first; the last of them is the one that stopped the recording. Waits for
     /// the device. Errors: Error when it failed.
     std::vector<CapturedRun> recordings() const;
-    /// Writes the last of these. Errors: Error when there was no launch, and those of write_recording().
+    /// Writes the last of these. Errors: Error when there was no launch, and those of save_recording().
     void save(const std::string& path) const;
     /// Writes all of them, as path.0, path.1 and so on, and returns how many.
     int save_all(const std::string& path) const;

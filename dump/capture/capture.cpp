@@ -381,7 +381,7 @@ bool Capture::still_running() const {
 
 void Capture::save(const std::string& path) {
     const OnDevice on(impl_->device);
-    write_recording(path, impl_->finish(Impl::Tiles::in_place));
+    save_recording(path, impl_->finish(Impl::Tiles::in_place));
     if (impl_->options.memory == SinkMemory::file) std::remove(impl_->options.sink_file.c_str());
 }
 

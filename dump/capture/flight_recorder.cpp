@@ -263,12 +263,12 @@ std::vector<CapturedRun> FlightRecorder::recordings() const {
 void FlightRecorder::save(const std::string& path) const {
     const std::vector<CapturedRun> runs = recordings();
     if (runs.empty()) throw Error("there was no launch", "flight recorder", "call next() for each");
-    write_recording(path, runs.back());
+    save_recording(path, runs.back());
 }
 
 int FlightRecorder::save_all(const std::string& path) const {
     const std::vector<CapturedRun> runs = recordings();
-    for (std::size_t i = 0; i < runs.size(); ++i) write_recording(path + "." + std::to_string(i), runs[i]);
+    for (std::size_t i = 0; i < runs.size(); ++i) save_recording(path + "." + std::to_string(i), runs[i]);
     return int(runs.size());
 }
 

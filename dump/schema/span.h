@@ -20,8 +20,7 @@ class Span {
     template <std::size_t size>
     constexpr Span(T (&array)[size]) : data_(array), size_(size) {}
     /// Of whatever has data() and size(): a vector, an array, a span.
-    template <class Range,
-              class Element = std::remove_pointer_t<decltype(std::declval<Range&>().data())>,
+    template <class Range, class Element = std::remove_pointer_t<decltype(std::declval<Range&>().data())>,
               class = std::enable_if_t<std::is_convertible_v<Element (*)[], T (*)[]>>,
               class = decltype(std::declval<Range&>().size())>
     constexpr Span(Range&& range) : data_(range.data()), size_(range.size()) {}
