@@ -29,7 +29,8 @@ const Recording& saved_sample() {
 class FileSave : public ::testing::Test {
  protected:
     FileSave() {
-        for (const char* variable : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) unsetenv(variable);
+        for (const char* variable : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
+            unsetenv(variable);
         setenv("TILESCOPE_DIR", folder_.file("new").c_str(), 1);
     }
     ~FileSave() override { unsetenv("TILESCOPE_DIR"); }
@@ -78,7 +79,8 @@ TEST_F(FileSave, AFileThatIsThereIsLeft) {
     for (const std::string& name : there) std::ofstream(folder_.file("new/" + name)) << "kept";
     const std::string path = save_recording("run.h5", saved_sample());
     EXPECT_FALSE(there.contains(std::filesystem::path(path).filename().string()));
-    for (const std::string& name : there) EXPECT_EQ(std::filesystem::file_size(folder_.file("new/" + name)), 4u);
+    for (const std::string& name : there)
+        EXPECT_EQ(std::filesystem::file_size(folder_.file("new/" + name)), 4u);
     EXPECT_EQ(saved().size(), there.size() + 1);
 }
 
