@@ -150,7 +150,7 @@ TILESCOPE_HOOK constexpr int hook_size(const Values& values) {
 template <class Values>
 TILESCOPE_HOOK decltype(auto) hook_element_of(const Values& values, int i) {
     if constexpr (std::is_array_v<Values>) {
-        if constexpr (std::rank_v < Values >> 1) {
+        if constexpr (std::is_array_v<std::remove_extent_t<Values>>) {
             constexpr int inner = int(sizeof(values[0]) / sizeof(std::remove_all_extents_t<Values>));
             return hook_element_of(values[i / inner], i % inner);
         } else {
