@@ -114,13 +114,25 @@ Finding finding_at(const CauseSearch& world, const Observation& seen, const Esti
     return judge_element(seen.context, seen.got.data()[i], expected_at(world, seen, expected, i));
 }
 
+/// Whether the type of P cannot hold an element because its maximum is too small: what is there then is no mistake of P.
+bool overflows_by_its_maximum(const Units& units, const Observation& seen, Eigen::Index row, Eigen::Index col) {
+    if (seen.context.stage != Stage::p || units.p_cast == Dtype::f32) return false;
+    const double least =
+        (seen.expected.value(row, col) - seen.expected.error(row, col)) / seen.factor.at(row, col);
+    return least > std::exp(units.m_stale_threshold) &&
+           least * units.p_scale > double(dtype_info(units.p_cast).max_finite);
+}
+
 /// Marks what the inputs of the stage leave open, whatever the kernel did.
 void find_unjudged(const CauseSearch& world, Observation& seen) {
+    const Units& units = world.recording().units();
     seen.unjudged.assign(std::size_t(seen.got.size()), false);
     for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
         const Finding finding = finding_at(world, seen, seen.expected, i);
         const bool is_open = std::isnan(seen.expected.value.data()[i]) && finding == Finding::indifferent;
-        seen.unjudged[std::size_t(i)] = is_open || finding == Finding::not_judged;
+        seen.unjudged[std::size_t(i)] =
+            is_open || finding == Finding::not_judged ||
+            overflows_by_its_maximum(units, seen, i / seen.got.cols(), i % seen.got.cols());
     }
 }
 

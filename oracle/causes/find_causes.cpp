@@ -16,6 +16,7 @@
 #include "oracle/causes/wrong_threads.h"
 #include "oracle/formula/own_units.h"
 #include "oracle/identify/description.h"
+#include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
 

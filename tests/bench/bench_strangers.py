@@ -69,6 +69,9 @@ PLACE_OF_STAGE = {"q": "operand", "k": "operand", "v": "operand", "dout": "opera
 PLACE_OF_FAMILY = {"mask geometry": "mask", "tail": "mask", "split / combine": "merge"}
 PLACE_INSIDE = {"address": "index", "layout": "index"}  # of stages between the operands and the output
 PLACE_OF_OUTPUT = {"address": "store", "layout": "store", "coverage": "store", "precision": "store"}
+# The sum, what is done with it and its store are one stage of a gradient.
+PLACE_OF_GRADIENT = {**PLACE_OF_OUTPUT, "values": "merge", "constants": "merge"}
+PLACE_OF_CAUSE = {"function_of_factor": "sum", "function_of_term": "sum"}
 
 
 @dataclasses.dataclass
@@ -127,6 +130,14 @@ def names_declaration(judged):
     return bool(judged.causes) and judged.causes[0]["legal"]
 
 
+def declaration_matches(judged):
+    """Whether the report tells which declarations make a recording match that was declared wrongly, and diverges."""
+    if judged.truth["kind"] != "misdeclared" or not diverged(judged):
+        return None
+    declare = judged.report.get("declare")
+    return bool(declare) and declare["then"] is None
+
+
 def describes(judged):
     """A fault, or a declaration under which a kernel with a mistake matches: one that rounds where others do not is legal."""
     return names_fault(judged) or (names_declaration(judged) and judged.truth["kind"] == "mistake")
@@ -136,6 +147,8 @@ def place_of(cause):
     family, stage = cause["family"], cause["stage"]
     if family in PLACE_OF_FAMILY:
         return PLACE_OF_FAMILY[family]
+    if stage in ("dq", "dk", "dv"):
+        return PLACE_OF_CAUSE.get(cause["name"]) or PLACE_OF_GRADIENT.get(family, "sum")
     if stage == "o":
         return PLACE_OF_OUTPUT.get(family, "merge")
     return PLACE_OF_STAGE.get(stage) or PLACE_INSIDE.get(family, "sum")
@@ -201,7 +214,8 @@ def names_another(judged):
 CHECKS = [("diverged", diverged), ("match", matched), ("unjudged", unjudged), ("stage right", stage_is_right),
           ("2nd stage right", second_stage_is_right), ("place right", place_is_right), ("described", describes),
           ("names a fault", names_fault), ("only a place", names_place),
-          ("a declaration", names_declaration), ("short", is_short), ("predicts 2nd", predicts_second),
+          ("a declaration", names_declaration), ("makes it match", declaration_matches), ("short", is_short),
+          ("predicts 2nd", predicts_second),
           ("short, predicts", is_proved), ("both of a pair", names_both), ("one at least", names_one),
           ("one too many", names_another)]
 

@@ -240,6 +240,31 @@ TEST(IllegalVariation, OfPThatSaturatesIsCountedAndBlamed) {
     EXPECT_EQ(without_p.guilty, Stage::acc) << verdict_line(without_p);
 }
 
+/// What its type cannot hold of P is then the mistake of the maximum: P is given no cause of its own.
+TEST(IllegalVariation, OfALaggingMaximumIsNotBlamedOnTheTypeOfP) {
+    const Problem problem = two_heads(Mask::none);
+    Arithmetic lagging;
+    lagging.dumps_cast_p = true;
+    lagging.stale_threshold = 4;
+    lagging.p_operand = Dtype::e4m3;
+    lagging.p_scale = 256;
+    lagging.l_scaled = false;
+    Arithmetic declared = lagging;
+    declared.stale_threshold = 0;
+    const Inputs inputs = make_inputs(problem, InputKind::ramped_k, seed);
+    const MemoryRecording run =
+        declared_as(recorded({problem, lagging, inputs}), problem, units_of(declared), inputs);
+    ASSERT_EQ(range_of(run, Stage::p).second, 448.0f) << "nothing saturates";
+    Report report = judged(run);
+    EXPECT_EQ(report.guilty, Stage::m) << verdict_line(report);
+    EXPECT_GT(report.stage(Stage::p).tally.outside, 0);
+    report.diagnosis = find_causes(run, report, {});
+    for (const StageAnswer& answer : report.diagnosis.answers) {
+        EXPECT_TRUE(answer.stage != Stage::p || answer.cause.empty()) << causes_text(report);
+    }
+    for (const auto& cause : report.diagnosis.then) EXPECT_NE(cause.stage, Stage::p) << cause.name;
+}
+
 /// A kernel that reads m below what its threshold allows, or has P where none can be.
 TEST(IllegalVariation, OfALaggingMaximumIsBlamedOnMOrOnPWithoutIt) {
     const Problem problem = two_heads(Mask::none);
