@@ -115,7 +115,8 @@ Finding finding_at(const CauseSearch& world, const Observation& seen, const Esti
 }
 
 /// Whether the type of P cannot hold an element because its maximum is too small: what is there then is no mistake of P.
-bool overflows_by_its_maximum(const Units& units, const Observation& seen, Eigen::Index row, Eigen::Index col) {
+bool overflows_by_its_maximum(const Units& units, const Observation& seen, Eigen::Index row,
+                              Eigen::Index col) {
     if (seen.context.stage != Stage::p || units.p_cast == Dtype::f32) return false;
     const double least =
         (seen.expected.value(row, col) - seen.expected.error(row, col)) / seen.factor.at(row, col);
