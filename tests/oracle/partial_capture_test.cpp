@@ -311,6 +311,19 @@ TEST(ForwardCapture, UnwrittenScoresThatTheMaskHidesDoNotMatter) {
     EXPECT_EQ(report.stage(Stage::s).tally.unwritten, 1);
 }
 
+TEST(ForwardCapture, OutputsOfRowsThatSeeNoKeyMustBeWritten) {
+    Problem problem = small_problem(Mask::causal);
+    problem.seqlen_kv = problem.seqlen_q - 8;
+    problem.causal_alignment = CausalAlignment::bottom_right;
+    MemoryRecording run = healthy_run(problem);
+    ASSERT_TRUE(matches(run));
+    ASSERT_TRUE(std::isinf(peek(run, Stage::lse, {0, 0, 0, 0}, 3, 0)));
+    poke(run, Stage::lse, {0, 0, 0, 0}, 3, 0, unwritten);
+    const Report report = judged(run);
+    EXPECT_EQ(report.guilty, Stage::lse) << verdict_line(report);
+    EXPECT_EQ(report.first_divergence->finding, Finding::unwritten);
+}
+
 TEST(ForwardCapture, ConflictingWritesDiverge) {
     MemoryRecording run = healthy_run(small_problem());
     CaptureSummary capture;
