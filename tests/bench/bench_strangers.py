@@ -8,8 +8,9 @@ is not the expected one is listed with the line of the kernel that is wrong. Exi
 
 A description is the first cause that is a fault, whose replay has 99 % of the wrong elements within budgets. It is short if it
 takes at most 256 bits, and at most a tenth of what a list of the wrong elements would. With rows `second` it is tried on
-another recording of the same kernel, of another seed and shape, in which nothing is searched. --switch-off measures each kind
-of recordings again without each kind of description.
+another recording of the same kernel, of another seed and shape, in which nothing is searched; a condition that always holds in
+the first cannot be told from it ("condition shows"). --switch-off measures each kind of recordings again without each kind of
+description.
 
 Of two mistakes in a kernel a column counts where both are named, at least one, and (of one mistake, too) where a fault is
 named that is not there: a fault is taken for a mistake if the stage that it acts in is the first that the mistake changes, each
@@ -64,9 +65,12 @@ KINDS = {
     "merges": ["output_of_other_sum", "split_weight_power", "split_parts", "lse_combination"],
 }
 
-# Where in a kernel a cause says that the mistake is, in the words of sites.py: by its family, else by its stage.
-PLACE_OF_STAGE = {"q": "operand", "k": "operand", "v": "operand", "dout": "operand", "o": "merge", "lse": "store"}
+# Where in a kernel a cause says that the mistake is, in the words of sites.py: by its name, its family, else by its stage.
+OPERANDS = ("q", "k", "v", "dout")
+PLACE_OF_STAGE = {**dict.fromkeys(OPERANDS, "operand"), "o": "merge", "lse": "store"}
 PLACE_OF_FAMILY = {"mask geometry": "mask", "tail": "mask", "split / combine": "merge"}
+PLACE_IN_STAGE = {("non_finite_replaced", "s"): "mask", ("lse_in_other_base", "lse"): "store"}
+LOOPS = ("head_dim_truncated", "k_slice_missing", "pv_slice_missing")  # over the terms of a sum, or the columns of a load
 PLACE_INSIDE = {"address": "index", "layout": "index"}  # of stages between the operands and the output
 PLACE_OF_OUTPUT = {"address": "store", "layout": "store", "coverage": "store", "precision": "store"}
 # The sum, what is done with it and its store are one stage of a gradient.
@@ -144,11 +148,15 @@ def describes(judged):
 
 
 def place_of(cause):
-    family, stage = cause["family"], cause["stage"]
+    name, family, stage = cause["name"], cause["family"], cause["stage"]
+    if (name, stage) in PLACE_IN_STAGE:
+        return PLACE_IN_STAGE[name, stage]
+    if name in LOOPS and stage not in OPERANDS:
+        return "sum"
     if family in PLACE_OF_FAMILY:
         return PLACE_OF_FAMILY[family]
     if stage in ("dq", "dk", "dv"):
-        return PLACE_OF_CAUSE.get(cause["name"]) or PLACE_OF_GRADIENT.get(family, "sum")
+        return PLACE_OF_CAUSE.get(name) or PLACE_OF_GRADIENT.get(family, "sum")
     if stage == "o":
         return PLACE_OF_OUTPUT.get(family, "merge")
     return PLACE_OF_STAGE.get(stage) or PLACE_INSIDE.get(family, "sum")
@@ -173,14 +181,29 @@ def predicts_second(judged):
     return judged.description is not None and judged.second.report.get("predicted", {}).get("holds", False)
 
 
+def condition_shows(judged):
+    """Whether the first recording tells where the mistake applies: where the condition always holds in it, and not in the second,
+    nothing in it does."""
+    if not judged.second:
+        return None
+    first = [mistake["holds"] for mistake in judged.truth["mistakes"]]
+    return all(here == "sometimes" or here == there for here, there in zip(first, judged.truth["second_holds"]))
+
+
 def is_proved(judged):
     return is_short(judged) and predicts_second(judged) if judged.second else None
 
 
+def is_fault(cause):
+    return not cause["legal"] and not cause["structural"]
+
+
 def faults_named(judged):
-    """Stages of the faults that the report gives: its first cause, and those that it names beside it."""
-    told = [*judged.causes[:1], *(judged.report.get("further_causes") or [])]
-    return collections.Counter(cause["stage"] for cause in told if not cause["legal"] and not cause["structural"])
+    """Stages of the faults that the report gives: its first cause, of the first stage that is wrong, and those beside it. A KV
+    tile that is skipped is no stage's: it shows in the first that is recorded."""
+    first = [judged.stage] if judged.causes and is_fault(judged.causes[0]) else []
+    further = [cause["stage"] for cause in judged.report.get("further_causes") or [] if is_fault(cause)]
+    return collections.Counter([*first, *further])
 
 
 def stages_wrong(judged):
@@ -215,7 +238,7 @@ CHECKS = [("diverged", diverged), ("match", matched), ("unjudged", unjudged), ("
           ("2nd stage right", second_stage_is_right), ("place right", place_is_right), ("described", describes),
           ("names a fault", names_fault), ("only a place", names_place),
           ("a declaration", names_declaration), ("makes it match", declaration_matches), ("short", is_short),
-          ("predicts 2nd", predicts_second),
+          ("condition shows", condition_shows), ("predicts 2nd", predicts_second),
           ("short, predicts", is_proved), ("both of a pair", names_both), ("one at least", names_one),
           ("one too many", names_another)]
 

@@ -13,7 +13,7 @@ import sys
 BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench"
 sys.path.insert(0, str(BENCH))
 
-from strangers import sites, text  # noqa: E402
+from strangers import grammar, sites, text  # noqa: E402
 from tile_diff_case import MATCH, TileDiffCase, main  # noqa: E402
 
 
@@ -40,6 +40,12 @@ class Strangers(TileDiffCase):
                 self.assertEqual(mistake["stage"], truth["stage"])
                 self.assertIn(truth["stage"], truth["recorded"])
                 self.assertEqual([line[0] for line in mistake["diff"]], ["-", "+"])
+
+    def test_whether_a_condition_shows_on_a_shape(self):
+        size = dict(B=1, H=2, NQ=40, NK=48, BM=16, BN=16, D=32, DV=32)
+        for guard, holds in (("", "always"), ("b == B - 1", "always"), ("h >= 1", "sometimes"), ("t == (NK - 1) / BN", "sometimes"),
+                             ("m > old", "sometimes"), ("row >= NQ / BM * BM && qb > 7", "never"), ("r / 8 % 4 == 3", "never")):
+            self.assertEqual(grammar.holds(guard, size), holds, guard)
 
     def test_kernels_without_a_mistake_match(self):
         for direction in ([], ["--backward"]):

@@ -18,7 +18,8 @@ rounding, in more elements than one would list, and not one that the declaration
 dropped and counted.
 
 The truth, NUMBER.json. `mistakes`: of each its family, place in code, site, production, scope, guard, the lines of the kernel's
-text that differ, the stage that it changes first and how many elements of it. `stage`: the first of these. `recorded`: the
+text that differ, whether the guard holds always or sometimes on this shape (`second_holds`: on the other), the stage that it
+changes first and how many elements of it. `stage`: the first of these. `recorded`: the
 stages in the recording. `problem`, and `second` and `second_problem` of the other shape. `misdeclared`: what is true and what the
 recording says. One mistake of noise is of kind `noise`: its stage is wrong, and there is nothing to name.
 """

@@ -5,6 +5,7 @@ of change: the sites that have it and the productions that make it. Each of FAMI
 """
 
 import dataclasses
+import itertools
 import re
 
 from strangers.problem import chance, pick
@@ -313,6 +314,18 @@ def draw_guard(rng, site):
         if second != name:
             return f"{name} and {second}", f"{condition} && {pick(rng, *found[second])}"
     return name, condition
+
+
+def holds(guard, size):
+    """Where the guard holds in a call of these sizes: "always", "sometimes" or "never". A guard that always holds there cannot be
+    told from none."""
+    ranges = dict(b=size["B"], h=size["H"], qb=-(-size["NQ"] // size["BM"]), t=-(-size["NK"] // size["BN"]), r=size["BM"],
+                  c=size["BN"], d=max(size["D"], size["DV"]), row=size["NQ"], col=size["NK"], m=2, old=1)
+    names = [name for name in ranges if re.search(rf"\b{name}\b", guard)]
+    code = compile((guard or "1").replace("/", "//").replace("&&", "and"), guard, "eval")
+    values = {bool(eval(code, dict(size), dict(zip(names, at))))
+              for at in itertools.product(*(range(ranges[name]) for name in names))}
+    return "sometimes" if len(values) == 2 else "always" if values == {True} else "never"
 
 
 def draw_mistake(rng, family, sites, healthy):

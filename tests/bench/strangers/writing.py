@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import json
 
-from strangers import call, draw, problem, record, text
+from strangers import call, draw, grammar, problem, record, text
 
 
 def add_kinds(parser):
@@ -19,17 +19,19 @@ def kind_of(options):
     return next((kind for kind in ("healthy", "misdeclared", "pairs", "noise") if getattr(options, kind)), "mistake")
 
 
-def truth_of_mistake(direction, mistake, effect):
+def truth_of_mistake(direction, mistake, effect, size):
     return dict(family=mistake.family, place=mistake.site.place, site=mistake.site.name, production=mistake.production,
-                scope=mistake.scope, guard=mistake.guard, stage=effect.stage, elements=effect.elements,
-                compared=effect.compared, diff=text.changed_lines(direction, {mistake.site.name: mistake.text}))
+                scope=mistake.scope, guard=mistake.guard, holds=grammar.holds(mistake.guard, size), stage=effect.stage,
+                elements=effect.elements, compared=effect.compared,
+                diff=text.changed_lines(direction, {mistake.site.name: mistake.text}))
 
 
 def truth_of(options, candidate, run, declared):
     order = call.TILES[options.direction] + list(call.OUTPUTS[options.direction])
     stages = [effect.stage for effect in run.effects]
     true, said = dataclasses.asdict(run.problem), dataclasses.asdict(declared)
-    mistakes = [truth_of_mistake(options.direction, *pair) for pair in zip(candidate.mistakes, run.effects)]
+    size = call.sizes(run.problem)[0]
+    mistakes = [truth_of_mistake(options.direction, *pair, size) for pair in zip(candidate.mistakes, run.effects)]
     return dict(kind=kind_of(options), number=candidate.number, direction=options.direction, problem=true,
                 recorded=candidate.recorded, stage=min(stages, key=order.index) if stages else None,
                 misdeclared={name: [true[name], said[name]] for name in true if true[name] != said[name]},
@@ -56,6 +58,8 @@ def write_strangers(options, dropped):
         for second in runs[1:]:
             truth["second"] = name + "_second.h5"
             truth["second_problem"] = dataclasses.asdict(second.problem)
+            size = call.sizes(second.problem)[0]
+            truth["second_holds"] = [grammar.holds(mistake.guard, size) for mistake in candidate.mistakes]
             write_run(options, truth["second"], candidate, second, second.problem)
         (options.out / (name + ".json")).write_text(json.dumps(truth, indent=1) + "\n")
         yield truth
