@@ -1,5 +1,7 @@
 #include "dump/recording/array_shape.h"
 
+#include <array>
+
 namespace tilescope {
 
 namespace {
@@ -9,6 +11,11 @@ std::int64_t rows_along(const Problem& problem, Axis axis) {
 }
 
 }  // namespace
+
+const char* name_of(Input input) {
+    constexpr std::array<const char*, input_count> names = {"q", "k", "v", "dout", "o", "lse"};
+    return names[static_cast<std::size_t>(input)];
+}
 
 ArrayShape input_shape(const Problem& problem, Input input) {
     switch (input) {

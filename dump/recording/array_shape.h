@@ -24,6 +24,9 @@ struct ArrayShape {
     }
 };
 
+/// "q", as its dataset is called.
+const char* name_of(Input input);
+
 ArrayShape input_shape(const Problem& problem, Input input);
 
 /// Whether a kernel of that direction reads the input.

@@ -13,14 +13,12 @@ constexpr const char* call_place = "captured run";
 
 struct NamedInput {
     Input input;
-    const char* name;
     std::vector<std::byte> InputArrays::*array;
 };
 
 constexpr NamedInput named_inputs[] = {
-    {Input::q, "q", &InputArrays::q}, {Input::k, "k", &InputArrays::k},
-    {Input::v, "v", &InputArrays::v}, {Input::dout, "dout", &InputArrays::dout},
-    {Input::o, "o", &InputArrays::o}, {Input::lse, "lse", &InputArrays::lse},
+    {Input::q, &InputArrays::q},       {Input::k, &InputArrays::k}, {Input::v, &InputArrays::v},
+    {Input::dout, &InputArrays::dout}, {Input::o, &InputArrays::o}, {Input::lse, &InputArrays::lse},
 };
 
 const std::vector<std::byte>& array_of(const InputArrays& inputs, Input input) {
@@ -31,7 +29,7 @@ void require_inputs(const InputArrays& inputs, const Problem& problem) {
     const auto has = [&](const NamedInput& named) { return !(inputs.*named.array).empty(); };
     if (std::ranges::none_of(named_inputs, has)) return;
     for (const NamedInput& named : named_inputs) {
-        const std::string what = std::string("input ") + named.name;
+        const std::string what = std::string("input ") + name_of(named.input);
         if (has(named) && !reads_input(problem.direction, named.input)) {
             throw Error(what + " is none of the forward pass", call_place,
                         "declare direction = backward, or leave it out");

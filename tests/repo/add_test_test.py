@@ -48,6 +48,10 @@ class AddTest(unittest.TestCase):
                 self.assertEqual(recordings(test), [])
         self.assertTrue((COMPILED / "report.json").exists())
 
+    def test_a_program_may_ask_the_oracle_itself(self):
+        passed, log = self.log_of("expectations")
+        self.assertTrue(passed, log)
+
     def test_what_diverges_is_kept_with_its_report(self):
         passed, log = self.log_of("wrong")
         self.assertFalse(passed, log)

@@ -20,7 +20,7 @@ import sys
 ROOMS = [
     ("hook", ["dump/hook.h", "dump/hook/*"], "", "CUDA"),
     ("schema", ["dump/schema.h", "dump/schema/*"], "hook", ""),
-    ("recording", ["dump/recording.h", "dump/recording/*"], "hook schema", ""),
+    ("recording", ["dump/recording.h", "dump/array_recording.h", "dump/recording/*"], "hook schema", ""),
     ("watch", ["dump/watch.h", "dump/watch/*"], "schema recording", ""),
     ("file", ["dump/reader.h", "dump/writer.h", "dump/file/*"], "schema recording", "HDF5"),
     ("capture", ["dump/capture.h", "dump/flight_recorder.h", "dump/capture/*"], "hook schema recording file", "CUDA"),
@@ -30,7 +30,7 @@ ROOMS = [
     ("judge", ["oracle/judge.h", "oracle/judge/*"], "schema recording program formula replay", "Eigen"),
     ("identify", ["oracle/identify/*"], "", "Eigen"),
     ("causes", ["oracle/causes/*"], "schema recording formula replay judge identify", "Eigen"),
-    ("report", ["oracle/report/*"], "schema recording file replay judge causes", "Eigen"),
+    ("report", ["oracle/check.h", "oracle/gtest.h", "oracle/report/*"], "schema recording file replay judge causes", "Eigen"),
     ("explain", ["oracle/explain/*"], "schema recording formula replay judge", "Eigen"),
     ("heatmap", ["oracle/heatmap/*"], "schema recording formula replay judge report explain", "Eigen"),
     ("tile-diff", ["oracle/tile_diff.cpp"], "schema recording file program judge causes report explain heatmap", "Eigen"),

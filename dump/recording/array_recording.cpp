@@ -1,0 +1,121 @@
+#include "dump/array_recording.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <string>
+
+#include "dump/recording/array_shape.h"
+#include "dump/schema/error.h"
+
+namespace tilescope {
+
+namespace {
+
+constexpr const char* arrays_place = "arrays in memory";
+
+/// Rows of one batch entry and head, row-major.
+void read_rows(const HostArray& array, std::int64_t batch, std::int64_t head, std::int64_t first,
+               std::int64_t columns, Span<float> out) {
+    const std::int64_t bytes = dtype_info(array.dtype).bytes;
+    const auto* const base = static_cast<const std::byte*>(array.data) +
+                             (batch * array.strides[0] + head * array.strides[1]) * bytes;
+    const std::int64_t rows = std::int64_t(out.size()) / columns;
+    for (std::int64_t row = 0; row < rows; ++row) {
+        const std::byte* const begin = base + (first + row) * array.strides[2] * bytes;
+        const Span<float> to = out.subspan(std::size_t(row * columns), std::size_t(columns));
+        if (array.strides[3] == 1 || columns == 1) {
+            decode_array(array.dtype, {begin, std::size_t(columns * bytes)}, to);
+            continue;
+        }
+        for (std::int64_t col = 0; col < columns; ++col)
+            decode_array(array.dtype, {begin + col * array.strides[3] * bytes, std::size_t(bytes)},
+                         to.subspan(std::size_t(col), 1));
+    }
+}
+
+void require_dtype(const std::string& what, Dtype dtype, Dtype expected) {
+    if (dtype == expected) return;
+    throw Error(what + " is " + std::string(dtype_info(dtype).name) + " where the problem says " +
+                    std::string(dtype_info(expected).name),
+                arrays_place, "declare its type in the problem, or pass another array");
+}
+
+void require_data(const std::string& what, const HostArray& array) {
+    if (array.data == nullptr) throw Error(what + " is null", arrays_place, "pass its first element");
+}
+
+}  // namespace
+
+HostArray heads_first(const void* data, Dtype dtype, std::int64_t heads, std::int64_t rows,
+                      std::int64_t columns) {
+    return {data, dtype, {heads * rows * columns, rows * columns, columns, 1}};
+}
+
+HostArray rows_first(const void* data, Dtype dtype, std::int64_t heads, std::int64_t rows,
+                     std::int64_t columns) {
+    return {data, dtype, {rows * heads * columns, columns, heads * columns, 1}};
+}
+
+ArrayRecording::ArrayRecording(const Problem& problem, const Units& units)
+    : RecordedCall(problem, units, {}, {}) {
+    validate(problem, arrays_place);
+    validate(units, arrays_place);
+}
+
+const std::string& ArrayRecording::name() const {
+    static const std::string name = arrays_place;
+    return name;
+}
+
+void ArrayRecording::set_input(Input input, const HostArray& array) {
+    const std::string what = std::string("input ") + name_of(input);
+    require_data(what, array);
+    if (!reads_input(problem().direction, input))
+        throw Error(what + " is none of the forward pass", arrays_place, "leave it out");
+    require_dtype(what, array.dtype, input_shape(problem(), input).dtype);
+    inputs_[static_cast<std::size_t>(input)] = array;
+}
+
+void ArrayRecording::set_output(Stage stage, const HostArray& array) {
+    const std::string what(stage_info(problem(), stage).name);
+    require_data(what, array);
+    if (!is_output(stage) || !tilescope::has_stage(problem(), stage))
+        throw Error(what + " is no output of this pass", arrays_place, "pass o and lse, or dq, dk and dv");
+    require_dtype(what, array.dtype, stage_dtype(problem(), stage));
+    outputs_[static_cast<std::size_t>(stage)] = array;
+}
+
+bool ArrayRecording::has_stage(Stage stage) const {
+    return output(stage).data != nullptr;
+}
+
+bool ArrayRecording::has_tile(Stage stage, const TileId&) const {
+    return has_stage(stage);
+}
+
+bool ArrayRecording::read_tile(Stage stage, const TileId& tile, Span<float> out) const {
+    if (!has_stage(stage)) return false;
+    const TileShape shape = tile_shape(problem(), stage);
+    const TileShape extent = tile_extent(problem(), stage, tile);
+    const bool of_keys = stage_info(problem(), stage).row_axis == Axis::key;
+    const std::int64_t first = of_keys ? tile.kv_tile * problem().block_n : tile.q_block * problem().block_m;
+    std::fill(out.begin(), out.end(), std::bit_cast<float>(unwritten_bits));
+    // Outputs are as wide as their tiles: the padding is rows.
+    read_rows(output(stage), tile.batch, tile.head, first, shape.cols,
+              out.first(std::size_t(extent.rows * shape.cols)));
+    return true;
+}
+
+bool ArrayRecording::has_input(Input input) const {
+    return inputs_[static_cast<std::size_t>(input)].data != nullptr;
+}
+
+void ArrayRecording::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
+                                std::int64_t count, Span<float> out) const {
+    const std::int64_t columns = input_shape(problem(), input).cols;
+    read_rows(inputs_[static_cast<std::size_t>(input)], batch, head, row, columns,
+              out.first(std::size_t(count * columns)));
+}
+
+}  // namespace tilescope

@@ -1,0 +1,123 @@
+#include "dump/array_recording.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/support/error_of.h"
+
+namespace tilescope {
+namespace {
+
+using test::error_of;
+using testing::HasSubstr;
+
+Problem small_problem() {
+    Problem problem;
+    problem.batch = 2;
+    problem.heads = 4;
+    problem.heads_kv = 2;
+    problem.seqlen_q = 5;
+    problem.seqlen_kv = 7;
+    problem.head_dim = problem.head_dim_v = 3;
+    problem.block_m = problem.block_n = 4;
+    problem.dtype_q = problem.dtype_k = problem.dtype_v = problem.dtype_o = Dtype::f32;
+    return problem;
+}
+
+/// A number that says where an element belongs.
+float coded(std::int64_t batch, std::int64_t head, std::int64_t row, std::int64_t col) {
+    return float(((batch * 10 + head) * 10 + row) * 10 + col);
+}
+
+/// Every element of an array with these strides holds its coded() number.
+std::vector<float> fill(const HostArray& array, std::int64_t size, std::int64_t batch, std::int64_t heads,
+                        std::int64_t rows, std::int64_t columns) {
+    std::vector<float> values(std::size_t(size), -1.0F);
+    for (std::int64_t b = 0; b < batch; ++b)
+        for (std::int64_t h = 0; h < heads; ++h)
+            for (std::int64_t r = 0; r < rows; ++r)
+                for (std::int64_t c = 0; c < columns; ++c)
+                    values[std::size_t(b * array.strides[0] + h * array.strides[1] + r * array.strides[2] +
+                                       c * array.strides[3])] = coded(b, h, r, c);
+    return values;
+}
+
+TEST(ArrayRecording, ReadsInputsWhereverTheirElementsLie) {
+    const Problem p = small_problem();
+    const std::int64_t size = p.batch * p.heads * p.seqlen_q * p.head_dim;
+    const HostArray first_heads = heads_first(nullptr, Dtype::f32, p.heads, p.seqlen_q, p.head_dim);
+    const HostArray first_rows = rows_first(nullptr, Dtype::f32, p.heads, p.seqlen_q, p.head_dim);
+    EXPECT_EQ(first_heads.strides, (std::array<std::int64_t, 4>{60, 15, 3, 1}));
+    EXPECT_EQ(first_rows.strides, (std::array<std::int64_t, 4>{60, 3, 12, 1}));
+    // q of [batch][seqlen][3][heads][head_dim], and one whose columns are apart.
+    const HostArray packed = {nullptr, Dtype::f32, {180, 3, 36, 1}};
+    const HostArray transposed = {nullptr, Dtype::f32, {60, 15, 1, 5}};
+    for (HostArray array : {first_heads, first_rows, packed, transposed}) {
+        const std::vector<float> values = fill(array, 3 * size, p.batch, p.heads, p.seqlen_q, p.head_dim);
+        array.data = values.data();
+        ArrayRecording call(p);
+        call.set_input(Input::q, array);
+        std::vector<float> rows(6);
+        call.read_input(Input::q, 1, 2, 3, 2, rows);
+        EXPECT_EQ(rows, (std::vector<float>{coded(1, 2, 3, 0), coded(1, 2, 3, 1), coded(1, 2, 3, 2),
+                                            coded(1, 2, 4, 0), coded(1, 2, 4, 1), coded(1, 2, 4, 2)}));
+    }
+}
+
+TEST(ArrayRecording, HandsOutputsOutAsTilesWithUnwrittenPadding) {
+    const Problem p = small_problem();
+    HostArray o = rows_first(nullptr, Dtype::f32, p.heads, p.seqlen_q, p.head_dim_v);
+    const std::vector<float> values = fill(o, 120, p.batch, p.heads, p.seqlen_q, p.head_dim_v);
+    o.data = values.data();
+    ArrayRecording call(p);
+    EXPECT_FALSE(call.has_stage(Stage::o));
+    call.set_output(Stage::o, o);
+    EXPECT_TRUE(call.has_tile(Stage::o, {1, 3, 1, 0}));
+    std::vector<float> tile(12);
+    ASSERT_TRUE(call.read_tile(Stage::o, {1, 3, 1, 0}, tile));
+    EXPECT_EQ(tile[0], coded(1, 3, 4, 0));
+    EXPECT_EQ(tile[2], coded(1, 3, 4, 2));
+    for (std::size_t i = 3; i < tile.size(); ++i) EXPECT_TRUE(is_unwritten(tile[i])) << i;
+    EXPECT_FALSE(call.read_tile(Stage::lse, {0, 0, 0, 0}, tile));
+}
+
+TEST(ArrayRecording, ReadsNarrowTypes) {
+    Problem p = small_problem();
+    p.dtype_k = Dtype::bf16;
+    std::vector<std::uint16_t> bits(2 * 2 * 7 * 3, 0x3f80);  // 1
+    bits[1 * 42 + 1 * 21 + 6 * 3 + 2] = 0xc040;              // -3
+    ArrayRecording call(p);
+    call.set_input(Input::k, heads_first(bits.data(), Dtype::bf16, 2, 7, 3));
+    std::vector<float> row(3);
+    call.read_input(Input::k, 1, 1, 6, 1, row);
+    EXPECT_EQ(row, (std::vector<float>{1, 1, -3}));
+}
+
+TEST(ArrayRecording, RefusesWhatTheCallDoesNotHave) {
+    const float number = 0;
+    ArrayRecording call(small_problem());
+    const HostArray array = heads_first(&number, Dtype::f32, 1, 1, 1);
+    const HostArray half = heads_first(&number, Dtype::f16, 1, 1, 1);
+    EXPECT_THAT(error_of([&] { call.set_input(Input::q, half); }),
+                HasSubstr("input q is f16 where the problem says f32"));
+    EXPECT_THAT(error_of([&] { call.set_input(Input::k, {}); }), HasSubstr("input k is null"));
+    EXPECT_THAT(error_of([&] { call.set_input(Input::dout, array); }),
+                HasSubstr("input dout is none of the forward pass"));
+    EXPECT_THAT(error_of([&] { call.set_output(Stage::dq, array); }),
+                HasSubstr("dq is no output of this pass"));
+    EXPECT_THAT(error_of([&] { call.set_output(Stage::s, array); }),
+                HasSubstr("s is no output of this pass"));
+    EXPECT_THAT(error_of([&] { call.set_output(Stage::o, half); }),
+                HasSubstr("o is f16 where the problem says f32"));
+    Problem bad = small_problem();
+    bad.heads_kv = 3;
+    EXPECT_THAT(error_of([&] { ArrayRecording{bad}; }), HasSubstr("arrays in memory"));
+}
+
+}  // namespace
+}  // namespace tilescope
