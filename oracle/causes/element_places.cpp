@@ -59,6 +59,31 @@ std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage,
     return 0;
 }
 
+std::int64_t end_of(ElementPlace place, const Problem& problem, Stage stage) {
+    switch (place) {
+        case ElementPlace::batch:
+            return problem.batch;
+        case ElementPlace::head:
+            return stage_heads(problem, stage);
+        case ElementPlace::q_block:
+            return problem.q_blocks();
+        case ElementPlace::kv_tile:
+            return problem.kv_tiles();
+        case ElementPlace::query:
+            return problem.seqlen_q;
+        case ElementPlace::key:
+            return problem.seqlen_kv;
+        default:
+            return 0;
+    }
+}
+
+std::string_view end_name(ElementPlace place) {
+    constexpr std::array<std::string_view, element_places> names = {
+        "batch_size", "heads", "q_blocks", "kv_tiles", "", "", "seqlen_q", "seqlen_kv", "", ""};
+    return names[std::size_t(place)];
+}
+
 std::span<const ElementPlace> places_of_elements(Stage stage) {
     using enum ElementPlace;
     static constexpr std::array of_rows = {row, query, kv_tile, q_block, head, batch};

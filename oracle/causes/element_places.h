@@ -31,6 +31,10 @@ std::string_view place_name(ElementPlace place, Stage stage);
 std::int64_t place_of(ElementPlace place, const SearchedTile& site, Stage stage, Eigen::Index row,
                       Eigen::Index col);
 
+/// What the place counts up to in a call of this problem, and its name: "seqlen_kv" of keys. 0 where that has no name.
+std::int64_t end_of(ElementPlace place, const Problem& problem, Stage stage);
+std::string_view end_name(ElementPlace place);
+
 /// Those that the stage's elements have, and that numbers can be computed from.
 std::span<const ElementPlace> places_of_elements(Stage stage);
 

@@ -195,7 +195,7 @@ struct DumpedOutput {
 /// Which elements are stored so, where others are at their own place.
 std::optional<LabelledElements::Rule> rule_of(const Evidence& evidence, const DumpedOutput& dumped,
                                               const OutputStore& store) {
-    LabelledElements elements(dumped.stage);
+    LabelledElements elements(evidence, dumped.stage);
     for (const Observation& seen : evidence.seen) {
         const AddressInOutput address = store.address(seen.site, dumped.array);
         const std::int64_t from = origin(seen.site, dumped.stage, dumped.array);

@@ -143,7 +143,7 @@ std::optional<bool> is_stored(const Observation& seen, const TileStore& store, E
 
 /// Which elements are stored so, where others stand at their own place.
 std::optional<LabelledElements::Rule> rule_of_tile_store(const Evidence& evidence, const TileStore& store) {
-    LabelledElements elements(evidence.observed);
+    LabelledElements elements(evidence, evidence.observed);
     std::size_t tiles = 0;
     for (const Observation& seen : evidence.seen) {
         if (++tiles > most_labelled_tiles) break;

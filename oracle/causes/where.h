@@ -24,7 +24,7 @@ std::optional<RuledChange> with_rule(const Evidence& evidence, const Change& cha
 /// Elements of a stage, and whether they are those that a rule is looked for.
 class LabelledElements {
  public:
-    explicit LabelledElements(Stage stage) : stage_(stage) {}
+    LabelledElements(const Evidence& evidence, Stage stage) : evidence_(evidence), stage_(stage) {}
     void add(const SearchedTile& site, Eigen::Index row, Eigen::Index col, bool inside);
     std::int64_t inside() const;
     std::int64_t outside() const { return std::ssize(places_) - inside(); }
@@ -34,10 +34,14 @@ class LabelledElements {
         std::string text;
         int conditions = 0;
     };
-    /// The shortest rule that is wrong for at most so many.
+    /// The shortest rule that is wrong for at most so many. A bound that is nearer to the end of a sequence, or to the
+    /// last head, is counted from there: "key >= seqlen_kv - 8".
     std::optional<Rule> rule(std::int64_t most_wrong) const;
 
  private:
+    std::int64_t from_end(const PlaceCondition& condition) const;
+
+    const Evidence& evidence_;
     Stage stage_;
     std::vector<LabelledPlace> places_;
 };

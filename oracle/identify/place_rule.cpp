@@ -127,6 +127,10 @@ bool PlaceCondition::holds(std::int64_t x) const {
     return value >= first && value < last;
 }
 
+bool PlaceCondition::is_to_end() const {
+    return period == 0 && last == unbounded && first > 0;
+}
+
 std::string PlaceCondition::text(std::string_view name) const {
     if (name.starts_with('(')) return std::string(holds(1) ? "" : "not ") + std::string(name);
     const std::string value = period > 0 ? fmt::format("{} % {}", name, period) : std::string(name);

@@ -27,6 +27,8 @@ struct PlaceCondition {
     std::int64_t last = 0;
 
     bool holds(std::int64_t x) const;
+    /// Whether it holds from `first` on, of x itself.
+    bool is_to_end() const;
     /// "row % 8 >= 4". Bounds that every x is within are left out. A name in parentheses, "(m > m_old)", is true
     /// where x is 1.
     std::string text(std::string_view name) const;

@@ -212,6 +212,18 @@ TEST(IdentifiedMasks, HideKeysOfSomeColumns) {
     EXPECT_EQ(report.diagnosis.causes[0].where, "where col % 2 == 1 and key >= 21");
 }
 
+/// A bound near the end of the sequence, which other lengths have elsewhere.
+TEST(IdentifiedMasks, HideTheLastKeys) {
+    MemoryRecording wrong = copy_of(honest_run());
+    const Problem& problem = wrong.problem();
+    change_stage(wrong, Stage::s, [&](float right, const TileId& id, std::int64_t, std::int64_t col) {
+        return id.kv_tile * problem.block_n + col >= problem.seqlen_kv - 5 ? -INFINITY : right;
+    });
+    const Report report = diagnosed(wrong);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where key >= seqlen_kv - 5");
+}
+
 /// o of the honest m, l and acc, divided by what `divisor` makes of l.
 MemoryRecording divided_by(const std::function<float(float)>& divisor) {
     MemoryRecording recording = copy_of(honest_run());
