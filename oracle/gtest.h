@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <ostream>
+#include <exception>
 #include <string>
 
 #include "dump/array_recording.h"
