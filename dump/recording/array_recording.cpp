@@ -69,7 +69,7 @@ const std::string& ArrayRecording::name() const {
 }
 
 void ArrayRecording::set_input(Input input, const HostArray& array) {
-    const std::string what = std::string("input ") + name_of(input);
+    const std::string what = std::string("input ") + input_name(input);
     require_data(what, array);
     if (!reads_input(problem().direction, input))
         throw Error(what + " is none of the forward pass", arrays_place, "leave it out");

@@ -12,7 +12,7 @@ std::int64_t rows_along(const Problem& problem, Axis axis) {
 
 }  // namespace
 
-const char* name_of(Input input) {
+const char* input_name(Input input) {
     constexpr std::array<const char*, input_count> names = {"q", "k", "v", "dout", "o", "lse"};
     return names[static_cast<std::size_t>(input)];
 }

@@ -25,7 +25,7 @@ struct ArrayShape {
 };
 
 /// "q", as its dataset is called.
-const char* name_of(Input input);
+const char* input_name(Input input);
 
 ArrayShape input_shape(const Problem& problem, Input input);
 

@@ -29,7 +29,7 @@ void require_inputs(const InputArrays& inputs, const Problem& problem) {
     const auto has = [&](const NamedInput& named) { return !(inputs.*named.array).empty(); };
     if (std::ranges::none_of(named_inputs, has)) return;
     for (const NamedInput& named : named_inputs) {
-        const std::string what = std::string("input ") + name_of(named.input);
+        const std::string what = std::string("input ") + input_name(named.input);
         if (has(named) && !reads_input(problem.direction, named.input)) {
             throw Error(what + " is none of the forward pass", call_place,
                         "declare direction = backward, or leave it out");
