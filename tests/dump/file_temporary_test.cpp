@@ -37,7 +37,7 @@ class Waiting {
         }
         close(ready[1]);
         char byte = 1;
-        EXPECT_EQ(read(ready[0], &byte, 1), 1);
+        EXPECT_EQ(::read(ready[0], &byte, 1), 1);
         close(ready[0]);
     }
     /// Its status, as waitpid gives it.
