@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <random>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "dump/recording/array_shape.h"
 #include "dump/schema/error.h"
+#include "dump/schema/semantics.h"
 
 namespace tilescope {
 
@@ -14,12 +18,31 @@ namespace {
 
 constexpr const char* arrays_place = "arrays in memory";
 
+/// The coordinates of a tile, from the outermost.
+constexpr std::array<std::int64_t (*)(const TileId&), 4> coordinates = {
+    [](const TileId& tile) { return tile.batch; },
+    [](const TileId& tile) { return tile.head; },
+    [](const TileId& tile) { return tile.q_block; },
+    [](const TileId& tile) { return tile.kv_tile; },
+};
+
+/// How many of them a stage has along each.
+std::vector<std::int64_t> tiles_along(const Problem& problem, Stage stage) {
+    const StageInfo info = stage_info(problem, stage);
+    return {problem.batch, stage_heads(problem, stage), info.per_q_block ? problem.q_blocks() : 1,
+            info.per_kv_tile ? problem.kv_tiles() : 1};
+}
+
+std::int64_t batch_start(const HostArray& array, std::int64_t batch) {
+    return array.batch_starts.empty() ? batch * array.strides[0] : array.batch_starts[std::size_t(batch)];
+}
+
 /// Rows of one batch entry and head, row-major.
 void read_rows(const HostArray& array, std::int64_t batch, std::int64_t head, std::int64_t first,
                std::int64_t columns, Span<float> out) {
     const std::int64_t bytes = dtype_info(array.dtype).bytes;
     const auto* const base = static_cast<const std::byte*>(array.data) +
-                             (batch * array.strides[0] + head * array.strides[1]) * bytes;
+                             (batch_start(array, batch) + head * array.strides[1]) * bytes;
     const std::int64_t rows = std::int64_t(out.size()) / columns;
     for (std::int64_t row = 0; row < rows; ++row) {
         const std::byte* const begin = base + (first + row) * array.strides[2] * bytes;
@@ -41,6 +64,51 @@ void require_dtype(const std::string& what, Dtype dtype, Dtype expected) {
                 arrays_place, "declare its type in the problem, or pass another array");
 }
 
+/// Query blocks of a call with lengths of its own for each batch entry, numbered.
+class NumberedBlocks {
+ public:
+    NumberedBlocks(const Problem& problem, const SideInputs& inputs) : heads_(problem.heads) {
+        ends_.reserve(std::size_t(problem.batch));
+        for (std::int64_t batch = 0; batch < problem.batch; ++batch)
+            ends_.push_back(count() + heads_ * problem_of(problem, inputs, batch).q_blocks());
+    }
+
+    std::int64_t count() const { return ends_.empty() ? 0 : ends_.back(); }
+    /// By batch entry, head and query block.
+    TileId at(std::int64_t number) const {
+        const auto end = std::ranges::upper_bound(ends_, number);
+        const std::int64_t begin = end == ends_.begin() ? 0 : *std::prev(end);
+        const std::int64_t q_blocks = (*end - begin) / heads_;
+        const std::int64_t in_entry = number - begin;
+        return {end - ends_.begin(), in_entry / q_blocks, in_entry % q_blocks, 0};
+    }
+
+ private:
+    std::int64_t heads_;
+    std::vector<std::int64_t> ends_;
+};
+
+/// The query block of head 0 whose rows see the most keys together; the last of those that see as many.
+TileId longest_block(const Problem& problem, const SideInputs& inputs) {
+    TileId longest;
+    std::int64_t most = -1;
+    for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
+        const Problem entry = problem_of(problem, inputs, batch);
+        for (std::int64_t q_block = 0; q_block < entry.q_blocks(); ++q_block) {
+            std::int64_t seen = 0;
+            const std::int64_t end = std::min(entry.seqlen_q, (q_block + 1) * entry.block_m);
+            for (std::int64_t row = q_block * entry.block_m; row < end; ++row) {
+                const KeyRange keys = visible_keys(entry, row);
+                if (!keys.empty()) seen += keys.last - keys.first;
+            }
+            if (seen < most) continue;
+            most = seen;
+            longest = {batch, 0, q_block, 0};
+        }
+    }
+    return longest;
+}
+
 void require_data(const std::string& what, const HostArray& array) {
     if (array.data == nullptr) throw Error(what + " is null", arrays_place, "pass its first element");
 }
@@ -49,12 +117,30 @@ void require_data(const std::string& what, const HostArray& array) {
 
 HostArray heads_first(const void* data, Dtype dtype, std::int64_t heads, std::int64_t rows,
                       std::int64_t columns) {
-    return {data, dtype, {heads * rows * columns, rows * columns, columns, 1}};
+    return {data, dtype, {heads * rows * columns, rows * columns, columns, 1}, {}};
 }
 
 HostArray rows_first(const void* data, Dtype dtype, std::int64_t heads, std::int64_t rows,
                      std::int64_t columns) {
-    return {data, dtype, {rows * heads * columns, columns, heads * columns, 1}};
+    return {data, dtype, {rows * heads * columns, columns, heads * columns, 1}, {}};
+}
+
+TileArray selected_box(const Problem& problem, Stage stage, const Selection& selection) {
+    TileArray box;
+    bool any = false;
+    for (std::int64_t i = 0; i < tile_count(problem, stage); ++i) {
+        const TileId tile = tile_at(problem, stage, i);
+        if (!selection.selects(problem, stage, tile)) continue;
+        if (!any) box.first = box.last = tile;
+        any = true;
+        box.first = {std::min(box.first.batch, tile.batch), std::min(box.first.head, tile.head),
+                     std::min(box.first.q_block, tile.q_block), std::min(box.first.kv_tile, tile.kv_tile)};
+        box.last = {std::max(box.last.batch, tile.batch), std::max(box.last.head, tile.head),
+                    std::max(box.last.q_block, tile.q_block), std::max(box.last.kv_tile, tile.kv_tile)};
+    }
+    if (any) return box;
+    throw Error("nothing of " + std::string(stage_info(problem, stage).name) + " is selected", arrays_place,
+                "select tiles that the problem has");
 }
 
 ArrayRecording::ArrayRecording(const Problem& problem, const Units& units)
@@ -86,16 +172,47 @@ void ArrayRecording::set_output(Stage stage, const HostArray& array) {
     outputs_[static_cast<std::size_t>(stage)] = array;
 }
 
-bool ArrayRecording::has_stage(Stage stage) const {
-    return output(stage).data != nullptr;
+void ArrayRecording::set_tiles(Stage stage, const TileArray& tiles) {
+    const std::string what(stage_info(problem(), stage).name);
+    if (tiles.data == nullptr)
+        throw Error("tiles of " + what + " are null", arrays_place, "pass the first element");
+    if (is_output(stage) || !tilescope::has_stage(problem(), stage))
+        throw Error(what + " is no stage with tiles of this pass", arrays_place,
+                    "pass outputs as whole arrays");
+    const std::vector<std::int64_t> counts = tiles_along(problem(), stage);
+    for (std::size_t i = 0; i < counts.size(); ++i)
+        if (coordinates[i](tiles.first) < 0 || coordinates[i](tiles.last) < coordinates[i](tiles.first) ||
+            coordinates[i](tiles.last) >= counts[i])
+            throw Error("tiles of " + what + " lie outside of the problem", arrays_place,
+                        "see selected_box()");
+    tiles_[static_cast<std::size_t>(stage)] = tiles;
 }
 
-bool ArrayRecording::has_tile(Stage stage, const TileId&) const {
-    return has_stage(stage);
+void ArrayRecording::select(Selection selection) {
+    capture_.selection = std::move(selection);
+}
+
+bool ArrayRecording::has_stage(Stage stage) const {
+    return output(stage).data != nullptr || tiles_[static_cast<std::size_t>(stage)].data != nullptr;
+}
+
+bool ArrayRecording::has_tile(Stage stage, const TileId& tile) const {
+    return has_stage(stage) && (!capture().selection || capture().selection->selects(problem(), stage, tile));
+}
+
+bool ArrayRecording::may_hold(const TileId& q_block) const {
+    return !capture().selection || capture().selection->selects(problem(), Stage::q, q_block);
 }
 
 bool ArrayRecording::read_tile(Stage stage, const TileId& tile, Span<float> out) const {
-    if (!has_stage(stage)) return false;
+    if (!has_tile(stage, tile)) return false;
+    if (const TileArray& tiles = tiles_[static_cast<std::size_t>(stage)]; tiles.data != nullptr) {
+        std::int64_t number = 0;
+        for (const auto& of : coordinates)
+            number = number * (of(tiles.last) - of(tiles.first) + 1) + of(tile) - of(tiles.first);
+        std::copy_n(tiles.data + number * std::int64_t(out.size()), out.size(), out.begin());
+        return true;
+    }
     const TileShape shape = tile_shape(problem(), stage);
     const TileShape extent = tile_extent(problem(), stage, tile);
     const bool of_keys = stage_info(problem(), stage).row_axis == Axis::key;
@@ -116,6 +233,26 @@ void ArrayRecording::read_input(Input input, std::int64_t batch, std::int64_t he
     const std::int64_t columns = input_shape(problem(), input).cols;
     read_rows(inputs_[static_cast<std::size_t>(input)], batch, head, row, columns,
               out.first(std::size_t(count * columns)));
+}
+
+Selection sample_rows(const Problem& problem, const SideInputs& inputs, std::int64_t rows,
+                      std::uint64_t seed) {
+    const NumberedBlocks blocks(problem, inputs);
+    const std::int64_t wanted = (rows + problem.block_m - 1) / problem.block_m;
+    if (wanted >= blocks.count()) return {};
+    std::set<TileId> drawn = {blocks.at(0), blocks.at(blocks.count() - 1), longest_block(problem, inputs)};
+    // One of each of as many stretches as there are blocks left to draw.
+    std::mt19937_64 random(seed);
+    const std::int64_t left = std::max<std::int64_t>(0, wanted - std::int64_t(drawn.size()));
+    for (std::int64_t i = 0; i < left; ++i) {
+        const std::int64_t begin = blocks.count() * i / left;
+        const std::int64_t end = blocks.count() * (i + 1) / left;
+        drawn.insert(blocks.at(begin + std::int64_t(random() % std::uint64_t(end - begin))));
+    }
+    Selection selection;
+    for (const TileId& block : drawn)
+        selection.blocks.push_back({block.batch, block.head, {block.q_block, block.q_block}});
+    return selection;
 }
 
 }  // namespace tilescope

@@ -98,6 +98,78 @@ TEST(ArrayRecording, ReadsNarrowTypes) {
     EXPECT_EQ(row, (std::vector<float>{1, 1, -3}));
 }
 
+TEST(ArrayRecording, ReadsBatchEntriesThatLieOneAfterTheOther) {
+    const Problem p = small_problem();
+    // [total][heads][head_dim]: the second entry begins at row 4.
+    HostArray q = {
+        nullptr, Dtype::f32, {0, p.head_dim, p.heads * p.head_dim, 1}, {0, 4 * p.heads * p.head_dim}};
+    std::vector<float> values(std::size_t(9 * p.heads * p.head_dim));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = float(i);
+    q.data = values.data();
+    ArrayRecording call(p);
+    call.set_input(Input::q, q);
+    std::vector<float> row(3);
+    call.read_input(Input::q, 1, 2, 3, 1, row);
+    EXPECT_EQ(row, (std::vector<float>{90, 91, 92}));  // ((4 + 3) * 4 + 2) * 3
+}
+
+TEST(ArrayRecording, HandsOutNoTileThatIsNotSelected) {
+    const Problem p = small_problem();
+    const std::vector<float> values(120);
+    ArrayRecording call(p);
+    call.set_output(Stage::o, heads_first(values.data(), Dtype::f32, p.heads, p.seqlen_q, p.head_dim_v));
+    Selection selection;
+    selection.blocks = {{1, 2, {0, 0}}};
+    call.select(selection);
+    EXPECT_EQ(call.capture().selection, selection);
+    std::vector<float> tile(12, 7);
+    EXPECT_FALSE(call.may_hold({1, 2, 1, 0}));
+    EXPECT_FALSE(call.read_tile(Stage::o, {1, 2, 1, 0}, tile));
+    EXPECT_TRUE(call.may_hold({1, 2, 0, 0}));
+    EXPECT_TRUE(call.read_tile(Stage::o, {1, 2, 0, 0}, tile));
+    EXPECT_EQ(tile, std::vector<float>(12, 0));
+}
+
+/// The blocks of a selection of whole query blocks, one by one.
+std::vector<TileId> blocks_of(const Selection& selection) {
+    std::vector<TileId> blocks;
+    for (const QBlocks& each : selection.blocks)
+        blocks.push_back({each.batch, each.head, each.q_blocks.first, 0});
+    return blocks;
+}
+
+TEST(SampleRows, HasTheFirstTheLastAndTheLongestBlock) {
+    Problem p = small_problem();
+    p.seqlen_q = p.seqlen_kv = 40;
+    p.mask = Mask::causal;
+    SideInputs lengths;
+    lengths.seqlens_q = {40, 9};
+    lengths.seqlens_kv = {40, 9};
+    // 10 blocks of each head of the first entry, 3 of the second one.
+    const std::vector<TileId> few = blocks_of(sample_rows(p, lengths, 12, 1));
+    EXPECT_EQ(few, (std::vector<TileId>{{0, 0, 0, 0}, {0, 0, 9, 0}, {1, 3, 2, 0}}));
+    EXPECT_EQ(sample_rows(p, lengths, 52 * 4, 1), Selection());
+    EXPECT_EQ(sample_rows(p, lengths, 1 << 20, 1), Selection());
+}
+
+TEST(SampleRows, DrawsEvenlyAndTheSameForASeed) {
+    Problem p = small_problem();
+    p.batch = 1;
+    p.heads = 8;
+    p.seqlen_q = 400;
+    const std::vector<TileId> drawn = blocks_of(sample_rows(p, {}, 43 * 4, 5));
+    EXPECT_EQ(drawn, blocks_of(sample_rows(p, {}, 43 * 4, 5)));
+    EXPECT_NE(drawn, blocks_of(sample_rows(p, {}, 43 * 4, 6)));
+    EXPECT_LE(drawn.size(), 43U);
+    std::vector<int> of_head(8);
+    for (const TileId& block : drawn) {
+        EXPECT_LT(block.q_block, 100);
+        ++of_head[std::size_t(block.head)];
+    }
+    // 40 drawn from 40 stretches of 20 blocks: 5 of each head, and three by rule.
+    for (const int count : of_head) EXPECT_THAT(count, testing::AllOf(testing::Ge(4), testing::Le(8)));
+}
+
 TEST(ArrayRecording, RefusesWhatTheCallDoesNotHave) {
     const float number = 0;
     ArrayRecording call(small_problem());

@@ -9,7 +9,7 @@ namespace {
 
 using Dims = std::vector<hsize_t>;
 
-const std::vector<float> zeros(4096, 0);
+const std::vector<float> any_outputs(4096, 0);
 const Dims o_dims = {1, 2, 8, 2};
 const Dims lse_dims = {1, 2, 8};
 
@@ -23,8 +23,8 @@ void add_group(hid_t file, const std::string& path) {
 void add_reference(hid_t file, const std::string& name) {
     const std::string path = "/references/" + name;
     add_group(file, path);
-    create_dataset(file, (path + "/o").c_str(), H5T_IEEE_F32LE, o_dims, H5P_DEFAULT, zeros.data());
-    create_dataset(file, (path + "/lse").c_str(), H5T_IEEE_F32LE, lse_dims, H5P_DEFAULT, zeros.data());
+    create_dataset(file, (path + "/o").c_str(), H5T_IEEE_F32LE, o_dims, H5P_DEFAULT, any_outputs.data());
+    create_dataset(file, (path + "/lse").c_str(), H5T_IEEE_F32LE, lse_dims, H5P_DEFAULT, any_outputs.data());
 }
 
 class FileReferencesHostile : public SpoiledFile {
@@ -61,13 +61,13 @@ TEST_F(FileReferencesHostile, AGoodOneIsRead) {
 TEST_F(FileReferencesHostile, ObjectsOfAnotherKind) {
     expect_spoiled(
         [](hid_t file) {
-            create_dataset(file, "/references", H5T_IEEE_F32LE, {4}, H5P_DEFAULT, zeros.data());
+            create_dataset(file, "/references", H5T_IEEE_F32LE, {4}, H5P_DEFAULT, any_outputs.data());
         },
         "/references", "is not a group");
     expect_spoiled(
         [](hid_t file) {
             add_group(file, "/references");
-            create_dataset(file, "/references/r", H5T_IEEE_F32LE, o_dims, H5P_DEFAULT, zeros.data());
+            create_dataset(file, "/references/r", H5T_IEEE_F32LE, o_dims, H5P_DEFAULT, any_outputs.data());
         },
         "/references/r", "is not a group");
     expect_bad_o([](hid_t file) { add_group(file, "/references/r/o"); }, "is not a dataset");
@@ -154,14 +154,14 @@ TEST_F(FileReferencesHostile, NothingStored) {
 TEST_F(FileReferencesHostile, Layouts) {
     expect_bad_o(
         [](hid_t file) {
-            create_chunked(file, "/references/r/o", H5T_IEEE_F32LE, o_dims, {1, 1, 4, 2}, zeros.data());
+            create_chunked(file, "/references/r/o", H5T_IEEE_F32LE, o_dims, {1, 1, 4, 2}, any_outputs.data());
         },
         "has chunks");
     const Handle compact(H5Pcreate(H5P_DATASET_CREATE));
     require(H5Pset_layout(compact, H5D_COMPACT));
     expect_bad_o(
         [&](hid_t file) {
-            create_dataset(file, "/references/r/o", H5T_IEEE_F32LE, o_dims, compact, zeros.data());
+            create_dataset(file, "/references/r/o", H5T_IEEE_F32LE, o_dims, compact, any_outputs.data());
         },
         "has compact layout");
     const Handle external(H5Pcreate(H5P_DATASET_CREATE));

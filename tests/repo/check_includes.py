@@ -25,6 +25,7 @@ ROOMS = [
     ("file", ["dump/reader.h", "dump/writer.h", "dump/file/*"], "schema recording", "HDF5"),
     ("capture", ["dump/capture.h", "dump/flight_recorder.h", "dump/capture/*"], "hook schema recording file", "CUDA"),
     ("program", ["dump/program/*"], "schema file", ""),
+    ("bindings", ["dump/python/*"], "schema recording file", "Python"),
     ("formula", ["oracle/formula/*"], "schema recording", "Eigen"),
     ("replay", ["oracle/replay/*"], "schema recording formula", "Eigen"),
     ("judge", ["oracle/judge.h", "oracle/judge/*"], "schema recording program formula replay", "Eigen"),
@@ -34,6 +35,7 @@ ROOMS = [
     ("explain", ["oracle/explain/*"], "schema recording formula replay judge", "Eigen"),
     ("heatmap", ["oracle/heatmap/*"], "schema recording formula replay judge report explain", "Eigen"),
     ("tile-diff", ["oracle/tile_diff.cpp"], "schema recording file program judge causes report explain heatmap", "Eigen"),
+    ("module", ["oracle/python/*"], "schema recording bindings judge causes report heatmap", "Eigen Python"),
     ("attention", ["kernels/attention/*"], "hook schema", "CUDA"),
     ("run", ["kernels/run/*"], "hook schema recording watch file capture program attention", "CUDA"),
     ("gate", ["kernels/gate/*"], "schema file program attention run", "CUDA"),
@@ -53,6 +55,7 @@ LIBRARIES = {
     "HDF5": r"(hdf5|H5\w*)\.h",
     "Eigen": r"(unsupported/)?Eigen/",
     "GUI": r"(imgui|backends/imgui|GLFW/|GL/|GLES)",
+    "Python": r"(nanobind/|Python\.h)",
 }
 
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}

@@ -1,0 +1,225 @@
+"""A call of attention as its arrays: where each element lies, and what is declared of it."""
+
+import dataclasses
+
+import numpy as np
+
+from . import _core
+from ._arrays import HostBits, numbers
+
+LAYOUTS = ("bhsd", "bshd", "packed")
+#: How a kernel is taken to add up of which only q, k, v and o are known, by bytes of an element of q: the least exact
+#: of what kernels of such inputs usually do.
+_USUAL_ACCUMULATION = {4: "fma_f32", 2: "tensor_core_f32", 1: "tensor_core_fp8"}
+_SUMS = {"forward": ("s", "acc"), "backward": ("s", "dp", "dq", "dk", "dv")}
+
+
+
+def _require(holds, message):
+    if not holds:
+        raise _core.Error(message)
+
+
+def text_of(value):
+    """A value as declarations have it."""
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(int(each)) for each in value)
+    return repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def _starts(cu_seqlens):
+    """Offsets of q's and of k's batch entries, as lists of integers."""
+    both = cu_seqlens if isinstance(cu_seqlens, (tuple, list)) and np.ndim(cu_seqlens[0]) == 1 else (cu_seqlens,) * 2
+    _require(len(both) == 2, "cu_seqlens: pass one array, or one for q and one for k")
+    offsets = [[int(each) for each in numbers("cu_seqlens", one).ravel()] for one in both]
+    for one in offsets:
+        _require(len(one) > 1 and one[0] == 0 and one == sorted(one), f"cu_seqlens = {one}: must ascend from 0")
+    _require(len(offsets[0]) == len(offsets[1]), "cu_seqlens: q and k have different numbers of batch entries")
+    return offsets
+
+
+def _times(shape):
+    return " x ".join(str(size) for size in shape)
+
+
+@dataclasses.dataclass
+class Batch:
+    """The arrays of a call as [batch][heads][rows][columns], and where packed batch entries begin."""
+
+    arrays: dict  #: of HostBits
+    q_starts: list = None  #: rows; None where no sequences are packed
+    kv_starts: list = None
+    direction: str = "forward"
+
+    @classmethod
+    def of(cls, bits, layout, cu_seqlens, backward=False):
+        """Views of the arrays; none is copied. Errors: Error for shapes that are those of no call."""
+        _require(layout in LAYOUTS, f"layout = {layout!r}: choose from {', '.join(LAYOUTS)}")
+        _require((layout == "packed") == (cu_seqlens is not None), 'cu_seqlens goes with layout="packed", and only there')
+        direction = "backward" if backward else "forward"
+        if layout == "packed":
+            q_starts, kv_starts = _starts(cu_seqlens)
+            views = {name: cls._packed(name, array) for name, array in bits.items()}
+            return cls(views, q_starts, kv_starts, direction)
+        return cls({name: cls._padded(name, array, layout) for name, array in bits.items()}, direction=direction)
+
+    @staticmethod
+    def _packed(name, array):
+        if name == "lse":
+            _require(array.bits.ndim == 2, f"lse has shape {array.shape}; packed, it is [heads, total]")
+            return array.with_bits(array.bits[None, :, :, None])
+        _require(array.bits.ndim == 3, f"{name} has shape {array.shape}; packed, it is [total, heads, head_dim]")
+        return array.with_bits(np.moveaxis(array.bits, 1, 0)[None])
+
+    @staticmethod
+    def _padded(name, array, layout):
+        bits = array.bits[..., None] if name == "lse" else array.bits
+        _require(2 <= bits.ndim <= 4, f"{name} has shape {array.shape}; pass {layout}, or less leading axes")
+        if layout == "bshd" and name != "lse" and bits.ndim > 2:
+            bits = np.moveaxis(bits, -2, -3)
+        return HostBits(bits, array.dtype).with_bits(HostBits(bits, array.dtype).as_4d())
+
+    def _lengths(self, starts, rows):
+        return [rows] if starts is None else [end - begin for begin, end in zip(starts, starts[1:])]
+
+    def shape(self, block_m, block_n):
+        """What /problem has of shapes and stored types, as text."""
+        q, k, v = (self.arrays[name] for name in "qkv")
+        self._require_shapes()
+        seqlens_q, seqlens_kv = self._lengths(self.q_starts, q.shape[2]), self._lengths(self.kv_starts, k.shape[2])
+        for name, starts, rows in (("q", self.q_starts, q.shape[2]), ("k", self.kv_starts, k.shape[2])):
+            _require(starts is None or starts[-1] <= rows, f"cu_seqlens ends at {starts and starts[-1]}; {name} has {rows} rows")
+        dtypes = {f"dtype_{name}": array.dtype for name, array in self.arrays.items() if name != "lse"}
+        sizes = {
+            "batch": q.shape[0] if self.q_starts is None else len(seqlens_q),
+            "heads": q.shape[1],
+            "heads_kv": k.shape[1],
+            "seqlen_q": max(seqlens_q),
+            "seqlen_kv": max(seqlens_kv),
+            "head_dim": q.shape[3],
+            "head_dim_v": v.shape[3],
+            "block_m": min(int(block_m), max(seqlens_q)),
+            "block_n": min(int(block_n), max(seqlens_kv)),
+        }
+        for name, size in sizes.items():
+            _require(size > 0, f"{name} is {size}: there is nothing to judge")
+        per_head = any(self.arrays[name].shape[1] != k.shape[1] for name in ("dk", "dv") if name in self.arrays)
+        declared = {**sizes, **dtypes, "direction": self.direction, "dkv_per_head": per_head}
+        return {name: text_of(value) for name, value in declared.items()}
+
+    def _require_shapes(self):
+        """Errors: Error where an array is not as large as those that it goes with."""
+        q, k, v = (self.arrays[name] for name in "qkv")
+        batch, heads, rows, columns = q.shape
+        heads_kv, keys, columns_v = k.shape[1], k.shape[2], v.shape[3]
+        of_queries, of_keys = (heads,), (heads_kv,)
+        expected = {
+            "k": (of_keys, keys, columns),
+            "v": (of_keys, keys, columns_v),
+            "o": (of_queries, rows, columns_v),
+            "lse": (of_queries, rows, 1),
+            "dout": (of_queries, rows, columns_v),
+            "dq": (of_queries, rows, columns),
+            "dk": ((heads_kv, heads), keys, columns),
+            "dv": ((heads_kv, heads), keys, columns_v),
+        }
+        for name, array in self.arrays.items():
+            if name == "q":
+                continue
+            some_heads, some_rows, some_columns = expected[name]
+            _require(
+                array.shape[0] == batch and array.shape[1] in some_heads and array.shape[2:] == (some_rows, some_columns),
+                f"{name} is {_times(array.shape)} where q is {_times(q.shape)} and k is {_times(k.shape)}: "
+                f"{name} should be {_times((batch, some_heads[0], some_rows, some_columns))} "
+                "[batch, heads, seqlen, head_dim]",
+            )
+
+    def call(self, shape, family, declared):
+        """The call as the oracle judges it. Keeps the arrays alive."""
+        return Call(self, _core.Call(shape, family, declared))
+
+
+@dataclasses.dataclass
+class Call:
+    """A call that can be judged: `recording` holds what is given of it so far."""
+
+    batch: Batch
+    recording: object
+
+    def __post_init__(self):
+        backward = self.batch.direction == "backward"
+        inputs = ("q", "k", "v", "dout", "o", "lse") if backward else ("q", "k", "v")
+        outputs = ("dq", "dk", "dv") if backward else ("o", "lse")
+        for name, array in self.batch.arrays.items():
+            if name not in inputs + outputs:
+                continue
+            starts = self.batch.kv_starts if name in ("k", "v", "dk", "dv") else self.batch.q_starts
+            elements = [] if starts is None else [begin * _elements(array.bits, 2) for begin in starts[:-1]]
+            add = self.recording.set_input if name in inputs else self.recording.set_output
+            add(name, array.bits, array.dtype, elements)
+
+    def set_side_inputs(self, alibi_slopes, sink, descales):
+        """Slopes and sinks as lists; descales by operand."""
+        lengths = [[], []]
+        if self.batch.q_starts is not None:
+            lengths = [self.batch._lengths(starts, 0) for starts in (self.batch.q_starts, self.batch.kv_starts)]
+        unknown = set(descales) - {"q", "k", "v"}
+        _require(not unknown, f"descales has {', '.join(sorted(unknown))}; choose from q, k, v")
+        self.recording.set_side_inputs(*lengths, list(alibi_slopes), list(sink), *(self._descale(descales, name) for name in "qkv"))
+
+    def _descale(self, descales, name):
+        """Values, heads, blocks of a head, rows of a block."""
+        if descales.get(name) is None:
+            return [], 0, 1, 0
+        values = numbers(f"descales[{name!r}]", descales[name])
+        if values.size == 1:
+            return [float(values.ravel()[0])], 0, 1, 0
+        rows = self.batch.arrays[name].shape[2]
+        blocks = values.shape[2] if values.ndim > 2 else 1
+        return list(values.ravel()), self.batch.arrays[name].shape[1], blocks, -(-rows // blocks)
+
+    def set_bias(self, bias):
+        """Four axes of numbers, or of booleans of which True is seen."""
+        values = numbers("bias", bias)
+        if "bool" in str(bias.dtype):
+            values = np.where(values != 0, 0.0, -np.inf)
+        self.recording.set_bias(np.ascontiguousarray(values.reshape((1,) * (4 - values.ndim) + values.shape), dtype=np.float32))
+
+
+def _elements(bits, axis):
+    return bits.strides[axis] // bits.itemsize
+
+
+def declarations_of(batch, options):
+    """What the options of check() declare beside the shape."""
+    q = batch.arrays["q"].bits
+    declared = {}
+    if not options["like"]:
+        declared = {f"{stage}.accumulation": _USUAL_ACCUMULATION[q.itemsize] for stage in _SUMS[batch.direction]}
+        declared.update({"p.exp": "ex2_approx", "problem.dtype_p": batch.arrays["v"].dtype})
+        if batch.direction == "backward":
+            declared.update({"problem.dtype_ds": batch.arrays["q"].dtype, "ds.from_cast_p": True})
+    declared.update(_mask_of(options))
+    if options["soft_cap"]:
+        declared["problem.logits_soft_cap"] = float(options["soft_cap"])
+    if options["alibi_slopes"] is not None:
+        declared["problem.alibi"] = "distance"
+    if options["sink"] is not None:
+        declared["problem.sink"] = "last"
+    declared.update(options["declare"] or {})
+    return {name: text_of(value) for name, value in declared.items()}
+
+
+def _mask_of(options):
+    causal = "top_left" if options["causal"] is True else options["causal"]
+    _require(causal in (False, "top_left", "bottom_right"), f'causal = {causal!r}: choose False, True, "top_left" or "bottom_right"')
+    declared = {"problem.mask": "causal" if causal else "none"}
+    if causal:
+        declared["problem.causal_alignment"] = causal
+    window = options["window"]
+    if window is not None:
+        left, right = (window, window) if isinstance(window, int) else window
+        declared.update({"problem.window_left": int(left), "problem.window_right": int(right)})
+    return declared

@@ -1,0 +1,172 @@
+"""Outputs of any attention kernel, judged without a hook."""
+
+import math
+
+from . import _core
+from ._arrays import host_bits, numbers
+from ._call import Batch, declarations_of
+from ._report import judge_recording
+
+#: Query rows that are judged to find out whether another layout or mask would match.
+_ROWS_OF_A_TRIAL = 256
+_ALIGNMENTS = {"top_left": "bottom_right", "bottom_right": "top_left"}
+
+
+class Diverged(AssertionError):
+    """Outputs that no rounding explains. `report` has what was found; the text of the error is the report."""
+
+    def __init__(self, report):
+        super().__init__(report.text)
+        self.report = report
+
+
+def check(
+    q,
+    k,
+    v,
+    o,
+    lse=None,
+    *,
+    layout="bhsd",
+    causal=False,
+    window=None,
+    scale=None,
+    soft_cap=0.0,
+    bias=None,
+    alibi_slopes=None,
+    sink=None,
+    cu_seqlens=None,
+    descales=None,
+    dtypes=None,
+    grads=None,
+    like=None,
+    declare=None,
+    rows="all",
+    seed=0,
+    block_m=64,
+    block_n=64,
+    causes=True,
+    threads=0,
+):
+    """Holds o, and lse and gradients where they are given, against attention of q, k and v in float64.
+
+    Tolerances follow from the dtypes, the lengths and the magnitudes of the call. Arrays are those of PyTorch (on any
+    device), NumPy, JAX or another library that speaks DLPack; what lies in host memory is not copied.
+
+    q, k, v, o:     [batch, heads, seqlen, head_dim], or as `layout` says; leading axes may be missing
+    lse:            [batch, heads, seqlen], or [heads, total] where packed; natural logarithm
+    layout:         "bhsd", "bshd", or "packed": [total, heads, head_dim] with cu_seqlens
+    causal:         False; True or "top_left" as PyTorch means it; "bottom_right" as FlashAttention-2 does
+    window:         keys to the left and to the right of the diagonal that are seen, -1 for all: (left, right)
+    scale:          of the scores; 1 / sqrt(head_dim) where it is None
+    soft_cap:       c of c tanh(score / c); 0 for none
+    bias:           added to the scores, [batch, heads, seqlen_q, seqlen_kv], axes of 1 for all; bool: True is seen
+    alibi_slopes:   [heads] or [batch, heads]; score - slope |key - diagonal|
+    sink:           [heads], a score that takes part in the softmax and has no value
+    cu_seqlens:     where batch entries begin, and the end: one array, or one for q and one for k
+    descales:       {"q": ..., "k": ..., "v": ...} of fp8: a number, [batch, heads] or [batch, heads, blocks]
+    dtypes:         what uint8 arrays hold codes of: {"q": "e4m3"}
+    grads:          {"dout": ..., "dq": ..., "dk": ..., "dv": ...}; the last three as far as there are any. Needs lse.
+    like:           a family of kernels whose arithmetic is meant; see tilescope.families()
+    declare:        more declarations, under the names of FORMAT.md: {"problem.dtype_p": "f32"}
+    rows:           "all", or about how many query rows are judged: a sample of whole blocks, drawn by `seed`, always
+                    with the first block, the last one and the one that sees the most keys
+    block_m/n:      tile sizes of the kernel, where they are known
+    causes:         whether to look for the mistake where something diverges
+
+    Returns a Report. Errors: Diverged, an AssertionError whose text is the report; Error, a ValueError, for what cannot
+    be judged; TypeError for what is no array.
+    """
+    options = dict(
+        layout=layout, causal=causal, window=window, scale=scale, soft_cap=soft_cap, bias=bias,
+        alibi_slopes=alibi_slopes, sink=sink, cu_seqlens=cu_seqlens, descales=descales, like=like, declare=declare,
+        block_m=block_m, block_n=block_n,
+    )  # fmt: skip
+    arrays = {"q": q, "k": k, "v": v, "o": o, "lse": lse, **(grads or {})}
+    codes_of = dtypes or {}
+    bits = {name: host_bits(name, array, codes_of.get(name)) for name, array in arrays.items() if array is not None}
+    for direction in ("forward", "backward") if grads else ("forward",):
+        call = _call_or_advice(bits, direction, options, seed, threads)
+        notes = _sample(call, rows, seed)
+        report = judge_recording(call.recording, causes=False, threads=threads, notes=notes)
+        if report.verdict == "unjudged":
+            raise _core.Error(report.text)
+        if report.matches:
+            continue
+        # A wrong call is likelier than a wrong kernel, and sooner found.
+        others = tuple(_what_else_matches(bits, direction, options, seed, threads))
+        if causes and not others:
+            report = judge_recording(call.recording, causes=True, threads=threads, notes=notes)
+        report.notes += others
+        raise Diverged(report)
+    return report
+
+
+def _call_or_advice(bits, direction, options, seed, threads):
+    """The call. Where the shapes fit none, the error says what they fit."""
+    try:
+        return _call_of(bits, direction, options)
+    except _core.Error as error:
+        others = _what_else_matches(bits, direction, options, seed, threads)
+        raise _core.Error("; ".join([str(error), *others])) from None
+
+
+def _sample(call, rows, seed):
+    """Selects what is judged, and says how much it is."""
+    if rows == "all":
+        return ()
+    if not isinstance(rows, int) or rows < 1:
+        raise _core.Error(f'rows = {rows!r}: choose "all", or a number of query rows from 1 on')
+    call.recording.sample_rows(rows, seed)
+    judged, total = call.recording.selected_rows()
+    return (f"judged {judged} of {total} query rows, drawn with seed {seed}",)
+
+
+def _trials(options):
+    """Other ways to call check() with the same arrays, and how they are written."""
+    other_layout = {"bhsd": "bshd", "bshd": "bhsd"}.get(options["layout"])
+    if other_layout:
+        yield f'layout="{other_layout}"', {"layout": other_layout}
+    alignment = "top_left" if options["causal"] is True else options["causal"]
+    if alignment:
+        other = _ALIGNMENTS.get(alignment, "top_left")
+        yield f'causal="{other}"', {"causal": other}
+        yield "causal=False", {"causal": False}
+    else:
+        yield 'causal="top_left"', {"causal": "top_left"}
+        yield 'causal="bottom_right"', {"causal": "bottom_right"}
+    if options["scale"] is not None:
+        yield "the default scale", {"scale": None}
+    else:
+        yield "scale=1", {"scale": 1.0}
+
+
+def _what_else_matches(bits, direction, options, seed, threads):
+    for written, changed in _trials(options):
+        try:
+            call = _call_of(bits, direction, {**options, **changed})
+            call.recording.sample_rows(_ROWS_OF_A_TRIAL, seed)
+            report = judge_recording(call.recording, causes=False, threads=threads)
+        except (_core.Error, TypeError):
+            continue
+        if report.matches and _is_telling(report):
+            judged, total = call.recording.selected_rows()
+            yield f"with {written} it matches ({judged} of {total} query rows were judged so)"
+
+
+def _is_telling(report):
+    return sum(report.compared.values()) > 0
+
+
+def _call_of(bits, direction, options):
+    batch = Batch.of(bits, options["layout"], options["cu_seqlens"], backward=direction == "backward")
+    scale = options["scale"]
+    shape = batch.shape(options["block_m"], options["block_n"])
+    shape["sm_scale"] = repr(float(1 / math.sqrt(int(shape["head_dim"])) if scale is None else scale))
+    call = batch.call(shape, options["like"] or "", declarations_of(batch, options))
+    slopes = [] if options["alibi_slopes"] is None else numbers("alibi_slopes", options["alibi_slopes"]).ravel()
+    sinks = [] if options["sink"] is None else numbers("sink", options["sink"]).ravel()
+    call.set_side_inputs(slopes, sinks, options["descales"] or {})
+    if options["bias"] is not None:
+        call.set_bias(options["bias"])
+    return call

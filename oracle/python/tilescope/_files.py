@@ -1,0 +1,36 @@
+"""Recordings that lie in files."""
+
+import os
+import shutil
+import subprocess
+
+from . import _core
+from ._report import judge_recording
+
+
+def open(path):
+    """The recording, checked as a whole; its tiles are read when they are asked for.
+
+    `stages` names what was recorded, `declared` holds what is declared of it; `tile(stage, batch, head, q_block,
+    kv_tile)` is an array [block_m or block_n][columns] of float32, padding included, or None where that was not
+    recorded; `input(name, batch, head)` the rows that the kernel read. Errors: tilescope.Error.
+    """
+    return _core.open(os.fspath(path))
+
+
+def judge(recording, *, causes=True, threads=0):
+    """Judges a file, by its path, or what open() gave: every recorded tile against float64. Returns a Report.
+
+    Errors: tilescope.Error for what cannot be judged.
+    """
+    if isinstance(recording, (str, os.PathLike)):
+        recording = open(recording)
+    return judge_recording(recording, causes=causes, threads=threads)
+
+
+def view(path):
+    """Opens the file in tile-view and does not wait. Errors: tilescope.Error where tile-view is not on PATH."""
+    program = shutil.which("tile-view")
+    if program is None:
+        raise _core.Error("tile-view is not on PATH; install the viewer, or open the file on another machine")
+    return subprocess.Popen([program, os.fspath(path)])
