@@ -356,10 +356,6 @@ void FileRecording::read_reference(std::size_t index, Stage stage, std::int64_t 
 }  // namespace
 
 std::unique_ptr<Recording> open_recording(const std::string& path) {
-    // A damaged file can leave HDF5 1.10 with objects that it cannot close, and it complains of them when the
-    // program ends. Everything of ours is closed by then. The call only works before any other.
-    static const herr_t no_exit_handler = H5dont_atexit();
-    static_cast<void>(no_exit_handler);
     // Declared first: what a failed constructor has opened is closed while the library is still held.
     const hdf5::Session session;
     // What the copy has tried is what is opened: another file may have the name by now.

@@ -279,6 +279,11 @@ void bind_recordings(nb::module_& module) {
              [](ArrayRecording& self, const std::string& text) {
                  self.select(parse_selection(text, python_place, self.problem().named_tiles));
              })
+        .def("selects_stage",
+             [](const ArrayRecording& self, const std::string& stage) {
+                 const std::optional<Selection>& selection = self.capture().selection;
+                 return !selection || selection->selects(stage_of(self, stage));
+             })
         .def("box", &box_of)
         .def("set_tiles", &set_tile_array, nb::keep_alive<1, 3>())
         .def("selected_rows", &selected_rows)

@@ -130,6 +130,35 @@ TEST(ArrayRecording, HandsOutNoTileThatIsNotSelected) {
     EXPECT_EQ(tile, std::vector<float>(12, 0));
 }
 
+TEST(ArrayRecording, HandsOutTilesThatLieNextToEachOther) {
+    const Problem p = small_problem();  // 2 query blocks and 2 KV tiles of 4
+    Selection selection;
+    selection.head.ranges = {{1, 2}};
+    selection.q_block.ranges = {{1, 1}};
+    TileArray box = selected_box(p, Stage::s, selection);
+    EXPECT_EQ(box.first, (TileId{0, 1, 1, 0}));
+    EXPECT_EQ(box.last, (TileId{1, 2, 1, 1}));
+    EXPECT_EQ(selected_box(p, Stage::o, {}).last, (TileId{1, 3, 1, 0}));
+    // Batch entry, head and KV tile: 8 tiles of 16 elements.
+    std::vector<float> values(8 * 16);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = float(i);
+    box.data = values.data();
+    ArrayRecording call(p);
+    call.set_tiles(Stage::s, box);
+    EXPECT_TRUE(call.has_stage(Stage::s));
+    EXPECT_FALSE(call.has_tile(Stage::s, {0, 0, 1, 0}));
+    EXPECT_FALSE(call.has_tile(Stage::s, {0, 1, 0, 0}));
+    std::vector<float> tile(16);
+    EXPECT_TRUE(call.read_tile(Stage::s, {1, 1, 1, 1}, tile));
+    EXPECT_EQ(tile.front(), 5 * 16.0F);  // (1 * 2 + 0) * 2 + 1 tiles before it
+    box.last.head = 4;
+    EXPECT_THAT(error_of([&] { call.set_tiles(Stage::s, box); }), HasSubstr("outside of the problem"));
+    EXPECT_THAT(error_of([&] { call.set_tiles(Stage::o, box); }), HasSubstr("o is no stage with tiles"));
+    selection.head.ranges = {{7, 7}};
+    EXPECT_THAT(error_of([&] { selected_box(p, Stage::s, selection); }),
+                HasSubstr("nothing of s is selected"));
+}
+
 /// The blocks of a selection of whole query blocks, one by one.
 std::vector<TileId> blocks_of(const Selection& selection) {
     std::vector<TileId> blocks;

@@ -79,6 +79,13 @@ def host_bits(what, array, codes_of=None):
     raise TypeError(f"{what} is a {type(array).__name__}; pass an array of PyTorch, NumPy, JAX or one that speaks DLPack")
 
 
+def shape_bits(what, array, codes_of=None):
+    """As host_bits(), of its shape and dtype alone: the elements stay where they are, and read as zeros."""
+    dtype = _dtype_of(what, array.dtype, codes_of)
+    width = array.dtype.itemsize
+    return HostBits(np.broadcast_to(np.zeros((), BITS[width]), tuple(array.shape)), dtype)
+
+
 def numbers(what, values):
     """A flat list of floats of an array, a number or a sequence."""
     torch = sys.modules.get("torch")

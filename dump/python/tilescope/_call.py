@@ -1,12 +1,18 @@
 """A call of attention as its arrays: where each element lies, and what is declared of it."""
 
 import dataclasses
+import math
 
 import numpy as np
 
 from . import _core
 from ._arrays import HostBits, numbers
 
+#: What check() takes beside arrays, and what holds where it is not given.
+OPTIONS = dict(
+    layout="bhsd", causal=False, window=None, scale=None, soft_cap=0.0, bias=None, alibi_slopes=None, sink=None,
+    cu_seqlens=None, descales=None, like=None, declare=None, block_m=64, block_n=64,
+)  # fmt: skip
 LAYOUTS = ("bhsd", "bshd", "packed")
 #: How a kernel is taken to add up of which only q, k, v and o are known, by bytes of an element of q: the least exact
 #: of what kernels of such inputs usually do.
@@ -200,7 +206,7 @@ def declarations_of(batch, options):
         declared = {f"{stage}.accumulation": _USUAL_ACCUMULATION[q.itemsize] for stage in _SUMS[batch.direction]}
         declared.update({"p.exp": "ex2_approx", "problem.dtype_p": batch.arrays["v"].dtype})
         if batch.direction == "backward":
-            declared.update({"problem.dtype_ds": batch.arrays["q"].dtype, "ds.from_cast_p": True})
+            declared["problem.dtype_ds"] = batch.arrays["q"].dtype
     declared.update(_mask_of(options))
     if options["soft_cap"]:
         declared["problem.logits_soft_cap"] = float(options["soft_cap"])
@@ -223,3 +229,18 @@ def _mask_of(options):
         left, right = (window, window) if isinstance(window, int) else window
         declared.update({"problem.window_left": int(left), "problem.window_right": int(right)})
     return declared
+
+
+def call_of(bits, direction, options):
+    """The call that check() and Recorder describe. Errors: Error for what is none."""
+    batch = Batch.of(bits, options["layout"], options["cu_seqlens"], backward=direction == "backward")
+    scale = options["scale"]
+    shape = batch.shape(options["block_m"], options["block_n"])
+    shape["sm_scale"] = text_of(float(1 / math.sqrt(int(shape["head_dim"])) if scale is None else scale))
+    call = batch.call(shape, options["like"] or "", declarations_of(batch, options))
+    slopes = [] if options["alibi_slopes"] is None else numbers("alibi_slopes", options["alibi_slopes"]).ravel()
+    sinks = [] if options["sink"] is None else numbers("sink", options["sink"]).ravel()
+    call.set_side_inputs(slopes, sinks, options["descales"] or {})
+    if options["bias"] is not None:
+        call.set_bias(options["bias"])
+    return call

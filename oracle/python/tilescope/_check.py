@@ -1,10 +1,8 @@
 """Outputs of any attention kernel, judged without a hook."""
 
-import math
-
 from . import _core
-from ._arrays import host_bits, numbers
-from ._call import Batch, declarations_of
+from ._arrays import host_bits
+from ._call import call_of
 from ._report import judge_recording
 
 #: Query rows that are judged to find out whether another layout or mask would match.
@@ -82,6 +80,9 @@ def check(
         alibi_slopes=alibi_slopes, sink=sink, cu_seqlens=cu_seqlens, descales=descales, like=like, declare=declare,
         block_m=block_m, block_n=block_n,
     )  # fmt: skip
+    if grads and not like:
+        # Of two ways to make ds the less exact one: which of them it was cannot be told from gradients.
+        options["declare"] = {"ds.from_cast_p": True, **(declare or {})}
     arrays = {"q": q, "k": k, "v": v, "o": o, "lse": lse, **(grads or {})}
     codes_of = dtypes or {}
     bits = {name: host_bits(name, array, codes_of.get(name)) for name, array in arrays.items() if array is not None}
@@ -105,7 +106,7 @@ def check(
 def _call_or_advice(bits, direction, options, seed, threads):
     """The call. Where the shapes fit none, the error says what they fit."""
     try:
-        return _call_of(bits, direction, options)
+        return call_of(bits, direction, options)
     except _core.Error as error:
         others = _what_else_matches(bits, direction, options, seed, threads)
         raise _core.Error("; ".join([str(error), *others])) from None
@@ -144,7 +145,7 @@ def _trials(options):
 def _what_else_matches(bits, direction, options, seed, threads):
     for written, changed in _trials(options):
         try:
-            call = _call_of(bits, direction, {**options, **changed})
+            call = call_of(bits, direction, {**options, **changed})
             call.recording.sample_rows(_ROWS_OF_A_TRIAL, seed)
             report = judge_recording(call.recording, causes=False, threads=threads)
         except (_core.Error, TypeError):
@@ -156,17 +157,3 @@ def _what_else_matches(bits, direction, options, seed, threads):
 
 def _is_telling(report):
     return sum(report.compared.values()) > 0
-
-
-def _call_of(bits, direction, options):
-    batch = Batch.of(bits, options["layout"], options["cu_seqlens"], backward=direction == "backward")
-    scale = options["scale"]
-    shape = batch.shape(options["block_m"], options["block_n"])
-    shape["sm_scale"] = repr(float(1 / math.sqrt(int(shape["head_dim"])) if scale is None else scale))
-    call = batch.call(shape, options["like"] or "", declarations_of(batch, options))
-    slopes = [] if options["alibi_slopes"] is None else numbers("alibi_slopes", options["alibi_slopes"]).ravel()
-    sinks = [] if options["sink"] is None else numbers("sink", options["sink"]).ravel()
-    call.set_side_inputs(slopes, sinks, options["descales"] or {})
-    if options["bias"] is not None:
-        call.set_bias(options["bias"])
-    return call

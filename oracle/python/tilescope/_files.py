@@ -6,6 +6,7 @@ import subprocess
 
 from . import _core
 from ._report import judge_recording
+from .recorder import Recorder
 
 
 def open(path):
@@ -19,12 +20,14 @@ def open(path):
 
 
 def judge(recording, *, causes=True, threads=0):
-    """Judges a file, by its path, or what open() gave: every recorded tile against float64. Returns a Report.
+    """Judges a file, by its path, or what open() gave, or a Recorder: every recorded tile against float64.
 
-    Errors: tilescope.Error for what cannot be judged.
+    Returns a Report. Errors: tilescope.Error for what cannot be judged.
     """
     if isinstance(recording, (str, os.PathLike)):
         recording = open(recording)
+    elif isinstance(recording, Recorder):
+        recording = recording.recording()
     return judge_recording(recording, causes=causes, threads=threads)
 
 

@@ -1,0 +1,62 @@
+"""The wheel of ./dev wheel: installed where there is nothing else, beside other packages that bring HDF5.
+
+usage: wheel_test.py ROOT   needs the Python package index
+"""
+
+import itertools
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop(1))
+SAMPLE = ROOT / "samples" / "healthy_scalar.h5"
+#: Each reads and writes a file once all are imported, in the order of the imports.
+DOES = {
+    "h5py": "f = h5py.File(path, 'r'); list(f['tiles']); f.close(); f = h5py.File(folder + '/h5py.h5', 'w'); f['a'] = [1]; f.close()",
+    "tilescope": "assert tilescope.judge(path).matches; tilescope._core.save(folder + '/ours.h5', tilescope.open(path))",
+    "numpy": "numpy.save(folder + '/a.npy', numpy.ones(3)); numpy.load(folder + '/a.npy')",
+    "torch": "torch.save(torch.ones(3), folder + '/a.pt'); torch.load(folder + '/a.pt')",
+}
+
+
+class Wheel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        subprocess.run([ROOT / "dev", "wheel"], check=True, stdin=subprocess.DEVNULL)
+        cls.scratch = tempfile.TemporaryDirectory()
+        wheel = max((ROOT / "dist").glob("*.whl"), key=os.path.getmtime)
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", cls.scratch.name, wheel, "h5py",
+                        "numpy"], check=True)
+        cls.has_torch = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode == 0
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def run_python(self, code):
+        """In an environment with the installed packages and nothing else: no compiler, no CUDA."""
+        with tempfile.TemporaryDirectory() as folder:
+            return subprocess.run(
+                [sys.executable, "-c", code, os.fspath(SAMPLE), folder], text=True, cwd=folder,
+                env={"PYTHONPATH": self.scratch.name, "PATH": "/nowhere"}, capture_output=True)
+
+    def test_every_order_of_imports(self):
+        packages = ("h5py", "torch" if self.has_torch else "numpy", "tilescope")
+        for order in itertools.permutations(packages):
+            with self.subTest(order):
+                lines = [f"import sys, {', '.join(order)}", "path, folder = sys.argv[1:]", *(DOES[name] for name in order)]
+                run = self.run_python("\n".join(lines))
+                self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "", ""))
+
+    def test_it_brings_its_own_hdf5(self):
+        run = self.run_python("import tilescope; print(*{l.split()[-1] for l in open('/proc/self/maps') if 'hdf5' in l})")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn(self.scratch.name, run.stdout)
+        self.assertNotIn("/usr/lib", run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
