@@ -17,7 +17,9 @@ RepeatedStage& row_of(RepeatReport& report, Stage stage) {
     return *report.stages.insert(next, added);
 }
 
-void add(const std::vector<StageDifference>& stages, int run, RepeatReport& report) {
+}  // namespace
+
+void add_run(const std::vector<StageDifference>& stages, int run, RepeatReport& report) {
     report.changed_runs += count_changed(stages) > 0;
     for (const StageDifference& difference : stages) {
         RepeatedStage& row = row_of(report, difference.stage);
@@ -32,8 +34,6 @@ void add(const std::vector<StageDifference>& stages, int run, RepeatReport& repo
     }
 }
 
-}  // namespace
-
 RepeatReport repeat_runs(const RunRequest& request, int runs) {
     require_memory(request, 1);
     const RunInputs inputs = make_inputs(request.problem, *request.input, request.seed);
@@ -43,7 +43,7 @@ RepeatReport repeat_runs(const RunRequest& request, int runs) {
     report.runs = runs;
     for (int run = 2; run <= runs; ++run) {
         const RunBits again = bits_of(request, run_to_compare(request, inputs, MemoryFill()));
-        add(compare_bits(first, again), run, report);
+        add_run(compare_bits(first, again), run, report);
     }
     return report;
 }

@@ -27,6 +27,9 @@ struct RepeatReport {
     std::vector<RepeatedStage> stages;  ///< in order of computation
 };
 
+/// Counts how a run, numbered from 1, differs from the first one.
+void add_run(const std::vector<StageDifference>& stages, int run, RepeatReport& report);
+
 /// Runs the request `runs` times, at least twice, and compares each with the first. Two runs that differ
 /// race, or read what they have not written. Errors: those of run_to_compare.
 RepeatReport repeat_runs(const RunRequest& request, int runs);

@@ -238,52 +238,90 @@ std::string to_json(const RunRequest& request, const InertProof& proof) {
     return lines_of(json);
 }
 
-std::string to_text(const RunRequest& request, const RepeatReport& report) {
-    std::string text = fmt::format("{} on {}: {} runs with the same inputs\n", describe(request),
-                                   report.device, report.runs);
+namespace {
+
+/// What repeated runs showed; the last line is the verdict.
+std::string repeat_text(const Problem& problem, const RepeatReport& report) {
     const RepeatedStage* change = first_changed(report);
     if (change == nullptr) {
         std::int64_t compared = 0;
         for (const RepeatedStage& stage : report.stages) compared += stage.compared;
-        return text + fmt::format("repeatable: {} elements of {} stages have the same bits in every run\n",
-                                  compared, report.stages.size());
+        return fmt::format("repeatable: {} elements of {} stages have the same bits in every run\n", compared,
+                           report.stages.size());
     }
     std::size_t width = 5;
     for (const RepeatedStage& stage : report.stages)
-        width = std::max(width, stage_info(request.problem, stage.stage).name.size());
-    text += fmt::format("{:<{}}   compared  runs that differ  most changed  first change\n", "stage", width);
+        width = std::max(width, stage_info(problem, stage.stage).name.size());
+    std::string text =
+        fmt::format("{:<{}}   compared  runs that differ  most changed  first change\n", "stage", width);
     for (const RepeatedStage& stage : report.stages) {
-        text += fmt::format("{:<{}} {:>10} {:>17} {:>13}", stage_info(request.problem, stage.stage).name,
-                            width, stage.compared, stage.changed_runs, stage.most_changed);
-        if (stage.first) {
-            text += fmt::format("  run {}, {}", stage.first_run,
-                                change_text(request.problem, stage.stage, *stage.first));
-        }
+        text += fmt::format("{:<{}} {:>10} {:>17} {:>13}", stage_info(problem, stage.stage).name, width,
+                            stage.compared, stage.changed_runs, stage.most_changed);
+        if (stage.first)
+            text +=
+                fmt::format("  run {}, {}", stage.first_run, change_text(problem, stage.stage, *stage.first));
         text += "\n";
     }
     return text + fmt::format(
                       "not repeatable: {} of {} runs differ from the first; {} is the first stage "
                       "that changes, in run {} at {}\n",
-                      report.changed_runs, report.runs - 1, stage_info(request.problem, change->stage).name,
-                      change->first_run, place_text(request.problem, change->stage, *change->first));
+                      report.changed_runs, report.runs - 1, stage_info(problem, change->stage).name,
+                      change->first_run, place_text(problem, change->stage, *change->first));
 }
 
-std::string to_json(const RunRequest& request, const RepeatReport& report) {
+/// Adds what repeated runs showed.
+void add_repeat(const Problem& problem, const RepeatReport& report, ordered_json& json) {
     const RepeatedStage* change = first_changed(report);
-    ordered_json json = request_json(request, change == nullptr ? "repeatable" : "not_repeatable");
     json["device"] = report.device;
     json["runs"] = report.runs;
     json["changed_runs"] = report.changed_runs;
     json["first_change"] =
-        change == nullptr ? ordered_json() : change_json(request.problem, change->stage, change->first);
+        change == nullptr ? ordered_json() : change_json(problem, change->stage, change->first);
     if (change != nullptr) json["first_change"]["run"] = change->first_run;
     json["stages"] = ordered_json::array();
     for (const RepeatedStage& stage : report.stages) {
-        json["stages"].push_back({{"name", stage_info(request.problem, stage.stage).name},
+        json["stages"].push_back({{"name", stage_info(problem, stage.stage).name},
                                   {"compared", stage.compared},
                                   {"changed_runs", stage.changed_runs},
                                   {"most_changed", stage.most_changed},
-                                  {"first", change_json(request.problem, stage.stage, stage.first)}});
+                                  {"first", change_json(problem, stage.stage, stage.first)}});
+    }
+}
+
+constexpr const char* repeat_verdict(bool repeatable) {
+    return repeatable ? "repeatable" : "not_repeatable";
+}
+
+}  // namespace
+
+std::string to_text(const RunRequest& request, const RepeatReport& report) {
+    return fmt::format("{} on {}: {} runs with the same inputs\n", describe(request), report.device,
+                       report.runs) +
+           repeat_text(request.problem, report);
+}
+
+std::string to_json(const RunRequest& request, const RepeatReport& report) {
+    ordered_json json = request_json(request, repeat_verdict(report.changed_runs == 0));
+    add_repeat(request.problem, report, json);
+    return lines_of(json);
+}
+
+std::string to_text(const ProgramRepeat& repeat) {
+    std::string text = fmt::format("{}: {} runs with the same inputs\n", repeat.command, repeat.runs);
+    for (const RepeatedRecording& each : repeat.recordings)
+        text += each.name + ": " + (each.report.changed_runs == 0 ? "" : "\n") +
+                repeat_text(each.problem, each.report);
+    return text;
+}
+
+std::string to_json(const ProgramRepeat& repeat) {
+    ordered_json json = {{"verdict", repeat_verdict(repeat.is_repeatable())},
+                         {"command", repeat.command},
+                         {"recordings", ordered_json::array()}};
+    for (const RepeatedRecording& each : repeat.recordings) {
+        ordered_json one = {{"name", each.name}, {"verdict", repeat_verdict(each.report.changed_runs == 0)}};
+        add_repeat(each.problem, each.report, one);
+        json["recordings"].push_back(std::move(one));
     }
     return lines_of(json);
 }

@@ -5,6 +5,7 @@
 
 #include "kernels/run/poison_runs.h"
 #include "kernels/run/quantise_inputs.h"
+#include "kernels/run/repeat_program.h"
 #include "kernels/run/repeat_runs.h"
 #include "kernels/run/run_kernel.h"
 
@@ -18,6 +19,8 @@ std::string to_text(const RunRequest& request, const InertProof& proof);
 std::string to_json(const RunRequest& request, const InertProof& proof);
 std::string to_text(const RunRequest& request, const RepeatReport& report);
 std::string to_json(const RunRequest& request, const RepeatReport& report);
+std::string to_text(const ProgramRepeat& repeat);
+std::string to_json(const ProgramRepeat& repeat);
 std::string to_text(const RunRequest& request, const PoisonReport& report);
 std::string to_json(const RunRequest& request, const PoisonReport& report);
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -59,6 +60,18 @@ void refuse_old_spellings(const CLI::App& app, const std::vector<std::string>& a
     }
 }
 
+/// Options that say what stands behind --, in its place: the program of repeat. Errors: Error for another subcommand.
+void take_program(std::vector<std::string>& arguments) {
+    const auto dashes = std::ranges::find(arguments, "--");
+    if (dashes == arguments.end()) return;
+    if (arguments.front() != "repeat" || dashes + 1 == arguments.end())
+        throw Error("-- belongs before the program of repeat", "command line", "see tile-run repeat --help");
+    std::vector<std::string> program;
+    for (auto word = dashes + 1; word != arguments.end(); ++word) program.push_back("--program=" + *word);
+    arguments.erase(dashes, arguments.end());
+    arguments.insert(arguments.end(), program.begin(), program.end());
+}
+
 /// What the command line asks for. Errors: those of parse_command_line.
 Subcommand parse(std::vector<std::string> arguments) {
     // The options live as long as the work that they are of; the parser need not.
@@ -75,6 +88,7 @@ Subcommand parse(std::vector<std::string> arguments) {
         // The list of all subcommands has a line for each.
         if (arguments.empty() || arguments.front() != command.name) subcommand->description(command.summary);
     }
+    take_program(arguments);
     refuse_old_spellings(app, arguments);
     const std::string help = parse_command_line(app, std::move(arguments));
     if (!help.empty()) {

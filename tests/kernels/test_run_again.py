@@ -52,6 +52,44 @@ class RunAgain(unittest.TestCase):
             self.assertEqual(run["stages"][3]["compared"], 2 * 40 * 70)
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def record(self, name, *arguments):
+        self.check(0, "record", "-o", name, *arguments)
+
+    def repeat(self, script, *options):
+        return self.run_it("repeat", "--runs", "3", *options, "--", "sh", "-c", script)
+
+    def test_any_program_is_repeated(self):
+        self.record("a.h5")
+        self.record("b.h5", "--fault", "acc_not_rescaled")
+        self.record("other_inputs.h5", "--seed", "9")
+        leave = "cp {} $TILESCOPE_DIR/run.launch0.process$$.h5"
+        run = self.repeat(leave.format("a.h5"))
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertIn("run.launch0.h5: repeatable: ", run.stdout)
+        later = "if [ -e {1} ]; then {0}; else touch {1}; " + leave.format("a.h5") + "; fi"
+        run = self.repeat(later.format(leave.format("b.h5"), "once"), "--json")
+        self.assertEqual(run.returncode, 1, run.stderr)
+        recording, = json.loads(run.stdout)["recordings"]
+        self.assertEqual((recording["changed_runs"], recording["first_change"]["stage"]), (2, "acc"))
+        run = self.repeat(later.format(leave.format("other_inputs.h5"), "twice"))
+        self.assertEqual(run.returncode, 2, run.stdout)
+        self.assertIn("run 2 of run.launch0.h5 has another q than the first", run.stderr)
+
+    def test_programs_that_cannot_be_repeated(self):
+        for script, says in (("true", "left no recording"), ("exit 3", "run 1 ended with exit code 3"),
+                             ("kill -9 $$", "run 1 ended by signal 9")):
+            run = self.repeat(script)
+            self.assertEqual((run.returncode, run.stdout), (2, ""))
+            self.assertIn(says, run.stderr)
+        for arguments, says in ((("repeat", "--runs", "2", "--", "./nowhere"), "./nowhere: cannot be started"),
+                                (("repeat", "--runs", "2", "--seed", "3", "--", "true"), "--seed: it says nothing"),
+                                (("repeat", "--runs", "2"), "--shape: it is required and not given"),
+                                (("repeat", "--runs", "2", "--"), "before the program of repeat"),
+                                (("record", "--", "true"), "before the program of repeat")):
+            run = self.run_it(*arguments)
+            self.assertEqual((run.returncode, run.stdout), (2, ""))
+            self.assertIn(says, run.stderr)
+
     def test_what_reads_old_shared_memory_is_named(self):
         text = self.check(1, "poison", "--fault", "p_lane_stride")
         self.assertIn("dependent: acc is the first stage that changes with what memory held, at batch 0, head 0, "

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(sys.argv.pop(1))
+ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 SAMPLE = ROOT / "samples" / "healthy_scalar.h5"
 #: Each reads and writes a file once all are imported, in the order of the imports.
 DOES = {

@@ -1,10 +1,14 @@
 // The checks that run a kernel more than once and compare bits: prove-inert, poison and repeat.
 
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "dump/schema/error.h"
 #include "dump/writer.h"
 #include "kernels/run/commands/command.h"
 #include "kernels/run/commands/option_groups.h"
+#include "kernels/run/repeat_program.h"
 #include "kernels/run/reports.h"
 #include "kernels/run/run_kernel.h"
 
@@ -15,7 +19,8 @@ namespace {
 struct CheckOptions {
     RunOptions run;
     bool json = false;
-    int runs = 0;  ///< of repeat
+    int runs = 0;                      ///< of repeat
+    std::vector<std::string> program;  ///< of repeat: in place of a bundled kernel
 };
 
 template <class Report>
@@ -43,7 +48,14 @@ int poison(const CheckOptions& options) {
     return verdict_of(result.report) == PoisonVerdict::independent ? exit_done : exit_difference;
 }
 
+int repeat_of_program(const CheckOptions& options) {
+    const ProgramRepeat repeat = repeat_program(options.program, options.runs);
+    say(stdout, "{}", options.json ? to_json(repeat) : to_text(repeat));
+    return repeat.is_repeatable() ? exit_done : exit_difference;
+}
+
 int repeat(const CheckOptions& options) {
+    if (!options.program.empty()) return repeat_of_program(options);
     RunOptions run = options.run;
     run.own_options = {"--runs", fmt::format("{}", options.runs)};
     const RunRequest request = make_request(run);
@@ -91,6 +103,7 @@ Subcommand declare_repeat(CLI::App& app) {
     const auto options = options_of("repeat");
     app.description(
         "Runs a kernel several times with the same inputs, and compares tiles and outputs bit by bit.\n"
+        "After --, any program whose captures honour TILESCOPE_DIR: repeat --runs 12 -- ./my_program\n"
         "Exit code: 0 all runs have the same bits, 1 some differ, 2 it could not be done.");
     app.add_option("--runs", options->runs, "how often to run it")
         ->type_name("N")
@@ -99,6 +112,24 @@ Subcommand declare_repeat(CLI::App& app) {
         ->group("Repetition");
     declare_checked_run(app, options->run);
     declare_json(app, options->json);
+    const std::vector<CLI::Option*> of_kernel = app.get_options([](const CLI::Option* option) {
+        return !option->check_lname("runs") && !option->check_lname("json") && !option->check_lname("help");
+    });
+    std::vector<const CLI::Option*> required;
+    for (CLI::Option* option : of_kernel) {
+        if (option->get_required()) required.push_back(option->required(false));
+    }
+    // tile_run.cpp puts what stands behind -- here, a word each.
+    app.add_option("--program", options->program)->group("");
+    app.parse_complete_callback([options, of_kernel, required] {
+        for (const CLI::Option* option : required)
+            if (options->program.empty() && option->empty())
+                throw Error("it is required and not given", option->get_name(),
+                            "give " + option->get_type_name() + ", or a program after --");
+        for (const CLI::Option* option : of_kernel)
+            if (!options->program.empty() && !option->empty())
+                throw Error("it says nothing to a program", option->get_name(), "leave it out");
+    });
     return {[options] { return repeat(*options); }};
 }
 
