@@ -115,22 +115,95 @@ std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::
     return left;
 }
 
-void take_left(Stage stage, const SearchedTile& site, std::span<const MatrixF> tiles, Estimate& estimate) {
+namespace {
+
+/// What stands in memory, in the dump's units; nullopt where that is not known.
+using LeftElement = std::optional<float>;
+
+SearchedTile bare_tile(const CauseSearch& world, const TileId& id) {
+    SearchedTile tile;
+    tile.world = &world;
+    tile.id = id;
+    tile.call = world.call(id.batch, id.head);
+    tile.first_row = id.q_block * tile.call->problem.block_m;
+    tile.first_key = id.kv_tile * tile.call->problem.block_n;
+    return tile;
+}
+
+/// What a kernel writes beyond the end of a tile.
+LeftElement filled(Stage stage, const SearchedTile& tile, Eigen::Index row, const MatrixF& dumped) {
+    const Units& units = tile.call->units;
+    if (is_operand(stage)) return 0.0f;
+    // Of rows behind the last query nothing is dumped that tells.
+    if (row >= dumped.rows()) return std::nullopt;
+    if (stage == Stage::p) return 0.0f;
+    return stage == Stage::s && units.s_masked ? LeftElement(float(units.s_masked_value)) : std::nullopt;
+}
+
+/// The tiles that were in the same memory, the last one first.
+class MemoryBefore {
+ public:
+    MemoryBefore(Stage stage, const SearchedTile& site, std::int64_t behind) : stage_(stage), site_(site) {
+        const CauseSearch& world = *site.world;
+        const std::int64_t split = split_of_state(stage, site);
+        const std::vector<TileId> before = tiles_before(world, stage, site.id, most_back * behind, split);
+        for (std::int64_t at = std::ssize(before) - behind; at >= 0; at -= behind) {
+            const TileId& id = before[std::size_t(at)];
+            if (tiles_.empty() && is_same_copy(world, stage, id, site.id)) break;
+            tiles_.push_back(bare_tile(world, id));
+        }
+    }
+
+    LeftElement at(Eigen::Index row, Eigen::Index col, const IsLeft& is_left) {
+        for (std::size_t i = 0; i < tiles_.size(); ++i) {
+            const MatrixF* dumped = dumped_tile(i);
+            if (dumped == nullptr) return std::nullopt;
+            if (row < dumped->rows() && col < dumped->cols()) return (*dumped)(row, col);
+            if (!is_left(tiles_[i], row, col)) return filled(stage_, tiles_[i], row, *dumped);
+        }
+        return std::nullopt;
+    }
+
+ private:
+    static constexpr std::int64_t most_back = 8;
+
+    const MatrixF* dumped_tile(std::size_t i) {
+        if (i == dumped_.size())
+            dumped_.push_back(
+                load_tile(site_.world->recording(), tiles_[i].call->problem, stage_, tiles_[i].id));
+        return dumped_[i] ? &*dumped_[i] : nullptr;
+    }
+
+    Stage stage_;
+    const SearchedTile& site_;
+    std::vector<SearchedTile> tiles_;
+    std::vector<std::optional<MatrixF>> dumped_;
+};
+
+}  // namespace
+
+bool is_left_anywhere(const SearchedTile&, Eigen::Index, Eigen::Index) {
+    return true;
+}
+
+void take_left(Stage stage, const SearchedTile& site, std::int64_t behind, const IsLeft& is_left,
+               Estimate& estimate) {
     const Eigen::Index rows = estimate.value.rows();
     const Eigen::Index cols = estimate.value.cols();
     const DumpFactor factor =
         is_operand(stage) ? DumpFactor()
                           : dump_factor(*site.call, stage, site.first_row, site.first_key, rows, cols);
+    MemoryBefore memory(stage, site, behind);
     for (Eigen::Index i = 0; i < rows; ++i) {
         for (Eigen::Index j = 0; j < cols; ++j) {
-            const auto has_it = [&](const MatrixF& tile) { return i < tile.rows() && j < tile.cols(); };
-            const auto tile = std::ranges::find_if(tiles, has_it);
-            if (tile == tiles.end() || is_unwritten((*tile)(i, j))) {
+            const LeftElement left = memory.at(i, j, is_left);
+            if (!left || is_unwritten(*left)) {
                 estimate.error(i, j) = infinity;
                 continue;
             }
-            estimate.value(i, j) = double((*tile)(i, j)) / factor.at(i, j);
-            estimate.error(i, j) = 4 * u_f32 * std::abs(estimate.value(i, j));
+            const double value = double(*left) / factor.at(i, j);
+            estimate.value(i, j) = value;
+            estimate.error(i, j) = std::isfinite(value) ? 4 * u_f32 * std::abs(value) : 0;
         }
     }
 }
@@ -153,12 +226,7 @@ MatrixF left_in_rows(Stage stage, const SearchedTile& site, const PhantomPass& p
         if (tile_extent(world.call(id.batch, id.head)->problem, stage, id).rows == shape.rows) break;
     }
     for (std::size_t i = first; i < before.size(); ++i) {
-        SearchedTile tile;
-        tile.world = &world;
-        tile.id = before[i];
-        tile.call = world.call(tile.id.batch, tile.id.head);
-        tile.first_row = tile.id.q_block * whole.block_m;
-        tile.first_key = tile.id.kv_tile * whole.block_n;
+        const SearchedTile tile = bare_tile(world, before[i]);
         const auto dumped = load_tile(world.recording(), tile.call->problem, stage, tile.id);
         if (!dumped) return MatrixF::Constant(shape.rows, shape.cols, float(quiet_nan));
         if (dumped->rows() < shape.rows) pass(tile, left);
