@@ -1,6 +1,7 @@
 #include "oracle/causes/evidence.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <exception>
 #include <limits>
@@ -54,7 +55,7 @@ std::size_t affordable(const Problem& problem, Stage observed, std::size_t most)
 }
 
 /// The blocks of which something of the stage diverges. A bad row of k or v names no query block: those of every tile
-/// are looked at.
+/// are looked at, of many heads in turn.
 std::set<TileId> bad_blocks(const CauseSearch& world, const Report& report, Stage observed) {
     std::set<TileId> blocks;
     const Problem& problem = world.recording().problem();
@@ -63,11 +64,17 @@ std::set<TileId> bad_blocks(const CauseSearch& world, const Report& report, Stag
         return problem_of(problem, world.recording().side_inputs(), batch).q_blocks() - 1;
     };
     if (observed == Stage::k || observed == Stage::v) {
-        for (const BadRow& row : tally.bad_rows) {
-            const std::int64_t first =
-                tally.first && tally.first->tile.head == row.head ? tally.first->tile.q_block : 0;
-            for (const std::int64_t q_block : {first, std::int64_t(0), last_block(row.batch)})
-                blocks.insert({row.batch, row.head, q_block, 0});
+        const std::int64_t first = tally.first ? tally.first->tile.q_block : 0;
+        std::set<std::pair<std::int64_t, std::int64_t>> heads;
+        for (const BadRow& row : tally.bad_rows) heads.emplace(row.batch, row.head);
+        const bool are_few = 2 * heads.size() <= most_bad_blocks;
+        for (std::size_t turn = 0; const auto& [batch, head] : heads) {
+            const std::int64_t last = last_block(batch);
+            const std::array q_blocks = {std::min(first, last), std::int64_t(0), last};
+            if (are_few)
+                for (const std::int64_t q_block : q_blocks) blocks.insert({batch, head, q_block, 0});
+            else
+                blocks.insert({batch, head, q_blocks[turn++ % q_blocks.size()], 0});
         }
     } else {
         const bool by_keys = is_of_all_queries(observed);
@@ -220,6 +227,13 @@ void add_misfit(const CauseSearch& world, const Observation& seen, const Estimat
             ++misfit.beside_bad_rows;
         }
     }
+}
+
+/// Whether the change leaves all that is wrong in the tile open, such as what was in memory before the first tile.
+bool is_open(const Observation& seen, const Estimate& changed) {
+    for (Eigen::Index i = 0; i < seen.got.size(); ++i)
+        if (seen.wrong[std::size_t(i)] && !std::isinf(changed.error.data()[i])) return false;
+    return seen.is_bad();
 }
 
 /// Bad tiles from both ends of the query block, and good ones.
@@ -420,6 +434,7 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
     Misfit misfit;
     misfit.widens = change.widens;
     std::int64_t wrong = 0;
+    std::int64_t open = 0;  // in tiles that speak neither for the change nor against it
     int bad_tiles = 0;
     // Of a stage that is replayed from others, a tile takes as long as a whole query block.
     const int telling = evidence.direct() ? 3 : 1;
@@ -427,6 +442,7 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
         const Observation& seen = evidence.seen[i];
         add_misfit(*evidence.world, seen, changed, misfit);
         wrong += seen.wrong_elements;
+        if (is_open(seen, changed)) open += seen.wrong_elements;
         bad_tiles += seen.is_bad();
         // A change that was dumped may apply to a part of a row: only what is wrong tells.
         const std::int64_t misfits = evidence.direct() ? misfit.unexplained : misfit.in_bad_rows;
@@ -434,8 +450,9 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
         if (hopeless) misfit.in_bad_rows = misfit.unexplained = evidence.compared;
         return !hopeless;
     });
-    if (misfit.sharp >= 3 * misfit.swallowed)
-        misfit.in_bad_rows -= std::min(misfit.swallowed, misfit.in_bad_rows);
+    const std::int64_t swallowed = misfit.swallowed - open;
+    if (misfit.sharp >= 3 * swallowed) misfit.in_bad_rows -= std::min(swallowed, misfit.in_bad_rows);
+    if (misfit.sharp >= open) misfit.in_bad_rows -= std::min(open, misfit.in_bad_rows);
     return misfit;
 }
 

@@ -43,13 +43,6 @@ std::vector<TileId> tiles_of(const CauseSearch& world, Stage stage, TileId block
     return tiles;
 }
 
-/// Whether both tiles are copies of the same keys.
-bool is_same_copy(const CauseSearch& world, Stage stage, const TileId& a, const TileId& b) {
-    const Problem& problem = world.recording().problem();
-    return (stage == Stage::k || stage == Stage::v) && a.kv_tile == b.kv_tile && a.batch == b.batch &&
-           problem.head_kv(a.head) == problem.head_kv(b.head);
-}
-
 /// Whether a kernel that skips what no row sees computes a tile of the block, of its split alone where `of_split`.
 bool computes_tiles(const CauseSearch& world, const TileId& block, std::int64_t of_split) {
     const Problem& problem = world.call(block.batch, block.head)->problem;
@@ -108,7 +101,6 @@ std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::
     std::vector<MatrixF> left;
     for (std::int64_t at = std::ssize(before) - behind; at >= 0 && std::ssize(left) < most_tiles; --at) {
         const TileId& id = before[std::size_t(at)];
-        if (is_same_copy(world, stage, id, site.id)) break;
         const auto tile = load_tile(world.recording(), world.call(id.batch, id.head)->problem, stage, id);
         if (tile) left.push_back(*tile);
     }
@@ -140,26 +132,20 @@ LeftElement filled(Stage stage, const SearchedTile& tile, Eigen::Index row, cons
     return stage == Stage::s && units.s_masked ? LeftElement(float(units.s_masked_value)) : std::nullopt;
 }
 
-/// The tiles that were in the same memory, the last one first.
+/// The tiles that were in the same memory, the last one first. Those that the kernel passed over left it as it was.
 class MemoryBefore {
  public:
-    MemoryBefore(Stage stage, const SearchedTile& site, std::int64_t behind) : stage_(stage), site_(site) {
-        const CauseSearch& world = *site.world;
-        const std::int64_t split = split_of_state(stage, site);
-        const std::vector<TileId> before = tiles_before(world, stage, site.id, most_back * behind, split);
-        for (std::int64_t at = std::ssize(before) - behind; at >= 0; at -= behind) {
-            const TileId& id = before[std::size_t(at)];
-            if (tiles_.empty() && is_same_copy(world, stage, id, site.id)) break;
-            tiles_.push_back(bare_tile(world, id));
-        }
+    MemoryBefore(Stage stage, const SearchedTile& site, std::int64_t behind)
+        : stage_(stage), site_(site), behind_(behind) {
+        const std::int64_t most = most_back * behind + site.call->problem.kv_tiles();
+        before_ = tiles_before(*site.world, stage, site.id, most, split_of_state(stage, site));
     }
 
     LeftElement at(Eigen::Index row, Eigen::Index col, const IsLeft& is_left) {
-        for (std::size_t i = 0; i < tiles_.size(); ++i) {
-            const MatrixF* dumped = dumped_tile(i);
-            if (dumped == nullptr) return std::nullopt;
-            if (row < dumped->rows() && col < dumped->cols()) return (*dumped)(row, col);
-            if (!is_left(tiles_[i], row, col)) return filled(stage_, tiles_[i], row, *dumped);
+        for (std::size_t i = 0; const Earlier* earlier = tile(i); ++i) {
+            const MatrixF& dumped = earlier->dumped;
+            if (row < dumped.rows() && col < dumped.cols()) return dumped(row, col);
+            if (!is_left(earlier->tile, row, col)) return filled(stage_, earlier->tile, row, dumped);
         }
         return std::nullopt;
     }
@@ -167,17 +153,40 @@ class MemoryBefore {
  private:
     static constexpr std::int64_t most_back = 8;
 
-    const MatrixF* dumped_tile(std::size_t i) {
-        if (i == dumped_.size())
-            dumped_.push_back(
-                load_tile(site_.world->recording(), tiles_[i].call->problem, stage_, tiles_[i].id));
-        return dumped_[i] ? &*dumped_[i] : nullptr;
+    struct Earlier {
+        SearchedTile tile;
+        MatrixF dumped;
+    };
+
+    const Earlier* tile(std::size_t i) {
+        while (i >= earlier_.size() && !before_.empty() && std::ssize(earlier_) < most_back)
+            if (!load_next()) before_.clear();
+        return i < earlier_.size() ? &earlier_[i] : nullptr;
+    }
+
+    /// The one `behind` tiles before the last one loaded.
+    bool load_next() {
+        const CauseSearch& world = *site_.world;
+        for (std::int64_t passed = 0; !before_.empty();) {
+            const TileId id = before_.back();
+            before_.pop_back();
+            Earlier earlier{bare_tile(world, id), {}};
+            auto dumped = load_tile(world.recording(), earlier.tile.call->problem, stage_, id);
+            if (!dumped) return false;
+            const std::span<const float> all(dumped->data(), std::size_t(dumped->size()));
+            if (std::ranges::all_of(all, is_unwritten) || ++passed < behind_) continue;
+            earlier.dumped = std::move(*dumped);
+            earlier_.push_back(std::move(earlier));
+            return true;
+        }
+        return false;
     }
 
     Stage stage_;
     const SearchedTile& site_;
-    std::vector<SearchedTile> tiles_;
-    std::vector<std::optional<MatrixF>> dumped_;
+    std::int64_t behind_;
+    std::vector<TileId> before_;    ///< not loaded yet
+    std::vector<Earlier> earlier_;  ///< that were in this memory
 };
 
 }  // namespace
