@@ -64,8 +64,10 @@ class MergedSample {
             const auto acc = element.states->acc(reads, element.at);
             const auto l = acc ? element.states->l(reads, element.at) : std::nullopt;
             if (!l) continue;
-            ++known;
             const double o = l->value > 0 ? acc->value / l->value : 0;
+            // That nothing is left says nothing.
+            if (o == 0 && element.got == 0) continue;
+            ++known;
             const double larger = std::max(1.0, std::abs(o) / std::max(std::abs(element.expected), 1e-6));
             right += std::abs(o - element.got) <= 2 * element.error * larger + 1e-6 * std::abs(o);
         }

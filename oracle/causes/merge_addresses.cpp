@@ -36,19 +36,19 @@ std::vector<Coordinate> other_coordinates(const Coordinate& than) {
     return others;
 }
 
-std::int64_t address_in(const MergePlace& at, std::int64_t rows, std::int64_t elements) {
-    return (at.split * rows + at.row) * elements + at.element;
+std::int64_t address_in(const MergedArray& array, const MergePlace& at) {
+    const std::int64_t state = at.split * array.rows + at.row;
+    return array.element.empty() ? state : state * array.elements + at.element;
 }
 
 void add_replaced(const MergedArray& array, const Coordinate& of, const std::string& text, int numbers,
                   const MergeNumber& instead, std::vector<MergeAddress>& addresses) {
-    addresses.push_back(
-        {text,
-         [=, rows = array.rows, elements = array.elements, member = of.member](MergePlace at) {
-             at.*member = instead(at);
-             return address_in(at, rows, elements);
-         },
-         numbers});
+    addresses.push_back({text,
+                         [=, member = of.member](MergePlace at) {
+                             at.*member = instead(at);
+                             return address_in(array, at);
+                         },
+                         numbers});
 }
 
 void add_forms(const MergedArray& array, const Coordinate& of, std::vector<MergeAddress>& addresses) {
@@ -58,19 +58,24 @@ void add_forms(const MergedArray& array, const Coordinate& of, std::vector<Merge
             [form, member = of.member](const MergePlace& at) { return form.of(at.*member); }, addresses);
 }
 
-/// Another name in the place of this one, or its low bits beside it.
+/// Another name in the place of this one.
 void add_names(const MergedArray& array, const Coordinate& of, std::vector<MergeAddress>& addresses) {
-    for (const Coordinate& other : other_coordinates(of)) {
-        const auto own = of.member;
-        const auto from = other.member;
+    for (const Coordinate& other : other_coordinates(of))
         add_replaced(
             array, of, fmt::format("with {} for {}", other.name, of.name), 0,
-            [=](const MergePlace& at) { return at.*from; }, addresses);
+            [from = other.member](const MergePlace& at) { return at.*from; }, addresses);
+}
+
+/// The low bits of another name beside it.
+void add_swizzles(const MergedArray& array, const Coordinate& of, std::vector<MergeAddress>& addresses) {
+    for (const Coordinate& other : other_coordinates(of))
         for (const std::int64_t bits : {1, 3, 7, 15, 2, 4, 8, 16})
             add_replaced(
                 array, of, fmt::format("of {} ^ ({} & {})", of.name, other.name, bits), 1,
-                [=](const MergePlace& at) { return at.*own ^ (at.*from & bits); }, addresses);
-    }
+                [=, own = of.member, from = other.member](const MergePlace& at) {
+                    return at.*own ^ (at.*from & bits);
+                },
+                addresses);
 }
 
 void add_exchanged(const MergedArray& array, std::vector<MergeAddress>& addresses) {
@@ -81,28 +86,36 @@ void add_exchanged(const MergedArray& array, std::vector<MergeAddress>& addresse
             const auto b = coordinates[j].member;
             addresses.push_back(
                 {fmt::format("with {} and {} exchanged", coordinates[i].name, coordinates[j].name),
-                 [=, rows = array.rows, elements = array.elements](MergePlace at) {
+                 [=](MergePlace at) {
                      std::swap(at.*a, at.*b);
-                     return address_in(at, rows, elements);
+                     return address_in(array, at);
                  }});
         }
     }
 }
 
+MergedArray with_rows(MergedArray array, std::int64_t rows) {
+    array.rows = rows;
+    return array;
+}
+
+MergedArray with_elements(MergedArray array, std::int64_t elements) {
+    array.elements = elements;
+    return array;
+}
+
 void add_distance(const MergedArray& array, const std::string& name, std::int64_t distance, int numbers,
                   std::vector<MergeAddress>& addresses) {
     if (array.splits > 1 && distance != array.rows)
-        addresses.push_back({fmt::format("with splits {} rows apart", name),
-                             [=, elements = array.elements](const MergePlace& at) {
-                                 return (at.split * distance + at.row) * elements + at.element;
-                             },
-                             numbers});
+        addresses.push_back(
+            {fmt::format("with splits {} rows apart", name),
+             [array = with_rows(array, distance)](const MergePlace& at) { return address_in(array, at); },
+             numbers});
     if (!array.element.empty() && distance != array.elements)
-        addresses.push_back({fmt::format("with rows {} apart", name),
-                             [=, rows = array.rows](const MergePlace& at) {
-                                 return (at.split * rows + at.row) * distance + at.element;
-                             },
-                             numbers});
+        addresses.push_back(
+            {fmt::format("with rows {} apart", name),
+             [array = with_elements(array, distance)](const MergePlace& at) { return address_in(array, at); },
+             numbers});
 }
 
 }  // namespace
@@ -113,6 +126,7 @@ std::vector<MergeAddress> merge_addresses(const Problem& problem, const MergedAr
         add_names(array, of, addresses);
         add_forms(array, of, addresses);
     }
+    for (const Coordinate& of : coordinates_of(array)) add_swizzles(array, of, addresses);
     add_exchanged(array, addresses);
     for (const auto& [name, distance] : {std::pair<const char*, std::int64_t>{"seqlen_q", problem.seqlen_q},
                                          {"seqlen_kv", problem.seqlen_kv},
