@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <exception>
-#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -167,6 +166,11 @@ void judge(const CauseSearch& world, Observation& seen) {
 
 enum class Fit { none, swallowed, sharp };
 
+/// Beyond this number a stage holds infinity, or where casts saturate the number itself.
+double most_stored(const Observation& seen) {
+    return dtype_info(seen.context.stage == Stage::p ? seen.site.call->units.p_cast : Dtype::f32).max_finite;
+}
+
 /// How the element is as a changed kernel has it.
 Fit fit_of(const CauseSearch& world, const Observation& seen, const Estimate& changed, Eigen::Index i,
            bool widens) {
@@ -180,8 +184,7 @@ Fit fit_of(const CauseSearch& world, const Observation& seen, const Estimate& ch
     if (is_unwritten(float(value))) return fits_if(is_unwritten(got) || seen.context.may_be_unwritten);
     // NaN explains NaN only. What nobody wrote where nothing shows is no contradiction.
     if (std::isnan(value)) return fits_if(is_computed_nan(got) || (is_unwritten(got) && !wrong));
-    // Beyond float32 there is infinity, and its largest number where casts saturate.
-    constexpr double most = std::numeric_limits<float>::max();
+    const double most = most_stored(seen);
     if (std::isfinite(value) && std::abs(value) > most)
         return fits_if(std::abs(got) >= most && std::signbit(got) == std::signbit(value));
     if (is_divergence(finding_at(world, seen, changed, i))) return Fit::none;
@@ -209,7 +212,9 @@ void add_misfit(const CauseSearch& world, const Observation& seen, const Estimat
         if (seen.settled[std::size_t(i / seen.got.cols())]) continue;
         const Fit fit = fit_of(world, seen, changed, i, misfit.widens);
         const bool wrong = seen.wrong[std::size_t(i)];
-        const double value = changed.value.data()[i];
+        const double most = most_stored(seen);
+        double value = changed.value.data()[i];
+        if (std::isfinite(value)) value = std::clamp(value, -most, most);
         misfit.sharp += wrong && fit == Fit::sharp;
         misfit.swallowed += fit == Fit::swallowed;
         const bool is_nan = std::isnan(value) && !is_unwritten(float(value));

@@ -28,13 +28,13 @@ class Forms {
         add(fmt::format("{} ^ {}", name_, n), 1, [=](std::int64_t i) { return i ^ n; });
         add(fmt::format("{} + {}", name_, n), 1, [=](std::int64_t i) { return i + n; });
         add(fmt::format("{} - {}", name_, n), 1, [=](std::int64_t i) { return i - n; });
+        add(fmt::format("min({}, {})", name_, n), 1, [=](std::int64_t i) { return std::min(i, n); });
     }
 
     void add_parts_of(std::int64_t n) {
         add(fmt::format("{} % {}", name_, n), 1, [=](std::int64_t i) { return i % n; });
         add(fmt::format("{0} / {1} * {1}", name_, n), 1, [=](std::int64_t i) { return i / n * n; });
         add(fmt::format("{} / {}", name_, n), 1, [=](std::int64_t i) { return i / n; });
-        add(fmt::format("min({}, {})", name_, n), 1, [=](std::int64_t i) { return std::min(i, n); });
         if (n <= 8) add(fmt::format("{} * {}", name_, n), 1, [=](std::int64_t i) { return i * n; });
         if (std::has_single_bit(std::uint64_t(n)))
             add(fmt::format("{0} / {1} * {1} + {2} - {0} % {1}", name_, n, n - 1), 1,
