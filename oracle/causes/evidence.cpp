@@ -447,7 +447,7 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
         const Observation& seen = evidence.seen[i];
         add_misfit(*evidence.world, seen, changed, misfit);
         wrong += seen.wrong_elements;
-        if (is_open(seen, changed)) open += seen.wrong_elements;
+        if (change.takes_memory && is_open(seen, changed)) open += seen.wrong_elements;
         bad_tiles += seen.is_bad();
         // A change that was dumped may apply to a part of a row: only what is wrong tells.
         const std::int64_t misfits = evidence.direct() ? misfit.unexplained : misfit.in_bad_rows;

@@ -43,6 +43,13 @@ std::vector<TileId> tiles_of(const CauseSearch& world, Stage stage, TileId block
     return tiles;
 }
 
+/// Whether both tiles are copies of the same keys: these are equal whatever is wrong with them.
+bool is_same_copy(const CauseSearch& world, Stage stage, const TileId& a, const TileId& b) {
+    const Problem& problem = world.recording().problem();
+    return (stage == Stage::k || stage == Stage::v) && a.kv_tile == b.kv_tile && a.batch == b.batch &&
+           problem.head_kv(a.head) == problem.head_kv(b.head);
+}
+
 /// Whether a kernel that skips what no row sees computes a tile of the block, of its split alone where `of_split`.
 bool computes_tiles(const CauseSearch& world, const TileId& block, std::int64_t of_split) {
     const Problem& problem = world.call(block.batch, block.head)->problem;
@@ -175,6 +182,7 @@ class MemoryBefore {
             if (!dumped) return false;
             const std::span<const float> all(dumped->data(), std::size_t(dumped->size()));
             if (std::ranges::all_of(all, is_unwritten) || ++passed < behind_) continue;
+            if (earlier_.empty() && is_same_copy(world, stage_, id, site_.id)) return false;
             earlier.dumped = std::move(*dumped);
             earlier_.push_back(std::move(earlier));
             return true;

@@ -20,7 +20,8 @@ bool is_left_nowhere(const SearchedTile&, Eigen::Index, Eigen::Index) {
 Change left_by(Stage stage, std::int64_t behind, const IsLeft& is_left) {
     return {.result = [=](const SearchedTile& site,
                           Estimate& estimate) { take_left(stage, site, behind, is_left, estimate); },
-            .made_where = [=](const IsLeft& where) { return left_by(stage, behind, where); }};
+            .made_where = [=](const IsLeft& where) { return left_by(stage, behind, where); },
+            .takes_memory = true};
 }
 
 /// The scores of the tile before, which the mask of this one hides or not.
@@ -33,22 +34,25 @@ Change left_under_mask(bool forgets) {
             for (Eigen::Index j = 0; j < tile.keys(); ++j)
                 if (hides(tile, i, j)) left(i, j) = float(tile.call->units.s_masked_value);
     };
-    return {.result = [=](const SearchedTile& site, Estimate& s) {
-        const MatrixF left =
-            forgets ? left_in_rows(Stage::s, site, forget_phantoms) : left_in_rows(Stage::s, site, hide);
-        const DumpFactor factor =
-            dump_factor(*site.call, Stage::s, site.first_row, site.first_key, s.value.rows(), s.value.cols());
-        for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
-            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
-                if (hides(site, i, j)) continue;
-                s.value(i, j) = double(left(i, j)) / factor.at(i, j);
-                const bool known = !std::isnan(left(i, j));
-                s.error(i, j) = !known                         ? infinity
-                                : std::isfinite(s.value(i, j)) ? 4 * u_f32 * std::abs(s.value(i, j))
-                                                               : 0;
-            }
-        }
-    }};
+    return {.result =
+                [=](const SearchedTile& site, Estimate& s) {
+                    const MatrixF left = forgets ? left_in_rows(Stage::s, site, forget_phantoms)
+                                                 : left_in_rows(Stage::s, site, hide);
+                    const DumpFactor factor = dump_factor(*site.call, Stage::s, site.first_row,
+                                                          site.first_key, s.value.rows(), s.value.cols());
+                    for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+                        for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+                            if (hides(site, i, j)) continue;
+                            s.value(i, j) = double(left(i, j)) / factor.at(i, j);
+                            const bool known = !std::isnan(left(i, j));
+                            s.error(i, j) = !known ? infinity
+                                            : std::isfinite(s.value(i, j))
+                                                ? 4 * u_f32 * std::abs(s.value(i, j))
+                                                : 0;
+                        }
+                    }
+                },
+            .takes_memory = true};
 }
 
 /// Whether the wrong elements of the first bad tile are different numbers: one number may be from anywhere.
