@@ -71,7 +71,7 @@ class MergeStates {
     std::int64_t lanes_;
     std::int64_t head_dim_;
     std::vector<double> weight_;  ///< NaN: not known
-    std::vector<double> sum_;  ///< of the lanes
+    std::vector<double> sum_;     ///< of the lanes
     std::vector<double> l_;
     std::vector<double> acc_;
 };
