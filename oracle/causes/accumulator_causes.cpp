@@ -15,6 +15,9 @@ std::vector<Candidate> acc_not_carried(const Evidence&) {
     return always({.inputs = [](SearchedTile& site) {
         site.before.acc.value.setZero();
         site.before.acc.error.setZero();
+        // A maximum that fell to -inf leaves no factor.
+        site.factor.value.setZero();
+        site.factor.error.setZero();
     }});
 }
 

@@ -144,6 +144,39 @@ Change logarithm_of_divisor(const Evidence& later) {
     }};
 }
 
+bool has_no_maximum(const Estimate& m, Eigen::Index row) {
+    return m.value(row, 0) == -infinity;
+}
+
+/// A kernel takes a row whose maximum is -inf for one that saw no key: P subtracts nothing, sums do not go on, and the output is
+/// that of an empty row.
+std::vector<Change> guards_against_no_maximum(Stage stage) {
+    if (stage == Stage::p)
+        return {{.inputs = [](SearchedTile& site) {
+            for (Eigen::Index i = 0; i < site.m.value.rows(); ++i)
+                if (has_no_maximum(site.m, i)) site.m.value(i, 0) = 0;
+            site.own_call().units.m_stale_threshold = infinity;
+        }}};
+    if (stage == Stage::o || stage == Stage::lse)
+        return {{.inputs = [](SearchedTile& site) {
+            for (RunningState& split : site.splits) {
+                for (Eigen::Index i = 0; i < split.m.value.rows(); ++i) {
+                    if (!has_no_maximum(split.m, i)) continue;
+                    for (Estimate* sum : {&split.l, &split.acc}) {
+                        sum->value.row(i).setZero();
+                        sum->error.row(i).setZero();
+                    }
+                }
+            }
+        }}};
+    if (stage != Stage::l && stage != Stage::acc) return {};
+    return {{.inputs = [](SearchedTile& site) {
+        for (Eigen::Index i = 0; i < site.factor.value.rows(); ++i)
+            if (has_no_maximum(site.m, i) || has_no_maximum(site.before.m, i))
+                site.factor.value(i, 0) = site.factor.error(i, 0) = 0;
+    }}};
+}
+
 /// Whether each wrong element is as one of these has it. What is right may be so because the mistakes are not made
 /// there.
 bool explain(const Evidence& later, const std::vector<Change>& changes) {
@@ -160,7 +193,9 @@ bool explain(const Evidence& later, const std::vector<Change>& changes) {
 }  // namespace
 
 bool follows_from(std::span<const FoundCause> known, const Evidence& later) {
-    if (later.observed == Stage::l) return explain(later, all_left_in_sum(known));
+    if (later.observed == Stage::l && explain(later, all_left_in_sum(known))) return true;
+    const bool is_of_maxima = !changes_of(known, Stage::m).empty();
+    if (is_of_maxima && explain(later, guards_against_no_maximum(later.observed))) return true;
     const bool is_divided = later.observed == Stage::lse && !changes_of(known, Stage::o).empty();
     return is_divided && later.world->has(Stage::o) && explain(later, {logarithm_of_divisor(later)});
 }

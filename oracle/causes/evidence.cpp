@@ -1,9 +1,9 @@
 #include "oracle/causes/evidence.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <exception>
-#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -54,7 +54,7 @@ std::size_t affordable(const Problem& problem, Stage observed, std::size_t most)
 }
 
 /// The blocks of which something of the stage diverges. A bad row of k or v names no query block: those of every tile
-/// are looked at.
+/// are looked at, of many heads in turn.
 std::set<TileId> bad_blocks(const CauseSearch& world, const Report& report, Stage observed) {
     std::set<TileId> blocks;
     const Problem& problem = world.recording().problem();
@@ -63,11 +63,17 @@ std::set<TileId> bad_blocks(const CauseSearch& world, const Report& report, Stag
         return problem_of(problem, world.recording().side_inputs(), batch).q_blocks() - 1;
     };
     if (observed == Stage::k || observed == Stage::v) {
-        for (const BadRow& row : tally.bad_rows) {
-            const std::int64_t first =
-                tally.first && tally.first->tile.head == row.head ? tally.first->tile.q_block : 0;
-            for (const std::int64_t q_block : {first, std::int64_t(0), last_block(row.batch)})
-                blocks.insert({row.batch, row.head, q_block, 0});
+        const std::int64_t first = tally.first ? tally.first->tile.q_block : 0;
+        std::set<std::pair<std::int64_t, std::int64_t>> heads;
+        for (const BadRow& row : tally.bad_rows) heads.emplace(row.batch, row.head);
+        const bool are_few = 2 * heads.size() <= most_bad_blocks;
+        for (std::size_t turn = 0; const auto& [batch, head] : heads) {
+            const std::int64_t last = last_block(batch);
+            const std::array q_blocks = {std::min(first, last), std::int64_t(0), last};
+            if (are_few)
+                for (const std::int64_t q_block : q_blocks) blocks.insert({batch, head, q_block, 0});
+            else
+                blocks.insert({batch, head, q_blocks[turn++ % q_blocks.size()], 0});
         }
     } else {
         const bool by_keys = is_of_all_queries(observed);
@@ -160,6 +166,11 @@ void judge(const CauseSearch& world, Observation& seen) {
 
 enum class Fit { none, swallowed, sharp };
 
+/// Beyond this number a stage holds infinity, or where casts saturate the number itself.
+double most_stored(const Observation& seen) {
+    return dtype_info(seen.context.stage == Stage::p ? seen.site.call->units.p_cast : Dtype::f32).max_finite;
+}
+
 /// How the element is as a changed kernel has it.
 Fit fit_of(const CauseSearch& world, const Observation& seen, const Estimate& changed, Eigen::Index i,
            bool widens) {
@@ -173,8 +184,7 @@ Fit fit_of(const CauseSearch& world, const Observation& seen, const Estimate& ch
     if (is_unwritten(float(value))) return fits_if(is_unwritten(got) || seen.context.may_be_unwritten);
     // NaN explains NaN only. What nobody wrote where nothing shows is no contradiction.
     if (std::isnan(value)) return fits_if(is_computed_nan(got) || (is_unwritten(got) && !wrong));
-    // Beyond float32 there is infinity, and its largest number where casts saturate.
-    constexpr double most = std::numeric_limits<float>::max();
+    const double most = most_stored(seen);
     if (std::isfinite(value) && std::abs(value) > most)
         return fits_if(std::abs(got) >= most && std::signbit(got) == std::signbit(value));
     if (is_divergence(finding_at(world, seen, changed, i))) return Fit::none;
@@ -202,7 +212,9 @@ void add_misfit(const CauseSearch& world, const Observation& seen, const Estimat
         if (seen.settled[std::size_t(i / seen.got.cols())]) continue;
         const Fit fit = fit_of(world, seen, changed, i, misfit.widens);
         const bool wrong = seen.wrong[std::size_t(i)];
-        const double value = changed.value.data()[i];
+        const double most = most_stored(seen);
+        double value = changed.value.data()[i];
+        if (std::isfinite(value)) value = std::clamp(value, -most, most);
         misfit.sharp += wrong && fit == Fit::sharp;
         misfit.swallowed += fit == Fit::swallowed;
         const bool is_nan = std::isnan(value) && !is_unwritten(float(value));
@@ -220,6 +232,13 @@ void add_misfit(const CauseSearch& world, const Observation& seen, const Estimat
             ++misfit.beside_bad_rows;
         }
     }
+}
+
+/// Whether the change leaves all that is wrong in the tile open, such as what was in memory before the first tile.
+bool is_open(const Observation& seen, const Estimate& changed) {
+    for (Eigen::Index i = 0; i < seen.got.size(); ++i)
+        if (seen.wrong[std::size_t(i)] && !std::isinf(changed.error.data()[i])) return false;
+    return seen.is_bad();
 }
 
 /// Bad tiles from both ends of the query block, and good ones.
@@ -420,6 +439,7 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
     Misfit misfit;
     misfit.widens = change.widens;
     std::int64_t wrong = 0;
+    std::int64_t open = 0;  // in tiles that speak neither for the change nor against it
     int bad_tiles = 0;
     // Of a stage that is replayed from others, a tile takes as long as a whole query block.
     const int telling = evidence.direct() ? 3 : 1;
@@ -427,6 +447,7 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
         const Observation& seen = evidence.seen[i];
         add_misfit(*evidence.world, seen, changed, misfit);
         wrong += seen.wrong_elements;
+        if (change.takes_memory && is_open(seen, changed)) open += seen.wrong_elements;
         bad_tiles += seen.is_bad();
         // A change that was dumped may apply to a part of a row: only what is wrong tells.
         const std::int64_t misfits = evidence.direct() ? misfit.unexplained : misfit.in_bad_rows;
@@ -434,8 +455,9 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
         if (hopeless) misfit.in_bad_rows = misfit.unexplained = evidence.compared;
         return !hopeless;
     });
-    if (misfit.sharp >= 3 * misfit.swallowed)
-        misfit.in_bad_rows -= std::min(misfit.swallowed, misfit.in_bad_rows);
+    const std::int64_t swallowed = misfit.swallowed - open;
+    if (misfit.sharp >= 3 * swallowed) misfit.in_bad_rows -= std::min(swallowed, misfit.in_bad_rows);
+    if (misfit.sharp >= open) misfit.in_bad_rows -= std::min(open, misfit.in_bad_rows);
     return misfit;
 }
 

@@ -203,6 +203,7 @@ Change begins_with_left(Stage stage, const PhantomPass& pass) {
         numbers = unit_of(stage, site) * left.topLeftCorner(numbers.rows(), numbers.cols()).cast<double>();
     };
     Change change = begins_with(stage, fill);
+    change.takes_memory = true;
     change.result = [=, begins = change.result](const SearchedTile& site, Estimate& result) {
         begins(site, result);
         if (!begins_in(stage, site)) return;

@@ -178,7 +178,7 @@ std::vector<Candidate> sum_of_other_element(const Evidence& evidence) {
         for (const bool in_place : {false, true}) {
             const OtherElement other{row, col, in_place};
             if (!may_be_summed_from(seen, other, added)) continue;
-            const std::string when = in_place ? ", as the tile leaves it where that is written before" : "";
+            const std::string when = in_place ? ", as updated so far" : "";
             candidates.push_back(
                 {{{"state of", row.text + col.text + when}}, sums_from(stage, other), in_place ? 2 : 1});
         }
@@ -209,7 +209,7 @@ std::vector<Candidate> state_of_other_element(const Evidence& evidence) {
         for (const bool in_place : {false, true}) {
             const OtherElement other{row, col, in_place};
             if (!may_read(*seen, stage, own, other)) continue;
-            const std::string when = in_place ? ", as the tile leaves it where that is written before" : "";
+            const std::string when = in_place ? ", as updated so far" : "";
             candidates.push_back(
                 {{{"state of", row.text + col.text + when}}, reads_state_of(stage, other), in_place ? 2 : 1});
         }

@@ -43,7 +43,7 @@ std::vector<TileId> tiles_of(const CauseSearch& world, Stage stage, TileId block
     return tiles;
 }
 
-/// Whether both tiles are copies of the same keys.
+/// Whether both tiles are copies of the same keys: these are equal whatever is wrong with them.
 bool is_same_copy(const CauseSearch& world, Stage stage, const TileId& a, const TileId& b) {
     const Problem& problem = world.recording().problem();
     return (stage == Stage::k || stage == Stage::v) && a.kv_tile == b.kv_tile && a.batch == b.batch &&
@@ -108,29 +108,119 @@ std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::
     std::vector<MatrixF> left;
     for (std::int64_t at = std::ssize(before) - behind; at >= 0 && std::ssize(left) < most_tiles; --at) {
         const TileId& id = before[std::size_t(at)];
-        if (is_same_copy(world, stage, id, site.id)) break;
         const auto tile = load_tile(world.recording(), world.call(id.batch, id.head)->problem, stage, id);
         if (tile) left.push_back(*tile);
     }
     return left;
 }
 
-void take_left(Stage stage, const SearchedTile& site, std::span<const MatrixF> tiles, Estimate& estimate) {
+namespace {
+
+/// What stands in memory, in the dump's units; nullopt where that is not known.
+using LeftElement = std::optional<float>;
+
+SearchedTile bare_tile(const CauseSearch& world, const TileId& id) {
+    SearchedTile tile;
+    tile.world = &world;
+    tile.id = id;
+    tile.call = world.call(id.batch, id.head);
+    tile.first_row = id.q_block * tile.call->problem.block_m;
+    tile.first_key = id.kv_tile * tile.call->problem.block_n;
+    return tile;
+}
+
+/// What a kernel writes beyond the end of a tile.
+LeftElement filled(Stage stage, const SearchedTile& tile, Eigen::Index row, const MatrixF& dumped) {
+    const Units& units = tile.call->units;
+    if (is_operand(stage)) return 0.0f;
+    // Of rows behind the last query nothing is dumped that tells.
+    if (row >= dumped.rows()) return std::nullopt;
+    if (stage == Stage::p) return 0.0f;
+    return stage == Stage::s && units.s_masked ? LeftElement(float(units.s_masked_value)) : std::nullopt;
+}
+
+/// The tiles that were in the same memory, the last one first. Those that the kernel passed over left it as it was.
+class MemoryBefore {
+ public:
+    MemoryBefore(Stage stage, const SearchedTile& site, std::int64_t behind)
+        : stage_(stage), site_(site), behind_(behind) {
+        const std::int64_t most = most_back * behind + site.call->problem.kv_tiles();
+        before_ = tiles_before(*site.world, stage, site.id, most, split_of_state(stage, site));
+    }
+
+    LeftElement at(Eigen::Index row, Eigen::Index col, const IsLeft& is_left) {
+        for (std::size_t i = 0; const Earlier* earlier = tile(i); ++i) {
+            const MatrixF& dumped = earlier->dumped;
+            if (row < dumped.rows() && col < dumped.cols()) return dumped(row, col);
+            if (!is_left(earlier->tile, row, col)) return filled(stage_, earlier->tile, row, dumped);
+        }
+        return std::nullopt;
+    }
+
+ private:
+    static constexpr std::int64_t most_back = 8;
+
+    struct Earlier {
+        SearchedTile tile;
+        MatrixF dumped;
+    };
+
+    const Earlier* tile(std::size_t i) {
+        while (i >= earlier_.size() && !before_.empty() && std::ssize(earlier_) < most_back)
+            if (!load_next()) before_.clear();
+        return i < earlier_.size() ? &earlier_[i] : nullptr;
+    }
+
+    /// The one `behind` tiles before the last one loaded.
+    bool load_next() {
+        const CauseSearch& world = *site_.world;
+        for (std::int64_t passed = 0; !before_.empty();) {
+            const TileId id = before_.back();
+            before_.pop_back();
+            Earlier earlier{bare_tile(world, id), {}};
+            auto dumped = load_tile(world.recording(), earlier.tile.call->problem, stage_, id);
+            if (!dumped) return false;
+            const std::span<const float> all(dumped->data(), std::size_t(dumped->size()));
+            if (std::ranges::all_of(all, is_unwritten) || ++passed < behind_) continue;
+            if (earlier_.empty() && is_same_copy(world, stage_, id, site_.id)) return false;
+            earlier.dumped = std::move(*dumped);
+            earlier_.push_back(std::move(earlier));
+            return true;
+        }
+        return false;
+    }
+
+    Stage stage_;
+    const SearchedTile& site_;
+    std::int64_t behind_;
+    std::vector<TileId> before_;    ///< not loaded yet
+    std::vector<Earlier> earlier_;  ///< that were in this memory
+};
+
+}  // namespace
+
+bool is_left_anywhere(const SearchedTile&, Eigen::Index, Eigen::Index) {
+    return true;
+}
+
+void take_left(Stage stage, const SearchedTile& site, std::int64_t behind, const IsLeft& is_left,
+               Estimate& estimate) {
     const Eigen::Index rows = estimate.value.rows();
     const Eigen::Index cols = estimate.value.cols();
     const DumpFactor factor =
         is_operand(stage) ? DumpFactor()
                           : dump_factor(*site.call, stage, site.first_row, site.first_key, rows, cols);
+    MemoryBefore memory(stage, site, behind);
     for (Eigen::Index i = 0; i < rows; ++i) {
         for (Eigen::Index j = 0; j < cols; ++j) {
-            const auto has_it = [&](const MatrixF& tile) { return i < tile.rows() && j < tile.cols(); };
-            const auto tile = std::ranges::find_if(tiles, has_it);
-            if (tile == tiles.end() || is_unwritten((*tile)(i, j))) {
+            const LeftElement left = memory.at(i, j, is_left);
+            if (!left || is_unwritten(*left)) {
                 estimate.error(i, j) = infinity;
                 continue;
             }
-            estimate.value(i, j) = double((*tile)(i, j)) / factor.at(i, j);
-            estimate.error(i, j) = 4 * u_f32 * std::abs(estimate.value(i, j));
+            const double value = double(*left) / factor.at(i, j);
+            estimate.value(i, j) = value;
+            estimate.error(i, j) = std::isfinite(value) ? 4 * u_f32 * std::abs(value) : 0;
         }
     }
 }
@@ -153,12 +243,7 @@ MatrixF left_in_rows(Stage stage, const SearchedTile& site, const PhantomPass& p
         if (tile_extent(world.call(id.batch, id.head)->problem, stage, id).rows == shape.rows) break;
     }
     for (std::size_t i = first; i < before.size(); ++i) {
-        SearchedTile tile;
-        tile.world = &world;
-        tile.id = before[i];
-        tile.call = world.call(tile.id.batch, tile.id.head);
-        tile.first_row = tile.id.q_block * whole.block_m;
-        tile.first_key = tile.id.kv_tile * whole.block_n;
+        const SearchedTile tile = bare_tile(world, before[i]);
         const auto dumped = load_tile(world.recording(), tile.call->problem, stage, tile.id);
         if (!dumped) return MatrixF::Constant(shape.rows, shape.cols, float(quiet_nan));
         if (dumped->rows() < shape.rows) pass(tile, left);

@@ -10,13 +10,19 @@ namespace tilescope {
 
 /// What the memory of the tile's elements held before it, as dumped: the tile that was computed or loaded `behind`
 /// tiles before in the same block or, past its first one, in the block before, as if blocks ran one after the
-/// other; then those before it. A running state is that of the same split. A copy of the same keys ends it: it
-/// says nothing.
+/// other; then those before it. A running state is that of the same split.
 std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::int64_t behind);
 
-/// The elements as the first of the tiles has them that has them, in natural units. Of those that none has, or that no
-/// thread recorded there, nothing is known: a kernel may fill up a tile at the end.
-void take_left(Stage stage, const SearchedTile& site, std::span<const MatrixF> tiles, Estimate& estimate);
+/// Elements that a tile leaves as they were.
+using IsLeft = std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)>;
+
+bool is_left_anywhere(const SearchedTile& tile, Eigen::Index row, Eigen::Index col);
+
+/// The elements as the tile `behind` tiles before left them in their memory, in natural units; those beyond its end, which were
+/// not dumped, as the one before it in the same memory did where `is_left`, and elsewhere as the kernel fills up a tile: with zeros,
+/// or with what the mask leaves. Of what no thread recorded, and of what was there before the first tile, nothing is known.
+void take_left(Stage stage, const SearchedTile& site, std::int64_t behind, const IsLeft& is_left,
+               Estimate& estimate);
 
 /// What a tile makes of what was there before it, in the dump's units, of block_m rows. Only what it leaves in rows behind
 /// seqlen_q counts, whose queries are zeros: they are not dumped.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "dump/schema/error.h"
 #include "oracle/causes/evidence.h"
@@ -23,6 +25,18 @@ void require_same_tiles(const Problem& then, const Problem& now, const std::stri
         "take a recording of the same kernel, with the same tiles and head_dim, in the same direction");
 }
 
+/// Without the elements that the cause leaves open, such as memory before the first tile: of these it predicts nothing.
+Evidence without_open(const Evidence& evidence, const std::vector<Change>& changes) {
+    if (!evidence.direct()) return evidence;
+    std::map<TileId, Matrix> errors;
+    for (const Observation& seen : evidence.seen)
+        errors[seen.site.id] = expected_with(changes, evidence.observed, seen.site).error;
+    return part_of(evidence, evidence.seen.size(),
+                   [&](const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
+                       return !std::isinf(errors.at(site.id)(row, col));
+                   });
+}
+
 }  // namespace
 
 Prediction predict(const FoundCause& cause, const Problem& problem, const Recording& recording,
@@ -32,11 +46,12 @@ Prediction predict(const FoundCause& cause, const Problem& problem, const Record
     prediction.cause = cause;
     const CauseSearch world(recording, options.compare, report.confidence, options.check);
     Evidence evidence = collect_evidence(world, report, cause.observed, options.threads);
+    evidence.acts = cause.stage;
+    evidence = without_open(evidence, *cause.changes);
     prediction.compared = evidence.compared;
     prediction.wrong = evidence.wrong_elements;
     prediction.left = evidence.wrong_elements;
     if (evidence.wrong_elements == 0) return prediction;
-    evidence.acts = cause.stage;
     const std::vector<Change>& changes = *cause.changes;
     if (changes.size() > 1)
         evidence = with_known(evidence, cause.stage, {changes.begin(), changes.end() - 1});

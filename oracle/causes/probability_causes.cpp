@@ -150,8 +150,19 @@ std::vector<Candidate> exponent_rounded(const Evidence& evidence) {
     return candidates;
 }
 
+/// Where there was none, inf is left, or nothing is subtracted.
 std::vector<Candidate> p_of_old_max(const Evidence&) {
-    return always({.inputs = [](SearchedTile& site) { site.m = site.before.m; }});
+    std::vector<Candidate> candidates;
+    for (const bool is_guarded : {false, true}) {
+        const auto old_max = [=](SearchedTile& site) {
+            site.m = site.before.m;
+            if (!is_guarded) return;
+            site.m.value = (site.m.value.array() == -infinity).select(0.0, site.m.value);
+            site.own_call().units.m_stale_threshold = infinity;
+        };
+        candidates.push_back({{}, {.inputs = old_max}});
+    }
+    return candidates;
 }
 
 std::vector<Candidate> undeclared_cast(const Evidence& evidence) {

@@ -49,7 +49,9 @@ void choose_scope(const Evidence& evidence, const Misfit& misfit, double enough,
 /// The same for a change that applies to elements that a rule tells, where it explains enough of what is wrong.
 void choose_rule(const Evidence& evidence, const Misfit& misfit, double enough, Found& found) {
     const auto most = std::int64_t(double(evidence.wrong_elements) * (1 - enough));
-    if (found.left <= most || misfit.unexplained > most) return;
+    // What memory keeps depends on where it is written: a list of tiles or rows does not tell that.
+    const bool is_listed = found.scope != Scope::everywhere && found.candidate.change.made_where;
+    if ((found.left <= most && !is_listed) || misfit.unexplained > most) return;
     std::optional<RuledChange> ruled = with_rule(evidence, found.candidate.change);
     if (!ruled) return;
     const std::int64_t left = misfit_of(evidence, ruled->change).anywhere();

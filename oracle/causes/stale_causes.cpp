@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <span>
 #include <vector>
 
 #include "oracle/causes/left_in_memory.h"
@@ -13,15 +12,16 @@ namespace tilescope {
 
 namespace {
 
-/// The elements as an earlier tile of the dump has them. Of those that it does not have nothing is known: a kernel
-/// may fill up a tile at the end. `further`: they are those of the tiles before it.
-Change left_by(Stage stage, std::int64_t behind, bool further) {
-    return {.result = [=](const SearchedTile& site, Estimate& estimate) {
-        const std::vector<MatrixF> tiles = left_in_memory(stage, site, behind);
-        const std::span<const MatrixF> left(tiles.data(),
-                                            further ? tiles.size() : std::min(tiles.size(), std::size_t(1)));
-        take_left(stage, site, left, estimate);
-    }};
+bool is_left_nowhere(const SearchedTile&, Eigen::Index, Eigen::Index) {
+    return false;
+}
+
+/// The elements as an earlier tile left them, where `is_left` says that they are; the others are written.
+Change left_by(Stage stage, std::int64_t behind, const IsLeft& is_left) {
+    return {.result = [=](const SearchedTile& site,
+                          Estimate& estimate) { take_left(stage, site, behind, is_left, estimate); },
+            .made_where = [=](const IsLeft& where) { return left_by(stage, behind, where); },
+            .takes_memory = true};
 }
 
 /// The scores of the tile before, which the mask of this one hides or not.
@@ -34,22 +34,25 @@ Change left_under_mask(bool forgets) {
             for (Eigen::Index j = 0; j < tile.keys(); ++j)
                 if (hides(tile, i, j)) left(i, j) = float(tile.call->units.s_masked_value);
     };
-    return {.result = [=](const SearchedTile& site, Estimate& s) {
-        const MatrixF left =
-            forgets ? left_in_rows(Stage::s, site, forget_phantoms) : left_in_rows(Stage::s, site, hide);
-        const DumpFactor factor =
-            dump_factor(*site.call, Stage::s, site.first_row, site.first_key, s.value.rows(), s.value.cols());
-        for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
-            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
-                if (hides(site, i, j)) continue;
-                s.value(i, j) = double(left(i, j)) / factor.at(i, j);
-                const bool known = !std::isnan(left(i, j));
-                s.error(i, j) = !known                         ? infinity
-                                : std::isfinite(s.value(i, j)) ? 4 * u_f32 * std::abs(s.value(i, j))
-                                                               : 0;
-            }
-        }
-    }};
+    return {.result =
+                [=](const SearchedTile& site, Estimate& s) {
+                    const MatrixF left = forgets ? left_in_rows(Stage::s, site, forget_phantoms)
+                                                 : left_in_rows(Stage::s, site, hide);
+                    const DumpFactor factor = dump_factor(*site.call, Stage::s, site.first_row,
+                                                          site.first_key, s.value.rows(), s.value.cols());
+                    for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+                        for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+                            if (hides(site, i, j)) continue;
+                            s.value(i, j) = double(left(i, j)) / factor.at(i, j);
+                            const bool known = !std::isnan(left(i, j));
+                            s.error(i, j) = !known ? infinity
+                                            : std::isfinite(s.value(i, j))
+                                                ? 4 * u_f32 * std::abs(s.value(i, j))
+                                                : 0;
+                        }
+                    }
+                },
+            .takes_memory = true};
 }
 
 /// Whether the wrong elements of the first bad tile are different numbers: one number may be from anywhere.
@@ -73,8 +76,9 @@ std::vector<Candidate> elements_not_written(const Evidence& evidence) {
     for (std::int64_t behind = 1; behind <= most_buffers; ++behind) {
         const std::string which =
             behind == 1 ? "the tile before" : "the tile " + digits(behind) + " tiles before";
-        for (const bool further : {false, true})
-            candidates.push_back({{{"left by", which}}, left_by(evidence.acts, behind, further), 1});
+        // What a tile at the end does not have is left, too, or filled where the mistake is not made.
+        for (const IsLeft& is_left : {IsLeft(is_left_anywhere), IsLeft(is_left_nowhere)})
+            candidates.push_back({{{"left by", which}}, left_by(evidence.acts, behind, is_left), 1});
     }
     return candidates;
 }

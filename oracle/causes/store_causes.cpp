@@ -70,7 +70,7 @@ Estimate stored_by(const TileStore& store, Stage stage, const SearchedTile& site
     const std::vector<std::int64_t> memory = last_stored(store, site, rows, cols, block_rows);
     Estimate kept = right;
     if (store.keeps) {
-        take_left(stage, site, left_in_memory(stage, site, 1), kept);
+        take_left(stage, site, 1, is_left_anywhere, kept);
     } else {
         kept.error.setConstant(infinity);
     }

@@ -17,6 +17,9 @@ std::vector<Candidate> l_not_carried(const Evidence&) {
     return always({.inputs = [](SearchedTile& site) {
         site.before.l.value.setZero();
         site.before.l.error.setZero();
+        // A maximum that fell to -inf leaves no factor.
+        site.factor.value.setZero();
+        site.factor.error.setZero();
     }});
 }
 

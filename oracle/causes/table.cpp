@@ -34,7 +34,7 @@ const std::vector<Cause>& all_causes() {
                                 identified_coverage_causes, identified_term_causes,
                                 identified_gradient_causes, identified_mask_causes, identified_value_causes,
                                 identified_maximum_causes, identified_type_causes, identified_merge_causes,
-                                identified_changed_term_causes, stale_causes}) {
+                                identified_merge_read_causes, identified_changed_term_causes, stale_causes}) {
             for (Cause& cause : part()) {
                 cause.form = true;
                 all.push_back(std::move(cause));

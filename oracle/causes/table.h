@@ -63,6 +63,7 @@ std::vector<Cause> store_causes();
 std::vector<Cause> output_address_causes();
 std::vector<Cause> product_causes();
 std::vector<Cause> identified_merge_causes();
+std::vector<Cause> identified_merge_read_causes();
 std::vector<Cause> identified_coverage_causes();
 std::vector<Cause> identified_term_causes();
 std::vector<Cause> identified_changed_term_causes();

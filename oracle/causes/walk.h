@@ -15,6 +15,10 @@ struct Change {
     std::function<void(const SearchedTile&, Estimate&)> result = {};
     /// Elements of the stage's tile that have it; empty: all of them.
     std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)> where = {};
+    /// The same change, where what it leaves depends on where it is made, as memory does that is written elsewhere.
+    std::function<Change(const decltype(where)&)> made_where = {};
+    /// It takes what was in memory before: of the first tile in a memory it says nothing.
+    bool takes_memory = false;
     /// The mistake is a cast to a narrow type, found from numbers of that type: its replay may have a wider
     /// budget than a healthy kernel.
     bool widens = false;

@@ -276,6 +276,19 @@ TEST(Identified, ProbabilitiesWithTheMaximumOfAnotherRow) {
     EXPECT_EQ(run.found(), "p_of_other_max: m of row / 4 * 4");
 }
 
+/// A row whose maximum stays -inf is taken for one that saw no key: P subtracts nothing, which is no second mistake.
+TEST(Identified, AMaximumThatStaysIsTheOnlyMistake) {
+    KnownRun run(of_exponentials);
+    run.recompute(Stage::m, [](auto&&...) { return -infinity; });
+    run.recompute(Stage::p, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        return std::exp(run.at(Stage::s, tile, row, col));
+    });
+    const Report report = diagnosed(with_stages(run.recording, {Stage::s, Stage::m, Stage::p}));
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(report.diagnosis.causes[0].name, "m_stays");
+    EXPECT_TRUE(report.diagnosis.then.empty()) << title_of(report.diagnosis.then[0]);
+}
+
 TEST(Identified, ProbabilitiesWithTheMaximumOfTheTileAlone) {
     KnownRun run(of_exponentials);
     run.recompute(Stage::p, [&](const TileId& tile, std::int64_t row, std::int64_t col) {

@@ -199,6 +199,26 @@ TEST(IdentifiedMemory, KeepsWhatWasThere) {
                   peek(wrong, Stage::k, {0, 0, 0, kv_tile}, 3, 9));
 }
 
+/// The first query block of each head is never loaded: it holds the last one of the head before, and the zeros that fill that up.
+TEST(IdentifiedMemory, IsFilledWhereItIsWritten) {
+    const MemoryRecording& honest = honest_run();
+    MemoryRecording wrong = copy_of(honest);
+    const Problem& problem = honest.problem();
+    const std::int64_t last = problem.q_blocks() - 1;
+    change_stage(wrong, Stage::q, [&](float right, const TileId& id, std::int64_t row, std::int64_t d) {
+        if (id.q_block > 0) return right;
+        if (id.head == 0 && id.batch == 0) return 0.01f * float(row * 37 % 64) - 0.02f * float(d);
+        const TileId before{id.head > 0 ? id.batch : id.batch - 1,
+                            (id.head + problem.heads - 1) % problem.heads, last, 0};
+        const bool is_there = row < tile_extent(problem, Stage::q, before).rows;
+        return is_there ? peek(honest, Stage::q, before, row, d) : 0;
+    });
+    const Report report = diagnosed(wrong);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "elements_not_written (left by the tile before)");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "where q_block == 0");
+}
+
 /// A bound that some columns alone have.
 TEST(IdentifiedMasks, HideKeysOfSomeColumns) {
     MemoryRecording wrong = copy_of(honest_run());

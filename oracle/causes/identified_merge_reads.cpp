@@ -1,0 +1,319 @@
+// What the merge of lanes and splits reads in place of what it should: another row, split or lane, or some of them alone.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <random>
+
+#include "oracle/causes/curves.h"
+#include "oracle/causes/merge_addresses.h"
+#include "oracle/causes/merge_reads.h"
+#include "oracle/causes/signature.h"
+#include "oracle/identify/number.h"
+
+namespace tilescope {
+
+namespace {
+
+/// A wrong element of o, with the states that it is merged of.
+struct MergedElement {
+    const MergeStates* states = nullptr;
+    MergePlace at;
+    double got = 0;
+    double expected = 0;
+    double error = 0;
+};
+
+/// Some of the wrong elements: that a formula is right for these is worth a replay.
+class MergedSample {
+ public:
+    explicit MergedSample(const Evidence& evidence) {
+        for (const Observation& seen : evidence.seen) {
+            if (!seen.is_bad()) continue;
+            states_.push_back(std::make_unique<MergeStates>(seen.site));
+            const std::int64_t step = seen.wrong_elements / of_tile + 1;
+            std::int64_t next = 0;
+            for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+                if (!seen.wrong[std::size_t(i)] || !std::isfinite(seen.got.data()[i]) || next++ % step != 0)
+                    continue;
+                const Eigen::Index row = i / seen.got.cols();
+                const Eigen::Index col = i % seen.got.cols();
+                const double unit = seen.factor.at(row, col);
+                elements_.push_back({states_.back().get(), states_.back()->place(seen.site, row, col),
+                                     seen.natural(row, col), seen.expected.value(row, col) / unit,
+                                     seen.expected.error(row, col) / std::abs(unit)});
+            }
+        }
+        // Neighbours say the same: those that come first are from everywhere.
+        std::ranges::shuffle(elements_, std::minstd_rand(1));
+    }
+
+    const std::vector<MergedElement>& elements() const { return elements_; }
+    const MergeStates& any() const { return *states_.front(); }
+
+    /// Whether nearly all elements are what this makes of them, as far as that is known.
+    bool may_be(const MergeReads& reads) const {
+        std::int64_t known = 0;
+        std::int64_t right = 0;
+        for (const MergedElement& element : elements_) {
+            if (known >= 4 && right * 2 < known) return false;
+            if (known >= 16 && right * 10 < known * 8) return false;
+            const auto acc = element.states->acc(reads, element.at);
+            const auto l = acc ? element.states->l(reads, element.at) : std::nullopt;
+            if (!l) continue;
+            const double o = l->value > 0 ? acc->value / l->value : 0;
+            // That nothing is left says nothing.
+            if (o == 0 && element.got == 0) continue;
+            ++known;
+            const double larger = std::max(1.0, std::abs(o) / std::max(std::abs(element.expected), 1e-6));
+            right += std::abs(o - element.got) <= 2 * element.error * larger + 1e-6 * std::abs(o);
+        }
+        return known >= 6 && right * 10 >= known * 9;
+    }
+
+ private:
+    static constexpr std::int64_t of_tile = 24;
+
+    std::vector<std::unique_ptr<MergeStates>> states_;
+    std::vector<MergedElement> elements_;
+};
+
+bool can_be_solved(const Evidence& evidence) {
+    return can_be_read(evidence) && evidence.problem().sink == AttentionSink::none &&
+           evidence.seen.front().is_bad();
+}
+
+/// Adds what may be; of what the sample does not tell apart the first few.
+class MergeCandidates {
+ public:
+    explicit MergeCandidates(const MergedSample& sample) : sample_(sample) {}
+
+    void add(const char* parameter, const std::string& text, int numbers, const MergeReads& reads) {
+        constexpr std::size_t most = 12;
+        if (found_.size() < most && sample_.may_be(reads))
+            found_.push_back({{{parameter, text}}, merges_by(reads), 1 + numbers});
+    }
+    std::vector<Candidate> take() { return std::move(found_); }
+
+ private:
+    const MergedSample& sample_;
+    std::vector<Candidate> found_;
+};
+
+// ---- addresses
+
+/// What is read elsewhere, and which read of the merge that is.
+struct MergedRead {
+    std::string name;
+    MergedArray array;
+    std::function<void(const MergeNumber&, MergeReads&)> set;
+};
+
+/// One array of a kernel that keeps acc, l and weights, then what one that keeps the outputs and lse of splits reads.
+std::vector<MergedRead> merged_reads(const MergeStates& states) {
+    const MergedArray acc{states.splits(), states.block_rows(), states.head_dim(), "d"};
+    const MergedArray l{states.splits(), states.block_rows(), states.lanes(), "lane"};
+    const MergedArray one{states.splits(), states.block_rows(), 1, ""};
+    const auto state = [dim = acc.elements](const MergeNumber& address) {
+        return [=](const MergePlace& at) { return address(at) * dim + at.element; };
+    };
+    const auto lanes = [count = l.elements](const MergeNumber& address) {
+        return [=](const MergePlace& at) { return address(at) * count + at.element; };
+    };
+    std::vector<MergedRead> reads = {
+        {"acc", acc, [](const MergeNumber& address, MergeReads& to) { to.acc = address; }},
+        {"l", l, [](const MergeNumber& address, MergeReads& to) { to.l = address; }},
+        {"acc and l", one, [=](const MergeNumber& address, MergeReads& to) {
+             to.acc = state(address);
+             to.l = lanes(address);
+         }}};
+    if (states.splits() == 1) return reads;
+    const auto weigh_both = [](const MergeNumber& address, MergeReads& to) {
+        to.weight_of_acc = to.weight_of_l = address;
+    };
+    const std::vector<MergedRead> of_splits = {
+        {"weights of acc", one,
+         [](const MergeNumber& address, MergeReads& to) { to.weight_of_acc = address; }},
+        {"weights of l", one, [](const MergeNumber& address, MergeReads& to) { to.weight_of_l = address; }},
+        {"weights", one, weigh_both},
+        {"outputs of splits", one,
+         [=](const MergeNumber& address, MergeReads& to) {
+             to.of_outputs = true;
+             to.acc = state(address);
+         }},
+        {"lse of splits", one,
+         [=](const MergeNumber& address, MergeReads& to) {
+             to.of_outputs = true;
+             weigh_both(address, to);
+         }},
+        {"lse of splits, but for their sum,", one,
+         [](const MergeNumber& address, MergeReads& to) {
+             to.of_outputs = true;
+             to.weight_of_acc = address;
+         }},
+    };
+    reads.insert(reads.end(), of_splits.begin(), of_splits.end());
+    return reads;
+}
+
+std::vector<Candidate> merge_reads_elsewhere(const Evidence& evidence) {
+    if (!can_be_solved(evidence)) return {};
+    const MergedSample sample(evidence);
+    MergeCandidates candidates(sample);
+    for (const MergedRead& read : merged_reads(sample.any())) {
+        for (const MergeAddress& address : merge_addresses(evidence.problem(), read.array)) {
+            MergeReads reads;
+            read.set(address.address, reads);
+            candidates.add("reads", read.name + " " + address.text, address.numbers, reads);
+        }
+    }
+    return candidates.take();
+}
+
+// ---- ranges
+
+/// Where a loop may begin or end in place of its own bounds.
+struct MergeBound {
+    std::string text;
+    MergeNumber at;
+    bool is_first = false;
+    int numbers = 1;
+};
+
+std::vector<MergeBound> merge_bounds(std::int64_t count) {
+    constexpr std::int64_t beyond = 16;
+    std::vector<MergeBound> bounds;
+    for (std::int64_t n = 1; n < count + beyond; ++n) {
+        const auto constant = [](std::int64_t at) { return [=](const MergePlace&) { return at; }; };
+        if (n < count) bounds.push_back({fmt::format("from {}", n), constant(n), true});
+        if (n <= beyond) bounds.push_back({fmt::format("from -{}", n), constant(-n), true});
+        if (n != count) bounds.push_back({fmt::format("before {}", n), constant(n)});
+    }
+    const std::pair<const char*, std::int64_t MergePlace::*> names[] = {{"row", &MergePlace::row},
+                                                                        {"query", &MergePlace::query},
+                                                                        {"head", &MergePlace::head},
+                                                                        {"split", &MergePlace::split}};
+    for (const auto& [name, member] : names) {
+        for (const std::int64_t n : {2, 3, 4, 8, 16}) {
+            const auto rest = [=, of = member](const MergePlace& at) { return at.*of % n; };
+            const std::string text = fmt::format("{} % {}", name, n);
+            bounds.push_back({"from " + text, rest, true, 2});
+            bounds.push_back(
+                {fmt::format("from -({})", text), [=](const MergePlace& at) { return -rest(at); }, true, 2});
+            bounds.push_back({"before " + text, rest, false, 2});
+            bounds.push_back({fmt::format("before {} - {}", count, text),
+                              [=](const MergePlace& at) { return count - rest(at); }, false, 2});
+        }
+    }
+    return bounds;
+}
+
+void set_bound(const MergeBound& bound, MergeRange& range) {
+    (bound.is_first ? range.first : range.last) = bound.at;
+}
+
+std::vector<Candidate> merge_of_other_range(const Evidence& evidence) {
+    if (!can_be_solved(evidence)) return {};
+    const MergedSample sample(evidence);
+    MergeCandidates candidates(sample);
+    for (const MergeBound& bound : merge_bounds(sample.any().lanes())) {
+        MergeReads reads;
+        set_bound(bound, reads.lanes);
+        candidates.add("adds", "l of lanes " + bound.text, bound.numbers, reads);
+    }
+    const std::int64_t splits = sample.any().splits();
+    if (splits == 1) return candidates.take();
+    for (const MergeBound& bound : merge_bounds(splits)) {
+        MergeReads of_acc;
+        MergeReads of_l;
+        MergeReads of_both;
+        set_bound(bound, of_acc.splits_of_acc);
+        set_bound(bound, of_l.splits_of_l);
+        set_bound(bound, of_both.splits_of_acc);
+        set_bound(bound, of_both.splits_of_l);
+        candidates.add("adds", "acc and l of splits " + bound.text, bound.numbers, of_both);
+        candidates.add("adds", "acc of splits " + bound.text, bound.numbers, of_acc);
+        candidates.add("adds", "l of splits " + bound.text, bound.numbers, of_l);
+    }
+    return candidates.take();
+}
+
+// ---- what is added to weights
+
+/// Which sums a number is added to the weights of.
+struct WeightedSums {
+    const char* name;
+    bool acc;
+    bool l;
+};
+
+MergeReads with_added(const WeightedSums& sums, double number) {
+    MergeReads reads;
+    if (sums.acc) reads.added_to_weight_of_acc = number;
+    if (sums.l) reads.added_to_weight_of_l = number;
+    return reads;
+}
+
+/// The number that makes the element what it is.
+std::optional<Uncertain> added_number(const WeightedSums& sums, const MergedElement& element) {
+    // A kernel has no o where its sum is nothing.
+    if (element.got == 0) return std::nullopt;
+    const MergeStates& states = *element.states;
+    const MergeReads more = with_added(sums, 1);
+    const auto acc = states.acc({}, element.at);
+    const auto l = states.l({}, element.at);
+    const auto more_acc = states.acc(more, element.at);
+    const auto more_l = states.l(more, element.at);
+    if (!acc || !l || !more_acc || !more_l) return std::nullopt;
+    const double slope = more_acc->value - acc->value - element.got * (more_l->value - l->value);
+    const double number = (element.got * l->value - acc->value) / slope;
+    if (!std::isfinite(number)) return std::nullopt;
+    return Uncertain{number, 2 * element.error * (l->value + std::abs(number)) / std::abs(slope)};
+}
+
+std::vector<Candidate> split_weight_offset(const Evidence& evidence) {
+    if (!can_be_solved(evidence) || evidence.seen.front().site.splits.size() < 2) return {};
+    const MergedSample sample(evidence);
+    MergeCandidates candidates(sample);
+    constexpr WeightedSums all[] = {
+        {"weights", true, true}, {"weights of acc", true, false}, {"weights of l", false, true}};
+    for (const WeightedSums& sums : all) {
+        std::vector<Uncertain> numbers;
+        for (const MergedElement& element : sample.elements())
+            if (const auto number = added_number(sums, element)) numbers.push_back(*number);
+        constexpr std::size_t best = 15;
+        if (numbers.size() < best) continue;
+        std::ranges::sort(numbers, {}, &Uncertain::error);
+        std::vector<double> values;
+        for (std::size_t i = 0; i < best; ++i) values.push_back(numbers[i].value);
+        const KnownNumber number =
+            simplest_number(median_of(values), numbers[best / 2].error, known_numbers(evidence));
+        if (number.value == 0) continue;
+        candidates.add(
+            sums.name,
+            fmt::format("exp(m - top) {} {:.6g}", number.value < 0 ? '-' : '+', std::abs(number.value)), 1,
+            with_added(sums, number.value));
+    }
+    return candidates.take();
+}
+
+}  // namespace
+
+std::vector<Cause> identified_merge_read_causes() {
+    const std::vector<Stage> o = {Stage::o};
+    return {
+        {"merge_reads_elsewhere", "split / combine", o,
+         "the merge of lanes and splits reads other rows, splits or lanes than its own",
+         "the indices with which the states of lanes and splits are read", merge_reads_elsewhere},
+        {"merge_of_other_range", "split / combine", o,
+         "the merge leaves lanes or splits out, or goes on beyond them",
+         "the bounds of the loops over lanes and splits", merge_of_other_range},
+        {"split_weight_offset", "split / combine", o, "a number is added to the weights of the splits",
+         "the weights of the splits", split_weight_offset},
+    };
+}
+
+}  // namespace tilescope
