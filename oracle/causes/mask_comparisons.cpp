@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <utility>
 
 #include "oracle/causes/element_places.h"
 #include "oracle/formula/scores.h"
@@ -204,13 +203,44 @@ std::vector<Comparison> comparisons_of(MaskBound bound, const Evidence& evidence
             if (index != healthy.*side) others.push_back(other);
         }
     }
-    // Where another diagonal or window is meant, rows of the table say so.
-    for (std::int64_t more = 1; bound == MaskBound::end && more < evidence.problem().seqlen_kv; ++more) {
-        Comparison other = healthy;
-        other.more = -more;
-        others.push_back(other);
-    }
     return others;
+}
+
+/// The same comparison with the end of the keys elsewhere. Where another diagonal or window is meant, rows of the table
+/// say so.
+std::vector<Comparison> earlier_ends(const Evidence& evidence) {
+    std::vector<Comparison> ends;
+    for (std::int64_t more = 1; more < evidence.problem().seqlen_kv; ++more) {
+        ends.push_back(comparison_of(MaskBound::end, evidence.problem()));
+        ends.back().more = -more;
+    }
+    return ends;
+}
+
+/// A comparison that the wrong scores agree with.
+struct FittingComparison {
+    Comparison comparison;
+    std::int64_t others = 0;  ///< right scores that it would change
+};
+
+/// Those that nearly all wrong scores agree with, first the ones that would change the fewest right ones.
+std::vector<FittingComparison> fitting_of(const std::vector<Comparison>& comparisons,
+                                          const std::vector<MaskedScore>& scores, std::size_t most) {
+    const std::int64_t most_off = std::ranges::count(scores, true, &MaskedScore::wrong) / 100;
+    std::vector<FittingComparison> fitting;
+    for (const Comparison& comparison : comparisons) {
+        std::int64_t off = 0;
+        FittingComparison next{comparison};
+        for (const MaskedScore& score : scores) {
+            if (score.is_as(comparison)) continue;
+            (score.wrong ? off : next.others) += 1;
+            if (off > most_off) break;
+        }
+        if (off <= most_off) fitting.push_back(std::move(next));
+    }
+    std::ranges::stable_sort(fitting, {}, &FittingComparison::others);
+    if (fitting.size() > most) fitting.resize(most);
+    return fitting;
 }
 
 }  // namespace
@@ -224,35 +254,17 @@ Estimate unmasked_scores(const SearchedTile& site) {
 }
 
 std::vector<Candidate> other_comparisons(const Evidence& evidence) {
-    constexpr std::size_t most_candidates = 12;
-    constexpr std::int64_t most_of_hundred = 1;
-    struct Fitting {
-        Comparison comparison;
-        std::int64_t others = 0;  ///< right scores that it would change
-    };
     const std::vector<MaskedScore> scores = masked_scores(evidence);
-    const auto wrong = std::ranges::count(scores, true, &MaskedScore::wrong);
-    std::vector<Fitting> fitting;
-    for (const MaskBound bound : mask_bounds) {
-        if (!is_there(bound, evidence.problem())) continue;
-        for (const Comparison& comparison : comparisons_of(bound, evidence)) {
-            std::int64_t off = 0;
-            Fitting next{comparison};
-            for (const MaskedScore& score : scores) {
-                if (score.is_as(comparison)) continue;
-                (score.wrong ? off : next.others) += 1;
-                if (off * 100 > most_of_hundred * wrong) break;
-            }
-            if (off * 100 <= most_of_hundred * wrong) fitting.push_back(std::move(next));
-        }
-    }
-    std::ranges::stable_sort(
-        fitting, {}, [](const Fitting& one) { return std::pair(one.others, one.comparison.more != 0); });
-    if (fitting.size() > most_candidates) fitting.resize(most_candidates);
+    std::vector<Comparison> comparisons;
+    for (const MaskBound bound : mask_bounds)
+        if (is_there(bound, evidence.problem()))
+            for (const Comparison& comparison : comparisons_of(bound, evidence))
+                comparisons.push_back(comparison);
     std::vector<Candidate> candidates;
-    for (const Fitting& one : fitting)
-        candidates.push_back(
-            {{told(one.comparison)}, masks_by(one.comparison), one.comparison.more != 0 ? 2 : 1});
+    for (const auto& [comparison, others] : fitting_of(comparisons, scores, 12))
+        candidates.push_back({{told(comparison)}, masks_by(comparison), 1});
+    for (const auto& [comparison, others] : fitting_of(earlier_ends(evidence), scores, 2))
+        candidates.push_back({{told(comparison)}, masks_by(comparison), 2});
     return candidates;
 }
 

@@ -147,7 +147,7 @@ std::optional<TailScores> one_score(const std::vector<TailRow>& rows, const Tail
     }
     const double middle = median_of(std::move(scores));
     const double simple = std::round(2 * middle) / 2;
-    if (!std::isfinite(middle) || std::abs(simple - middle) > 1e-3 || simple == 0) return std::nullopt;
+    if (!std::isfinite(middle) || std::abs(simple - middle) > 1e-3) return std::nullopt;
     return TailScores{"masked with " + digits(simple), std::nullopt, simple, 1};
 }
 

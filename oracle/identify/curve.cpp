@@ -125,8 +125,10 @@ std::vector<double> bounds_of(const Points& wrong, const Points& right, const au
     // Where the mistake is not made everywhere, right values may lie among the wrong ones: then the bound is
     // about as far away as they are from each other.
     const double gap = inner[std::min<std::size_t>(4, inner.size() - 1)] - first;
+    // A number of few digits a little further on is likelier, if what is right there is of other places.
+    const double far = first - 8 * gap - 0.02 * std::abs(first);
     std::vector<double> bounds;
-    for (const double least : {std::max(outer, first - 8 * gap - 0.02 * std::abs(first)), first - gap}) {
+    for (const double least : {far, std::max(outer, far), first - gap}) {
         if (!(least < first)) continue;
         // Less than the first one, which is within.
         const double half = 0.5 * (first - least);

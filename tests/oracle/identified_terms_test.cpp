@@ -152,6 +152,10 @@ TEST(FunctionsOfScores, OfTheMaximumAreNamed) {
         "maximum_of_function (it is bits of s ^ 0x00600000)");
     EXPECT_EQ(first_found(with_scores_of_m([](float s, std::int64_t c) { return c >= 4 ? 0.75f * s : s; })),
               "maximum_of_function (it is 0.75 * s, columns 4-15)");
+    EXPECT_EQ(first_found(with_scores_of_m([](float s, std::int64_t) { return s > 0.5f ? 1 - s : s; })),
+              "maximum_of_function (it is -s + 1 where s > 0.5)");
+    EXPECT_EQ(first_found(with_scores_of_m([](float s, std::int64_t) { return -std::abs(s); })),
+              "maximum_of_function (it is -|s|)");
 }
 
 /// A kernel that leaves the maximum behind by up to 1, and turns its sign where a bit is set.

@@ -259,6 +259,24 @@ TEST(IdentifiedMasks, CompareWithAnotherSign) {
     EXPECT_EQ(first_title(wrong), "mask_elsewhere (diagonal key >= query)");
 }
 
+/// 1 is added to numbers of which some are -1: what is left of these is 0.
+TEST(IdentifiedLines, CrossZero) {
+    std::vector<CurvePoint> points;
+    for (int i = -40; i <= 40; ++i) points.push_back({0.125 * i, 0, 0.125 * i + 1, true});
+    const std::vector<Curve> curves = curves_through(points, {}, "k");
+    ASSERT_FALSE(curves.empty());
+    EXPECT_EQ(curves[0].formula, "k + 1");
+}
+
+/// What is small becomes 0 in one KV tile alone: others hold numbers beside the bound, which is as simple as it may be.
+TEST(IdentifiedWhere, BoundsAreSimple) {
+    MemoryRecording wrong = copy_of(honest_run());
+    change_stage(wrong, Stage::s, [](float s, const TileId& id, std::int64_t, std::int64_t) {
+        return id.kv_tile == 1 && std::abs(s) < 0.25f ? 0.0f : s;
+    });
+    EXPECT_EQ(first_title(wrong), "function_of_value (it is 0 where |s| < 0.25)");
+}
+
 /// What a soft cap takes is rounded, which the scores behind it do not show.
 TEST(IdentifiedTypes, AreFoundBelowTheCap) {
     Problem problem = small_problem_of_floats();
