@@ -6,6 +6,7 @@
 
 #include "oracle/causes/readable_values.h"
 #include "oracle/causes/signature.h"
+#include "oracle/causes/some_terms.h"
 #include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
@@ -170,6 +171,9 @@ std::vector<Candidate> operand_rounded(const Evidence& evidence) {
             if (operand.sum == evidence.acts)
                 add(operand.name, {.inputs = [=](SearchedTile& site) { operand.round(rounding, site); }});
     }
+    const std::size_t of_all_terms = candidates.size();
+    for (std::size_t i = 0; i < of_all_terms; ++i)
+        for (Candidate& some : in_some_terms(evidence, candidates[i])) candidates.push_back(std::move(some));
     return candidates;
 }
 
