@@ -117,6 +117,13 @@ const OfSomePlaces somewhere[] = {
      "where kv_tile == 1 and col % 4 == 3"},
 };
 
+/// Of other heads the same KV tile is looked at, which is none at an end of the sequence.
+const OfSomePlaces of_one_head = {"keys_of_a_head", Stage::s,
+                                  [](const TileId& id, std::int64_t, std::int64_t col) {
+                                      return id.head == 1 && id.kv_tile == 3 && col >= 2 && col < 12;
+                                  },
+                                  "where head == 1 and 50 <= key < 60"};
+
 class IdentifiedWhere : public ::testing::TestWithParam<OfSomePlaces> {};
 
 /// Twice the value at some places: what the replay holds there is what the kernel holds.
@@ -147,6 +154,8 @@ TEST_P(IdentifiedWhere, MistakesAreMade) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, IdentifiedWhere, ::testing::ValuesIn(somewhere),
+                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(OneHead, IdentifiedWhere, ::testing::Values(of_one_head),
                          [](const auto& test) { return std::string(test.param.name); });
 
 /// Neither o nor lse is computed from the other: the same kind of function in both is two mistakes.
