@@ -269,7 +269,7 @@ std::vector<Observation> observe_block(const CauseSearch& world, const TileId& b
 }
 
 /// Adds tiles of these blocks, given what was bad in those before.
-void observe(Evidence& evidence, const std::vector<TileId>& blocks, int threads) {
+void observe_blocks(Evidence& evidence, const std::vector<TileId>& blocks, int threads) {
     std::set<std::int64_t> bad_elsewhere;
     for (const Observation& seen : evidence.seen)
         if (seen.is_bad()) bad_elsewhere.insert(seen.site.id.kv_tile);
@@ -326,11 +326,11 @@ Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage 
     evidence.acts = evidence.observed = observed;
     const std::set<TileId> bad = bad_blocks(world, report, observed);
     const Problem& problem = world.recording().problem();
-    observe(evidence, spread({bad.begin(), bad.end()}, affordable(problem, observed, most_bad_blocks)),
-            threads);
-    observe(evidence,
-            spread(good_blocks(world, observed, bad), affordable(problem, observed, most_good_blocks)),
-            threads);
+    observe_blocks(evidence, spread({bad.begin(), bad.end()}, affordable(problem, observed, most_bad_blocks)),
+                   threads);
+    observe_blocks(evidence,
+                   spread(good_blocks(world, observed, bad), affordable(problem, observed, most_good_blocks)),
+                   threads);
     // Bad tiles first: they tell soonest that a change explains nothing.
     std::ranges::stable_sort(evidence.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
     add_up(evidence);

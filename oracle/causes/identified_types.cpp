@@ -30,7 +30,7 @@ std::vector<NumberGrid> all_types() {
     return grids;
 }
 
-std::vector<CauseParameter> told(const NumberGrid& grid, const ReadableValue& value) {
+std::vector<CauseParameter> rounding_told(const NumberGrid& grid, const ReadableValue& value) {
     std::vector<CauseParameter> parameters = {{"type", grid.name}};
     if (grid.step > 0) parameters.push_back({"step", grid.step_text});
     if (grid.direction == NumberGrid::Direction::toward_zero) parameters.push_back({"rounded", "toward 0"});
@@ -44,7 +44,8 @@ void add_roundings(const Evidence& evidence, const std::vector<ReadableValue>& v
         for (const Curve& curve : roundings_through(value.points(evidence), types)) {
             Change change = value.change(curve);
             change.widens = true;
-            candidates.push_back({told(*curve.rule.grid, value), std::move(change), curve.parameters});
+            candidates.push_back(
+                {rounding_told(*curve.rule.grid, value), std::move(change), curve.parameters});
         }
     }
 }

@@ -7,19 +7,19 @@ namespace tilescope {
 
 namespace {
 
-void add_functions(const Evidence& evidence, const ReadableValue& value, const std::string& name,
-                   CurveCandidates& candidates) {
+void add_functions_of_value(const Evidence& evidence, const ReadableValue& value, const std::string& name,
+                            CurveCandidates& candidates) {
     add_curves(evidence, value.points(evidence), name, value.change, candidates);
 }
 
 std::vector<Candidate> function_of_value(const Evidence& evidence) {
     CurveCandidates candidates;
     for (const ReadableValue& value : readable_results(evidence))
-        add_functions(evidence, value, value.told.empty() ? value.name : value.name + " in " + value.told,
-                      candidates);
+        add_functions_of_value(
+            evidence, value, value.told.empty() ? value.name : value.name + " in " + value.told, candidates);
     for (const ReadableValue& value : readable_arguments(evidence)) {
         CurveCandidates found;
-        add_functions(evidence, value, value.name, found);
+        add_functions_of_value(evidence, value, value.name, found);
         for (std::vector<Candidate>* list : {&found.round, &found.others}) {
             for (Candidate& candidate : *list) {
                 candidate.parameters[0].value = "exp of " + candidate.parameters[0].value;
@@ -35,7 +35,7 @@ std::vector<Candidate> function_of_value(const Evidence& evidence) {
 std::vector<Candidate> function_of_score_part(const Evidence& evidence) {
     CurveCandidates candidates;
     for (const ReadableValue& value : readable_score_parts(evidence))
-        add_functions(evidence, value, value.name, candidates);
+        add_functions_of_value(evidence, value, value.name, candidates);
     return candidates.all();
 }
 

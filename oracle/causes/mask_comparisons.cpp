@@ -52,7 +52,7 @@ std::int64_t value_of(MaskIndex index, const SearchedTile& site, Eigen::Index i,
     return index ? place_of(*index, site, Stage::s, i, j) : 0;
 }
 
-std::string text_of(MaskIndex index) {
+std::string text_of_index(MaskIndex index) {
     return index ? std::string(place_name(*index, Stage::s)) : "0";
 }
 
@@ -68,7 +68,7 @@ struct Comparison {
     std::string text() const;
 };
 
-bool is_there(MaskBound bound, const Problem& problem) {
+bool has_bound(MaskBound bound, const Problem& problem) {
     switch (bound) {
         case MaskBound::diagonal:
             return problem.mask == Mask::causal;
@@ -119,24 +119,24 @@ bool Comparison::holds(const SearchedTile& site, Eigen::Index i, Eigen::Index j)
 
 /// "key >= query": what the bound adds on the right is always the same.
 std::string Comparison::text() const {
-    const std::string of = bound == MaskBound::end ? "seqlen_kv" : text_of(right);
+    const std::string of = bound == MaskBound::end ? "seqlen_kv" : text_of_index(right);
     const std::string moved = more == 0 ? "" : fmt::format(" {} {}", more < 0 ? '-' : '+', std::abs(more));
     const bool adds = bound == MaskBound::end && right;
-    return fmt::format("{} {} {}{}{}", text_of(left), sign_texts[std::size_t(sign)],
-                       adds ? text_of(right) + " + " : "", of, moved);
+    return fmt::format("{} {} {}{}{}", text_of_index(left), sign_texts[std::size_t(sign)],
+                       adds ? text_of_index(right) + " + " : "", of, moved);
 }
 
-CauseParameter told(const Comparison& comparison) {
+CauseParameter comparison_told(const Comparison& comparison) {
     constexpr std::array<const char*, 4> names = {"end", "diagonal", "left of the window",
                                                   "right of the window"};
     return {names[std::size_t(comparison.bound)], comparison.text()};
 }
 
 /// Whether the mask shows the score where one of its comparisons is this one.
-bool shows(const Comparison& comparison, const SearchedTile& site, Eigen::Index i, Eigen::Index j) {
+bool is_shown_with(const Comparison& comparison, const SearchedTile& site, Eigen::Index i, Eigen::Index j) {
     const Problem& problem = site.call->problem;
     return std::ranges::all_of(mask_bounds, [&](MaskBound bound) {
-        if (!is_there(bound, problem)) return true;
+        if (!has_bound(bound, problem)) return true;
         if (bound == comparison.bound) return comparison.holds(site, i, j);
         return comparison_of(bound, problem).holds(site, i, j);
     });
@@ -149,7 +149,7 @@ Change masks_by(const Comparison& comparison) {
             dump_factor(*site.call, Stage::s, site.first_row, site.first_key, s.value.rows(), s.value.cols());
         for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
             for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
-                const bool shown = shows(comparison, site, i, j);
+                const bool shown = is_shown_with(comparison, site, i, j);
                 s.value(i, j) = shown ? open.value(i, j) : site.call->units.s_masked_value / factor.at(i, j);
                 s.error(i, j) = shown ? open.error(i, j) : 0;
             }
@@ -165,7 +165,9 @@ struct MaskedScore {
     bool shown = false;
     bool wrong = false;
 
-    bool is_as(const Comparison& comparison) const { return shows(comparison, *site, row, col) == shown; }
+    bool is_as(const Comparison& comparison) const {
+        return is_shown_with(comparison, *site, row, col) == shown;
+    }
 };
 
 std::vector<MaskedScore> masked_scores(const Evidence& evidence) {
@@ -257,14 +259,14 @@ std::vector<Candidate> other_comparisons(const Evidence& evidence) {
     const std::vector<MaskedScore> scores = masked_scores(evidence);
     std::vector<Comparison> comparisons;
     for (const MaskBound bound : mask_bounds)
-        if (is_there(bound, evidence.problem()))
+        if (has_bound(bound, evidence.problem()))
             for (const Comparison& comparison : comparisons_of(bound, evidence))
                 comparisons.push_back(comparison);
     std::vector<Candidate> candidates;
     for (const auto& [comparison, others] : fitting_of(comparisons, scores, 12))
-        candidates.push_back({{told(comparison)}, masks_by(comparison), 1});
+        candidates.push_back({{comparison_told(comparison)}, masks_by(comparison), 1});
     for (const auto& [comparison, others] : fitting_of(earlier_ends(evidence), scores, 2))
-        candidates.push_back({{told(comparison)}, masks_by(comparison), 2});
+        candidates.push_back({{comparison_told(comparison)}, masks_by(comparison), 2});
     return candidates;
 }
 

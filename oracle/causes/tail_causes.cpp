@@ -96,7 +96,7 @@ std::vector<TailRow> tail_rows(const Evidence& evidence) {
 }
 
 /// What the columns add to the lane of a row, each of them `each(column)`.
-double added(const TailRow& row, const TailColumns& columns, std::size_t lane, const auto& each) {
+double added_by_tail(const TailRow& row, const TailColumns& columns, std::size_t lane, const auto& each) {
     const SearchedTile& site = row.seen->site;
     double sum = 0;
     for (Eigen::Index j = 0; j < site.call->problem.block_n - site.keys(); ++j)
@@ -121,7 +121,7 @@ bool are_added(const std::vector<TailRow>& rows, const TailColumns& columns, con
         }
         for (std::size_t lane = 0; lane < row.more.size(); ++lane) {
             const double sum =
-                added(row, columns, lane, [&](Eigen::Index j) { return p->value(row.row, j); });
+                added_by_tail(row, columns, lane, [&](Eigen::Index j) { return p->value(row.row, j); });
             if (std::abs(sum - row.more[lane]) <= 2 * row.error[lane] + of_cast * std::abs(sum)) continue;
             if (++off * 50 > rows.size()) return false;
             break;
@@ -140,7 +140,7 @@ std::optional<TailScores> one_score(const std::vector<TailRow>& rows, const Tail
         double count = 0;
         for (std::size_t lane = 0; lane < row.more.size(); ++lane) {
             more += row.more[lane];
-            count += added(row, columns, lane, [](Eigen::Index) { return 1.0; });
+            count += added_by_tail(row, columns, lane, [](Eigen::Index) { return 1.0; });
         }
         const double score = (site.m.value(row.row, 0) + std::log(more / count)) * unit;
         if (std::isfinite(score)) scores.push_back(score);

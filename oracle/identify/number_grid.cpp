@@ -31,7 +31,7 @@ bool is_rounded_to(const NumberGrid& grid, const CurvePoint& point) {
 
 /// Whether nearly all points lie on the grid, and would not by chance: each says as many bits as there are numbers of
 /// its own precision in one step.
-bool fits(const Points& wrong, const NumberGrid& grid, double least_bits) {
+bool is_grid_of(const Points& wrong, const NumberGrid& grid, double least_bits) {
     constexpr double most_of_one = 10;
     const auto most_off = std::int64_t((1 - nearly_all) * double(wrong.size()));
     std::int64_t off = 0;
@@ -136,7 +136,7 @@ std::optional<NumberGrid> steps_of(const Points& wrong) {
         bound(wrong, grid);
         for (const auto direction : {NumberGrid::Direction::to_nearest, NumberGrid::Direction::toward_zero}) {
             grid.direction = direction;
-            if (fits(wrong, grid, least_bits)) return grid;
+            if (is_grid_of(wrong, grid, least_bits)) return grid;
         }
     }
     return std::nullopt;
@@ -174,7 +174,7 @@ std::vector<NumberGrid> grids_of(const Points& points, const std::vector<NumberG
         if (point.wrong) wrong.push_back(point);
     std::vector<NumberGrid> grids;
     for (const NumberGrid& grid : known)
-        if (fits(wrong, grid, least_bits)) grids.push_back(grid);
+        if (is_grid_of(wrong, grid, least_bits)) grids.push_back(grid);
     if (!grids.empty()) return grids;
     if (const auto steps = steps_of(wrong)) grids.push_back(*steps);
     return grids;
