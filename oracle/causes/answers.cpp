@@ -128,10 +128,13 @@ bool covers(const Evidence& evidence, const FoundCause& cause) {
 bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
     const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
     const bool is_of_recurrence = a.family == "recurrence" && b.family == "recurrence";
-    // One mask shows keys past the end to the maximum and to the sum.
-    if (a.family == "tail" && b.family == "tail") return true;
-    return is_same &&
-           (a.name == b.name || (is_of_recurrence && without_stage(a.name) == without_stage(b.name)));
+    // A mask that shows what is behind the last key shows it to the maximum and to the sum.
+    const bool is_of_tail = a.family == "tail" && b.family == "tail" && a.stage != b.stage &&
+                            !a.parameters.empty() && !b.parameters.empty() &&
+                            a.parameters.back().value == b.parameters.back().value;
+    return (is_same &&
+            (a.name == b.name || (is_of_recurrence && without_stage(a.name) == without_stage(b.name)))) ||
+           is_of_tail;
 }
 
 std::vector<Stage> leave_open(const Evidence& evidence, const Report& report, int threads) {

@@ -241,11 +241,15 @@ bool is_open(const Observation& seen, const Estimate& changed) {
     return seen.is_bad();
 }
 
-/// Bad tiles from both ends of the query block, and good ones.
-std::vector<Observation> chosen_of(std::vector<Observation> all) {
+/// Bad tiles from both ends of the query block, and good ones, first those of KV tiles that are bad elsewhere: what would
+/// be wrong in them, too, tells that a mistake is not made in this block.
+std::vector<Observation> chosen_of(std::vector<Observation> all,
+                                   const std::set<std::int64_t>& bad_elsewhere) {
     std::vector<std::size_t> bad;
     std::vector<std::size_t> good;
     for (std::size_t i = 0; i < all.size(); ++i) (all[i].is_bad() ? bad : good).push_back(i);
+    std::ranges::stable_partition(
+        good, [&](std::size_t i) { return bad_elsewhere.contains(all[i].site.id.kv_tile); });
     std::set<std::size_t> keep;
     const auto take = [&](const std::vector<std::size_t>& from, std::size_t most) {
         for (std::size_t i = 0; i < std::min(most, from.size()); ++i) {
@@ -260,7 +264,8 @@ std::vector<Observation> chosen_of(std::vector<Observation> all) {
     return chosen;
 }
 
-std::vector<Observation> observe_block(const CauseSearch& world, const TileId& block, Stage observed) {
+std::vector<Observation> observe_block(const CauseSearch& world, const TileId& block, Stage observed,
+                                       const std::set<std::int64_t>& bad_elsewhere) {
     std::vector<Observation> all;
     ChangedReplay walk(world, block, observed, {});
     walk.run(observed, [&](const SearchedTile& site, const Estimate& expected) {
@@ -279,7 +284,21 @@ std::vector<Observation> observe_block(const CauseSearch& world, const TileId& b
         seen.site = site;
         all.push_back(std::move(seen));
     });
-    return chosen_of(std::move(all));
+    return chosen_of(std::move(all), bad_elsewhere);
+}
+
+/// Adds tiles of these blocks, given what was bad in those before.
+void observe_blocks(Evidence& evidence, const std::vector<TileId>& blocks, int threads) {
+    std::set<std::int64_t> bad_elsewhere;
+    for (const Observation& seen : evidence.seen)
+        if (seen.is_bad()) bad_elsewhere.insert(seen.site.id.kv_tile);
+    std::vector<std::vector<Observation>> of_block(blocks.size());
+    in_parallel(blocks.size(), threads, [&](std::size_t i) {
+        of_block[i] = observe_block(*evidence.world, blocks[i], evidence.observed, bad_elsewhere);
+    });
+    for (auto& block : of_block)
+        for (Observation& seen : block) evidence.seen.push_back(std::move(seen));
+    evidence.blocks.insert(evidence.blocks.end(), blocks.begin(), blocks.end());
 }
 
 void add_up(Evidence& evidence) {
@@ -326,15 +345,11 @@ Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage 
     evidence.acts = evidence.observed = observed;
     const std::set<TileId> bad = bad_blocks(world, report, observed);
     const Problem& problem = world.recording().problem();
-    evidence.blocks = spread({bad.begin(), bad.end()}, affordable(problem, observed, most_bad_blocks));
-    const std::size_t good = affordable(problem, observed, most_good_blocks);
-    for (const TileId& block : spread(good_blocks(world, observed, bad), good))
-        evidence.blocks.push_back(block);
-    std::vector<std::vector<Observation>> of_block(evidence.blocks.size());
-    in_parallel(evidence.blocks.size(), threads,
-                [&](std::size_t i) { of_block[i] = observe_block(world, evidence.blocks[i], observed); });
-    for (auto& block : of_block)
-        for (Observation& seen : block) evidence.seen.push_back(std::move(seen));
+    observe_blocks(evidence, spread({bad.begin(), bad.end()}, affordable(problem, observed, most_bad_blocks)),
+                   threads);
+    observe_blocks(evidence,
+                   spread(good_blocks(world, observed, bad), affordable(problem, observed, most_good_blocks)),
+                   threads);
     // Bad tiles first: they tell soonest that a change explains nothing.
     std::ranges::stable_sort(evidence.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
     add_up(evidence);

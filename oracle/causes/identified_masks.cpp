@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "oracle/causes/curves.h"
+#include "oracle/causes/mask_comparisons.h"
 #include "oracle/causes/signature.h"
 #include "oracle/formula/scores.h"
 #include "oracle/judge/tile_judge.h"
@@ -12,15 +12,6 @@
 namespace tilescope {
 
 namespace {
-
-/// The scores as they are without a mask, as far as the dump has them.
-Estimate unmasked_scores(const SearchedTile& site) {
-    HeadCall open = *site.call;
-    open.visible = [](std::int64_t, std::int64_t) {
-        return KeyRange{0, std::numeric_limits<std::int64_t>::max()};
-    };
-    return dumped_scores(open, site.first_row, site.first_key, site.q, site.k);
-}
 
 Change fills_masked(const Curve& curve) {
     return {.result = [=](const SearchedTile& site, Estimate& s) {
@@ -100,6 +91,7 @@ std::vector<Candidate> mask_elsewhere(const Evidence& evidence) {
             shows = shows || (std::isfinite(seen.got.data()[i]) && seen.expected.value.data()[i] == masked);
         }
     }
+    if (hides || shows) candidates = other_comparisons(evidence);
     if (hides) candidates.push_back({{{"scores", "hidden"}}, hides_all()});
     if (shows) candidates.push_back({{{"scores", "shown"}}, shows_all()});
     return candidates;

@@ -121,11 +121,38 @@ std::optional<double> elected(std::vector<double> numbers) {
     return value;
 }
 
-/// Functions that may have been applied: other bits, by a bit, a factor or an offset that the rows elect.
-std::vector<Curve> curves_of_scores(const Evidence& evidence, const std::vector<WrongMaximum>& wrong) {
+/// Lines that the scores beyond a bound may be on, or those below it: the bounds are simple numbers.
+std::vector<Curve> curves_with_bound(const std::vector<WrongMaximum>& wrong,
+                                     const std::vector<CurveRule>& lines) {
+    using enum CurveDomain::Kind;
+    double most = 0;
+    for (const WrongMaximum& row : wrong)
+        for (const double score : row.scores)
+            if (std::isfinite(score)) most = std::max(most, std::abs(score));
+    std::vector<Curve> curves;
+    for (const CurveRule& line : lines) {
+        for (const auto kind : {above, below}) curves.push_back(curve_of({kind, 0}, line, "s"));
+        for (const double bound : simple_numbers_below(most))
+            for (const CurveDomain& domain :
+                 {CurveDomain{above, bound}, CurveDomain{above, -bound}, CurveDomain{below, bound},
+                  CurveDomain{below, -bound}, CurveDomain{within, bound}, CurveDomain{beyond, bound}})
+                curves.push_back(curve_of(domain, line, "s"));
+    }
+    std::ranges::stable_sort(curves, {}, &Curve::parameters);
+    return curves;
+}
+
+/// Functions that may have been applied to all scores, or by a bit: a factor or an offset that the rows elect, other bits.
+struct ScoreCurves {
+    std::vector<Curve> of_all;
+    std::vector<Curve> with_bound;
+};
+
+ScoreCurves curves_of_scores(const Evidence& evidence, const std::vector<WrongMaximum>& wrong) {
     std::vector<Curve> curves;
     std::vector<double> factors;
     std::vector<double> offsets;
+    std::vector<double> sums;
     for (const WrongMaximum& row : wrong) {
         if (row.got == row.before) continue;
         for (const double score : row.scores) {
@@ -134,19 +161,24 @@ std::vector<Curve> curves_of_scores(const Evidence& evidence, const std::vector<
                 continue;
             factors.push_back(row.got / score);
             offsets.push_back(row.got - score);
+            sums.push_back(row.got + score);
         }
     }
+    std::vector<CurveRule> lines;
     if (const auto factor = elected(std::move(factors)))
-        curves.push_back(curve_of(
-            {}, {.slope = simplest_number(*factor, 2e-6 * std::abs(*factor), known_numbers(evidence)).value},
-            "s"));
+        lines.push_back(
+            {.slope = simplest_number(*factor, 2e-6 * std::abs(*factor), known_numbers(evidence)).value});
     if (const auto offset = elected(std::move(offsets)))
-        curves.push_back(curve_of({}, {.offset = simplest_number(*offset, 1e-6, {}).value}, "s"));
+        lines.push_back({.offset = simplest_number(*offset, 1e-6, {}).value});
+    for (const CurveRule& line : lines) curves.push_back(curve_of({}, line, "s"));
+    if (const auto sum = elected(std::move(sums)))
+        lines.push_back({.slope = -1, .offset = simplest_number(*sum, 1e-6, {}).value});
+    for (const double slope : {-1.0, 2.0, 0.5, 0.0}) lines.push_back({.slope = slope});
     for (int bit = 23; bit >= 16; --bit)
         for (const double slope : {-1.0, 2.0, 0.5, 0.0})
             curves.push_back(curve_of({CurveDomain::Kind::bit_set, 0, bit}, {.slope = slope}, "s"));
     for (const CurveRule& rule : simple_bit_rules()) curves.push_back(curve_of({}, rule, "s"));
-    return curves;
+    return {std::move(curves), curves_with_bound(wrong, lines)};
 }
 
 std::vector<ColumnsOfMaximum> columns_of_maxima(std::int64_t block_n) {
@@ -163,18 +195,22 @@ void add_searched(const Evidence& evidence, std::vector<Candidate>& candidates) 
     const std::vector<WrongMaximum> wrong = wrong_maxima(evidence);
     if (wrong.size() < fewest) return;
     const double unit = evidence.seen.front().factor.at(0, 0);
-    const std::vector<Curve> curves = curves_of_scores(evidence, wrong);
+    const ScoreCurves curves = curves_of_scores(evidence, wrong);
     std::size_t found = 0;
+    const auto add = [&](const Curve& curve, const ColumnsOfMaximum& columns) {
+        if (!are_of(wrong, curve, columns)) return;
+        Candidate candidate{{{"it is", curve.formula}},
+                            changes_scores(unit, curve, columns),
+                            curve.parameters + (columns ? 2 : 0)};
+        if (columns) candidate.parameters.push_back({"columns", to_string(*columns)});
+        candidates.push_back(std::move(candidate));
+        ++found;
+    };
+    constexpr std::size_t most_bounds = 16;
+    for (const Curve& curve : curves.with_bound)
+        if (found < most_bounds) add(curve, std::nullopt);
     for (const ColumnsOfMaximum& columns : columns_of_maxima(evidence.problem().block_n)) {
-        for (const Curve& curve : curves) {
-            if (!are_of(wrong, curve, columns)) continue;
-            Candidate candidate{{{"it is", curve.formula}},
-                                changes_scores(unit, curve, columns),
-                                curve.parameters + (columns ? 2 : 0)};
-            if (columns) candidate.parameters.push_back({"columns", to_string(*columns)});
-            candidates.push_back(std::move(candidate));
-            ++found;
-        }
+        for (const Curve& curve : curves.of_all) add(curve, columns);
         // The first columns that it is true of are the simplest.
         constexpr std::size_t enough = 4;
         if (found >= enough || (!columns && found > 0)) return;

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/tile_sums.h"
+#include "oracle/identify/index_formula.h"
 #include "oracle/identify/weights.h"
 
 namespace tilescope {
@@ -56,28 +58,42 @@ std::pair<std::string, int> ranges_of(const std::vector<bool>& set) {
     return {text, ranges};
 }
 
-/// "all 2 times", "0-3 0 times, 8-15 2 times", "1 to 4 times in turn".
+/// "all 2 times", "0-3 0 times, 8-15 2 times", "d % 16 + 1 times".
 struct WeightsTold {
     std::string text;
     int free = 0;
 };
 
-WeightsTold told_weights(const Evidence& evidence, const std::vector<double>& weights) {
+/// Whole numbers that are computed from the number of their term; nullopt of others.
+std::optional<WeightsTold> weights_by_formula(std::string_view name, const std::vector<double>& weights) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> table;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+        if (weights[i] != std::round(weights[i])) return std::nullopt;
+        table.emplace_back(std::int64_t(i), std::int64_t(weights[i]));
+    }
+    const std::optional<IndexFormula> formula = describe_indices(table, name);
+    const auto is_of = [&](const auto& entry) { return formula->apply(entry.first) == entry.second; };
+    if (!formula || !std::ranges::all_of(table, is_of)) return std::nullopt;
+    return WeightsTold{formula->text + " times", std::max(1, formula->parameters)};
+}
+
+WeightsTold told_weights(const Evidence& evidence, TermIndex index, const std::vector<double>& weights) {
     const auto times = [&](double weight) {
         return std::round(4 * weight) == 4 * weight ? digits(weight) : named(evidence, weight, 1e-4).name;
     };
     std::set<double> values(weights.begin(), weights.end());
     if (values.size() == 1) return {"all " + times(weights[0]) + " times", 1};
     values.erase(1);
+    const std::string_view name = is_over_head(evidence.acts)        ? "d"
+                                  : is_of_all_queries(evidence.acts) ? "row"
+                                                                     : "col";
+    // A few numbers are told by where they are.
+    if (values.size() > 2 && index == TermIndex::within_tile)
+        if (auto told = weights_by_formula(name, weights)) return *told;
     const std::size_t period = repeat_of(weights);
     if (values.size() > 1 && period > 1 && period <= 16) {
         std::vector<std::string> in_turn;
-        bool counts_up = period > 2;
-        for (std::size_t i = 0; i < period; ++i) {
-            in_turn.push_back(times(weights[i]));
-            counts_up = counts_up && weights[i] == weights[0] + double(i);
-        }
-        if (counts_up) return {fmt::format("{} to {} times in turn", in_turn.front(), in_turn.back()), 2};
+        for (std::size_t i = 0; i < period; ++i) in_turn.push_back(times(weights[i]));
         return {fmt::format("{} times in turn", fmt::join(in_turn, ", ")), int(period)};
     }
     WeightsTold told;
@@ -93,7 +109,7 @@ WeightsTold told_weights(const Evidence& evidence, const std::vector<double>& we
 
 Candidate weighted(const Evidence& evidence, TermIndex index, const PartSet& set,
                    const std::vector<double>& weights) {
-    const WeightsTold told = told_weights(evidence, weights);
+    const WeightsTold told = told_weights(evidence, index, weights);
     const Stage stage = evidence.acts;
     const auto change = [=](SearchedTile& site) { weigh_terms(stage, weights, site, index); };
     Candidate candidate{{{std::string(terms_name(stage, index)), told.text}},

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "oracle/causes/curves.h"
+#include "oracle/causes/some_terms.h"
 #include "oracle/causes/tile_sums.h"
 #include "oracle/identify/factor_function.h"
 
@@ -133,11 +134,31 @@ void add_functions(const Evidence& evidence, const PartSet& set, std::vector<Can
     }
 }
 
+/// Functions by the sign of a factor, in some terms alone: which these are is solved for.
+void add_functions_of_some(const Evidence& evidence, std::vector<Candidate>& candidates) {
+    using enum CurveDomain::Kind;
+    for (const FactorOfSum& factor : factors_of_sums) {
+        if (factor.sum != evidence.acts) continue;
+        for (const auto kind : {below, above}) {
+            for (const double slope : {-1.0, 0.0, 0.5, 2.0}) {
+                const Curve curve = curve_of({kind, 0}, {.slope = slope}, factor.name);
+                const auto change = [=](SearchedTile& site) { factor.pass(curve, site); };
+                const Candidate of_all{{{"factor", curve.formula}}, {.inputs = change}, curve.parameters};
+                for (Candidate& some : in_some_terms(evidence, of_all)) candidates.push_back(std::move(some));
+            }
+        }
+    }
+}
+
 std::vector<Candidate> function_of_factor(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!can_be_read(evidence)) return candidates;
     add_functions(evidence, {}, candidates);
-    if (!candidates.empty() || !is_gradient(evidence.acts)) return candidates;
+    if (!candidates.empty()) return candidates;
+    if (!is_gradient(evidence.acts)) {
+        add_functions_of_some(evidence, candidates);
+        return candidates;
+    }
     for (const PartSet& set : part_sets(evidence.problem(), evidence.acts))
         add_functions(evidence, set, candidates);
     return candidates;

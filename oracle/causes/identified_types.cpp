@@ -1,96 +1,61 @@
 // Numbers that were rounded to a type or a step on their way, which the numbers that are there show, or the
 // sums that are made of them.
 
-#include <algorithm>
-#include <cmath>
-#include <string_view>
+#include <optional>
+#include <string>
 
-#include "oracle/causes/curves.h"
+#include "oracle/causes/readable_values.h"
 #include "oracle/causes/signature.h"
+#include "oracle/causes/some_terms.h"
 #include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
 
 namespace {
 
-/// The step that all wrong numbers are multiples of, up to 255 of them.
-double common_step(const Evidence& evidence, bool natural) {
-    double least = infinity;
-    double most = 0;
-    std::vector<double> values;
-    Thinned thinned(evidence);
-    for (const Observation& seen : evidence.seen) {
-        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
-            const double unit = natural ? seen.factor.at(i / seen.got.cols(), i % seen.got.cols()) : 1;
-            const double got = std::abs(double(seen.got.data()[i]) / unit);
-            if (!seen.wrong[std::size_t(i)] || !std::isfinite(got) || !thinned.takes(true)) continue;
-            values.push_back(got);
-            if (got > 0) least = std::min(least, got);
-            most = std::max(most, got);
+/// The floats of a type.
+NumberGrid grid_of(const DtypeInfo& info) {
+    NumberGrid grid;
+    grid.name = info.name;
+    grid.digits = info.significand_bits;
+    grid.least_exponent = info.min_exponent;
+    grid.largest = double(info.max_finite);
+    grid.saturates = !info.has_infinity;
+    return grid;
+}
+
+std::vector<NumberGrid> all_types() {
+    std::vector<NumberGrid> grids;
+    for (const DtypeInfo& info : narrow_dtypes()) grids.push_back(grid_of(info));
+    return grids;
+}
+
+std::vector<CauseParameter> rounding_told(const NumberGrid& grid, const ReadableValue& value) {
+    std::vector<CauseParameter> parameters = {{"type", grid.name}};
+    if (grid.step > 0) parameters.push_back({"step", grid.step_text});
+    if (grid.direction == NumberGrid::Direction::toward_zero) parameters.push_back({"rounded", "toward 0"});
+    if (!value.told.empty()) parameters.push_back({"of", value.told});
+    return parameters;
+}
+
+void add_roundings(const Evidence& evidence, const std::vector<ReadableValue>& values,
+                   const std::vector<NumberGrid>& types, std::vector<Candidate>& candidates) {
+    for (const ReadableValue& value : values) {
+        for (const Curve& curve : roundings_through(value.points(evidence), types)) {
+            Change change = value.change(curve);
+            change.widens = true;
+            candidates.push_back(
+                {rounding_told(*curve.rule.grid, value), std::move(change), curve.parameters});
         }
     }
-    if (values.size() < 16 || most == 0) return 0;
-    for (int parts = 1; parts <= 127; ++parts) {
-        const double step = least / parts;
-        if (most > 255.5 * step) return 0;
-        const bool all = std::ranges::all_of(values, [&](double value) {
-            return std::abs(value / step - std::round(value / step)) <= 1e-5 * (1 + value / step);
-        });
-        if (all) return step;
-    }
-    return 0;
 }
 
-/// A number whose product with `unit` is rounded to multiples of a step, at most `most` of them.
-void round_to_step(double step, double most, double unit, double& value, double& error) {
-    if (!std::isfinite(value)) return;
-    const auto rounded = [=](double x) { return std::clamp(std::nearbyint(x / step), -most, most) * step; };
-    const double off = error * std::abs(unit) + 1e-6 * step;
-    const double low = rounded(value * unit - off);
-    const double high = rounded(value * unit + off);
-    value = 0.5 * (low + high) / unit;
-    error = (0.5 * (high - low) + 2 * u_f32 * std::abs(high)) / std::abs(unit);
-}
-
-/// The same of the stage's result.
-Change rounds_to_step(Stage stage, bool natural, double step, double most) {
-    return {.result =
-                [=](const SearchedTile& site, Estimate& e) {
-                    const DumpFactor factor =
-                        is_operand(stage) || natural
-                            ? DumpFactor()
-                            : dump_factor(*site.call, stage, site.first_row, site.first_key, e.value.rows(),
-                                          e.value.cols());
-                    for (Eigen::Index i = 0; i < e.value.rows(); ++i)
-                        for (Eigen::Index j = 0; j < e.value.cols(); ++j)
-                            round_to_step(step, most, factor.at(i, j), e.value(i, j), e.error(i, j));
-                },
-            .widens = true};
-}
-
-std::vector<Candidate> rounded_to_step(const Evidence& evidence) {
+std::vector<Candidate> values_rounded(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    if (!can_be_read(evidence)) return {};
-    for (const bool natural : {false, true}) {
-        const double step = common_step(evidence, natural);
-        if (step == 0) continue;
-        const bool is_whole = std::abs(1 / step - std::round(1 / step)) <= 1e-5 / step;
-        const double rounded = is_whole ? 1 / std::round(1 / step) : step;
-        std::vector<CauseParameter> parameters = {
-            {"type", "int8"}, {"step", is_whole ? "1/" + digits(1 / rounded) : digits(step)}};
-        if (natural) parameters.push_back({"of", "natural units"});
-        candidates.push_back({parameters, rounds_to_step(evidence.acts, natural, rounded, 127), 1});
-        if (evidence.seen.front().factor.at(0, 0) == 1) break;
-    }
-    // Types of P have rows of their own.
-    if (evidence.acts == Stage::p) return candidates;
-    for (const DtypeInfo& info : narrow_dtypes()) {
-        const Dtype dtype = info.dtype;
-        if (!are_numbers_of(evidence, dtype)) continue;
-        const double scale = evidence.seen.front().factor.at(0, 0);
-        const auto change = [=](const SearchedTile&, Estimate& e) { round_to(dtype, scale, e); };
-        candidates.push_back({{{"type", std::string(info.name)}}, {.result = change, .widens = true}, 1});
-    }
+    // Types of P and of the exponential's argument have rows of their own.
+    const std::vector<NumberGrid> types = evidence.acts == Stage::p ? std::vector<NumberGrid>() : all_types();
+    for (const auto read : {readable_results, readable_score_parts, readable_arguments})
+        add_roundings(evidence, read(evidence), types, candidates);
     return candidates;
 }
 
@@ -98,14 +63,16 @@ std::vector<Candidate> rounded_to_step(const Evidence& evidence) {
 
 /// To the numbers of a type, or to multiples of a step as int8 has them.
 struct Rounding {
-    std::string_view name;
+    std::string name;
     Dtype dtype = Dtype::f32;
-    double step = 0;  ///< 0: those of the type
+    std::optional<NumberGrid> steps = {};
 
     void round(double scale, Estimate& estimate) const {
-        if (step == 0) return round_to(dtype, scale, estimate);
-        for (Eigen::Index i = 0; i < estimate.value.size(); ++i)
-            round_to_step(step, 127, scale, estimate.value.data()[i], estimate.error.data()[i]);
+        if (!steps) return round_to(dtype, scale, estimate);
+        CurveRule rule;
+        rule.is_line = false;
+        rule.grid = steps;
+        pass_through({{}, rule, 1, true, {}}, 1 / scale, estimate);
     }
 };
 
@@ -176,10 +143,16 @@ constexpr OperandOfSum operands_of_sums[] = {
 };
 
 std::vector<Rounding> all_roundings() {
+    std::vector<Rounding> roundings;
     // Numbers between -1 and 1 take up int8 in one of these two ways.
-    std::vector<Rounding> roundings = {{"int8, step 1/127", Dtype::f32, 1.0 / 127},
-                                       {"int8, step 1/128", Dtype::f32, 1.0 / 128}};
-    for (const DtypeInfo& info : narrow_dtypes()) roundings.push_back({info.name, info.dtype});
+    for (const int parts : {127, 128}) {
+        NumberGrid grid;
+        grid.step = 1.0 / parts;
+        grid.least = -127;
+        grid.most = 127;
+        roundings.push_back({"int8, step 1/" + std::to_string(parts), Dtype::f32, grid});
+    }
+    for (const DtypeInfo& info : narrow_dtypes()) roundings.push_back({std::string(info.name), info.dtype});
     return roundings;
 }
 
@@ -189,8 +162,7 @@ std::vector<Candidate> operand_rounded(const Evidence& evidence) {
     if (!can_be_read(evidence)) return {};
     for (const Rounding& rounding : all_roundings()) {
         const auto add = [&](const char* which, Change change) {
-            candidates.push_back(
-                {{{"operand", which}, {"type", std::string(rounding.name)}}, std::move(change), 1});
+            candidates.push_back({{{"operand", which}, {"type", rounding.name}}, std::move(change), 1});
         };
         if (evidence.acts == Stage::l || evidence.acts == Stage::acc) {
             add("P", rounds_p(rounding, true));
@@ -200,6 +172,9 @@ std::vector<Candidate> operand_rounded(const Evidence& evidence) {
             if (operand.sum == evidence.acts)
                 add(operand.name, {.inputs = [=](SearchedTile& site) { operand.round(rounding, site); }});
     }
+    const std::size_t of_all_terms = candidates.size();
+    for (std::size_t i = 0; i < of_all_terms; ++i)
+        for (Candidate& some : in_some_terms(evidence, candidates[i])) candidates.push_back(std::move(some));
     return candidates;
 }
 
@@ -213,7 +188,7 @@ std::vector<Cause> identified_type_causes() {
           Stage::o, Stage::dout, Stage::delta, Stage::dp, Stage::ds, Stage::dq, Stage::dk, Stage::dv},
          "each value is rounded to a type that is not declared",
          "casts of the value before it is kept",
-         rounded_to_step},
+         values_rounded},
         {"operand_rounded",
          "precision",
          {Stage::s, Stage::l, Stage::acc, Stage::delta, Stage::dp, Stage::dq, Stage::dk, Stage::dv},

@@ -59,6 +59,7 @@ void choose_rule(const Evidence& evidence, const Misfit& misfit, double enough, 
     found.scope = Scope::ruled;
     found.left = left;
     found.rule = std::move(ruled->rule);
+    found.conditions = ruled->conditions;
     found.candidate.change = std::move(ruled->change);
 }
 

@@ -2,12 +2,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
 
-#include "oracle/causes/phantoms.h"
 #include "oracle/causes/rescaling.h"
 #include "oracle/causes/signature.h"
-#include "oracle/formula/softmax.h"
 
 namespace tilescope {
 
@@ -122,72 +119,6 @@ std::vector<Candidate> l_of_cast_p(const Evidence& evidence) {
 std::vector<Candidate> l_of_uncast_p(const Evidence& evidence) {
     if (!evidence.units().l_sums_cast_p) return {};
     return always({.inputs = [](SearchedTile& site) { site.own_call().units.l_sums_cast_p = false; }});
-}
-
-/// Adds the probabilities of scores behind the keys, which are not in the maximum.
-void count_scores(const Estimate& scores, SearchedTile& site) {
-    Estimate m = site.m;
-    for (Eigen::Index i = 0; i < m.value.rows(); ++i)
-        if (std::isinf(m.value(i, 0))) m.value(i, 0) = 0;
-    site.own_call().units.m_stale_threshold = std::numeric_limits<double>::infinity();
-    const Estimate p = probabilities(*site.call, scores, m);
-    const bool cast = site.call->units.l_sums_cast_p;
-    append_columns(cast ? cast_probabilities(*site.call, p, site.call->problem.dtype_p) : p, summed(site));
-}
-
-/// The score that all columns behind the keys would have, by the dump: m + log((got - expected) / columns), in the
-/// units that scores are kept in.
-std::optional<double> score_of_tail(const Evidence& evidence) {
-    std::vector<double> scores;
-    for (const Observation& seen : evidence.seen) {
-        const std::int64_t behind = seen.site.call->problem.block_n - seen.site.keys();
-        for (Eigen::Index i = 0; i < seen.got.rows() && behind > 0 && evidence.direct(); ++i) {
-            if (!seen.bad_rows[std::size_t(i)]) continue;
-            double more = 0;
-            for (Eigen::Index lane = 0; lane < seen.got.cols(); ++lane)
-                more += seen.natural(i, lane) - seen.expected.value(i, lane) / seen.factor.at(i, lane);
-            const double unit = dump_factor(*seen.site.call, Stage::m, seen.site.first_row, 0, 1, 1).at(0, 0);
-            const double score = (seen.site.m.value(i, 0) + std::log(more / double(behind))) * unit;
-            if (std::isfinite(score)) scores.push_back(score);
-        }
-    }
-    const double middle = median_of(std::move(scores));
-    if (!std::isfinite(middle)) return std::nullopt;
-    const double simple = std::round(2 * middle) / 2;
-    return std::abs(simple - middle) <= 1e-3 ? simple : middle;
-}
-
-void add_tail_of_one_score(const Evidence& evidence, std::int64_t keys, std::vector<Candidate>& candidates) {
-    const std::optional<double> score = score_of_tail(evidence);
-    if (!score) return;
-    const auto change = [score = *score](SearchedTile& site) {
-        const std::int64_t behind = site.call->problem.block_n - site.keys();
-        if (behind <= 0) return;
-        const double unit = dump_factor(*site.call, Stage::m, site.first_row, 0, 1, 1).at(0, 0);
-        const Matrix scores = Matrix::Constant(site.rows(), behind, score / unit);
-        count_scores({scores, 8 * u_f32 * scores.cwiseAbs(), {}}, site);
-    };
-    candidates.push_back(
-        {{{"keys", digits(keys)}, {"they are", "masked with " + digits(*score)}}, {.inputs = change}, 1});
-}
-
-std::vector<Candidate> tail_counted(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const auto has_tail = [](const Observation& seen) {
-        return seen.is_bad() && seen.site.keys() < seen.site.call->problem.block_n;
-    };
-    const auto tail = std::ranges::find_if(evidence.seen, has_tail);
-    if (tail == evidence.seen.end()) return {};
-    const std::int64_t keys = evidence.problem().block_n - tail->site.keys();
-    for (const NamedPhantoms& phantoms : all_phantoms) {
-        const auto change = [which = phantoms.keys](SearchedTile& site) {
-            const auto scores = phantom_scores(site, which);
-            if (scores) count_scores(*scores, site);
-        };
-        candidates.push_back({{{"keys", digits(keys)}, {"they are", phantoms.name}}, {.inputs = change}});
-    }
-    add_tail_of_one_score(evidence, keys, candidates);
-    return candidates;
 }
 
 std::vector<Candidate> l_of_several_rows(const Evidence& evidence) {

@@ -86,6 +86,8 @@ std::vector<Cause> place_causes();
 std::vector<Candidate> terms_read_elsewhere(const Evidence& evidence);
 /// A mask that hides, or shows, scores that it should not: their places tell which.
 std::vector<Candidate> mask_elsewhere(const Evidence& evidence);
+/// Row sums that count columns behind the last key.
+std::vector<Candidate> tail_counted(const Evidence& evidence);
 /// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.
 std::vector<Candidate> first_fragment_left(const Evidence& evidence);
 

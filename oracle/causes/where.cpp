@@ -110,7 +110,8 @@ std::optional<RuledChange> with_rule(const Evidence& evidence, const Change& cha
     if (!evidence.direct()) return std::nullopt;
     const auto rule = labelled_elements(evidence, change).rule(evidence.wrong_elements / 500);
     if (!rule) return std::nullopt;
-    RuledChange ruled{change.made_where ? change.made_where(rule->holds) : change, rule->text};
+    RuledChange ruled{change.made_where ? change.made_where(rule->holds) : change, rule->text,
+                      rule->conditions};
     ruled.change.where = rule->holds;
     return ruled;
 }

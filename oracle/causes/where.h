@@ -15,6 +15,7 @@ namespace tilescope {
 struct RuledChange {
     Change change;
     std::string rule;
+    int conditions = 0;  ///< that it is made of
 };
 
 /// Of a change that reproduces what is wrong and would make something else wrong that is right: where it has to

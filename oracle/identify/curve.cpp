@@ -125,8 +125,10 @@ std::vector<double> bounds_of(const Points& wrong, const Points& right, const au
     // Where the mistake is not made everywhere, right values may lie among the wrong ones: then the bound is
     // about as far away as they are from each other.
     const double gap = inner[std::min<std::size_t>(4, inner.size() - 1)] - first;
+    // A number of few digits a little further on is likelier, if what is right there is of other places.
+    const double far = first - 8 * gap - 0.02 * std::abs(first);
     std::vector<double> bounds;
-    for (const double least : {std::max(outer, first - 8 * gap - 0.02 * std::abs(first)), first - gap}) {
+    for (const double least : {far, std::max(outer, far), first - gap}) {
         if (!(least < first)) continue;
         // Less than the first one, which is within.
         const double half = 0.5 * (first - least);
@@ -298,6 +300,7 @@ bool CurveDomain::contains(double x) const {
 }
 
 double CurveRule::of(double x) const {
+    if (grid) return grid->rounded(x);
     if (!is_line) return double(std::bit_cast<float>(((bits_of(x) & keep) | set) ^ flip));
     if (slope == 0) return mirrored ? std::copysign(offset, x * (offset < 0 ? -1 : 1)) : offset;
     return mirrored ? std::copysign(1.0, x) * (slope * std::abs(x) + offset) : slope * x + offset;
@@ -368,6 +371,18 @@ std::vector<Curve> curves_through(const std::vector<CurvePoint>& points,
             // Where it holds for right points as well, a part of the domain says no more.
             if (domain.kind == Kind::all && right_points_off(right, curve) == 0) break;
         }
+    }
+    return curves;
+}
+
+std::vector<Curve> roundings_through(const Points& points, const std::vector<NumberGrid>& known) {
+    std::vector<Curve> curves;
+    for (const NumberGrid& grid : grids_of(points, known)) {
+        CurveRule rule;
+        rule.is_line = false;
+        rule.grid = grid;
+        // Digits that no rule gives are as long as another number.
+        curves.push_back({{}, rule, grid.is_round ? 1 : 2, grid.is_round, grid.name});
     }
     return curves;
 }

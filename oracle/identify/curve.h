@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "oracle/identify/number.h"
+#include "oracle/identify/number_grid.h"
 
 namespace tilescope {
 
@@ -26,7 +28,7 @@ struct CurveDomain {
     bool contains(double x) const;
 };
 
-/// What x becomes: slope x + offset, or other bits of the float32.
+/// What x becomes: slope x + offset, other bits of the float32, or a number of a grid.
 struct CurveRule {
     bool is_line = true;
     bool mirrored = false;  ///< the line is that of |x|, and the result has the sign of x
@@ -35,6 +37,7 @@ struct CurveRule {
     std::uint32_t keep = 0xffffffff;  ///< (bits & keep | set) ^ flip
     std::uint32_t set = 0;
     std::uint32_t flip = 0;
+    std::optional<NumberGrid> grid = {};
 
     double of(double x) const;
 };
@@ -61,6 +64,10 @@ Curve curve_of(const CurveDomain& domain, const CurveRule& rule, const std::stri
 /// mistake need not be made everywhere. `variable` is the name of x in formulas.
 std::vector<Curve> curves_through(const std::vector<CurvePoint>& points,
                                   const std::vector<KnownNumber>& known, const std::string& variable);
+
+/// The curves that round to a grid which nearly all wrong points were rounded to.
+std::vector<Curve> roundings_through(const std::vector<CurvePoint>& points,
+                                     const std::vector<NumberGrid>& known);
 
 /// The line that nearly all points lie on, wrong or not, the identity among others; none where there is none.
 std::vector<Curve> lines_through(const std::vector<CurvePoint>& points, const std::vector<KnownNumber>& known,

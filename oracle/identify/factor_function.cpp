@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <set>
 
 namespace tilescope {
 
@@ -15,6 +14,8 @@ using FactorKind = CurveDomain::Kind;
 using Sums = std::vector<SumOfProducts>;
 
 constexpr std::size_t fewest_sums = 24;
+/// Fewer will do where each is off by far more than its error.
+constexpr std::int64_t fewest_far_off = 12;
 constexpr double fitting_share = 0.98;
 
 double sum_with(const SumOfProducts& sum, const Curve& curve) {
@@ -31,6 +32,15 @@ bool fits(const Sums& sums, const Curve& curve) {
         if (off > most_off) return false;
     }
     return true;
+}
+
+bool are_enough(const Sums& sums) {
+    const auto is_far_off = [](const SumOfProducts& sum) {
+        double healthy = 0;
+        for (const auto& [a, b] : sum.factors) healthy += a * b;
+        return std::abs(sum.got - healthy) > 64 * sum.error;
+    };
+    return sums.size() >= fewest_sums || std::ranges::count_if(sums, is_far_off) >= fewest_far_off;
 }
 
 /// The line that the products of a domain have, by least squares, and how well the sums are known with it.
@@ -106,14 +116,6 @@ std::vector<double> sizes_of(const Sums& sums) {
     return sizes;
 }
 
-/// Fractions and numbers of one digit below `most`.
-std::vector<double> simple_bounds(double most) {
-    std::set<double> bounds;
-    for (const double step : {1.0, 0.5, 0.25, 0.125, 0.1, 0.0625, 0.05, 0.03125, 0.01})
-        for (int n = 1; n <= 16 && n * step < most; ++n) bounds.insert(n * step);
-    return {bounds.begin(), bounds.end()};
-}
-
 CurveDomain bounded(FactorKind kind, double size) {
     return {kind, kind == FactorKind::below ? -size : size};
 }
@@ -140,7 +142,7 @@ void add_bounded(const Sums& sums, const std::string& variable, std::vector<Curv
             if (curve) curves.push_back(*curve);
             return curve.has_value();
         };
-        if (std::ranges::any_of(simple_bounds(sizes.back()), add)) continue;
+        if (std::ranges::any_of(simple_numbers_below(sizes.back()), add)) continue;
         // The bound of the least residual, between two of its neighbours.
         constexpr std::size_t count = 48;
         std::vector<double> tried;
@@ -170,7 +172,7 @@ void add_bounded(const Sums& sums, const std::string& variable, std::vector<Curv
 
 std::vector<Curve> functions_of_factor(const Sums& sums, const std::string& variable) {
     std::vector<Curve> curves;
-    if (sums.size() < fewest_sums) return curves;
+    if (!are_enough(sums)) return curves;
     const auto add = [&](const CurveDomain& domain) {
         if (const auto curve = curve_in(sums, domain, line_in(sums, domain, false), variable))
             curves.push_back(*curve);

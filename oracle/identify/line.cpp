@@ -131,7 +131,9 @@ std::optional<NamedRule> fitted_line(const std::vector<CurvePoint>& points, cons
 }  // namespace
 
 double off_by(const CurvePoint& point, double slope) {
-    return (std::abs(slope) + 1) * point.error + 4e-7 * std::abs(point.got) + 1e-30;
+    // What is fitted to x has the digits of float64, of which little is left where the line crosses 0.
+    return (std::abs(slope) + 1) * point.error + 4e-7 * std::abs(point.got) + 1e-12 * std::abs(point.x) +
+           1e-30;
 }
 
 std::size_t distinct_values(const std::vector<CurvePoint>& points) {

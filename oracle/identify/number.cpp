@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <set>
 
 namespace tilescope {
 
@@ -33,6 +34,13 @@ double simple_number(double value, double uncertainty) {
         if (std::abs(value - simple) <= uncertainty) return simple;
     }
     return value;
+}
+
+std::vector<double> simple_numbers_below(double most) {
+    std::set<double> numbers;
+    for (const double step : {1.0, 0.5, 0.25, 0.125, 0.1, 0.0625, 0.05, 0.03125, 0.01})
+        for (int n = 1; n <= 16 && n * step < most; ++n) numbers.insert(n * step);
+    return {numbers.begin(), numbers.end()};
 }
 
 }  // namespace tilescope

@@ -18,4 +18,7 @@ KnownNumber simplest_number(double value, double uncertainty, const std::vector<
 /// The integer, half or quarter that is no further from `value` than `uncertainty`; `value` where there is none.
 double simple_number(double value, double uncertainty);
 
+/// Fractions and numbers of one digit between 0 and `most`, each less than the next.
+std::vector<double> simple_numbers_below(double most);
+
 }  // namespace tilescope

@@ -106,7 +106,25 @@ TEST(Identified, WeightsOfHeadElements) {
     run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
         return 0.25 * run.product(tile, row, col, [](std::int64_t d) { return 1 + d % 4; });
     });
-    EXPECT_EQ(run.found(), "terms_weighted: 1 to 4 times in turn");
+    EXPECT_EQ(run.found(), "terms_weighted: d % 4 + 1 times");
+}
+
+TEST(Identified, WeightsOfHeadElementsThatDoNotRepeat) {
+    KnownRun run(of_scores);
+    run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        return 0.25 * run.product(tile, row, col, [](std::int64_t d) { return 1 + d % 12; });
+    });
+    EXPECT_EQ(run.found(), "terms_weighted: d % 12 + 1 times");
+}
+
+/// The last KV tile has 8 keys and 8 columns behind them, of which K is 0: three count, as where the mask ends too late.
+TEST(Identified, ColumnsBehindTheKeysThatARowSumCounts) {
+    KnownRun run(of_sums);
+    run.recompute(Stage::l, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        const double more = tile.kv_tile == 4 ? 3 * std::exp(-run.at(Stage::m, tile, row)) : 0;
+        return run.at(Stage::l, tile, row) + more;
+    });
+    EXPECT_EQ(run.found(), "tail_counted: the first 3");
 }
 
 TEST(Identified, HeadElementsThatAColumnLeavesOut) {

@@ -108,26 +108,40 @@ TEST(FunctionsOfTerms, OfJoinedAccumulatorsAreNamed) {
         "function_of_term (each 2 * t where bit 23 of t is set, t acc of each split, with its weight)");
 }
 
-/// P that V is multiplied with has the 255 numbers of int8 alone.
-TEST(FunctionsOfTerms, OperandsOfInt8AreNamed) {
+/// acc of the dumped P, of which each is passed through a function of it and its column.
+MemoryRecording with_products_of(const std::function<float(float p, std::int64_t col)>& of_p) {
     MemoryRecording recording = honest(0);
     const Problem problem = recording.problem();
-    change_stage(recording, Stage::acc,
-                 [&](float right, const TileId& id, std::int64_t row, std::int64_t col) {
-                     if (row >= tile_extent(problem, Stage::acc, id).rows) return right;
-                     float sum = 0;
-                     if (id.kv_tile > 0) {
-                         const TileId before{id.batch, id.head, id.q_block, id.kv_tile - 1};
-                         sum = peek(recording, Stage::acc, before, row, col) *
-                               std::exp(peek(recording, Stage::m, before, row, 0) -
-                                        peek(recording, Stage::m, id, row, 0));
-                     }
-                     for (std::int64_t c = 0; c < tile_extent(problem, Stage::k, id).rows; ++c)
-                         sum += std::nearbyint(peek(recording, Stage::p, id, row, c) * 127) / 127 *
-                                peek(recording, Stage::v, id, c, col);
-                     return sum;
-                 });
-    EXPECT_EQ(first_found(recording), "operand_rounded (operand P, type int8, step 1/127)");
+    change_stage(
+        recording, Stage::acc, [&](float right, const TileId& id, std::int64_t row, std::int64_t col) {
+            if (row >= tile_extent(problem, Stage::acc, id).rows) return right;
+            float sum = 0;
+            if (id.kv_tile > 0) {
+                const TileId before{id.batch, id.head, id.q_block, id.kv_tile - 1};
+                sum = peek(recording, Stage::acc, before, row, col) *
+                      std::exp(peek(recording, Stage::m, before, row, 0) -
+                               peek(recording, Stage::m, id, row, 0));
+            }
+            for (std::int64_t c = 0; c < tile_extent(problem, Stage::k, id).rows; ++c)
+                sum += of_p(peek(recording, Stage::p, id, row, c), c) * peek(recording, Stage::v, id, c, col);
+            return sum;
+        });
+    return recording;
+}
+
+float as_int8(float p) {
+    return std::nearbyint(p * 127) / 127;
+}
+
+TEST(FunctionsOfTerms, OperandsOfInt8AreNamed) {
+    EXPECT_EQ(first_found(with_products_of([](float p, std::int64_t) { return as_int8(p); })),
+              "operand_rounded (operand P, type int8, step 1/127)");
+}
+
+TEST(FunctionsOfTerms, OperandsOfInt8InSomeColumnsAreNamed) {
+    EXPECT_EQ(first_found(
+                  with_products_of([](float p, std::int64_t c) { return c / 4 % 2 == 1 ? as_int8(p) : p; })),
+              "operand_rounded (operand P, type int8, step 1/127, columns 4-7 of every 8)");
 }
 
 /// m of the dumped scores, of which each is passed through a function of it and its column.
@@ -152,6 +166,10 @@ TEST(FunctionsOfScores, OfTheMaximumAreNamed) {
         "maximum_of_function (it is bits of s ^ 0x00600000)");
     EXPECT_EQ(first_found(with_scores_of_m([](float s, std::int64_t c) { return c >= 4 ? 0.75f * s : s; })),
               "maximum_of_function (it is 0.75 * s, columns 4-15)");
+    EXPECT_EQ(first_found(with_scores_of_m([](float s, std::int64_t) { return s > 0.5f ? 1 - s : s; })),
+              "maximum_of_function (it is -s + 1 where s > 0.5)");
+    EXPECT_EQ(first_found(with_scores_of_m([](float s, std::int64_t) { return -std::abs(s); })),
+              "maximum_of_function (it is -|s|)");
 }
 
 /// A kernel that leaves the maximum behind by up to 1, and turns its sign where a bit is set.

@@ -70,6 +70,14 @@ constexpr OfOneValue functions[] = {
      "function_of_value (it is -s where bit 22 of s is set)"},
     {"int8", Stage::v, [](float x) { return std::nearbyint(std::clamp(x * 127, -127.0f, 127.0f)) / 127; },
      "values_rounded (type int8, step 1/127)"},
+    {"int4", Stage::v, [](float x) { return std::nearbyint(std::clamp(x * 4, -8.0f, 7.0f)) / 4; },
+     "values_rounded (type int4, step 1/4)"},
+    {"digits_cut_off", Stage::v,
+     [](float x) { return std::trunc(std::clamp(x * 127, -127.0f, 127.0f)) / 127; },
+     "values_rounded (type int8, step 1/127, rounded toward 0)"},
+    {"int8_argument", Stage::p,
+     [](float p) { return std::exp(std::nearbyint(std::max(std::log(p) * 127, -127.0f)) / 127); },
+     "values_rounded (type int8, step 1/127, of s - m)"},
     {"narrow_argument", Stage::p,
      [](float p) { return std::exp(decode(Dtype::e4m3, encode(Dtype::e4m3, std::log(p)))); },
      "exponent_rounded (type e4m3, of s - m)"},
@@ -109,6 +117,13 @@ const OfSomePlaces somewhere[] = {
      "where kv_tile == 1 and col % 4 == 3"},
 };
 
+/// Of other heads the same KV tile is looked at, which is none at an end of the sequence.
+const OfSomePlaces of_one_head = {"keys_of_a_head", Stage::s,
+                                  [](const TileId& id, std::int64_t, std::int64_t col) {
+                                      return id.head == 1 && id.kv_tile == 3 && col >= 2 && col < 12;
+                                  },
+                                  "where head == 1 and 50 <= key < 60"};
+
 class IdentifiedWhere : public ::testing::TestWithParam<OfSomePlaces> {};
 
 /// Twice the value at some places: what the replay holds there is what the kernel holds.
@@ -139,6 +154,8 @@ TEST_P(IdentifiedWhere, MistakesAreMade) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, IdentifiedWhere, ::testing::ValuesIn(somewhere),
+                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(OneHead, IdentifiedWhere, ::testing::Values(of_one_head),
                          [](const auto& test) { return std::string(test.param.name); });
 
 /// Neither o nor lse is computed from the other: the same kind of function in both is two mistakes.
@@ -232,16 +249,73 @@ TEST(IdentifiedMasks, HideKeysOfSomeColumns) {
     EXPECT_EQ(report.diagnosis.causes[0].where, "where col % 2 == 1 and key >= 21");
 }
 
-/// A bound near the end of the sequence, which other lengths have elsewhere.
-TEST(IdentifiedMasks, HideTheLastKeys) {
+/// `made` of the last five keys, whose bound other lengths have elsewhere.
+Report with_last_keys(const std::function<float(float)>& made) {
     MemoryRecording wrong = copy_of(honest_run());
     const Problem& problem = wrong.problem();
     change_stage(wrong, Stage::s, [&](float right, const TileId& id, std::int64_t, std::int64_t col) {
-        return id.kv_tile * problem.block_n + col >= problem.seqlen_kv - 5 ? -INFINITY : right;
+        return id.kv_tile * problem.block_n + col >= problem.seqlen_kv - 5 ? made(right) : right;
     });
-    const Report report = diagnosed(wrong);
+    return diagnosed(wrong);
+}
+
+TEST(IdentifiedWhere, CountsFromTheEnd) {
+    const Report report = with_last_keys([](float s) { return 2 * s; });
     ASSERT_FALSE(report.diagnosis.causes.empty());
     EXPECT_EQ(report.diagnosis.causes[0].where, "where key >= seqlen_kv - 5");
+}
+
+TEST(IdentifiedMasks, HideTheLastKeys) {
+    const Report report = with_last_keys([](float) { return -INFINITY; });
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (end key < seqlen_kv - 5)");
+    EXPECT_EQ(report.diagnosis.causes[0].where, "everywhere");
+}
+
+/// Some scores are hidden that should be seen, others are seen that should be hidden.
+TEST(IdentifiedMasks, CompareWithAnotherSign) {
+    const MemoryRecording open = recorded(make_call(small_problem_of_floats(Mask::none), seed));
+    MemoryRecording wrong = recorded(make_call(small_problem_of_floats(Mask::causal), seed));
+    const Problem& problem = wrong.problem();
+    change_stage(wrong, Stage::s, [&](float right, const TileId& id, std::int64_t row, std::int64_t col) {
+        const TileShape extent = tile_extent(problem, Stage::s, id);
+        if (row >= extent.rows || col >= extent.cols) return right;
+        const std::int64_t key = id.kv_tile * problem.block_n + col;
+        const std::int64_t diagonal =
+            id.q_block * problem.block_m + row + problem.seqlen_kv - problem.seqlen_q;
+        return key >= diagonal ? peek(open, Stage::s, id, row, col) : -INFINITY;
+    });
+    EXPECT_EQ(first_title(wrong), "mask_elsewhere (diagonal key >= query)");
+}
+
+/// 1 is added to numbers of which some are -1: what is left of these is 0.
+TEST(IdentifiedLines, CrossZero) {
+    std::vector<CurvePoint> points;
+    for (int i = -40; i <= 40; ++i) points.push_back({0.125 * i, 0, 0.125 * i + 1, true});
+    const std::vector<Curve> curves = curves_through(points, {}, "k");
+    ASSERT_FALSE(curves.empty());
+    EXPECT_EQ(curves[0].formula, "k + 1");
+}
+
+/// What is small becomes 0 in one KV tile alone: others hold numbers beside the bound, which is as simple as it may be.
+TEST(IdentifiedWhere, BoundsAreSimple) {
+    MemoryRecording wrong = copy_of(honest_run());
+    change_stage(wrong, Stage::s, [](float s, const TileId& id, std::int64_t, std::int64_t) {
+        return id.kv_tile == 1 && std::abs(s) < 0.25f ? 0.0f : s;
+    });
+    EXPECT_EQ(first_title(wrong), "function_of_value (it is 0 where |s| < 0.25)");
+}
+
+/// What a soft cap takes is rounded, which the scores behind it do not show.
+TEST(IdentifiedTypes, AreFoundBelowTheCap) {
+    Problem problem = small_problem_of_floats();
+    problem.logits_soft_cap = 2;
+    MemoryRecording wrong = recorded(make_call(problem, seed));
+    change_stage(wrong, Stage::s, [](float s, auto...) {
+        const double scaled = 2 * std::atanh(double(s) / 2);
+        return float(2 * std::tanh(std::nearbyint(std::clamp(scaled * 127, -127.0, 127.0)) / 127 / 2));
+    });
+    EXPECT_EQ(first_title(wrong), "values_rounded (type int8, step 1/127, of sm_scale q k)");
 }
 
 /// o of the honest m, l and acc, divided by what `divisor` makes of l.

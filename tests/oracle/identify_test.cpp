@@ -204,7 +204,7 @@ TEST(Identify, FunctionsOfAFactor) {
     EXPECT_EQ(found([](float a) { return a; }), "");
     EXPECT_EQ(found([](float a) { return std::sin(3 * a); }), "");
     std::vector<SumOfProducts> few = sums_with([](float a) { return std::abs(a); });
-    few.resize(20);
+    few.resize(10);
     EXPECT_TRUE(functions_of_factor(few, "a").empty());
 }
 

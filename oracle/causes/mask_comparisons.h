@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "oracle/causes/table.h"
+
+namespace tilescope {
+
+/// Masks one of whose comparisons is another one: with another sign, with another index on one of its sides, or with
+/// the end of the keys elsewhere. Which one it is, the scores tell that are shown and those that are hidden.
+std::vector<Candidate> other_comparisons(const Evidence& evidence);
+
+/// The scores as they are without a mask, as far as the dump has them.
+Estimate unmasked_scores(const SearchedTile& site);
+
+}  // namespace tilescope
