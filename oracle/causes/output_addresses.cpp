@@ -2,17 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "dump/schema/rounding.h"
 #include "oracle/causes/array_addresses.h"
 #include "oracle/causes/array_strides.h"
+#include "oracle/causes/output_indices.h"
 #include "oracle/causes/table.h"
 #include "oracle/causes/where.h"
 #include "oracle/replay/tiles.h"
@@ -110,6 +114,27 @@ OutputStore store_of(const ArrayStrides& strides) {
             }};
 }
 
+StorePlace place_of_store(const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
+    return {site.id.batch, site.id.head, site.first_row + row, col, site.id.q_block, row, 0};
+}
+
+OutputStore store_of(const OutputIndex& index) {
+    return {index.text, [=](const SearchedTile& site, const ArrayOfHeads&) -> AddressInOutput {
+                const Problem& problem = site.world->recording().problem();
+                const std::int64_t first = index.address(problem, place_of_store(site, 0, 0));
+                std::vector<std::int64_t> of_row;
+                for (std::int64_t row = 0; row < problem.block_m; ++row)
+                    of_row.push_back(index.address(problem, place_of_store(site, row, 0)) - first);
+                std::vector<std::int64_t> of_col;
+                for (std::int64_t col = 0; col < std::max(problem.head_dim_v, std::int64_t(1)); ++col)
+                    of_col.push_back(index.address(problem, place_of_store(site, 0, col)));
+                // No part is of both.
+                return [of_row, of_col](Eigen::Index row, Eigen::Index col) {
+                    return of_row[std::size_t(row)] + of_col[std::size_t(col)];
+                };
+            }};
+}
+
 /// The output of a kernel whose stores go elsewhere, in natural units.
 struct StoredOutput {
     std::vector<double> value;
@@ -179,6 +204,15 @@ struct DumpedOutput {
         return seen.expected.error(row, col) + cast_bound(dtype, std::abs(seen.expected.value(row, col)));
     }
 
+    /// Whether the element may have been stored there.
+    bool is_at(std::int64_t address, const Observation& seen, Eigen::Index row, Eigen::Index col) const {
+        return array.values.has(address) &&
+               std::abs(array.values.at(address) - seen.expected.value(row, col)) <= error_of(seen, row, col);
+    }
+    bool is_at_home(const Observation& seen, Eigen::Index row, Eigen::Index col) const {
+        return is_at(origin(seen.site, stage, array) + row * seen.got.cols() + col, seen, row, col);
+    }
+
     /// What others were written over is nowhere, and does not vote.
     std::optional<std::vector<std::int64_t>> places_of(const Observation& seen, Eigen::Index row,
                                                        Eigen::Index col) const {
@@ -206,9 +240,8 @@ std::optional<LabelledElements::Rule> rule_of(const Evidence& evidence, const Du
                 const bool is_own = at == from + i * seen.got.cols() + j;
                 if (is_own || !dumped.array.values.has(at) || !std::isfinite(expected) || expected == 0)
                     continue;
-                const bool stored =
-                    std::abs(dumped.array.values.at(at) - expected) <= dumped.error_of(seen, i, j);
-                if (stored == seen.is_wrong(i, j)) elements.add(seen.site, i, j, stored);
+                const bool stored = dumped.is_at(at, seen, i, j);
+                if (stored != dumped.is_at_home(seen, i, j)) elements.add(seen.site, i, j, stored);
             }
         }
     }
@@ -237,6 +270,81 @@ void add_stores(const Evidence& evidence, const DumpedOutput& dumped,
     }
 }
 
+/// Elements that are not at home, by the address that an index stores them to, and whether they are there.
+using StoredElements = std::vector<std::pair<std::int64_t, bool>>;
+
+void add_stored(const Observation& seen, const DumpedOutput& dumped, const OutputStore& store,
+                StoredElements& stored) {
+    constexpr Eigen::Index most_of_tile = 1024;
+    const AddressInOutput address = store.address(seen.site, dumped.array);
+    const std::int64_t own = origin(seen.site, dumped.stage, dumped.array);
+    const Eigen::Index cols = seen.got.cols();
+    // The last rows, which no others of the tile are written over.
+    const Eigen::Index first = std::max<Eigen::Index>(0, seen.got.rows() - most_of_tile / cols - 1);
+    for (Eigen::Index i = first; i < seen.got.rows(); ++i) {
+        for (Eigen::Index j = 0; j < cols; ++j) {
+            const double expected = seen.expected.value(i, j);
+            if (!std::isfinite(expected) || expected == 0 || dumped.is_at_home(seen, i, j)) continue;
+            const std::int64_t at = address(i, j);
+            if (!dumped.array.values.has(at)) continue;
+            stored.emplace_back(at, at != own + i * cols + j && dumped.is_at(at, seen, i, j));
+        }
+    }
+}
+
+/// Of those that no other is written over, how many more are there than are not; not more than 0 where few are.
+std::int64_t agreement_of(StoredElements stored) {
+    constexpr std::int64_t fewest = 8;
+    if (std::ranges::count(stored, true, &StoredElements::value_type::second) < fewest) return 0;
+    std::ranges::stable_sort(stored, {}, &StoredElements::value_type::first);
+    std::int64_t there = 0;
+    std::int64_t elsewhere = 0;
+    for (std::size_t i = 0; i < stored.size(); ++i)
+        if (i + 1 == stored.size() || stored[i + 1].first != stored[i].first)
+            ++(stored[i].second ? there : elsewhere);
+    return there < fewest ? -elsewhere : there - elsewhere;
+}
+
+/// Some of them, of all query blocks.
+std::vector<const Observation*> telling_tiles(std::vector<const Observation*> tiles) {
+    constexpr std::size_t most = 6;
+    std::ranges::sort(tiles, {}, [](const Observation* seen) {
+        return std::tuple(seen->site.id.q_block, seen->site.id.batch, seen->site.id.head);
+    });
+    std::vector<const Observation*> some;
+    for (std::size_t i = 0; i < std::min(most, tiles.size()); ++i)
+        some.push_back(tiles.size() <= most ? tiles[i] : tiles[i * (tiles.size() - 1) / (most - 1)]);
+    return some;
+}
+
+/// Indices by which most of what is wrong in a tile is stored, those first by which most is stored in all.
+std::vector<OutputIndex> agreeing_indices(const Evidence& evidence, const DumpedOutput& dumped) {
+    std::vector<const Observation*> bad;
+    for (const Observation& seen : evidence.seen)
+        if (seen.is_bad()) bad.push_back(&seen);
+    const std::vector<const Observation*> telling = telling_tiles(bad);
+    // In the order that they are stored in.
+    std::ranges::sort(bad, {}, [](const Observation* seen) { return seen->site.id; });
+    std::vector<std::pair<std::int64_t, OutputIndex>> found;
+    for (OutputIndex& index : other_output_indices(evidence.problem(), dumped.array.cols == 1)) {
+        const OutputStore store = store_of(index);
+        const bool agrees = std::ranges::any_of(telling, [&](const Observation* seen) {
+            StoredElements stored;
+            add_stored(*seen, dumped, store, stored);
+            return agreement_of(std::move(stored)) > 0;
+        });
+        if (!agrees) continue;
+        StoredElements stored;
+        for (const Observation* seen : bad) add_stored(*seen, dumped, store, stored);
+        found.emplace_back(-agreement_of(std::move(stored)), std::move(index));
+    }
+    std::ranges::stable_sort(found, {}, &std::pair<std::int64_t, OutputIndex>::first);
+    std::vector<OutputIndex> indices;
+    for (std::size_t i = 0; i < std::min(found.size(), most_maps); ++i)
+        indices.push_back(std::move(found[i].second));
+    return indices;
+}
+
 std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
@@ -245,6 +353,8 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
                           problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_kv > most_scores;
     if (!evidence.direct() || !evidence.known.empty() || is_large) return candidates;
     const DumpedOutput dumped{stage, stage_dtype(problem, stage), dumped_output(*evidence.world, stage)};
+    for (const OutputIndex& index : agreeing_indices(evidence, dumped))
+        add_stores(evidence, dumped, {}, store_of(index), index.text, index.parameters, candidates);
     const auto places = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
         return dumped.places_of(seen, row, col);
     };
