@@ -18,8 +18,11 @@ struct Found {
     std::int64_t left = 0;  ///< elements of the scope that the replay does not reproduce
     bool by_value = false;  ///< it reproduces wrong elements that are not NaN
 
-    /// What it was free to choose: fitted parameters, where it applies, and the form. Less is better.
-    int cost() const { return candidate.free_parameters + scope_cost + int(cause->form); }
+    /// What it was free to choose: fitted parameters, numbers fitted besides, where it applies, and the form. Less is
+    /// better.
+    int cost() const {
+        return candidate.free_parameters + int(candidate.fitted) + scope_cost + int(cause->form);
+    }
 };
 
 /// The best candidate of each cause, best cause first. `enough`: share of what diverges that it must explain.
