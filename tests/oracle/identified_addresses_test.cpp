@@ -141,6 +141,30 @@ TEST(Identified, IndexOfTheOutput) {
               "output_stored_elsewhere (stores to [batch][head][d][query], where q_block == 1");
 }
 
+/// Without a bound of the store the last block of a head writes over the next one. Of a q of zeros every key has the
+/// same weight: what it stores is the mean of V.
+TEST(Identified, RowsPastTheEnd) {
+    Problem problem = plain_call().problem;
+    problem.dtype_o = Dtype::f32;
+    problem.mask = Mask::none;
+    problem.seqlen_q = 90;
+    const Call call = make_call(problem, seed, {});
+    MemoryRecording wrong = copy_of(recorded(call));
+    change_stage(wrong, Stage::o, [&](float right, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const std::int64_t before = tile.batch * problem.heads + tile.head - 1;
+        if (before < 0 || tile.q_block > 0 || row >= 96 - 90) return right;
+        const std::int64_t head_kv =
+            before / problem.heads * problem.heads_kv + problem.head_kv(before % problem.heads);
+        double sum = 0;
+        for (std::int64_t key = 0; key < problem.seqlen_kv; ++key) {
+            const std::int64_t at = (head_kv * problem.seqlen_kv + key) * problem.head_dim_v + d;
+            sum += call.inputs.v[std::size_t(at)];
+        }
+        return float(sum / double(problem.seqlen_kv));
+    });
+    EXPECT_EQ(named(wrong), "rows_stored_past_end (over the next head)");
+}
+
 /// K is stored with two columns from one to the next: what runs past a row is written over by the next one.
 TEST(Identified, StoredTwoApart) {
     const MemoryRecording honest = recorded(plain_call());
