@@ -8,8 +8,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -270,25 +270,55 @@ void add_stores(const Evidence& evidence, const DumpedOutput& dumped,
     }
 }
 
-/// Elements that are not at home, by the address that an index stores them to, and whether they are there.
-using StoredElements = std::vector<std::pair<std::int64_t, bool>>;
+/// An element that is not at home, where its home is, and what tells it.
+struct MovedElement {
+    Eigen::Index row = 0;
+    Eigen::Index col = 0;
+    std::int64_t home = 0;
+    double expected = 0;
+    double error = 0;
+};
 
-void add_stored(const Observation& seen, const DumpedOutput& dumped, const OutputStore& store,
-                StoredElements& stored) {
-    constexpr Eigen::Index most_of_tile = 1024;
-    const AddressInOutput address = store.address(seen.site, dumped.array);
+/// Of a tile those of the last rows, which no others of the tile are written over.
+struct MovedElements {
+    const Observation* seen = nullptr;
+    std::vector<MovedElement> all;
+    std::vector<MovedElement> few;  ///< some, among them those that are stored last of each row
+};
+
+MovedElements moved_elements(const Observation& seen, const DumpedOutput& dumped) {
+    constexpr Eigen::Index most = 1024;
+    constexpr std::size_t few = 96;
     const std::int64_t own = origin(seen.site, dumped.stage, dumped.array);
     const Eigen::Index cols = seen.got.cols();
-    // The last rows, which no others of the tile are written over.
-    const Eigen::Index first = std::max<Eigen::Index>(0, seen.got.rows() - most_of_tile / cols - 1);
-    for (Eigen::Index i = first; i < seen.got.rows(); ++i) {
+    MovedElements moved{&seen, {}, {}};
+    for (Eigen::Index i = std::max<Eigen::Index>(0, seen.got.rows() - most / cols - 1); i < seen.got.rows();
+         ++i) {
         for (Eigen::Index j = 0; j < cols; ++j) {
             const double expected = seen.expected.value(i, j);
             if (!std::isfinite(expected) || expected == 0 || dumped.is_at_home(seen, i, j)) continue;
-            const std::int64_t at = address(i, j);
-            if (!dumped.array.values.has(at)) continue;
-            stored.emplace_back(at, at != own + i * cols + j && dumped.is_at(at, seen, i, j));
+            moved.all.push_back({i, j, own + i * cols + j, expected, dumped.error_of(seen, i, j)});
         }
+    }
+    const std::size_t step = moved.all.size() / few | 1;
+    for (std::size_t i = 0; i < moved.all.size(); ++i)
+        if (i % step == 0 || moved.all[i].col == cols - 1) moved.few.push_back(moved.all[i]);
+    return moved;
+}
+
+/// Elements by the address that an index stores them to, and whether they are there.
+using StoredElements = std::vector<std::pair<std::int64_t, bool>>;
+
+void add_stored(const SearchedTile& site, std::span<const MovedElement> elements, const DumpedOutput& dumped,
+                const OutputStore& store, StoredElements& stored) {
+    const ValueIndex& values = dumped.array.values;
+    const AddressInOutput address = store.address(site, dumped.array);
+    for (const MovedElement& element : elements) {
+        const std::int64_t at = address(element.row, element.col);
+        if (!values.has(at)) continue;
+        const bool is_there =
+            at != element.home && std::abs(values.at(at) - element.expected) <= element.error;
+        stored.emplace_back(at, is_there);
     }
 }
 
@@ -305,37 +335,46 @@ std::int64_t agreement_of(StoredElements stored) {
     return there < fewest ? -elsewhere : there - elsewhere;
 }
 
-/// Some of them, of all query blocks.
-std::vector<const Observation*> telling_tiles(std::vector<const Observation*> tiles) {
+/// Whether most of the tile that no other is written over is where the index stores it.
+bool agrees(const MovedElements& moved, const DumpedOutput& dumped, const OutputStore& store) {
+    // A few stand anywhere by chance.
+    constexpr std::int64_t chance = 2;
+    StoredElements stored;
+    add_stored(moved.seen->site, moved.few, dumped, store, stored);
+    if (std::ranges::count(stored, true, &StoredElements::value_type::second) <= chance) return false;
+    stored.clear();
+    add_stored(moved.seen->site, moved.all, dumped, store, stored);
+    return agreement_of(std::move(stored)) > 0;
+}
+
+/// Some of the tiles, of all query blocks.
+std::vector<const MovedElements*> telling_tiles(std::span<const MovedElements> tiles) {
     constexpr std::size_t most = 6;
-    std::ranges::sort(tiles, {}, [](const Observation* seen) {
-        return std::tuple(seen->site.id.q_block, seen->site.id.batch, seen->site.id.head);
-    });
-    std::vector<const Observation*> some;
-    for (std::size_t i = 0; i < std::min(most, tiles.size()); ++i)
-        some.push_back(tiles.size() <= most ? tiles[i] : tiles[i * (tiles.size() - 1) / (most - 1)]);
+    std::vector<const MovedElements*> all;
+    for (const MovedElements& tile : tiles) all.push_back(&tile);
+    if (all.size() <= most) return all;
+    std::ranges::stable_sort(all, {}, [](const MovedElements* tile) { return tile->seen->site.id.q_block; });
+    std::vector<const MovedElements*> some;
+    for (std::size_t i = 0; i < most; ++i) some.push_back(all[i * (all.size() - 1) / (most - 1)]);
     return some;
 }
 
 /// Indices by which most of what is wrong in a tile is stored, those first by which most is stored in all.
 std::vector<OutputIndex> agreeing_indices(const Evidence& evidence, const DumpedOutput& dumped) {
-    std::vector<const Observation*> bad;
+    std::vector<MovedElements> tiles;
     for (const Observation& seen : evidence.seen)
-        if (seen.is_bad()) bad.push_back(&seen);
-    const std::vector<const Observation*> telling = telling_tiles(bad);
+        if (seen.is_bad()) tiles.push_back(moved_elements(seen, dumped));
     // In the order that they are stored in.
-    std::ranges::sort(bad, {}, [](const Observation* seen) { return seen->site.id; });
+    std::ranges::sort(tiles, {}, [](const MovedElements& tile) { return tile.seen->site.id; });
+    const std::vector<const MovedElements*> telling = telling_tiles(tiles);
     std::vector<std::pair<std::int64_t, OutputIndex>> found;
     for (OutputIndex& index : other_output_indices(evidence.problem(), dumped.array.cols == 1)) {
         const OutputStore store = store_of(index);
-        const bool agrees = std::ranges::any_of(telling, [&](const Observation* seen) {
-            StoredElements stored;
-            add_stored(*seen, dumped, store, stored);
-            return agreement_of(std::move(stored)) > 0;
-        });
-        if (!agrees) continue;
+        if (std::ranges::none_of(telling,
+                                 [&](const MovedElements* tile) { return agrees(*tile, dumped, store); }))
+            continue;
         StoredElements stored;
-        for (const Observation* seen : bad) add_stored(*seen, dumped, store, stored);
+        for (const MovedElements& tile : tiles) add_stored(tile.seen->site, tile.all, dumped, store, stored);
         found.emplace_back(-agreement_of(std::move(stored)), std::move(index));
     }
     std::ranges::stable_sort(found, {}, &std::pair<std::int64_t, OutputIndex>::first);

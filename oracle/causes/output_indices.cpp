@@ -19,7 +19,7 @@ constexpr std::array<const char*, store_variables> variable_names = {"batch",   
                                                                      "q_block", "row",  "0"};
 /// The variables that the parts should be of, and so many numbers are enough for each.
 constexpr std::size_t own_parts = 4;
-constexpr std::int64_t most_of_number = 64;
+constexpr std::int64_t most_of_number = 32;
 
 struct NamedExtent {
     std::string name;
