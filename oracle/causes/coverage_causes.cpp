@@ -135,9 +135,19 @@ std::vector<Candidate> any_columns(const Evidence& evidence) {
                           [](Left, const Places& p, std::int64_t length) { return p.count < length; });
 }
 
+/// All of them, wherever a rule says, or some of each tile.
 std::vector<Candidate> any_rows(const Evidence& evidence) {
-    return lines_left_out(evidence, false,
-                          [](Left, const Places& p, std::int64_t length) { return p.count < length; });
+    std::vector<Candidate> candidates = lines_left_out(
+        evidence, false, [](Left, const Places& p, std::int64_t length) { return p.count < length; });
+    if (candidates.empty()) return candidates;
+    const std::string left = candidates.front().parameters.back().value;
+    for (const Left of : all_left)
+        if (left == name_of(of))
+            candidates.insert(
+                candidates.begin(),
+                {{{"left", left}},
+                 leaves_out(evidence.acts, of, [](Eigen::Index, Eigen::Index) { return true; })});
+    return candidates;
 }
 
 /// Elements that no thread writes, wherever a rule says.

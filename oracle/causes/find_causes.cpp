@@ -248,6 +248,9 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
         if (std::ssize(found) > options.most) found.resize(std::size_t(options.most));
         for (const Found& one : found) diagnosis.causes.push_back(report_of(one, evidence, report));
         rank(found, evidence, diagnosis.causes);
+        // Of those that share a rank the shortest is shown first.
+        std::ranges::stable_sort(diagnosis.causes, {},
+                                 [](const FoundCause& cause) { return std::pair(cause.rank, cause.bits); });
         diagnosis.separate_with = what_separates(found, evidence);
         if (diagnosis.causes.empty()) find_pair(evidence, report, options.threads, diagnosis);
     }

@@ -204,12 +204,14 @@ std::vector<bool> zero_rows(const Observation& seen) {
     return zero;
 }
 
+/// All of them, wherever a rule says, or those of each tile from a row on.
 std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
     std::vector<Candidate> candidates;
+    if (evidence.direct()) candidates = always({.inputs = [](SearchedTile& site) { site.raw.setZero(); }});
     const auto add = [&](const char* name, std::int64_t value, auto is_zero) {
         const CauseParameter parameter{name, digits(value)};
         for (const Candidate& known : candidates)
-            if (known.parameters[0] == parameter) return;
+            if (known.parameters == std::vector{parameter}) return;
         candidates.push_back({{parameter},
                               {.inputs =
                                    [=](SearchedTile& site) {
@@ -223,7 +225,7 @@ std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
     };
     if (!evidence.direct()) add("last rows", 1, last(1));
     for (const Observation& seen : evidence.seen) {
-        if (!seen.is_bad() || !evidence.direct() || candidates.size() >= 6) break;
+        if (!seen.is_bad() || !evidence.direct() || candidates.size() >= 7) break;
         const std::vector<bool> zero = zero_rows(seen);
         const auto count = std::ranges::count(zero, true);
         if (count == 0) continue;

@@ -2,17 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dump/schema/rounding.h"
 #include "oracle/causes/array_addresses.h"
 #include "oracle/causes/array_strides.h"
+#include "oracle/causes/output_indices.h"
 #include "oracle/causes/table.h"
 #include "oracle/causes/where.h"
 #include "oracle/replay/tiles.h"
@@ -110,6 +114,27 @@ OutputStore store_of(const ArrayStrides& strides) {
             }};
 }
 
+StorePlace place_of_store(const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
+    return {site.id.batch, site.id.head, site.first_row + row, col, site.id.q_block, row, 0};
+}
+
+OutputStore store_of(const OutputIndex& index) {
+    return {index.text, [=](const SearchedTile& site, const ArrayOfHeads&) -> AddressInOutput {
+                const Problem& problem = site.world->recording().problem();
+                const std::int64_t first = index.address(problem, place_of_store(site, 0, 0));
+                std::vector<std::int64_t> of_row;
+                for (std::int64_t row = 0; row < problem.block_m; ++row)
+                    of_row.push_back(index.address(problem, place_of_store(site, row, 0)) - first);
+                std::vector<std::int64_t> of_col;
+                for (std::int64_t col = 0; col < std::max(problem.head_dim_v, std::int64_t(1)); ++col)
+                    of_col.push_back(index.address(problem, place_of_store(site, 0, col)));
+                // No part is of both.
+                return [of_row, of_col](Eigen::Index row, Eigen::Index col) {
+                    return of_row[std::size_t(row)] + of_col[std::size_t(col)];
+                };
+            }};
+}
+
 /// The output of a kernel whose stores go elsewhere, in natural units.
 struct StoredOutput {
     std::vector<double> value;
@@ -179,6 +204,15 @@ struct DumpedOutput {
         return seen.expected.error(row, col) + cast_bound(dtype, std::abs(seen.expected.value(row, col)));
     }
 
+    /// Whether the element may have been stored there.
+    bool is_at(std::int64_t address, const Observation& seen, Eigen::Index row, Eigen::Index col) const {
+        return array.values.has(address) &&
+               std::abs(array.values.at(address) - seen.expected.value(row, col)) <= error_of(seen, row, col);
+    }
+    bool is_at_home(const Observation& seen, Eigen::Index row, Eigen::Index col) const {
+        return is_at(origin(seen.site, stage, array) + row * seen.got.cols() + col, seen, row, col);
+    }
+
     /// What others were written over is nowhere, and does not vote.
     std::optional<std::vector<std::int64_t>> places_of(const Observation& seen, Eigen::Index row,
                                                        Eigen::Index col) const {
@@ -206,9 +240,8 @@ std::optional<LabelledElements::Rule> rule_of(const Evidence& evidence, const Du
                 const bool is_own = at == from + i * seen.got.cols() + j;
                 if (is_own || !dumped.array.values.has(at) || !std::isfinite(expected) || expected == 0)
                     continue;
-                const bool stored =
-                    std::abs(dumped.array.values.at(at) - expected) <= dumped.error_of(seen, i, j);
-                if (stored == seen.is_wrong(i, j)) elements.add(seen.site, i, j, stored);
+                const bool stored = dumped.is_at(at, seen, i, j);
+                if (stored != dumped.is_at_home(seen, i, j)) elements.add(seen.site, i, j, stored);
             }
         }
     }
@@ -237,6 +270,120 @@ void add_stores(const Evidence& evidence, const DumpedOutput& dumped,
     }
 }
 
+/// An element that is not at home, where its home is, and what tells it.
+struct MovedElement {
+    Eigen::Index row = 0;
+    Eigen::Index col = 0;
+    std::int64_t home = 0;
+    double expected = 0;
+    double error = 0;
+};
+
+/// Of a tile those of the last rows, which no others of the tile are written over.
+struct MovedElements {
+    const Observation* seen = nullptr;
+    std::vector<MovedElement> all;
+    std::vector<MovedElement> few;  ///< some, among them those that are stored last of each row
+};
+
+MovedElements moved_elements(const Observation& seen, const DumpedOutput& dumped) {
+    constexpr Eigen::Index most = 1024;
+    constexpr std::size_t few = 96;
+    const std::int64_t own = origin(seen.site, dumped.stage, dumped.array);
+    const Eigen::Index cols = seen.got.cols();
+    MovedElements moved{&seen, {}, {}};
+    for (Eigen::Index i = std::max<Eigen::Index>(0, seen.got.rows() - most / cols - 1); i < seen.got.rows();
+         ++i) {
+        for (Eigen::Index j = 0; j < cols; ++j) {
+            const double expected = seen.expected.value(i, j);
+            if (!std::isfinite(expected) || expected == 0 || dumped.is_at_home(seen, i, j)) continue;
+            moved.all.push_back({i, j, own + i * cols + j, expected, dumped.error_of(seen, i, j)});
+        }
+    }
+    const std::size_t step = moved.all.size() / few | 1;
+    for (std::size_t i = 0; i < moved.all.size(); ++i)
+        if (i % step == 0 || moved.all[i].col == cols - 1) moved.few.push_back(moved.all[i]);
+    return moved;
+}
+
+/// Elements by the address that an index stores them to, and whether they are there.
+using StoredElements = std::vector<std::pair<std::int64_t, bool>>;
+
+void add_stored(const SearchedTile& site, std::span<const MovedElement> elements, const DumpedOutput& dumped,
+                const OutputStore& store, StoredElements& stored) {
+    const ValueIndex& values = dumped.array.values;
+    const AddressInOutput address = store.address(site, dumped.array);
+    for (const MovedElement& element : elements) {
+        const std::int64_t at = address(element.row, element.col);
+        if (!values.has(at)) continue;
+        const bool is_there =
+            at != element.home && std::abs(values.at(at) - element.expected) <= element.error;
+        stored.emplace_back(at, is_there);
+    }
+}
+
+/// Of those that no other is written over, how many more are there than are not; not more than 0 where few are.
+std::int64_t agreement_of(StoredElements stored) {
+    constexpr std::int64_t fewest = 8;
+    if (std::ranges::count(stored, true, &StoredElements::value_type::second) < fewest) return 0;
+    std::ranges::stable_sort(stored, {}, &StoredElements::value_type::first);
+    std::int64_t there = 0;
+    std::int64_t elsewhere = 0;
+    for (std::size_t i = 0; i < stored.size(); ++i)
+        if (i + 1 == stored.size() || stored[i + 1].first != stored[i].first)
+            ++(stored[i].second ? there : elsewhere);
+    return there < fewest ? -elsewhere : there - elsewhere;
+}
+
+/// Whether most of the tile that no other is written over is where the index stores it.
+bool agrees(const MovedElements& moved, const DumpedOutput& dumped, const OutputStore& store) {
+    // A few stand anywhere by chance.
+    constexpr std::int64_t chance = 2;
+    StoredElements stored;
+    add_stored(moved.seen->site, moved.few, dumped, store, stored);
+    if (std::ranges::count(stored, true, &StoredElements::value_type::second) <= chance) return false;
+    stored.clear();
+    add_stored(moved.seen->site, moved.all, dumped, store, stored);
+    return agreement_of(std::move(stored)) > 0;
+}
+
+/// Some of the tiles, of all query blocks.
+std::vector<const MovedElements*> telling_tiles(std::span<const MovedElements> tiles) {
+    constexpr std::size_t most = 6;
+    std::vector<const MovedElements*> all;
+    for (const MovedElements& tile : tiles) all.push_back(&tile);
+    if (all.size() <= most) return all;
+    std::ranges::stable_sort(all, {}, [](const MovedElements* tile) { return tile->seen->site.id.q_block; });
+    std::vector<const MovedElements*> some;
+    for (std::size_t i = 0; i < most; ++i) some.push_back(all[i * (all.size() - 1) / (most - 1)]);
+    return some;
+}
+
+/// Indices by which most of what is wrong in a tile is stored, those first by which most is stored in all.
+std::vector<OutputIndex> agreeing_indices(const Evidence& evidence, const DumpedOutput& dumped) {
+    std::vector<MovedElements> tiles;
+    for (const Observation& seen : evidence.seen)
+        if (seen.is_bad()) tiles.push_back(moved_elements(seen, dumped));
+    // In the order that they are stored in.
+    std::ranges::sort(tiles, {}, [](const MovedElements& tile) { return tile.seen->site.id; });
+    const std::vector<const MovedElements*> telling = telling_tiles(tiles);
+    std::vector<std::pair<std::int64_t, OutputIndex>> found;
+    for (OutputIndex& index : other_output_indices(evidence.problem(), dumped.array.cols == 1)) {
+        const OutputStore store = store_of(index);
+        if (std::ranges::none_of(telling,
+                                 [&](const MovedElements* tile) { return agrees(*tile, dumped, store); }))
+            continue;
+        StoredElements stored;
+        for (const MovedElements& tile : tiles) add_stored(tile.seen->site, tile.all, dumped, store, stored);
+        found.emplace_back(-agreement_of(std::move(stored)), std::move(index));
+    }
+    std::ranges::stable_sort(found, {}, &std::pair<std::int64_t, OutputIndex>::first);
+    std::vector<OutputIndex> indices;
+    for (std::size_t i = 0; i < std::min(found.size(), most_maps); ++i)
+        indices.push_back(std::move(found[i].second));
+    return indices;
+}
+
 std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
@@ -245,6 +392,8 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
                           problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_kv > most_scores;
     if (!evidence.direct() || !evidence.known.empty() || is_large) return candidates;
     const DumpedOutput dumped{stage, stage_dtype(problem, stage), dumped_output(*evidence.world, stage)};
+    for (const OutputIndex& index : agreeing_indices(evidence, dumped))
+        add_stores(evidence, dumped, {}, store_of(index), index.text, index.parameters, candidates);
     const auto places = [&](const Observation& seen, Eigen::Index row, Eigen::Index col) {
         return dumped.places_of(seen, row, col);
     };

@@ -7,7 +7,9 @@
 #include <tuple>
 
 #include "oracle/causes/in_parallel.h"
+#include "oracle/causes/signature.h"
 #include "oracle/causes/where.h"
+#include "oracle/identify/description.h"
 
 namespace tilescope {
 
@@ -35,6 +37,32 @@ std::int64_t noise(const Evidence& evidence) {
     return evidence.wrong_elements / 1000;
 }
 
+/// Whether the same rows are wrong in every tile that diverges, one after the other.
+bool are_rows_alike(const Evidence& evidence) {
+    std::optional<Places> rows;
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad()) continue;
+        const std::optional<Places> here = places_of(seen.bad_rows);
+        if (!here || here->period > 0 || (rows && *rows != *here)) return false;
+        rows = here;
+    }
+    return rows.has_value();
+}
+
+/// Of a list of the tiles, or of the rows, that diverge, in parameters. What a word tells costs one for each step; a
+/// longer list its bits.
+int cost_of_list(const Evidence& evidence, Scope scope) {
+    constexpr double bits_of_parameter = 16;
+    if (scope != Scope::bad_rows || are_rows_alike(evidence)) return int(scope);
+    std::int64_t bad = 0;
+    std::int64_t all = 0;
+    for (const Observation& seen : evidence.seen) {
+        bad += std::ranges::count(seen.bad_rows, true);
+        all += std::ssize(seen.bad_rows);
+    }
+    return int(scope) + int(choice_bits(bad, all) / bits_of_parameter);
+}
+
 /// The widest scope in which next to nothing is left.
 void choose_scope(const Evidence& evidence, const Misfit& misfit, double enough, Found& found) {
     const auto most = std::int64_t(double(evidence.wrong_elements) * (1 - enough));
@@ -42,24 +70,30 @@ void choose_scope(const Evidence& evidence, const Misfit& misfit, double enough,
     for (int scope = 0; scope < 3; ++scope) {
         found.scope = Scope(scope);
         found.left = left[scope];
-        if (found.left <= most) return;
+        if (found.left <= most) break;
     }
+    found.scope_cost = cost_of_list(evidence, found.scope);
 }
 
-/// The same for a change that applies to elements that a rule tells, where it explains enough of what is wrong.
+/// Elements that a rule tells in place of a list of rows, where it explains enough of what is wrong in as few words. Of
+/// whole tiles a rule says no more than their numbers, and may be wrong of those that were not recorded.
 void choose_rule(const Evidence& evidence, const Misfit& misfit, double enough, Found& found) {
     const auto most = std::int64_t(double(evidence.wrong_elements) * (1 - enough));
     // What memory keeps depends on where it is written: a list of tiles or rows does not tell that.
     const bool is_listed = found.scope != Scope::everywhere && found.candidate.change.made_where;
-    if ((found.left <= most && !is_listed) || misfit.unexplained > most) return;
+    const bool is_of_tiles = found.cause->name == skipped_kv_tile_name;
+    if (!is_listed && (found.scope != Scope::bad_rows || is_of_tiles)) return;
+    if (misfit.unexplained > most) return;
     std::optional<RuledChange> ruled = with_rule(evidence, found.candidate.change);
     if (!ruled) return;
+    const int cost = 1 + ruled->conditions;
+    if (found.left <= most && !is_listed && cost > found.scope_cost) return;
     const std::int64_t left = misfit_of(evidence, ruled->change).anywhere();
     if (left > most) return;
     found.scope = Scope::ruled;
+    found.scope_cost = cost;
     found.left = left;
     found.rule = std::move(ruled->rule);
-    found.conditions = ruled->conditions;
     found.candidate.change = std::move(ruled->change);
 }
 
@@ -80,7 +114,7 @@ bool tells(const Evidence& evidence, const Trial& trial) {
 
 /// Parameters, whether fitted or one of those that are tried, and the scope.
 std::int64_t parameters_of(const Found& found) {
-    return std::max<std::int64_t>(std::ssize(found.candidate.parameters) + int(found.scope), found.cost());
+    return std::max<std::int64_t>(std::ssize(found.candidate.parameters) + found.scope_cost, found.cost());
 }
 
 /// Whether all that is wrong holds the same number, as where nothing is stored.

@@ -14,13 +14,15 @@ struct Found {
     Stage acts = Stage::q;
     Scope scope = Scope::everywhere;
     std::string rule;       ///< where it applies, with Scope::ruled
-    int conditions = 1;     ///< of the rule
+    int scope_cost = 0;     ///< of saying where it applies, in parameters
     std::int64_t left = 0;  ///< elements of the scope that the replay does not reproduce
     bool by_value = false;  ///< it reproduces wrong elements that are not NaN
 
-    /// What it was free to choose: fitted parameters, the scope (everywhere, bad tiles, bad rows, a rule and what it has
-    /// beyond one condition), and the form. Less is better.
-    int cost() const { return candidate.free_parameters + int(scope) + (conditions - 1) + int(cause->form); }
+    /// What it was free to choose: fitted parameters, numbers fitted besides, where it applies, and the form. Less is
+    /// better.
+    int cost() const {
+        return candidate.free_parameters + int(candidate.fitted) + scope_cost + int(cause->form);
+    }
 };
 
 /// The best candidate of each cause, best cause first. `enough`: share of what diverges that it must explain.

@@ -26,7 +26,8 @@ const std::vector<Cause>& all_causes() {
                                 output_causes,         lse_causes,      gradient_causes,
                                 precision_causes,      coverage_causes, fragment_causes,
                                 product_causes,        address_causes,  gradient_address_causes,
-                                output_address_causes, store_causes,    place_causes}) {
+                                output_address_causes, past_end_causes, store_causes,
+                                place_causes}) {
             for (Cause& cause : part()) all.push_back(std::move(cause));
         }
         for (const auto part : {identified_sum_causes, identified_start_causes, identified_state_causes,

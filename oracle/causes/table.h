@@ -61,6 +61,7 @@ std::vector<Cause> fragment_causes();
 std::vector<Cause> address_causes();
 std::vector<Cause> store_causes();
 std::vector<Cause> output_address_causes();
+std::vector<Cause> past_end_causes();
 std::vector<Cause> product_causes();
 std::vector<Cause> identified_merge_causes();
 std::vector<Cause> identified_merge_read_causes();

@@ -35,13 +35,11 @@ class LabelledElements {
         std::string text;
         int conditions = 0;
     };
-    /// The shortest rule that is wrong for at most so many. A bound that is nearer to the end of a sequence, or to the
-    /// last head, is counted from there: "key >= seqlen_kv - 8".
+    /// The shortest rule that is wrong for at most so many. A bound may be counted from the end of a sequence, or from
+    /// the last head: "key >= seqlen_kv - 8".
     std::optional<Rule> rule(std::int64_t most_wrong) const;
 
  private:
-    std::int64_t from_end(const PlaceCondition& condition) const;
-
     const Evidence& evidence_;
     Stage stage_;
     std::vector<LabelledPlace> places_;

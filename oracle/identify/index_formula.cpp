@@ -84,21 +84,10 @@ void linear(Table table, std::string_view name, Fitting& fitting) {
 void with_number(Table table, std::string_view name, Fitting& fitting) {
     std::int64_t most = 0;
     for (const auto& [x, y] : table) most = std::max(most, x);
-    for (std::int64_t n = 1; n <= most && !fitting.has_enough(); ++n) {
-        const auto try_form = [&](const std::string& text,
-                                  const std::function<std::int64_t(std::int64_t)>& of) {
-            fitting.add(moved(table, text, 1, of));
-        };
-        try_form(fmt::format("{} ^ {}", name, n), [=](std::int64_t x) { return x ^ n; });
-        try_form(fmt::format("min({}, {})", name, n), [=](std::int64_t x) { return std::min(x, n); });
-        try_form(fmt::format("max({}, {})", name, n), [=](std::int64_t x) { return std::max(x, n); });
-        if (n == 1) continue;
-        try_form(fmt::format("{} % {}", name, n), [=](std::int64_t x) { return x % n; });
-        try_form(fmt::format("{} / {} * {}", name, n, n), [=](std::int64_t x) { return x / n * n; });
-        try_form(fmt::format("{0} / {1} * {1} + {2} - {0} % {1}", name, n, n - 1),
-                 [=](std::int64_t x) { return x / n * n + n - 1 - x % n; });
-        try_form(fmt::format("{} / {}", name, n), [=](std::int64_t x) { return x / n; });
-    }
+    for_each_index_form(most, name, [&](const IndexFormula& form) {
+        fitting.add(moved(table, form.text, form.parameters, form.apply));
+        return !fitting.has_enough();
+    });
 }
 
 /// x / n * n + a * x % n
@@ -148,6 +137,25 @@ void of_bits(Table table, std::string_view name, Fitting& fitting) {
 }
 
 }  // namespace
+
+void for_each_index_form(std::int64_t most, std::string_view name,
+                         const std::function<bool(const IndexFormula&)>& visit) {
+    bool goes_on = true;
+    const auto add = [&](std::string text, const std::function<std::int64_t(std::int64_t)>& of) {
+        goes_on = goes_on && visit({of, std::move(text), 1});
+    };
+    for (std::int64_t n = 1; n <= most && goes_on; ++n) {
+        add(fmt::format("{} ^ {}", name, n), [=](std::int64_t x) { return x ^ n; });
+        add(fmt::format("min({}, {})", name, n), [=](std::int64_t x) { return std::min(x, n); });
+        add(fmt::format("max({}, {})", name, n), [=](std::int64_t x) { return std::max(x, n); });
+        if (n == 1) continue;
+        add(fmt::format("{} % {}", name, n), [=](std::int64_t x) { return x % n; });
+        add(fmt::format("{} / {} * {}", name, n, n), [=](std::int64_t x) { return x / n * n; });
+        add(fmt::format("{0} / {1} * {1} + {2} - {0} % {1}", name, n, n - 1),
+            [=](std::int64_t x) { return x / n * n + n - 1 - x % n; });
+        add(fmt::format("{} / {}", name, n), [=](std::int64_t x) { return x / n; });
+    }
+}
 
 std::vector<IndexFormula> describe_indices(Table table, std::string_view name, std::size_t most) {
     std::set<std::int64_t> different;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <map>
 #include <ranges>
@@ -77,32 +78,78 @@ bool repeats(std::int64_t period, const SidesOfValues& sides) {
     return sides.begin()->first >= 0 && sides.rbegin()->first >= period;
 }
 
-std::optional<PlaceCondition> condition_of(std::size_t coordinate, const SidesOfValues& sides,
-                                           std::int64_t most_wrong) {
+/// Bits of a whole number, of which round ones are likelier: its odd part, and how often it is doubled.
+int bits_of_round(std::int64_t number) {
+    if (number == 0) return 1;
+    const auto magnitude = std::uint64_t(std::abs(number));
+    const auto bits_of = [](std::uint64_t n) { return 2 * int(std::bit_width(n)) - 1; };
+    const int doubled = std::countr_zero(magnitude);
+    return bits_of(magnitude >> doubled) + bits_of(std::uint64_t(doubled) + 1);
+}
+
+int bits_of(const PlaceCondition& condition) {
+    constexpr int of_end = 1;
+    int bits = 4 + int(condition.coordinate / 4) + (condition.is_from_end ? of_end : 0);
+    if (condition.period > 0) bits += 1 + bits_of_round(condition.period);
+    const bool is_one = condition.last == condition.first + 1;
+    const std::int64_t least = condition.period > 0 ? 0 : -unbounded;
+    const std::int64_t most = condition.period > 0 ? condition.period : unbounded;
+    if (condition.first != least) bits += 1 + bits_of_round(condition.first);
+    if (condition.last != most && !is_one) bits += 1 + bits_of_round(condition.last);
+    return bits;
+}
+
+/// A condition, or two, and the bits of it.
+struct ShortRule {
+    PlaceRule rule;
+    int bits = 0;
+};
+
+/// The same counted from the end, where places are seen up to there.
+std::optional<PlaceCondition> from_end(const PlaceCondition& condition, const SidesOfValues& sides,
+                                       std::int64_t end) {
+    if (condition.period > 0 || end == 0 || sides.rbegin()->first != end - 1) return std::nullopt;
+    PlaceCondition counted = condition;
+    counted.is_from_end = true;
+    if (counted.first != -unbounded) counted.first -= end;
+    if (counted.last != unbounded) counted.last -= end;
+    return counted;
+}
+
+/// The shortest condition on a coordinate that nearly all places keep to.
+void try_coordinate(std::size_t coordinate, const SidesOfValues& sides, std::int64_t most_wrong,
+                    std::int64_t end, std::optional<ShortRule>& best) {
     std::int64_t wrong = 0;
     for (const auto& [value, of_value] : sides) wrong += of_value.wrong_if_split();
-    if (wrong > most_wrong) return std::nullopt;
+    if (wrong > most_wrong) return;
+    const auto offer = [&](const PlaceCondition& condition) {
+        const int bits = bits_of(condition);
+        if (!best || bits < best->bits) best = {{{condition}}, bits};
+    };
     const PlaceCondition whole = range_of(coordinate, 0, sides);
-    if (wrong_of(whole, sides) <= most_wrong) return whole;
+    if (wrong_of(whole, sides) <= most_wrong) {
+        offer(whole);
+        if (const auto counted = from_end(whole, sides, end)) offer(*counted);
+    }
     for (const std::int64_t period : periods) {
         if (!repeats(period, sides)) continue;
         const PlaceCondition condition = range_of(coordinate, period, sides);
-        if (wrong_of(condition, sides) <= most_wrong) return condition;
+        if (wrong_of(condition, sides) <= most_wrong) offer(condition);
     }
-    return std::nullopt;
 }
 
-/// The condition that nearly all places keep to, of those that are looked at.
-std::optional<PlaceCondition> one_condition(std::span<const LabelledPlace> places, std::size_t coordinates,
-                                            std::int64_t most_wrong) {
+std::optional<ShortRule> one_condition(std::span<const LabelledPlace> places, std::size_t coordinates,
+                                       std::int64_t most_wrong, const PlaceEnds& ends) {
+    std::optional<ShortRule> best;
     for (std::size_t x = 0; x < coordinates; ++x)
-        if (const auto condition = condition_of(x, sides_of(places, x), most_wrong)) return condition;
-    return std::nullopt;
+        try_coordinate(x, sides_of(places, x), most_wrong, ends[x], best);
+    return best;
 }
 
 /// Conditions on a coordinate that every place inside keeps and not every one outside: what is inside by two
 /// conditions is inside by each.
-std::vector<PlaceCondition> covers_of(std::span<const LabelledPlace> places, std::size_t coordinate) {
+std::vector<PlaceCondition> covers_of(std::span<const LabelledPlace> places, std::size_t coordinate,
+                                      std::int64_t end) {
     const SidesOfValues sides = sides_of(places, coordinate);
     std::vector<PlaceCondition> covers;
     const auto add = [&](std::int64_t period) {
@@ -111,8 +158,9 @@ std::vector<PlaceCondition> covers_of(std::span<const LabelledPlace> places, std
             rests[period > 0 ? value % period : value].inside += of_value.inside;
         for (auto& [rest, of_rest] : rests) of_rest.outside = of_rest.inside == 0;
         const PlaceCondition cover = range_of(coordinate, period, rests);
-        if (std::ranges::any_of(sides, [&](const auto& value) { return !cover.holds(value.first); }))
-            covers.push_back(cover);
+        if (std::ranges::all_of(sides, [&](const auto& value) { return cover.holds(value.first); })) return;
+        const auto counted = from_end(cover, sides, end);
+        covers.push_back(counted && bits_of(*counted) < bits_of(cover) ? *counted : cover);
     };
     add(0);
     for (const std::int64_t period : periods)
@@ -120,32 +168,70 @@ std::vector<PlaceCondition> covers_of(std::span<const LabelledPlace> places, std
     return covers;
 }
 
+/// The shortest rule of two conditions.
+std::optional<ShortRule> two_conditions(std::span<const LabelledPlace> places, std::size_t coordinates,
+                                        std::int64_t most_wrong, const PlaceEnds& ends) {
+    std::optional<ShortRule> best;
+    for (std::size_t x = 0; x < coordinates; ++x) {
+        for (const PlaceCondition& cover : covers_of(places, x, ends[x])) {
+            if (best && bits_of(cover) >= best->bits) continue;
+            std::vector<LabelledPlace> covered;
+            for (const LabelledPlace& place : places)
+                if (cover.holds(place.at[x], ends[x])) covered.push_back(place);
+            const auto second = one_condition(covered, coordinates, most_wrong, ends);
+            if (!second) continue;
+            const int bits = bits_of(cover) + second->bits;
+            if (!best || bits < best->bits) best = {{{cover, second->rule.conditions.front()}}, bits};
+        }
+    }
+    return best;
+}
+
+/// Some of very many places inside and outside, of every rest.
+std::vector<LabelledPlace> some_of(std::span<const LabelledPlace> places) {
+    constexpr std::int64_t most = 6'000;
+    const auto insides = std::ranges::count(places, true, &LabelledPlace::inside);
+    const std::int64_t step_inside = insides / most | 1;
+    const std::int64_t step_outside = (std::ssize(places) - insides) / most | 1;
+    std::int64_t inside = 0;
+    std::int64_t outside = 0;
+    std::vector<LabelledPlace> some;
+    for (const LabelledPlace& place : places)
+        if (place.inside ? inside++ % step_inside == 0 : outside++ % step_outside == 0) some.push_back(place);
+    return some;
+}
+
+bool is_right(const PlaceRule& rule, std::span<const LabelledPlace> places, std::int64_t most_wrong,
+              const PlaceEnds& ends) {
+    const auto wrong = std::ranges::count_if(places, [&](const LabelledPlace& place) {
+        const bool holds = std::ranges::all_of(rule.conditions, [&](const PlaceCondition& condition) {
+            return condition.holds(place.at[condition.coordinate], ends[condition.coordinate]);
+        });
+        return holds != place.inside;
+    });
+    return wrong <= most_wrong;
+}
+
 }  // namespace
 
-bool PlaceCondition::holds(std::int64_t x) const {
-    const std::int64_t value = period > 0 ? x % period : x;
+bool PlaceCondition::holds(std::int64_t x, std::int64_t end) const {
+    const std::int64_t value = is_from_end ? x - end : period > 0 ? x % period : x;
     return value >= first && value < last;
 }
 
-bool PlaceCondition::is_to_end() const {
-    return period == 0 && last == unbounded && first > 0;
-}
-
-std::string PlaceCondition::text(std::string_view name) const {
+std::string PlaceCondition::text(std::string_view name, std::string_view end_name) const {
     if (name.starts_with('(')) return std::string(holds(1) ? "" : "not ") + std::string(name);
     const std::string value = period > 0 ? fmt::format("{} % {}", name, period) : std::string(name);
     const bool from_begin = first == (period > 0 ? 0 : -unbounded);
     const bool to_end = last == (period > 0 ? period : unbounded);
-    if (last == first + 1) return fmt::format("{} == {}", value, first);
-    if (to_end) return fmt::format("{} >= {}", value, first);
-    if (from_begin) return fmt::format("{} < {}", value, last);
-    return fmt::format("{} <= {} < {}", first, value, last);
-}
-
-bool PlaceRule::holds(std::span<const std::int32_t> at) const {
-    return std::ranges::all_of(conditions, [&](const PlaceCondition& condition) {
-        return condition.holds(at[condition.coordinate]);
-    });
+    const auto bound = [&](std::int64_t number) {
+        if (!is_from_end) return std::to_string(number);
+        return number == 0 ? std::string(end_name) : fmt::format("{} - {}", end_name, -number);
+    };
+    if (last == first + 1) return fmt::format("{} == {}", value, bound(first));
+    if (to_end) return fmt::format("{} >= {}", value, bound(first));
+    if (from_begin) return fmt::format("{} < {}", value, bound(last));
+    return fmt::format("{} <= {} < {}", bound(first), value, bound(last));
 }
 
 std::string PlaceRule::text(std::span<const std::string_view> names) const {
@@ -156,20 +242,13 @@ std::string PlaceRule::text(std::span<const std::string_view> names) const {
 }
 
 std::optional<PlaceRule> find_place_rule(std::span<const LabelledPlace> places, std::size_t coordinates,
-                                         std::int64_t most_wrong) {
+                                         std::int64_t most_wrong, const PlaceEnds& ends) {
     const auto insides = std::ranges::count(places, true, &LabelledPlace::inside);
     if (insides == 0 || insides == std::ssize(places)) return std::nullopt;
-    if (const auto condition = one_condition(places, coordinates, most_wrong)) return PlaceRule{{*condition}};
-    for (std::size_t x = 0; x < coordinates; ++x) {
-        for (const PlaceCondition& cover : covers_of(places, x)) {
-            std::vector<LabelledPlace> covered;
-            for (const LabelledPlace& place : places)
-                if (cover.holds(place.at[x])) covered.push_back(place);
-            if (const auto second = one_condition(covered, coordinates, most_wrong))
-                return PlaceRule{{cover, *second}};
-        }
-    }
-    return std::nullopt;
+    if (const auto one = one_condition(places, coordinates, most_wrong, ends)) return one->rule;
+    const auto two = two_conditions(some_of(places), coordinates, most_wrong, ends);
+    if (!two || !is_right(two->rule, places, most_wrong, ends)) return std::nullopt;
+    return two->rule;
 }
 
 }  // namespace tilescope

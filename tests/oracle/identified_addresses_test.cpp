@@ -77,46 +77,92 @@ TEST(Identified, RowsOfAllHeads) {
         "operand_addresses (reads [20 * flat_row + d], flat_row (batch * heads + head) * seqlen_q + query)");
 }
 
-/// The output of each head is stored with head elements as its rows.
-TEST(Identified, LayoutOfTheOutput) {
-    const MemoryRecording honest = recorded(plain_call());
-    const Problem& problem = honest.problem();
-    MemoryRecording wrong = copy_of(honest);
-    change_stage(wrong, Stage::o, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
-        const std::int64_t address = (tile.q_block * problem.block_m + row) * problem.head_dim_v + col;
-        const std::int64_t query = address % problem.seqlen_q;
-        return peek(honest, Stage::o, {tile.batch, tile.head, query / problem.block_m, 0},
-                    query % problem.block_m, address / problem.seqlen_q);
-    });
-    EXPECT_TRUE(named(wrong).starts_with("output_stored_elsewhere (stores to [query + 96 * d]"))
-        << named(wrong);
-}
+using OutputAddress = std::function<std::int64_t(const TileId&, std::int64_t query, std::int64_t d)>;
 
-/// The output of the odd query blocks alone is stored with head elements as its rows, and writes over others.
-TEST(Identified, LayoutOfSomeBlocks) {
-    // In float32 no number stands for another one.
-    Problem precise = plain_call().problem;
-    precise.dtype_o = Dtype::f32;
-    const MemoryRecording honest = recorded(make_call(precise, seed, {}));
+/// The output as a kernel leaves it that stores each element elsewhere, one query block after the other.
+MemoryRecording stored_at(const Recording& honest, const OutputAddress& address) {
     const Problem& problem = honest.problem();
     const std::int64_t cols = problem.head_dim_v;
-    const std::int64_t size = problem.seqlen_q * cols;
-    std::vector<float> memory(std::size_t(problem.batch * problem.heads * size),
+    const auto own = [&](const TileId& tile, std::int64_t query, std::int64_t d) {
+        return ((tile.batch * problem.heads + tile.head) * problem.seqlen_q + query) * cols + d;
+    };
+    std::vector<float> memory(std::size_t(problem.batch * problem.heads * problem.seqlen_q * cols),
                               std::bit_cast<float>(unwritten_bits));
-    const auto head_of = [&](const TileId& tile) { return (tile.batch * problem.heads + tile.head) * size; };
     MemoryRecording wrong = copy_of(honest);
     change_stage(wrong, Stage::o, [&](float right, const TileId& tile, std::int64_t row, std::int64_t col) {
-        const std::int64_t query = tile.q_block * problem.block_m + row;
-        const std::int64_t at = tile.q_block % 2 == 1 ? col * problem.seqlen_q + query : query * cols + col;
-        memory[std::size_t(head_of(tile) + at)] = right;
+        const std::int64_t at = address(tile, tile.q_block * problem.block_m + row, col);
+        if (at >= 0 && at < std::ssize(memory)) memory[std::size_t(at)] = right;
         return right;
     });
     change_stage(wrong, Stage::o, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
-        const std::int64_t query = tile.q_block * problem.block_m + row;
-        return memory[std::size_t(head_of(tile) + query * cols + col)];
+        return memory[std::size_t(own(tile, tile.q_block * problem.block_m + row, col))];
     });
-    EXPECT_EQ(named(wrong),
-              "output_stored_elsewhere (stores to [query + 96 * d], where q_block == 1, elsewhere nothing)");
+    return wrong;
+}
+
+/// Indices of the store that are wrong by one name, one extent or one function; what is stored twice is that of the last.
+TEST(Identified, IndexOfTheOutput) {
+    // In float32 no number stands for another one.
+    Problem precise = plain_call().problem;
+    precise.dtype_o = Dtype::f32;
+    precise.seqlen_kv = 64;
+    const MemoryRecording honest = recorded(make_call(precise, seed, {}));
+    const Problem& p = honest.problem();
+    const auto head_of = [&](const TileId& tile) { return tile.batch * p.heads + tile.head; };
+    const auto index = [&](std::int64_t head, std::int64_t length, std::int64_t query, std::int64_t d) {
+        return (head * length + query) * p.head_dim_v + d;
+    };
+    const auto named_where = [&](const OutputAddress& address) {
+        const std::string name = named(stored_at(honest, address));
+        return name.substr(0, name.find(", elsewhere"));
+    };
+    EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
+                  return head_of(tile) * p.seqlen_q * p.head_dim_v + d * p.seqlen_q + query;
+              }),
+              "output_stored_elsewhere (stores to [batch][head][d][query]");
+    EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t) {
+                  return index(head_of(tile), p.seqlen_q, query, tile.q_block);
+              }),
+              "output_stored_elsewhere (stores to [batch][head][query][q_block]");
+    EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
+                  return index(head_of(tile), p.seqlen_q, query, d / 2 * 2);
+              }),
+              "output_stored_elsewhere (stores to [batch][head][query][d / 2 * 2]");
+    EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
+                  return index(head_of(tile), p.seqlen_kv, query, d);
+              }),
+              "output_stored_elsewhere (stores to [batch][head][query][d] with seqlen_kv for seqlen_q");
+    // Of some blocks alone, which write over others.
+    EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
+                  return tile.q_block == 1
+                             ? head_of(tile) * p.seqlen_q * p.head_dim_v + d * p.seqlen_q + query
+                             : index(head_of(tile), p.seqlen_q, query, d);
+              }),
+              "output_stored_elsewhere (stores to [batch][head][d][query], where q_block == 1");
+}
+
+/// Without a bound of the store the last block of a head writes over the next one. Of a q of zeros every key has the
+/// same weight: what it stores is the mean of V.
+TEST(Identified, RowsPastTheEnd) {
+    Problem problem = plain_call().problem;
+    problem.dtype_o = Dtype::f32;
+    problem.mask = Mask::none;
+    problem.seqlen_q = 90;
+    const Call call = make_call(problem, seed, {});
+    MemoryRecording wrong = copy_of(recorded(call));
+    change_stage(wrong, Stage::o, [&](float right, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const std::int64_t before = tile.batch * problem.heads + tile.head - 1;
+        if (before < 0 || tile.q_block > 0 || row >= 96 - 90) return right;
+        const std::int64_t head_kv =
+            before / problem.heads * problem.heads_kv + problem.head_kv(before % problem.heads);
+        double sum = 0;
+        for (std::int64_t key = 0; key < problem.seqlen_kv; ++key) {
+            const std::int64_t at = (head_kv * problem.seqlen_kv + key) * problem.head_dim_v + d;
+            sum += call.inputs.v[std::size_t(at)];
+        }
+        return float(sum / double(problem.seqlen_kv));
+    });
+    EXPECT_EQ(named(wrong), "rows_stored_past_end (over the next head)");
 }
 
 /// K is stored with two columns from one to the next: what runs past a row is written over by the next one.

@@ -52,6 +52,24 @@ TEST(PlaceRule, IsTheShortest) {
               "tile >= 1 and row % 8 == 3");
 }
 
+/// Of bounds that hold the rounder one, counted from where it is less.
+TEST(PlaceRule, CountsFromTheEnd) {
+    const auto rule_to_end = [](std::int64_t first, std::int64_t count) {
+        std::vector<LabelledPlace> places;
+        for (std::int32_t key = 0; key < count; ++key) {
+            LabelledPlace place;
+            place.at = {key};
+            place.inside = key >= first;
+            places.push_back(place);
+        }
+        const auto rule = find_place_rule(places, 1, 0, {count});
+        return rule ? rule->conditions.front().text("key", "seqlen_kv") : "";
+    };
+    EXPECT_EQ(rule_to_end(17, 25), "key >= seqlen_kv - 8");
+    EXPECT_EQ(rule_to_end(24, 25), "key >= seqlen_kv - 1");
+    EXPECT_EQ(rule_to_end(16, 25), "key >= 16");
+}
+
 TEST(PlaceRule, IsNoneWhereNoneIsShort) {
     EXPECT_EQ(rule_of([](int, int, int) { return true; }), "");
     EXPECT_EQ(rule_of([](int, int, int) { return false; }), "");
