@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "oracle/causes/array_addresses.h"
+#include "oracle/causes/array_indices.h"
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/table.h"
 #include "oracle/identify/address_map.h"
@@ -71,20 +72,33 @@ bool is_copied(const Evidence& evidence, Stage stage) {
     }
 }
 
+/// The address in the array of each element of a tile.
+using AddressInTile = std::function<std::int64_t(Eigen::Index row, Eigen::Index col)>;
+using AddressesOfTiles = std::function<AddressInTile(const SearchedTile&)>;
+
+AddressesOfTiles addresses_by(Stage stage, CountedFrom counted_from, const AddressMap& described) {
+    return [=](const SearchedTile& site) -> AddressInTile {
+        const ArrayOfHeads& array = *operand_array(*site.world, stage);
+        const Counting from = counting(site, stage, array, counted_from);
+        return [=, map = in_rows_of(described, array.cols)](Eigen::Index row, Eigen::Index col) {
+            return from.address + map.apply(from.first_row + row, col);
+        };
+    };
+}
+
 /// The tile from addresses of the array. Bounded: rows of another head, or beyond the sequence, are zeros; otherwise
 /// what lies beyond the array is not known.
-Change reads(Stage stage, CountedFrom counted_from, const AddressMap& described, bool bounded) {
+Change reads(Stage stage, const AddressesOfTiles& addresses, bool bounded) {
     // `see` gets each element with its value, or nullopt where there is none.
     const auto each = [=](const SearchedTile& site, Eigen::Index rows, Eigen::Index cols, const auto& see) {
         const ArrayOfHeads& array = *operand_array(*site.world, stage);
-        const AddressMap map = in_rows_of(described, array.cols);
-        const Counting from = counting(site, stage, array, counted_from);
+        const AddressInTile address = addresses(site);
         const std::int64_t own = origin(site, stage, array);
         const std::int64_t begin = own / array.size_of_head() * array.size_of_head();
         const std::int64_t end = begin + length_of(site, stage) * array.cols;
         for (Eigen::Index i = 0; i < rows; ++i) {
             for (Eigen::Index j = 0; j < cols; ++j) {
-                const std::int64_t at = from.address + map.apply(from.first_row + i, j);
+                const std::int64_t at = address(i, j);
                 const bool is_there = array.values.has(at) && (!bounded || (at >= begin && at < end));
                 see(i, j, is_there ? std::optional(array.values.at(at)) : std::nullopt);
             }
@@ -137,8 +151,20 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
             std::vector<CauseParameter> parameters = meaning_of_row(stage, from);
             parameters.insert(parameters.begin(), {"reads", map.text});
             for (const bool bounded : {false, true})
-                candidates.push_back({parameters, reads(stage, from, map, bounded), cost_of(map)});
+                candidates.push_back(
+                    {parameters, reads(stage, addresses_by(stage, from, map), bounded), cost_of(map)});
         }
+    }
+    const auto stands_at = [&](const Observation& seen, Eigen::Index row, Eigen::Index col,
+                               std::int64_t at) -> std::optional<bool> {
+        const double got = seen.got(row, col);
+        return tells_address(got) ? std::optional(array->values.at(at) == got) : std::nullopt;
+    };
+    for (const OtherArrayIndex& index : other_array_indices(evidence, *array, stands_at)) {
+        const auto addresses = [=](const SearchedTile& site) -> AddressInTile {
+            return [=, of = index.address](Eigen::Index row, Eigen::Index col) { return of(site, row, col); };
+        };
+        candidates.push_back({{{"reads", index.text}}, reads(stage, addresses, false), index.parameters + 1});
     }
     return candidates;
 }

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -204,35 +206,64 @@ std::vector<bool> zero_rows(const Observation& seen) {
     return zero;
 }
 
+/// How many rows before its sequence's end the first row of zeros of a tile is.
+std::int64_t rows_from_end(const Observation& seen, Stage stage, std::int64_t first_zero) {
+    const Problem& problem = seen.site.call->problem;
+    const std::int64_t length = is_of_queries(stage) ? problem.seqlen_q : problem.seqlen_kv;
+    return length - first_of(seen.site, stage) - first_zero;
+}
+
+using IsRowOfTile = std::function<bool(const SearchedTile&, Eigen::Index row)>;
+
+Candidate zeroes_rows(std::string name, std::string value, const IsRowOfTile& is_zero) {
+    return {{{std::move(name), std::move(value)}},
+            {.inputs =
+                 [=](SearchedTile& site) {
+                     for (Eigen::Index i = 0; i < site.raw.rows(); ++i)
+                         if (is_zero(site, i)) site.raw.row(i).setZero();
+                 }},
+            1};
+}
+
+/// The rows of the last tile, or tiles, from one on.
+Candidate zeroes_end(Stage stage, std::int64_t from_end) {
+    const char* length = is_of_queries(stage) ? "seqlen_q" : "seqlen_kv";
+    return zeroes_rows(
+        "from", fmt::format("{} - {}", length, from_end), [=](const SearchedTile& site, Eigen::Index i) {
+            const Problem& problem = site.call->problem;
+            const std::int64_t rows = is_of_queries(stage) ? problem.seqlen_q : problem.seqlen_kv;
+            return first_of(site, stage) + i >= rows - from_end;
+        });
+}
+
 std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    const auto add = [&](const char* name, std::int64_t value, auto is_zero) {
+    const Stage stage = evidence.acts;
+    const auto add = [&](const char* name, std::int64_t value, const IsRowOfTile& is_zero) {
         const CauseParameter parameter{name, digits(value)};
         for (const Candidate& known : candidates)
             if (known.parameters[0] == parameter) return;
-        candidates.push_back({{parameter},
-                              {.inputs =
-                                   [=](SearchedTile& site) {
-                                       for (Eigen::Index i = 0; i < site.raw.rows(); ++i)
-                                           if (is_zero(i, site.raw.rows())) site.raw.row(i).setZero();
-                                   }},
-                              1});
+        candidates.push_back(zeroes_rows(name, digits(value), is_zero));
     };
     const auto last = [](std::int64_t count) {
-        return [=](Eigen::Index i, Eigen::Index rows) { return i >= rows - count; };
+        return [=](const SearchedTile& site, Eigen::Index i) { return i >= site.raw.rows() - count; };
     };
     if (!evidence.direct()) add("last rows", 1, last(1));
+    std::int64_t from_end = 0;
     for (const Observation& seen : evidence.seen) {
         if (!seen.is_bad() || !evidence.direct() || candidates.size() >= 6) break;
         const std::vector<bool> zero = zero_rows(seen);
         const auto count = std::ranges::count(zero, true);
         if (count == 0) continue;
         const auto first = std::ranges::find(zero, true) - zero.begin();
-        add("first row in tile", first, [=](Eigen::Index i, Eigen::Index) { return i >= first; });
+        from_end = std::max(from_end, rows_from_end(seen, stage, first));
+        add("first row in tile", first, [=](const SearchedTile&, Eigen::Index i) { return i >= first; });
         if (first + count == std::ssize(zero)) add("last rows", count, last(count));
         if (const auto places = places_of(zero); places && places->first + places->count < std::ssize(zero))
-            add("rows", first, [=](Eigen::Index i, Eigen::Index) { return places->contains(i); });
+            add("rows", first, [=](const SearchedTile&, Eigen::Index i) { return places->contains(i); });
     }
+    // It says more of other lengths than the rows of one tile.
+    if (from_end > 0) candidates.insert(candidates.begin(), zeroes_end(stage, from_end));
     return candidates;
 }
 

@@ -51,8 +51,10 @@ void fill_gradient_terms(Stage stage, const SearchedTile& site, Eigen::Index row
     }
 }
 
-/// What storing the gradient may round off of a number that is not the healthy one.
+/// What storing the gradient, or acc in a narrow type, may round off of a number that is not the healthy one.
 double store_bound(Stage stage, const Problem& problem, double value) {
+    if (stage == Stage::acc)
+        return problem.dtype_acc == Dtype::f32 ? 0 : cast_bound(problem.dtype_acc, std::abs(value));
     return is_gradient(stage) ? cast_bound(stage_dtype(problem, stage), std::abs(value)) : 0;
 }
 
@@ -160,7 +162,7 @@ Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix&
         sums.error += 2 * u_f32 * more.cwiseAbs();
         for (Eigen::Index i = 0; i < more.size(); ++i)
             if (!std::isfinite(more.data()[i])) sums.error.data()[i] = 0;
-        for (Eigen::Index i = 0; i < more.size() && is_gradient(stage); ++i)
+        for (Eigen::Index i = 0; i < more.size(); ++i)
             sums.error.data()[i] += store_bound(stage, site.call->problem, sums.value.data()[i]);
         result = stage == Stage::s
                      ? dumped_from_scaled(*site.call, site.first_row, site.first_key, std::move(sums))

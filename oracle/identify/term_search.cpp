@@ -122,6 +122,27 @@ class ReadTerms {
     std::vector<double> sums_;  ///< what each condition adds to it
 };
 
+/// Whether the terms of the mask that are read elsewhere are more than what the result may be off by; of a maximum whether any is
+/// not hidden.
+bool reads_something(const TermQuestion& question, const std::vector<TileMemory>& memories,
+                     const TermResult& result, const TermAddress& address, const TermMask& mask) {
+    std::vector<std::int64_t> numbers = result.numbers;
+    double magnitude = 0;
+    for (std::size_t i = 0; i < result.factors.size(); ++i) {
+        const std::size_t t = i % mask.size();
+        if (result.factors[i] == 0 || !mask[t]) continue;
+        const TileMemory& memory = memories[result.memory + i / mask.size()];
+        numbers[question.term] = std::int64_t(t);
+        const std::int64_t cols = memory.cols - address.padding;
+        const std::int64_t at = address.of(numbers, cols);
+        if (at == TermAddress{.padding = address.padding}.of(numbers, cols)) continue;
+        const double number = memory.at(at);
+        if (question.is_maximum && std::isfinite(number)) return true;
+        if (!std::isnan(number)) magnitude += std::abs(number * result.factors[i]);
+    }
+    return magnitude > 4 * result.error;
+}
+
 /// How many results a condition was held against, and how many are otherwise.
 struct Agreement {
     std::size_t condition = 0;
@@ -148,8 +169,8 @@ class TermSearch {
         ReadTerms terms(question_, memories_of(address.padding));
         std::vector<Agreement> left(conditions_.size());
         for (std::size_t i = 0; i < left.size(); ++i) left[i].condition = i;
-        for (const std::size_t i : order_) {
-            const TermResult& result = question_.results[i];
+        for (std::size_t n = 0; n < order_.size(); ++n) {
+            const TermResult& result = question_.results[order_[n]];
             terms.read(result, address);
             for (Agreement& one : left) {
                 const double value = terms.value(result, one.condition, conditions_[one.condition].mask);
@@ -157,12 +178,17 @@ class TermSearch {
                 ++one.tried;
                 one.off += !result.fits(value);
             }
-            std::erase_if(left, [](const Agreement& one) { return !agrees(one); });
+            // What most results read beyond the tile for is not worth asking the others.
+            constexpr std::size_t enough = 12;
+            std::erase_if(left, [=](const Agreement& one) {
+                return !agrees(one) || (n >= enough && one.tried * 4 < n);
+            });
             if (left.empty()) return;
         }
         const std::size_t least =
             std::min<std::size_t>(6, std::max<std::size_t>(question_.results.size() / 3, 3));
         std::erase_if(left, [&](const Agreement& one) { return one.tried < least; });
+        std::erase_if(left, [&](const Agreement& one) { return !tells(address, one); });
         if (left.empty()) return;
         // Conditions that say the same of what was looked at: the simplest, and of these the one that was tried most.
         const auto cost = [&](const Agreement& one) {
@@ -173,6 +199,15 @@ class TermSearch {
     }
 
  private:
+    /// Zeros stand in many places, and say as little as a term that is left out.
+    bool tells(const TermAddress& address, const Agreement& one) {
+        const auto telling = std::ranges::count_if(question_.results, [&](const TermResult& result) {
+            return reads_something(question_, memories_of(address.padding), result, address,
+                                   conditions_[one.condition].mask);
+        });
+        return std::size_t(telling) * 2 >= question_.results.size();
+    }
+
     const std::vector<TileMemory>& memories_of(std::int64_t padding) {
         std::vector<TileMemory>& padded = memories_[padding];
         if (padded.empty())

@@ -79,6 +79,45 @@ TEST(Identified, RowsOfAllHeads) {
         "operand_addresses (reads [20 * flat_row + d], flat_row (batch * heads + head) * seqlen_q + query)");
 }
 
+/// Q of two batch entries and four heads, whose index is wrong in one of its numbers.
+MemoryRecording loaded_with(const std::function<std::int64_t(const Problem&, const TileId&, std::int64_t row,
+                                                             std::int64_t d)>& address) {
+    Problem problem = plain_call().problem;
+    problem.batch = 2;
+    problem.heads = problem.heads_kv = 4;
+    const Call call = make_call(problem, seed, {});
+    MemoryRecording wrong = copy_of(recorded(call));
+    change_stage(wrong, Stage::q, [&](float right, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const auto at = std::size_t(address(problem, tile, row, d));
+        return at < call.inputs.q.size() ? call.inputs.q[at] : right;
+    });
+    return wrong;
+}
+
+TEST(Identified, OneNumberOfAnIndex) {
+    const auto doubled = [](const Problem& problem, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const std::int64_t flat = (tile.batch * problem.heads + 2 * tile.head) * problem.seqlen_q;
+        return (flat + tile.q_block * problem.block_m + row) * problem.head_dim + d;
+    };
+    EXPECT_EQ(named(loaded_with(doubled)), "operand_addresses (reads head * 2 in place of head)");
+    const auto of_block = [](const Problem& problem, const TileId& tile, std::int64_t, std::int64_t d) {
+        const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
+        return (flat + tile.q_block * problem.block_m + tile.q_block) * problem.head_dim + d;
+    };
+    EXPECT_EQ(named(loaded_with(of_block)), "operand_addresses (reads q_block in place of row)");
+}
+
+/// The last keys of the sequence are taken for padding: the bound is counted from its end.
+TEST(Identified, KeysZeroedAtTheEnd) {
+    Problem problem = plain_call().problem;
+    problem.seqlen_kv = 75;
+    MemoryRecording wrong = copy_of(recorded(make_call(problem, seed, {})));
+    change_stage(wrong, Stage::v, [&](float right, const TileId& tile, std::int64_t row, std::int64_t) {
+        return tile.kv_tile * problem.block_n + row >= 75 - 8 ? 0.F : right;
+    });
+    EXPECT_EQ(named(wrong), "rows_zeroed (from seqlen_kv - 8)");
+}
+
 /// The output of each head is stored with head elements as its rows.
 TEST(Identified, LayoutOfTheOutput) {
     const MemoryRecording honest = recorded(plain_call());
@@ -182,9 +221,10 @@ using ReadOfP =
     std::function<std::pair<std::int64_t, std::int64_t>(std::int64_t row, std::int64_t col, std::int64_t d)>;
 
 /// acc of one KV tile, summed up by the definition.
-MemoryRecording products_of(const ReadOfP& read) {
+MemoryRecording products_of(const ReadOfP& read, Mask mask = Mask::none) {
     Problem problem = plain_call().problem;
     problem.seqlen_kv = problem.block_n;
+    problem.mask = mask;
     problem.head_dim_v = problem.block_m;
     const MemoryRecording honest = recorded(make_call(problem, seed, {}));
     MemoryRecording wrong = copy_of(honest);
@@ -219,6 +259,16 @@ TEST(Identified, TermsOfASum) {
                   return std::pair(row, col >= 5 ? col - 5 : col);
               })),
               "operand_read_elsewhere (multiplies p[row][col - 5], for col >= 5)");
+}
+
+/// Terms that are left out are not those of P that is hidden.
+TEST(Identified, ZerosHaveNoAddress) {
+    const MemoryRecording wrong = products_of(
+        [](std::int64_t row, std::int64_t col, std::int64_t) {
+            return col < 4 ? std::pair(std::int64_t(0), std::int64_t(31)) : std::pair(row, col);
+        },
+        Mask::causal);
+    EXPECT_EQ(named(wrong), "terms_weighted (columns 0-3 0 times)");
 }
 
 /// The maximum of the scores of the row three further on: of the last three rows nothing is known.
