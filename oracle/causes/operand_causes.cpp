@@ -256,7 +256,9 @@ std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
         const auto count = std::ranges::count(zero, true);
         if (count == 0) continue;
         const auto first = std::ranges::find(zero, true) - zero.begin();
-        from_end = std::max(from_end, rows_from_end(seen, stage, first));
+        // Rows from the first of a tile on are told by the tile.
+        const std::int64_t rows = rows_from_end(seen, stage, first);
+        from_end = first > 0 ? std::max(from_end, rows) : rows > from_end ? 0 : from_end;
         add("first row in tile", first, [=](const SearchedTile&, Eigen::Index i) { return i >= first; });
         if (first + count == std::ssize(zero)) add("last rows", count, last(count));
         if (const auto places = places_of(zero); places && places->first + places->count < std::ssize(zero))

@@ -238,7 +238,8 @@ TileMemory TileMemory::padded(std::int64_t padding) const {
 bool TermResult::fits(double value) const {
     // Terms of another size have other roundings: a sum of zeros has none.
     constexpr double rounding = 4e-6;
-    return value == got || std::abs(value - got) <= 3 * error + rounding * std::abs(value);
+    if (value == got) return true;
+    return std::isfinite(value) && std::abs(value - got) <= 3 * error + rounding * std::abs(value);
 }
 
 std::vector<TermRead> find_term_reads(const TermQuestion& question, std::size_t most) {

@@ -186,6 +186,18 @@ TEST(Identified, ElementsOfOneRow) {
     EXPECT_EQ(named(wrong), "elements_moved (holds [row][col + 3])");
 }
 
+/// An index of the column and the head, which no tile by itself tells from one of the column alone.
+TEST(Identified, ElementsByTheHead) {
+    Problem problem = plain_call().problem;
+    problem.heads = problem.heads_kv = 4;
+    const MemoryRecording honest = recorded(make_call(problem, seed, {}));
+    MemoryRecording wrong = copy_of(honest);
+    change_stage(wrong, Stage::p, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+        return peek(honest, Stage::p, tile, row, col ^ (tile.head & 3));
+    });
+    EXPECT_EQ(named(wrong), "elements_moved (holds [row][col ^ head % 4])");
+}
+
 /// Scores that the honest kernel computes from K with other elements in each tile, beside the K that it should be.
 MemoryRecording scores_of(const Call& call, const Index& row_of, const Index& col_of) {
     Call other = call;
