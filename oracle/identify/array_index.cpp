@@ -112,7 +112,7 @@ int ArrayIndex::parameters() const {
     int all = 0;
     for (const IndexPart& part : parts) all += part.parameters();
     for (const Extent& extent : extents) all += extent.plus != 0;
-    return all;
+    return std::max(all, 1);
 }
 
 std::vector<ArrayIndex> find_array_indices(std::span<const ArrayElement> elements, std::int64_t size,

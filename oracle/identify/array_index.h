@@ -31,6 +31,7 @@ struct ArrayIndex {
     std::int64_t of(IndexNumbers numbers, std::span<const std::int64_t> extents_there) const;
     /// What is otherwise: "head * 2 in place of head".
     std::string text(IndexNames numbers, IndexNames names_of_extents) const;
+    /// Numbers in it; at least the choice of what is otherwise.
     int parameters() const;
 };
 

@@ -68,36 +68,35 @@ std::vector<double> sums_of_conditions(std::span<const double> changes) {
     return sums;
 }
 
-/// The numbers of a result's terms at an address and at the right one.
+/// Each term's number, or with its factor what it adds to the sum, of all parts together.
+std::vector<double> terms_at(const TermQuestion& question, const std::vector<TileMemory>& memories,
+                             const TermResult& result, const TermAddress& address) {
+    const auto terms = std::size_t(question.lengths[question.term]);
+    std::vector<std::int64_t> numbers = result.numbers;
+    std::vector<double> read(terms, question.is_maximum ? -infinity : 0);
+    for (std::size_t i = 0; i < result.factors.size(); ++i) {
+        if (result.factors[i] == 0) continue;
+        const std::size_t t = i % terms;
+        const TileMemory& memory = memories[result.memory + i / terms];
+        numbers[question.term] = std::int64_t(t);
+        const double number = memory.at(address.of(numbers, memory.cols - address.padding));
+        read[t] = question.is_maximum ? number : read[t] + number * result.factors[i];
+    }
+    return read;
+}
+
+/// The terms of a result at an address beside those at the right one.
 class ReadTerms {
  public:
     ReadTerms(const TermQuestion& question, const std::vector<TileMemory>& memories)
         : question_(question), memories_(memories) {}
 
-    void read(const TermResult& result, const TermAddress& address) {
-        const auto terms = std::size_t(question_.lengths[question_.term]);
-        std::vector<std::int64_t> numbers = result.numbers;
-        changed_.assign(terms, question_.is_maximum ? -infinity : 0);
-        right_ = changed_;
-        for (std::size_t i = 0; i < result.factors.size(); ++i) {
-            if (result.factors[i] == 0) continue;
-            const std::size_t t = i % terms;
-            const TileMemory& memory = memories_[result.memory + i / terms];
-            const std::int64_t cols = memory.cols - address.padding;
-            numbers[question_.term] = std::int64_t(t);
-            const double own = memory.at(TermAddress{.padding = address.padding}.of(numbers, cols));
-            const double other = memory.at(address.of(numbers, cols));
-            if (question_.is_maximum) {
-                right_[t] = own;
-                changed_[t] = other;
-            } else {
-                right_[t] += own * result.factors[i];
-                changed_[t] += other * result.factors[i];
-            }
-        }
+    void read(const TermResult& result, const std::vector<double>& right, const TermAddress& address) {
+        right_ = right;
+        changed_ = terms_at(question_, memories_, result, address);
         if (question_.is_maximum) return;
-        total_ = result.carried + std::accumulate(right_.begin(), right_.end(), 0.0);
-        for (std::size_t t = 0; t < terms; ++t) changed_[t] -= right_[t];
+        total_ = std::accumulate(right_.begin(), right_.end(), result.carried);
+        for (std::size_t t = 0; t < right_.size(); ++t) changed_[t] -= right_[t];
         sums_ = sums_of_conditions(changed_);
     }
 
@@ -163,6 +162,8 @@ class TermSearch {
         constexpr std::size_t step = 8;
         for (std::size_t first = 0; first < step; ++first)
             for (std::size_t i = first; i < question.results.size(); i += step) order_.push_back(i);
+        for (const TermResult& result : question.results)
+            right_.push_back(terms_at(question, question.memories, result, {}));
     }
 
     void try_address(const TermAddress& address, std::vector<TermRead>& found) {
@@ -171,7 +172,7 @@ class TermSearch {
         for (std::size_t i = 0; i < left.size(); ++i) left[i].condition = i;
         for (std::size_t n = 0; n < order_.size(); ++n) {
             const TermResult& result = question_.results[order_[n]];
-            terms.read(result, address);
+            terms.read(result, right_[order_[n]], address);
             for (Agreement& one : left) {
                 const double value = terms.value(result, one.condition, conditions_[one.condition].mask);
                 if (std::isnan(value)) continue;
@@ -218,6 +219,7 @@ class TermSearch {
     const TermQuestion& question_;
     std::vector<TermCondition> conditions_;
     std::vector<std::size_t> order_;
+    std::vector<std::vector<double>> right_;  ///< terms of each result where they should be
     std::map<std::int64_t, std::vector<TileMemory>> memories_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -56,7 +57,10 @@ struct TermRead {
     std::optional<PlaceCondition> only;  ///< on the number of the term
 
     bool holds(std::int64_t term) const { return !only || only->holds(term); }
-    int parameters() const { return address.parameters() + (!only ? 0 : only->period > 0 ? 2 : 1); }
+    /// Numbers in it; at least the choice of what is otherwise.
+    int parameters() const {
+        return std::max(address.parameters(), 1) + (!only ? 0 : only->period > 0 ? 2 : 1);
+    }
 };
 
 /// The addresses that nearly all results agree with as far as the memory is known, those of the fewest numbers first, at
