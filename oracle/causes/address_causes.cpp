@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "oracle/causes/array_addresses.h"
+#include "oracle/causes/array_indices.h"
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/table.h"
 #include "oracle/identify/address_map.h"
+#include "oracle/identify/term_search.h"
 #include "oracle/identify/value_index.h"
 
 namespace tilescope {
@@ -71,20 +73,33 @@ bool is_copied(const Evidence& evidence, Stage stage) {
     }
 }
 
+/// The address in the array of each element of a tile.
+using AddressInTile = std::function<std::int64_t(Eigen::Index row, Eigen::Index col)>;
+using AddressesOfTiles = std::function<AddressInTile(const SearchedTile&)>;
+
+AddressesOfTiles addresses_by(Stage stage, CountedFrom counted_from, const AddressMap& described) {
+    return [=](const SearchedTile& site) -> AddressInTile {
+        const ArrayOfHeads& array = *operand_array(*site.world, stage);
+        const Counting from = counting(site, stage, array, counted_from);
+        return [=, map = in_rows_of(described, array.cols)](Eigen::Index row, Eigen::Index col) {
+            return from.address + map.apply(from.first_row + row, col);
+        };
+    };
+}
+
 /// The tile from addresses of the array. Bounded: rows of another head, or beyond the sequence, are zeros; otherwise
 /// what lies beyond the array is not known.
-Change reads(Stage stage, CountedFrom counted_from, const AddressMap& described, bool bounded) {
+Change reads(Stage stage, const AddressesOfTiles& addresses, bool bounded) {
     // `see` gets each element with its value, or nullopt where there is none.
     const auto each = [=](const SearchedTile& site, Eigen::Index rows, Eigen::Index cols, const auto& see) {
         const ArrayOfHeads& array = *operand_array(*site.world, stage);
-        const AddressMap map = in_rows_of(described, array.cols);
-        const Counting from = counting(site, stage, array, counted_from);
+        const AddressInTile address = addresses(site);
         const std::int64_t own = origin(site, stage, array);
         const std::int64_t begin = own / array.size_of_head() * array.size_of_head();
         const std::int64_t end = begin + length_of(site, stage) * array.cols;
         for (Eigen::Index i = 0; i < rows; ++i) {
             for (Eigen::Index j = 0; j < cols; ++j) {
-                const std::int64_t at = from.address + map.apply(from.first_row + i, j);
+                const std::int64_t at = address(i, j);
                 const bool is_there = array.values.has(at) && (!bounded || (at >= begin && at < end));
                 see(i, j, is_there ? std::optional(array.values.at(at)) : std::nullopt);
             }
@@ -137,8 +152,20 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
             std::vector<CauseParameter> parameters = meaning_of_row(stage, from);
             parameters.insert(parameters.begin(), {"reads", map.text});
             for (const bool bounded : {false, true})
-                candidates.push_back({parameters, reads(stage, from, map, bounded), cost_of(map)});
+                candidates.push_back(
+                    {parameters, reads(stage, addresses_by(stage, from, map), bounded), cost_of(map)});
         }
+    }
+    const auto stands_at = [&](const Observation& seen, Eigen::Index row, Eigen::Index col,
+                               std::int64_t at) -> std::optional<bool> {
+        const double got = seen.got(row, col);
+        return tells_address(got) ? std::optional(array->values.at(at) == got) : std::nullopt;
+    };
+    for (const OtherArrayIndex& index : other_array_indices(evidence, *array, stands_at)) {
+        const auto addresses = [=](const SearchedTile& site) -> AddressInTile {
+            return [=, of = index.address](Eigen::Index row, Eigen::Index col) { return of(site, row, col); };
+        };
+        candidates.push_back({{{"reads", index.text}}, reads(stage, addresses, false), index.parameters + 1});
     }
     return candidates;
 }
@@ -156,14 +183,26 @@ std::shared_ptr<const ValueIndex> index_of(const Matrix& tile, std::int64_t ld) 
     return std::make_shared<const ValueIndex>(std::move(values));
 }
 
-/// A tile's elements where the map takes them from; of those beyond the tile nothing is known.
-Estimate moved(const Estimate& right, const AddressMap& described, std::int64_t ld) {
+/// Where in a tile's memory, in rows of `ld` elements, each of its elements is read; beyond it nothing is known.
+using ReadAt =
+    std::function<std::optional<std::int64_t>(const SearchedTile&, Eigen::Index row, Eigen::Index col)>;
+
+ReadAt read_by(const AddressMap& described, std::int64_t ld) {
+    return [=, map = in_rows_of(described, ld)](const SearchedTile&, Eigen::Index row,
+                                                Eigen::Index col) -> std::optional<std::int64_t> {
+        const std::int64_t at = map.apply(row, col);
+        if (at < 0 || (map.row_of && map.row_of(row, col) != at / ld)) return std::nullopt;
+        return at;
+    };
+}
+
+/// A tile's elements where they are read.
+Estimate moved(const SearchedTile& site, const Estimate& right, const ReadAt& read, std::int64_t ld) {
     Estimate estimate = right;
-    const AddressMap map = in_rows_of(described, ld);
     for (Eigen::Index i = 0; i < right.value.rows(); ++i) {
         for (Eigen::Index j = 0; j < right.value.cols(); ++j) {
-            const std::int64_t at = map.apply(i, j);
-            if (!stays_inside(map, i, j, right.value.rows(), ld) || at % ld >= right.value.cols()) {
+            const std::int64_t at = read(site, i, j).value_or(-1);
+            if (at < 0 || at / ld >= right.value.rows() || at % ld >= right.value.cols()) {
                 estimate.error(i, j) = infinity;
                 continue;
             }
@@ -184,10 +223,13 @@ struct SoughtValue {
     double tolerance;
 };
 
+/// A tile like that of an element, and the number that is looked for in it.
+using TileOf = std::function<Matrix(const Observation&)>;
+using Sought = std::function<SoughtValue(const Observation&, Eigen::Index row, Eigen::Index col)>;
+
 /// Maps that say where in a tile like its own the numbers of each element stand; a NaN stands nowhere.
-std::vector<AddressMap> maps_within_tiles(
-    const Evidence& evidence, const std::function<Matrix(const Observation&)>& tile_of,
-    const std::function<SoughtValue(const Observation&, Eigen::Index, Eigen::Index)>& sought) {
+std::vector<AddressMap> maps_within_tiles(const Evidence& evidence, const TileOf& tile_of,
+                                          const Sought& sought) {
     const std::int64_t ld = row_length(evidence.problem(), evidence.observed);
     std::map<const Observation*, std::shared_ptr<const ValueIndex>> tiles;
     const auto sample_of = [&](const Observation& seen, Eigen::Index row,
@@ -206,6 +248,79 @@ std::vector<AddressMap> maps_within_tiles(
     return voted_maps(evidence, ld, names_of_tile(evidence.observed), sample_of, most_kinds);
 }
 
+/// Numbers that the index of an element may be made of, with one that counts nothing: it is a sum of one term.
+std::vector<std::string_view> names_of_element(Stage stage) {
+    const AddressNames names = names_of_tile(stage);
+    return {names.row, names.col, "", "kv_tile", "q_block", "head"};
+}
+
+std::vector<std::int64_t> numbers_of_element(const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
+    return {row, col, 0, site.id.kv_tile, site.id.q_block, site.id.head};
+}
+
+/// Indices of row, column and the tile's numbers that a few wrong elements speak for: where no map of a tile by itself
+/// says it, or few elements of each tile are wrong.
+std::vector<TermRead> indices_within_tiles(const Evidence& evidence, const TileOf& tile_of,
+                                           const Sought& sought) {
+    constexpr std::int64_t few = 64;
+    constexpr std::size_t most = 4;
+    constexpr std::size_t no_term = 2;
+    const Problem& problem = evidence.problem();
+    const TileShape shape = tile_shape(problem, evidence.observed);
+    TermQuestion question;
+    question.term = no_term;
+    question.lengths = {shape.rows, shape.cols, 1, problem.kv_tiles(), problem.q_blocks(), problem.heads};
+    const std::int64_t step = evidence.wrong_elements / few | 1;
+    std::int64_t met = 0;
+    for (const Observation& seen : evidence.seen) {
+        if (!seen.is_bad()) continue;
+        const Matrix tile = tile_of(seen);
+        TileMemory memory{std::vector<double>(std::size_t(shape.rows * shape.cols), quiet_nan), shape.cols};
+        for (Eigen::Index i = 0; i < tile.rows(); ++i)
+            std::ranges::copy(tile.row(i), memory.values.begin() + i * shape.cols);
+        question.memories.push_back(std::move(memory));
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            const Eigen::Index row = i / seen.got.cols();
+            const Eigen::Index col = i % seen.got.cols();
+            if (!seen.is_wrong(row, col) || met++ % step != 0 || !tells_address(seen.got(row, col))) continue;
+            const SoughtValue one = sought(seen, row, col);
+            if (!std::isfinite(one.value) || !std::isfinite(one.tolerance)) continue;
+            question.results.push_back({numbers_of_element(seen.site, row, col),
+                                        question.memories.size() - 1,
+                                        {1.0},
+                                        0,
+                                        one.value,
+                                        one.tolerance,
+                                        0});
+        }
+    }
+    if (question.results.size() < 8) return {};
+    return find_term_reads(question, most);
+}
+
+/// Where the elements of a tile are read, and what it takes to say so.
+struct ReadWithinTile {
+    std::string text;
+    int cost;
+    ReadAt at;
+};
+
+std::vector<ReadWithinTile> reads_within_tiles(const Evidence& evidence, const TileOf& tile_of,
+                                               const Sought& sought) {
+    const std::int64_t ld = row_length(evidence.problem(), evidence.observed);
+    std::vector<ReadWithinTile> reads;
+    for (const AddressMap& map : maps_within_tiles(evidence, tile_of, sought))
+        reads.push_back({map.text, cost_of(map), read_by(map, ld)});
+    const std::vector<std::string_view> names = names_of_element(evidence.observed);
+    for (const TermRead& read : indices_within_tiles(evidence, tile_of, sought)) {
+        const auto at = [=](const SearchedTile& site, Eigen::Index row, Eigen::Index col) {
+            return std::optional(read.address.of(numbers_of_element(site, row, col), ld));
+        };
+        reads.push_back({read.address.text(names, ld), 1 + read.parameters(), at});
+    }
+    return reads;
+}
+
 /// The elements of a tile in each other's place.
 std::vector<Candidate> other_places(const Evidence& evidence) {
     std::vector<Candidate> candidates;
@@ -218,11 +333,11 @@ std::vector<Candidate> other_places(const Evidence& evidence) {
         const double got = seen.got(row, col);
         return SoughtValue{got, seen.expected.error(row, col) + cast_bound(stored, std::abs(got))};
     };
-    for (const AddressMap& map : maps_within_tiles(evidence, tile_of, sought)) {
+    for (const ReadWithinTile& read : reads_within_tiles(evidence, tile_of, sought)) {
         const auto place = [=, stage = evidence.observed](const SearchedTile& site, Estimate& estimate) {
-            estimate = moved(estimate, map, row_length(site.call->problem, stage));
+            estimate = moved(site, estimate, read.at, row_length(site.call->problem, stage));
         };
-        candidates.push_back({{{"holds", map.text}}, {.result = place}, cost_of(map)});
+        candidates.push_back({{{"holds", read.text}}, {.result = place}, read.cost});
     }
     return candidates;
 }
@@ -236,12 +351,12 @@ std::vector<Candidate> other_scores(const Evidence& evidence) {
         const double error = seen.expected.error(row, col) / seen.expected.value(row, col);
         return SoughtValue{std::log(seen.natural(row, col)) + seen.site.m.value(row, 0), 2 * std::abs(error)};
     };
-    for (const AddressMap& map : maps_within_tiles(evidence, tile_of, sought)) {
-        const auto read = [=](SearchedTile& site) {
+    for (const ReadWithinTile& read : reads_within_tiles(evidence, tile_of, sought)) {
+        const auto change = [=](SearchedTile& site) {
             take_finished_scores(site);
-            site.dumped_s = moved(site.dumped_s, map, row_length(site.call->problem, Stage::p));
+            site.dumped_s = moved(site, site.dumped_s, read.at, row_length(site.call->problem, Stage::p));
         };
-        candidates.push_back({{{"reads", map.text}}, {.inputs = read}, cost_of(map)});
+        candidates.push_back({{{"reads", read.text}}, {.inputs = change}, read.cost});
     }
     return candidates;
 }

@@ -164,7 +164,7 @@ void judge(const CauseSearch& world, Observation& seen) {
     }
 }
 
-enum class Fit { none, swallowed, sharp };
+enum class Fit { none, unknown, swallowed, sharp };
 
 /// Beyond this number a stage holds infinity, or where casts saturate the number itself.
 double most_stored(const Observation& seen) {
@@ -180,7 +180,7 @@ Fit fit_of(const CauseSearch& world, const Observation& seen, const Estimate& ch
     const auto fits_if = [](bool fits) { return fits ? Fit::sharp : Fit::none; };
     if (seen.unjudged[std::size_t(i)]) return Fit::sharp;
     // What the change leaves open explains nothing by itself.
-    if (std::isinf(changed.error.data()[i])) return wrong ? Fit::swallowed : Fit::sharp;
+    if (std::isinf(changed.error.data()[i])) return wrong ? Fit::unknown : Fit::sharp;
     if (is_unwritten(float(value))) return fits_if(is_unwritten(got) || seen.context.may_be_unwritten);
     // NaN explains NaN only. What nobody wrote where nothing shows is no contradiction.
     if (std::isnan(value)) return fits_if(is_computed_nan(got) || (is_unwritten(got) && !wrong));
@@ -217,11 +217,12 @@ void add_misfit(const CauseSearch& world, const Observation& seen, const Estimat
         if (std::isfinite(value)) value = std::clamp(value, -most, most);
         misfit.sharp += wrong && fit == Fit::sharp;
         misfit.swallowed += fit == Fit::swallowed;
+        misfit.unknown += fit == Fit::unknown;
         const bool is_nan = std::isnan(value) && !is_unwritten(float(value));
         // What the mask hides stays hidden, whatever the kernel computes.
         misfit.finite += fit == Fit::sharp && std::isfinite(value) && !seen.unjudged[std::size_t(i)];
         misfit.by_value += fit == Fit::sharp && !is_nan && wrong;
-        if (wrong && fit != Fit::none) add_distance(seen, value, i, misfit);
+        if (wrong && (fit == Fit::sharp || fit == Fit::swallowed)) add_distance(seen, value, i, misfit);
         misfit.unexplained += wrong && fit == Fit::none;
         if (fit == Fit::sharp) continue;
         if (!seen.is_bad()) {
@@ -470,9 +471,13 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
         if (hopeless) misfit.in_bad_rows = misfit.unexplained = evidence.compared;
         return !hopeless;
     });
-    const std::int64_t swallowed = misfit.swallowed - open;
-    if (misfit.sharp >= 3 * swallowed) misfit.in_bad_rows -= std::min(swallowed, misfit.in_bad_rows);
-    if (misfit.sharp >= open) misfit.in_bad_rows -= std::min(open, misfit.in_bad_rows);
+    // What is not known says nothing against a change that as many others speak for; tiles of which nothing is known, nothing
+    // against one that is proved in others.
+    std::int64_t fitting = 0;
+    for (const std::int64_t unknown : {misfit.unknown - open, open})
+        if (misfit.sharp >= unknown) fitting += unknown;
+    if (misfit.sharp >= 3 * misfit.swallowed) fitting += misfit.swallowed;
+    misfit.in_bad_rows -= std::min(fitting, misfit.in_bad_rows);
     return misfit;
 }
 

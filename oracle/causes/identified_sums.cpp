@@ -244,6 +244,7 @@ struct MovedEnd {
     ElementPlace place = ElementPlace::row;
     std::int64_t period = 1;
     std::vector<std::int64_t> by{};  ///< of each rest
+    bool is_whole = false;  ///< nothing that was seen reaches the period: it is the coordinate itself
 
     /// Whether the sum leaves out so many terms as the rest is, or counts so many.
     bool is_rest(std::int64_t rest, std::int64_t moved) const {
@@ -284,7 +285,8 @@ std::optional<MovedEnd> common_moves(const std::vector<WrongSum>& wrong,
 /// "8", "row % 4", "1, 0, 3, 2 by row % 4"; `offset` is added to each.
 WeightsTold told_moves(const MovedEnd& moved, std::int64_t offset, int sign) {
     if (moved.period == 1) return {digits(offset + sign * moved.by[0]), 2};
-    const std::string rest = fmt::format("{} % {}", place_name(moved.place, moved.stage), moved.period);
+    const std::string_view name = place_name(moved.place, moved.stage);
+    const std::string rest = moved.is_whole ? std::string(name) : fmt::format("{} % {}", name, moved.period);
     std::vector<std::int64_t> values;
     bool is_rest = true;
     for (std::int64_t i = 0; i < moved.period; ++i) {
@@ -348,19 +350,36 @@ Candidate candidate_of(const Evidence& evidence, const MovedEnd& moved) {
             told.free > 3 ? told.free : 0};
 }
 
+/// Whether each rest moves the end by as much as it is itself; then those that were not seen do so, too.
+bool counts_rests(MovedEnd& moved) {
+    const auto by_rest = [&](auto of_rest) {
+        for (std::int64_t rest = 1; rest < moved.period; ++rest) {
+            const std::int64_t by = moved.by[std::size_t(rest)];
+            if (by != 0 && by != of_rest(rest)) return false;
+        }
+        for (std::int64_t rest = 1; rest < moved.period; ++rest) moved.by[std::size_t(rest)] = of_rest(rest);
+        return true;
+    };
+    return by_rest([](std::int64_t rest) { return rest; }) ||
+           by_rest([](std::int64_t rest) { return -rest; }) ||
+           (moved.end == End::last && by_rest([&](std::int64_t rest) { return rest - moved.terms; }));
+}
+
 /// The simplest description of these moves by a coordinate.
 std::optional<MovedEnd> moved_by(Stage stage, const std::vector<WrongSum>& wrong,
                                  const std::vector<std::set<std::int64_t>>& moves, End end,
                                  std::int64_t terms, ElementPlace place) {
+    constexpr std::int64_t longest = 16;
+    std::int64_t most = 0;
+    for (const WrongSum& one : wrong)
+        most = std::max(most, place_of(place, one.seen->site, stage, one.row, one.col));
     std::optional<MovedEnd> best;
     for (const std::int64_t period : {2, 3, 4, 8, 16}) {
-        std::optional<MovedEnd> moved = common_moves(wrong, moves, {stage, end, terms, place, period});
+        const bool is_whole = period > 2 && most < period;
+        std::optional<MovedEnd> moved =
+            common_moves(wrong, moves, {stage, end, terms, place, is_whole ? longest : period, {}, is_whole});
         if (!moved) continue;
-        bool counts = true;
-        for (std::int64_t rest = 0; rest < period; ++rest) {
-            const std::int64_t by = moved->by[std::size_t(rest)];
-            counts = counts && (by == 0 || moved->is_rest(rest, by));
-        }
+        const bool counts = counts_rests(*moved);
         // A long table is no description.
         if (counts || (!best && period <= 4)) best = std::move(moved);
         if (counts) break;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -204,24 +206,30 @@ std::vector<bool> zero_rows(const Observation& seen) {
     return zero;
 }
 
+using IsRowOfTile = std::function<bool(const SearchedTile&, Eigen::Index row)>;
+
+Candidate zeroes_rows(std::string name, std::string value, const IsRowOfTile& is_zero) {
+    return {{{std::move(name), std::move(value)}},
+            {.inputs =
+                 [=](SearchedTile& site) {
+                     for (Eigen::Index i = 0; i < site.raw.rows(); ++i)
+                         if (is_zero(site, i)) site.raw.row(i).setZero();
+                 }},
+            1};
+}
+
 /// All of them, wherever a rule says, or those of each tile from a row on.
 std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (evidence.direct()) candidates = always({.inputs = [](SearchedTile& site) { site.raw.setZero(); }});
-    const auto add = [&](const char* name, std::int64_t value, auto is_zero) {
+    const auto add = [&](const char* name, std::int64_t value, const IsRowOfTile& is_zero) {
         const CauseParameter parameter{name, digits(value)};
         for (const Candidate& known : candidates)
             if (known.parameters == std::vector{parameter}) return;
-        candidates.push_back({{parameter},
-                              {.inputs =
-                                   [=](SearchedTile& site) {
-                                       for (Eigen::Index i = 0; i < site.raw.rows(); ++i)
-                                           if (is_zero(i, site.raw.rows())) site.raw.row(i).setZero();
-                                   }},
-                              1});
+        candidates.push_back(zeroes_rows(name, digits(value), is_zero));
     };
     const auto last = [](std::int64_t count) {
-        return [=](Eigen::Index i, Eigen::Index rows) { return i >= rows - count; };
+        return [=](const SearchedTile& site, Eigen::Index i) { return i >= site.raw.rows() - count; };
     };
     if (!evidence.direct()) add("last rows", 1, last(1));
     for (const Observation& seen : evidence.seen) {
@@ -230,10 +238,10 @@ std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
         const auto count = std::ranges::count(zero, true);
         if (count == 0) continue;
         const auto first = std::ranges::find(zero, true) - zero.begin();
-        add("first row in tile", first, [=](Eigen::Index i, Eigen::Index) { return i >= first; });
+        add("first row in tile", first, [=](const SearchedTile&, Eigen::Index i) { return i >= first; });
         if (first + count == std::ssize(zero)) add("last rows", count, last(count));
         if (const auto places = places_of(zero); places && places->first + places->count < std::ssize(zero))
-            add("rows", first, [=](Eigen::Index i, Eigen::Index) { return places->contains(i); });
+            add("rows", first, [=](const SearchedTile&, Eigen::Index i) { return places->contains(i); });
     }
     return candidates;
 }

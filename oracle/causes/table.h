@@ -78,12 +78,12 @@ std::vector<Cause> identified_start_causes();
 std::vector<Cause> identified_state_causes();
 std::vector<Cause> identified_recurrence_causes();
 std::vector<Cause> other_maximum_causes();
-std::vector<Cause> sum_address_causes();
+std::vector<Cause> term_read_causes();
 std::vector<Cause> stale_causes();
 std::vector<Cause> gradient_address_causes();
 std::vector<Cause> place_causes();
 
-/// Sums of the backward pass whose terms are those of other elements of an operand.
+/// Sums and maxima of which some terms, or all, are read at another index of their tile.
 std::vector<Candidate> terms_read_elsewhere(const Evidence& evidence);
 /// A mask that hides, or shows, scores that it should not: their places tell which.
 std::vector<Candidate> mask_elsewhere(const Evidence& evidence);

@@ -51,9 +51,10 @@ void fill_gradient_terms(Stage stage, const SearchedTile& site, Eigen::Index row
     }
 }
 
-/// What keeping the sum may round off of a number that is not the healthy one.
+/// What storing the gradient, or acc in a narrow type, may round off of a number that is not the healthy one.
 double store_bound(Stage stage, const Problem& problem, double value) {
-    if (stage == Stage::acc) return cast_bound(problem.dtype_acc, std::abs(value));
+    if (stage == Stage::acc)
+        return problem.dtype_acc == Dtype::f32 ? 0 : cast_bound(problem.dtype_acc, std::abs(value));
     return is_gradient(stage) ? cast_bound(stage_dtype(problem, stage), std::abs(value)) : 0;
 }
 

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oracle/report/text.h"
@@ -75,6 +77,34 @@ TEST(Identified, RowsOfAllHeads) {
     EXPECT_EQ(
         named(wrong),
         "operand_addresses (reads [20 * flat_row + d], flat_row (batch * heads + head) * seqlen_q + query)");
+}
+
+/// Q of two batch entries and four heads, whose index is wrong in one of its numbers.
+MemoryRecording loaded_with(const std::function<std::int64_t(const Problem&, const TileId&, std::int64_t row,
+                                                             std::int64_t d)>& address) {
+    Problem problem = plain_call().problem;
+    problem.batch = 2;
+    problem.heads = problem.heads_kv = 4;
+    const Call call = make_call(problem, seed, {});
+    MemoryRecording wrong = copy_of(recorded(call));
+    change_stage(wrong, Stage::q, [&](float right, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const auto at = std::size_t(address(problem, tile, row, d));
+        return at < call.inputs.q.size() ? call.inputs.q[at] : right;
+    });
+    return wrong;
+}
+
+TEST(Identified, OneNumberOfAnIndex) {
+    const auto doubled = [](const Problem& problem, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const std::int64_t flat = (tile.batch * problem.heads + 2 * tile.head) * problem.seqlen_q;
+        return (flat + tile.q_block * problem.block_m + row) * problem.head_dim + d;
+    };
+    EXPECT_EQ(named(loaded_with(doubled)), "operand_addresses (reads head * 2 in place of head)");
+    const auto of_block = [](const Problem& problem, const TileId& tile, std::int64_t, std::int64_t d) {
+        const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
+        return (flat + tile.q_block * problem.block_m + tile.q_block) * problem.head_dim + d;
+    };
+    EXPECT_EQ(named(loaded_with(of_block)), "operand_addresses (reads q_block in place of row)");
 }
 
 using OutputAddress = std::function<std::int64_t(const TileId&, std::int64_t query, std::int64_t d)>;
@@ -191,6 +221,18 @@ TEST(Identified, ElementsOfOneRow) {
     EXPECT_EQ(named(wrong), "elements_moved (holds [row][col + 3])");
 }
 
+/// An index of the column and the head, which no tile by itself tells from one of the column alone.
+TEST(Identified, ElementsByTheHead) {
+    Problem problem = plain_call().problem;
+    problem.heads = problem.heads_kv = 4;
+    const MemoryRecording honest = recorded(make_call(problem, seed, {}));
+    MemoryRecording wrong = copy_of(honest);
+    change_stage(wrong, Stage::p, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+        return peek(honest, Stage::p, tile, row, col ^ (tile.head & 3));
+    });
+    EXPECT_EQ(named(wrong), "elements_moved (holds [row][col ^ head % 4])");
+}
+
 /// Scores that the honest kernel computes from K with other elements in each tile, beside the K that it should be.
 MemoryRecording scores_of(const Call& call, const Index& row_of, const Index& col_of) {
     Call other = call;
@@ -219,6 +261,77 @@ TEST(Identified, OperandsOfScores) {
     // Single elements of K are solved for.
     EXPECT_EQ(named(scores_of(plain_call(), same, coarse)),
               "operand_read_elsewhere (multiplies k[col][d / 4 * 4])");
+}
+
+/// The element of P that a row of acc multiplies with element (col, d) of V.
+using ReadOfP =
+    std::function<std::pair<std::int64_t, std::int64_t>(std::int64_t row, std::int64_t col, std::int64_t d)>;
+
+/// acc of one KV tile, summed up by the definition.
+MemoryRecording products_of(const ReadOfP& read, Mask mask = Mask::none) {
+    Problem problem = plain_call().problem;
+    problem.seqlen_kv = problem.block_n;
+    problem.mask = mask;
+    problem.head_dim_v = problem.block_m;
+    const MemoryRecording honest = recorded(make_call(problem, seed, {}));
+    MemoryRecording wrong = copy_of(honest);
+    std::vector<float> p(std::size_t(tile_shape(problem, Stage::p).elements()));
+    std::vector<float> v(std::size_t(tile_shape(problem, Stage::v).elements()));
+    change_stage(wrong, Stage::acc, [&](float, const TileId& tile, std::int64_t row, std::int64_t d) {
+        if (row == 0 && d == 0) {
+            honest.read_tile(Stage::p, tile, p);
+            honest.read_tile(Stage::v, tile, v);
+        }
+        float sum = 0;
+        for (std::int64_t col = 0; col < problem.block_n; ++col) {
+            const auto [at_row, at_col] = read(row, col, d);
+            sum += p[std::size_t(at_row * problem.block_n + at_col)] *
+                   v[std::size_t(col * problem.head_dim_v + d)];
+        }
+        return sum;
+    });
+    return wrong;
+}
+
+/// An index of the row, the column and the term of a sum: no operand by itself has what is multiplied.
+TEST(Identified, TermsOfASum) {
+    EXPECT_EQ(named(products_of([](std::int64_t row, std::int64_t col, std::int64_t) {
+                  return std::pair(col / 8 % 2 == 0 ? row ^ 12 : row, col);
+              })),
+              "operand_read_elsewhere (multiplies p[row ^ 12][col], for col % 16 < 8)");
+    EXPECT_EQ(
+        named(products_of([](std::int64_t, std::int64_t col, std::int64_t d) { return std::pair(d, col); })),
+        "operand_read_elsewhere (multiplies p[d][col])");
+    EXPECT_EQ(named(products_of([](std::int64_t row, std::int64_t col, std::int64_t) {
+                  return std::pair(row, col >= 5 ? col - 5 : col);
+              })),
+              "operand_read_elsewhere (multiplies p[row][col - 5], for col >= 5)");
+}
+
+/// Terms that are left out are not those of P that is hidden.
+TEST(Identified, ZerosHaveNoAddress) {
+    const MemoryRecording wrong = products_of(
+        [](std::int64_t row, std::int64_t col, std::int64_t) {
+            return col < 4 ? std::pair(std::int64_t(0), std::int64_t(31)) : std::pair(row, col);
+        },
+        Mask::causal);
+    EXPECT_EQ(named(wrong), "terms_weighted (columns 0-3 0 times)");
+}
+
+/// The maximum of the scores of the row three further on: of the last three rows nothing is known.
+TEST(Identified, ScoresOfAMaximum) {
+    const MemoryRecording honest = recorded(plain_call());
+    MemoryRecording wrong = copy_of(honest);
+    std::vector<float> before(32);
+    std::vector<float> scores(32 * 32);
+    change_stage(wrong, Stage::m, [&](float, const TileId& tile, std::int64_t row, std::int64_t) {
+        if (row == 0) honest.read_tile(Stage::s, tile, scores);
+        if (tile.kv_tile == 0) before[std::size_t(row)] = -infinity;
+        const auto first = scores.begin() + std::ptrdiff_t(std::min<std::int64_t>(row + 3, 31) * 32);
+        return before[std::size_t(row)] =
+                   std::max(before[std::size_t(row)], *std::max_element(first, first + 32));
+    });
+    EXPECT_EQ(named(wrong), "sum_reads_elsewhere (reads s[row + 3][col])");
 }
 
 TEST(Identified, NoiseHasNoAddress) {

@@ -257,7 +257,7 @@ TEST(Identified, ARowSumOfTransposedProbabilities) {
         for (std::int64_t c = 0; c < 16; ++c) sum += run.at(Stage::p, tile, c, row);
         return sum;
     });
-    EXPECT_EQ(run.found(), "sum_reads_elsewhere: col * block_n + row");
+    EXPECT_EQ(run.found(), "sum_reads_elsewhere: p[col][row]");
 }
 
 /// What a row's maximum is after a query block, where it is never set anew: a row behind the last query has scores of 0.

@@ -1,0 +1,130 @@
+#include "oracle/identify/array_index.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tilescope {
+
+namespace {
+
+using Form = IndexPart::Form;
+
+std::vector<ArrayIndex> other_array_indices(std::span<const std::int64_t> lengths, std::size_t extents,
+                                            std::uint8_t divided, std::uint8_t row) {
+    constexpr std::int64_t most_more = 16;
+    std::vector<ArrayIndex> all;
+    for (std::uint8_t level = 0; level < 4; ++level) {
+        for (const IndexPart& part : other_index_parts(level, lengths)) {
+            ArrayIndex next;
+            next.parts[level] = part;
+            all.push_back(next);
+        }
+    }
+    for (const IndexPart& part : other_index_parts(divided, lengths)) {
+        ArrayIndex next;
+        next.parts[1] = part;
+        next.divides = true;
+        all.push_back(next);
+    }
+    for (const IndexPart& part : other_index_parts(row, lengths)) {
+        ArrayIndex next;
+        next.parts[2] = part;
+        next.in_tile = true;
+        all.push_back(next);
+    }
+    for (std::uint8_t level = 0; level < 3; ++level) {
+        const auto add = [&](const ArrayIndex::Extent& extent) {
+            ArrayIndex next;
+            next.extents[level] = extent;
+            all.push_back(next);
+        };
+        for (std::uint8_t name = 0; name < extents; ++name)
+            if (name != level) add({name});
+        for (std::int64_t n = 1; n <= most_more; ++n)
+            for (const std::int64_t by : {n, -n}) add({level, by});
+    }
+    for (std::uint8_t first = 0; first < 4; ++first) {
+        for (std::uint8_t second = first + 1; second < 4; ++second) {
+            ArrayIndex next;
+            std::swap(next.parts[first], next.parts[second]);
+            all.push_back(next);
+        }
+    }
+    return all;
+}
+
+/// Whether nearly all elements that tell have it so.
+bool is_agreed_on(const ArrayIndex& index, std::span<const ArrayElement> elements, std::int64_t size,
+                  std::span<const std::int64_t> extents) {
+    constexpr std::size_t least = 8;
+    std::size_t tried = 0;
+    std::size_t off = 0;
+    for (const ArrayElement& element : elements) {
+        const std::int64_t at = index.of(element.numbers, extents);
+        if (at < 0 || at >= size) continue;
+        ++tried;
+        off += !element.holds(at);
+        if (off * 8 > tried) return false;
+    }
+    return tried >= least;
+}
+
+}  // namespace
+
+std::int64_t ArrayIndex::of(IndexNumbers numbers, std::span<const std::int64_t> extents_there) const {
+    std::int64_t at = parts[0].of(numbers);
+    for (std::size_t level = 0; level < extents.size(); ++level) {
+        std::int64_t part = parts[level + 1].of(numbers);
+        if (level == 0 && divides) part /= numbers.back();
+        if (level == 1 && in_tile) part += numbers[numbers.size() - 2];
+        at = at * (extents_there[extents[level].name] + extents[level].plus) + part;
+    }
+    return at;
+}
+
+std::string ArrayIndex::text(IndexNames numbers, IndexNames names_of_extents) const {
+    std::string text;
+    const auto add = [&](const std::string& is, std::string_view right) {
+        text += fmt::format("{}{} in place of {}", text.empty() ? "" : ", ", is, right);
+    };
+    for (std::size_t level = 0; level < parts.size(); ++level)
+        if (level == 1 && divides) {
+            add(fmt::format("({}) / group", parts[level].text(numbers)), numbers[level]);
+        } else if (level == 2 && in_tile) {
+            add(parts[level].text(numbers), "row");
+        } else if (parts[level].form != Form::same || parts[level].name != level) {
+            add(parts[level].text(numbers), numbers[level]);
+        }
+    for (std::size_t level = 0; level < extents.size(); ++level) {
+        const auto& [name, plus] = extents[level];
+        if (extents[level] == Extent{std::uint8_t(level)}) continue;
+        const std::string_view extent = names_of_extents[name];
+        add(plus == 0  ? std::string(extent)
+            : plus < 0 ? fmt::format("{} - {}", extent, -plus)
+                       : fmt::format("{} + {}", extent, plus),
+            names_of_extents[level]);
+    }
+    return text;
+}
+
+int ArrayIndex::parameters() const {
+    int all = 0;
+    for (const IndexPart& part : parts) all += part.parameters();
+    for (const Extent& extent : extents) all += extent.plus != 0;
+    return std::max(all, 1);
+}
+
+std::vector<ArrayIndex> find_array_indices(std::span<const ArrayElement> elements, std::int64_t size,
+                                           std::span<const std::int64_t> lengths,
+                                           std::span<const std::int64_t> extents, std::uint8_t divided,
+                                           std::uint8_t row, std::size_t most) {
+    std::vector<ArrayIndex> found;
+    for (const ArrayIndex& index : other_array_indices(lengths, extents.size(), divided, row))
+        if (is_agreed_on(index, elements, size, extents)) found.push_back(index);
+    std::ranges::stable_sort(found, {}, &ArrayIndex::parameters);
+    if (found.size() > most) found.resize(most);
+    return found;
+}
+
+}  // namespace tilescope

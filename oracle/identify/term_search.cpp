@@ -1,0 +1,286 @@
+#include "oracle/identify/term_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+namespace tilescope {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// A maximum that may stay behind.
+double risen(const TermResult& result, double most) {
+    return most > result.carried + result.threshold ? most : result.carried;
+}
+
+/// Whether it holds of each term.
+using TermMask = std::vector<char>;
+
+struct TermCondition {
+    std::optional<PlaceCondition> only;
+    TermMask mask;
+};
+
+constexpr std::int64_t most_period = 32;
+
+/// All terms, those from one on, those up to one, and parts of a power of two of periods of one: of lanes and registers.
+std::vector<TermCondition> term_conditions(std::int64_t terms) {
+    std::vector<TermCondition> conditions = {{std::nullopt, TermMask(std::size_t(terms), 1)}};
+    const auto add = [&](const PlaceCondition& only) {
+        TermCondition next{only, TermMask(std::size_t(terms), 0)};
+        for (std::int64_t t = 0; t < terms; ++t) next.mask[std::size_t(t)] = only.holds(t);
+        conditions.push_back(std::move(next));
+    };
+    for (std::int64_t n = 1; n < terms; ++n) {
+        add({0, 0, n, std::numeric_limits<std::int32_t>::max()});
+        add({0, 0, -std::numeric_limits<std::int32_t>::max(), n});
+    }
+    for (std::int64_t period = 2; period <= std::min(most_period, terms); period *= 2)
+        for (std::int64_t size = 1; size < period; size *= 2)
+            for (std::int64_t first = 0; first < period; first += size) add({0, period, first, first + size});
+    return conditions;
+}
+
+/// The sums of `changes` over the terms of every condition, in the order of term_conditions().
+std::vector<double> sums_of_conditions(std::span<const double> changes) {
+    const std::size_t terms = changes.size();
+    std::vector<double> from(terms + 1, 0);
+    for (std::size_t t = terms; t-- > 0;) from[t] = from[t + 1] + changes[t];
+    std::vector<double> sums = {from[0]};
+    double before = 0;
+    for (std::size_t n = 1; n < terms; ++n) {
+        before += changes[n - 1];
+        sums.push_back(from[n]);
+        sums.push_back(before);
+    }
+    for (std::size_t period = 2; period <= std::min(std::size_t(most_period), terms); period *= 2) {
+        std::vector<double> blocks(period, 0);
+        for (std::size_t t = 0; t < terms; ++t) blocks[t % period] += changes[t];
+        while (blocks.size() > 1) {
+            sums.insert(sums.end(), blocks.begin(), blocks.end());
+            for (std::size_t i = 0; i < blocks.size() / 2; ++i) blocks[i] = blocks[2 * i] + blocks[2 * i + 1];
+            blocks.resize(blocks.size() / 2);
+        }
+    }
+    return sums;
+}
+
+/// Each term's number, or with its factor what it adds to the sum, of all parts together.
+std::vector<double> terms_at(const TermQuestion& question, const std::vector<TileMemory>& memories,
+                             const TermResult& result, const TermAddress& address) {
+    const auto terms = std::size_t(question.lengths[question.term]);
+    std::vector<std::int64_t> numbers = result.numbers;
+    std::vector<double> read(terms, question.is_maximum ? -infinity : 0);
+    for (std::size_t i = 0; i < result.factors.size(); ++i) {
+        if (result.factors[i] == 0) continue;
+        const std::size_t t = i % terms;
+        const TileMemory& memory = memories[result.memory + i / terms];
+        numbers[question.term] = std::int64_t(t);
+        const double number = memory.at(address.of(numbers, memory.cols - address.padding));
+        read[t] = question.is_maximum ? number : read[t] + number * result.factors[i];
+    }
+    return read;
+}
+
+/// The terms of a result at an address beside those at the right one.
+class ReadTerms {
+ public:
+    ReadTerms(const TermQuestion& question, const std::vector<TileMemory>& memories)
+        : question_(question), memories_(memories) {}
+
+    void read(const TermResult& result, const std::vector<double>& right, const TermAddress& address) {
+        right_ = right;
+        changed_ = terms_at(question_, memories_, result, address);
+        if (question_.is_maximum) return;
+        total_ = std::accumulate(right_.begin(), right_.end(), result.carried);
+        for (std::size_t t = 0; t < right_.size(); ++t) changed_[t] -= right_[t];
+        sums_ = sums_of_conditions(changed_);
+    }
+
+    /// The result where the terms of the condition alone are read there.
+    double value(const TermResult& result, std::size_t condition, const TermMask& mask) const {
+        if (!question_.is_maximum) return total_ + sums_[condition];
+        double most = -infinity;
+        for (std::size_t t = 0; t < mask.size(); ++t) {
+            const double next = mask[t] ? changed_[t] : right_[t];
+            if (std::isnan(next)) return next;
+            most = std::max(most, next);
+        }
+        return risen(result, most);
+    }
+
+ private:
+    const TermQuestion& question_;
+    const std::vector<TileMemory>& memories_;
+    std::vector<double> changed_;
+    std::vector<double> right_;
+    double total_ = 0;          ///< the right sum
+    std::vector<double> sums_;  ///< what each condition adds to it
+};
+
+/// Whether the terms of the mask that are read elsewhere are more than what the result may be off by; of a maximum whether any is
+/// not hidden.
+bool reads_something(const TermQuestion& question, const std::vector<TileMemory>& memories,
+                     const TermResult& result, const TermAddress& address, const TermMask& mask) {
+    std::vector<std::int64_t> numbers = result.numbers;
+    double magnitude = 0;
+    for (std::size_t i = 0; i < result.factors.size(); ++i) {
+        const std::size_t t = i % mask.size();
+        if (result.factors[i] == 0 || !mask[t]) continue;
+        const TileMemory& memory = memories[result.memory + i / mask.size()];
+        numbers[question.term] = std::int64_t(t);
+        const std::int64_t cols = memory.cols - address.padding;
+        const std::int64_t at = address.of(numbers, cols);
+        if (at == TermAddress{.padding = address.padding}.of(numbers, cols)) continue;
+        const double number = memory.at(at);
+        if (question.is_maximum && std::isfinite(number)) return true;
+        if (!std::isnan(number)) magnitude += std::abs(number * result.factors[i]);
+    }
+    return magnitude > 4 * result.error;
+}
+
+/// How many results a condition was held against, and how many are otherwise.
+struct Agreement {
+    std::size_t condition = 0;
+    std::size_t tried = 0;
+    std::size_t off = 0;
+};
+
+/// At most an eighth may be otherwise, at any time: most conditions are out of the running after one result.
+bool agrees(const Agreement& with) {
+    return with.off * 8 <= with.tried;
+}
+
+class TermSearch {
+ public:
+    explicit TermSearch(const TermQuestion& question)
+        : question_(question), conditions_(term_conditions(question.lengths[question.term])) {
+        // The first results are of tiles far apart.
+        constexpr std::size_t step = 8;
+        for (std::size_t first = 0; first < step; ++first)
+            for (std::size_t i = first; i < question.results.size(); i += step) order_.push_back(i);
+        for (const TermResult& result : question.results)
+            right_.push_back(terms_at(question, question.memories, result, {}));
+    }
+
+    void try_address(const TermAddress& address, std::vector<TermRead>& found) {
+        ReadTerms terms(question_, memories_of(address.padding));
+        std::vector<Agreement> left(conditions_.size());
+        for (std::size_t i = 0; i < left.size(); ++i) left[i].condition = i;
+        for (std::size_t n = 0; n < order_.size(); ++n) {
+            const TermResult& result = question_.results[order_[n]];
+            terms.read(result, right_[order_[n]], address);
+            for (Agreement& one : left) {
+                const double value = terms.value(result, one.condition, conditions_[one.condition].mask);
+                if (std::isnan(value)) continue;
+                ++one.tried;
+                one.off += !result.fits(value);
+            }
+            // What most results read beyond the tile for is not worth asking the others.
+            constexpr std::size_t enough = 12;
+            std::erase_if(left, [=](const Agreement& one) {
+                return !agrees(one) || (n >= enough && one.tried * 4 < n);
+            });
+            if (left.empty()) return;
+        }
+        const std::size_t least =
+            std::min<std::size_t>(6, std::max<std::size_t>(question_.results.size() / 3, 3));
+        std::erase_if(left, [&](const Agreement& one) { return one.tried < least; });
+        std::erase_if(left, [&](const Agreement& one) { return !tells(address, one); });
+        if (left.empty()) return;
+        // Conditions that say the same of what was looked at: the simplest, and of these the one that was tried most.
+        const auto cost = [&](const Agreement& one) {
+            return std::pair(TermRead{address, conditions_[one.condition].only}.parameters(),
+                             question_.results.size() - one.tried);
+        };
+        found.push_back({address, conditions_[std::ranges::min_element(left, {}, cost)->condition].only});
+    }
+
+ private:
+    /// Zeros stand in many places, and say as little as a term that is left out.
+    bool tells(const TermAddress& address, const Agreement& one) {
+        const auto telling = std::ranges::count_if(question_.results, [&](const TermResult& result) {
+            return reads_something(question_, memories_of(address.padding), result, address,
+                                   conditions_[one.condition].mask);
+        });
+        return std::size_t(telling) * 2 >= question_.results.size();
+    }
+
+    const std::vector<TileMemory>& memories_of(std::int64_t padding) {
+        std::vector<TileMemory>& padded = memories_[padding];
+        if (padded.empty())
+            for (const TileMemory& memory : question_.memories) padded.push_back(memory.padded(padding));
+        return padded;
+    }
+
+    const TermQuestion& question_;
+    std::vector<TermCondition> conditions_;
+    std::vector<std::size_t> order_;
+    std::vector<std::vector<double>> right_;  ///< terms of each result where they should be
+    std::map<std::int64_t, std::vector<TileMemory>> memories_;
+};
+
+}  // namespace
+
+TileMemory TileMemory::padded(std::int64_t padding) const {
+    if (padding == 0) return *this;
+    TileMemory result{{}, cols + padding};
+    for (std::size_t first = 0; first < values.size(); first += std::size_t(cols)) {
+        const auto row = values.begin() + std::ptrdiff_t(first);
+        result.values.insert(result.values.end(), row, row + cols);
+        result.values.insert(result.values.end(), std::size_t(padding),
+                             std::numeric_limits<double>::quiet_NaN());
+    }
+    return result;
+}
+
+bool TermResult::fits(double value) const {
+    // Terms of another size have other roundings: a sum of zeros has none.
+    constexpr double rounding = 4e-6;
+    if (value == got) return true;
+    return std::isfinite(value) && std::abs(value - got) <= 3 * error + rounding * std::abs(value);
+}
+
+std::vector<TermRead> find_term_reads(const TermQuestion& question, std::size_t most) {
+    std::vector<TermRead> found;
+    TermSearch search(question);
+    for (TermAddress address : other_term_addresses(question.lengths, question.strides)) {
+        const bool has_own_rows = address.stays_in_rows(question.lengths);
+        for (const std::int64_t padding : question.paddings) {
+            address.padding = padding;
+            if (address.stride == question.memories.front().cols + padding) continue;
+            search.try_address(address, found);
+            if (has_own_rows) break;
+        }
+    }
+    std::ranges::stable_sort(found, {}, &TermRead::parameters);
+    if (found.size() > most) found.resize(most);
+    return found;
+}
+
+ReadResult read_result(const TermRead& read, const TermResult& result, std::span<const TileMemory> memories,
+                       std::size_t term, bool is_maximum) {
+    const std::size_t terms = result.factors.size() / memories.size();
+    const TermAddress right{.padding = read.address.padding};
+    std::vector<std::int64_t> numbers = result.numbers;
+    ReadResult of{is_maximum ? -infinity : result.carried, 0};
+    for (std::size_t i = 0; i < result.factors.size(); ++i) {
+        if (result.factors[i] == 0) continue;
+        const TileMemory& memory = memories[i / terms];
+        numbers[term] = std::int64_t(i % terms);
+        const TermAddress& address = read.holds(numbers[term]) ? read.address : right;
+        const double number = memory.at(address.of(numbers, memory.cols - right.padding));
+        if (is_maximum && !std::isnan(of.value))
+            of.value = std::isnan(number) ? number : std::max(of.value, number);
+        if (is_maximum) continue;
+        of.value += number * result.factors[i];
+        of.magnitude += std::abs(number * result.factors[i]);
+    }
+    if (is_maximum && !std::isnan(of.value)) of.value = risen(result, of.value);
+    return of;
+}
+
+}  // namespace tilescope
