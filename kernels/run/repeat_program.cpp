@@ -23,7 +23,7 @@ namespace tilescope {
 
 namespace {
 
-constexpr const char* place = "tile-run repeat";
+constexpr const char* repeat_place = "tile-run repeat";
 
 /// A folder that goes when this does.
 class ScratchFolder {
@@ -101,20 +101,21 @@ void require_same_inputs(const Recording& first, const Recording& again, int run
         if (!same)
             throw Error(
                 fmt::format("run {} of {} has another {} than the first", run, name, input_name(input)),
-                place, "let the program draw the same inputs each time; otherwise no race can be told");
+                repeat_place,
+                "let the program draw the same inputs each time; otherwise no race can be told");
     }
 }
 
 void require_same_names(const std::map<std::string, std::string>& first,
                         const std::map<std::string, std::string>& again, int run) {
     if (first.empty())
-        throw Error("the program left no recording in TILESCOPE_DIR", place,
+        throw Error("the program left no recording in TILESCOPE_DIR", repeat_place,
                     "save what it captures: Capture::save() and Recorder.save() go there");
     const auto name_of = [](const auto& entry) { return entry.first; };
     if (!std::ranges::equal(first, again, {}, name_of, name_of))
         throw Error(fmt::format("run {} left {} recordings and the first {}, or others", run, again.size(),
                                 first.size()),
-                    place, "let the program record the same launches each time");
+                    repeat_place, "let the program record the same launches each time");
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace tilescope {
 namespace {
 
 /// Larger arrays are not searched.
-constexpr std::int64_t most_elements = std::int64_t(1) << 25;
+constexpr std::int64_t largest_array = std::int64_t(1) << 25;
 
 /// A zero stands anywhere, a NaN nowhere.
 bool tells_address(double value) {
@@ -41,7 +41,7 @@ std::shared_ptr<const ArrayOfHeads> operand_array(const CauseSearch& world, Stag
         const std::int64_t length = is_q ? problem.seqlen_q : problem.seqlen_kv;
         const std::int64_t cols = tile_shape(problem, stage).cols;
         std::vector<double> values;
-        const bool is_large = problem.batch * heads * length * cols > most_elements;
+        const bool is_large = problem.batch * heads * length * cols > largest_array;
         for (std::int64_t batch = 0; batch < problem.batch && !is_large; ++batch) {
             for (std::int64_t head = 0; head < heads; ++head) {
                 const Matrix rows = world.input_rows(stage, batch, head, 0, length);

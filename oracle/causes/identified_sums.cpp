@@ -17,7 +17,7 @@ namespace tilescope {
 
 namespace {
 
-constexpr std::size_t most_elements = 2048;
+constexpr std::size_t most_summed = 2048;
 
 // ---- weights of terms
 
@@ -122,7 +122,7 @@ Candidate weighted(const Evidence& evidence, TermIndex index, const PartSet& set
 
 void add_weights(const Evidence& evidence, TermIndex index, const PartSet& set,
                  std::vector<Candidate>& candidates) {
-    const std::size_t most = set.is_all() ? most_elements : most_elements / 4;
+    const std::size_t most = set.is_all() ? most_summed : most_summed / 4;
     const std::vector<WrongSum> wrong = wrong_sums(evidence, most, index, set);
     if (wrong.empty()) return;
     const Equations equations = equations_of(wrong);
@@ -389,7 +389,7 @@ std::optional<MovedEnd> moved_by(Stage stage, const std::vector<WrongSum>& wrong
 
 std::vector<Candidate> sum_of_other_range(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    const std::vector<WrongSum> wrong = wrong_sums(evidence, most_elements / 2);
+    const std::vector<WrongSum> wrong = wrong_sums(evidence, most_summed / 2);
     const std::int64_t terms = terms_of_sum(evidence.problem(), evidence.acts);
     for (const End end : {End::first, End::last}) {
         std::vector<std::set<std::int64_t>> moves;

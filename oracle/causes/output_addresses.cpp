@@ -26,10 +26,10 @@ namespace tilescope {
 namespace {
 
 /// Larger outputs are not searched, nor those of which a replay takes seconds.
-constexpr std::int64_t most_elements = std::int64_t(1) << 22;
+constexpr std::int64_t largest_output = std::int64_t(1) << 22;
 constexpr std::int64_t most_scores = std::int64_t(1) << 25;
 /// A value that is found more often tells nothing: by chance many are near it.
-constexpr std::size_t most_places = 8;
+constexpr std::size_t most_differences = 8;
 /// Maps that fit what others were not written over.
 constexpr std::size_t most_maps = 4;
 
@@ -220,7 +220,7 @@ struct DumpedOutput {
         if (!std::isfinite(expected) || expected == 0) return std::nullopt;
         const std::int64_t from = origin(seen.site, stage, array);
         std::vector<std::int64_t> found = array.values.sources(expected, error_of(seen, row, col), from);
-        if (found.empty() || found.size() > most_places) return std::nullopt;
+        if (found.empty() || found.size() > most_differences) return std::nullopt;
         for (std::int64_t& address : found) address += from;
         return found;
     }
@@ -388,7 +388,7 @@ std::vector<Candidate> stored_elsewhere(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
     const Problem& problem = evidence.problem();
-    const bool is_large = elements_of(problem, stage) > most_elements ||
+    const bool is_large = elements_of(problem, stage) > largest_output ||
                           problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_kv > most_scores;
     if (!evidence.direct() || !evidence.known.empty() || is_large) return candidates;
     const DumpedOutput dumped{stage, stage_dtype(problem, stage), dumped_output(*evidence.world, stage)};

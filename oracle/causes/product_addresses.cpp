@@ -69,7 +69,7 @@ struct ProductSide {
     bool transposed;  ///< the unknowns are a column of the operand
 };
 
-Matrix& p_of(SearchedTile& site) {
+Matrix& p_of_product(SearchedTile& site) {
     return site.operand_p.value;
 }
 
@@ -115,7 +115,7 @@ const std::array<ProductSide, 6>& product_sides() {
          "p",
          {"row", "col"},
          true,
-         p_of,
+         p_of_product,
          [](const SearchedTile& site, Eigen::Index, Eigen::Index j) -> Eigen::VectorXd {
              return site.v.value.col(j);
          },

@@ -95,10 +95,6 @@ std::vector<std::int64_t> lengths_of(const TermOperand& operand, const Problem& 
     return lengths;
 }
 
-Estimate& p_added_up(SearchedTile& site) {
-    return site.call->units.l_sums_cast_p ? site.operand_p : site.p;
-}
-
 /// The operand as it was staged; of a gradient that of the part.
 Matrix matrix_of(const TermOperand& operand, const SearchedTile& site, std::size_t part) {
     if (is_gradient(operand.stage)) {

@@ -10,14 +10,6 @@ namespace tilescope {
 
 namespace {
 
-Estimate& p_added_up(SearchedTile& site) {
-    return site.call->units.l_sums_cast_p ? site.operand_p : site.p;
-}
-
-const Estimate& p_added_up(const SearchedTile& site) {
-    return site.call->units.l_sums_cast_p ? site.operand_p : site.p;
-}
-
 void weigh_columns(const std::vector<double>& weights, Estimate& estimate) {
     for (Eigen::Index j = 0; j < estimate.value.cols(); ++j) {
         estimate.value.col(j) *= weights[std::size_t(j)];

@@ -17,6 +17,14 @@ struct TileSum {
     double error = 0;    ///< of a healthy sum; of a maximum, of its conversion alone
 };
 
+/// P as l adds it up.
+inline Estimate& p_added_up(SearchedTile& site) {
+    return site.call->units.l_sums_cast_p ? site.operand_p : site.p;
+}
+inline const Estimate& p_added_up(const SearchedTile& site) {
+    return site.call->units.l_sums_cast_p ? site.operand_p : site.p;
+}
+
 /// Of a sum for which `site` holds the inputs.
 void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
                 std::vector<double>& terms, TermIndex index = TermIndex::within_tile);

@@ -9,7 +9,7 @@ namespace tilescope {
 namespace {
 
 /// So many places tell a rule.
-constexpr std::int64_t most_places = 60'000;
+constexpr std::int64_t most_labels = 60'000;
 
 static_assert(element_places <= most_coordinates);
 
@@ -32,7 +32,7 @@ LabelledPlace labelled_place(const SearchedTile& site, Stage stage, Eigen::Index
 
 LabelledElements labelled_elements(const Evidence& evidence, const Change& change) {
     // Odd, to meet every column of a tile.
-    const std::int64_t step = evidence.compared / most_places | 1;
+    const std::int64_t step = evidence.compared / most_labels | 1;
     LabelledElements elements(evidence, evidence.observed);
     std::int64_t next = 0;
     visit_sides(evidence, change, [&](const Observation& seen, Eigen::Index i, Side side) {

@@ -55,7 +55,7 @@ std::int64_t with_exchanged_bits(std::int64_t x, std::int64_t low, std::int64_t 
     return x ^ (differ << low | differ << high);
 }
 
-std::string plus(std::int64_t n) {
+std::string plus_number(std::int64_t n) {
     return n == 0 ? "" : fmt::format(" {} {}", n < 0 ? '-' : '+', n < 0 ? -n : n);
 }
 
@@ -108,7 +108,7 @@ std::string IndexPart::text(IndexNames names) const {
         case Form::zero:
             return "0";
         case Form::plus:
-            return std::string(x) + plus(n);
+            return std::string(x) + plus_number(n);
         case Form::down_to_zero:
             return fmt::format("max({} - {}, 0)", x, n);
         case Form::times:
