@@ -1,6 +1,10 @@
 """Device buffers for what a kernel computes, and the recording that they become."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from . import _core
 from ._arrays import host_bits, shape_bits
@@ -22,7 +26,21 @@ class Recorder:
     Errors: Error for what is no call, for a stage that the pass does not have, and where nothing is selected.
     """
 
-    def __init__(self, q, k, v, *, stages, block_m, block_n, dout=None, o=None, lse=None, select=None, **options):
+    def __init__(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        *,
+        stages: Sequence[str],
+        block_m: int,
+        block_n: int,
+        dout: Any = None,
+        o: Any = None,
+        lse: Any = None,
+        select: str | None = None,
+        **options: Any,
+    ) -> None:
         unknown = set(options) - set(OPTIONS)
         if unknown:
             raise TypeError(f"Recorder() has no {', '.join(sorted(unknown))}; choose from {', '.join(OPTIONS)}")
@@ -39,20 +57,20 @@ class Recorder:
         self._buffers = {stage: _unwritten(box[4:], q.device) for stage, box in self._boxes.items()}
 
     @property
-    def stages(self):
+    def stages(self) -> tuple[str, ...]:
         """The stages that have a buffer."""
         return tuple(self._buffers)
 
-    def buffer(self, stage):
+    def buffer(self, stage: str) -> Any:
         """Where the kernel stores tiles of the stage: float32 [batch][head][q_block][kv_tile][row][column] of the
         smallest box with what is selected; None where the stage is not recorded."""
         return self._buffers.get(stage)
 
-    def origin(self, stage):
+    def origin(self, stage: str) -> tuple[int, int, int, int]:
         """Batch entry, head, query block and KV tile of the first tile in its buffer."""
         return tuple(self._boxes[stage][:4])
 
-    def outputs(self, **outputs):
+    def outputs(self, **outputs: Any) -> None:
         """What the kernel wrote: o and lse, in a backward pass dq, dk and dv. Errors: Error for other names."""
         known = _OUTPUTS[self._direction]
         for name, array in outputs.items():
@@ -60,7 +78,7 @@ class Recorder:
                 raise _core.Error(f"{name} is no output of a {self._direction} pass; choose from {', '.join(known)}")
             self._arrays[name] = array
 
-    def recording(self):
+    def recording(self) -> _core.Recording:
         """What was recorded up to now, in host memory, for tilescope.judge()."""
         bits = {name: host_bits(name, array) for name, array in self._arrays.items()}
         call = call_of(bits, self._direction, self._options).recording
@@ -71,7 +89,7 @@ class Recorder:
             call.set_tiles(stage, buffer.cpu().numpy())
         return call
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> str:
         """Writes the recording, whole or not at all; where the environment has TILESCOPE_DIR, into that folder under a
         name of its own. Returns the path. Errors: Error where it cannot be written."""
         return _core.save(os.fspath(path), self.recording())

@@ -1,10 +1,17 @@
 """Outputs of any attention kernel, judged without a hook."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
 from . import _core
 from ._arrays import host_bits
 from ._call import call_of
-from ._report import judge_recording
+from ._report import Report, judge_recording
 
+#: Of PyTorch, NumPy, JAX or whatever speaks DLPack.
+Array = Any
 #: Query rows that are judged to find out whether another layout or mask would match.
 _ROWS_OF_A_TRIAL = 256
 _ALIGNMENTS = {"top_left": "bottom_right", "bottom_right": "top_left"}
@@ -13,39 +20,39 @@ _ALIGNMENTS = {"top_left": "bottom_right", "bottom_right": "top_left"}
 class Diverged(AssertionError):
     """Outputs that no rounding explains. `report` has what was found; the text of the error is the report."""
 
-    def __init__(self, report):
+    def __init__(self, report: Report) -> None:
         super().__init__(report.text)
         self.report = report
 
 
 def check(
-    q,
-    k,
-    v,
-    o,
-    lse=None,
+    q: Array,
+    k: Array,
+    v: Array,
+    o: Array,
+    lse: Array | None = None,
     *,
-    layout="bhsd",
-    causal=False,
-    window=None,
-    scale=None,
-    soft_cap=0.0,
-    bias=None,
-    alibi_slopes=None,
-    sink=None,
-    cu_seqlens=None,
-    descales=None,
-    dtypes=None,
-    grads=None,
-    like=None,
-    declare=None,
-    rows="all",
-    seed=0,
-    block_m=64,
-    block_n=64,
-    causes=True,
-    threads=0,
-):
+    layout: Literal["bhsd", "bshd", "packed"] = "bhsd",
+    causal: bool | Literal["top_left", "bottom_right"] = False,
+    window: int | tuple[int, int] | None = None,
+    scale: float | None = None,
+    soft_cap: float = 0.0,
+    bias: Array | None = None,
+    alibi_slopes: Array | None = None,
+    sink: Array | None = None,
+    cu_seqlens: Array | Sequence[int] | tuple[Sequence[int], Sequence[int]] | None = None,
+    descales: Mapping[str, Array | float] | None = None,
+    dtypes: Mapping[str, str] | None = None,
+    grads: Mapping[str, Array] | None = None,
+    like: str | None = None,
+    declare: Mapping[str, Any] | None = None,
+    rows: int | Literal["all"] = "all",
+    seed: int = 0,
+    block_m: int = 64,
+    block_n: int = 64,
+    causes: bool = True,
+    threads: int = 0,
+) -> Report:
     """Holds o, and lse and gradients where they are given, against attention of q, k and v in float64.
 
     Tolerances follow from the dtypes, the lengths and the magnitudes of the call. Arrays are those of PyTorch (on any

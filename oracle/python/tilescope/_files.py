@@ -1,15 +1,17 @@
 """Recordings that lie in files."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess
 
 from . import _core
-from ._report import judge_recording
+from ._report import Report, judge_recording
 from .recorder import Recorder
 
 
-def open(path):
+def open(path: str | os.PathLike[str]) -> _core.Recording:
     """The recording, checked as a whole; its tiles are read when they are asked for.
 
     `stages` names what was recorded, `declared` holds what is declared of it; `tile(stage, batch, head, q_block,
@@ -19,7 +21,9 @@ def open(path):
     return _core.open(os.fspath(path))
 
 
-def judge(recording, *, causes=True, threads=0):
+def judge(
+    recording: str | os.PathLike[str] | _core.Recording | Recorder, *, causes: bool = True, threads: int = 0
+) -> Report:
     """Judges a file, by its path, or what open() gave, or a Recorder: every recorded tile against float64.
 
     Returns a Report. Errors: tilescope.Error for what cannot be judged.
@@ -31,7 +35,7 @@ def judge(recording, *, causes=True, threads=0):
     return judge_recording(recording, causes=causes, threads=threads)
 
 
-def view(path):
+def view(path: str | os.PathLike[str]) -> subprocess.Popen[bytes]:
     """Opens the file in tile-view and does not wait. Errors: tilescope.Error where tile-view is not on PATH."""
     program = shutil.which("tile-view")
     if program is None:

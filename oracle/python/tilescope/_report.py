@@ -1,5 +1,7 @@
 """What the oracle says about a call or a recording."""
 
+from __future__ import annotations
+
 import base64
 import dataclasses
 import html
@@ -77,43 +79,43 @@ class Report:
         self.notes = tuple(notes)  #: what is to be known beside: how much was judged, what else would match
 
     @property
-    def json(self):
+    def json(self) -> dict:
         """The report of `tile-diff --report json=FILE`, as a dict."""
         return self._found
 
     @property
-    def verdict(self):
+    def verdict(self) -> str:
         """"match", "diverged" or "unjudged"."""
         return self._found["verdict"]
 
     @property
-    def matches(self):
+    def matches(self) -> bool:
         """Whether everything that was judged is within what rounding may do."""
         return self.verdict == "match"
 
     @property
-    def stage(self):
+    def stage(self) -> str | None:
         """The first stage that is wrong; None where none is."""
         first = self.first_divergence
         return None if first is None else first.stage
 
     @property
-    def first_divergence(self):
+    def first_divergence(self) -> Element | None:
         """The first wrong Element of that stage; None where none is."""
         return Element.of(self._found["first_divergence"])
 
     @property
-    def causes(self):
+    def causes(self) -> list[Cause]:
         """Every Cause that was found, best first."""
         return [Cause.of(cause) for cause in self._found.get("causes") or []]
 
     @property
-    def compared(self):
+    def compared(self) -> dict[str, int]:
         """Elements that were compared, by stage."""
         return {stage["name"]: stage["compared"] for stage in self._found["stages"] if stage["captured"]}
 
     @property
-    def text(self):
+    def text(self) -> str:
         """What tile-diff prints, and the notes."""
         return self._judged.text.rstrip("\n") + "".join(f"\nnote: {note}" for note in self.notes) + "\n"
 
@@ -123,7 +125,7 @@ class Report:
     def __repr__(self):
         return f"<tilescope.Report: {self.verdict}{f' in {self.stage}' if self.stage else ''}>"
 
-    def arrays(self):
+    def arrays(self) -> dict[str, np.ndarray]:
         """got (float32), expected and difference (float64) of the head with the first divergence; {} for a match."""
         if self.stage is None:
             return {}
@@ -131,7 +133,7 @@ class Report:
             self._judged.write_arrays(folder, self._recording)
             return {path.stem: np.load(path) for path in sorted(pathlib.Path(folder).glob("*.npy"))}
 
-    def pictures(self):
+    def pictures(self) -> dict[str, bytes]:
         """Heatmaps of the tile plane with the first divergence as PNG files, by name; {} for a match."""
         if self.stage is None:
             return {}
