@@ -150,17 +150,18 @@ def _trials(options):
 
 
 def _what_else_matches(bits, direction, options, seed, threads):
+    found = set()
     for written, changed in _trials(options):
+        # Of two alignments that are the same one is enough.
+        if found & set(changed):
+            continue
         try:
             call = call_of(bits, direction, {**options, **changed})
             call.recording.sample_rows(_ROWS_OF_A_TRIAL, seed)
             report = judge_recording(call.recording, causes=False, threads=threads)
         except (_core.Error, TypeError):
             continue
-        if report.matches and _is_telling(report):
+        if report.matches and sum(report.compared.values()) > 0:
             judged, total = call.recording.selected_rows()
+            found |= set(changed)
             yield f"with {written} it matches ({judged} of {total} query rows were judged so)"
-
-
-def _is_telling(report):
-    return sum(report.compared.values()) > 0
