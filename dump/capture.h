@@ -22,6 +22,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -44,6 +45,21 @@ enum class SinkMemory {
     device,  ///< fastest; lost when the kernel traps
     mapped,  ///< host memory that the kernel writes through the bus; intact after a trap or an illegal access
     file     ///< mapped memory in a file on tmpfs: outlives the process too, and open_recording() opens it
+};
+
+/// An array [batch][heads][rows][columns] that the kernel reads or writes, as its pointer where it has no gaps, or with
+/// the elements from one batch entry, head and row to the next: slices, packed QKV and [batch][rows][heads][columns] as
+/// they lie. A row of lse is one column. Columns stand next to each other.
+struct StridedArray {
+    StridedArray(const void* array) : data(array) {}  // NOLINT(google-explicit-constructor)
+    StridedArray(const void* array, std::int64_t batch, std::int64_t head, std::int64_t row)
+        : data(array), is_strided(true), batch_stride(batch), head_stride(head), row_stride(row) {}
+
+    const void* data;
+    bool is_strided = false;
+    std::int64_t batch_stride = 0;
+    std::int64_t head_stride = 0;
+    std::int64_t row_stride = 0;
 };
 
 struct CaptureOptions {
@@ -102,21 +118,21 @@ class Capture {
     /// is recorded into a graph.
     void done(void* stream = nullptr);
 
-    /// Keeps a copy of the inputs, from pointers to contiguous [batch][heads or heads_kv][seqlen][head_dim]
-    /// of the problem's dtypes. A device error ends up in the recording, not in an exception.
-    void inputs(const void* q, const void* k, const void* v);
-    /// Merges the kernel's output buffers as CapturedRun::merge_output does, from pointers to contiguous
-    /// [batch][heads][seqlen_q](, [head_dim_v]) of dtype_o and float32; lse may be null. Called after the
-    /// kernel, for which it waits. A device error ends up in the recording.
-    void outputs(const void* o, const float* lse);
+    /// Keeps a copy of the inputs, [batch][heads or heads_kv][seqlen][head_dim] of the problem's dtypes, from
+    /// pointers where they have no gaps. A device error ends up in the recording, not in an exception.
+    void inputs(const StridedArray& q, const StridedArray& k, const StridedArray& v);
+    /// Merges the kernel's output buffers as CapturedRun::merge_output does, [batch][heads][seqlen_q](,
+    /// [head_dim_v]) of dtype_o and float32; lse may be null. Called after the kernel, for which it waits. A
+    /// device error ends up in the recording.
+    void outputs(const StridedArray& o, const StridedArray& lse);
 
-    /// As inputs(), what a backward kernel reads beside q, k and v: contiguous [batch][heads][seqlen_q](,
-    /// [head_dim_v]) of dtype_dout, dtype_o and float32. `o` may be null where the kernel reads delta.
-    void backward_inputs(const void* dout, const void* o, const float* lse);
-    /// As outputs(), for dq, dk and dv of a backward kernel, of dtype_dq, dtype_dk and dtype_dv: contiguous
+    /// As inputs(), what a backward kernel reads beside q, k and v: [batch][heads][seqlen_q](, [head_dim_v]) of
+    /// dtype_dout, dtype_o and float32. `o` may be null where the kernel reads delta.
+    void backward_inputs(const StridedArray& dout, const StridedArray& o, const StridedArray& lse);
+    /// As outputs(), for dq, dk and dv of a backward kernel, of dtype_dq, dtype_dk and dtype_dv:
     /// [batch][heads][seqlen_q][head_dim] for dq, [batch][dkv_heads()][seqlen_kv][head_dim or head_dim_v] for
     /// dk and dv. Each may be null.
-    void gradients(const void* dq, const void* dk, const void* dv);
+    void gradients(const StridedArray& dq, const StridedArray& dk, const StridedArray& dv);
 
     /// Waits for the device, and copies what the hooks wrote to host memory. A device error ends up in the
     /// recording, not in an exception: everything is unwritten then, unless the sink's memory is mapped or a
@@ -159,10 +175,10 @@ class Capture {
     void arm(const void*, int (*)(const Sink&)) {}
     void restart(void* = nullptr) {}
     void done(void* = nullptr) {}
-    void inputs(const void*, const void*, const void*) {}
-    void outputs(const void*, const float*) {}
-    void backward_inputs(const void*, const void*, const float*) {}
-    void gradients(const void*, const void*, const void*) {}
+    void inputs(const StridedArray&, const StridedArray&, const StridedArray&) {}
+    void outputs(const StridedArray&, const StridedArray&) {}
+    void backward_inputs(const StridedArray&, const StridedArray&, const StridedArray&) {}
+    void gradients(const StridedArray&, const StridedArray&, const StridedArray&) {}
     CapturedRun finish() { refuse(); }
     CapturedRun finish_in_place() { refuse(); }
     StatisticsRun finish_statistics() { refuse(); }

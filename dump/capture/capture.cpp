@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "dump/capture/memory.cuh"
+#include "dump/recording/array_shape.h"
 #include "dump/recording/sink_contents.h"
 #include "dump/recording/sink_pieces.h"
 #include "dump/schema/error.h"
@@ -23,6 +24,29 @@
 namespace tilescope {
 
 namespace {
+
+/// Copies an array into contiguous bytes of host memory, and waits for that.
+cudaError_t copy_array(std::vector<std::byte>& to, const ArrayShape& shape, std::int64_t batch,
+                       const StridedArray& from, cudaStream_t stream) {
+    cudaError_t status = cudaSuccess;
+    if (!from.is_strided) {
+        status = cudaMemcpyAsync(to.data(), from.data, to.size(), cudaMemcpyDefault, stream);
+        return status == cudaSuccess ? cudaStreamSynchronize(stream) : status;
+    }
+    const std::size_t element = shape.element_bytes();
+    const std::size_t row = std::size_t(shape.cols) * element;
+    for (std::int64_t b = 0; b < batch; ++b) {
+        for (std::int64_t h = 0; h < shape.heads && status == cudaSuccess; ++h) {
+            const auto* const begin = static_cast<const std::byte*>(from.data) +
+                                      (b * from.batch_stride + h * from.head_stride) * std::int64_t(element);
+            status = cudaMemcpy2DAsync(to.data() + shape.row_offset(b, h, 0), row, begin,
+                                       std::size_t(from.row_stride) * element, row, std::size_t(shape.rows),
+                                       cudaMemcpyDefault, stream);
+        }
+    }
+    const cudaError_t copied = cudaStreamSynchronize(stream);
+    return status == cudaSuccess ? copied : status;
+}
 
 std::string utc_now() {
     const std::time_t now = std::time(nullptr);
@@ -124,10 +148,10 @@ struct Capture::Impl {
     RecordedCall call() const;
     const std::shared_ptr<CaptureMemory>& memory();
     void note(cudaError_t status, const std::string& doing);
-    std::vector<std::byte> copy_input(Input input, const void* from);
+    std::vector<std::byte> copy_input(Input input, const StridedArray& from);
     /// Waits for the device; returns whether its outputs can be copied.
     bool wait_for_outputs();
-    void copy_output(Stage stage, const void* from);
+    void copy_output(Stage stage, const StridedArray& from);
     void disarm();
     /// Where the tiles of a finished run are.
     enum class Tiles {
@@ -198,9 +222,10 @@ void Capture::Impl::note(cudaError_t status, const std::string& doing) {
 }
 
 /// Empty, with the error noted, when the device cannot give it.
-std::vector<std::byte> Capture::Impl::copy_input(Input input, const void* from) {
+std::vector<std::byte> Capture::Impl::copy_input(Input input, const StridedArray& from) {
     std::vector<std::byte> copy(input_bytes(plan.problem(), input));
-    const cudaError_t status = cudaMemcpy(copy.data(), from, copy.size(), cudaMemcpyDefault);
+    const cudaError_t status =
+        copy_array(copy, input_shape(plan.problem(), input), plan.problem().batch, from, cudaStreamLegacy);
     note(status, " while copying the inputs");
     if (status != cudaSuccess) copy.clear();
     inputs_lost = inputs_lost || copy.empty();
@@ -219,14 +244,13 @@ bool Capture::Impl::wait_for_outputs() {
     return *status == cudaSuccess;
 }
 
-void Capture::Impl::copy_output(Stage stage, const void* from) {
+void Capture::Impl::copy_output(Stage stage, const StridedArray& from) {
     const Dtype dtype = stage_dtype(plan.problem(), stage);
     std::vector<std::byte>& copy = outputs[static_cast<std::size_t>(stage)];
     copy.resize(output_bytes(plan.problem(), stage, dtype));
     // In a stream that does not wait for what was launched after the kernel.
-    const cudaStream_t stream = memory()->copies();
-    cudaError_t status = cudaMemcpyAsync(copy.data(), from, copy.size(), cudaMemcpyDefault, stream);
-    if (status == cudaSuccess) status = cudaStreamSynchronize(stream);
+    const cudaError_t status = copy_array(copy, output_shape(plan.problem(), stage, dtype),
+                                          plan.problem().batch, from, memory()->copies());
     note(status, " while copying the outputs");
     if (status != cudaSuccess) copy.clear();
 }
@@ -328,33 +352,33 @@ void Capture::done(void* stream) {
     impl_->launched.push_back(mark(static_cast<cudaStream_t>(stream)));
 }
 
-void Capture::inputs(const void* q, const void* k, const void* v) {
+void Capture::inputs(const StridedArray& q, const StridedArray& k, const StridedArray& v) {
     const OnDevice on(impl_->device);
     impl_->inputs.q = impl_->copy_input(Input::q, q);
     impl_->inputs.k = impl_->copy_input(Input::k, k);
     impl_->inputs.v = impl_->copy_input(Input::v, v);
 }
 
-void Capture::backward_inputs(const void* dout, const void* o, const float* lse) {
+void Capture::backward_inputs(const StridedArray& dout, const StridedArray& o, const StridedArray& lse) {
     const OnDevice on(impl_->device);
     impl_->inputs.dout = impl_->copy_input(Input::dout, dout);
-    if (o != nullptr) impl_->inputs.o = impl_->copy_input(Input::o, o);
+    if (o.data != nullptr) impl_->inputs.o = impl_->copy_input(Input::o, o);
     impl_->inputs.lse = impl_->copy_input(Input::lse, lse);
 }
 
-void Capture::outputs(const void* o, const float* lse) {
+void Capture::outputs(const StridedArray& o, const StridedArray& lse) {
     const OnDevice on(impl_->device);
     if (!impl_->wait_for_outputs()) return;
     impl_->copy_output(Stage::o, o);
-    if (lse != nullptr) impl_->copy_output(Stage::lse, lse);
+    if (lse.data != nullptr) impl_->copy_output(Stage::lse, lse);
 }
 
-void Capture::gradients(const void* dq, const void* dk, const void* dv) {
+void Capture::gradients(const StridedArray& dq, const StridedArray& dk, const StridedArray& dv) {
     const OnDevice on(impl_->device);
     if (!impl_->wait_for_outputs()) return;
-    if (dq != nullptr) impl_->copy_output(Stage::dq, dq);
-    if (dk != nullptr) impl_->copy_output(Stage::dk, dk);
-    if (dv != nullptr) impl_->copy_output(Stage::dv, dv);
+    if (dq.data != nullptr) impl_->copy_output(Stage::dq, dq);
+    if (dk.data != nullptr) impl_->copy_output(Stage::dk, dk);
+    if (dv.data != nullptr) impl_->copy_output(Stage::dv, dv);
 }
 
 CapturedRun Capture::finish() {

@@ -223,6 +223,41 @@ TEST_P(CaptureGpu, SavesInputsOutputsAndProvenance) {
     std::filesystem::remove(path);
 }
 
+/// q, k and v next to each other in each row of [batch][seqlen][3][heads][head_dim], and o of [batch][seqlen][heads].
+TEST_P(CaptureGpu, TakesArraysAsTheyLie) {
+    Problem problem = test::small_problem();
+    problem.heads_kv = problem.heads;
+    problem.seqlen_kv = problem.seqlen_q;
+    problem.head_dim_v = problem.head_dim;
+    const std::int64_t width = problem.head_dim;
+    const std::int64_t row = 3 * problem.heads * width;
+    std::vector<float> packed(std::size_t(problem.batch * problem.seqlen_q * row));
+    for (std::size_t i = 0; i < packed.size(); ++i) packed[i] = float(i);
+    problem.dtype_q = problem.dtype_k = problem.dtype_v = problem.dtype_o = Dtype::f32;
+    const DeviceArray<float> device(packed);
+    const auto part = [&](int number) {
+        return StridedArray(device.data + number * problem.heads * width, problem.seqlen_q * row, width, row);
+    };
+    Capture capture(problem, options_of(GetParam(), "stage=m,o"));
+    capture.inputs(part(0), part(1), part(2));
+    capture.outputs(part(1), nullptr);
+    const CapturedRun run = capture.finish();
+    EXPECT_EQ(run.capture().ended, "completed");
+    std::vector<float> read(static_cast<std::size_t>(width));
+    const auto at = [&](int number, std::int64_t batch, std::int64_t head, std::int64_t query) {
+        return float((batch * problem.seqlen_q + query) * row + (number * problem.heads + head) * width);
+    };
+    for (const auto& [input, number] :
+         {std::pair(Input::q, 0), std::pair(Input::k, 1), std::pair(Input::v, 2)}) {
+        run.read_input(input, 1, 2, 3, 1, read);
+        EXPECT_EQ(read.front(), at(number, 1, 2, 3));
+        EXPECT_EQ(read.back(), at(number, 1, 2, 3) + float(width - 1));
+    }
+    std::vector<float> tile(std::size_t(tile_shape(problem, Stage::o).elements()));
+    ASSERT_TRUE(run.read_tile(Stage::o, {1, 2, 1, 0}, tile));
+    EXPECT_EQ(tile.front(), at(1, 1, 2, problem.block_m));
+}
+
 TEST_P(CaptureGpu, RecordsABackwardPass) {
     const CaptureOptions options = options_of(GetParam(), "stage=ds,dk,dv");
     Capture capture(test::small_backward_problem(), options);
