@@ -197,7 +197,12 @@ bool ArrayRecording::has_stage(Stage stage) const {
 }
 
 bool ArrayRecording::has_tile(Stage stage, const TileId& tile) const {
-    return has_stage(stage) && (!capture().selection || capture().selection->selects(problem(), stage, tile));
+    if (!has_stage(stage)) return false;
+    const TileArray& tiles = tiles_[static_cast<std::size_t>(stage)];
+    const bool is_stored = tiles.data == nullptr || std::ranges::all_of(coordinates, [&](const auto& of) {
+                               return of(tiles.first) <= of(tile) && of(tile) <= of(tiles.last);
+                           });
+    return is_stored && (!capture().selection || capture().selection->selects(problem(), stage, tile));
 }
 
 bool ArrayRecording::may_hold(const TileId& q_block) const {

@@ -185,7 +185,9 @@ Fit fit_of(const CauseSearch& world, const Observation& seen, const Estimate& ch
     // NaN explains NaN only. What nobody wrote where nothing shows is no contradiction.
     if (std::isnan(value)) return fits_if(is_computed_nan(got) || (is_unwritten(got) && !wrong));
     const double most = most_stored(seen);
-    if (std::isfinite(value) && std::abs(value) > most)
+    // Unless it is beyond it without the change, which then says nothing of what is left of it.
+    const bool is_moved_beyond = std::abs(value) > most && !(std::abs(seen.expected.value.data()[i]) > most);
+    if (std::isfinite(value) && is_moved_beyond)
         return fits_if(std::abs(got) >= most && std::signbit(got) == std::signbit(value));
     if (is_divergence(finding_at(world, seen, changed, i))) return Fit::none;
     if (widens || !wrong || !std::isfinite(value)) return Fit::sharp;

@@ -109,6 +109,10 @@ struct ShortRule {
 std::optional<PlaceCondition> from_end(const PlaceCondition& condition, const SidesOfValues& sides,
                                        std::int64_t end) {
     if (condition.period > 0 || end == 0 || sides.rbegin()->first != end - 1) return std::nullopt;
+    // A stretch in the middle is counted like everything else.
+    const bool is_stretch =
+        condition.first != -unbounded && condition.last != unbounded && condition.last != condition.first + 1;
+    if (is_stretch) return std::nullopt;
     PlaceCondition counted = condition;
     counted.is_from_end = true;
     if (counted.first != -unbounded) counted.first -= end;
