@@ -143,7 +143,7 @@ class States(TileViewCase):
 
     def test_ties(self):
         def spoil(values):
-            values["k"][:, :, 1] = 0
+            values["s"][:] = 0
         path = self.dump(spoil)
         names = [cause["name"] for cause in judged(path)["causes"] if cause["rank"] == 1]
         self.assertEqual(len(names), 2)
