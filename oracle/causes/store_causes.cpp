@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "oracle/causes/table.h"
 #include "oracle/causes/where.h"
 #include "oracle/identify/address_map.h"
+#include "oracle/identify/tile_index.h"
 #include "oracle/identify/value_index.h"
 #include "oracle/judge/tile_judge.h"
 
@@ -30,28 +33,31 @@ constexpr std::size_t most_maps_of_tile = 4;
 
 /// How the elements of a tile are stored.
 struct TileStore {
-    AddressMap map;
-    std::int64_t ld = 0;
+    TileIndex index;
+    std::int64_t padding = 0;  ///< elements between the end of a row and the next one
     /// Elements that the map is for, by the place that they are computed for; empty: all of them.
     std::function<bool(const SearchedTile&, Eigen::Index, Eigen::Index)> where;
     /// What stands where nothing is stored: that of an earlier tile, or what nobody knows.
     bool keeps = false;
 };
 
-/// Where in the memory of a tile an element is stored.
-std::int64_t address_of(const TileStore& store, const SearchedTile& site, Eigen::Index i, Eigen::Index j) {
-    const bool moves = !store.where || store.where(site, i, j);
-    return moves ? store.map.apply(i, j) : i * store.ld + j;
+TileIndex as_index(const AddressMap& map) {
+    const auto of = [=](std::int64_t row, std::int64_t col, std::int64_t ld) {
+        return map.row_of ? map.row_of(row, col) * (ld - map.ld) + map.apply(row, col) : map.apply(row, col);
+    };
+    return {of, map.text, map.parameters};
 }
 
 /// For each place of the tile the element that was stored there last, -1 for none; row by row. Rows beyond the end of
 /// the sequence are stored as well: -2.
 std::vector<std::int64_t> last_stored(const TileStore& store, const SearchedTile& site, Eigen::Index rows,
-                                      Eigen::Index cols, std::int64_t block_rows) {
-    std::vector<std::int64_t> memory(std::size_t(block_rows * store.ld), -1);
-    for (Eigen::Index i = 0; i < block_rows; ++i) {
+                                      Eigen::Index cols, const TileShape& whole) {
+    const std::int64_t ld = whole.cols + store.padding;
+    std::vector<std::int64_t> memory(std::size_t(whole.rows * ld), -1);
+    for (Eigen::Index i = 0; i < whole.rows; ++i) {
         for (Eigen::Index j = 0; j < cols; ++j) {
-            const std::int64_t at = address_of(store, site, i, j);
+            const bool moves = !store.where || store.where(site, i, j);
+            const std::int64_t at = moves ? store.index.of(i, j, ld) : i * ld + j;
             if (at >= 0 && at < std::ssize(memory)) memory[std::size_t(at)] = i < rows ? i * cols + j : -2;
         }
     }
@@ -63,21 +69,36 @@ bool is_zero_beyond(Stage stage) {
     return is_operand(stage) || stage == Stage::p;
 }
 
+/// Which elements of a tile before nobody stored, those behind its end as well.
+IsLeft not_stored(const TileStore& store, Stage stage) {
+    const auto known = std::make_shared<std::map<TileId, std::vector<std::int64_t>>>();
+    return [=](const SearchedTile& tile, Eigen::Index row, Eigen::Index col) {
+        const TileShape whole = tile_shape(tile.call->problem, stage);
+        std::vector<std::int64_t>& memory = (*known)[tile.id];
+        if (memory.empty()) {
+            const TileShape extent = tile_extent(tile.call->problem, stage, tile.id);
+            memory = last_stored(store, tile, extent.rows, extent.cols, whole);
+        }
+        return memory[std::size_t(row * (whole.cols + store.padding) + col)] == -1;
+    };
+}
+
 Estimate stored_by(const TileStore& store, Stage stage, const SearchedTile& site, const Estimate& right) {
     const Eigen::Index rows = right.value.rows();
     const Eigen::Index cols = right.value.cols();
-    const std::int64_t block_rows = tile_shape(site.call->problem, stage).rows;
-    const std::vector<std::int64_t> memory = last_stored(store, site, rows, cols, block_rows);
+    const TileShape whole = tile_shape(site.call->problem, stage);
+    const std::int64_t ld = whole.cols + store.padding;
+    const std::vector<std::int64_t> memory = last_stored(store, site, rows, cols, whole);
     Estimate kept = right;
     if (store.keeps) {
-        take_left(stage, site, 1, is_left_anywhere, kept);
+        take_left(stage, site, 1, not_stored(store, stage), kept);
     } else {
         kept.error.setConstant(infinity);
     }
     Estimate estimate = right;
     for (Eigen::Index i = 0; i < rows; ++i) {
         for (Eigen::Index j = 0; j < cols; ++j) {
-            const std::int64_t from = memory[std::size_t(i * store.ld + j)];
+            const std::int64_t from = memory[std::size_t(i * ld + j)];
             if (from == -2) {
                 estimate.value(i, j) = 0;
                 estimate.error(i, j) = is_zero_beyond(stage) ? 0 : infinity;
@@ -130,54 +151,86 @@ std::vector<AddressSample> in_memory(const FoundStores& found, std::int64_t ld, 
     return samples;
 }
 
-/// Whether the element stands where the map stores it; nullopt where that is not in the tile or its own place.
-std::optional<bool> is_stored(const Observation& seen, const TileStore& store, Eigen::Index i,
-                              Eigen::Index j) {
-    const std::int64_t at = store.map.apply(i, j);
-    const std::int64_t row = at / store.ld;
-    const std::int64_t col = at % store.ld;
-    if (at < 0 || row >= seen.got.rows() || col >= seen.got.cols() || (row == i && col == j))
-        return std::nullopt;
-    return std::abs(double(seen.got(row, col)) - seen.expected.value(i, j)) <= seen.expected.error(i, j);
-}
+/// What the dump says of elements that a store may have moved.
+class MovedElements {
+ public:
+    MovedElements(const Observation& seen, const TileIndex& index, std::int64_t ld)
+        : seen_(seen), index_(index), ld_(ld), written_over_(std::size_t(seen.got.size())) {
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
+                const std::optional<Eigen::Index> to = place_of_store(i, j);
+                if (to && *to != i * seen.got.cols() + j && holds(*to, i, j))
+                    written_over_[std::size_t(*to)] = true;
+            }
+        }
+    }
+
+    /// Whether the element is not stored at its own place; nullopt where that cannot be told.
+    std::optional<bool> is_moved(Eigen::Index i, Eigen::Index j) const {
+        const Eigen::Index own = i * seen_.got.cols() + j;
+        const std::optional<Eigen::Index> to = place_of_store(i, j);
+        if (!is_telling(seen_.expected.value(i, j)) || to == own) return std::nullopt;
+        const bool at_home = !seen_.is_wrong(i, j);
+        const bool stored = to && holds(*to, i, j);
+        if (at_home != stored && to) return stored;
+        if (at_home) return to ? std::nullopt : std::optional(false);
+        return written_over_[std::size_t(own)] ? std::nullopt : std::optional(true);
+    }
+
+ private:
+    /// In the dumped tile, row-major; nullopt: beyond it.
+    std::optional<Eigen::Index> place_of_store(Eigen::Index i, Eigen::Index j) const {
+        const std::int64_t at = index_.of(i, j, ld_);
+        if (at < 0 || at / ld_ >= seen_.got.rows() || at % ld_ >= seen_.got.cols()) return std::nullopt;
+        return at / ld_ * seen_.got.cols() + at % ld_;
+    }
+
+    bool holds(Eigen::Index place, Eigen::Index i, Eigen::Index j) const {
+        const double got = seen_.got.data()[place];
+        return std::abs(got - seen_.expected.value(i, j)) <= seen_.expected.error(i, j);
+    }
+
+    const Observation& seen_;
+    const TileIndex& index_;
+    std::int64_t ld_;
+    std::vector<bool> written_over_;  ///< places that hold an element that the index stores there
+};
 
 /// Which elements are stored so, where others stand at their own place.
 std::optional<LabelledElements::Rule> rule_of_tile_store(const Evidence& evidence, const TileStore& store) {
     LabelledElements elements(evidence, evidence.observed);
+    const std::int64_t ld = tile_shape(evidence.problem(), evidence.observed).cols + store.padding;
     std::size_t tiles = 0;
     for (const Observation& seen : evidence.seen) {
         if (++tiles > most_labelled_tiles) break;
-        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-            for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-                if (!is_telling(seen.expected.value(i, j))) continue;
-                const bool at_home = !seen.is_wrong(i, j);
-                const std::optional<bool> stored = is_stored(seen, store, i, j);
-                if (stored && *stored != at_home) elements.add(seen.site, i, j, *stored);
-            }
-        }
+        const MovedElements moved(seen, store.index, ld);
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
+            for (Eigen::Index j = 0; j < seen.got.cols(); ++j)
+                if (const auto is_moved = moved.is_moved(i, j)) elements.add(seen.site, i, j, *is_moved);
     }
     // Of what was written over some stands at its place by chance.
     if (elements.outside() * 50 < elements.inside()) return std::nullopt;
     return elements.rule(elements.inside() / 50);
 }
 
-void add_tile_stores(const Evidence& evidence, TileStore store, std::int64_t padding,
-                     std::vector<Candidate>& candidates) {
-    const auto& strides = store.map.strides;
-    if (strides && strides->down == store.ld && strides->along == 1 && strides->offset == 0) return;
+void add_tile_stores(const Evidence& evidence, TileStore store, std::vector<Candidate>& candidates) {
+    const Stage stage = evidence.observed;
     std::vector<CauseParameter> parameters = {
-        {"stored to", std::string(stage_info(evidence.observed).name) + store.map.text}};
-    if (padding > 0) parameters.push_back({"of rows of", std::to_string(store.ld)});
+        {"stored to", std::string(stage_info(stage).name) + store.index.text}};
+    if (store.padding > 0) {
+        const std::int64_t ld = tile_shape(evidence.problem(), stage).cols + store.padding;
+        parameters.push_back({"of rows of", std::to_string(ld)});
+    }
     const auto is_same = [&](const Candidate& other) { return other.parameters == parameters; };
     if (std::ranges::any_of(candidates, is_same)) return;
     const auto add = [&](int rule_cost) {
         for (const bool keeps : {false, true}) {
             store.keeps = keeps;
-            const auto place = [=, stage = evidence.observed](const SearchedTile& site, Estimate& estimate) {
+            const auto place = [=](const SearchedTile& site, Estimate& estimate) {
                 estimate = stored_by(store, stage, site, estimate);
             };
             candidates.push_back(
-                {parameters, {.result = place}, cost_of(store.map) + (padding > 0) + rule_cost});
+                {parameters, {.result = place}, store.index.cost() + (store.padding > 0) + rule_cost});
         }
     };
     add(0);
@@ -188,24 +241,39 @@ void add_tile_stores(const Evidence& evidence, TileStore store, std::int64_t pad
     }
 }
 
+/// What the tile's elements may have been stored by, in rows of `ld`: any map that all of them, or the moved ones, fit, and
+/// indices with another row or column.
+std::vector<TileIndex> indices_of_stores(const Evidence& evidence, const FoundStores& found,
+                                         std::int64_t ld) {
+    const Stage stage = evidence.observed;
+    const TileShape shape = tile_shape(evidence.problem(), stage);
+    const AddressNames names = {place_name(ElementPlace::row, stage), place_name(ElementPlace::col, stage)};
+    std::vector<TileIndex> indices;
+    for (const bool whole : {true, false}) {
+        for (const AddressMap& map :
+             find_address_maps(in_memory(found, ld, whole), ld, names, most_maps_of_tile)) {
+            const auto& strides = map.strides;
+            const bool is_own = strides && strides->down == ld && strides->along == 1 && strides->offset == 0;
+            if (!is_own) indices.push_back(as_index(map));
+        }
+    }
+    for (TileIndex& index :
+         find_tile_indices(in_memory(found, ld, false), shape.rows, shape.cols, ld, names, most_maps_of_tile))
+        indices.push_back(std::move(index));
+    return indices;
+}
+
 std::vector<Candidate> stored_elsewhere_in_tile(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     if (!evidence.direct()) return candidates;
-    const Stage stage = evidence.observed;
-    const AddressNames names = {place_name(ElementPlace::row, stage), place_name(ElementPlace::col, stage)};
-    const std::int64_t cols = tile_shape(evidence.problem(), stage).cols;
+    const std::int64_t cols = tile_shape(evidence.problem(), evidence.observed).cols;
     std::size_t tiles = 0;
     for (const Observation& seen : evidence.seen) {
         if (!seen.is_bad() || ++tiles > most_telling_tiles) break;
         const FoundStores found = stores_found(seen);
-        for (const std::int64_t padding : row_paddings) {
-            for (const bool whole : {true, false}) {
-                const std::vector<AddressSample> samples = in_memory(found, cols + padding, whole);
-                for (AddressMap& map : find_address_maps(samples, cols + padding, names, most_maps_of_tile))
-                    add_tile_stores(evidence, {std::move(map), cols + padding, {}, false}, padding,
-                                    candidates);
-            }
-        }
+        for (const std::int64_t padding : row_paddings)
+            for (TileIndex& index : indices_of_stores(evidence, found, cols + padding))
+                add_tile_stores(evidence, {std::move(index), padding, {}, false}, candidates);
     }
     return candidates;
 }

@@ -107,6 +107,37 @@ TEST(Identified, OneNumberOfAnIndex) {
     EXPECT_EQ(named(loaded_with(of_block)), "operand_addresses (reads q_block in place of row)");
 }
 
+using StoredAt = std::function<std::int64_t(std::int64_t row, std::int64_t col)>;
+
+/// Q as a kernel leaves it that stores each element of a tile elsewhere in the one memory of all its tiles.
+MemoryRecording stored_in_tiles(const Recording& honest, const StoredAt& address) {
+    MemoryRecording wrong = copy_of(honest);
+    const TileShape shape = tile_shape(honest.problem(), Stage::q);
+    std::vector<float> right(std::size_t(shape.elements()));
+    std::vector<float> memory(right.size(), 0.25f);
+    change_stage(wrong, Stage::q, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
+        if (row == 0 && col == 0) {
+            honest.read_tile(Stage::q, tile, right);
+            for (std::int64_t i = 0; i < shape.elements(); ++i) {
+                const std::int64_t at = address(i / shape.cols, i % shape.cols);
+                if (at >= 0 && at < shape.elements()) memory[std::size_t(at)] = right[std::size_t(i)];
+            }
+        }
+        return memory[std::size_t(row * shape.cols + col)];
+    });
+    return wrong;
+}
+
+TEST(Identified, StoresThatWriteOverOthers) {
+    const MemoryRecording honest = recorded(plain_call());
+    const std::int64_t ld = honest.problem().head_dim;
+    EXPECT_EQ(named(stored_in_tiles(
+                  honest, [=](std::int64_t row, std::int64_t d) { return row * ld + (d % 2 == 0 ? 0 : d); })),
+              "elements_stored_elsewhere (stored to q[row][0], where d % 2 == 0)");
+    EXPECT_EQ(named(stored_in_tiles(honest, [=](std::int64_t, std::int64_t d) { return d * ld + d; })),
+              "elements_stored_elsewhere (stored to q[d][d])");
+}
+
 using OutputAddress = std::function<std::int64_t(const TileId&, std::int64_t query, std::int64_t d)>;
 
 /// The output as a kernel leaves it that stores each element elsewhere, one query block after the other.
