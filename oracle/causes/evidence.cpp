@@ -36,7 +36,9 @@ std::vector<TileId> spread(const std::vector<TileId>& blocks, std::size_t most) 
         for (std::size_t h = 0; h < heads.size() && chosen.size() < most; h += step) {
             const std::vector<TileId>& list = heads[h];
             if (round >= list.size()) continue;
-            chosen.push_back(round % 2 == 0 ? list[round / 2] : list[list.size() - 1 - round / 2]);
+            // Each head begins with another block: of many heads one block is seen each.
+            const std::size_t turn = (round + h / step) % list.size();
+            chosen.push_back(turn % 2 == 0 ? list[turn / 2] : list[list.size() - 1 - turn / 2]);
         }
         if (chosen.size() == before) break;
     }
