@@ -29,6 +29,8 @@ std::vector<TileId> spread(const std::vector<TileId>& blocks, std::size_t most) 
     // Heads first, so that maps of heads show; few of many are taken evenly.
     std::vector<std::vector<TileId>> heads;
     for (auto& [head, list] : of_head) heads.push_back(std::move(list));
+    // Of many heads one block is seen of each: not the first one of all.
+    const bool one_of_each = heads.size() >= most;
     std::vector<TileId> chosen;
     for (std::size_t round = 0; chosen.size() < most; ++round) {
         const std::size_t before = chosen.size();
@@ -36,8 +38,7 @@ std::vector<TileId> spread(const std::vector<TileId>& blocks, std::size_t most) 
         for (std::size_t h = 0; h < heads.size() && chosen.size() < most; h += step) {
             const std::vector<TileId>& list = heads[h];
             if (round >= list.size()) continue;
-            // Each head begins with another block: of many heads one block is seen each.
-            const std::size_t turn = (round + h / step) % list.size();
+            const std::size_t turn = (round + (one_of_each ? h / step : 0)) % list.size();
             chosen.push_back(turn % 2 == 0 ? list[turn / 2] : list[list.size() - 1 - turn / 2]);
         }
         if (chosen.size() == before) break;

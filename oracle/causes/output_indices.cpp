@@ -107,8 +107,7 @@ void add_extents(const Problem& problem, bool is_row, std::vector<OutputIndex>& 
             if (const std::int64_t now = extent.of(problem); now <= 0 || !known.insert(now).second) continue;
             OutputIndex index = own_index(is_row);
             index.parts[part].extent = extent.of;
-            index.text =
-                fmt::format("{} with {} for {}", brackets(own_names(), is_row), extent.name, owns[part].name);
+            index.text = fmt::format("its own place with {} for {}", extent.name, owns[part].name);
             indices.push_back(std::move(index));
         }
     }
