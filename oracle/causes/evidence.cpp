@@ -30,17 +30,33 @@ std::vector<TileId> spread(const std::vector<TileId>& blocks, std::size_t most) 
     std::vector<std::vector<TileId>> heads;
     for (auto& [head, list] : of_head) heads.push_back(std::move(list));
     std::vector<TileId> chosen;
+    const std::size_t step = std::max<std::size_t>(1, heads.size() / std::max<std::size_t>(1, most));
     for (std::size_t round = 0; chosen.size() < most; ++round) {
         const std::size_t before = chosen.size();
-        const std::size_t step = std::max<std::size_t>(1, heads.size() / most);
         for (std::size_t h = 0; h < heads.size() && chosen.size() < most; h += step) {
             const std::vector<TileId>& list = heads[h];
             if (round >= list.size()) continue;
-            chosen.push_back(round % 2 == 0 ? list[round / 2] : list[list.size() - 1 - round / 2]);
+            // Of many heads one block is seen of each: not the first one of all.
+            const std::size_t turn = (round + (heads.size() >= most ? h / step : 0)) % list.size();
+            chosen.push_back(turn % 2 == 0 ? list[turn / 2] : list[list.size() - 1 - turn / 2]);
         }
         if (chosen.size() == before) break;
     }
     std::ranges::sort(chosen);
+    return chosen;
+}
+
+/// Some good blocks, half of them where other heads have bad ones: they tell that a mistake is not made in their head.
+std::vector<TileId> telling(std::vector<TileId> good, const std::set<TileId>& bad, std::size_t most) {
+    std::set<std::pair<std::int64_t, std::int64_t>> bad_places;
+    for (const TileId& block : bad) bad_places.emplace(block.q_block, block.kv_tile);
+    const auto others = std::ranges::stable_partition(good, [&](const TileId& block) {
+        return bad_places.contains({block.q_block, block.kv_tile});
+    });
+    const std::size_t half = std::max(most / 2, most - std::min(most, others.size()));
+    std::vector<TileId> chosen = spread({good.begin(), others.begin()}, half);
+    for (const TileId& block : spread({others.begin(), others.end()}, most - chosen.size()))
+        chosen.push_back(block);
     return chosen;
 }
 
@@ -350,9 +366,8 @@ Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage 
     const Problem& problem = world.recording().problem();
     observe_blocks(evidence, spread({bad.begin(), bad.end()}, affordable(problem, observed, most_bad_blocks)),
                    threads);
-    observe_blocks(evidence,
-                   spread(good_blocks(world, observed, bad), affordable(problem, observed, most_good_blocks)),
-                   threads);
+    const std::size_t most_good = affordable(problem, observed, most_good_blocks);
+    observe_blocks(evidence, telling(good_blocks(world, observed, bad), bad, most_good), threads);
     // Bad tiles first: they tell soonest that a change explains nothing.
     std::ranges::stable_sort(evidence.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
     add_up(evidence);

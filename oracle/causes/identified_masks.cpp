@@ -92,7 +92,7 @@ std::vector<Candidate> mask_elsewhere(const Evidence& evidence) {
         }
     }
     if (hides || shows) candidates = other_comparisons(evidence);
-    if (hides) candidates.push_back({{{"scores", "hidden"}}, hides_all()});
+    if (hides) candidates.push_back({{all_hidden}, hides_all()});
     if (shows) candidates.push_back({{{"scores", "shown"}}, shows_all()});
     return candidates;
 }

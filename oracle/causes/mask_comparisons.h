@@ -13,4 +13,7 @@ std::vector<Candidate> other_comparisons(const Evidence& evidence);
 /// The scores as they are without a mask, as far as the dump has them.
 Estimate unmasked_scores(const SearchedTile& site);
 
+/// Of the scores that the mask hides wherever a rule says, whatever it compares.
+inline const CauseParameter all_hidden = {"scores", "hidden"};
+
 }  // namespace tilescope

@@ -174,10 +174,10 @@ StoredOutput output_stored(const CauseSearch& world, Stage stage, const OutputSt
 
 /// What is where nothing was stored.
 struct LeftThere {
-    const char* name;
+    const char* name;  ///< nullptr: nothing
     double value;
 };
-const LeftThere all_left_there[] = {{"nothing", double(std::bit_cast<float>(unwritten_bits))}, {"0", 0}};
+const LeftThere all_left_there[] = {{nullptr, double(std::bit_cast<float>(unwritten_bits))}, {"0", 0}};
 
 Change stores(Stage stage, const OutputStore& store, double left) {
     const std::string name = fmt::format("stored {} {}", stage_info(stage).name, store.name);
@@ -258,7 +258,8 @@ void add_stores(const Evidence& evidence, const DumpedOutput& dumped,
     const auto add = [&](int rule_cost) {
         for (const LeftThere& left : all_left_there) {
             candidates.push_back({parameters, stores(dumped.stage, store, left.value), cost + rule_cost});
-            candidates.back().parameters.push_back({"elsewhere", left.name});
+            // Nothing, unless it is said.
+            if (left.name) candidates.back().parameters.push_back({"elsewhere", left.name});
         }
     };
     add(0);

@@ -50,7 +50,7 @@ std::vector<NamedExtent> extents_of_others() {
 /// The extents of others, then its own one with padding.
 std::vector<NamedExtent> other_extents(const NamedExtent& own) {
     std::vector<NamedExtent> extents = extents_of_others();
-    for (const std::int64_t padding : {1, -1, 2, 3, 4, 5, 6, 7, 8, 16, 32}) {
+    for (const std::int64_t padding : {1, -1, 2, -2, 3, -3, 4, -4, 5, 6, 7, 8, -8, 16, 32}) {
         extents.push_back({fmt::format("{} {} {}", own.name, padding < 0 ? '-' : '+', std::abs(padding)),
                            [=, of = own.of](const Problem& p) { return of(p) + padding; }});
     }
@@ -107,8 +107,7 @@ void add_extents(const Problem& problem, bool is_row, std::vector<OutputIndex>& 
             if (const std::int64_t now = extent.of(problem); now <= 0 || !known.insert(now).second) continue;
             OutputIndex index = own_index(is_row);
             index.parts[part].extent = extent.of;
-            index.text =
-                fmt::format("{} with {} for {}", brackets(own_names(), is_row), extent.name, owns[part].name);
+            index.text = fmt::format("its own place with {} for {}", extent.name, owns[part].name);
             indices.push_back(std::move(index));
         }
     }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <tuple>
 
 #include "oracle/causes/in_parallel.h"
+#include "oracle/causes/mask_comparisons.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/where.h"
 #include "oracle/identify/description.h"
@@ -117,6 +119,14 @@ std::int64_t parameters_of(const Found& found) {
     return std::max<std::int64_t>(std::ssize(found.candidate.parameters) + found.scope_cost, found.cost());
 }
 
+/// A geometry that hides every score of the places that have it is told by nothing but them.
+void leave_out_hiding_geometry(const Found& hiding, std::vector<Found>& found) {
+    std::erase_if(found, [&](const Found& one) {
+        return one.cause->family == hiding.cause->family && one.cause != hiding.cause &&
+               one.scope == hiding.scope && one.rule == hiding.rule;
+    });
+}
+
 /// Whether all that is wrong holds the same number, as where nothing is stored.
 bool is_one_number(const Evidence& evidence) {
     constexpr std::int64_t enough = 16;
@@ -169,6 +179,7 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
         return std::tuple(a.left / grain, a.cost()) < std::tuple(b.left / grain, b.cost());
     };
     std::vector<Found> found;
+    std::optional<Found> hiding;
     for (Trial& trial : trials) {
         if (!tells(evidence, trial)) continue;
         Found next;
@@ -179,12 +190,16 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
         choose_scope(evidence, trial.misfit, enough, next);
         choose_rule(evidence, trial.misfit, enough, next);
         if (double(next.left) > double(evidence.wrong_elements) * (1 - enough)) continue;
+        const bool is_hiding =
+            std::ranges::find(next.candidate.parameters, all_hidden) != next.candidate.parameters.end();
+        if (is_hiding && next.scope != Scope::everywhere) hiding = next;
         if (!found.empty() && found.back().cause == next.cause) {
             if (better(next, found.back())) found.back() = std::move(next);
         } else {
             found.push_back(std::move(next));
         }
     }
+    if (hiding) leave_out_hiding_geometry(*hiding, found);
     leave_out_guesses(evidence, found);
     std::ranges::stable_sort(found, better);
     return found;

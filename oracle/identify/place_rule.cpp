@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <ranges>
+#include <set>
 #include <vector>
 
 namespace tilescope {
@@ -109,10 +110,8 @@ struct ShortRule {
 std::optional<PlaceCondition> from_end(const PlaceCondition& condition, const SidesOfValues& sides,
                                        std::int64_t end) {
     if (condition.period > 0 || end == 0 || sides.rbegin()->first != end - 1) return std::nullopt;
-    // A stretch in the middle is counted like everything else.
-    const bool is_stretch =
-        condition.first != -unbounded && condition.last != unbounded && condition.last != condition.first + 1;
-    if (is_stretch) return std::nullopt;
+    // What does not reach the end is not counted from there.
+    if (condition.first != -unbounded && condition.last != unbounded) return std::nullopt;
     PlaceCondition counted = condition;
     counted.is_from_end = true;
     if (counted.first != -unbounded) counted.first -= end;
@@ -150,17 +149,18 @@ std::optional<ShortRule> one_condition(std::span<const LabelledPlace> places, st
     return best;
 }
 
-/// Conditions on a coordinate that every place inside keeps and not every one outside: what is inside by two
-/// conditions is inside by each.
+/// Conditions on a coordinate that nearly every place inside keeps and not every one outside: what is inside by two
+/// conditions is inside by each. Values of the coordinate that at most `few` places inside have may be of those that are
+/// wrong.
 std::vector<PlaceCondition> covers_of(std::span<const LabelledPlace> places, std::size_t coordinate,
-                                      std::int64_t end) {
+                                      std::int64_t few, std::int64_t end) {
     const SidesOfValues sides = sides_of(places, coordinate);
     std::vector<PlaceCondition> covers;
     const auto add = [&](std::int64_t period) {
         SidesOfValues rests;
         for (const auto& [value, of_value] : sides)
             rests[period > 0 ? value % period : value].inside += of_value.inside;
-        for (auto& [rest, of_rest] : rests) of_rest.outside = of_rest.inside == 0;
+        for (auto& [rest, of_rest] : rests) of_rest.outside = of_rest.inside <= few ? few + 1 : 0;
         const PlaceCondition cover = range_of(coordinate, period, rests);
         if (std::ranges::all_of(sides, [&](const auto& value) { return cover.holds(value.first); })) return;
         const auto counted = from_end(cover, sides, end);
@@ -174,10 +174,10 @@ std::vector<PlaceCondition> covers_of(std::span<const LabelledPlace> places, std
 
 /// The shortest rule of two conditions.
 std::optional<ShortRule> two_conditions(std::span<const LabelledPlace> places, std::size_t coordinates,
-                                        std::int64_t most_wrong, const PlaceEnds& ends) {
+                                        std::int64_t most_wrong, std::int64_t few, const PlaceEnds& ends) {
     std::optional<ShortRule> best;
     for (std::size_t x = 0; x < coordinates; ++x) {
-        for (const PlaceCondition& cover : covers_of(places, x, ends[x])) {
+        for (const PlaceCondition& cover : covers_of(places, x, few, ends[x])) {
             if (best && bits_of(cover) >= best->bits) continue;
             std::vector<LabelledPlace> covered;
             for (const LabelledPlace& place : places)
@@ -250,9 +250,12 @@ std::optional<PlaceRule> find_place_rule(std::span<const LabelledPlace> places, 
     const auto insides = std::ranges::count(places, true, &LabelledPlace::inside);
     if (insides == 0 || insides == std::ssize(places)) return std::nullopt;
     if (const auto one = one_condition(places, coordinates, most_wrong, ends)) return one->rule;
-    const auto two = two_conditions(some_of(places), coordinates, most_wrong, ends);
-    if (!two || !is_right(two->rule, places, most_wrong, ends)) return std::nullopt;
-    return two->rule;
+    const std::vector<LabelledPlace> some = some_of(places);
+    for (const std::int64_t few : std::set<std::int64_t>{0, most_wrong / 4}) {
+        const auto two = two_conditions(some, coordinates, most_wrong, few, ends);
+        if (two && is_right(two->rule, places, most_wrong, ends)) return two->rule;
+    }
+    return std::nullopt;
 }
 
 }  // namespace tilescope

@@ -175,7 +175,7 @@ TEST(Identified, IndexOfTheOutput) {
     };
     const auto named_where = [&](const OutputAddress& address) {
         const std::string name = named(stored_at(honest, address));
-        return name.substr(0, name.find(", elsewhere"));
+        return name.substr(0, std::min(name.find(", elsewhere"), name.find(')')));
     };
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
                   return head_of(tile) * p.seqlen_q * p.head_dim_v + d * p.seqlen_q + query;
@@ -192,7 +192,11 @@ TEST(Identified, IndexOfTheOutput) {
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
                   return index(head_of(tile), p.seqlen_kv, query, d);
               }),
-              "output_stored_elsewhere (stores to [batch][head][query][d] with seqlen_kv for seqlen_q");
+              "output_stored_elsewhere (stores to its own place with seqlen_kv for seqlen_q");
+    EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
+                  return index(head_of(tile), p.seqlen_q - 2, query, d);
+              }),
+              "output_stored_elsewhere (stores to its own place with seqlen_q - 2 for seqlen_q");
     // Of some blocks alone, which write over others.
     EXPECT_EQ(named_where([&](const TileId& tile, std::int64_t query, std::int64_t d) {
                   return tile.q_block == 1

@@ -272,6 +272,19 @@ TEST(IdentifiedMasks, HideTheLastKeys) {
     EXPECT_EQ(report.diagnosis.causes[0].where, "everywhere");
 }
 
+/// Any diagonal that lies before these keys would hide them as well.
+TEST(IdentifiedMasks, AreNoOtherDiagonalWhereAllIsHidden) {
+    MemoryRecording wrong = recorded(make_call(small_problem_of_floats(Mask::causal), seed));
+    const Problem& problem = wrong.problem();
+    change_stage(wrong, Stage::s, [&](float right, const TileId& id, std::int64_t row, std::int64_t col) {
+        const std::int64_t key = id.kv_tile * problem.block_n + col;
+        return row % 2 == 1 && key >= problem.seqlen_kv - 8 ? -INFINITY : right;
+    });
+    const Report report = diagnosed(wrong);
+    ASSERT_FALSE(report.diagnosis.causes.empty());
+    EXPECT_EQ(title_of(report.diagnosis.causes[0]), "mask_elsewhere (scores hidden)");
+}
+
 /// Some scores are hidden that should be seen, others are seen that should be hidden.
 TEST(IdentifiedMasks, CompareWithAnotherSign) {
     const MemoryRecording open = recorded(make_call(small_problem_of_floats(Mask::none), seed));

@@ -70,6 +70,15 @@ TEST(PlaceRule, CountsFromTheEnd) {
     EXPECT_EQ(rule_to_end(16, 25), "key >= 16");
 }
 
+/// One place of another row, and one of another column, are inside by chance.
+TEST(PlaceRule, OfTwoConditionsLeavesOutWhatIsInsideByChance) {
+    const auto inside = [](int tile, int row, int col) {
+        const bool by_chance = (tile == 3 && row == 4 && col == 7) || (tile == 0 && row == 6 && col == 2);
+        return by_chance || (tile == 1 && row % 4 == 1);
+    };
+    EXPECT_EQ(rule_of(inside, 4), "tile == 1 and row % 4 == 1");
+}
+
 TEST(PlaceRule, IsNoneWhereNoneIsShort) {
     EXPECT_EQ(rule_of([](int, int, int) { return true; }), "");
     EXPECT_EQ(rule_of([](int, int, int) { return false; }), "");
