@@ -182,6 +182,8 @@ std::optional<ShortRule> two_conditions(std::span<const LabelledPlace> places, s
             std::vector<LabelledPlace> covered;
             for (const LabelledPlace& place : places)
                 if (cover.holds(place.at[x], ends[x])) covered.push_back(place);
+            // Where each value has few places inside, nothing may be left of them.
+            if (covered.empty()) continue;
             const auto second = one_condition(covered, coordinates, most_wrong, ends);
             if (!second) continue;
             const int bits = bits_of(cover) + second->bits;

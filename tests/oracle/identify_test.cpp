@@ -70,6 +70,14 @@ TEST(PlaceRule, CountsFromTheEnd) {
     EXPECT_EQ(rule_to_end(16, 25), "key >= 16");
 }
 
+/// No value of any coordinate has more places inside than may be wrong.
+TEST(PlaceRule, OfFewPlacesEverywhereIsNone) {
+    const auto inside = [](int tile, int row, int col) {
+        return tile == col % 4 && row == (5 * col + 3) % 24;
+    };
+    for (const std::int64_t most_wrong : {0, 4, 8, 12}) EXPECT_EQ(rule_of(inside, most_wrong), "");
+}
+
 /// One place of another row, and one of another column, are inside by chance.
 TEST(PlaceRule, OfTwoConditionsLeavesOutWhatIsInsideByChance) {
     const auto inside = [](int tile, int row, int col) {
