@@ -252,7 +252,8 @@ Selection sample_rows(const Problem& problem, const SideInputs& inputs, std::int
     for (std::int64_t i = 0; i < left; ++i) {
         const std::int64_t begin = blocks.count() * i / left;
         const std::int64_t end = blocks.count() * (i + 1) / left;
-        drawn.insert(blocks.at(begin + std::int64_t(random() % std::uint64_t(end - begin))));
+        const auto length = std::max<std::uint64_t>(1, std::uint64_t(end - begin));
+        drawn.insert(blocks.at(begin + std::int64_t(random() % length)));
     }
     Selection selection;
     for (const TileId& block : drawn)
