@@ -5,6 +5,7 @@ usage: check_test.py FOLDER   FOLDER holds the package tilescope
 
 import importlib.util
 import pathlib
+import subprocess
 import sys
 import unittest
 
@@ -245,6 +246,23 @@ class Refused(Calls):
         o = np.full(ones.shape, 3, np.float16)
         self.matches(ones, ones, ones, o, dtypes=dtypes, descales={"q": 0.5, "v": np.full((1, 1), 3.0)})
         self.diverges(ones, ones, ones, o, dtypes=dtypes)
+
+
+class Interrupted(unittest.TestCase):
+    def test_an_interrupt_ends_it(self):
+        code = f"""
+import os, signal, sys, threading
+sys.path[:0] = {sys.path[:1]!r}
+import numpy as np, tilescope
+q = np.zeros((1, 256, 4096, 64), np.float16)
+threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    tilescope.check(q, q, q, q)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+        self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "interrupted\n", ""))
 
 
 class Files(unittest.TestCase):

@@ -156,20 +156,22 @@ def judge_recording(recording, *, causes=True, threads=0, notes=()):
     """Judges in another thread, so that the interpreter goes on and Ctrl-C ends it. Errors: tilescope.Error."""
     cancel = _core.Cancel()
     outcome = {}
+    done = threading.Event()  # join() counts a thread as ended once Ctrl-C has come.
 
     def run():
         try:
             outcome["judged"] = _core.judge(recording, causes, threads, cancel)
         except BaseException as error:  # Handed on to the caller, whatever it is.
             outcome["error"] = error
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=run, name="tilescope", daemon=True)
-    thread.start()
+    threading.Thread(target=run, name="tilescope", daemon=True).start()
     try:
-        thread.join()
+        done.wait()
     except BaseException:
         cancel.ask()
-        thread.join()
+        done.wait()
         raise
     if "error" in outcome:
         raise outcome["error"]
