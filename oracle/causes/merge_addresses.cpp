@@ -52,10 +52,10 @@ void add_replaced(const MergedArray& array, const Coordinate& of, const std::str
 }
 
 void add_forms(const MergedArray& array, const Coordinate& of, std::vector<MergeAddress>& addresses) {
-    for (const IndexForm& form : index_forms(of.name, of.extent))
+    for (const IndexFormula& form : index_forms(of.name, of.extent))
         add_replaced(
-            array, of, "of " + (form.numbers == 0 ? of.name + " " : "") + form.text, form.numbers,
-            [form, member = of.member](const MergePlace& at) { return form.of(at.*member); }, addresses);
+            array, of, "of " + (form.parameters == 0 ? of.name + " " : "") + form.text, form.parameters,
+            [form, member = of.member](const MergePlace& at) { return form.apply(at.*member); }, addresses);
 }
 
 /// Another name in the place of this one.

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "oracle/identify/index_formula.h"
+#include "oracle/identify/index_forms.h"
 
 namespace tilescope {
 

@@ -7,6 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "oracle/identify/index_forms.h"
+
 namespace tilescope {
 
 namespace {
@@ -93,9 +95,10 @@ void with_number(Table table, std::string_view name, Fitting& fitting) {
 /// x / n * n + a * x % n
 void in_steps(Table table, std::string_view name, Fitting& fitting) {
     for (const std::int64_t n : {4, 8, 16, 32, 64}) {
-        for (std::int64_t a = 3; a < n && !fitting.has_enough(); a += 2)
-            fitting.add(moved(table, fmt::format("{0} / {1} * {1} + {2} * {0} % {1}", name, n, a), 2,
-                              [=](std::int64_t x) { return x / n * n + a * x % n; }));
+        for (std::int64_t a = 3; a < n && !fitting.has_enough(); a += 2) {
+            const IndexFormula form = formula_of(IndexPart::Form::permuted, name, n, a);
+            fitting.add(moved(table, form.text, form.parameters, form.apply));
+        }
     }
 }
 
@@ -137,25 +140,6 @@ void of_bits(Table table, std::string_view name, Fitting& fitting) {
 }
 
 }  // namespace
-
-void for_each_index_form(std::int64_t most, std::string_view name,
-                         const std::function<bool(const IndexFormula&)>& visit) {
-    bool goes_on = true;
-    const auto add = [&](std::string text, const std::function<std::int64_t(std::int64_t)>& of) {
-        goes_on = goes_on && visit({of, std::move(text), 1});
-    };
-    for (std::int64_t n = 1; n <= most && goes_on; ++n) {
-        add(fmt::format("{} ^ {}", name, n), [=](std::int64_t x) { return x ^ n; });
-        add(fmt::format("min({}, {})", name, n), [=](std::int64_t x) { return std::min(x, n); });
-        add(fmt::format("max({}, {})", name, n), [=](std::int64_t x) { return std::max(x, n); });
-        if (n == 1) continue;
-        add(fmt::format("{} % {}", name, n), [=](std::int64_t x) { return x % n; });
-        add(fmt::format("{} / {} * {}", name, n, n), [=](std::int64_t x) { return x / n * n; });
-        add(fmt::format("{0} / {1} * {1} + {2} - {0} % {1}", name, n, n - 1),
-            [=](std::int64_t x) { return x / n * n + n - 1 - x % n; });
-        add(fmt::format("{} / {}", name, n), [=](std::int64_t x) { return x / n; });
-    }
-}
 
 std::vector<IndexFormula> describe_indices(Table table, std::string_view name, std::size_t most) {
     std::set<std::int64_t> different;

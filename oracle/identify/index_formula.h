@@ -27,9 +27,4 @@ std::optional<IndexFormula> describe_indices(std::span<const std::pair<std::int6
 std::vector<IndexFormula> describe_indices(std::span<const std::pair<std::int64_t, std::int64_t>> table,
                                            std::string_view name, std::size_t most);
 
-/// Forms with one number, ascending up to `most`: x ^ n, min, max, x % n, x / n * n, the reverse order within n, x / n.
-/// Ends where `visit` returns false.
-void for_each_index_form(std::int64_t most, std::string_view name,
-                         const std::function<bool(const IndexFormula&)>& visit);
-
 }  // namespace tilescope

@@ -124,7 +124,7 @@ std::string IndexPart::text(IndexNames names) const {
         case Form::reversed:
             return fmt::format("{0} / {1} * {1} + {2} - {0} % {1}", x, n, n - 1);
         case Form::permuted:
-            return fmt::format("{0} / {1} * {1} + {0} * {2} % {1}", x, n, k);
+            return fmt::format("{0} / {1} * {1} + {2} * {0} % {1}", x, n, k);
         case Form::exchanged_bits:
             return fmt::format("{} with bits {} and {} exchanged", x, n, k);
         case Form::at_most:

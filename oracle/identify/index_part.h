@@ -25,7 +25,7 @@ struct IndexPart {
         multiple,        ///< x / n * n
         quotient,        ///< x / n
         reversed,        ///< x / n * n + n - 1 - x % n
-        permuted,        ///< x / n * n + x * k % n
+        permuted,        ///< x / n * n + k * x % n
         exchanged_bits,  ///< bits n and k of x
         at_most,         ///< min(x, n)
         at_least,        ///< max(x, n)

@@ -25,10 +25,10 @@ class PlaceCounts {
         if (has(place)) ++counts_[at(number, place)];
     }
 
-    std::int64_t agreeing(const IndexForm& form) const {
+    std::int64_t agreeing(const IndexFormula& form) const {
         std::int64_t count = 0;
         for (std::int64_t number = 0; number < std::ssize(counts_) / places_; ++number) {
-            const std::int64_t place = form.of(number);
+            const std::int64_t place = form.apply(number);
             if (has(place)) count += counts_[at(number, place)];
         }
         return count;
@@ -56,12 +56,12 @@ void add_forms_of_col(std::span<const AddressSample> samples, std::int64_t cols,
     PlaceCounts counts(cols, -cols, 4 * cols);
     for (const AddressSample& sample : samples)
         for (const std::int64_t source : sample.sources) counts.add(sample.col, source - sample.row * ld);
-    for (const IndexForm& form : index_forms(std::string(names.col), cols)) {
-        const auto of = [=, col = form.of](std::int64_t i, std::int64_t j, std::int64_t length) {
+    for (const IndexFormula& form : index_forms(names.col, cols)) {
+        const auto of = [=, col = form.apply](std::int64_t i, std::int64_t j, std::int64_t length) {
             return i * length + col(j);
         };
         agreed.push_back(
-            {counts.agreeing(form), {of, fmt::format("[{}][{}]", names.row, form.text), form.numbers}});
+            {counts.agreeing(form), {of, fmt::format("[{}][{}]", names.row, form.text), form.parameters}});
     }
 }
 
@@ -71,12 +71,12 @@ void add_forms_of_row(std::span<const AddressSample> samples, std::int64_t rows,
     for (const AddressSample& sample : samples)
         for (const std::int64_t source : sample.sources)
             if (source % ld == sample.col) counts.add(sample.row, source / ld);
-    for (const IndexForm& form : index_forms(std::string(names.row), rows)) {
-        const auto of = [=, row = form.of](std::int64_t i, std::int64_t j, std::int64_t length) {
+    for (const IndexFormula& form : index_forms(names.row, rows)) {
+        const auto of = [=, row = form.apply](std::int64_t i, std::int64_t j, std::int64_t length) {
             return row(i) * length + j;
         };
         agreed.push_back(
-            {counts.agreeing(form), {of, fmt::format("[{}][{}]", form.text, names.col), form.numbers}});
+            {counts.agreeing(form), {of, fmt::format("[{}][{}]", form.text, names.col), form.parameters}});
     }
 }
 

@@ -131,9 +131,9 @@ TEST(IdentifiedMergeReads, WeightsWithANumberAdded) {
 }
 
 TEST(IndexForms, LeaveNoNumberAlone) {
-    for (const IndexForm& form : index_forms("row", 8)) {
+    for (const IndexFormula& form : index_forms("row", 8)) {
         bool changes = false;
-        for (std::int64_t i = 0; i < 8; ++i) changes = changes || form.of(i) != i;
+        for (std::int64_t i = 0; i < 8; ++i) changes = changes || form.apply(i) != i;
         EXPECT_TRUE(changes) << form.text;
     }
 }
