@@ -1,43 +1,17 @@
 #include "kernels/run/judge_process.h"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "dump/schema/error.h"
+#include "kernels/run/child_process.h"
 
 namespace tilescope {
 
 namespace {
-
-/// Exit status as waitpid gives it.
-int run_quietly(const std::string& program, const std::string& recording, const std::string& report) {
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    const char* arguments[] = {program.c_str(), recording.c_str(), "--json", report.c_str(), nullptr};
-    pid_t child = 0;
-    const int failed =
-        posix_spawn(&child, program.c_str(), &files, nullptr, const_cast<char* const*>(arguments), environ);
-    posix_spawn_file_actions_destroy(&files);
-    if (failed != 0) {
-        throw Error(std::string("it cannot be started (") + std::strerror(failed) + ")", program,
-                    "build it, or check its permissions");
-    }
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0) {
-        if (errno != EINTR) throw Error("it was waited for by someone else", program, "run it by hand");
-    }
-    return status;
-}
 
 std::string text_of(const nlohmann::json& report, const char* name) {
     return report.contains(name) && report[name].is_string() ? report[name].get<std::string>() : "";
@@ -55,7 +29,8 @@ std::string program_beside(const std::string& name) {
 
 Judgement judge_recording(const std::string& tile_diff, const std::string& recording) {
     const std::string file = recording + ".json";
-    const int status = run_quietly(tile_diff, recording, file);
+    const int status = run_child({tile_diff, recording, "--json", file}, ChildOutput::dropped,
+                                 "build it, or check its permissions");
     std::ifstream stream(file);
     const nlohmann::json report = nlohmann::json::parse(stream, nullptr, false);
     stream.close();

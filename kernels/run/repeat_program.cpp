@@ -1,12 +1,9 @@
 #include "kernels/run/repeat_program.h"
 
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +15,7 @@
 #include "dump/reader.h"
 #include "dump/recording/array_shape.h"
 #include "dump/schema/error.h"
+#include "kernels/run/child_process.h"
 
 namespace tilescope {
 
@@ -25,44 +23,10 @@ namespace {
 
 constexpr const char* repeat_place = "tile-run repeat";
 
-/// A folder that goes when this does.
-class ScratchFolder {
- public:
-    ScratchFolder() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "tilescope-repeat-XXXXXX").string();
-        if (mkdtemp(pattern.data()) == nullptr)
-            throw Error(std::string("cannot be created: ") + std::strerror(errno), pattern,
-                        "let TMPDIR name a folder that can be written");
-        path_ = pattern;
-    }
-    ~ScratchFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    ScratchFolder(const ScratchFolder&) = delete;
-    ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-    const std::filesystem::path& path() const { return path_; }
-
- private:
-    std::filesystem::path path_;
-};
-
 /// Its output is the caller's. Errors: Error where it cannot be started, or does not end with 0.
 void run_once(const std::vector<std::string>& command, const std::filesystem::path& folder, int run) {
     if (setenv("TILESCOPE_DIR", folder.c_str(), 1) != 0) throw std::bad_alloc();
-    std::vector<char*> arguments;
-    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    pid_t child = 0;
-    const int failed = posix_spawnp(&child, arguments[0], nullptr, nullptr, arguments.data(), environ);
-    if (failed != 0)
-        throw Error(std::string("cannot be started: ") + std::strerror(failed), command[0],
-                    "give the program and its arguments after --");
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0) {
-        if (errno != EINTR) throw Error("was waited for by someone else", command[0], "run it again");
-    }
+    const int status = run_child(command, ChildOutput::shown, "give the program and its arguments after --");
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
     const std::string how = WIFEXITED(status) ? fmt::format("with exit code {}", WEXITSTATUS(status))
                                               : fmt::format("by signal {}", WTERMSIG(status));
@@ -126,7 +90,7 @@ bool ProgramRepeat::is_repeatable() const {
 }
 
 ProgramRepeat repeat_program(const std::vector<std::string>& command, int runs) {
-    const ScratchFolder scratch;
+    const ScratchFolder scratch("repeat");
     const auto folder_of = [&](int run) { return scratch.path() / fmt::format("run{}", run); };
     ProgramRepeat repeat;
     for (const std::string& word : command) repeat.command += (repeat.command.empty() ? "" : " ") + word;

@@ -1,7 +1,6 @@
 #include "kernels/run/sweep.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +11,7 @@
 
 #include "dump/schema/error.h"
 #include "dump/writer.h"
+#include "kernels/run/child_process.h"
 #include "kernels/run/run_kernel.h"
 
 namespace tilescope {
@@ -42,29 +42,6 @@ constexpr SweepMask masks[] = {{false, "bottom_right"}, {true, "bottom_right"}, 
 constexpr std::uint64_t seeds_of_a_problem = 3;
 // A problem's first seed is random; the others take turns.
 constexpr std::string_view other_inputs[] = {"ramped", "distinct_v", "negative", "large", "ties"};
-
-/// Where the recordings lie until they are judged.
-class Scratch {
- public:
-    Scratch() {
-        std::string name = (std::filesystem::temp_directory_path() / "tilescope-sweep-XXXXXX").string();
-        if (::mkdtemp(name.data()) == nullptr) {
-            throw Error("no folder can be made there", name, "set TMPDIR to a folder with room");
-        }
-        folder_ = name;
-    }
-    ~Scratch() {
-        std::error_code ignored;
-        std::filesystem::remove_all(folder_, ignored);
-    }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-
-    std::string file(std::size_t number) const { return (folder_ / fmt::format("{}.h5", number)).string(); }
-
- private:
-    std::filesystem::path folder_;
-};
 
 /// Empty when the kernel's cases can be run as the options ask.
 std::string why_not_here(const RunOptions& options, const KernelInfo& kernel) {
@@ -182,7 +159,7 @@ SweepReport run_sweep(const SweepOptions& options,
     SweepReport report;
     const std::vector<RunRequest> requests = sweep_cases(options.run, report.left_out);
     report.planned = requests.size();
-    const Scratch scratch;
+    const ScratchFolder scratch("sweep");
     const auto start = std::chrono::steady_clock::now();
     const std::size_t jobs =
         options.jobs > 0 ? std::size_t(options.jobs) : std::max(1u, std::thread::hardware_concurrency() / 2);
@@ -204,7 +181,7 @@ SweepReport run_sweep(const SweepOptions& options,
         if (options.time_budget > 0 && passed.count() > options.time_budget) break;
         Waiting next;
         next.one.request = requests[number];
-        const std::string file = scratch.file(number);
+        const std::string file = (scratch.path() / fmt::format("{}.h5", number)).string();
         if (record(file, next.one)) {
             next.judgement = std::async(std::launch::async, [tile_diff, file] {
                 Judgement judgement = judge_recording(tile_diff, file);

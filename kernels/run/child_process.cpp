@@ -1,0 +1,51 @@
+#include "kernels/run/child_process.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "dump/schema/error.h"
+
+namespace tilescope {
+
+int run_child(const std::vector<std::string>& command, ChildOutput output, const std::string& advice) {
+    std::vector<char*> arguments;
+    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
+        if (output == ChildOutput::dropped)
+            posix_spawn_file_actions_addopen(&files, stream, "/dev/null", O_WRONLY, 0);
+    pid_t child = 0;
+    const int failed = posix_spawnp(&child, arguments[0], &files, nullptr, arguments.data(), environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (failed != 0)
+        throw Error(std::string("cannot be started: ") + std::strerror(failed), command[0], advice);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) throw Error("was waited for by someone else", command[0], "run it by hand");
+    }
+    return status;
+}
+
+ScratchFolder::ScratchFolder(const std::string& name) {
+    std::string folder =
+        (std::filesystem::temp_directory_path() / ("tilescope-" + name + "-XXXXXX")).string();
+    if (mkdtemp(folder.data()) == nullptr)
+        throw Error("no folder can be made there", folder, "set TMPDIR to a folder with room");
+    path_ = folder;
+}
+
+ScratchFolder::~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace tilescope
