@@ -2,12 +2,12 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "dump/recording.h"
 #include "dump/recording/recorded_call.h"
+#include "dump/recording/sampled_rows.h"
 #include "dump/schema.h"
 #include "dump/schema/selection.h"
 #include "dump/schema/span.h"
@@ -76,11 +76,5 @@ class ArrayRecording final : public RecordedCall {
     std::array<HostArray, stage_count> outputs_;
     std::array<TileArray, stage_count> tiles_;
 };
-
-/// About `rows` query rows of the call, by whole query blocks: the first and the last one, the one whose rows see the
-/// most keys, and others drawn evenly from all heads and batch entries. Equal seeds draw equal blocks.
-/// Everything where the call has no more rows than that.
-Selection sample_rows(const Problem& problem, const SideInputs& inputs, std::int64_t rows,
-                      std::uint64_t seed);
 
 }  // namespace tilescope
