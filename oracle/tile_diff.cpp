@@ -300,11 +300,8 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     JudgeOptions options = arguments.judge;
     options.progress = [&](std::int64_t done, std::int64_t total) { progress.update(done, total); };
     Report report = other ? judge_pair(*recording, *other, options) : judge(*recording, options);
-    if (!arguments.no_causes) {
-        report.diagnosis = find_causes(*recording, report, cause_options(arguments));
-        if (!other)
-            report.diagnosis.suggestion = suggest_declarations(*recording, report, arguments.judge.threads);
-    }
+    if (!arguments.no_causes)
+        report.diagnosis = causes_and_declarations(*recording, report, cause_options(arguments));
     if (!arguments.cause_of.empty())
         report.diagnosis.prediction = predict_arguments(arguments, *recording, report);
     if (!arguments.replay.empty()) {

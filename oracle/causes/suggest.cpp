@@ -217,4 +217,11 @@ std::optional<Suggestion> suggest_declarations(const Recording& recording, const
     return suggestion;
 }
 
+Diagnosis causes_and_declarations(const Recording& recording, const Report& report,
+                                  const CauseOptions& options) {
+    Diagnosis diagnosis = find_causes(recording, report, options);
+    diagnosis.suggestion = suggest_declarations(recording, report, options.threads, options.check);
+    return diagnosis;
+}
+
 }  // namespace tilescope

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 
+#include "oracle/causes/find_causes.h"
 #include "oracle/judge.h"
 
 namespace tilescope {
@@ -16,5 +17,9 @@ namespace tilescope {
 /// Errors: Error for a damaged file; what `check` throws.
 std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& report, int threads,
                                                const std::function<void()>& check = {});
+
+/// Both: find_causes(), and what is to be declared. Errors: those of both.
+Diagnosis causes_and_declarations(const Recording& recording, const Report& report,
+                                  const CauseOptions& options = {});
 
 }  // namespace tilescope

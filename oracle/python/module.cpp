@@ -11,7 +11,6 @@
 #include "dump/python/recordings.h"
 #include "dump/recording.h"
 #include "dump/schema/text.h"
-#include "oracle/causes/find_causes.h"
 #include "oracle/causes/suggest.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge.h"
@@ -52,12 +51,11 @@ Judged judge_fully(const Recording& recording, bool causes, int threads, const C
     options.progress = [&](std::int64_t, std::int64_t) { cancel.check(); };
     try {
         Report report = judge(recording, options);
-        if (causes && report.verdict == Verdict::diverged) {
+        if (causes) {
             CauseOptions search;
             search.threads = threads;
             search.check = [&] { cancel.check(); };
-            report.diagnosis = find_causes(recording, report, search);
-            report.diagnosis.suggestion = suggest_declarations(recording, report, threads, search.check);
+            report.diagnosis = causes_and_declarations(recording, report, search);
         }
         recording.require_unchanged();
         return as_judged(std::move(report));

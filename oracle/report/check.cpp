@@ -2,7 +2,6 @@
 
 #include <exception>
 
-#include "oracle/causes/find_causes.h"
 #include "oracle/causes/suggest.h"
 #include "oracle/judge.h"
 #include "oracle/report/text.h"
@@ -11,10 +10,7 @@ namespace tilescope {
 
 Checked check(const Recording& recording) try {
     Report report = judge(recording, {});
-    if (report.verdict == Verdict::diverged) {
-        report.diagnosis = find_causes(recording, report, {});
-        report.diagnosis.suggestion = suggest_declarations(recording, report, 0);
-    }
+    report.diagnosis = causes_and_declarations(recording, report);
     return {report.verdict == Verdict::match ? 0 : 1, readable(to_text(report))};
 } catch (const NoVerdict& unjudged) {
     return {2, readable(to_text(unjudged.report()))};
