@@ -1,7 +1,7 @@
 """Flash attention in Triton, forward and backward, with stores of its tiles and mistakes to plant.
 
-Arrays are contiguous [batch, heads, seqlen, head_dim]; causal rows see keys up to their own number. The lines that begin
-with ts. are all that tilescope adds: with ts.dump_of(None) nothing of them is compiled.
+Arrays are contiguous [batch, heads, seqlen, head_dim]; causal rows see keys up to their own number. The lines that
+begin with ts. are all that tilescope adds: with ts.dump_of(None) nothing of them is compiled.
 """
 
 import math
@@ -24,7 +24,8 @@ BACKWARD_MISTAKES = {"delta_left_out": "ds", "ds_not_scaled": "dk", "v_not_trans
 
 @triton.jit
 def forward_kernel(q, k, v, o, lse, sm_scale, heads, group, seqlen_q, seqlen_kv, dump, HEAD_DIM: tl.constexpr,
-                   BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr, MISTAKE: tl.constexpr):  # fmt: skip
+                   BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
+                   MISTAKE: tl.constexpr):  # fmt: skip
     q_block = tl.program_id(0)
     batch = tl.program_id(1) // heads
     head = tl.program_id(1) % heads

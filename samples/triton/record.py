@@ -52,7 +52,8 @@ def show(name, expected, recorder, folder):
     if folder:
         recorder.save(pathlib.Path(folder) / f"{name}.h5")
     cause = report.causes[0].name if report.causes else ""
-    print(f"{name:24} {expected or '-':6} {report.verdict:10} {report.stage or '-':6} {cause:28} {seconds:5.2f}", flush=True)
+    stages = f"{expected or '-':6} {report.verdict:10} {report.stage or '-':6}"
+    print(f"{name:24} {stages} {cause:28} {seconds:5.2f}", flush=True)
     return report.stage == expected
 
 

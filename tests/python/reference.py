@@ -1,4 +1,4 @@
-"""Attention in float64 with NumPy, written from its definition and not from anything here: what the tests hold check() to."""
+"""Attention in float64 with NumPy, from its definition and not from anything here: what the tests hold check() to."""
 
 import math
 

@@ -70,7 +70,8 @@ class Triton(unittest.TestCase):
 
     def test_what_is_not_selected_is_not_stored(self):
         q, k, v = record.draw()
-        recorder = tilescope.Recorder(q, k, v, stages=("s", "m"), causal=True, select="head=1-2:q_block=3", block_m=64, block_n=64)
+        recorder = tilescope.Recorder(q, k, v, stages=("s", "m"), causal=True, select="head=1-2:q_block=3",
+                                      **record.BLOCKS)
         self.assertEqual(tuple(recorder.buffer("s").shape), (1, 2, 1, 4, 64, 64))
         o, lse, _ = attention.forward(q, k, v, True, recorder)
         recorder.outputs(o=o, lse=lse)

@@ -15,8 +15,9 @@ ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 SAMPLE = ROOT / "samples" / "healthy_scalar.h5"
 #: Each reads and writes a file once all are imported, in the order of the imports.
 DOES = {
-    "h5py": "f = h5py.File(path, 'r'); list(f['tiles']); f.close(); f = h5py.File(folder + '/h5py.h5', 'w'); f['a'] = [1]; f.close()",
-    "tilescope": "assert tilescope.judge(path).matches; tilescope._core.save(folder + '/ours.h5', tilescope.open(path))",
+    "h5py": "list(h5py.File(path)['tiles']); h5py.File(folder + '/h5py.h5', 'w')['a'] = [1]",
+    "tilescope": "assert tilescope.judge(path).matches; "
+                 "tilescope._core.save(folder + '/ours.h5', tilescope.open(path))",
     "numpy": "numpy.save(folder + '/a.npy', numpy.ones(3)); numpy.load(folder + '/a.npy')",
     "torch": "torch.save(torch.ones(3), folder + '/a.pt'); torch.load(folder + '/a.pt')",
 }
@@ -47,12 +48,13 @@ class Wheel(unittest.TestCase):
         packages = ("h5py", "torch" if self.has_torch else "numpy", "tilescope")
         for order in itertools.permutations(packages):
             with self.subTest(order):
-                lines = [f"import sys, {', '.join(order)}", "path, folder = sys.argv[1:]", *(DOES[name] for name in order)]
-                run = self.run_python("\n".join(lines))
+                begin = [f"import sys, {', '.join(order)}", "path, folder = sys.argv[1:]"]
+                run = self.run_python("\n".join([*begin, *(DOES[name] for name in order)]))
                 self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "", ""))
 
     def test_it_brings_its_own_hdf5(self):
-        run = self.run_python("import tilescope; print(*{l.split()[-1] for l in open('/proc/self/maps') if 'hdf5' in l})")
+        libraries = "{line.split()[-1] for line in open('/proc/self/maps') if 'hdf5' in line}"
+        run = self.run_python(f"import tilescope; print(*{libraries})")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn(self.scratch.name, run.stdout)
         self.assertNotIn("/usr/lib", run.stdout)

@@ -30,10 +30,6 @@ class HostBits:
         """The same dtype, another view."""
         return HostBits(bits, self.dtype)
 
-    def as_4d(self):
-        """[batch][heads][rows][columns], in front of which missing axes count 1."""
-        return self.bits.reshape((1,) * (4 - self.bits.ndim) + self.bits.shape) if self.bits.ndim < 4 else self.bits
-
 
 def _dtype_of(what, name, codes_of):
     name = str(name).rsplit(".", maxsplit=1)[-1]
@@ -63,7 +59,8 @@ def _numpy_bits(what, array, codes_of):
 def host_bits(what, array, codes_of=None):
     """The array's bits in host memory: a view where it lies there already, a copy where it lies on a device.
 
-    `codes_of` is the dtype that elements of uint8 are codes of. Errors: TypeError for what is no array, and for a dtype that no kernel stores.
+    `codes_of` is the dtype that elements of uint8 are codes of. Errors: TypeError for what is no array, and for a dtype
+    that no kernel stores.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
@@ -76,7 +73,8 @@ def host_bits(what, array, codes_of=None):
         return _numpy_bits(what, array.get(), codes_of)
     if hasattr(array, "__dlpack__"):
         return _numpy_bits(what, np.from_dlpack(array), codes_of)
-    raise TypeError(f"{what} is a {type(array).__name__}; pass an array of PyTorch, NumPy, JAX or one that speaks DLPack")
+    found = type(array).__name__
+    raise TypeError(f"{what} is a {found}; pass an array of PyTorch, NumPy, JAX or one that speaks DLPack")
 
 
 def shape_bits(what, array, codes_of=None):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from . import _core
-from ._arrays import HostBits, numbers
+from ._arrays import numbers
 
 #: What check() takes beside arrays, and what holds where it is not given.
 OPTIONS = dict(
@@ -18,7 +18,6 @@ LAYOUTS = ("bhsd", "bshd", "packed")
 #: of what kernels of such inputs usually do.
 _USUAL_ACCUMULATION = {4: "fma_f32", 2: "tensor_core_f32", 1: "tensor_core_fp8"}
 _SUMS = {"forward": ("s", "acc"), "backward": ("s", "dp", "dq", "dk", "dv")}
-
 
 
 def _require(holds, message):
@@ -46,6 +45,11 @@ def _starts(cu_seqlens):
     return offsets
 
 
+def _lengths(starts, rows):
+    """Rows of each batch entry; of all entries at once where nothing is packed."""
+    return [end - begin for begin, end in zip(starts, starts[1:])] if starts else [rows]
+
+
 def _times(shape):
     return " x ".join(str(size) for size in shape)
 
@@ -63,9 +67,10 @@ class Batch:
     def of(cls, bits, layout, cu_seqlens, backward=False):
         """Views of the arrays; none is copied. Errors: Error for shapes that are those of no call."""
         _require(layout in LAYOUTS, f"layout = {layout!r}: choose from {', '.join(LAYOUTS)}")
-        _require((layout == "packed") == (cu_seqlens is not None), 'cu_seqlens goes with layout="packed", and only there')
+        is_packed = layout == "packed"
+        _require(is_packed == (cu_seqlens is not None), 'cu_seqlens goes with layout="packed", and only there')
         direction = "backward" if backward else "forward"
-        if layout == "packed":
+        if is_packed:
             q_starts, kv_starts = _starts(cu_seqlens)
             views = {name: cls._packed(name, array) for name, array in bits.items()}
             return cls(views, q_starts, kv_starts, direction)
@@ -85,18 +90,16 @@ class Batch:
         _require(2 <= bits.ndim <= 4, f"{name} has shape {array.shape}; pass {layout}, or less leading axes")
         if layout == "bshd" and name != "lse" and bits.ndim > 2:
             bits = np.moveaxis(bits, -2, -3)
-        return HostBits(bits, array.dtype).with_bits(HostBits(bits, array.dtype).as_4d())
-
-    def _lengths(self, starts, rows):
-        return [rows] if starts is None else [end - begin for begin, end in zip(starts, starts[1:])]
+        return array.with_bits(bits.reshape((1,) * (4 - bits.ndim) + bits.shape) if bits.ndim < 4 else bits)
 
     def shape(self, block_m, block_n):
         """What /problem has of shapes and stored types, as text."""
         q, k, v = (self.arrays[name] for name in "qkv")
         self._require_shapes()
-        seqlens_q, seqlens_kv = self._lengths(self.q_starts, q.shape[2]), self._lengths(self.kv_starts, k.shape[2])
-        for name, starts, rows in (("q", self.q_starts, q.shape[2]), ("k", self.kv_starts, k.shape[2])):
-            _require(starts is None or starts[-1] <= rows, f"cu_seqlens ends at {starts and starts[-1]}; {name} has {rows} rows")
+        for name, starts in (("q", self.q_starts), ("k", self.kv_starts)):
+            rows, end = self.arrays[name].shape[2], starts[-1] if starts else 0
+            _require(end <= rows, f"cu_seqlens ends at {end}; {name} has {rows} rows")
+        seqlens_q, seqlens_kv = _lengths(self.q_starts, q.shape[2]), _lengths(self.kv_starts, k.shape[2])
         dtypes = {f"dtype_{name}": array.dtype for name, array in self.arrays.items() if name != "lse"}
         sizes = {
             "batch": q.shape[0] if self.q_starts is None else len(seqlens_q),
@@ -136,7 +139,7 @@ class Batch:
                 continue
             some_heads, some_rows, some_columns = expected[name]
             _require(
-                array.shape[0] == batch and array.shape[1] in some_heads and array.shape[2:] == (some_rows, some_columns),
+                (array.shape[0], *array.shape[2:]) == (batch, some_rows, some_columns) and array.shape[1] in some_heads,
                 f"{name} is {_times(array.shape)} where q is {_times(q.shape)} and k is {_times(k.shape)}: "
                 f"{name} should be {_times((batch, some_heads[0], some_rows, some_columns))} "
                 "[batch, heads, seqlen, head_dim]",
@@ -168,12 +171,11 @@ class Call:
 
     def set_side_inputs(self, alibi_slopes, sink, descales):
         """Slopes and sinks as lists; descales by operand."""
-        lengths = [[], []]
-        if self.batch.q_starts is not None:
-            lengths = [self.batch._lengths(starts, 0) for starts in (self.batch.q_starts, self.batch.kv_starts)]
+        lengths = [_lengths(starts, 0) if starts else [] for starts in (self.batch.q_starts, self.batch.kv_starts)]
         unknown = set(descales) - {"q", "k", "v"}
         _require(not unknown, f"descales has {', '.join(sorted(unknown))}; choose from q, k, v")
-        self.recording.set_side_inputs(*lengths, list(alibi_slopes), list(sink), *(self._descale(descales, name) for name in "qkv"))
+        of_operands = (self._descale(descales, name) for name in "qkv")
+        self.recording.set_side_inputs(*lengths, list(alibi_slopes), list(sink), *of_operands)
 
     def _descale(self, descales, name):
         """Values, heads, blocks of a head, rows of a block."""
@@ -191,7 +193,8 @@ class Call:
         values = numbers("bias", bias)
         if "bool" in str(bias.dtype):
             values = np.where(values != 0, 0.0, -np.inf)
-        self.recording.set_bias(np.ascontiguousarray(values.reshape((1,) * (4 - values.ndim) + values.shape), dtype=np.float32))
+        axes = (1,) * (4 - values.ndim) + values.shape
+        self.recording.set_bias(np.ascontiguousarray(values.reshape(axes), dtype=np.float32))
 
 
 def _elements(bits, axis):
@@ -220,7 +223,8 @@ def declarations_of(batch, options):
 
 def _mask_of(options):
     causal = "top_left" if options["causal"] is True else options["causal"]
-    _require(causal in (False, "top_left", "bottom_right"), f'causal = {causal!r}: choose False, True, "top_left" or "bottom_right"')
+    known = (False, True, "top_left", "bottom_right")
+    _require(causal in known, f"causal = {causal!r}: choose from {', '.join(map(repr, known))}")
     declared = {"problem.mask": "causal" if causal else "none"}
     if causal:
         declared["problem.causal_alignment"] = causal

@@ -120,7 +120,7 @@ def _call_or_advice(bits, direction, options, seed, threads):
 
 
 def _sample(call, rows, seed):
-    """Selects what is judged, and says how much it is."""
+    """Selects what is judged, and says how much it is; nothing where it is all."""
     if rows == "all":
         return ()
     if not isinstance(rows, int) or rows < 1:
@@ -150,6 +150,7 @@ def _trials(options):
 
 
 def _what_else_matches(bits, direction, options, seed, threads):
+    """A line for each other way to call check() in which a sample of rows matches."""
     found = set()
     for written, changed in _trials(options):
         # Of two alignments that are the same one is enough.
