@@ -334,10 +334,11 @@ TEST(Identified, TermsOfASum) {
                   return std::pair(col / 8 % 2 == 0 ? row ^ 12 : row, col);
               })),
               "operand_read_elsewhere (multiplies p[row ^ 12][col], for col % 16 < 8)");
-    // All rows are the same then: the sum of row d is that of [d][d].
-    EXPECT_EQ(
-        named(products_of([](std::int64_t, std::int64_t col, std::int64_t d) { return std::pair(d, col); })),
-        "elements_moved (holds [d][d])");
+    // Of all terms it would be the sum of another element as well.
+    EXPECT_EQ(named(products_of([](std::int64_t row, std::int64_t col, std::int64_t d) {
+                  return std::pair(col >= 8 ? d : row, col);
+              })),
+              "operand_read_elsewhere (multiplies p[d][col], for col >= 8)");
     EXPECT_EQ(named(products_of([](std::int64_t row, std::int64_t col, std::int64_t) {
                   return std::pair(row, col >= 5 ? col - 5 : col);
               })),
