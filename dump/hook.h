@@ -41,6 +41,19 @@
 // Each hook line may be reached by any subset of a block's threads, in any order, at any time: hooks contain
 // no barrier and no shared memory, and exchange statistics only with lanes that are there anyway.
 //
+// A kernel that has no registers to spare for hooks that do not record hands its work to a function:
+//
+//     template <bool record>
+//     __global__ void attention(const half* q, const half* k, const half* v,
+//                               half* o TILESCOPE_SINK_PARAM(sink)) {
+//         TILESCOPE_BLOCK_CALL(record, sink, batch, head, q_block,
+//                              attention_block(q, k, v, o TILESCOPE_BLOCK_ARG));
+//     }
+//
+// It is compiled twice into the kernel, with hooks for blocks of which something is selected and without for the
+// others; device functions that it is handed to take the block by TILESCOPE_CALL_PARAM, which is C++20. The host
+// launches attention<true> where TILESCOPE_RECORDS(capture.sink()), and attention<false>, without any hook, where not.
+//
 // A backward kernel that walks query blocks puts TILESCOPE_BLOCK inside that loop. dk and dv have no query
 // block: behind the loop, a TILESCOPE_BLOCK of their own takes any q_block, and as head the one of dk and dv:
 // a KV head, or a query head where the problem says dkv_per_head.
@@ -78,6 +91,20 @@ inline constexpr Stage named2 = Stage::named2;
 inline constexpr Stage named3 = Stage::named3;
 }  // namespace tilescope::hook_stages
 
+/// Hooks of a block of which nothing is recorded.
+namespace tilescope {
+template <class... Arguments>
+TILESCOPE_HOOK void hook_value(HookNothing, Stage, int, const Arguments&...) {}
+template <class... Arguments>
+TILESCOPE_HOOK void hook_replicated(HookNothing, Stage, int, const Arguments&...) {}
+template <class... Arguments>
+TILESCOPE_HOOK void hook_tile(HookNothing, Stage, int, const Arguments&...) {}
+template <class... Arguments>
+TILESCOPE_HOOK void hook_rows(HookNothing, Stage, int, const Arguments&...) {}
+template <class... Arguments>
+TILESCOPE_HOOK void hook_fragment(HookNothing, Stage, int, const Arguments&...) {}
+}  // namespace tilescope
+
 #define TILESCOPE_SINK_PARAM(sink) , TILESCOPE_GRID_CONSTANT const ::tilescope::Sink sink
 #define TILESCOPE_HOST_SINK_PARAM(sink) , const ::tilescope::Sink& sink
 #define TILESCOPE_SINK_ARG(sink) , sink
@@ -96,7 +123,21 @@ inline constexpr Stage named3 = Stage::named3;
 #define TILESCOPE_BLOCK(sink, batch, head, q_block)                 \
     [[maybe_unused]] const ::tilescope::HookBlock tilescope_block = \
         ::tilescope::hook_block(sink, int(batch), int(head), int(q_block))
+#define TILESCOPE_RECORDS(sink) (((sink).q_block_stages | (sink).head_stages) != 0)
+#define TILESCOPE_BLOCK_CALL(record, sink, batch, head, q_block, ...)        \
+    do {                                                                     \
+        if constexpr (record) {                                              \
+            TILESCOPE_BLOCK(sink, batch, head, q_block);                     \
+            if (tilescope_block.stages != 0) {                               \
+                __VA_ARGS__;                                                 \
+                break;                                                       \
+            }                                                                \
+        }                                                                    \
+        [[maybe_unused]] constexpr ::tilescope::HookNothing tilescope_block; \
+        __VA_ARGS__;                                                         \
+    } while (false)
 #define TILESCOPE_BLOCK_PARAM , const ::tilescope::HookBlock& tilescope_block
+#define TILESCOPE_CALL_PARAM , const auto& tilescope_block
 #define TILESCOPE_BLOCK_ARG , tilescope_block
 #define TILESCOPE_VALUE(stage, kv_tile, row, col, value)                                              \
     ::tilescope::hook_value(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), int(row), \
@@ -127,7 +168,10 @@ inline constexpr Stage named3 = Stage::named3;
 #define TILESCOPE_NAMED_TILE(name, index) static_assert(true)
 #define TILESCOPE_ARM(capture, name) ((void)0)
 #define TILESCOPE_BLOCK(sink, batch, head, q_block) ((void)0)
+#define TILESCOPE_RECORDS(sink) false
+#define TILESCOPE_BLOCK_CALL(record, sink, batch, head, q_block, ...) __VA_ARGS__
 #define TILESCOPE_BLOCK_PARAM
+#define TILESCOPE_CALL_PARAM
 #define TILESCOPE_BLOCK_ARG
 #define TILESCOPE_VALUE(stage, kv_tile, row, col, value) ((void)0)
 #define TILESCOPE_REPLICATED(stage, kv_tile, row, col, value) ((void)0)

@@ -8,12 +8,15 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #define TILESCOPE_HOOK __host__ __device__ __forceinline__
+// Beside the kernel, once, and slower: there a sink's fields are read through a pointer.
+#define TILESCOPE_HOOK_APART __host__ __device__ __noinline__
 // Without __grid_constant__ every thread makes a copy of a kernel parameter whose address is taken.
 #define TILESCOPE_GRID_CONSTANT __grid_constant__
 #define TILESCOPE_HOOK_UNROLL _Pragma("unroll")
 #define TILESCOPE_HOOK_ROLLED _Pragma("unroll 1")
 #else
 #define TILESCOPE_HOOK inline
+#define TILESCOPE_HOOK_APART
 #define TILESCOPE_GRID_CONSTANT
 #define TILESCOPE_HOOK_UNROLL
 #define TILESCOPE_HOOK_ROLLED
@@ -46,6 +49,16 @@ TILESCOPE_HOOK void hook_set(std::uint32_t* word, std::uint32_t bits) {
     *word = bits;
 #else
     __atomic_store_n(word, bits, __ATOMIC_RELAXED);
+#endif
+}
+
+/// Stores two neighbouring words; the address is a multiple of 8.
+TILESCOPE_HOOK void hook_set_two(std::uint32_t* words, std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__
+    *reinterpret_cast<uint2*>(words) = make_uint2(a, b);
+#else
+    hook_set(words, a);
+    hook_set(words + 1, b);
 #endif
 }
 
@@ -215,6 +228,28 @@ class HookTogether {
     bool adds_ = true;
 #endif
 };
+
+/// Whether the copies of a value in `copies` neighbouring lanes, a power of two, differ. All lanes of the warp are there.
+template <int copies>
+TILESCOPE_HOOK bool hook_copies_differ([[maybe_unused]] std::uint32_t bits) {
+    bool differ = false;
+#ifdef __CUDA_ARCH__
+    TILESCOPE_HOOK_UNROLL
+    for (int distance = 1; distance < copies; distance *= 2) {
+        differ = differ || __shfl_xor_sync(0xffffffffu, bits, distance) != bits;
+    }
+#endif
+    return differ;
+}
+
+/// Whether all lanes of the warp are there, and it is so in each of them. Never on the CPU.
+TILESCOPE_HOOK bool hook_whole_warp([[maybe_unused]] bool so) {
+#ifdef __CUDA_ARCH__
+    return __activemask() == 0xffffffffu && __all_sync(0xffffffffu, so) != 0;
+#else
+    return false;
+#endif
+}
 
 #ifndef __CUDA_ARCH__
 /// Replaces the value by change(value), whoever else does at the same time.

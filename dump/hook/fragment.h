@@ -36,6 +36,7 @@ TILESCOPE_HOOK HookPlace nowhere() {
 /// fragments for mma.m16n8k16.
 struct MmaAccumulator {
     static constexpr int group = 4;  ///< values that a lane holds of one tile
+    static constexpr int run = 2;    ///< values from a multiple of it on that lie side by side in a row
     int row;
     int col;
     int lane;
@@ -45,10 +46,45 @@ struct MmaAccumulator {
     }
 };
 
+/// The same for several tiles along m, of `tiles` along n each.
+template <int tiles>
+struct MmaAccumulators {
+    static constexpr int group = tiles * 4;
+    static constexpr int run = MmaAccumulator::run;
+    int row;
+    int col;
+    int lane;
+
+    TILESCOPE_HOOK HookPlace operator()(int i) const {
+        return MmaAccumulator{row + i / group * 16, col, lane}(i % group);
+    }
+};
+
+/// What a lane keeps of the rows of such accumulators: one value for its row and one for the row 8 below, for each tile
+/// along m. Four lanes share a row: each has a column of its own, for parts of a sum, or copies of column 0.
+struct MmaRowParts {
+    static constexpr int group = 2;
+    int row;
+    int lane;
+
+    TILESCOPE_HOOK HookPlace operator()(int i) const {
+        return {row + i / 2 * 16 + i % 2 * 8 + lane / 4, lane % 4};
+    }
+};
+struct MmaRowCopies {
+    static constexpr int group = 2;
+    static constexpr int copies = 4;  ///< in neighbouring lanes
+    int row;
+    int lane;
+
+    TILESCOPE_HOOK HookPlace operator()(int i) const { return {row + i / 2 * 16 + i % 2 * 8 + lane / 4, 0}; }
+};
+
 /// Accumulators of wgmma m64nN: N / 2 values a thread. `thread` counts within the warpgroup. Source: PTX ISA,
 /// register fragments for wgmma.mma_async.
 struct WgmmaAccumulator {
     static constexpr int group = 4;  ///< values that a thread holds of 8 columns
+    static constexpr int run = MmaAccumulator::run;
     int row;
     int col;
     int thread;
@@ -96,18 +132,10 @@ TILESCOPE_HOOK Strided<size, T> strided(const T* data, int step) {
     return {data, step};
 }
 
-/// Values that are recorded in a loop instead of unrolled code: smaller and with fewer registers, but slower.
-/// A loop cannot index registers, so arrays, and values whose type has a static constant `size`, are first
-/// copied to local memory, in blocks that record something of them. Other values are read in place. That is
-/// right for memory; a CuTe tensor in registers would lie in local memory all along: copy it to an array
-/// first.
+/// The values themselves. Once it said that hooks should record in a loop; they do where they have to.
 template <class Values>
-struct Rolled {
-    const Values& values;
-};
-template <class Values>
-TILESCOPE_HOOK Rolled<Values> rolled(const Values& values) {
-    return {values};
+TILESCOPE_HOOK const Values& rolled(const Values& values) {
+    return values;
 }
 
 }  // namespace fragments
@@ -123,11 +151,28 @@ inline constexpr bool hook_has_constant_size = false;
 template <class Values>
 inline constexpr bool
     hook_has_constant_size<Values, std::void_t<std::integral_constant<int, int(Values::size)>>> = true;
+/// Whether the type of size() says how many there are, as that of a CuTe tensor does.
+template <class Values, class = void>
+inline constexpr bool hook_has_constant_size_type = false;
+template <class Values>
+inline constexpr bool hook_has_constant_size_type<
+    Values,
+    std::void_t<std::integral_constant<int, int(decltype(std::declval<const Values&>().size())::value)>>> =
+    true;
 template <class Values, class = void>
 inline constexpr bool hook_has_brackets = false;
 template <class Values>
 inline constexpr bool hook_has_brackets<Values, std::void_t<decltype(std::declval<const Values&>()[0])>> =
     true;
+template <class Places, class = void>
+inline constexpr int hook_run = 1;
+template <class Places>
+inline constexpr int hook_run<Places, std::void_t<decltype(Places::run)>> = Places::run;
+/// How many neighbouring lanes hold copies of the values.
+template <class Places, class = void>
+inline constexpr int hook_copies = 1;
+template <class Places>
+inline constexpr int hook_copies<Places, std::void_t<decltype(Places::copies)>> = Places::copies;
 template <class Places, class = void>
 inline constexpr bool hook_is_grouped = false;
 template <class Places>
@@ -207,45 +252,180 @@ TILESCOPE_HOOK HookPlace hook_place(const Sink& sink, const WmmaPlaces& places, 
     return {places.corner.row + at / 256, places.corner.col + at % 256};
 }
 
-/// How many elements an array or a type with a constant `size` has: rolled() copies them. 0 for others.
+/// How many elements values have that may lie in registers, which the compiler knows; 0 for values in memory.
 template <class Values>
 TILESCOPE_HOOK constexpr int hook_registers() {
     if constexpr (std::is_array_v<Values>) {
         return int(sizeof(Values) / sizeof(std::remove_all_extents_t<Values>));
+    } else if constexpr (hook_is_wmma<Values>) {
+        return Values::num_elements;
     } else if constexpr (hook_has_constant_size<Values>) {
         return Values::size;
+    } else if constexpr (hook_has_constant_size_type<Values>) {
+        return int(decltype(std::declval<const Values&>().size())::value);
     } else {
         return 0;
     }
 }
 
-/// Records the calling thread's part of a tile in a loop.
-template <class Values, class Places>
-TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_tile,
-                                  const fragments::Rolled<Values>& rolled, const Places& places) {
-    if (!block.keeps(stage)) return;
-    const HookTile tile = hook_find(block, stage, kv_tile);
-    if (tile.fate == HookFate::skipped) return;
-    const auto record = [&](const auto& values, int size) {
-        hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
-            TILESCOPE_HOOK_ROLLED
-            for (int i = 0; i < size; ++i) {
-                const HookPlace place = places(i);
-                visit(place.row, place.col, hook_element_of(values, i));
-            }
-        });
-    };
-    if constexpr (constexpr int size = hook_registers<Values>(); size > 0) {
-        std::decay_t<decltype(hook_element_of(rolled.values, 0))> copy[size];
-        TILESCOPE_HOOK_UNROLL
-        for (int i = 0; i < size; ++i) copy[i] = hook_element_of(rolled.values, i);
-        record(copy, size);
-    } else {
-        record(rolled.values, hook_size(rolled.values));
+/// Stores `run` neighbouring elements, as many at once as their place is a multiple of.
+template <int run, class Bits>
+TILESCOPE_HOOK void hook_store_run(std::uint32_t* words, const Bits& bits) {
+    constexpr int at_once = run % 4 == 0 ? 4 : run % 2 == 0 ? 2 : 1;
+    TILESCOPE_HOOK_UNROLL
+    for (int i = 0; i < run; i += at_once) {
+        if constexpr (at_once == 4) {
+            hook_set_four(words + i, bits(i), bits(i + 1), bits(i + 2), bits(i + 3));
+        } else if constexpr (at_once == 2) {
+            hook_set_two(words + i, bits(i), bits(i + 1));
+        } else {
+            hook_set(words + i, bits(i));
+        }
     }
 }
 
-/// Records the calling thread's part of a tile in registers.
+/// Whether registers can be stored as they are. A NaN among them may look like the unwritten marker; that a sum of them
+/// is NaN takes an instruction each, in four sums that do not wait for each other.
+template <int size, class Values>
+TILESCOPE_HOOK bool hook_no_nan(const Values& values) {
+    using Element = std::decay_t<decltype(hook_element_of(values, 0))>;
+    if constexpr (hook_never_unwritten<Element>) return true;
+    float sums[4] = {};
+    TILESCOPE_HOOK_UNROLL
+    for (int i = 0; i < size; ++i) sums[i % 4] += hook_float(hook_element_of(values, i));
+    const float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return sum == sum;
+}
+
+/// Stores registers without a loop: `first` points to the place of the first of them.
+template <int size, class Values, class Places>
+TILESCOPE_HOOK void hook_store_registers(std::uint32_t* first, int pitch, const Values& values,
+                                         const Places& places) {
+    constexpr int run = hook_run<Places>;
+    const HookPlace from = places(0);
+    TILESCOPE_HOOK_UNROLL
+    for (int i = 0; i < size; i += run) {
+        const HookPlace place = places(i);
+        hook_store_run<run>(first + (place.row - from.row) * pitch + (place.col - from.col),
+                            [&](int j) { return hook_bits(hook_float(hook_element_of(values, i + j))); });
+    }
+}
+
+/// Keeps values in memory, run after run, where runs lie at multiples of their length. Returns whether that was so.
+template <class Values, class Places>
+TILESCOPE_HOOK bool hook_keep_runs(const Sink& sink, const SinkStage& room, const HookTile& tile,
+                                   const Values& values, const Places& places) {
+    constexpr int run = hook_run<Places>;
+    if (tile.fate != HookFate::kept || sink.mode >= SinkMode::checked ||
+        (room.col.extent | int(tile.cols)) % run != 0) {
+        return false;
+    }
+    const auto each_run = [&](const auto& use) {
+        const int size = hook_size(values);
+        TILESCOPE_HOOK_ROLLED
+        for (int i = 0; i < size; i += run) {
+            const HookPlace place = places(i);
+            if (unsigned(place.row) < tile.rows && unsigned(place.col) < tile.cols) use(i, place);
+        }
+    };
+    if (sink.mode == SinkMode::statistics) {
+        hook_keep_statistics(tile.statistics(room), places(0), [&](const auto& add) {
+            each_run([&](int i, HookPlace) {
+                TILESCOPE_HOOK_UNROLL
+                for (int j = 0; j < run; ++j) add(hook_float(hook_element_of(values, i + j)));
+            });
+        });
+    } else {
+        std::uint32_t* const words = tile.words(room);
+        each_run([&](int i, HookPlace place) {
+            hook_store_run<run>(words + hook_place_in(room, place.row, place.col),
+                                [&](int j) { return hook_kept_bits(hook_element_of(values, i + j)); });
+        });
+    }
+    return true;
+}
+
+/// Records values that a loop can index: memory, or copies of registers.
+template <class Values, class Places>
+TILESCOPE_HOOK void hook_fragment_in_loop(const HookBlock& block, Stage stage, int kv_tile,
+                                          const Values& values, int size, const Places& places) {
+    if constexpr (hook_copies<Places> != 1) {
+        TILESCOPE_HOOK_ROLLED
+        for (int i = 0; i < size; ++i) {
+            const HookPlace place = places(i);
+            hook_replicated(block, stage, kv_tile, place.row, place.col, values[i]);
+        }
+        return;
+    }
+    const HookTile tile = hook_find(block, stage, kv_tile);
+    if (tile.fate == HookFate::skipped) return;
+    if constexpr (hook_run<Places> != 1 && !std::is_pointer_v<Values>) {
+        if (hook_keep_runs(*block.sink, block.sink->stages[int(stage)], tile, values, places)) return;
+    }
+    hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
+        TILESCOPE_HOOK_ROLLED
+        for (int i = 0; i < size; ++i) {
+            const HookPlace place = hook_place(*block.sink, places, i);
+            visit(place.row, place.col, hook_element_of(values, i));
+        }
+    });
+}
+
+/// Adds the statistics of registers that are finite and not 0. Returns whether they were.
+template <int size, class Values>
+TILESCOPE_HOOK bool hook_count_registers(TileStatistics* into, HookPlace first, const Values& values) {
+    HookStatistics part;
+    TILESCOPE_HOOK_UNROLL
+    for (int i = 0; i < size; ++i) part.add(hook_float(hook_element_of(values, i)));
+    if (!part.plain()) return false;
+    hook_merge(into, part, first);
+    return true;
+}
+
+/// Stores registers as they are; copies in neighbouring lanes have to be the same. Returns whether that was so.
+template <int size, class Values, class Places>
+TILESCOPE_HOOK bool hook_store_copies(std::uint32_t* first, int pitch, bool whole, const Values& values,
+                                      const Places& places) {
+    if constexpr (hook_copies<Places> != 1) {
+        if (!hook_whole_warp(whole)) return false;
+        bool differ = false;
+        TILESCOPE_HOOK_UNROLL
+        for (int i = 0; i < size; ++i) {
+            const std::uint32_t bits = hook_bits(hook_float(hook_element_of(values, i)));
+            differ = hook_copies_differ<hook_copies<Places>>(bits) || differ;
+        }
+        whole = !differ;
+    }
+    if (whole) hook_store_registers<size>(first, pitch, values, places);
+    return whole;
+}
+
+/// Records registers whose places rise from the first to the last, where all of them are inside a tile that has room.
+/// Returns whether that was so.
+template <int size, class Values, class Places>
+TILESCOPE_HOOK bool hook_whole_fragment(const HookBlock& block, Stage stage, int kv_tile,
+                                        const Values& values, const Places& places) {
+    const Sink& sink = *block.sink;
+    const SinkStage& room = sink.stages[int(stage)];
+    const HookWhole tile = hook_whole(block, stage, kv_tile);
+    const HookPlace first = places(0);
+    const bool inside = tile.holds(first) && tile.holds(places(size - 1));
+    if (sink.mode == SinkMode::statistics) {
+        return inside && hook_count_registers<size>(room.statistics + tile.slot, first, values);
+    }
+    const bool in_runs = (first.col | room.col.extent) % hook_run<Places> == 0;
+    const bool stored = inside && sink.mode == SinkMode::tiles && in_runs && hook_no_nan<size>(values);
+    return hook_store_copies<size>(tile.word(room, first), room.col.extent, stored, values, places);
+}
+
+/// Records copies of registers, which have no fast way: tiles that are not whole, NaNs, counted conflicts.
+template <class Element, class Places>
+TILESCOPE_HOOK_APART void hook_copies_in_loop(HookBlock block, Stage stage, int kv_tile,
+                                              const Element* values, int size, Places places) {
+    hook_fragment_in_loop(block, stage, kv_tile, values, size, places);
+}
+
+/// Records the calling thread's part of a tile.
 template <class Values, class Places>
 TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_tile, const Values& values,
                                   const Places& given) {
@@ -254,17 +434,20 @@ TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_ti
                       "the accumulator is not whole: pass all values that a lane holds of its tiles");
     }
     if (!block.keeps(stage)) return;
-    const HookTile tile = hook_find(block, stage, kv_tile);
-    if (tile.fate == HookFate::skipped) return;
     const auto places = hook_places(values, given);
-    hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
-        // In full: an array that is indexed with a variable leaves the registers.
-        TILESCOPE_HOOK_UNROLL
-        for (int i = 0; i < hook_size(values); ++i) {
-            const HookPlace place = hook_place(*block.sink, places, i);
-            visit(place.row, place.col, hook_element_of(values, i));
+    if constexpr (constexpr int size = hook_registers<Values>(); size > 0) {
+        if constexpr (hook_is_grouped<Places>) {
+            if (hook_whole_fragment<size>(block, stage, kv_tile, values, places)) return;
         }
-    });
+        // A loop cannot index registers: they are copied to local memory.
+        float copy[size];
+        TILESCOPE_HOOK_UNROLL
+        for (int i = 0; i < size; ++i) copy[i] = hook_float(hook_element_of(values, i));
+        const float* const copied = copy;
+        hook_copies_in_loop(block, stage, kv_tile, copied, size, places);
+    } else {
+        hook_fragment_in_loop(block, stage, kv_tile, values, hook_size(values), places);
+    }
 }
 
 }  // namespace tilescope

@@ -149,6 +149,7 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
 template <class T>
 TILESCOPE_HOOK void hook_tile(const HookBlock& block, Stage stage, int kv_tile, const T* data, int ld,
                               int thread, int threads) {
+    if (!block.keeps(stage)) return;
     hook_rows(block, stage, kv_tile, 0, block.sink->stages[int(stage)].row.extent, data, ld, thread, threads);
 }
 

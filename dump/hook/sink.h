@@ -65,6 +65,8 @@ struct SinkStage {
     SinkAxis col;
     bool per_q_block = false;
     bool per_kv_tile = false;
+    /// Every tile of a query block that has a slot has room, the KV tiles by their numbers: hooks test that first.
+    bool whole = false;
 };
 
 /// What the sink could not keep of a stage.

@@ -200,6 +200,8 @@ Sink CapturePlan::sink(std::byte* base) const {
         stage.col = sink_axis(problem_, info.col_axis, shape.cols);
         stage.per_q_block = info.per_q_block;
         stage.per_kv_tile = info.per_kv_tile;
+        stage.whole =
+            info.per_q_block && plan.capacity == plan.selected && (sink.every_kv_tile || !info.per_kv_tile);
     }
     sink.writers = writers_distance_ / sizeof(std::uint32_t);
     at(sink.counters, 0);

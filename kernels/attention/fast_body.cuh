@@ -114,7 +114,7 @@ KERNEL_FUNCTION FastRows<Config> first_rows() {
 /// Records what the warp's rows hold after a tile, and rounds it where that is the fault.
 template <class Config, Fault fault>
 KERNEL_FUNCTION void end_tile(FastRows<Config>& rows, const FastThread& thread,
-                              int kv_tile TILESCOPE_BLOCK_PARAM) {
+                              int kv_tile TILESCOPE_CALL_PARAM) {
     if constexpr (fault == Fault::half_accumulator) {
         for (auto& of_row : rows.acc) {
             for (auto& of_tile : of_row) {
@@ -122,26 +122,17 @@ KERNEL_FUNCTION void end_tile(FastRows<Config>& rows, const FastThread& thread,
             }
         }
     }
-    KERNEL_UNROLL
-    for (int row = 0; row < Config::row_tiles; ++row) {
-        [[maybe_unused]] const int first_row = thread.first_row + row * 16;
-        TILESCOPE_VALUE(l, kv_tile, first_row + thread.lane / 4, thread.lane % 4, rows.l[row][0]);
-        TILESCOPE_VALUE(l, kv_tile, first_row + thread.lane / 4 + 8, thread.lane % 4, rows.l[row][1]);
-        TILESCOPE_FRAGMENT(acc, kv_tile, rolled(rows.acc[row]), MmaAccumulator{first_row, 0, thread.lane});
-    }
+    TILESCOPE_FRAGMENT(l, kv_tile, rows.l, MmaRowParts{thread.first_row, thread.lane});
+    TILESCOPE_FRAGMENT(acc, kv_tile, rows.acc,
+                       MmaAccumulators<Config::feature_tiles>{thread.first_row, 0, thread.lane});
 }
 
 /// Records scores and maxima.
 template <class Config>
 KERNEL_FUNCTION void end_scores(const FastRows<Config>& rows, const FastScores<Config>& s,
-                                const FastThread& thread, int kv_tile TILESCOPE_BLOCK_PARAM) {
-    KERNEL_UNROLL
-    for (int row = 0; row < Config::row_tiles; ++row) {
-        [[maybe_unused]] const int first_row = thread.first_row + row * 16;
-        TILESCOPE_FRAGMENT(s, kv_tile, rolled(s[row]), MmaAccumulator{first_row, 0, thread.lane});
-        TILESCOPE_REPLICATED(m, kv_tile, first_row + thread.lane / 4, 0, rows.m[row][0]);
-        TILESCOPE_REPLICATED(m, kv_tile, first_row + thread.lane / 4 + 8, 0, rows.m[row][1]);
-    }
+                                const FastThread& thread, int kv_tile TILESCOPE_CALL_PARAM) {
+    TILESCOPE_FRAGMENT(s, kv_tile, s, MmaAccumulators<Config::key_tiles>{thread.first_row, 0, thread.lane});
+    TILESCOPE_FRAGMENT(m, kv_tile, rows.m, MmaRowCopies{thread.first_row, thread.lane});
 }
 
 /// The KV tiles [first, end) of a split.
@@ -172,7 +163,7 @@ KERNEL_FUNCTION void even_barriers(TileRange of_split, TileRange of_first, int s
 template <class Config, Fault fault>
 KERNEL_FUNCTION void attend(FastRows<Config>& rows, const FastStream<Config, fault>& stream,
                             unsigned char* q_tile, const AttentionArgs& args, int first_query,
-                            TileRange tiles, const FastThread& thread TILESCOPE_BLOCK_PARAM) {
+                            TileRange tiles, const FastThread& thread TILESCOPE_CALL_PARAM) {
     const float scale = args.sm_scale * log2_e;
     const int warp_query = first_query + thread.first_row;
     FastQ<Config> q;
@@ -188,8 +179,7 @@ KERNEL_FUNCTION void attend(FastRows<Config>& rows, const FastStream<Config, fau
             stream.load(args, tile - 1 + Config::stages, tiles.end,
                         (stage + Config::stages - 1) % Config::stages);
         }
-        TILESCOPE_FRAGMENT(k, tile,
-                           rolled(swizzled<Config>(stream.k_tile(stage), Config::block_n, thread.in_group)),
+        TILESCOPE_FRAGMENT(k, tile, swizzled<Config>(stream.k_tile(stage), Config::block_n, thread.in_group),
                            swizzled<Config>(stream.k_tile(stage), Config::block_n, thread.in_group));
         FastScores<Config> s;
         multiply_q_k<Config, fault>(s, q, shared_address(q_tile), shared_address(stream.k_tile(stage)),
@@ -201,8 +191,7 @@ KERNEL_FUNCTION void attend(FastRows<Config>& rows, const FastStream<Config, fau
             wait_for_copies<2 * (Config::stages - 1)>();
             split_barrier<Config>(thread.split);
         }
-        TILESCOPE_FRAGMENT(v, tile,
-                           rolled(swizzled<Config>(stream.v_tile(stage), Config::block_n, thread.in_group)),
+        TILESCOPE_FRAGMENT(v, tile, swizzled<Config>(stream.v_tile(stage), Config::block_n, thread.in_group),
                            swizzled<Config>(stream.v_tile(stage), Config::block_n, thread.in_group));
         if constexpr (fault == Fault::v_overwritten) {
             if (tile + Config::stages < tiles.end) stream.load_v(args, tile + Config::stages, stage);
@@ -215,14 +204,8 @@ KERNEL_FUNCTION void attend(FastRows<Config>& rows, const FastStream<Config, fau
 
 /// Attention of one block of queries.
 template <class Config, Fault fault>
-__global__ void __launch_bounds__(Config::threads, 2)
-    fast_kernel(const AttentionArgs args TILESCOPE_SINK_PARAM(sink)) {
-    extern __shared__ __align__(1024) unsigned char fast_shared[];
-    const int batch = int(blockIdx.z);
-    const int head = int(blockIdx.y);
-    // With a causal mask the last blocks have the most to do: they begin.
-    const int q_block = args.causal ? int(gridDim.x - 1 - blockIdx.x) : int(blockIdx.x);
-    TILESCOPE_BLOCK(sink, batch, head, q_block);
+KERNEL_FUNCTION void fast_block(const AttentionArgs& args, unsigned char* fast_shared, int batch, int head,
+                                int q_block TILESCOPE_CALL_PARAM) {
     const FastThread thread = fast_thread<Config>();
     const std::int64_t q_head = std::int64_t(batch) * args.heads + head;
     const std::int64_t kv_head = std::int64_t(batch) * args.heads_kv + head_kv<fault>(args, head);
@@ -248,8 +231,7 @@ __global__ void __launch_bounds__(Config::threads, 2)
     }
     wait_for_copies<fault == Fault::wait_missing ? groups + 1 : groups - 1>();
     split_barrier<Config>(thread.split);
-    TILESCOPE_FRAGMENT(q, 0,
-                       rolled(swizzled<Config>(fast_shared, Config::block_m, threadIdx.x, Config::threads)),
+    TILESCOPE_FRAGMENT(q, 0, swizzled<Config>(fast_shared, Config::block_m, threadIdx.x, Config::threads),
                        swizzled<Config>(fast_shared, Config::block_m, threadIdx.x, Config::threads));
 
     const int first_query = q_block * Config::block_m;
@@ -269,6 +251,18 @@ __global__ void __launch_bounds__(Config::threads, 2)
     }
 }
 
+template <class Config, Fault fault, bool record>
+__global__ void __launch_bounds__(Config::threads, 2)
+    fast_kernel(const AttentionArgs args TILESCOPE_SINK_PARAM(sink)) {
+    extern __shared__ __align__(1024) unsigned char fast_shared[];
+    const int batch = int(blockIdx.z);
+    const int head = int(blockIdx.y);
+    // With a causal mask the last blocks have the most to do: they begin.
+    const int q_block = args.causal ? int(gridDim.x - 1 - blockIdx.x) : int(blockIdx.x);
+    KERNEL_BLOCK_CALL(record, sink, batch, head, q_block,
+                      fast_block<Config, fault>(args, fast_shared, batch, head, q_block TILESCOPE_BLOCK_ARG));
+}
+
 struct FastKernel {
     template <KernelConfig config>
     using ConfigOf = FastConfig<ElementOf<config.dtype>, config.block_m, config.block_n, config.stages,
@@ -276,13 +270,14 @@ struct FastKernel {
 
     template <class Config, Fault fault>
     static auto function() {
-        return fast_kernel<Config, fault>;
+        return fast_kernel<Config, fault, with_hooks>;
     }
 
     template <class Config, Fault fault>
     static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-        return launch_attention<Config>(function<Config, fault>(), "fast", Config::shared_bytes,
-                                        args TILESCOPE_SINK_ARG(sink));
+        auto* const kernel = TILESCOPE_RECORDS(sink) ? fast_kernel<Config, fault, with_hooks>
+                                                     : fast_kernel<Config, fault, without_hooks>;
+        return launch_attention<Config>(kernel, "fast", Config::shared_bytes, args TILESCOPE_SINK_ARG(sink));
     }
 };
 

@@ -14,6 +14,7 @@ namespace tilescope {
 /// `thread` on: its elements, and their places in the tile.
 template <class Config>
 struct SwizzledShare {
+    static constexpr int run = chunk_elements;
     const typename Config::Element* tile;
     int rows;
     int thread;
@@ -52,9 +53,9 @@ template <class Config, int registers>
 __host__ __device__ Pairs<Config, registers> pairs_of(const std::uint32_t (&pairs)[registers]) {
     return {pairs};
 }
-template <class Config, int depths>
-__host__ __device__ Pairs<Config, depths * 4> pairs_of(const std::uint32_t (&pairs)[depths][4]) {
-    return {pairs[0]};
+template <class Config, int rows, int depths>
+__host__ __device__ Pairs<Config, rows * depths * 4> pairs_of(const std::uint32_t (&pairs)[rows][depths][4]) {
+    return {pairs[0][0]};
 }
 
 }  // namespace tilescope

@@ -61,7 +61,7 @@ struct FastOutput {
 
 template <class Config, Fault fault>
 KERNEL_FUNCTION void store_lse(const AttentionArgs& args, const FastOutput<Config>& output, RowState state,
-                               int row, int lane TILESCOPE_BLOCK_PARAM) {
+                               int row, int lane TILESCOPE_CALL_PARAM) {
     if (lane % 4 != 0 || !output.inside) return;
     const float lse = log_sum_exp<fault>(state.m * args.sm_scale, state.l);
     args.lse[output.row] = lse;
@@ -71,7 +71,7 @@ KERNEL_FUNCTION void store_lse(const AttentionArgs& args, const FastOutput<Confi
 /// Stores the warp's rows. `head` counts those of all batch entries, `first_query` is the block's.
 template <class Config, Fault fault>
 KERNEL_FUNCTION void store_rows(const AttentionArgs& args, const FastRows<Config>& rows, std::int64_t head,
-                                int first_query, const FastThread& thread TILESCOPE_BLOCK_PARAM) {
+                                int first_query, const FastThread& thread TILESCOPE_CALL_PARAM) {
     constexpr int tiles = covered_features<Config, fault>() / 8;
     KERNEL_UNROLL
     for (int row = 0; row < Config::row_tiles; ++row) {
@@ -91,7 +91,7 @@ KERNEL_FUNCTION void store_rows(const AttentionArgs& args, const FastRows<Config
             store_lse<Config, fault>(args, output, {rows.m[row][half], rows.l[row][half]}, lane_row,
                                      thread.lane TILESCOPE_BLOCK_ARG);
         }
-        TILESCOPE_FRAGMENT(o, 0, rolled(pairs_of<Config>(pairs)), MmaAccumulator{first_row, 0, thread.lane});
+        TILESCOPE_FRAGMENT(o, 0, pairs_of<Config>(pairs), MmaAccumulator{first_row, 0, thread.lane});
     }
 }
 
@@ -157,7 +157,7 @@ KERNEL_FUNCTION RowState merged_state(const FastParts<Config>& parts, int row, f
 template <class Config>
 KERNEL_FUNCTION void store_merged(const AttentionArgs& args, const FastParts<Config>& parts, float scale,
                                   std::int64_t head, int first_query,
-                                  const FastThread& thread TILESCOPE_BLOCK_PARAM) {
+                                  const FastThread& thread TILESCOPE_CALL_PARAM) {
     constexpr int tiles = Config::feature_tiles / Config::splits;
     const int first_tile = thread.split * tiles;
     KERNEL_UNROLL
@@ -196,7 +196,7 @@ KERNEL_FUNCTION void store_merged(const AttentionArgs& args, const FastParts<Con
                 outputs[half].store(first_tile + tile, pairs[tile * 2 + half]);
             }
         }
-        TILESCOPE_FRAGMENT(o, 0, rolled(pairs_of<Config>(pairs)),
+        TILESCOPE_FRAGMENT(o, 0, pairs_of<Config>(pairs),
                            MmaAccumulator{first_row, first_tile * 8, thread.lane});
     }
 }

@@ -189,7 +189,7 @@ KERNEL_FUNCTION void probabilities(std::uint32_t (&p)[4], float (&l)[2],
 template <class Config, Fault fault>
 KERNEL_FUNCTION void multiply_p_v(FastRows<Config>& rows, const FastScores<Config>& s, float scale,
                                   std::uint32_t v_tile, const FastThread& thread,
-                                  int kv_tile TILESCOPE_BLOCK_PARAM) {
+                                  int kv_tile TILESCOPE_CALL_PARAM) {
     using Element = typename Config::Element;
     const float p_scale = fault == Fault::log2e_missing ? scale / log2_e : scale;
     float scaled_max[Config::row_tiles][2];
@@ -221,11 +221,8 @@ KERNEL_FUNCTION void multiply_p_v(FastRows<Config>& rows, const FastScores<Confi
             }
         }
     }
-    KERNEL_UNROLL
-    for (int row = 0; row < Config::row_tiles; ++row) {
-        TILESCOPE_FRAGMENT(p, kv_tile, rolled(pairs_of<Config>(p[row])),
-                           MmaAccumulator{thread.first_row + row * 16, 0, thread.lane});
-    }
+    TILESCOPE_FRAGMENT(p, kv_tile, pairs_of<Config>(p),
+                       MmaAccumulators<Config::key_tiles>{thread.first_row, 0, thread.lane});
 }
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -28,6 +28,8 @@ struct Fp8Config {
     static constexpr int tile = 8;    ///< columns of an accumulator
     static constexpr int depth = 32;  ///< of a product of codes
     static constexpr int threads = block_m / warp_rows * 32;
+    /// Thread blocks of a multiprocessor, for which hooks must leave enough registers; 0: the compiler decides.
+    static constexpr int resident_blocks = TILESCOPE_DUMP == 0 ? 0 : head_dim == 64 ? 4 : 2;
     static constexpr int key_tiles = block_n / tile;
     static constexpr int feature_tiles = head_dim / tile;
     static constexpr int ld = head_dim + 16;  ///< padded: four_codes of eight rows lie in different banks
@@ -131,7 +133,7 @@ KERNEL_FUNCTION typename Config::P cast_p(float p) {
 template <class Config, Fault fault>
 KERNEL_FUNCTION void softmax_row(const CudaBlock& block, Fp8State<Config>& state,
                                  float (&s)[Config::key_tiles][4], int which, const AttentionArgs& args,
-                                 const Fp8Lane& at, int kv_tile TILESCOPE_BLOCK_PARAM) {
+                                 const Fp8Lane& at, int kv_tile TILESCOPE_CALL_PARAM) {
     const int row = at.row + which * 8;
     const int query = block.q_block() * Config::block_m + row;
     Fp8Row& running = state.rows[which];
@@ -192,7 +194,7 @@ KERNEL_FUNCTION void multiply_pv(const Fp8Shared<Config>& shared, const Fp8Lane&
 template <class Config, Fault fault>
 KERNEL_FUNCTION void fp8_tile(const CudaBlock& block, const Fp8Shared<Config>& shared,
                               Fp8State<Config>& state, const AttentionArgs& args, const Fp8Lane& at,
-                              int kv_tile TILESCOPE_BLOCK_PARAM) {
+                              int kv_tile TILESCOPE_CALL_PARAM) {
     TILESCOPE_TILE(k, kv_tile, shared.k, Config::ld, threadIdx.x, Config::threads);
     TILESCOPE_TILE(v, kv_tile, shared.v, Config::ld, threadIdx.x, Config::threads);
     float s[Config::key_tiles][4] = {};
@@ -201,8 +203,8 @@ KERNEL_FUNCTION void fp8_tile(const CudaBlock& block, const Fp8Shared<Config>& s
     for (int which = 0; which < 2; ++which) {
         softmax_row<Config, fault>(block, state, s, which, args, at, kv_tile TILESCOPE_BLOCK_ARG);
     }
-    TILESCOPE_FRAGMENT(s, kv_tile, rolled(s), MmaAccumulator{at.first_row, 0, at.lane});
-    TILESCOPE_FRAGMENT(p, kv_tile, rolled(state.p), MmaAccumulator{at.first_row, 0, at.lane});
+    TILESCOPE_FRAGMENT(s, kv_tile, s, MmaAccumulator{at.first_row, 0, at.lane});
+    TILESCOPE_FRAGMENT(p, kv_tile, state.p, MmaAccumulator{at.first_row, 0, at.lane});
     KERNEL_UNROLL
     for (int i = 0; i < Config::feature_tiles * 4; ++i) {
         state.acc[i / 4][i % 4] = rescaled<fault>(state.acc[i / 4][i % 4], state.rows[i % 4 / 2].rescale);
@@ -212,12 +214,12 @@ KERNEL_FUNCTION void fp8_tile(const CudaBlock& block, const Fp8Shared<Config>& s
     for (int i = 0; i < Config::feature_tiles * 4; ++i) {
         state.acc[i / 4][i % 4] = kept<fault>(state.acc[i / 4][i % 4]);
     }
-    TILESCOPE_FRAGMENT(acc, kv_tile, rolled(state.acc), MmaAccumulator{at.first_row, 0, at.lane});
+    TILESCOPE_FRAGMENT(acc, kv_tile, state.acc, MmaAccumulator{at.first_row, 0, at.lane});
 }
 
 template <class Config, Fault fault>
 KERNEL_FUNCTION void fp8_outputs(const CudaBlock& block, const Fp8State<Config>& state,
-                                 const AttentionArgs& args, const Fp8Lane& at TILESCOPE_BLOCK_PARAM) {
+                                 const AttentionArgs& args, const Fp8Lane& at TILESCOPE_CALL_PARAM) {
     const float scale = output_scale<Config, fault>(args, block.batch(), block.head());
     Half o[covered_features<Config, fault>() / Config::tile][4];
     KERNEL_UNROLL
@@ -243,19 +245,13 @@ KERNEL_FUNCTION void fp8_outputs(const CudaBlock& block, const Fp8State<Config>&
             TILESCOPE_VALUE(lse, 0, row, 0, lse);
         }
     }
-    TILESCOPE_FRAGMENT(o, 0, rolled(o), MmaAccumulator{at.first_row, 0, at.lane});
+    TILESCOPE_FRAGMENT(o, 0, o, MmaAccumulator{at.first_row, 0, at.lane});
 }
 
 /// Attention of one block of queries.
 template <class Config, Fault fault>
-__global__ void __launch_bounds__(Config::threads)
-    fp8_kernel(const AttentionArgs args TILESCOPE_SINK_PARAM(sink)) {
-    static_assert(sizeof(Fp8Shared<Config>) <= shared_memory_budget);
-    extern __shared__ __align__(16) unsigned char shared_bytes[];
-    auto& shared = *reinterpret_cast<Fp8Shared<Config>*>(shared_bytes);
-    CudaBlock block;
-    TILESCOPE_BLOCK(sink, block.batch(), block.head(), block.q_block());
-
+KERNEL_FUNCTION void fp8_block(const CudaBlock& block, Fp8Shared<Config>& shared,
+                               const AttentionArgs& args TILESCOPE_CALL_PARAM) {
     const std::int64_t q_matrix =
         (std::int64_t(block.batch()) * args.heads + block.head()) * args.seqlen_q * Config::head_dim;
     const std::int64_t kv_matrix =
@@ -288,18 +284,31 @@ __global__ void __launch_bounds__(Config::threads)
     fp8_outputs<Config, fault>(block, state, args, at TILESCOPE_BLOCK_ARG);
 }
 
+template <class Config, Fault fault, bool record>
+__global__ void __launch_bounds__(Config::threads, Config::resident_blocks)
+    fp8_kernel(const AttentionArgs args TILESCOPE_SINK_PARAM(sink)) {
+    static_assert(sizeof(Fp8Shared<Config>) <= shared_memory_budget);
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    auto& shared = *reinterpret_cast<Fp8Shared<Config>*>(shared_bytes);
+    const CudaBlock block;
+    KERNEL_BLOCK_CALL(record, sink, block.batch(), block.head(), block.q_block(),
+                      fp8_block<Config, fault>(block, shared, args TILESCOPE_BLOCK_ARG));
+}
+
 struct Fp8Kernel {
     template <KernelConfig config>
     using ConfigOf = Fp8Config<config.block_m, config.block_n, config.head_dim, config.p_in_fp8>;
 
     template <class Config, Fault fault>
     static auto function() {
-        return fp8_kernel<Config, fault>;
+        return fp8_kernel<Config, fault, with_hooks>;
     }
 
     template <class Config, Fault fault>
     static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
-        return launch_attention<Config>(function<Config, fault>(), "fp8", sizeof(Fp8Shared<Config>),
+        auto* const kernel = TILESCOPE_RECORDS(sink) ? fp8_kernel<Config, fault, with_hooks>
+                                                     : fp8_kernel<Config, fault, without_hooks>;
+        return launch_attention<Config>(kernel, "fp8", sizeof(Fp8Shared<Config>),
                                         args TILESCOPE_SINK_ARG(sink));
     }
 };
