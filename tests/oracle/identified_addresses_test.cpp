@@ -227,7 +227,7 @@ TEST(Identified, RowsPastTheEnd) {
         }
         return float(sum / double(problem.seqlen_kv));
     });
-    EXPECT_EQ(named(wrong), "rows_stored_past_end (over the next head)");
+    EXPECT_EQ(named(wrong), "rows_stored_past_end");
 }
 
 /// K is stored with two columns from one to the next: what runs past a row is written over by the next one.
