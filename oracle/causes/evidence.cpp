@@ -363,6 +363,12 @@ std::int64_t left_by(Scope scope, const Misfit& misfit) {
     }
 }
 
+/// Whether many numbers speak for the change, and next to none of those that are known against it.
+static bool is_beyond_doubt(const Misfit& misfit) {
+    constexpr std::int64_t many = 64;
+    return misfit.by_value >= many && misfit.unexplained * 100 <= misfit.by_value;
+}
+
 Misfit misfit_of(const Evidence& evidence, const Change& change) {
     std::vector<Change> changes = evidence.known;
     changes.push_back(change);
@@ -389,7 +395,7 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
     // against one that is proved in others.
     std::int64_t fitting = 0;
     for (const std::int64_t unknown : {misfit.unknown - open, open})
-        if (misfit.sharp >= unknown) fitting += unknown;
+        if (misfit.sharp * (is_beyond_doubt(misfit) ? 3 : 1) >= unknown) fitting += unknown;
     if (misfit.sharp >= 3 * misfit.swallowed) fitting += misfit.swallowed;
     misfit.in_bad_rows -= std::min(fitting, misfit.in_bad_rows);
     return misfit;
