@@ -136,6 +136,7 @@ void add_misfit(const CauseSearch& world, const Observation& seen, const Estimat
         misfit.sharp += wrong && fit == Fit::sharp;
         misfit.swallowed += fit == Fit::swallowed;
         misfit.unknown += fit == Fit::unknown;
+        misfit.open += std::isinf(changed.error.data()[i]) && !seen.unjudged[std::size_t(i)];
         const bool is_nan = std::isnan(value) && !is_unwritten(float(value));
         // What the mask hides stays hidden, whatever the kernel computes.
         misfit.finite += fit == Fit::sharp && std::isfinite(value) && !seen.unjudged[std::size_t(i)];

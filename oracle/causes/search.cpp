@@ -139,6 +139,17 @@ bool is_one_number(const Evidence& evidence) {
     return values.size() == 1 && evidence.wrong_elements >= enough;
 }
 
+/// Of candidates that explain as much the one that leaves less open, and then the shorter one.
+bool says_more_with_less(const Found& a, const Found& b) {
+    const auto bits = [](const Found& one) {
+        double sum = description_bits(one.rule);
+        for (const CauseParameter& parameter : one.candidate.parameters)
+            sum += description_bits(parameter.name) + description_bits(parameter.value);
+        return sum;
+    };
+    return std::tuple(a.open, bits(a)) < std::tuple(b.open, bits(b));
+}
+
 }  // namespace
 
 void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
@@ -187,6 +198,7 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
         next.candidate = std::move(trial.candidate);
         next.acts = evidence.acts;
         next.by_value = trial.misfit.by_value > 0;
+        next.open = trial.misfit.open;
         choose_scope(evidence, trial.misfit, enough, next);
         choose_rule(evidence, trial.misfit, enough, next);
         if (double(next.left) > double(evidence.wrong_elements) * (1 - enough)) continue;
@@ -194,7 +206,9 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
             std::ranges::find(next.candidate.parameters, all_hidden) != next.candidate.parameters.end();
         if (is_hiding && next.scope != Scope::everywhere) hiding = next;
         if (!found.empty() && found.back().cause == next.cause) {
-            if (better(next, found.back())) found.back() = std::move(next);
+            const bool is_as_good = !better(found.back(), next);
+            if (better(next, found.back()) || (is_as_good && says_more_with_less(next, found.back())))
+                found.back() = std::move(next);
         } else {
             found.push_back(std::move(next));
         }
