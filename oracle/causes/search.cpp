@@ -139,17 +139,6 @@ bool is_one_number(const Evidence& evidence) {
     return values.size() == 1 && evidence.wrong_elements >= enough;
 }
 
-/// Of candidates that explain as much the one that leaves less open, and then the shorter one.
-bool says_more_with_less(const Found& a, const Found& b) {
-    const auto bits = [](const Found& one) {
-        double sum = description_bits(one.rule);
-        for (const CauseParameter& parameter : one.candidate.parameters)
-            sum += description_bits(parameter.name) + description_bits(parameter.value);
-        return sum;
-    };
-    return std::tuple(a.open, bits(a)) < std::tuple(b.open, bits(b));
-}
-
 }  // namespace
 
 void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
@@ -206,9 +195,9 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
             std::ranges::find(next.candidate.parameters, all_hidden) != next.candidate.parameters.end();
         if (is_hiding && next.scope != Scope::everywhere) hiding = next;
         if (!found.empty() && found.back().cause == next.cause) {
-            const bool is_as_good = !better(found.back(), next);
-            if (better(next, found.back()) || (is_as_good && says_more_with_less(next, found.back())))
-                found.back() = std::move(next);
+            // Of those that explain as much the one that leaves less open.
+            const bool is_as_good = !better(found.back(), next) && next.open < found.back().open;
+            if (better(next, found.back()) || is_as_good) found.back() = std::move(next);
         } else {
             found.push_back(std::move(next));
         }

@@ -137,6 +137,9 @@ std::optional<Curve> from_meeting_point(const Sums& sums, const CurveDomain& dom
                                         const std::string& variable) {
     const double meets = std::abs(rule.offset / (1 - rule.slope));
     if (!std::isfinite(meets) || meets == 0 || meets == std::abs(domain.at)) return std::nullopt;
+    // A bound that somebody wrote has few digits.
+    const double simple = simplest_number(meets, 0.01 * meets, {}).value;
+    if (std::abs(simple - meets) > 1e-6 * meets) return std::nullopt;
     const Curve curve = curve_of(bounded(domain.kind, meets), rule, variable);
     return fits(sums, curve) ? std::optional(curve) : std::nullopt;
 }
