@@ -73,8 +73,7 @@ std::optional<MergedSum> MergeStates::acc(const MergeReads& reads, MergePlace at
         const std::int64_t own = address(at.split, at.row) * head_dim_ + at.element;
         const std::int64_t from = reads.acc ? reads.acc(at) : own;
         double term = at_address(acc_, from);
-        // 0 times what is beyond the states may be NaN.
-        if (w == 0 && (from == own || !std::isnan(term))) continue;
+        if (w == 0 && (!reads.may_be_nan || from == own || !std::isnan(term))) continue;
         if (reads.of_outputs) term = term == 0 ? 0 : term / at_address(sum_, from / head_dim_);
         if (std::isnan(term) || std::isnan(w)) return std::nullopt;
         add(w * term, sum);
