@@ -148,10 +148,10 @@ std::string IndexPart::text(IndexNames names) const {
 }
 
 int IndexPart::parameters() const {
-    const bool has_two =
-        form == Form::permuted || form == Form::exchanged_bits || (form == Form::swizzled && k != 1);
-    const bool has_none = form == Form::same || form == Form::zero;
-    if (has_none || (form == Form::plus_other && std::abs(k) == 1)) return 0;
+    // Any number may be added to another one: which and how often are two.
+    const bool has_two = form == Form::permuted || form == Form::exchanged_bits || form == Form::plus_other ||
+                         (form == Form::swizzled && k != 1);
+    if (form == Form::same || form == Form::zero) return 0;
     return has_two ? 2 : 1;
 }
 
