@@ -253,6 +253,12 @@ void for_each_changed(const Evidence& evidence, std::span<const Change> changes,
     }
 }
 
+/// Whether many numbers speak for the change, and next to none of those that are known against it.
+bool is_beyond_doubt(const Misfit& misfit) {
+    constexpr std::int64_t many = 64;
+    return misfit.by_value >= many && misfit.unexplained * 100 <= misfit.by_value;
+}
+
 }  // namespace
 
 bool is_computed_nan(float got) {
@@ -362,12 +368,6 @@ std::int64_t left_by(Scope scope, const Misfit& misfit) {
         default:
             return misfit.anywhere();
     }
-}
-
-/// Whether many numbers speak for the change, and next to none of those that are known against it.
-static bool is_beyond_doubt(const Misfit& misfit) {
-    constexpr std::int64_t many = 64;
-    return misfit.by_value >= many && misfit.unexplained * 100 <= misfit.by_value;
 }
 
 Misfit misfit_of(const Evidence& evidence, const Change& change) {
