@@ -141,7 +141,8 @@ int ArrayIndex::parameters() const {
     int all = 0;
     for (const IndexPart& part : parts) all += part.parameters();
     for (const Extent& extent : extents) all += extent.plus != 0;
-    return std::max(all, 1);
+    // Another tile has a name of its own.
+    return std::max(all, 1) + int(made == Made::of_tile);
 }
 
 std::vector<ArrayIndex> find_array_indices(std::span<const ArrayElement> elements, std::int64_t size,
