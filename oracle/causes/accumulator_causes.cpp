@@ -5,6 +5,7 @@
 #include "oracle/causes/rescaling.h"
 #include "oracle/causes/signature.h"
 #include "oracle/formula/softmax.h"
+#include "oracle/identify/index_forms.h"
 #include "oracle/replay/replay.h"
 
 namespace tilescope {
@@ -21,29 +22,76 @@ std::vector<Candidate> acc_not_carried(const Evidence&) {
     }});
 }
 
-std::vector<Candidate> acc_rescaled_by_other_row(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const auto add = [&](std::vector<CauseParameter> parameters,
-                         std::function<Eigen::Index(Eigen::Index)> row) {
-        candidates.push_back({std::move(parameters),
-                              {.inputs =
-                                   [row](SearchedTile& site) {
-                                       const Estimate old = site.factor;
-                                       for (Eigen::Index i = 0; i < old.value.rows(); ++i) {
-                                           const Eigen::Index from = std::min(row(i), old.value.rows() - 1);
-                                           site.factor.value.row(i) = old.value.row(from);
-                                           site.factor.error.row(i) = old.error.row(from);
-                                       }
-                                   }},
-                              1});
+/// Of what other row the factor is; what lies beyond those that were dumped is not known.
+Change rescales_by_factor_of(const IndexFormula& row) {
+    const auto is_known = [=](const SearchedTile& site, Eigen::Index i) {
+        const std::int64_t from = row.apply(i);
+        return from >= 0 && from < site.factor.value.rows();
     };
-    for (std::int64_t group = 2; group <= evidence.problem().block_m; group *= 2) {
-        add({{"group", digits(group)}, {"row", "the first"}},
-            [=](Eigen::Index i) { return i / group * group; });
-        add({{"group", digits(group)}, {"row", "the other half's"}},
-            [=](Eigen::Index i) { return i ^ (group / 2); });
+    const auto inputs = [=](SearchedTile& site) {
+        const Estimate own = site.factor;
+        for (Eigen::Index i = 0; i < own.value.rows(); ++i) {
+            if (!is_known(site, i)) continue;
+            site.factor.value.row(i) = own.value.row(row.apply(i));
+            site.factor.error.row(i) = own.error.row(row.apply(i));
+        }
+    };
+    const auto result = [=](const SearchedTile& site, Estimate& acc) {
+        for (Eigen::Index i = 0; i < acc.error.rows(); ++i)
+            if (!is_known(site, i)) acc.error.row(i).setConstant(infinity);
+    };
+    return {.inputs = inputs, .result = result};
+}
+
+/// Whether nearly all wrong elements are rescaled by the factor of that row, as far as it is known.
+bool speaks_for(const Evidence& evidence, const IndexFormula& row) {
+    constexpr std::int64_t asked = 256;
+    constexpr std::int64_t least = 4;
+    const std::int64_t step = evidence.wrong_elements / asked | 1;
+    std::int64_t met = 0;
+    std::int64_t known = 0;
+    std::int64_t off = 0;
+    for (const Observation& seen : evidence.seen) {
+        const Matrix& factor = seen.site.factor.value;
+        for (Eigen::Index at = 0; at < seen.got.size(); ++at) {
+            if (!seen.wrong[std::size_t(at)] || met++ % step != 0) continue;
+            const Eigen::Index i = at / seen.got.cols();
+            const Eigen::Index j = at % seen.got.cols();
+            const std::int64_t from = row.apply(i);
+            if (from < 0 || from >= factor.rows()) continue;
+            const double unit = seen.factor.at(i, j);
+            const double more = (factor(from, 0) - factor(i, 0)) * seen.site.before.acc.value(i, j) * unit;
+            const double expected = seen.expected.value(i, j) + more;
+            if (!std::isfinite(expected)) continue;
+            ++known;
+            const double error = seen.expected.error(i, j) + 1e-5 * std::abs(more);
+            off += !(std::abs(seen.got(i, j) - expected) <= 2 * error);
+            if (off * 8 > known) return false;
+        }
     }
-    add({{"row", "the next"}}, [](Eigen::Index i) { return i + 1; });
+    return known >= least;
+}
+
+/// Of rows that lanes of a warp share, and the next one: these are tried where no value tells the row.
+std::vector<IndexFormula> common_other_rows(std::int64_t rows) {
+    std::vector<IndexFormula> forms;
+    for (std::int64_t n = 2; n <= rows; n *= 2) {
+        forms.push_back(formula_of(IndexPart::Form::multiple, "row", n));
+        forms.push_back(formula_of(IndexPart::Form::exclusive, "row", n / 2));
+    }
+    forms.push_back(formula_of(IndexPart::Form::plus, "row", 1));
+    return forms;
+}
+
+std::vector<Candidate> acc_rescaled_by_other_row(const Evidence& evidence) {
+    constexpr std::size_t most = 6;
+    const std::int64_t rows = evidence.problem().block_m;
+    std::vector<Candidate> candidates;
+    for (const IndexFormula& row : evidence.direct() ? index_forms("row", rows) : common_other_rows(rows)) {
+        if (evidence.direct() && (candidates.size() == most || !speaks_for(evidence, row))) continue;
+        candidates.push_back(
+            {{{"reads", "factor[" + row.text + "]"}}, rescales_by_factor_of(row), 1 + row.parameters / 2});
+    }
     return candidates;
 }
 

@@ -165,7 +165,9 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
         const auto addresses = [=](const SearchedTile& site) -> AddressInTile {
             return [=, of = index.address](Eigen::Index row, Eigen::Index col) { return of(site, row, col); };
         };
-        candidates.push_back({{{"reads", index.text}}, reads(stage, addresses, false), index.parameters + 1});
+        for (const bool bounded : {false, true})
+            candidates.push_back(
+                {{{"reads", index.text}}, reads(stage, addresses, bounded), index.parameters + 1});
     }
     return candidates;
 }

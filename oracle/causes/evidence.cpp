@@ -136,6 +136,7 @@ void add_misfit(const CauseSearch& world, const Observation& seen, const Estimat
         misfit.sharp += wrong && fit == Fit::sharp;
         misfit.swallowed += fit == Fit::swallowed;
         misfit.unknown += fit == Fit::unknown;
+        misfit.open += std::isinf(changed.error.data()[i]) && !seen.unjudged[std::size_t(i)];
         const bool is_nan = std::isnan(value) && !is_unwritten(float(value));
         // What the mask hides stays hidden, whatever the kernel computes.
         misfit.finite += fit == Fit::sharp && std::isfinite(value) && !seen.unjudged[std::size_t(i)];
@@ -250,6 +251,12 @@ void for_each_changed(const Evidence& evidence, std::span<const Change> changes,
         });
         if (!going) return;
     }
+}
+
+/// Whether many numbers speak for the change, and next to none of those that are known against it.
+bool is_beyond_doubt(const Misfit& misfit) {
+    constexpr std::int64_t many = 64;
+    return misfit.by_value >= many && misfit.unexplained * 100 <= misfit.by_value;
 }
 
 }  // namespace
@@ -389,7 +396,7 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
     // against one that is proved in others.
     std::int64_t fitting = 0;
     for (const std::int64_t unknown : {misfit.unknown - open, open})
-        if (misfit.sharp >= unknown) fitting += unknown;
+        if (misfit.sharp * (is_beyond_doubt(misfit) ? 3 : 1) >= unknown) fitting += unknown;
     if (misfit.sharp >= 3 * misfit.swallowed) fitting += misfit.swallowed;
     misfit.in_bad_rows -= std::min(fitting, misfit.in_bad_rows);
     return misfit;

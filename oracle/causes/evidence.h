@@ -91,6 +91,7 @@ struct Misfit {
     /// Of which the replay says nothing, as where it reads memory that was not dumped: they count as fitting beside as many
     /// sharp ones.
     std::int64_t unknown = 0;
+    std::int64_t open = 0;      ///< elements of which it says nothing, right ones as well
     std::int64_t by_value = 0;  ///< sharp ones but computed NaN: numbers, infinities, unwritten elements
     std::int64_t finite = 0;    ///< judged elements that the replay expects to be finite, and that fit
     /// Sum of |got - replay| / |got - healthy| over the finite wrong elements that fit, and how many these

@@ -91,15 +91,20 @@ class MergeCandidates {
  public:
     explicit MergeCandidates(const MergedSample& sample) : sample_(sample) {}
 
-    void add(const char* parameter, const std::string& text, int numbers, const MergeReads& reads) {
+    void add(const char* parameter, const std::string& text, int numbers, MergeReads reads) {
         constexpr std::size_t most = 12;
-        if (found_.size() < most && sample_.may_be(reads))
+        if (tried_ == most || !sample_.may_be(reads)) return;
+        ++tried_;
+        for (const bool may_be_nan : {false, true}) {
+            reads.may_be_nan = may_be_nan;
             found_.push_back({{{parameter, text}}, merges_by(reads), 1 + numbers});
+        }
     }
     std::vector<Candidate> take() { return std::move(found_); }
 
  private:
     const MergedSample& sample_;
+    std::size_t tried_ = 0;
     std::vector<Candidate> found_;
 };
 

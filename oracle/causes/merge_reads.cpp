@@ -70,10 +70,10 @@ std::optional<MergedSum> MergeStates::acc(const MergeReads& reads, MergePlace at
     MergedSum sum;
     for (at.split = terms.first; at.split < terms.last; ++at.split) {
         const double w = weight(reads, reads.weight_of_acc, at) + reads.added_to_weight_of_acc;
-        if (w == 0) continue;
         const std::int64_t own = address(at.split, at.row) * head_dim_ + at.element;
         const std::int64_t from = reads.acc ? reads.acc(at) : own;
         double term = at_address(acc_, from);
+        if (w == 0 && (!reads.may_be_nan || from == own || !std::isnan(term))) continue;
         if (reads.of_outputs) term = term == 0 ? 0 : term / at_address(sum_, from / head_dim_);
         if (std::isnan(term) || std::isnan(w)) return std::nullopt;
         add(w * term, sum);

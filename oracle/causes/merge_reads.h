@@ -39,6 +39,8 @@ struct MergeReads {
     double added_to_weight_of_l = 0;
     /// Splits hold acc / l and are weighted by w l, as where each of them stores its output and lse.
     bool of_outputs = false;
+    /// Whether what lies beyond the states may be NaN: then it is not known what a weight of 0 leaves of it.
+    bool may_be_nan = false;
 };
 
 struct MergedSum {

@@ -114,30 +114,34 @@ std::int64_t end_of_wrong(const Evidence& evidence, bool in_array) {
     return end;
 }
 
-std::vector<Candidate> stored_past_end(const Evidence& evidence) {
+/// All rows past the end, or as many as are needed for what is wrong.
+template <class ChangeOf>
+std::vector<Candidate> candidates_of_rows(std::int64_t past, std::int64_t needed, const ChangeOf& change_of) {
     std::vector<Candidate> candidates;
-    const Problem& problem = evidence.problem();
-    const std::int64_t past = rows_past_end(problem);
-    const bool is_known = !evidence.call().read_bias && !evidence.call().visible &&
-                          evidence.world->recording().side_inputs().seqlens_q.empty();
-    if (!evidence.direct() || past == 0 || !is_known) return candidates;
-    const Stage stage = evidence.acts;
-    const auto add = [&](const char* over, std::int64_t rows, const auto& change_of) {
-        if (rows > past || rows == 0) return;
-        std::vector<CauseParameter> parameters = {{"over", over}};
-        candidates.push_back({parameters, change_of(past)});
-        if (rows == past) return;
-        parameters.push_back({"rows", digits(rows)});
-        candidates.push_back({std::move(parameters), change_of(rows), 1});
-    };
-    add("the next head", end_of_wrong(evidence, false),
-        [&](std::int64_t rows) { return stores_over_next_head(stage, rows); });
-    if (stage == Stage::lse) {
-        const std::int64_t end = end_of_wrong(evidence, true);
-        const std::int64_t rows = (end + problem.head_dim_v - 1) / problem.head_dim_v;
-        add("lse, by o", std::min(rows, past), [](std::int64_t count) { return stores_over_lse(count); });
-    }
+    if (needed > past || needed == 0) return candidates;
+    candidates.push_back({{}, change_of(past)});
+    if (needed < past) candidates.push_back({{{"rows", digits(needed)}}, change_of(needed), 1});
     return candidates;
+}
+
+bool is_past_end_known(const Evidence& evidence) {
+    return evidence.direct() && !evidence.call().read_bias && !evidence.call().visible &&
+           evidence.world->recording().side_inputs().seqlens_q.empty();
+}
+
+std::vector<Candidate> stored_past_end(const Evidence& evidence) {
+    if (!is_past_end_known(evidence)) return {};
+    return candidates_of_rows(
+        rows_past_end(evidence.problem()), end_of_wrong(evidence, false),
+        [stage = evidence.acts](std::int64_t rows) { return stores_over_next_head(stage, rows); });
+}
+
+std::vector<Candidate> stored_over_lse(const Evidence& evidence) {
+    if (!is_past_end_known(evidence)) return {};
+    const std::int64_t past = rows_past_end(evidence.problem());
+    const std::int64_t cols = evidence.problem().head_dim_v;
+    const std::int64_t rows = (end_of_wrong(evidence, true) + cols - 1) / cols;
+    return candidates_of_rows(past, std::min(rows, past), stores_over_lse);
 }
 
 }  // namespace
@@ -146,9 +150,15 @@ std::vector<Cause> past_end_causes() {
     return {{"rows_stored_past_end",
              "coverage",
              {Stage::o, Stage::lse},
-             "rows past the end of the sequence are stored, over what lies behind it",
+             "rows past the end of the sequence are stored, over the first rows of the next head",
              "the bound of the store",
-             stored_past_end}};
+             stored_past_end},
+            {"rows_stored_over_lse",
+             "coverage",
+             {Stage::lse},
+             "rows of o past the end of the last head are stored, over lse, which lies behind it",
+             "the bound of the store of o",
+             stored_over_lse}};
 }
 
 }  // namespace tilescope

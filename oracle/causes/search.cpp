@@ -187,6 +187,7 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
         next.candidate = std::move(trial.candidate);
         next.acts = evidence.acts;
         next.by_value = trial.misfit.by_value > 0;
+        next.open = trial.misfit.open;
         choose_scope(evidence, trial.misfit, enough, next);
         choose_rule(evidence, trial.misfit, enough, next);
         if (double(next.left) > double(evidence.wrong_elements) * (1 - enough)) continue;
@@ -194,7 +195,9 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
             std::ranges::find(next.candidate.parameters, all_hidden) != next.candidate.parameters.end();
         if (is_hiding && next.scope != Scope::everywhere) hiding = next;
         if (!found.empty() && found.back().cause == next.cause) {
-            if (better(next, found.back())) found.back() = std::move(next);
+            // Of those that explain as much the one that leaves less open.
+            const bool is_as_good = !better(found.back(), next) && next.open < found.back().open;
+            if (better(next, found.back()) || is_as_good) found.back() = std::move(next);
         } else {
             found.push_back(std::move(next));
         }

@@ -16,6 +16,7 @@ struct Found {
     std::string rule;       ///< where it applies, with Scope::ruled
     int scope_cost = 0;     ///< of saying where it applies, in parameters
     std::int64_t left = 0;  ///< elements of the scope that the replay does not reproduce
+    std::int64_t open = 0;  ///< elements that the replay leaves open
     bool by_value = false;  ///< it reproduces wrong elements that are not NaN
 
     /// What it was free to choose: fitted parameters, numbers fitted besides, where it applies, and the form. Less is

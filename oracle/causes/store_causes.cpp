@@ -64,9 +64,9 @@ std::vector<std::int64_t> last_stored(const TileStore& store, const SearchedTile
     return memory;
 }
 
-/// What lies beyond a sequence is loaded as zeros, and has no probability.
+/// Rows beyond a sequence are loaded as zeros. P of a q of zeros is what its mask and bias make of it.
 bool is_zero_beyond(Stage stage) {
-    return is_operand(stage) || stage == Stage::p;
+    return is_operand(stage);
 }
 
 /// Which elements of a tile before nobody stored, those behind its end as well.

@@ -9,9 +9,29 @@ namespace tilescope {
 namespace {
 
 using Form = IndexPart::Form;
+using Made = ArrayIndex::Made;
+
+std::int64_t number_in(IndexNumbers numbers, ArrayNumber number) {
+    return numbers[std::size_t(number)];
+}
+
+/// Arrays of the same dimensions in another order. The extent of the first one is the last of `extents`.
+void add_layouts(std::size_t extents, std::vector<ArrayIndex>& all) {
+    std::array<std::uint8_t, 4> order = {0, 1, 2, 3};
+    while (std::next_permutation(order.begin(), order.end())) {
+        ArrayIndex next;
+        for (std::size_t level = 0; level < order.size(); ++level) {
+            const std::uint8_t of = order[level];
+            next.parts[level].name = of;
+            if (level > 0) next.extents[level - 1].name = std::uint8_t(of > 0 ? of - 1 : extents - 1);
+        }
+        next.is_layout = true;
+        all.push_back(next);
+    }
+}
 
 std::vector<ArrayIndex> other_array_indices(std::span<const std::int64_t> lengths, std::size_t extents,
-                                            std::uint8_t divided, std::uint8_t row) {
+                                            ArrayNumber tile) {
     constexpr std::int64_t most_more = 16;
     std::vector<ArrayIndex> all;
     for (std::uint8_t level = 0; level < 4; ++level) {
@@ -21,18 +41,17 @@ std::vector<ArrayIndex> other_array_indices(std::span<const std::int64_t> length
             all.push_back(next);
         }
     }
-    for (const IndexPart& part : other_index_parts(divided, lengths)) {
-        ArrayIndex next;
-        next.parts[1] = part;
-        next.divides = true;
-        all.push_back(next);
-    }
-    for (const IndexPart& part : other_index_parts(row, lengths)) {
-        ArrayIndex next;
-        next.parts[2] = part;
-        next.in_tile = true;
-        all.push_back(next);
-    }
+    const auto add_made = [&](Made made, std::size_t level, ArrayNumber of) {
+        for (const IndexPart& part : other_index_parts(std::uint8_t(of), lengths)) {
+            ArrayIndex next;
+            next.parts[level] = part;
+            next.made = made;
+            all.push_back(next);
+        }
+    };
+    add_made(Made::of_group, 1, ArrayNumber::head);
+    add_made(Made::of_row, 2, ArrayNumber::row);
+    add_made(Made::of_tile, 2, tile);
     for (std::uint8_t level = 0; level < 3; ++level) {
         const auto add = [&](const ArrayIndex::Extent& extent) {
             ArrayIndex next;
@@ -51,6 +70,7 @@ std::vector<ArrayIndex> other_array_indices(std::span<const std::int64_t> length
             all.push_back(next);
         }
     }
+    add_layouts(extents, all);
     return all;
 }
 
@@ -76,8 +96,10 @@ std::int64_t ArrayIndex::of(IndexNumbers numbers, std::span<const std::int64_t> 
     std::int64_t at = parts[0].of(numbers);
     for (std::size_t level = 0; level < extents.size(); ++level) {
         std::int64_t part = parts[level + 1].of(numbers);
-        if (level == 0 && divides) part /= numbers.back();
-        if (level == 1 && in_tile) part += numbers[numbers.size() - 2];
+        if (level == 0 && made == Made::of_group) part /= number_in(numbers, ArrayNumber::group);
+        if (level == 1 && made == Made::of_row) part += number_in(numbers, ArrayNumber::first_row);
+        if (level == 1 && made == Made::of_tile)
+            part = part * number_in(numbers, ArrayNumber::block) + number_in(numbers, ArrayNumber::row);
         at = at * (extents_there[extents[level].name] + extents[level].plus) + part;
     }
     return at;
@@ -85,14 +107,20 @@ std::int64_t ArrayIndex::of(IndexNumbers numbers, std::span<const std::int64_t> 
 
 std::string ArrayIndex::text(IndexNames numbers, IndexNames names_of_extents) const {
     std::string text;
+    if (is_layout) {
+        for (const IndexPart& part : parts) text += fmt::format("[{}]", part.text(numbers));
+        return text;
+    }
     const auto add = [&](const std::string& is, std::string_view right) {
         text += fmt::format("{}{} in place of {}", text.empty() ? "" : ", ", is, right);
     };
     for (std::size_t level = 0; level < parts.size(); ++level)
-        if (level == 1 && divides) {
+        if (level == 1 && made == Made::of_group) {
             add(fmt::format("({}) / group", parts[level].text(numbers)), numbers[level]);
-        } else if (level == 2 && in_tile) {
+        } else if (level == 2 && made == Made::of_row) {
             add(parts[level].text(numbers), "row");
+        } else if (level == 2 && made == Made::of_tile) {
+            add(parts[level].text(numbers), "tile");
         } else if (parts[level].form != Form::same || parts[level].name != level) {
             add(parts[level].text(numbers), numbers[level]);
         }
@@ -109,18 +137,20 @@ std::string ArrayIndex::text(IndexNames numbers, IndexNames names_of_extents) co
 }
 
 int ArrayIndex::parameters() const {
+    if (is_layout) return 0;
     int all = 0;
     for (const IndexPart& part : parts) all += part.parameters();
     for (const Extent& extent : extents) all += extent.plus != 0;
-    return std::max(all, 1);
+    // Another tile has a name of its own.
+    return std::max(all, 1) + int(made == Made::of_tile);
 }
 
 std::vector<ArrayIndex> find_array_indices(std::span<const ArrayElement> elements, std::int64_t size,
                                            std::span<const std::int64_t> lengths,
-                                           std::span<const std::int64_t> extents, std::uint8_t divided,
-                                           std::uint8_t row, std::size_t most) {
+                                           std::span<const std::int64_t> extents, ArrayNumber tile,
+                                           std::size_t most) {
     std::vector<ArrayIndex> found;
-    for (const ArrayIndex& index : other_array_indices(lengths, extents.size(), divided, row))
+    for (const ArrayIndex& index : other_array_indices(lengths, extents.size(), tile))
         if (is_agreed_on(index, elements, size, extents)) found.push_back(index);
     std::ranges::stable_sort(found, {}, &ArrayIndex::parameters);
     if (found.size() > most) found.resize(most);

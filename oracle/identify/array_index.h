@@ -11,6 +11,9 @@
 
 namespace tilescope {
 
+/// The numbers that an index into an array of heads may be made of, behind the four that count its own dimensions.
+enum class ArrayNumber : std::uint8_t { head = 4, row, q_block, kv_tile, first_row, block, group };
+
 /// An index into an array of four dimensions as kernels write it, ((a * B + b) * C + c) * D + d. The right one is made of
 /// the first four numbers and the first three extents.
 struct ArrayIndex {
@@ -25,13 +28,20 @@ struct ArrayIndex {
                                        {IndexPart::Form::same, 2},
                                        {IndexPart::Form::same, 3}}};
     std::array<Extent, 3> extents = {{{0}, {1}, {2}}};
-    bool divides = false;  ///< the second part by the last number, as heads by those of a group
-    bool in_tile = false;  ///< the third part counts from a tile's first row, the number before the last
+    /// What is made of a part before it is one of the array.
+    enum class Made : std::uint8_t {
+        whole,
+        of_group,  ///< the second part is divided by the group: it counts query heads
+        of_row,    ///< the third part counts from the tile's first row
+        of_tile    ///< the third part counts tiles: it is multiplied with the block, and the row is added
+    };
+    Made made = Made::whole;
+    bool is_layout = false;  ///< the extents are in the order of the parts: another array, rightly read
 
     std::int64_t of(IndexNumbers numbers, std::span<const std::int64_t> extents_there) const;
-    /// What is otherwise: "head * 2 in place of head".
+    /// What is otherwise: "head * 2 in place of head"; of another layout all of it: "[batch][query][head][d]".
     std::string text(IndexNames numbers, IndexNames names_of_extents) const;
-    /// Numbers in it; at least the choice of what is otherwise.
+    /// Numbers in it; at least the choice of what is otherwise. A layout has none.
     int parameters() const;
 };
 
@@ -43,11 +53,12 @@ struct ArrayElement {
 };
 
 /// Indices that are wrong in one number or one extent and that nearly all elements agree with, as far as their addresses
-/// are within the array of `size` elements; those of the fewest numbers first, at most so many. `lengths`: of the numbers.
-/// `divided`: the number that the last one divides, `row`: that of a row counted from its tile's first.
+/// are within the array of `size` elements; those of the fewest numbers first, at most so many. `lengths`: of the numbers,
+/// 1 of those that count nothing. `extents`: of the second to the fourth dimension, others, and last of the first
+/// dimension. `tile`: the number of the tiles that the rows are counted in.
 std::vector<ArrayIndex> find_array_indices(std::span<const ArrayElement> elements, std::int64_t size,
                                            std::span<const std::int64_t> lengths,
-                                           std::span<const std::int64_t> extents, std::uint8_t divided,
-                                           std::uint8_t row, std::size_t most);
+                                           std::span<const std::int64_t> extents, ArrayNumber tile,
+                                           std::size_t most);
 
 }  // namespace tilescope

@@ -131,6 +131,19 @@ constexpr std::array<BoundedKind, 6> bounded_kinds = {{{FactorKind::above, false
                                                        {FactorKind::within, true},
                                                        {FactorKind::beyond, true}}};
 
+/// The same line from where it meets what is unchanged: the sums that are wrong tell no bound where all their terms are
+/// beyond it.
+std::optional<Curve> from_meeting_point(const Sums& sums, const CurveDomain& domain, const CurveRule& rule,
+                                        const std::string& variable) {
+    const double meets = std::abs(rule.offset / (1 - rule.slope));
+    if (!std::isfinite(meets) || meets == 0 || meets == std::abs(domain.at)) return std::nullopt;
+    // A bound that somebody wrote has few digits.
+    const double simple = simplest_number(meets, 0.01 * meets, {}).value;
+    if (std::abs(simple - meets) > 1e-6 * meets) return std::nullopt;
+    const Curve curve = curve_of(bounded(domain.kind, meets), rule, variable);
+    return fits(sums, curve) ? std::optional(curve) : std::nullopt;
+}
+
 void add_bounded(const Sums& sums, const std::string& variable, std::vector<Curve>& curves) {
     const std::vector<double> sizes = sizes_of(sums);
     if (sizes.empty()) return;
@@ -139,8 +152,11 @@ void add_bounded(const Sums& sums, const std::string& variable, std::vector<Curv
         const auto add = [&](double size) {
             const CurveDomain domain = bounded(of.kind, size);
             const auto curve = curve_in(sums, domain, line_at(size), variable);
-            if (curve) curves.push_back(*curve);
-            return curve.has_value();
+            if (!curve) return false;
+            if (const auto met = from_meeting_point(sums, domain, curve->rule, variable))
+                curves.push_back(*met);
+            curves.push_back(*curve);
+            return true;
         };
         if (std::ranges::any_of(simple_numbers_below(sizes.back()), add)) continue;
         // The bound of the least residual, between two of its neighbours.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 namespace tilescope {
 
@@ -43,11 +44,13 @@ void add_own_forms(std::uint8_t name, std::int64_t length, std::vector<IndexPart
         for (std::int64_t high = low + 1; high < 6; ++high) add(Form::exchanged_bits, low, high);
 }
 
-/// The number with bits of another one, as in a swizzle.
+/// The number with bits of another one, as in a swizzle, and with multiples of it.
 void add_mixed_forms(std::uint8_t name, std::uint8_t other, std::vector<IndexPart>& parts) {
     for (const std::int64_t n : {2, 4, 8})
         for (const std::int64_t k : {1, 2, 4, 8, 16}) parts.push_back({Form::swizzled, name, other, n, k});
     for (const std::int64_t n : {2, 4, 8, 15}) parts.push_back({Form::masked, name, other, n});
+    for (const std::int64_t k : {1, -1, 2, -2, 4, -4, 8, -8})
+        parts.push_back({Form::plus_other, name, other, 0, k});
 }
 
 std::int64_t with_exchanged_bits(std::int64_t x, std::int64_t low, std::int64_t high) {
@@ -96,6 +99,8 @@ std::int64_t IndexPart::of(IndexNumbers numbers) const {
             return x ^ numbers[other] % n * k;
         case Form::masked:
             return x ^ (numbers[other] & n);
+        case Form::plus_other:
+            return x + k * numbers[other];
     }
     return x;
 }
@@ -135,20 +140,27 @@ std::string IndexPart::text(IndexNames names) const {
             return fmt::format("{} ^ {} % {}", x, names[other], n) + (k == 1 ? "" : fmt::format(" * {}", k));
         case Form::masked:
             return fmt::format("{} ^ ({} & {})", x, names[other], n);
+        case Form::plus_other:
+            return fmt::format("{} {} {}{}", x, k < 0 ? '-' : '+', names[other],
+                               std::abs(k) == 1 ? "" : fmt::format(" * {}", std::abs(k)));
     }
     return std::string(x);
 }
 
 int IndexPart::parameters() const {
-    const bool has_two =
-        form == Form::permuted || form == Form::exchanged_bits || (form == Form::swizzled && k != 1);
+    // Any number may be added to another one: which and how often are two.
+    const bool has_two = form == Form::permuted || form == Form::exchanged_bits || form == Form::plus_other ||
+                         (form == Form::swizzled && k != 1);
     if (form == Form::same || form == Form::zero) return 0;
     return has_two ? 2 : 1;
 }
 
 bool IndexPart::takes(std::size_t number) const {
-    const bool is_mixed = form == Form::swizzled || form == Form::masked;
-    return (form != Form::zero && name == number) || (is_mixed && other == number);
+    return (form != Form::zero && name == number) || (is_mixed() && other == number);
+}
+
+bool IndexPart::is_mixed() const {
+    return form == Form::swizzled || form == Form::masked || form == Form::plus_other;
 }
 
 std::vector<IndexPart> other_index_parts(std::uint8_t name, std::span<const std::int64_t> lengths) {

@@ -30,7 +30,8 @@ struct IndexPart {
         at_most,         ///< min(x, n)
         at_least,        ///< max(x, n)
         swizzled,        ///< x ^ other % n * k
-        masked           ///< x ^ (other & n)
+        masked,          ///< x ^ (other & n)
+        plus_other       ///< x + k * other, as where a stride is k more
     };
     Form form = Form::same;
     std::uint8_t name = 0;
@@ -43,6 +44,8 @@ struct IndexPart {
     /// Numbers in it.
     int parameters() const;
     bool takes(std::size_t number) const;
+    /// Whether it is made of another number, too.
+    bool is_mixed() const;
 };
 
 /// What may stand in the place of a number of an index: the number changed, mixed with another one, or another one.

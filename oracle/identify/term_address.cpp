@@ -8,8 +8,6 @@ namespace tilescope {
 
 namespace {
 
-using Form = IndexPart::Form;
-
 std::string in_parentheses(const std::string& text) {
     return text.find(' ') == std::string::npos || text.back() == ')' ? text : "(" + text + ")";
 }
@@ -37,12 +35,11 @@ int TermAddress::parameters() const {
 bool TermAddress::stays_in_rows(std::span<const std::int64_t> lengths) const {
     if (stride != 0) return false;
     std::vector<std::int64_t> numbers(lengths.size(), 0);
-    const bool is_mixed = inner.form == Form::swizzled || inner.form == Form::masked;
-    const std::int64_t others = is_mixed ? std::min<std::int64_t>(lengths[inner.other], 16) : 1;
+    const std::int64_t others = inner.is_mixed() ? std::min<std::int64_t>(lengths[inner.other], 16) : 1;
     for (std::int64_t x = 0; x < lengths[inner.name]; ++x) {
         for (std::int64_t other = 0; other < others; ++other) {
             numbers[inner.name] = x;
-            if (is_mixed) numbers[inner.other] = other;
+            if (inner.is_mixed()) numbers[inner.other] = other;
             const std::int64_t at = inner.of(numbers);
             if (at < 0 || at >= lengths[1]) return false;
         }

@@ -105,6 +105,33 @@ TEST(Identified, OneNumberOfAnIndex) {
         return (flat + tile.q_block * problem.block_m + tile.q_block) * problem.head_dim + d;
     };
     EXPECT_EQ(named(loaded_with(of_block)), "operand_addresses (reads q_block in place of row)");
+    const auto shorter = [](const Problem& problem, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
+        return (flat + tile.q_block * (problem.block_m - 1) + row) * problem.head_dim + d;
+    };
+    EXPECT_EQ(named(loaded_with(shorter)), "operand_addresses (reads query - q_block in place of query)");
+}
+
+TEST(Identified, AnArrayInAnotherOrder) {
+    const auto rows_first = [](const Problem& problem, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const std::int64_t query = tile.q_block * problem.block_m + row;
+        return ((query * problem.batch + tile.batch) * problem.heads + tile.head) * problem.head_dim + d;
+    };
+    EXPECT_EQ(named(loaded_with(rows_first)), "operand_addresses (reads [query][batch][head][d])");
+}
+
+/// The first row of a tile is counted by the row, behind a bound: most of what is read is zeros.
+TEST(Identified, TilesThatAreCountedByTheRow) {
+    const Call call = plain_call();
+    const Problem& problem = call.problem;
+    MemoryRecording wrong = copy_of(recorded(call));
+    change_stage(wrong, Stage::q, [&](float, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const std::int64_t query = row * problem.block_m + row;
+        if (query >= problem.seqlen_q) return 0.0F;
+        const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
+        return call.inputs.q[std::size_t((flat + query) * problem.head_dim + d)];
+    });
+    EXPECT_EQ(named(wrong), "operand_addresses (reads row in place of tile)");
 }
 
 using StoredAt = std::function<std::int64_t(std::int64_t row, std::int64_t col)>;
@@ -227,7 +254,7 @@ TEST(Identified, RowsPastTheEnd) {
         }
         return float(sum / double(problem.seqlen_kv));
     });
-    EXPECT_EQ(named(wrong), "rows_stored_past_end (over the next head)");
+    EXPECT_EQ(named(wrong), "rows_stored_past_end");
 }
 
 /// K is stored with two columns from one to the next: what runs past a row is written over by the next one.

@@ -103,6 +103,20 @@ TEST(IdentifiedMergeReads, AccumulatorsOfOneSplit) {
               "merge_reads_elsewhere: acc of split 0, everywhere");
 }
 
+/// Of most elements nothing is known, since they read beyond the states: the others tell it all the same.
+TEST(IdentifiedMergeReads, AccumulatorsThatLieBeyondTheStates) {
+    const std::int64_t rows = split_run().problem().block_m;
+    EXPECT_EQ(found_for([=](const Splits& of, std::int64_t split, std::int64_t row, std::int64_t col) {
+                  Term term = honest(of, split, row, col);
+                  const std::int64_t from = split * rows + 3 * row;
+                  const double acc =
+                      from < splits * rows ? of.at(Stage::acc, from / rows, from % rows, col) : 1e3;
+                  term.acc = of.weight(split, row) * acc;
+                  return term;
+              }),
+              "merge_reads_elsewhere: acc of row * 3, everywhere");
+}
+
 /// As where each split stores its output and its lse, and the lse of another split weighs it.
 TEST(IdentifiedMergeReads, LogarithmsOfOtherSplits) {
     EXPECT_EQ(found_for([](const Splits& of, std::int64_t split, std::int64_t row, std::int64_t col) {

@@ -199,6 +199,19 @@ TEST(Identified, AnAccumulatorWithALimitedFactor) {
     EXPECT_EQ(run.found(), "rescaled_by_other_factor: exp(m_before - m), at least 0.75");
 }
 
+TEST(Identified, AnAccumulatorWithTheFactorOfAnotherRow) {
+    KnownRun run(of_products);
+    run.recompute(Stage::acc, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        const std::int64_t from = col % 2 == 1 ? std::min<std::int64_t>(row, 5) : row;
+        double sum = tile.kv_tile > 0
+                         ? run.at(Stage::acc, KnownRun::before(tile), row, col) * run.factor(tile, from)
+                         : 0;
+        for (std::int64_t c = 0; c < 16; ++c) sum += run.product_of_v(tile, row, col, c);
+        return sum;
+    });
+    EXPECT_EQ(run.found(), "acc_rescaled_by_other_row: factor[min(row, 5)]");
+}
+
 TEST(Identified, AnAccumulatorThatGoesOnFromTheColumnBeside) {
     KnownRun run(of_products);
     run.recompute(Stage::acc, [&](const TileId& tile, std::int64_t row, std::int64_t col) {

@@ -243,6 +243,19 @@ TEST(Identify, FunctionsOfAFactor) {
     EXPECT_TRUE(functions_of_factor(few, "a").empty());
 }
 
+/// Sums that are wrong have no term between what they tell and the bound: the line itself says where it begins.
+TEST(Identify, FunctionsOfAFactorBeginWhereTheyMeetIt) {
+    std::vector<SumOfProducts> sums(64);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+        const double large = 2 + 0.1 * double(i);
+        const double small = 0.01 * double(i % 7);
+        sums[i] = {{{large, 1}, {small, 1}}, 1.5 + small, 1e-4};
+    }
+    const std::vector<Curve> curves = functions_of_factor(sums, "a");
+    ASSERT_FALSE(curves.empty());
+    EXPECT_EQ(curves[0].formula, "min(a, 1.5)");
+}
+
 TEST(Description, TakesBitsByWhatItIsMadeOf) {
     EXPECT_EQ(description_bits(""), 0);
     EXPECT_EQ(description_bits("l_not_rescaled l everywhere"), 3 * 8);
