@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "oracle/causes/ancestry.h"
 #include "oracle/causes/in_parallel.h"
 #include "oracle/causes/mask_comparisons.h"
 #include "oracle/causes/signature.h"
@@ -203,6 +204,60 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
     leave_out_guesses(evidence, found);
     std::ranges::stable_sort(found, better);
     return found;
+}
+
+namespace {
+
+/// Of a cause that explains it in several stages the best, and those that are as good in another stage: which of
+/// them it is one recording does not tell.
+void keep_best_of_each(const Evidence& evidence, std::vector<Found>& found) {
+    std::vector<Found> kept;
+    for (Found& one : found) {
+        const auto best =
+            std::ranges::find(kept, one.cause->name, [](const Found& other) { return other.cause->name; });
+        const bool is_in_same_stage = std::ranges::any_of(kept, [&](const Found& other) {
+            return other.cause->name == one.cause->name && other.acts == one.acts;
+        });
+        if (best == kept.end() || (are_tied(*best, one, evidence) && !is_in_same_stage))
+            kept.push_back(std::move(one));
+    }
+    found = std::move(kept);
+}
+
+/// A form says no more than a mistake by name that explains as much, and leaves no more than it.
+void leave_out_forms(const Evidence& evidence, std::vector<Found>& found) {
+    const std::int64_t grain = evidence.wrong_elements / 1000 + 1;
+    const auto named = std::ranges::find(found, false, [](const Found& one) { return one.cause->form; });
+    if (named == found.end()) return;
+    const std::int64_t left = named->left / grain;
+    const int cost = named->cost();
+    std::erase_if(found, [=](const Found& one) {
+        return one.cause->form && one.left / grain >= left && one.cost() >= cost;
+    });
+}
+
+}  // namespace
+
+std::vector<Found> single_causes(const Evidence& evidence, double share, int threads) {
+    std::vector<Found> all;
+    for (const Stage acts : acting_stages(evidence)) {
+        if (acts != evidence.observed && !evidence.beneath.empty()) continue;
+        Evidence here = evidence;
+        here.acts = acts;
+        // Tiles of a dumped stage that are not there were likelier skipped than computed otherwise.
+        const bool is_of_missing_tiles = acts != evidence.observed && evidence.world->has(acts);
+        for (Found& found : search(here, share, threads))
+            if (!is_of_missing_tiles || found.cause->name == skipped_kv_tile_name)
+                all.push_back(std::move(found));
+    }
+    std::ranges::stable_sort(all, [&](const Found& a, const Found& b) {
+        const std::int64_t grain = evidence.wrong_elements / 1000 + 1;
+        return std::pair(a.left / grain, a.cost()) < std::pair(b.left / grain, b.cost());
+    });
+    keep_best_of_each(evidence, all);
+    leave_out_guesses(evidence, all);
+    leave_out_forms(evidence, all);
+    return all;
 }
 
 }  // namespace tilescope

@@ -39,4 +39,7 @@ void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found);
 /// Whether the two explain as much with as many parameters.
 bool are_tied(const Found& a, const Found& b, const Evidence& evidence);
 
+/// All that explain it, in any stage that may be to blame.
+std::vector<Found> single_causes(const Evidence& evidence, double share, int threads);
+
 }  // namespace tilescope
