@@ -1,7 +1,6 @@
 #include "oracle/causes/consequences.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -29,17 +28,16 @@ const FoundCause* cause_in(std::span<const FoundCause> known, Stage stage) {
     return last;
 }
 
-using Rows = std::function<bool(const SearchedTile&, Eigen::Index)>;
+using Rows = std::function<bool(const SearchedTile&, Eigen::Index row)>;
 
-/// Where the mistake may be made: where no rule tells its tiles or rows, in rows that diverge.
+/// Where the mistake may be made: where no rule tells its tiles or rows, in heads that diverge.
 Rows rows_of(const FoundCause& cause, const Report& report) {
     if (cause.scope == Scope::everywhere || cause.scope == Scope::ruled)
         return [](auto&&...) { return true; };
-    std::set<std::array<std::int64_t, 3>> rows;
-    for (const BadRow& bad : report.stage(cause.observed).tally.bad_rows)
-        rows.insert({bad.batch, bad.head, bad.row});
-    return [rows = std::move(rows)](const SearchedTile& site, Eigen::Index row) {
-        return rows.contains({site.id.batch, site.id.head, site.first_row + row});
+    std::set<std::pair<std::int64_t, std::int64_t>> heads;
+    for (const BadRow& bad : report.stage(cause.observed).tally.bad_rows) heads.insert({bad.batch, bad.head});
+    return [heads = std::move(heads)](const SearchedTile& site, Eigen::Index) {
+        return heads.contains({site.id.batch, site.id.head});
     };
 }
 
@@ -223,10 +221,11 @@ std::vector<Consequence> left_in_sums(const FoundCause* in_s, const FoundCause* 
     std::vector<Consequence> left;
     const RowChanges of_s = row_changes_of(in_s, report);
     const std::vector<Change> of_p = in_p ? *in_p->changes : std::vector<Change>();
-    if (in_s || in_p) left.push_back({left_in_sum(of_s, of_p), in_s ? in_s : in_p});
-    if (!in_s || !in_p) return left;
-    left.push_back({left_in_sum(of_s, {}), in_s});
-    left.push_back({left_in_sum(row_changes_of(nullptr, report), of_p), in_p});
+    if (in_s) left.push_back({left_in_sum(of_s, {}), in_s});
+    if (!in_p) return left;
+    // Numbers of P were found after its cast: of what is summed before it they tell too little to search beside them.
+    left.push_back({left_in_sum(row_changes_of(nullptr, report), of_p), in_p, false});
+    if (in_s) left.push_back({left_in_sum(of_s, of_p), in_s, false});
     return left;
 }
 
@@ -240,7 +239,8 @@ void add_with_each(const Consequence& other, std::vector<Consequence>& all) {
                                 a(site);
                                 b(site);
                             }},
-                       other.of});
+                       other.of,
+                       first.is_exact});
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace tilescope {
 struct Consequence {
     Change change;
     const FoundCause* of;
+    bool is_exact = true;  ///< another mistake can be searched for beside it
 };
 
 /// What the known mistakes may change in a later stage, by a way that no dumped stage shows:

@@ -137,7 +137,7 @@ Diagnosis diagnose_beside(std::span<const Consequence> consequences, const Evide
     std::vector<Evidence> ways = {evidence};
     std::size_t before_alone = 0;
     for (const Consequence& consequence : consequences) {
-        if (!consequence.change.inputs) continue;
+        if (!consequence.change.inputs || !consequence.is_exact) continue;
         Evidence way = with_inputs(evidence, consequence.change);
         const bool is_less =
             double(way.wrong_elements) <= (1 - enough_of_two) * double(evidence.wrong_elements);

@@ -12,6 +12,7 @@
 #include "oracle/causes/reported.h"
 #include "oracle/causes/search.h"
 #include "oracle/causes/where.h"
+#include "oracle/identify/description.h"
 #include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
@@ -63,6 +64,11 @@ Evidence beside(const Evidence& evidence, const Found& first) {
     return with_known(evidence, first.acts, {change});
 }
 
+/// Whether it takes less than half of what a list of the wrong elements would.
+bool is_shorter_than_list(const FoundCause& cause, const Evidence& evidence) {
+    return 2 * cause.bits <= listing_bits(evidence.wrong_elements, evidence.compared);
+}
+
 /// Whether it gives most of what is wrong, by numbers of many kinds, and nothing else: then it is made, whatever else is.
 bool is_proved_alone(const Evidence& evidence, const Found& first) {
     constexpr std::size_t enough_numbers = 32;
@@ -75,7 +81,7 @@ bool is_proved_alone(const Evidence& evidence, const Found& first) {
         changed_right += side == Side::healthy;
         if (side == Side::changed && std::isfinite(got)) numbers.insert(got);
     });
-    return numbers.size() >= enough_numbers && 2 * explained >= evidence.wrong_elements &&
+    return numbers.size() >= enough_numbers && 3 * explained >= 2 * evidence.wrong_elements &&
            100 * changed_right <= explained;
 }
 
@@ -164,6 +170,7 @@ class PairSearch {
             std::vector<Found> seconds = search(next, enough_of_one, threads_);
             // On top of another mistake a function fits too easily.
             if (seconds.empty() || (second && ease(*second) <= ease(seconds[0]))) continue;
+            if (!is_shorter_than_list(report_of(seconds[0], next, report_), next)) continue;
             second = std::move(seconds[0]);
             rest = &next;
         }
