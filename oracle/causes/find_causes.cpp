@@ -34,7 +34,8 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
               Diagnosis& diagnosis) {
     const bool is_first = evidence.observed == *report.guilty;
     if (evidence.wrong_elements > 0) {
-        std::vector<Found> found = single_causes(evidence, enough_of_one, options.threads);
+        const SingleCauses singles(evidence, options.threads);
+        std::vector<Found> found = singles.explaining(enough_of_one);
         // NaN goes on from what is wrong before: it tells of no other mistake.
         if (!is_first) std::erase_if(found, [](const Found& one) { return !one.by_value; });
         if (std::ssize(found) > options.most) found.resize(std::size_t(options.most));
@@ -44,7 +45,7 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
         std::ranges::stable_sort(diagnosis.causes, {},
                                  [](const FoundCause& cause) { return std::pair(cause.rank, cause.bits); });
         diagnosis.separate_with = what_separates(found, evidence);
-        if (diagnosis.causes.empty()) find_two(evidence, report, options.threads, diagnosis);
+        if (diagnosis.causes.empty()) find_two(evidence, singles, report, options.threads, diagnosis);
     }
     diagnosis.threads = wrong_threads(*evidence.world, evidence);
     diagnosis.places = places_told(report, evidence);

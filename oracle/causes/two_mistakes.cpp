@@ -10,7 +10,6 @@
 #include "oracle/causes/ancestry.h"
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/reported.h"
-#include "oracle/causes/search.h"
 #include "oracle/causes/where.h"
 #include "oracle/identify/description.h"
 #include "oracle/judge/tile_judge.h"
@@ -103,9 +102,9 @@ class PairSearch {
     PairSearch(const Evidence& evidence, const Report& report, int threads, Diagnosis& diagnosis)
         : evidence_(evidence), report_(report), threads_(threads), diagnosis_(diagnosis) {}
 
-    void run() {
+    void run(const SingleCauses& singles) {
         constexpr std::size_t most = 3;
-        std::vector<Found> firsts = single_causes(evidence_, enough_of_two, threads_);
+        std::vector<Found> firsts = singles.explaining(enough_of_two);
         if (firsts.size() > most) firsts.resize(most);
         for (Found& first : firsts)
             if (is_one_of_two(std::move(first))) return;
@@ -196,8 +195,9 @@ class PairSearch {
 
 }  // namespace
 
-void find_two(const Evidence& evidence, const Report& report, int threads, Diagnosis& diagnosis) {
-    PairSearch(evidence, report, threads, diagnosis).run();
+void find_two(const Evidence& evidence, const SingleCauses& singles, const Report& report, int threads,
+              Diagnosis& diagnosis) {
+    PairSearch(evidence, report, threads, diagnosis).run(singles);
 }
 
 }  // namespace tilescope

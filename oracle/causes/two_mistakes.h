@@ -1,6 +1,6 @@
 #pragma once
 
-#include "oracle/causes/evidence.h"
+#include "oracle/causes/search.h"
 #include "oracle/judge/report.h"
 
 namespace tilescope {
@@ -10,6 +10,7 @@ inline constexpr double enough_of_two = 0.2;
 
 /// Two mistakes of one stage, where no cause alone explains it: the first is added to Diagnosis::causes, the second to
 /// Diagnosis::then. Where the second is not known, of the first wrong stage the first alone, if it explains most.
-void find_two(const Evidence& evidence, const Report& report, int threads, Diagnosis& diagnosis);
+void find_two(const Evidence& evidence, const SingleCauses& singles, const Report& report, int threads,
+              Diagnosis& diagnosis);
 
 }  // namespace tilescope
