@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,12 +18,27 @@ namespace {
 
 constexpr double most_left = 0.01;  ///< of what diverges
 
-/// Of the known mistakes those that are made in the stage.
-std::vector<Change> changes_of(std::span<const FoundCause> known, Stage stage) {
-    std::vector<Change> changes;
-    for (const FoundCause& cause : known)
-        if (cause.stage == stage && cause.changes) changes = *cause.changes;
-    return changes;
+/// The known mistake of the stage, of two the second, which has the changes of both; null where there is none.
+const FoundCause* cause_in(std::span<const FoundCause> known, Stage stage) {
+    const FoundCause* last = nullptr;
+    for (const FoundCause& cause : known) {
+        if (cause.stage != stage || !cause.changes) continue;
+        if (!last || cause.changes->size() > last->changes->size()) last = &cause;
+    }
+    return last;
+}
+
+using Rows = std::function<bool(const SearchedTile&, Eigen::Index row)>;
+
+/// Where the mistake may be made: where no rule tells its tiles or rows, in heads that diverge.
+Rows rows_of(const FoundCause& cause, const Report& report) {
+    if (cause.scope == Scope::everywhere || cause.scope == Scope::ruled)
+        return [](auto&&...) { return true; };
+    std::set<std::pair<std::int64_t, std::int64_t>> heads;
+    for (const BadRow& bad : report.stage(cause.observed).tally.bad_rows) heads.insert({bad.batch, bad.head});
+    return [heads = std::move(heads)](const SearchedTile& site, Eigen::Index) {
+        return heads.contains({site.id.batch, site.id.head});
+    };
 }
 
 void append_zeros(Eigen::Index count, Matrix& rows) {
@@ -35,10 +51,10 @@ void append_zeros(Eigen::Index count, Matrix& rows) {
 SearchedTile filled_up(SearchedTile site, std::int64_t behind) {
     const Matrix none = Matrix::Zero(site.rows(), behind);
     append_columns({Matrix::Constant(site.rows(), behind, -infinity), none, {}}, site.dumped_s);
-    append_columns({none, none, {}}, site.p);
-    append_columns({none, none, {}}, site.operand_p);
-    append_zeros(behind, site.k.value);
-    append_zeros(behind, site.v.value);
+    for (Estimate* p : {&site.p, &site.operand_p})
+        if (p->value.rows() == site.rows()) append_columns({none, none, {}}, *p);
+    for (Matrix* rows : {&site.k.value, &site.v.value})
+        if (rows->cols() > 0) append_zeros(behind, *rows);
     const std::shared_ptr<const HeadCall> was = site.call;
     HeadCall& call = site.own_call();
     call.visible = [was](std::int64_t row, std::int64_t first_key) {
@@ -56,20 +72,71 @@ SearchedTile filled_up(SearchedTile site, std::int64_t behind) {
     return site;
 }
 
+/// Changes of a stage, in some rows.
+struct RowChanges {
+    std::vector<Change> changes;
+    Rows rows;
+};
+
+RowChanges row_changes_of(const FoundCause* cause, const Report& report) {
+    if (!cause) return {{}, [](auto&&...) { return false; }};
+    return {*cause->changes, rows_of(*cause, report)};
+}
+
+/// The same with the scores that the changes leave there.
+SearchedTile filled_up_with(const RowChanges& of_s, const SearchedTile& site, std::int64_t behind) {
+    SearchedTile full = filled_up(site, behind);
+    const Estimate s = expected_with(of_s.changes, Stage::s, full);
+    for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+        if (!of_s.rows(site, i)) continue;
+        full.dumped_s.value.row(i).tail(behind) = s.value.row(i).tail(behind);
+        full.dumped_s.error.row(i).tail(behind) = s.error.row(i).tail(behind);
+    }
+    return full;
+}
+
+std::int64_t columns_behind(const SearchedTile& site) {
+    return site.call->problem.block_n - site.keys();
+}
+
+/// Maxima of the columns behind the keys, too.
+Change left_in_maximum(RowChanges of_s) {
+    return {.inputs = [of_s = std::move(of_s)](SearchedTile& site) {
+        const std::int64_t behind = columns_behind(site);
+        if (behind <= 0) return;
+        const Estimate s = finished_scores(filled_up_with(of_s, site, behind));
+        take_finished_scores(site);
+        append_columns({s.value.rightCols(behind), s.error.rightCols(behind), {}}, site.dumped_s);
+    }};
+}
+
+bool is_made_in(const RowChanges& of_m, const SearchedTile& site, Eigen::Index row) {
+    const auto is_here = [&](const Change& change) { return !change.where || change.where(site, row, 0); };
+    return of_m.rows(site, row) && std::ranges::any_of(of_m.changes, is_here);
+}
+
+/// Sums are rescaled from the maximum that m went on from.
+Change rescaled_from_other_maximum(RowChanges of_m) {
+    return {.inputs = [of_m = std::move(of_m)](SearchedTile& site) {
+        SearchedTile changed = site;
+        for (const Change& change : of_m.changes)
+            if (change.inputs) change.inputs(changed);
+        const Estimate factor = rescale_factor(*site.call, changed.before.m, site.m);
+        for (Eigen::Index i = 0; i < factor.value.rows(); ++i) {
+            if (!is_made_in(of_m, site, i)) continue;
+            site.factor.value(i, 0) = factor.value(i, 0);
+            site.factor.error(i, 0) = factor.error(i, 0);
+        }
+    }};
+}
+
 /// What no dump has of P: before its cast, where it is dumped after it, and in the columns behind the keys.
-void add_hidden_probabilities(const std::vector<Change>& of_s, const std::vector<Change>& of_p,
-                              SearchedTile& site) {
+void add_hidden_probabilities(const RowChanges& of_s, const std::vector<Change>& of_p, SearchedTile& site) {
     const Units& units = site.call->units;
     const bool is_uncast = units.p_cast != Dtype::f32 && !units.l_sums_cast_p;
     Estimate& summed = units.l_sums_cast_p ? site.operand_p : site.p;
-    const std::int64_t keys = site.keys();
-    const std::int64_t behind = site.call->problem.block_n - keys;
-    SearchedTile full = behind > 0 ? filled_up(site, behind) : site;
-    if (!of_s.empty() && behind > 0) {
-        const Estimate s = expected_with(of_s, Stage::s, full);
-        full.dumped_s.value.rightCols(behind) = s.value.rightCols(behind);
-        full.dumped_s.error.rightCols(behind) = s.error.rightCols(behind);
-    }
+    const std::int64_t behind = columns_behind(site);
+    SearchedTile full = behind > 0 ? filled_up_with(of_s, site, behind) : site;
     for (Eigen::Index i = 0; i < full.m.value.rows(); ++i)
         if (std::isinf(full.m.value(i, 0))) full.m.value(i, 0) = 0;
     Units& changed = full.own_call().units;
@@ -86,60 +153,32 @@ void add_hidden_probabilities(const std::vector<Change>& of_s, const std::vector
     }
 }
 
-Change left_in_sum(std::vector<Change> of_s, std::vector<Change> of_p) {
+Change left_in_sum(RowChanges of_s, std::vector<Change> of_p) {
     return {.inputs = [of_s = std::move(of_s), of_p = std::move(of_p)](SearchedTile& site) {
         add_hidden_probabilities(of_s, of_p, site);
     }};
 }
 
-/// With all of them, and where one is not made without it.
-std::vector<Change> all_left_in_sum(std::span<const FoundCause> known) {
-    const std::vector<Change> of_s = changes_of(known, Stage::s);
-    const std::vector<Change> of_p = changes_of(known, Stage::p);
-    std::vector<Change> left;
-    if (!of_s.empty() || !of_p.empty()) left.push_back(left_in_sum(of_s, of_p));
-    if (!of_s.empty() && !of_p.empty()) {
-        left.push_back(left_in_sum(of_s, {}));
-        left.push_back(left_in_sum({}, of_p));
+/// The same with accumulators of ones: o is one over what it is divided by.
+SearchedTile with_accumulators_of_ones(SearchedTile site) {
+    for (RunningState& split : site.splits) {
+        split.acc.value.setOnes();
+        split.acc.error.setZero();
     }
-    return left;
+    return site;
 }
 
-/// How much the row of o is less than it should be, and how uncertain that is, relative.
-struct Shrinking {
-    double by = 1;
-    double error = 0;
-};
-
-Shrinking shrinking_of(const MatrixF& got, const DumpFactor& factor, const Estimate& expected,
-                       Eigen::Index row) {
-    double products = 0;
-    double squares = 0;
-    double errors = 0;
-    for (Eigen::Index j = 0; j < got.cols(); ++j) {
-        const double o = double(got(row, j)) / factor.at(row, j);
-        products += o * expected.value(row, j);
-        squares += o * o;
-        errors += std::abs(o) * expected.error(row, j);
-    }
-    return {products / squares, errors / std::abs(products)};
-}
-
-/// lse of the sum that o was divided by.
-Change logarithm_of_divisor(const Evidence& later) {
-    const Recording& recording = later.world->recording();
-    return {.result = [&recording](const SearchedTile& site, Estimate& lse) {
-        const Problem& problem = site.call->problem;
-        const std::optional<MatrixF> o = load_tile(recording, problem, Stage::o, site.id);
-        if (!o || o->rows() != lse.value.rows()) return;
-        const Estimate expected = expected_of(Stage::o, site);
-        const DumpFactor factor =
-            dump_factor(*site.call, Stage::o, site.first_row, site.first_key, o->rows(), o->cols());
-        for (Eigen::Index i = 0; i < o->rows(); ++i) {
-            const Shrinking shrinking = shrinking_of(*o, factor, expected, i);
-            if (!(shrinking.by > 0)) continue;
-            lse.value(i, 0) += std::log(shrinking.by);
-            lse.error(i, 0) += shrinking.error;
+/// lse of the sum that o is divided by.
+Change logarithm_of_divisor(std::vector<Change> of_o) {
+    return {.result = [of_o = std::move(of_o)](const SearchedTile& site, Estimate& lse) {
+        const SearchedTile ones = with_accumulators_of_ones(site);
+        const Estimate right = expected_of(Stage::o, ones);
+        const Estimate changed = expected_with(of_o, Stage::o, ones);
+        for (Eigen::Index i = 0; i < lse.value.rows(); ++i) {
+            const double shrinking = right.value(i, 0) / changed.value(i, 0);
+            if (!(shrinking > 0) || std::isinf(shrinking)) continue;
+            lse.value(i, 0) += std::log(shrinking);
+            lse.error(i, 0) += changed.error(i, 0) / changed.value(i, 0);
         }
     }};
 }
@@ -177,27 +216,62 @@ std::vector<Change> guards_against_no_maximum(Stage stage) {
     }}};
 }
 
-/// Whether each wrong element is as one of these has it. What is right may be so because the mistakes are not made
-/// there.
-bool explain(const Evidence& later, const std::vector<Change>& changes) {
-    std::set<std::pair<const Observation*, Eigen::Index>> unexplained;
-    for (std::size_t n = 0; n < changes.size(); ++n) {
-        visit_sides(later, changes[n], [&](const Observation& seen, Eigen::Index i, Side side) {
-            if (side == Side::changed) unexplained.erase({&seen, i});
-            if (side == Side::neither && n == 0) unexplained.insert({&seen, i});
-        });
-    }
-    return !changes.empty() && double(unexplained.size()) <= most_left * double(later.wrong_elements);
+/// In sums. With all of them, and where one is not made without it.
+std::vector<Consequence> left_in_sums(const FoundCause* in_s, const FoundCause* in_p, const Report& report) {
+    std::vector<Consequence> left;
+    const RowChanges of_s = row_changes_of(in_s, report);
+    const std::vector<Change> of_p = in_p ? *in_p->changes : std::vector<Change>();
+    if (in_s) left.push_back({left_in_sum(of_s, {}), in_s});
+    if (!in_p) return left;
+    // Numbers of P were found after its cast: of what is summed before it they tell too little to search beside them.
+    left.push_back({left_in_sum(row_changes_of(nullptr, report), of_p), in_p, false});
+    if (in_s) left.push_back({left_in_sum(of_s, of_p), in_s, false});
+    return left;
+}
+
+/// And it after each of those that are there.
+void add_with_each(const Consequence& other, std::vector<Consequence>& all) {
+    const std::vector<Consequence> before = all;
+    all.push_back(other);
+    for (const Consequence& first : before)
+        all.push_back({{.inputs =
+                            [a = first.change.inputs, b = other.change.inputs](SearchedTile& site) {
+                                a(site);
+                                b(site);
+                            }},
+                       other.of,
+                       first.is_exact});
 }
 
 }  // namespace
 
-bool follows_from(std::span<const FoundCause> known, const Evidence& later) {
-    if (later.observed == Stage::l && explain(later, all_left_in_sum(known))) return true;
-    const bool is_of_maxima = !changes_of(known, Stage::m).empty();
-    if (is_of_maxima && explain(later, guards_against_no_maximum(later.observed))) return true;
-    const bool is_divided = later.observed == Stage::lse && !changes_of(known, Stage::o).empty();
-    return is_divided && later.world->has(Stage::o) && explain(later, {logarithm_of_divisor(later)});
+std::vector<Consequence> consequences_of(std::span<const FoundCause> known, const Evidence& later,
+                                         const Report& report) {
+    const Stage stage = later.observed;
+    const FoundCause* in_s = cause_in(known, Stage::s);
+    const FoundCause* in_m = cause_in(known, Stage::m);
+    const FoundCause* in_o = cause_in(known, Stage::o);
+    std::vector<Consequence> all;
+    if (stage == Stage::l) all = left_in_sums(in_s, cause_in(known, Stage::p), report);
+    if (stage == Stage::m && in_s) all.push_back({left_in_maximum(row_changes_of(in_s, report)), in_s});
+    if (in_m && (stage == Stage::l || stage == Stage::acc))
+        add_with_each({rescaled_from_other_maximum(row_changes_of(in_m, report)), in_m}, all);
+    if (in_m)
+        for (Change& guard : guards_against_no_maximum(stage)) all.push_back({std::move(guard), in_m});
+    if (stage == Stage::lse && in_o) all.push_back({logarithm_of_divisor(*in_o->changes), in_o});
+    return all;
+}
+
+const FoundCause* explaining(const Evidence& later, std::span<const Consequence> consequences) {
+    std::set<std::pair<const Observation*, Eigen::Index>> unexplained;
+    for (std::size_t n = 0; n < consequences.size(); ++n) {
+        visit_sides(later, consequences[n].change, [&](const Observation& seen, Eigen::Index i, Side side) {
+            if (side == Side::changed) unexplained.erase({&seen, i});
+            if (side == Side::neither && n == 0) unexplained.insert({&seen, i});
+        });
+        if (double(unexplained.size()) <= most_left * double(later.wrong_elements)) return consequences[n].of;
+    }
+    return nullptr;
 }
 
 }  // namespace tilescope

@@ -8,7 +8,11 @@
 namespace tilescope {
 
 bool can_be_read(const Evidence& evidence) {
-    return evidence.direct() && !evidence.seen.empty() && evidence.known.empty();
+    return results_can_be_read(evidence) && evidence.known.empty();
+}
+
+bool results_can_be_read(const Evidence& evidence) {
+    return evidence.direct() && !evidence.seen.empty();
 }
 
 std::vector<KnownNumber> known_numbers(const Evidence& evidence) {

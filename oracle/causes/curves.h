@@ -14,6 +14,8 @@ namespace tilescope {
 /// Whether functions can be read out of the numbers: the stage is dumped itself, and nothing else is known to be
 /// wrong with it. On top of another mistake a function would fit too easily.
 bool can_be_read(const Evidence& evidence);
+/// The same of what is done to results alone, which may be results of another mistake.
+bool results_can_be_read(const Evidence& evidence);
 
 /// known_constants() as numbers of a curve.
 std::vector<KnownNumber> known_numbers(const Evidence& evidence);

@@ -46,6 +46,13 @@ bool overflows_by_its_maximum(const Units& units, const Observation& seen, Eigen
            least * units.p_scale > double(dtype_info(units.p_cast).max_finite);
 }
 
+/// Nothing is asked of the elements that are inside, or outside.
+void leave_unjudged(Observation& seen, const decltype(Change::where)& is_inside, bool inside) {
+    for (Eigen::Index i = 0; i < seen.got.size(); ++i)
+        if (is_inside(seen.site, i / seen.got.cols(), i % seen.got.cols()) == inside)
+            seen.unjudged[std::size_t(i)] = true;
+}
+
 /// Marks what the inputs of the stage leave open, whatever the kernel did.
 void find_unjudged(const CauseSearch& world, Observation& seen) {
     const Units& units = world.recording().units();
@@ -293,6 +300,30 @@ Evidence with_known(const Evidence& evidence, Stage acts, std::vector<Change> kn
     return next;
 }
 
+Evidence with_inputs(const Evidence& evidence, const Change& change) {
+    Evidence next = evidence;
+    next.beneath.push_back(change);
+    next.seen.clear();
+    for (const Observation& whole : evidence.seen) {
+        Observation seen = whole;
+        if (change.where) {
+            next.seen.push_back(whole);
+            leave_unjudged(next.seen.back(), change.where, true);
+            judge(*next.world, next.seen.back());
+            leave_unjudged(seen, change.where, false);
+        }
+        change.inputs(seen.site);
+        const Estimate natural = expected_with(evidence.known, next.observed, seen.site);
+        seen.expected = in_dump_units(natural, seen.factor);
+        judge(*next.world, seen);
+        next.seen.push_back(std::move(seen));
+    }
+    std::erase_if(next.seen, [](const Observation& seen) { return seen.compared == 0; });
+    std::ranges::stable_sort(next.seen, {}, [](const Observation& seen) { return !seen.is_bad(); });
+    add_up(next);
+    return next;
+}
+
 Evidence without_explained(const Evidence& evidence, const Change& change) {
     Evidence rest = evidence;
     std::vector<Change> changes = evidence.known;
@@ -323,9 +354,7 @@ Evidence part_of(
     for (const Observation& whole : evidence.seen) {
         if (std::min(kept[0], kept[1]) >= most) break;
         Observation seen = whole;
-        for (Eigen::Index i = 0; i < seen.got.size(); ++i)
-            if (!is_inside(seen.site, i / seen.got.cols(), i % seen.got.cols()))
-                seen.unjudged[std::size_t(i)] = true;
+        leave_unjudged(seen, is_inside, false);
         judge(*part.world, seen);
         if (seen.compared == 0 || kept[seen.is_bad()]++ >= most) continue;
         part.seen.push_back(std::move(seen));

@@ -45,6 +45,8 @@ struct Evidence {
     Stage acts = Stage::q;      ///< in which the mistake is looked for
     Stage observed = Stage::q;  ///< in which it shows
     std::vector<Change> known;  ///< changes that are in the replay already
+    /// Changes of the inputs that are in `seen` already, as mistakes before the stage have them; then only direct() is asked.
+    std::vector<Change> beneath;
     std::vector<TileId> blocks;
     std::vector<Observation> seen;
     std::int64_t wrong_elements = 0;
@@ -66,6 +68,10 @@ Evidence collect_evidence(const CauseSearch& world, const Report& report, Stage 
 
 /// The same tiles, judged with `known` changes of the stage `acts`.
 Evidence with_known(const Evidence& evidence, Stage acts, std::vector<Change> known);
+
+/// The same where the stage is computed from inputs as this change has them. Of a tile that has it in a part, each part is a
+/// tile of its own.
+Evidence with_inputs(const Evidence& evidence, const Change& change);
 
 /// The same without the rows that `change` explains.
 Evidence without_explained(const Evidence& evidence, const Change& change);

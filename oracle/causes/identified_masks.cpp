@@ -13,9 +13,14 @@ namespace tilescope {
 
 namespace {
 
-Change fills_masked(const Curve& curve) {
-    return {.result = [=](const SearchedTile& site, Estimate& s) {
-        const Estimate open = unmasked_scores(site);
+/// What the tile holds without its mask.
+Estimate open_scores(std::span<const Change> known, const SearchedTile& site) {
+    return expected_with(known, Stage::s, unmasked(site));
+}
+
+Change fills_masked(std::vector<Change> known, const Curve& curve) {
+    return {.result = [=, known = std::move(known)](const SearchedTile& site, Estimate& s) {
+        const Estimate open = open_scores(known, site);
         const DumpFactor factor =
             dump_factor(*site.call, Stage::s, site.first_row, site.first_key, s.value.rows(), s.value.cols());
         for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
@@ -36,12 +41,12 @@ Change fills_masked(const Curve& curve) {
 /// What is there of scores that the mask hides, beside what they are without it.
 std::vector<Candidate> masked_score_value(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    if (!can_be_read(evidence) || !evidence.units().s_masked) return {};
+    if (!results_can_be_read(evidence) || !evidence.units().s_masked) return {};
     std::vector<CurvePoint> points;
     Thinned thinned(evidence);
     for (const Observation& seen : evidence.seen) {
         if (!seen.is_bad()) continue;
-        const Estimate open = unmasked_scores(seen.site);
+        const Estimate open = open_scores(evidence.known, seen.site);
         for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
             const KeyRange keys = seen.site.call->visible_to(seen.site.first_row + i, seen.site.first_key);
             for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
@@ -56,31 +61,27 @@ std::vector<Candidate> masked_score_value(const Evidence& evidence) {
         }
     }
     for (const Curve& curve : lines_through(points, known_numbers(evidence), "s"))
-        candidates.push_back({{{"it is", curve.formula}}, fills_masked(curve), curve.parameters});
+        candidates.push_back(
+            {{{"it is", curve.formula}}, fills_masked(evidence.known, curve), curve.parameters});
     return candidates;
 }
 
-/// Scores as the mask leaves them, wherever a rule says.
+/// Of the inputs, for what else is done to scores: wherever a rule says, the mask hides them, or none of them.
 Change hides_all() {
-    return {.result = [](const SearchedTile& site, Estimate& s) {
-        const DumpFactor factor =
-            dump_factor(*site.call, Stage::s, site.first_row, site.first_key, s.value.rows(), s.value.cols());
-        for (Eigen::Index i = 0; i < s.value.rows(); ++i)
-            for (Eigen::Index j = 0; j < s.value.cols(); ++j)
-                s.value(i, j) = site.call->units.s_masked_value / factor.at(i, j);
-        s.error.setZero();
+    return {.inputs = [](SearchedTile& site) {
+        site.own_call().visible = [](std::int64_t, std::int64_t) { return KeyRange{0, 0}; };
     }};
 }
 
 Change shows_all() {
-    return {.result = [](const SearchedTile& site, Estimate& s) { s = unmasked_scores(site); }};
+    return {.inputs = [](SearchedTile& site) { site = unmasked(std::move(site)); }};
 }
 
 }  // namespace
 
 std::vector<Candidate> mask_elsewhere(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    if (!can_be_read(evidence) || !evidence.units().s_masked) return candidates;
+    if (!results_can_be_read(evidence) || !evidence.units().s_masked) return candidates;
     const auto masked = float(evidence.units().s_masked_value);
     bool hides = false;
     bool shows = false;
@@ -91,7 +92,7 @@ std::vector<Candidate> mask_elsewhere(const Evidence& evidence) {
             shows = shows || (std::isfinite(seen.got.data()[i]) && seen.expected.value.data()[i] == masked);
         }
     }
-    if (hides || shows) candidates = other_comparisons(evidence);
+    if ((hides || shows) && evidence.known.empty()) candidates = other_comparisons(evidence);
     if (hides) candidates.push_back({{all_hidden}, hides_all()});
     if (shows) candidates.push_back({{{"scores", "shown"}}, shows_all()});
     return candidates;

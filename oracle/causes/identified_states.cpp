@@ -88,12 +88,37 @@ Matrix own_of(Stage stage, const SearchedTile& site, Eigen::Index rows, Eigen::I
     return own;
 }
 
+/// In the inputs, since l and acc are rescaled from it, too.
+Change goes_on_from_maximum_of(const OtherElement& other) {
+    return {.inputs =
+                [=](SearchedTile& site) {
+                    const Matrix own = row_maxima(site);
+                    const Matrix before = site.before.m.value;
+                    Matrix after = before;
+                    for (Eigen::Index i = 0; i < before.rows(); ++i) {
+                        const double state = other.read(before, after, i, 0);
+                        if (std::isnan(state)) continue;
+                        site.before.m.value(i, 0) = state;
+                        site.before.m.error(i, 0) = std::isfinite(state) ? 8 * u_f32 * std::abs(state) : 0;
+                        after(i, 0) = goes_on(Stage::m, site, state, 1, own(i, 0));
+                    }
+                },
+            .result =
+                [=](const SearchedTile&, Estimate& m) {
+                    // Of what lies beyond the tile nothing is known.
+                    for (Eigen::Index i = 0; i < m.value.rows(); ++i)
+                        if (std::isnan(other.read(m.value, m.value, i, 0)) && !std::isnan(m.value(i, 0)))
+                            m.error(i, 0) = infinity;
+                }};
+}
+
 Change reads_state_of(Stage stage, const OtherElement& other) {
+    if (stage == Stage::m) return goes_on_from_maximum_of(other);
     return {.result = [=](const SearchedTile& site, Estimate& result) {
         const Matrix& before = before_of(stage, site);
         const Matrix own = own_of(stage, site, result.value.rows(), result.value.cols());
         for (Eigen::Index i = 0; i < own.rows(); ++i) {
-            const double factor = stage == Stage::m ? 1 : site.factor.value(i, 0);
+            const double factor = site.factor.value(i, 0);
             for (Eigen::Index j = 0; j < own.cols(); ++j) {
                 const double state = other.read(before, result.value, i, j);
                 double& value = result.value(i, j);
@@ -104,8 +129,7 @@ Change reads_state_of(Stage stage, const OtherElement& other) {
                     continue;
                 }
                 value = goes_on(stage, site, state, factor, own(i, j));
-                const double own_error = std::isfinite(value) ? 8 * u_f32 * std::abs(value) : 0;
-                result.error(i, j) = own_error + (stage == Stage::m ? 0 : result.error(i, j));
+                if (std::isfinite(value)) result.error(i, j) += 8 * u_f32 * std::abs(value);
             }
         }
     }};

@@ -144,7 +144,7 @@ bool is_shown_with(const Comparison& comparison, const SearchedTile& site, Eigen
 
 Change masks_by(const Comparison& comparison) {
     return {.result = [=](const SearchedTile& site, Estimate& s) {
-        const Estimate open = unmasked_scores(site);
+        const Estimate open = expected_of(Stage::s, unmasked(site));
         const DumpFactor factor =
             dump_factor(*site.call, Stage::s, site.first_row, site.first_key, s.value.rows(), s.value.cols());
         for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
@@ -247,12 +247,11 @@ std::vector<FittingComparison> fitting_of(const std::vector<Comparison>& compari
 
 }  // namespace
 
-Estimate unmasked_scores(const SearchedTile& site) {
-    HeadCall open = *site.call;
-    open.visible = [](std::int64_t, std::int64_t) {
+SearchedTile unmasked(SearchedTile site) {
+    site.own_call().visible = [](std::int64_t, std::int64_t) {
         return KeyRange{0, std::numeric_limits<std::int64_t>::max()};
     };
-    return dumped_scores(open, site.first_row, site.first_key, site.q, site.k);
+    return site;
 }
 
 std::vector<Candidate> other_comparisons(const Evidence& evidence) {

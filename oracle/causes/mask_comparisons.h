@@ -10,8 +10,8 @@ namespace tilescope {
 /// the end of the keys elsewhere. Which one it is, the scores tell that are shown and those that are hidden.
 std::vector<Candidate> other_comparisons(const Evidence& evidence);
 
-/// The scores as they are without a mask, as far as the dump has them.
-Estimate unmasked_scores(const SearchedTile& site);
+/// The same without a mask.
+SearchedTile unmasked(SearchedTile site);
 
 /// Of the scores that the mask hides wherever a rule says, whatever it compares.
 inline const CauseParameter all_hidden = {"scores", "hidden"};

@@ -79,7 +79,7 @@ std::vector<CurvePoint> points_of_results(const Evidence& evidence, bool natural
     for (const Observation& seen : evidence.seen) {
         Estimate settled;
         if (evidence.acts == Stage::m) {
-            settled = expected_of(Stage::m, seen.site);
+            settled = expected_with(evidence.known, Stage::m, seen.site);
             settle_maxima(seen.site, settled);
             settled = in_dump_units(settled, seen.factor);
         }
@@ -242,7 +242,7 @@ std::vector<CurvePoint> points_of_arguments(const Evidence& evidence, double uni
 
 std::vector<ReadableValue> readable_results(const Evidence& evidence) {
     std::vector<ReadableValue> values;
-    if (!can_be_read(evidence)) return values;
+    if (!results_can_be_read(evidence)) return values;
     const Stage stage = evidence.acts;
     for (const bool natural : {false, true}) {
         if (natural && evidence.seen.front().factor.at(0, 0) == 1) break;

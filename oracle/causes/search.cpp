@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "oracle/causes/ancestry.h"
 #include "oracle/causes/in_parallel.h"
 #include "oracle/causes/mask_comparisons.h"
 #include "oracle/causes/signature.h"
@@ -17,20 +18,26 @@ namespace tilescope {
 
 namespace {
 
-struct Trial {
-    const Cause* cause;
-    Candidate candidate;
-    Misfit misfit;
-};
-
-std::vector<Trial> trials_of(const Evidence& evidence) {
+std::vector<Trial> trials_of(const Evidence& evidence, int threads) {
+    const std::vector<Cause>& causes = all_causes();
+    std::vector<std::vector<Candidate>> of_cause(causes.size());
+    in_parallel(causes.size(), threads, [&](std::size_t i) {
+        const Cause& cause = causes[i];
+        if (std::ranges::find(cause.stages, evidence.acts) == cause.stages.end()) return;
+        if (!evidence.world->leaves_out(cause.name)) of_cause[i] = cause.candidates(evidence);
+    });
     std::vector<Trial> trials;
-    for (const Cause& cause : all_causes()) {
-        if (std::ranges::find(cause.stages, evidence.acts) == cause.stages.end()) continue;
-        if (evidence.world->leaves_out(cause.name)) continue;
-        for (Candidate& candidate : cause.candidates(evidence))
-            trials.push_back({&cause, std::move(candidate), {}});
-    }
+    for (std::size_t i = 0; i < causes.size(); ++i)
+        for (Candidate& candidate : of_cause[i]) trials.push_back({&causes[i], std::move(candidate), {}});
+    return trials;
+}
+
+std::vector<Trial> tried(const Evidence& evidence, int threads) {
+    std::vector<Trial> trials = trials_of(evidence, threads);
+    in_parallel(trials.size(), threads, [&](std::size_t i) {
+        evidence.world->check();
+        trials[i].misfit = misfit_of(evidence, trials[i].candidate.change);
+    });
     return trials;
 }
 
@@ -168,23 +175,21 @@ bool are_tied(const Found& a, const Found& b, const Evidence& evidence) {
     return std::abs(a.left - b.left) <= noise(evidence) && a.cost() == b.cost();
 }
 
-std::vector<Found> search(const Evidence& evidence, double enough, int threads) {
-    std::vector<Trial> trials = trials_of(evidence);
-    in_parallel(trials.size(), threads, [&](std::size_t i) {
-        evidence.world->check();
-        trials[i].misfit = misfit_of(evidence, trials[i].candidate.change);
-    });
+namespace {
+
+/// Those of the trials that explain enough, as search() has them.
+std::vector<Found> chosen_of(const Evidence& evidence, const std::vector<Trial>& trials, double enough) {
     const std::int64_t grain = noise(evidence) + 1;
     const auto better = [&](const Found& a, const Found& b) {
         return std::tuple(a.left / grain, a.cost()) < std::tuple(b.left / grain, b.cost());
     };
     std::vector<Found> found;
     std::optional<Found> hiding;
-    for (Trial& trial : trials) {
+    for (const Trial& trial : trials) {
         if (!tells(evidence, trial)) continue;
         Found next;
         next.cause = trial.cause;
-        next.candidate = std::move(trial.candidate);
+        next.candidate = trial.candidate;
         next.acts = evidence.acts;
         next.by_value = trial.misfit.by_value > 0;
         next.open = trial.misfit.open;
@@ -206,6 +211,69 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads) 
     leave_out_guesses(evidence, found);
     std::ranges::stable_sort(found, better);
     return found;
+}
+
+/// Of a cause that explains it in several stages the best, and those that are as good in another stage: which of
+/// them it is one recording does not tell.
+void keep_best_of_each(const Evidence& evidence, std::vector<Found>& found) {
+    std::vector<Found> kept;
+    for (Found& one : found) {
+        const auto best =
+            std::ranges::find(kept, one.cause->name, [](const Found& other) { return other.cause->name; });
+        const bool is_in_same_stage = std::ranges::any_of(kept, [&](const Found& other) {
+            return other.cause->name == one.cause->name && other.acts == one.acts;
+        });
+        if (best == kept.end() || (are_tied(*best, one, evidence) && !is_in_same_stage))
+            kept.push_back(std::move(one));
+    }
+    found = std::move(kept);
+}
+
+/// A form says no more than a mistake by name that explains as much, and leaves no more than it.
+void leave_out_forms(const Evidence& evidence, std::vector<Found>& found) {
+    const std::int64_t grain = evidence.wrong_elements / 1000 + 1;
+    const auto named = std::ranges::find(found, false, [](const Found& one) { return one.cause->form; });
+    if (named == found.end()) return;
+    const std::int64_t left = named->left / grain;
+    const int cost = named->cost();
+    std::erase_if(found, [=](const Found& one) {
+        return one.cause->form && one.left / grain >= left && one.cost() >= cost;
+    });
+}
+
+}  // namespace
+
+std::vector<Found> search(const Evidence& evidence, double enough, int threads) {
+    return chosen_of(evidence, tried(evidence, threads), enough);
+}
+
+SingleCauses::SingleCauses(const Evidence& evidence, int threads) : evidence_(evidence) {
+    for (const Stage acts : acting_stages(evidence)) {
+        if (acts != evidence.observed && !evidence.beneath.empty()) continue;
+        evidence_.acts = acts;
+        trials_.emplace_back(acts, tried(evidence_, threads));
+    }
+}
+
+std::vector<Found> SingleCauses::explaining(double share) const {
+    std::vector<Found> all;
+    Evidence here = evidence_;
+    for (const auto& [acts, trials] : trials_) {
+        here.acts = acts;
+        // Tiles of a dumped stage that are not there were likelier skipped than computed otherwise.
+        const bool is_of_missing_tiles = acts != here.observed && here.world->has(acts);
+        for (Found& found : chosen_of(here, trials, share))
+            if (!is_of_missing_tiles || found.cause->name == skipped_kv_tile_name)
+                all.push_back(std::move(found));
+    }
+    std::ranges::stable_sort(all, [&](const Found& a, const Found& b) {
+        const std::int64_t grain = here.wrong_elements / 1000 + 1;
+        return std::pair(a.left / grain, a.cost()) < std::pair(b.left / grain, b.cost());
+    });
+    keep_best_of_each(here, all);
+    leave_out_guesses(here, all);
+    leave_out_forms(here, all);
+    return all;
 }
 
 }  // namespace tilescope

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oracle/causes/table.h"
@@ -39,5 +40,24 @@ void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found);
 
 /// Whether the two explain as much with as many parameters.
 bool are_tied(const Found& a, const Found& b, const Evidence& evidence);
+
+/// A candidate, and how well its replay fits.
+struct Trial {
+    const Cause* cause;
+    Candidate candidate;
+    Misfit misfit;
+};
+
+/// The causes of any stage that may be to blame, each replayed once.
+class SingleCauses {
+ public:
+    SingleCauses(const Evidence& evidence, int threads);
+    /// All that explain so much of what diverges, best first.
+    std::vector<Found> explaining(double share) const;
+
+ private:
+    Evidence evidence_;
+    std::vector<std::pair<Stage, std::vector<Trial>>> trials_;  ///< of each stage
+};
 
 }  // namespace tilescope

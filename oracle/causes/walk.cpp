@@ -105,16 +105,17 @@ SearchedTile ChangedReplay::bare_site() const {
     return site;
 }
 
-/// What expected_of(stage) and changes of it take; of l also what those of s and p take, whose hidden part it adds.
+/// What expected_of(stage) and changes of it take; of l also what those of s and p take, whose hidden part it adds, and of l and
+/// acc what those of m take, whose factor they have.
 SearchedTile ChangedReplay::site_at(Stage stage, const TileInputs& in) const {
     SearchedTile site = bare_site();
     site.begins = in.begins;
-    const bool by_columns = stage == Stage::s || stage == Stage::m || stage == Stage::l;
-    if (by_columns) {
+    const bool is_of_maximum = stage == Stage::m || stage == Stage::l || stage == Stage::acc;
+    if (stage == Stage::s || is_of_maximum) {
         site.q = in.operands.q;
         site.k = in.operands.k;
     }
-    if (stage == Stage::s || stage == Stage::l) site.k_before = k_before_;
+    if (stage == Stage::s || stage == Stage::m || stage == Stage::l) site.k_before = k_before_;
     if (stage >= Stage::m && stage <= Stage::acc) site.dumped_s = *in.dumped_s;
     if (stage != Stage::s) site.before.m = in.before->m;
     if (stage > Stage::m) site.m = *in.m;

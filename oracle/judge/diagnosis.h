@@ -66,6 +66,7 @@ struct FoundCause {
     bool structural = false;  ///< only the places are known: no replay knows the values
     bool race_alike =
         false;  ///< a missing barrier leaves the same numbers: one recording does not tell them apart
+    bool leaves_rest = false;  ///< no known cause explains the wrong elements that it leaves
     /// What the replay does otherwise, for replayed_tiles(); null where structural. Refers to the recording.
     std::shared_ptr<const std::vector<Change>> changes;
     Scope scope = Scope::everywhere;

@@ -41,6 +41,7 @@ std::string best_cause(const FoundCause& cause) {
         text += fmt::format("  explained {} of {} elements, healthy replay {}; {}{}\n",
                             percent_of(cause.explained_after), cause.elements,
                             percent_of(cause.explained_before), cause.where, fitted(cause));
+        if (cause.leaves_rest) text += "  no known cause explains what it leaves\n";
     }
     return text + fmt::format("  {}{}\n", cause.legal ? "" : "look at: ", cause.look_at);
 }

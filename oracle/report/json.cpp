@@ -207,6 +207,7 @@ ordered_json to_json(const FoundCause& cause) {
             {"look_at", cause.look_at},
             {"rank", cause.rank},
             {"legal", cause.legal},
+            {"leaves_rest", cause.leaves_rest},
             {"structural", cause.structural},
             {"race_looks_the_same", cause.race_alike},
             {"to_tell_a_race", cause.race_alike ? ordered_json(how_to_tell_a_race) : ordered_json()}};

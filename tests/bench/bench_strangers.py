@@ -198,11 +198,17 @@ def is_fault(cause):
     return not cause["legal"] and not cause["structural"]
 
 
+def stage_of_further(judged, cause):
+    """A KV tile that is skipped is no stage's: it shows in the first whose dump lacks it."""
+    shown_in = [answer["stage"] for answer in judged.report.get("answers") or []
+                if answer["answer"] == "own cause" and answer["cause"] == cause["name"]]
+    return shown_in[0] if cause["name"] == "kv_tile_skipped" and shown_in else cause["stage"]
+
+
 def faults_named(judged):
-    """Stages of the faults that the report gives: its first cause, of the first stage that is wrong, and those beside it. A KV
-    tile that is skipped is no stage's: it shows in the first that is recorded."""
+    """Stages of the faults that the report gives: its first cause, of the first stage that is wrong, and those beside it."""
     first = [judged.stage] if judged.causes and is_fault(judged.causes[0]) else []
-    further = [cause["stage"] for cause in judged.report.get("further_causes") or [] if is_fault(cause)]
+    further = [stage_of_further(judged, cause) for cause in judged.report.get("further_causes") or [] if is_fault(cause)]
     return collections.Counter([*first, *further])
 
 

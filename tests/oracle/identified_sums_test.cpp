@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -241,6 +242,77 @@ TEST(Identified, AMaximumThatGoesOnFromAnotherRow) {
         return std::max(before, largest(run, tile, row, 0));
     });
     EXPECT_EQ(run.found(), "state_of_other_element: row ^ 2");
+}
+
+/// What a stage that diverges by itself follows from.
+std::string covers(const KnownRun& run, Stage stage) {
+    const Report report = diagnosed(run.recording);
+    for (const StageAnswer& answer : report.diagnosis.answers)
+        if (answer.stage == stage) return text_of(answer);
+    return "nothing";
+}
+
+/// Row sums, rescaled from the maximum of the row beside, and each term with a weight.
+void sum_from_maximum_of_row_beside(KnownRun& run, const std::function<double(std::int64_t)>& weight) {
+    run.recompute(Stage::m, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        const double before =
+            tile.kv_tile > 0 ? run.at(Stage::m, KnownRun::before(tile), row ^ 2) : -infinity;
+        return std::max(before, largest(run, tile, row, 0));
+    });
+    run.recompute(Stage::p, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        return std::exp(run.at(Stage::s, tile, row, col) - run.at(Stage::m, tile, row));
+    });
+    run.recompute(Stage::l, [&](const TileId& tile, std::int64_t row, std::int64_t) {
+        double sum = 0;
+        if (tile.kv_tile > 0) {
+            const double old = run.at(Stage::m, KnownRun::before(tile), row ^ 2);
+            sum = run.at(Stage::l, KnownRun::before(tile), row) * std::exp(old - run.at(Stage::m, tile, row));
+        }
+        for (std::int64_t c = 0; c < 16; ++c) sum += weight(c) * run.at(Stage::p, tile, row, c);
+        return sum;
+    });
+}
+
+TEST(IdentifiedPairs, RowSumsAreRescaledFromTheMaximumThatMWentOnFrom) {
+    KnownRun run({Stage::s, Stage::m, Stage::p, Stage::l});
+    sum_from_maximum_of_row_beside(run, [](std::int64_t) { return 1; });
+    EXPECT_EQ(covers(run, Stage::l), "covered by state_of_other_element in m, whose replay has it so");
+}
+
+TEST(IdentifiedPairs, AnotherMistakeIsFoundBesideThat) {
+    KnownRun run({Stage::s, Stage::m, Stage::p, Stage::l});
+    sum_from_maximum_of_row_beside(run, [](std::int64_t c) { return c % 4 == 1 ? 2 : 1; });
+    EXPECT_EQ(covers(run, Stage::l), "a cause of its own, terms_weighted");
+}
+
+/// The second is solved for in sums that have the first.
+TEST(IdentifiedPairs, AFactorOfSomeRowsBesideAMissingTerm) {
+    KnownRun run(of_scores);
+    run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        const double product = run.product(tile, row, col, [](std::int64_t d) { return d > 0; });
+        return (row >= 8 ? 0.75 : 0.25) * product;
+    });
+    const Diagnosis found = diagnosed(run.recording).diagnosis;
+    ASSERT_EQ(found.causes.size(), 1u);
+    ASSERT_EQ(found.then.size(), 1u);
+    EXPECT_EQ(title_of(found.causes[0]), "terms_weighted (head elements 0 0 times)");
+    EXPECT_EQ(title_of(found.then[0]), "score_constant (factor 3)");
+    EXPECT_EQ(found.then[0].where, "where row >= 8");
+}
+
+/// Scores of which every fourth column holds numbers that nothing explains.
+TEST(IdentifiedPairs, OneIsNamedAloneIfTheOtherIsNotKnown) {
+    KnownRun run(of_scores);
+    std::mt19937 random(seed);
+    run.recompute(Stage::s, [&](const TileId& tile, std::int64_t row, std::int64_t col) {
+        if (col % 8 == 3) return double(random() % 1000) / 500;
+        return 0.25 * run.product(tile, row, col, [](std::int64_t d) { return d > 0; });
+    });
+    const Diagnosis found = diagnosed(run.recording).diagnosis;
+    ASSERT_FALSE(found.causes.empty());
+    EXPECT_EQ(title_of(found.causes[0]), "terms_weighted (head elements 0 0 times)");
+    EXPECT_TRUE(found.causes[0].leaves_rest);
+    EXPECT_TRUE(found.then.empty());
 }
 
 TEST(Identified, AMaximumOfColumnsThatDependOnTheRow) {

@@ -1,0 +1,76 @@
+#include "oracle/causes/reported.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "oracle/causes/places.h"
+#include "oracle/causes/where.h"
+#include "oracle/identify/description.h"
+
+namespace tilescope {
+
+namespace {
+
+/// Tiles or rows that no words tell.
+bool is_vague(std::string_view where) {
+    return where.starts_with("some ") || where.ends_with("...");
+}
+
+std::string where_told(const Found& found, const Evidence& evidence, const Report& report) {
+    if (found.scope == Scope::everywhere) return "everywhere";
+    if (found.scope == Scope::ruled) return "where " + found.rule;
+    const std::string where = where_of(evidence, report, found.scope == Scope::bad_rows);
+    const auto ruled = is_vague(where) ? with_rule(evidence, found.candidate.change) : std::nullopt;
+    return ruled ? "where " + ruled->rule : where;
+}
+
+/// Of the parts that have the mistake, where no rule tells them: the tiles, or the rows, that diverge.
+double bits_of_parts(Scope scope, const Evidence& evidence) {
+    std::int64_t bad = 0;
+    std::int64_t all = 0;
+    for (const Observation& seen : evidence.seen) {
+        bad += scope == Scope::bad_rows ? std::ranges::count(seen.bad_rows, true) : int(seen.is_bad());
+        all += scope == Scope::bad_rows ? std::ssize(seen.bad_rows) : 1;
+    }
+    return choice_bits(bad, all);
+}
+
+/// All that the report says of it, and what that leaves open of where it is.
+double bits_of(const FoundCause& cause, const Evidence& evidence) {
+    const std::string text =
+        fmt::format("{} {} {}", title_of(cause), stage_info(cause.stage).name, cause.where);
+    return description_bits(text) + (is_vague(cause.where) ? bits_of_parts(cause.scope, evidence) : 0);
+}
+
+}  // namespace
+
+FoundCause report_of(const Found& found, const Evidence& evidence, const Report& report) {
+    FoundCause cause;
+    cause.name = found.cause->name;
+    cause.family = found.cause->family;
+    cause.says = found.cause->says;
+    cause.look_at = found.cause->look_at;
+    cause.legal = found.cause->legal;
+    cause.race_alike = found.cause->race_alike;
+    cause.stage = found.acts;
+    cause.observed = evidence.observed;
+    cause.scope = found.scope;
+    std::vector<Change> changes = evidence.beneath;
+    changes.insert(changes.end(), evidence.known.begin(), evidence.known.end());
+    changes.push_back(found.candidate.change);
+    cause.changes = std::make_shared<const std::vector<Change>>(std::move(changes));
+    cause.elements = evidence.compared;
+    cause.explained_before = 1 - double(evidence.wrong_elements) / double(evidence.compared);
+    cause.explained_after = 1 - double(std::min(found.left, evidence.compared)) / double(evidence.compared);
+    cause.parameters = found.candidate.parameters;
+    cause.free_parameters = found.candidate.free_parameters;
+    cause.where = where_told(found, evidence, report);
+    cause.bits = bits_of(cause, evidence);
+    const auto& all = report.stage(evidence.observed).tally;
+    cause.listed_bits = listing_bits(all.outside, all.compared);
+    return cause;
+}
+
+}  // namespace tilescope
