@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/causes/both_operands.h"
 #include "oracle/causes/descales.h"
 #include "oracle/causes/permutation.h"
 #include "oracle/causes/signature.h"
@@ -138,6 +139,24 @@ std::vector<Candidate> kv_head_modulo(const Evidence& evidence) {
     return candidates;
 }
 
+/// KV heads by another number of query heads than those of a group: head / n, head % n.
+void add_other_divisors(const Evidence& evidence, std::vector<Candidate>& candidates) {
+    const Problem& problem = evidence.problem();
+    const std::int64_t group = problem.heads / problem.heads_kv;
+    if (is_of_queries(evidence.acts) || group == 1) return;
+    const auto add = [&](const char* sign, std::int64_t n, auto head_of) {
+        const auto from = [=](const SearchedTile& s) {
+            return TileId{s.id.batch, std::min(head_of(s.id.head), s.call->problem.heads_kv - 1), 0, 0};
+        };
+        const std::string says = fmt::format("head {} {} in place of head / {}", sign, n, group);
+        add_of_place(evidence, {{"which", says}}, from, 1, candidates);
+    };
+    for (std::int64_t n = 2; n <= std::min<std::int64_t>(problem.heads - 1, 16); ++n) {
+        if (n != group) add("/", n, [=](std::int64_t head) { return head / n; });
+        if (n < problem.heads_kv) add("%", n, [=](std::int64_t head) { return head % n; });
+    }
+}
+
 std::vector<Candidate> other_head(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
@@ -159,6 +178,7 @@ std::vector<Candidate> other_head(const Evidence& evidence) {
     if (!is_of_queries(stage))
         add("that of the query head's number",
             [](const SearchedTile& s) { return std::min(s.id.head, s.call->problem.heads_kv - 1); });
+    add_other_divisors(evidence, candidates);
     return candidates;
 }
 
@@ -408,14 +428,16 @@ std::vector<Cause> operand_causes() {
     return {
         {"bshd_as_bhsd", "layout", any,
          "the operand is stored [batch][heads][rows] and read as [batch][rows][heads]",
-         "the strides of the operand's rows and heads", bshd_as_bhsd, "--shape with several heads"},
+         "the strides of the operand's rows and heads", of_both_operands(bshd_as_bhsd),
+         "--shape with several heads"},
         {"kv_head_modulo", "head / batch map", kv,
          "query head h reads KV head h % heads_kv, not h / (heads / heads_kv)", "the index of the KV head",
-         kv_head_modulo, "--heads-kv with groups of several query heads"},
+         of_both_operands(kv_head_modulo), "--heads-kv with groups of several query heads"},
         {"other_kv_tile", "trip / tile", kv, "the tile of K or V is that of another KV tile",
-         "the tile index and the pipeline stage of the load, and the wait before it is used", other_kv_tile},
+         "the tile index and the pipeline stage of the load, and the wait before it is used",
+         of_both_operands(other_kv_tile)},
         {"rows_zeroed", "operand load", any, "rows that exist are overwritten with the zeros of the padding",
-         "the row count that zero padding of the tile starts from", rows_zeroed},
+         "the row count that zero padding of the tile starts from", of_both_operands(rows_zeroed)},
         {"rows_not_loaded", "unwritten / stale", any,
          "rows of the tile are not loaded and keep what was there",
          "how the threads divide the rows of the tile", rows_not_loaded},
@@ -426,11 +448,11 @@ std::vector<Cause> operand_causes() {
          "the shared memory that P and V share",
          buffer_aliased},
         {"rows_shifted", "operand load", any, "the tile begins at another row", "the first row of the tile",
-         rows_shifted},
+         of_both_operands(rows_shifted)},
         {"other_kv_head", "head / batch map", any, "the operand is that of another head",
-         "the index of the head", other_head, "--shape with several heads"},
+         "the index of the head", of_both_operands(other_head), "--shape with several heads"},
         {"other_batch", "head / batch map", any, "the operand is that of another batch entry",
-         "the index of the batch entry", other_batch, "--shape with several batches"},
+         "the index of the batch entry", of_both_operands(other_batch), "--shape with several batches"},
         {"operand_precision", "precision", any, "the operand is rounded to a narrower type than it has",
          "the type of the staging buffer", operand_precision},
         {"codes_not_decoded", "operand load", any, "half of the fp8 codes are decoded to 0",
@@ -440,7 +462,7 @@ std::vector<Cause> operand_causes() {
         {"columns_permuted", "layout", any, "the columns of the staged tile are permuted",
          "the swizzle or fragment layout of the store to shared memory", columns_permuted},
         {"head_dim_truncated", "layout", any, "the last columns of head_dim are staged as zeros",
-         "the number of columns that the load covers", last_columns_zeroed},
+         "the number of columns that the load covers", of_both_operands(last_columns_zeroed)},
         {"descale_missing",
          "fp8 scale",
          {Stage::q, Stage::k, Stage::v, Stage::s},

@@ -80,9 +80,9 @@ bool ChangedReplay::is_passed_over(const TileId& id, Stage observed) const {
 Operand ChangedReplay::load_operand(Stage stage, std::int64_t first, std::int64_t head, std::int64_t rows) {
     site_.raw = world_.input_rows(stage, site_.id.batch, head, first, rows);
     SearchedTile changed = site_;
-    if (acts_ == stage) {
-        for (const Change& change : changes_)
-            if (change.inputs) change.inputs(changed);
+    for (const Change& change : changes_) {
+        if (acts_ == stage && change.inputs) change.inputs(changed);
+        if (acts_ == Stage::k && stage == Stage::v && change.inputs_of_v) change.inputs_of_v(changed);
     }
     const StagedOperand staged = staged_operand(*changed.call, stage, first, changed.raw);
     const std::optional<MatrixF> values = dumped(stage);

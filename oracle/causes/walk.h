@@ -12,6 +12,8 @@ namespace tilescope {
 /// One thing that a kernel does otherwise in a stage: other inputs of its formula, another result, or both.
 struct Change {
     std::function<void(SearchedTile&)> inputs = {};
+    /// What a mistake in the load of K does where V is loaded, if it is made there, too.
+    std::function<void(SearchedTile&)> inputs_of_v = {};
     std::function<void(const SearchedTile&, Estimate&)> result = {};
     /// Elements of the stage's tile that have it; empty: all of them.
     std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)> where = {};
