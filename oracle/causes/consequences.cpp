@@ -7,7 +7,9 @@
 #include <set>
 #include <vector>
 
+#include "oracle/causes/left_out_tiles.h"
 #include "oracle/causes/phantoms.h"
+#include "oracle/causes/table.h"
 #include "oracle/formula/softmax.h"
 #include "oracle/replay/tiles.h"
 
@@ -190,9 +192,19 @@ bool explain(const Evidence& later, const std::vector<Change>& changes) {
     return !changes.empty() && double(unexplained.size()) <= most_left * double(later.wrong_elements);
 }
 
+/// Whether all that is wrong was left unwritten in tiles that the kernel never came to.
+bool is_of_left_out_tiles(const Evidence& later) {
+    return std::ranges::all_of(later.seen, [&](const Observation& seen) {
+        return !seen.is_bad() || is_left_out(*later.world, seen.site.id);
+    });
+}
+
 }  // namespace
 
 bool follows_from(std::span<const FoundCause> known, const Evidence& later) {
+    const bool is_skipped = std::ranges::any_of(
+        known, [](const FoundCause& cause) { return cause.name == skipped_kv_tile_name; });
+    if (is_skipped && stage_info(later.observed).per_kv_tile && is_of_left_out_tiles(later)) return true;
     if (later.observed == Stage::l && explain(later, all_left_in_sum(known))) return true;
     const bool is_of_maxima = !changes_of(known, Stage::m).empty();
     if (is_of_maxima && explain(later, guards_against_no_maximum(later.observed))) return true;

@@ -252,6 +252,13 @@ std::vector<Cause> mask_causes() {
          "--causal with seqlen_q and seqlen_kv that differ by more than a tile"},
         {"window_shifted", "mask geometry", stages, "the window is some columns too wide or too narrow",
          "whether the bound of the window is inclusive", window_shifted},
+        {"tail_not_masked",
+         "tail",
+         {Stage::s},
+         "keys past seqlen_kv are not masked: they take part like any other",
+         "the mask of the last KV tile",
+         tail_not_masked,
+         "seqlen_kv that no tile divides"},
         {"mask_row_of_group", "mask geometry", stages, "the mask takes one row for a group of rows",
          "the row that the mask compares with, where threads or query heads share one", mask_row_of_group},
     };

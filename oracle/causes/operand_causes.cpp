@@ -238,6 +238,20 @@ Candidate zeroes_rows(std::string name, std::string value, const IsRowOfTile& is
             1};
 }
 
+/// The bound of the load is the length of the other sequence, which is shorter.
+void add_rows_beyond_other_length(const Evidence& evidence, std::vector<Candidate>& candidates) {
+    const Stage stage = evidence.acts;
+    const Problem& problem = evidence.problem();
+    const bool is_query = is_of_queries(stage);
+    if (is_query ? problem.seqlen_q <= problem.seqlen_kv : problem.seqlen_kv <= problem.seqlen_q) return;
+    const IsRowOfTile is_beyond = [=](const SearchedTile& site, Eigen::Index i) {
+        const Problem& own = site.call->problem;
+        return first_of(site, stage) + i >= (is_query ? own.seqlen_kv : own.seqlen_q);
+    };
+    candidates.push_back(zeroes_rows("rows", is_query ? "from seqlen_kv on" : "from seqlen_q on", is_beyond));
+    candidates.back().free_parameters = 0;
+}
+
 /// All of them, wherever a rule says, or those of each tile from a row on.
 std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
     std::vector<Candidate> candidates;
@@ -251,7 +265,10 @@ std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
     const auto last = [](std::int64_t count) {
         return [=](const SearchedTile& site, Eigen::Index i) { return i >= site.raw.rows() - count; };
     };
-    if (!evidence.direct()) add("last rows", 1, last(1));
+    if (!evidence.direct()) {
+        add("last rows", 1, last(1));
+        add_rows_beyond_other_length(evidence, candidates);
+    }
     for (const Observation& seen : evidence.seen) {
         if (!seen.is_bad() || !evidence.direct() || candidates.size() >= 7) break;
         const std::vector<bool> zero = zero_rows(seen);
@@ -298,65 +315,6 @@ std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
             }
         };
         candidates.push_back({{{"rows", to_string(*places)}, {"left", name}}, {.result = change}, 1});
-    }
-    return candidates;
-}
-
-/// P of a tile as the kernel stores it: as dumped, and as masks and rows of zeros make it beyond seqlen_q and
-/// seqlen_kv, of which nothing is dumped. NaN where that is not known; nullopt where P was not dumped.
-std::optional<MatrixF> whole_p(const SearchedTile& site) {
-    const HeadCall& call = *site.call;
-    const Problem& problem = call.problem;
-    MatrixF p(problem.block_m, problem.block_n);
-    if (!site.world->has(Stage::p) ||
-        !site.world->recording().read_tile(Stage::p, site.id, {p.data(), std::size_t(p.size())}))
-        return std::nullopt;
-    const bool zero_scores = !call.biased() && problem.sink == AttentionSink::none;
-    for (Eigen::Index i = 0; i < p.rows(); ++i) {
-        const std::int64_t row = site.first_row + i;
-        const KeyRange seen = visible_keys(problem, row);
-        for (Eigen::Index j = 0; j < p.cols(); ++j) {
-            const std::int64_t key = site.first_key + j;
-            if (row < problem.seqlen_q && key < problem.seqlen_kv) continue;
-            const bool is_open = row >= problem.seqlen_q && !zero_scores;
-            p(i, j) = is_open              ? std::numeric_limits<float>::quiet_NaN()
-                      : seen.contains(key) ? float(call.units.p_scale)
-                                           : 0;
-        }
-    }
-    return p;
-}
-
-/// Rows of P as raw numbers in the memory of V, with rows of `ld_v` and `ld_p` elements.
-Change overwritten_by_p(std::int64_t ld_v, std::int64_t ld_p) {
-    return {.result = [=](const SearchedTile& site, Estimate& e) {
-        const std::optional<MatrixF> p = whole_p(site);
-        if (!p) return;
-        const Problem& problem = site.call->problem;
-        for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
-            for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
-                const std::int64_t half = i * ld_v + j;
-                const std::int64_t row = half / 2 / ld_p;
-                const std::int64_t col = half / 2 % ld_p;
-                if (row >= p->rows() || col >= p->cols()) continue;
-                const auto bits = std::bit_cast<std::uint32_t>((*p)(row, col));
-                e.value(i, j) = double(decode(problem.dtype_v, half % 2 == 0 ? bits & 0xffffu : bits >> 16));
-                e.error(i, j) = std::isnan((*p)(row, col)) ? infinity : 0;
-            }
-        }
-    }};
-}
-
-std::vector<Candidate> buffer_aliased(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const Problem& problem = evidence.problem();
-    if (!evidence.world->has(Stage::p) || dtype_info(problem.dtype_v).bytes != 2) return {};
-    for (const std::int64_t v_padding : {0, 8, 16}) {
-        for (const std::int64_t p_padding : {0, 4, 8, 16})
-            candidates.push_back(
-                {{{"padding of V", digits(v_padding)}, {"padding of P", digits(p_padding)}},
-                 overwritten_by_p(problem.head_dim_v + v_padding, problem.block_n + p_padding),
-                 2});
     }
     return candidates;
 }

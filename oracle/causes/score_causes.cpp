@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "dump/schema/semantics.h"
 #include "oracle/causes/bare_scores.h"
+#include "oracle/causes/left_out_tiles.h"
 #include "oracle/causes/signature.h"
 #include "oracle/replay/tiles.h"
 
@@ -249,17 +251,6 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
     return candidates;
 }
 
-/// Whether stages of tiles were dumped, and none of this one.
-bool is_left_out_of_dump(const SearchedTile& site) {
-    const Recording& recording = site.world->recording();
-    bool any = false;
-    for (const Stage stage : forward_tile_stages) {
-        if (recording.has_tile(stage, site.id)) return false;
-        any = any || recording.has_stage(stage);
-    }
-    return any;
-}
-
 /// Where tiles were dumped, one that is left out is not among them.
 std::vector<Candidate> kv_tile_skipped(const Evidence& evidence) {
     std::vector<Candidate> candidates;
@@ -278,7 +269,17 @@ std::vector<Candidate> kv_tile_skipped(const Evidence& evidence) {
     add("the last", 0, [=](const SearchedTile& site) { return site.id.kv_tile == last_of(site); });
     for (std::int64_t tile = 1; tile < std::min<std::int64_t>(tiles - 1, 8); ++tile)
         add(digits(tile), 1, [=](const SearchedTile& site) { return site.id.kv_tile == tile; });
-    add("those that are not in the recording", 0, is_left_out_of_dump);
+    const auto is_absent = [](const SearchedTile& site) { return is_left_out(*site.world, site.id); };
+    if (!evidence.direct()) {
+        add("those that are not in the recording", 0, is_absent);
+        return candidates;
+    }
+    const auto leave_unwritten = [=](const SearchedTile& site, Estimate& s) {
+        if (!is_absent(site)) return;
+        s.value.setConstant(double(std::bit_cast<float>(unwritten_bits)));
+        s.error.setZero();
+    };
+    candidates.push_back({{{"which", "those that no thread wrote"}}, {.result = leave_unwritten}});
     return candidates;
 }
 
