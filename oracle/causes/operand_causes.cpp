@@ -283,26 +283,47 @@ std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
     return candidates;
 }
 
+/// These rows of the tile `offset` tiles further on; where there was none before, zeros.
+Change takes_rows(Stage stage, const Places& places, std::int64_t offset) {
+    return {.inputs = [=](SearchedTile& site) {
+        const TileId from = own_place(site, stage);
+        const std::int64_t first = site.first_key + offset * site.call->problem.block_n;
+        if (first >= site.call->problem.seqlen_kv) return;
+        const Matrix other = site.world->input_rows(stage, from.batch, from.head, first, site.raw.rows());
+        for (Eigen::Index i = 0; i < other.rows(); ++i)
+            if (places.contains(i)) site.raw.row(i) = other.row(i);
+    }};
+}
+
+/// Of a tile that was not dumped: halves and quarters of it, or every other row, from the tile before or the next one.
+std::vector<Candidate> parts_not_loaded(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (is_of_queries(evidence.acts) || evidence.observed < Stage::acc) return {};
+    const std::int64_t block = evidence.problem().block_n;
+    for (const Places& part : parts_of(block)) {
+        const bool is_every_other = part.period == 2;
+        if (!is_every_other && (part.period != block || part.count * 4 < block)) continue;
+        const std::string rows = to_string(is_every_other ? part : Places{0, part.first, part.count});
+        for (const std::int64_t offset : {-1, 1})
+            candidates.push_back({{{"rows", rows}, {"of", offset < 0 ? "the tile before" : "the next tile"}},
+                                  takes_rows(evidence.acts, part, offset),
+                                  2});
+    }
+    return candidates;
+}
+
 /// Rows that keep what an earlier tile left in the same place.
 std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    if (!evidence.direct() || !evidence.seen.front().is_bad()) return {};
+    if (!evidence.direct()) return parts_not_loaded(evidence);
+    if (!evidence.seen.front().is_bad()) return {};
     const Stage stage = evidence.acts;
     const auto places = places_of(evidence.seen.front().bad_rows);
     if (!places || places->count == std::ssize(evidence.seen.front().bad_rows)) return {};
     for (const std::int64_t behind : {1, 2, 3, 4}) {
         if (is_of_queries(stage)) break;
         candidates.push_back({{{"rows", to_string(*places)}, {"left by tile", digits(-behind)}},
-                              {.inputs =
-                                   [=](SearchedTile& site) {
-                                       const TileId from = own_place(site, stage);
-                                       const std::int64_t block = site.call->problem.block_n;
-                                       const Matrix old = site.world->input_rows(
-                                           stage, from.batch, from.head, site.first_key - behind * block,
-                                           site.raw.rows());
-                                       for (Eigen::Index i = 0; i < old.rows(); ++i)
-                                           if (places->contains(i)) site.raw.row(i) = old.row(i);
-                                   }},
+                              takes_rows(stage, *places, -behind),
                               2});
     }
     for (const auto& [name, value] :
@@ -397,8 +418,9 @@ std::vector<Cause> operand_causes() {
         {"rows_zeroed", "operand load", any, "rows that exist are overwritten with the zeros of the padding",
          "the row count that zero padding of the tile starts from", of_both_operands(rows_zeroed)},
         {"rows_not_loaded", "unwritten / stale", any,
-         "rows of the tile are not loaded and keep what was there",
-         "how the threads divide the rows of the tile", rows_not_loaded},
+         "rows of the tile are not loaded and keep what was there, or hold those of the next tile",
+         "how the threads divide the rows of the tile, and the barriers around the load",
+         of_both_operands(rows_not_loaded)},
         {"buffer_aliased",
          "unwritten / stale",
          {Stage::v},

@@ -47,6 +47,34 @@ std::vector<Candidate> rescaled_inversely(const Evidence& evidence) {
     return rescales(evidence, each_factor([](double x) { return 1 / x; }, 1));
 }
 
+std::vector<Candidate> tile_not_rescaled(const Evidence& evidence) {
+    if (!evidence.units().p_of_tile_max) return {};
+    return always({.inputs = [](SearchedTile& site) {
+        const Estimate s = finished_scores(site);
+        for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
+            const double most = s.value.row(i).maxCoeff();
+            if (most == -infinity) continue;
+            const double by = std::exp(site.m.value(i, 0) - most);
+            for (Estimate* p : {&site.p, &site.operand_p}) {
+                p->value.row(i) *= by;
+                p->error.row(i) = p->error.row(i) * by + 8 * u_f32 * p->value.row(i);
+            }
+        }
+    }});
+}
+
+std::vector<Candidate> not_multiplied_with_l(const Evidence& evidence) {
+    if (!evidence.units().acc_normalised) return {};
+    return always({.inputs = [](SearchedTile& site) {
+        for (Eigen::Index i = 0; i < site.l_before.value.rows(); ++i) {
+            const double l = site.l_before.value(i, 0);
+            if (!(l > 0)) continue;
+            site.before.acc.value.row(i) /= l;
+            site.before.acc.error.row(i) /= l;
+        }
+    }});
+}
+
 std::vector<Candidate> rescaled_twice(const Evidence& evidence) {
     return rescales(evidence, each_factor([](double x) { return x * x; }, 2));
 }

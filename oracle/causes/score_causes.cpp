@@ -283,6 +283,26 @@ std::vector<Candidate> kv_tile_skipped(const Evidence& evidence) {
     return candidates;
 }
 
+/// Halves of a KV tile, as lanes or unrolled loops leave them out, and its beginning.
+std::vector<Candidate> keys_skipped(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (evidence.direct() || evidence.world->has(Stage::s)) return {};
+    const std::int64_t block = evidence.problem().block_n;
+    for (Places part : parts_of(block)) {
+        if (part.period > 0 && part.count * 2 != part.period) continue;
+        if (part.period == block) part.period = 0;
+        const auto hide_others = [=](const SearchedTile&, Estimate& s) {
+            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+                if (part.contains(j)) continue;
+                s.value.col(j).setConstant(-infinity);
+                s.error.col(j).setZero();
+            }
+        };
+        candidates.push_back({{{"but for", "columns " + to_string(part)}}, {.result = hide_others}, 1});
+    }
+    return candidates;
+}
+
 }  // namespace
 
 std::vector<Cause> score_causes() {
@@ -302,6 +322,8 @@ std::vector<Cause> score_causes() {
          "the order of mask and soft cap", cap_after_mask},
         {skipped_kv_tile_name, "trip / tile", s, "a KV tile does not count",
          "the bounds of the loop over KV tiles", kv_tile_skipped},
+        {"keys_skipped", "trip / tile", s, "keys of every KV tile take no part",
+         "the step and the bounds of the loop over the keys of a tile", keys_skipped},
         {"half_scores", "overflow", s, "q k is kept in a 16-bit type",
          "the accumulator type of the first product", half_scores, "--input large"},
         {"score_constant", "constants", s, "the scores are multiplied with a constant too many",

@@ -153,6 +153,10 @@ SearchedTile ChangedReplay::site_at(Stage stage, const TileInputs& in) const {
     if (stage == Stage::acc) {
         site.before.acc = in.before->acc;
         site.v = in.operands.v;
+        if (in.l != nullptr) {
+            site.l_before = *in.l_before;
+            site.l = *in.l;
+        }
     }
     return site;
 }
