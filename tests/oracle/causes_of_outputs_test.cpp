@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <iterator>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "tests/oracle/diagnosed.h"
@@ -30,6 +33,78 @@ Titles named_from_outputs(const Problem& problem, Mistake mistake, InputKind kin
 TEST(CausesOfOutputs, KAndVOfAnotherHead) {
     EXPECT_EQ(named_from_outputs(small_problem(Mask::none), Mistake::kv_head_modulo),
               Titles{"kv_head_modulo (of k and v)"});
+}
+
+/// A kernel with a mask of its own, by the bias of another call.
+MemoryRecording recorded_with_hidden(const std::function<bool(std::int64_t row, std::int64_t key)>& is_hidden,
+                                     Problem problem) {
+    Call call = make_call(problem, seed);
+    const Problem& p = call.problem;
+    std::vector<float> bias(std::size_t(p.seqlen_q * p.seqlen_kv), 0);
+    for (std::int64_t row = 0; row < p.seqlen_q; ++row)
+        for (std::int64_t key = 0; key < p.seqlen_kv; ++key)
+            if (is_hidden(row, key)) bias[std::size_t(row * p.seqlen_kv + key)] = -infinity;
+    const Inputs without = call.inputs;
+    call.inputs.bias = {1, 1, p.seqlen_q, p.seqlen_kv, std::move(bias)};
+    call.problem.window_left = -1;
+    const MemoryRecording run = recorded(call);
+    return declared_as(with_stages(run, {Stage::m, Stage::l, Stage::acc, Stage::o}), problem, run.units(),
+                       without);
+}
+
+TEST(CausesOfOutputs, HalfOfTheKeysOfEachTile) {
+    const MemoryRecording recording = recorded_with_hidden(
+        [](std::int64_t, std::int64_t key) { return key % 16 >= 8; }, small_problem(Mask::none));
+    EXPECT_EQ(named(recording), Titles{"keys_skipped (but for columns 0-7)"});
+    EXPECT_EQ(named(with_stages(recording, {Stage::o})), Titles{"keys_skipped (but for columns 0-7)"});
+}
+
+TEST(CausesOfOutputs, AWindowThatSkipsTilesAndMasksNothing) {
+    Problem problem = small_problem(Mask::causal);
+    problem.window_left = 11;
+    const std::int64_t diagonal = problem.seqlen_kv - problem.seqlen_q;
+    const MemoryRecording recording = recorded_with_hidden(
+        [=](std::int64_t row, std::int64_t key) { return key / 16 < (row / 16 * 16 + diagonal - 11) / 16; },
+        problem);
+    EXPECT_EQ(named(with_stages(recording, {Stage::o})),
+              Titles{"window_ignored (but for tiles that no row of the block sees)"});
+}
+
+TEST(CausesOfOutputs, HalfOfVIsTheNextTileAlready) {
+    const Problem problem = small_problem(Mask::none);
+    Call call = make_call(problem, seed);
+    const Inputs own = call.inputs;
+    const std::int64_t cols = problem.head_dim_v;
+    const std::int64_t heads = problem.batch * problem.heads_kv;
+    for (std::int64_t at = 0; at < heads * problem.seqlen_kv; ++at) {
+        const std::int64_t key = at % problem.seqlen_kv;
+        if (key % 16 >= 8 || key + 16 >= problem.seqlen_kv) continue;
+        for (std::int64_t d = 0; d < cols; ++d)
+            call.inputs.v[std::size_t(at * cols + d)] = own.v[std::size_t((at + 16) * cols + d)];
+    }
+    const MemoryRecording run = recorded(call);
+    const MemoryRecording recording = declared_as(with_stages(run, {Stage::o}), problem, run.units(), own);
+    EXPECT_EQ(named(recording), Titles{"rows_not_loaded (rows 0-7, of the next tile)"});
+}
+
+TEST(CausesOfOutputs, MaximaOfThePersistentBlockBefore) {
+    Problem problem = small_problem(Mask::none);
+    problem.batch = 1;
+    MemoryRecording recording = with_stages(recorded(make_call(problem, seed)), {Stage::s, Stage::m});
+    const std::int64_t blocks = problem.q_blocks();
+    std::map<std::int64_t, std::vector<float>> kept;
+    for (std::int64_t at = 0; at < problem.heads * blocks; ++at) {
+        std::vector<float>& state = kept[at % 4];
+        if (state.empty()) state.assign(std::size_t(problem.block_m), -infinity);
+        for (TileId tile{0, at / blocks, at % blocks, 0}; tile.kv_tile < problem.kv_tiles(); ++tile.kv_tile) {
+            std::vector<float> m(state.size());
+            ASSERT_TRUE(recording.read_tile(Stage::m, tile, {m.data(), m.size()}));
+            for (std::size_t i = 0; i < m.size(); ++i) m[i] = state[i] = std::max(m[i], state[i]);
+            recording.set_tile(Stage::m, tile, m);
+        }
+    }
+    EXPECT_EQ(named(recording),
+              Titles{"starts_with_what_was_left (value the state after the query block 4 before)"});
 }
 
 TEST(CausesOfOutputs, KeysBehindTheLastOne) {
