@@ -324,6 +324,8 @@ std::vector<Cause> score_causes() {
          "the bounds of the loop over KV tiles", kv_tile_skipped},
         {"keys_skipped", "trip / tile", s, "keys of every KV tile take no part",
          "the step and the bounds of the loop over the keys of a tile", keys_skipped},
+        {"dot_runs_on", "layout", s, "the product of q and k runs on behind head_dim, into the next rows",
+         "the bound of the loads along head_dim", dot_runs_on},
         {"half_scores", "overflow", s, "q k is kept in a 16-bit type",
          "the accumulator type of the first product", half_scores, "--input large"},
         {"score_constant", "constants", s, "the scores are multiplied with a constant too many",

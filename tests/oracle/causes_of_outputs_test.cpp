@@ -1,4 +1,4 @@
-// Mistakes that a kernel makes in several stages at once, told from little that was recorded.
+// Mistakes that kernels of many authors have, told from little that was recorded.
 
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <bit>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -105,6 +106,21 @@ TEST(CausesOfOutputs, MaximaOfThePersistentBlockBefore) {
     }
     EXPECT_EQ(named(recording),
               Titles{"starts_with_what_was_left (value the state after the query block 4 before)"});
+}
+
+/// Every other row has negative scores alone: as integers, none of them is above the first number.
+TEST(CausesOfOutputs, MaximaOfBits) {
+    Call call = make_call(small_problem(Mask::none), seed);
+    const Problem& p = call.problem;
+    call.inputs.bias = {1, 1, p.seqlen_q, 1, std::vector<float>(std::size_t(p.seqlen_q), 0)};
+    for (std::int64_t row = 1; row < p.seqlen_q; row += 2) call.inputs.bias.values[std::size_t(row)] = -40;
+    call.arithmetic.dumps_unbiased_s = false;
+    MemoryRecording recording = with_stages(recorded(call), {Stage::s, Stage::m});
+    const float first = -std::numeric_limits<float>::max();
+    change_stage(recording, Stage::m, [&](float own, const TileId& tile, std::int64_t row, auto...) {
+        return (tile.q_block * p.block_m + row) % 2 == 1 ? first : std::max(own, 0.0F) > 0 ? own : first;
+    });
+    EXPECT_EQ(named(recording), Titles{"max_of_bits (start -3.40282e+38)"});
 }
 
 TEST(CausesOfOutputs, KeysBehindTheLastOne) {
