@@ -8,7 +8,9 @@
 #include <set>
 #include <vector>
 
+#include "oracle/causes/left_out_tiles.h"
 #include "oracle/causes/phantoms.h"
+#include "oracle/causes/table.h"
 #include "oracle/formula/softmax.h"
 #include "oracle/replay/tiles.h"
 
@@ -243,6 +245,13 @@ void add_with_each(const Consequence& other, std::vector<Consequence>& all) {
                        first.is_exact});
 }
 
+/// Whether all that is wrong was left unwritten in tiles that the kernel never came to.
+bool is_of_left_out_tiles(const Evidence& later) {
+    return std::ranges::all_of(later.seen, [&](const Observation& seen) {
+        return !seen.is_bad() || is_left_out(*later.world, seen.site.id);
+    });
+}
+
 }  // namespace
 
 std::vector<Consequence> consequences_of(std::span<const FoundCause> known, const Evidence& later,
@@ -258,8 +267,16 @@ std::vector<Consequence> consequences_of(std::span<const FoundCause> known, cons
         add_with_each({rescaled_from_other_maximum(row_changes_of(in_m, report)), in_m}, all);
     if (in_m)
         for (Change& guard : guards_against_no_maximum(stage)) all.push_back({std::move(guard), in_m});
-    if (stage == Stage::lse && in_o) all.push_back({logarithm_of_divisor(*in_o->changes), in_o});
+    if (stage == Stage::lse && in_o && later.world->has(Stage::o))
+        all.push_back({logarithm_of_divisor(*in_o->changes), in_o});
     return all;
+}
+
+const FoundCause* leaving_out(std::span<const FoundCause> known, const Evidence& later) {
+    const auto skipped = std::ranges::find(known, skipped_kv_tile_name, &FoundCause::name);
+    const bool is_left_out =
+        skipped != known.end() && stage_info(later.observed).per_kv_tile && is_of_left_out_tiles(later);
+    return is_left_out ? &*skipped : nullptr;
 }
 
 const FoundCause* explaining(const Evidence& later, std::span<const Consequence> consequences) {

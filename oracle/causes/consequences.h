@@ -24,6 +24,10 @@ struct Consequence {
 std::vector<Consequence> consequences_of(std::span<const FoundCause> known, const Evidence& later,
                                          const Report& report);
 
+/// The KV tiles that are skipped, where all that is wrong was left unwritten in tiles that the kernel never came to; null
+/// where they are not, or something else is wrong.
+const FoundCause* leaving_out(std::span<const FoundCause> known, const Evidence& later);
+
 /// The mistake that each wrong element follows from by one of these, whichever; null where it does not. What is right may
 /// be so because the mistake is not made there.
 const FoundCause* explaining(const Evidence& later, std::span<const Consequence> consequences);

@@ -135,25 +135,28 @@ std::vector<Candidate> any_columns(const Evidence& evidence) {
                           [](Left, const Places& p, std::int64_t length) { return p.count < length; });
 }
 
-/// All of them, wherever a rule says, or some of each tile.
+bool is_anywhere(Eigen::Index, Eigen::Index) {
+    return true;
+}
+
+/// All of them, wherever a rule says, or some of each tile. Outputs of blocks that are never computed hold the zeros that
+/// their memory was filled with.
 std::vector<Candidate> any_rows(const Evidence& evidence) {
     std::vector<Candidate> candidates = lines_left_out(
         evidence, false, [](Left, const Places& p, std::int64_t length) { return p.count < length; });
-    if (candidates.empty()) return candidates;
-    const std::string left = candidates.front().parameters.back().value;
+    std::string left = name_of(Left::zero);
+    if (!candidates.empty()) left = candidates.front().parameters.back().value;
+    if (candidates.empty() && !(evidence.direct() && is_output(evidence.acts))) return {};
     for (const Left of : all_left)
         if (left == name_of(of))
-            candidates.insert(
-                candidates.begin(),
-                {{{"left", left}},
-                 leaves_out(evidence.acts, of, [](Eigen::Index, Eigen::Index) { return true; })});
+            candidates.insert(candidates.begin(),
+                              {{{"left", left}}, leaves_out(evidence.acts, of, is_anywhere)});
     return candidates;
 }
 
 /// Elements that no thread writes, wherever a rule says.
 std::vector<Candidate> never_written(const Evidence& evidence) {
-    return always(
-        leaves_out(evidence.acts, Left::unwritten, [](Eigen::Index, Eigen::Index) { return true; }));
+    return always(leaves_out(evidence.acts, Left::unwritten, is_anywhere));
 }
 
 }  // namespace
@@ -188,7 +191,11 @@ std::vector<Cause> coverage_causes() {
          lane_stride},
         {"columns_uncovered", "coverage", ends, "columns are left out",
          "the columns that warps and lanes cover", any_columns},
-        {"rows_uncovered", "coverage", ends, "rows are left out", "the rows that warps cover, and the grid",
+        {"rows_uncovered",
+         "coverage",
+         {Stage::acc, Stage::o, Stage::lse, Stage::dq, Stage::dk, Stage::dv},
+         "rows are left out",
+         "the rows that warps cover, and the grid",
          any_rows},
         {"unwritten_stripes",
          "unwritten / stale",

@@ -167,6 +167,7 @@ StageAnswer answer_of(const Evidence& evidence, const Report& report, const Caus
         return covered_by(covering[0], stage);
     }
     const std::vector<FoundCause> known = known_mistakes(diagnosis);
+    if (const FoundCause* cause = leaving_out(known, evidence)) return covered_by(*cause, stage);
     const std::vector<Consequence> consequences = consequences_of(known, evidence, report);
     if (const FoundCause* cause = explaining(evidence, consequences)) return covered_by(*cause, stage);
     Diagnosis further = diagnose_beside(consequences, evidence, report, options);
@@ -197,12 +198,17 @@ void tell_ties_apart(const Evidence& evidence, Diagnosis& diagnosis) {
     diagnosis.record_next = stages_that_tell(*evidence.world, evidence.blocks, diagnosis.causes);
 }
 
+/// Of P in units of its own the table's mistakes are not: they keep it relative to the running maximum.
+bool can_be_replayed(const Units& units, Stage guilty) {
+    if (guilty < Stage::m || !has_own_units(units)) return true;
+    return guilty != Stage::p && !units.m_from_lse && !units.p_normalised;
+}
+
 }  // namespace
 
 Diagnosis find_causes(const Recording& recording, const Report& report, const CauseOptions& options) {
     Diagnosis diagnosis;
-    // The table's mistakes are those of kernels that keep P relative to m, and acc without l.
-    if (has_own_units(recording.units()) && report.guilty && *report.guilty >= Stage::m) return diagnosis;
+    if (report.guilty && !can_be_replayed(recording.units(), *report.guilty)) return diagnosis;
     if (!report.guilty || !report.other.empty() || is_named(*report.guilty)) return diagnosis;
     diagnosis.searched = true;
     CauseSearch world(recording, options.compare, report.confidence, options.check);

@@ -235,6 +235,22 @@ Change gradient_begins_with_left(Stage stage) {
     return change;
 }
 
+/// Of blocks that compute several query blocks, one of every few: the maximum goes on. Before the first of them it is set.
+void add_persistent_maxima(std::vector<Candidate>& candidates) {
+    constexpr std::int64_t most_blocks = 16;
+    for (std::int64_t behind = 2; behind <= most_blocks; ++behind) {
+        const auto fill = [=](const SearchedTile& site, Matrix& numbers) {
+            const std::optional<MatrixF> left = left_by_block(Stage::m, site, behind);
+            if (!left) return;
+            const Eigen::Index rows = std::min(numbers.rows(), left->rows());
+            numbers.topRows(rows) = unit_of(Stage::m, site) * left->topRows(rows).cast<double>();
+        };
+        candidates.push_back({{{"value", fmt::format("the state after the query block {} before", behind)}},
+                              begins_with(Stage::m, fill),
+                              1});
+    }
+}
+
 std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
     if (!evidence.direct() || !evidence.known.empty() || are_all_hidden(evidence)) return {};
     const Stage stage = evidence.acts;
@@ -246,6 +262,7 @@ std::vector<Candidate> starts_with_what_was_left(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     for (const PhantomPass& pass : passes_of(stage))
         candidates.push_back({parameters, begins_with_left(stage, pass)});
+    if (stage == Stage::m) add_persistent_maxima(candidates);
     return candidates;
 }
 

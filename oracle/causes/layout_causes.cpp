@@ -272,7 +272,7 @@ std::vector<Cause> layout_causes() {
         {"v_not_transposed", "layout", acc, "V is read row-major where the product takes it column-major",
          "row or column layout of the V operand (ldmatrix with or without .trans)", v_not_transposed},
         {"pv_slice_missing", "layout", acc, "a slice of the keys is missing in P V",
-         "the number of steps over the keys of the tile", pv_slice_missing},
+         "the number of steps over the keys of the tile, and of those that load V", pv_slice_missing},
         {"v_wrong_leading_dimension", "layout", acc,
          "V is read with another distance between rows than it has",
          "the leading dimension of the load from shared memory", v_wrong_leading_dimension},

@@ -114,6 +114,19 @@ std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::
     return left;
 }
 
+std::optional<MatrixF> left_by_block(Stage stage, const SearchedTile& site, std::int64_t behind) {
+    const CauseSearch& world = *site.world;
+    const Problem& problem = world.recording().problem();
+    const std::int64_t blocks = problem.q_blocks();
+    const std::int64_t heads = problem.heads;
+    const std::int64_t at = (site.id.batch * heads + site.id.head) * blocks + site.id.q_block - behind;
+    if (at < 0) return std::nullopt;
+    const TileId block{at / blocks / heads, at / blocks % heads, at % blocks, 0};
+    const std::vector<TileId> tiles = tiles_of(world, stage, block, -1);
+    if (tiles.empty()) return std::nullopt;
+    return load_tile(world.recording(), world.call(block.batch, block.head)->problem, stage, tiles.back());
+}
+
 namespace {
 
 /// What stands in memory, in the dump's units; nullopt where that is not known.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,10 @@ namespace tilescope {
 /// tiles before in the same block or, past its first one, in the block before, as if blocks ran one after the
 /// other; then those before it. A running state is that of the same split.
 std::vector<MatrixF> left_in_memory(Stage stage, const SearchedTile& site, std::int64_t behind);
+
+/// What m, l or acc held after the last KV tile of the query block `behind` blocks before, all heads one after the other, as
+/// the blocks of a persistent grid take them, in the dump's units; nullopt where there is no such block, or no tile of it.
+std::optional<MatrixF> left_by_block(Stage stage, const SearchedTile& site, std::int64_t behind);
 
 /// Elements that a tile leaves as they were.
 using IsLeft = std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)>;

@@ -71,10 +71,26 @@ std::vector<Candidate> causal_ignored(const Evidence& evidence) {
     return always(sees_as([](Problem& p) { p.mask = Mask::none; }));
 }
 
+/// The window tells which tiles a block of rows skips, and nothing else.
+KeyRange windowed_by_tiles(const Problem& problem, std::int64_t row, std::int64_t first_key) {
+    const std::int64_t first_row = row / problem.block_m * problem.block_m;
+    const std::int64_t end_row = std::min(first_row + problem.block_m, problem.seqlen_q);
+    bool is_visible = false;
+    for (std::int64_t other = first_row; other < end_row; ++other) {
+        const KeyRange keys = visible_keys(problem, other);
+        is_visible = is_visible || (keys.first < first_key + problem.block_n && keys.last > first_key);
+    }
+    if (!is_visible) return {first_key, first_key};
+    Problem open = problem;
+    open.window_left = open.window_right = -1;
+    return visible_keys(open, row);
+}
+
 std::vector<Candidate> window_ignored(const Evidence& evidence) {
     if (!is_windowed(evidence)) return {};
     std::vector<Candidate> candidates =
         always(sees_as([](Problem& p) { p.window_left = p.window_right = -1; }));
+    candidates.push_back({{{"but for", "tiles that no row of the block sees"}}, sees(windowed_by_tiles)});
     if (evidence.problem().window_left >= 0 && evidence.problem().window_right >= 0) {
         candidates.push_back({{{"side", "left"}}, sees_as([](Problem& p) { p.window_left = -1; })});
         candidates.push_back({{{"side", "right"}}, sees_as([](Problem& p) { p.window_right = -1; })});
@@ -252,6 +268,13 @@ std::vector<Cause> mask_causes() {
          "--causal with seqlen_q and seqlen_kv that differ by more than a tile"},
         {"window_shifted", "mask geometry", stages, "the window is some columns too wide or too narrow",
          "whether the bound of the window is inclusive", window_shifted},
+        {"tail_not_masked",
+         "tail",
+         {Stage::s},
+         "keys past seqlen_kv are not masked: they take part like any other",
+         "the mask of the last KV tile",
+         tail_not_masked,
+         "seqlen_kv that no tile divides"},
         {"mask_row_of_group", "mask geometry", stages, "the mask takes one row for a group of rows",
          "the row that the mask compares with, where threads or query heads share one", mask_row_of_group},
     };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <numbers>
@@ -204,6 +205,34 @@ std::vector<Candidate> m_includes_tail(const Evidence&) {
     return candidates;
 }
 
+/// Bits of a float as a signed integer: negative numbers are in the other order, and below all others.
+std::int32_t integer_of(double value) {
+    return std::bit_cast<std::int32_t>(float(value));
+}
+
+/// The maximum by atomicMax on the bits. Where it starts is read from rows that no score raised.
+std::vector<Candidate> max_of_bits(const Evidence& evidence) {
+    std::vector<double> starts = {-infinity};
+    if (!evidence.direct()) return {};
+    for (const double value : first_values(evidence))
+        if (value < -1e4) starts.push_back(value);
+    std::vector<Candidate> candidates;
+    for (const double start : starts) {
+        const auto by_bits = [=](const SearchedTile& site, Estimate& m) {
+            const Estimate s = finished_scores(site);
+            for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+                double most = site.begins ? start : site.before.m.value(i, 0);
+                for (const double score : s.value.row(i))
+                    if (integer_of(score) > integer_of(most)) most = score;
+                m.value(i, 0) = most;
+                if (std::isinf(most)) m.error(i, 0) = 0;
+            }
+        };
+        candidates.push_back({{{"start", digits(start)}}, {.result = by_bits}, std::isinf(start) ? 0 : 1});
+    }
+    return candidates;
+}
+
 /// How far rows stay behind that keep the maximum before the tile; nullopt where one does otherwise.
 std::optional<double> left_behind(const Evidence& evidence) {
     double most = 0;
@@ -243,6 +272,8 @@ std::vector<Cause> max_causes() {
         {"m_includes_tail", "tail", m, "keys past seqlen_kv take part in the row maximum",
          "the mask of the last KV tile", m_includes_tail,
          "--input negative with seqlen_kv that no tile divides"},
+        {"max_of_bits", "reduction", m, "the maximum is taken of the bits of scores as signed integers",
+         "atomicMax on a float: negative scores are in the other order", max_of_bits, "--input negative"},
         {"m_in_other_base", "constants", m, "the maximum is kept in another base than its scores",
          "log2(e) in the scores and in their maximum", m_in_other_base},
         {"sink_missing",

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/causes/both_operands.h"
 #include "oracle/causes/descales.h"
 #include "oracle/causes/permutation.h"
 #include "oracle/causes/signature.h"
@@ -138,6 +139,24 @@ std::vector<Candidate> kv_head_modulo(const Evidence& evidence) {
     return candidates;
 }
 
+/// KV heads by another number of query heads than those of a group: head / n, head % n.
+void add_other_divisors(const Evidence& evidence, std::vector<Candidate>& candidates) {
+    const Problem& problem = evidence.problem();
+    const std::int64_t group = problem.heads / problem.heads_kv;
+    if (is_of_queries(evidence.acts) || group == 1) return;
+    const auto add = [&](const char* sign, std::int64_t n, auto head_of) {
+        const auto from = [=](const SearchedTile& s) {
+            return TileId{s.id.batch, std::min(head_of(s.id.head), s.call->problem.heads_kv - 1), 0, 0};
+        };
+        const std::string says = fmt::format("head {} {} in place of head / {}", sign, n, group);
+        add_of_place(evidence, {{"which", says}}, from, 1, candidates);
+    };
+    for (std::int64_t n = 2; n <= std::min<std::int64_t>(problem.heads - 1, 16); ++n) {
+        if (n != group) add("/", n, [=](std::int64_t head) { return head / n; });
+        if (n < problem.heads_kv) add("%", n, [=](std::int64_t head) { return head % n; });
+    }
+}
+
 std::vector<Candidate> other_head(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const Stage stage = evidence.acts;
@@ -159,6 +178,7 @@ std::vector<Candidate> other_head(const Evidence& evidence) {
     if (!is_of_queries(stage))
         add("that of the query head's number",
             [](const SearchedTile& s) { return std::min(s.id.head, s.call->problem.heads_kv - 1); });
+    add_other_divisors(evidence, candidates);
     return candidates;
 }
 
@@ -218,6 +238,20 @@ Candidate zeroes_rows(std::string name, std::string value, const IsRowOfTile& is
             1};
 }
 
+/// The bound of the load is the length of the other sequence, which is shorter.
+void add_rows_beyond_other_length(const Evidence& evidence, std::vector<Candidate>& candidates) {
+    const Stage stage = evidence.acts;
+    const Problem& problem = evidence.problem();
+    const bool is_query = is_of_queries(stage);
+    if (is_query ? problem.seqlen_q <= problem.seqlen_kv : problem.seqlen_kv <= problem.seqlen_q) return;
+    const IsRowOfTile is_beyond = [=](const SearchedTile& site, Eigen::Index i) {
+        const Problem& own = site.call->problem;
+        return first_of(site, stage) + i >= (is_query ? own.seqlen_kv : own.seqlen_q);
+    };
+    candidates.push_back(zeroes_rows("rows", is_query ? "from seqlen_kv on" : "from seqlen_q on", is_beyond));
+    candidates.back().free_parameters = 0;
+}
+
 /// All of them, wherever a rule says, or those of each tile from a row on.
 std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
     std::vector<Candidate> candidates;
@@ -231,7 +265,10 @@ std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
     const auto last = [](std::int64_t count) {
         return [=](const SearchedTile& site, Eigen::Index i) { return i >= site.raw.rows() - count; };
     };
-    if (!evidence.direct()) add("last rows", 1, last(1));
+    if (!evidence.direct()) {
+        add("last rows", 1, last(1));
+        add_rows_beyond_other_length(evidence, candidates);
+    }
     for (const Observation& seen : evidence.seen) {
         if (!seen.is_bad() || !evidence.direct() || candidates.size() >= 7) break;
         const std::vector<bool> zero = zero_rows(seen);
@@ -246,26 +283,47 @@ std::vector<Candidate> rows_zeroed(const Evidence& evidence) {
     return candidates;
 }
 
+/// These rows of the tile `offset` tiles further on; where there was none before, zeros.
+Change takes_rows(Stage stage, const Places& places, std::int64_t offset) {
+    return {.inputs = [=](SearchedTile& site) {
+        const TileId from = own_place(site, stage);
+        const std::int64_t first = site.first_key + offset * site.call->problem.block_n;
+        if (first >= site.call->problem.seqlen_kv) return;
+        const Matrix other = site.world->input_rows(stage, from.batch, from.head, first, site.raw.rows());
+        for (Eigen::Index i = 0; i < other.rows(); ++i)
+            if (places.contains(i)) site.raw.row(i) = other.row(i);
+    }};
+}
+
+/// Of a tile that was not dumped: halves and quarters of it, or every other row, from the tile before or the next one.
+std::vector<Candidate> parts_not_loaded(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (is_of_queries(evidence.acts) || evidence.observed < Stage::acc) return {};
+    const std::int64_t block = evidence.problem().block_n;
+    for (const Places& part : parts_of(block)) {
+        const bool is_every_other = part.period == 2;
+        if (!is_every_other && (part.period != block || part.count * 4 < block)) continue;
+        const std::string rows = to_string(is_every_other ? part : Places{0, part.first, part.count});
+        for (const std::int64_t offset : {-1, 1})
+            candidates.push_back({{{"rows", rows}, {"of", offset < 0 ? "the tile before" : "the next tile"}},
+                                  takes_rows(evidence.acts, part, offset),
+                                  2});
+    }
+    return candidates;
+}
+
 /// Rows that keep what an earlier tile left in the same place.
 std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    if (!evidence.direct() || !evidence.seen.front().is_bad()) return {};
+    if (!evidence.direct()) return parts_not_loaded(evidence);
+    if (!evidence.seen.front().is_bad()) return {};
     const Stage stage = evidence.acts;
     const auto places = places_of(evidence.seen.front().bad_rows);
     if (!places || places->count == std::ssize(evidence.seen.front().bad_rows)) return {};
     for (const std::int64_t behind : {1, 2, 3, 4}) {
         if (is_of_queries(stage)) break;
         candidates.push_back({{{"rows", to_string(*places)}, {"left by tile", digits(-behind)}},
-                              {.inputs =
-                                   [=](SearchedTile& site) {
-                                       const TileId from = own_place(site, stage);
-                                       const std::int64_t block = site.call->problem.block_n;
-                                       const Matrix old = site.world->input_rows(
-                                           stage, from.batch, from.head, site.first_key - behind * block,
-                                           site.raw.rows());
-                                       for (Eigen::Index i = 0; i < old.rows(); ++i)
-                                           if (places->contains(i)) site.raw.row(i) = old.row(i);
-                                   }},
+                              takes_rows(stage, *places, -behind),
                               2});
     }
     for (const auto& [name, value] :
@@ -278,65 +336,6 @@ std::vector<Candidate> rows_not_loaded(const Evidence& evidence) {
             }
         };
         candidates.push_back({{{"rows", to_string(*places)}, {"left", name}}, {.result = change}, 1});
-    }
-    return candidates;
-}
-
-/// P of a tile as the kernel stores it: as dumped, and as masks and rows of zeros make it beyond seqlen_q and
-/// seqlen_kv, of which nothing is dumped. NaN where that is not known; nullopt where P was not dumped.
-std::optional<MatrixF> whole_p(const SearchedTile& site) {
-    const HeadCall& call = *site.call;
-    const Problem& problem = call.problem;
-    MatrixF p(problem.block_m, problem.block_n);
-    if (!site.world->has(Stage::p) ||
-        !site.world->recording().read_tile(Stage::p, site.id, {p.data(), std::size_t(p.size())}))
-        return std::nullopt;
-    const bool zero_scores = !call.biased() && problem.sink == AttentionSink::none;
-    for (Eigen::Index i = 0; i < p.rows(); ++i) {
-        const std::int64_t row = site.first_row + i;
-        const KeyRange seen = visible_keys(problem, row);
-        for (Eigen::Index j = 0; j < p.cols(); ++j) {
-            const std::int64_t key = site.first_key + j;
-            if (row < problem.seqlen_q && key < problem.seqlen_kv) continue;
-            const bool is_open = row >= problem.seqlen_q && !zero_scores;
-            p(i, j) = is_open              ? std::numeric_limits<float>::quiet_NaN()
-                      : seen.contains(key) ? float(call.units.p_scale)
-                                           : 0;
-        }
-    }
-    return p;
-}
-
-/// Rows of P as raw numbers in the memory of V, with rows of `ld_v` and `ld_p` elements.
-Change overwritten_by_p(std::int64_t ld_v, std::int64_t ld_p) {
-    return {.result = [=](const SearchedTile& site, Estimate& e) {
-        const std::optional<MatrixF> p = whole_p(site);
-        if (!p) return;
-        const Problem& problem = site.call->problem;
-        for (Eigen::Index i = 0; i < e.value.rows(); ++i) {
-            for (Eigen::Index j = 0; j < e.value.cols(); ++j) {
-                const std::int64_t half = i * ld_v + j;
-                const std::int64_t row = half / 2 / ld_p;
-                const std::int64_t col = half / 2 % ld_p;
-                if (row >= p->rows() || col >= p->cols()) continue;
-                const auto bits = std::bit_cast<std::uint32_t>((*p)(row, col));
-                e.value(i, j) = double(decode(problem.dtype_v, half % 2 == 0 ? bits & 0xffffu : bits >> 16));
-                e.error(i, j) = std::isnan((*p)(row, col)) ? infinity : 0;
-            }
-        }
-    }};
-}
-
-std::vector<Candidate> buffer_aliased(const Evidence& evidence) {
-    std::vector<Candidate> candidates;
-    const Problem& problem = evidence.problem();
-    if (!evidence.world->has(Stage::p) || dtype_info(problem.dtype_v).bytes != 2) return {};
-    for (const std::int64_t v_padding : {0, 8, 16}) {
-        for (const std::int64_t p_padding : {0, 4, 8, 16})
-            candidates.push_back(
-                {{{"padding of V", digits(v_padding)}, {"padding of P", digits(p_padding)}},
-                 overwritten_by_p(problem.head_dim_v + v_padding, problem.block_n + p_padding),
-                 2});
     }
     return candidates;
 }
@@ -408,17 +407,20 @@ std::vector<Cause> operand_causes() {
     return {
         {"bshd_as_bhsd", "layout", any,
          "the operand is stored [batch][heads][rows] and read as [batch][rows][heads]",
-         "the strides of the operand's rows and heads", bshd_as_bhsd, "--shape with several heads"},
+         "the strides of the operand's rows and heads", of_both_operands(bshd_as_bhsd),
+         "--shape with several heads"},
         {"kv_head_modulo", "head / batch map", kv,
          "query head h reads KV head h % heads_kv, not h / (heads / heads_kv)", "the index of the KV head",
-         kv_head_modulo, "--heads-kv with groups of several query heads"},
+         of_both_operands(kv_head_modulo), "--heads-kv with groups of several query heads"},
         {"other_kv_tile", "trip / tile", kv, "the tile of K or V is that of another KV tile",
-         "the tile index and the pipeline stage of the load, and the wait before it is used", other_kv_tile},
+         "the tile index and the pipeline stage of the load, and the wait before it is used",
+         of_both_operands(other_kv_tile)},
         {"rows_zeroed", "operand load", any, "rows that exist are overwritten with the zeros of the padding",
-         "the row count that zero padding of the tile starts from", rows_zeroed},
+         "the row count that zero padding of the tile starts from", of_both_operands(rows_zeroed)},
         {"rows_not_loaded", "unwritten / stale", any,
-         "rows of the tile are not loaded and keep what was there",
-         "how the threads divide the rows of the tile", rows_not_loaded},
+         "rows of the tile are not loaded and keep what was there, or hold those of the next tile",
+         "how the threads divide the rows of the tile, and the barriers around the load",
+         of_both_operands(rows_not_loaded)},
         {"buffer_aliased",
          "unwritten / stale",
          {Stage::v},
@@ -426,11 +428,11 @@ std::vector<Cause> operand_causes() {
          "the shared memory that P and V share",
          buffer_aliased},
         {"rows_shifted", "operand load", any, "the tile begins at another row", "the first row of the tile",
-         rows_shifted},
+         of_both_operands(rows_shifted)},
         {"other_kv_head", "head / batch map", any, "the operand is that of another head",
-         "the index of the head", other_head, "--shape with several heads"},
+         "the index of the head", of_both_operands(other_head), "--shape with several heads"},
         {"other_batch", "head / batch map", any, "the operand is that of another batch entry",
-         "the index of the batch entry", other_batch, "--shape with several batches"},
+         "the index of the batch entry", of_both_operands(other_batch), "--shape with several batches"},
         {"operand_precision", "precision", any, "the operand is rounded to a narrower type than it has",
          "the type of the staging buffer", operand_precision},
         {"codes_not_decoded", "operand load", any, "half of the fp8 codes are decoded to 0",
@@ -440,7 +442,7 @@ std::vector<Cause> operand_causes() {
         {"columns_permuted", "layout", any, "the columns of the staged tile are permuted",
          "the swizzle or fragment layout of the store to shared memory", columns_permuted},
         {"head_dim_truncated", "layout", any, "the last columns of head_dim are staged as zeros",
-         "the number of columns that the load covers", last_columns_zeroed},
+         "the number of columns that the load covers", of_both_operands(last_columns_zeroed)},
         {"descale_missing",
          "fp8 scale",
          {Stage::q, Stage::k, Stage::v, Stage::s},

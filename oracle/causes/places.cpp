@@ -255,7 +255,8 @@ std::string where_of(const Evidence& evidence, const Report& report, bool rows_a
     std::set<std::int64_t> rows;
     std::int64_t length = 0;
     for (const Observation& seen : evidence.seen) {
-        tiles.insert(seen.site.id.kv_tile);
+        const TileId& id = seen.site.id;
+        if (batches.contains(id.batch) && heads.contains(id.head)) tiles.insert(id.kv_tile);
         if (!seen.is_bad()) continue;
         bad_tiles.insert(seen.site.id.kv_tile);
         for (std::size_t i = 0; i < seen.bad_rows.size(); ++i)

@@ -108,10 +108,17 @@ std::vector<NamedConstant> argument_factors(const Evidence& evidence) {
 
 std::vector<Candidate> exp_base(const Evidence& evidence) {
     std::vector<Candidate> candidates;
-    for (const NamedConstant& factor : argument_factors(evidence))
-        candidates.push_back({{{"factor", factor.name}},
-                              {.inputs = [=](SearchedTile& site) { scale_argument(factor.value, site); }},
-                              1});
+    for (const NamedConstant& factor : argument_factors(evidence)) {
+        const Change change{.inputs = [=](SearchedTile& site) { scale_argument(factor.value, site); }};
+        candidates.push_back({{{"factor", factor.name}}, change, 1});
+        if (evidence.direct()) continue;
+        candidates.push_back({{{"factor", factor.name}, {"of", "p and the factor of l and acc"}}, change, 1});
+        candidates.back().change.rescaling = [by = factor.value](Estimate& rescaling) {
+            rescaling.error = rescaling.error.cwiseProduct(
+                rescaling.value.unaryExpr([=](double x) { return x > 0 ? by * std::pow(x, by - 1) : 1; }));
+            rescaling.value = rescaling.value.array().pow(by);
+        };
+    }
     return candidates;
 }
 

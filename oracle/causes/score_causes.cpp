@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "dump/schema/semantics.h"
 #include "oracle/causes/bare_scores.h"
+#include "oracle/causes/left_out_tiles.h"
 #include "oracle/causes/signature.h"
 #include "oracle/replay/tiles.h"
 
@@ -249,17 +251,6 @@ std::vector<Candidate> half_scores(const Evidence& evidence) {
     return candidates;
 }
 
-/// Whether stages of tiles were dumped, and none of this one.
-bool is_left_out_of_dump(const SearchedTile& site) {
-    const Recording& recording = site.world->recording();
-    bool any = false;
-    for (const Stage stage : forward_tile_stages) {
-        if (recording.has_tile(stage, site.id)) return false;
-        any = any || recording.has_stage(stage);
-    }
-    return any;
-}
-
 /// Where tiles were dumped, one that is left out is not among them.
 std::vector<Candidate> kv_tile_skipped(const Evidence& evidence) {
     std::vector<Candidate> candidates;
@@ -278,7 +269,37 @@ std::vector<Candidate> kv_tile_skipped(const Evidence& evidence) {
     add("the last", 0, [=](const SearchedTile& site) { return site.id.kv_tile == last_of(site); });
     for (std::int64_t tile = 1; tile < std::min<std::int64_t>(tiles - 1, 8); ++tile)
         add(digits(tile), 1, [=](const SearchedTile& site) { return site.id.kv_tile == tile; });
-    add("those that are not in the recording", 0, is_left_out_of_dump);
+    const auto is_absent = [](const SearchedTile& site) { return is_left_out(*site.world, site.id); };
+    if (!evidence.direct()) {
+        add("those that are not in the recording", 0, is_absent);
+        return candidates;
+    }
+    const auto leave_unwritten = [=](const SearchedTile& site, Estimate& s) {
+        if (!is_absent(site)) return;
+        s.value.setConstant(double(std::bit_cast<float>(unwritten_bits)));
+        s.error.setZero();
+    };
+    candidates.push_back({{{"which", "those that no thread wrote"}}, {.result = leave_unwritten}});
+    return candidates;
+}
+
+/// Halves of a KV tile, as lanes or unrolled loops leave them out, and its beginning.
+std::vector<Candidate> keys_skipped(const Evidence& evidence) {
+    std::vector<Candidate> candidates;
+    if (evidence.direct() || evidence.world->has(Stage::s)) return {};
+    const std::int64_t block = evidence.problem().block_n;
+    for (Places part : parts_of(block)) {
+        if (part.period > 0 && part.count * 2 != part.period) continue;
+        if (part.period == block) part.period = 0;
+        const auto hide_others = [=](const SearchedTile&, Estimate& s) {
+            for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+                if (part.contains(j)) continue;
+                s.value.col(j).setConstant(-infinity);
+                s.error.col(j).setZero();
+            }
+        };
+        candidates.push_back({{{"but for", "columns " + to_string(part)}}, {.result = hide_others}, 1});
+    }
     return candidates;
 }
 
@@ -301,6 +322,10 @@ std::vector<Cause> score_causes() {
          "the order of mask and soft cap", cap_after_mask},
         {skipped_kv_tile_name, "trip / tile", s, "a KV tile does not count",
          "the bounds of the loop over KV tiles", kv_tile_skipped},
+        {"keys_skipped", "trip / tile", s, "keys of every KV tile take no part",
+         "the step and the bounds of the loop over the keys of a tile", keys_skipped},
+        {"dot_runs_on", "layout", s, "the product of q and k runs on behind head_dim, into the next rows",
+         "the bound of the loads along head_dim", dot_runs_on},
         {"half_scores", "overflow", s, "q k is kept in a 16-bit type",
          "the accumulator type of the first product", half_scores, "--input large"},
         {"score_constant", "constants", s, "the scores are multiplied with a constant too many",

@@ -194,6 +194,10 @@ Estimate expected_of(Stage stage, const SearchedTile& site) {
     inputs.p = &site.p;
     inputs.p_operand = &site.operand_p;
     inputs.factor = &site.factor;
+    if (site.l.value.size() > 0) {
+        inputs.l_before = &site.l_before;
+        inputs.l = &site.l;
+    }
     return expected_of(stage, inputs);
 }
 

@@ -106,6 +106,8 @@ struct SearchedTile {
     Estimate factor;  ///< that l and acc are rescaled by
     Estimate p;       ///< before its cast
     Estimate operand_p;
+    Estimate l_before;  ///< of the whole row, as l; empty where acc is not divided by it after each tile
+    Estimate l;
     Estimate p_of_tile_before;
     std::vector<RunningState> splits;  ///< after the last tile
     Operand dout;

@@ -89,6 +89,12 @@ std::vector<Candidate> terms_read_elsewhere(const Evidence& evidence);
 std::vector<Candidate> mask_elsewhere(const Evidence& evidence);
 /// Row sums that count columns behind the last key.
 std::vector<Candidate> tail_counted(const Evidence& evidence);
+/// Products of q and k over a padded head_dim, of rows that are not padded.
+std::vector<Candidate> dot_runs_on(const Evidence& evidence);
+/// P stored over V.
+std::vector<Candidate> buffer_aliased(const Evidence& evidence);
+/// Keys behind the last one that take part like any other.
+std::vector<Candidate> tail_not_masked(const Evidence& evidence);
 /// Scores beyond the first columns, or beyond a corner, that hold 0 or nothing.
 std::vector<Candidate> first_fragment_left(const Evidence& evidence);
 

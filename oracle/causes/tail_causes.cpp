@@ -1,4 +1,4 @@
-// Row sums that count columns behind the last key: which of them, and what these hold, is read out of what is too much.
+// Sums that count columns behind the last key: which of them, and what these hold, is read out of what is too much.
 
 #include <algorithm>
 #include <cmath>
@@ -53,10 +53,28 @@ Estimate tail_probabilities(const SearchedTile& site, const Estimate& scores) {
     return own.call->units.l_sums_cast_p ? cast_probabilities(*own.call, p, own.call->problem.dtype_p) : p;
 }
 
-Change counts_tail(const TailColumns& columns, const TailScores& scores) {
+/// Rows of V for the columns of P, and scores that they may be of.
+void add_tail_values(const Matrix& values, const Estimate& scores, SearchedTile& site) {
+    take_finished_scores(site);
+    append_columns(scores, site.dumped_s);
+    const Eigen::Index keys = site.v.value.rows();
+    site.v.value.conservativeResize(keys + values.rows(), Eigen::NoChange);
+    site.v.value.bottomRows(values.rows()) = values;
+    HeadCall& call = site.own_call();
+    call = with_phantom_keys(call, values.rows());
+    call.problem.seqlen_kv += values.rows();
+}
+
+Change counts_tail(Stage acts, const TailColumns& columns, const TailScores& scores) {
     return {.inputs = [=](SearchedTile& site) {
         std::optional<Estimate> tail = scores.of(site);
         if (!tail) return;
+        const bool is_product = acts == Stage::acc;
+        const auto values = is_product
+                                ? phantom_rows(site, Stage::v, scores.keys.value_or(PhantomKeys::zeros),
+                                               site.first_key + site.keys(), tail->value.cols())
+                                : std::nullopt;
+        if (is_product && !values) return;
         Estimate p = tail_probabilities(site, *tail);
         for (Eigen::Index j = 0; j < p.value.cols(); ++j) {
             if (columns.contains(site.keys(), j)) continue;
@@ -64,7 +82,8 @@ Change counts_tail(const TailColumns& columns, const TailScores& scores) {
             p.error.col(j).setZero();
         }
         site.own_call().units.m_stale_threshold = infinity;
-        append_columns(p, site.call->units.l_sums_cast_p ? site.operand_p : site.p);
+        if (is_product) add_tail_values(*values, *tail, site);
+        append_columns(p, is_product || site.call->units.l_sums_cast_p ? site.operand_p : site.p);
     }};
 }
 
@@ -171,10 +190,11 @@ std::vector<Candidate> tail_counted(const Evidence& evidence) {
     const auto tail = std::ranges::find_if(evidence.seen, has_tail);
     if (tail == evidence.seen.end()) return {};
     const std::int64_t block_n = evidence.problem().block_n;
-    const std::vector<TailRow> rows = evidence.direct() ? tail_rows(evidence) : std::vector<TailRow>();
+    const bool is_sum = evidence.direct() && evidence.acts == Stage::l;
+    const std::vector<TailRow> rows = is_sum ? tail_rows(evidence) : std::vector<TailRow>();
     const auto add = [&](const TailColumns& columns, const TailScores& scores) {
         candidates.push_back({{{"keys", columns.text}, {"they are", scores.text}},
-                              counts_tail(columns, scores),
+                              counts_tail(evidence.acts, columns, scores),
                               columns.free + scores.free});
     };
     for (const TailColumns& columns : ways_to_count(block_n, block_n - tail->site.keys())) {

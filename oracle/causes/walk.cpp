@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "oracle/causes/left_out_tiles.h"
+#include "oracle/causes/phantoms.h"
 #include "oracle/judge/tile_judge.h"
 #include "oracle/replay/tiles.h"
 
@@ -59,11 +61,31 @@ ChangedReplay::ChangedReplay(const CauseSearch& world, const TileId& block, Stag
     site_.id = {block.batch, block.head, block.q_block, 0};
     site_.call = world.call(block.batch, block.head);
     site_.first_row = block.q_block * site_.call->problem.block_m;
+    const bool is_longer =
+        std::ranges::any_of(changes, [](const Change& change) { return bool(change.keys_behind); });
+    const Problem& problem = site_.call->problem;
+    const std::int64_t behind = problem.kv_tiles() * problem.block_n - problem.seqlen_kv;
+    if (!is_longer || behind == 0) return;
+    auto longer = std::make_shared<HeadCall>(with_phantom_keys(*site_.call, behind));
+    longer->problem.seqlen_kv += behind;
+    site_.call = std::move(longer);
+}
+
+/// Of the operand that was loaded from row `first` on.
+void ChangedReplay::add_keys_behind(Stage stage, std::int64_t first) {
+    const std::int64_t keys = world_.call(block_.batch, block_.head)->problem.seqlen_kv;
+    const std::int64_t behind = first + site_.raw.rows() - keys;
+    if (is_of_queries(stage) || behind <= 0) return;
+    for (const Change& change : changes_)
+        if (change.keys_behind) site_.raw.bottomRows(behind) = change.keys_behind(site_, stage, keys, behind);
 }
 
 std::optional<MatrixF> ChangedReplay::dumped(Stage stage) const {
     if (!world_.has(stage)) return std::nullopt;
-    return load_tile(world_.recording(), site_.call->problem, stage, site_.id);
+    std::optional<MatrixF> values = load_tile(world_.recording(), site_.call->problem, stage, site_.id);
+    const bool may_be_left_out = values && stage_info(stage).per_kv_tile && is_unwritten((*values)(0, 0));
+    if (may_be_left_out && is_left_out(world_, site_.id)) return std::nullopt;
+    return values;
 }
 
 bool ChangedReplay::is_passed_over(const TileId& id, Stage observed) const {
@@ -79,10 +101,11 @@ bool ChangedReplay::is_passed_over(const TileId& id, Stage observed) const {
 /// As dumped, or from rows of the input, which stay in the site.
 Operand ChangedReplay::load_operand(Stage stage, std::int64_t first, std::int64_t head, std::int64_t rows) {
     site_.raw = world_.input_rows(stage, site_.id.batch, head, first, rows);
+    add_keys_behind(stage, first);
     SearchedTile changed = site_;
-    if (acts_ == stage) {
-        for (const Change& change : changes_)
-            if (change.inputs) change.inputs(changed);
+    for (const Change& change : changes_) {
+        if (acts_ == stage && change.inputs) change.inputs(changed);
+        if (acts_ == Stage::k && stage == Stage::v && change.inputs_of_v) change.inputs_of_v(changed);
     }
     const StagedOperand staged = staged_operand(*changed.call, stage, first, changed.raw);
     const std::optional<MatrixF> values = dumped(stage);
@@ -105,8 +128,8 @@ SearchedTile ChangedReplay::bare_site() const {
     return site;
 }
 
-/// What expected_of(stage) and changes of it take; of l also what those of s and p take, whose hidden part it adds, and of l and
-/// acc what those of m take, whose factor they have.
+/// What expected_of(stage) and changes of it take; of l and acc also what those of s and p take, whose hidden part they
+/// add, and what those of m take, whose factor they have.
 SearchedTile ChangedReplay::site_at(Stage stage, const TileInputs& in) const {
     SearchedTile site = bare_site();
     site.begins = in.begins;
@@ -129,15 +152,28 @@ SearchedTile ChangedReplay::site_at(Stage stage, const TileInputs& in) const {
     if (stage == Stage::acc) {
         site.before.acc = in.before->acc;
         site.v = in.operands.v;
+        if (in.l != nullptr) {
+            site.l_before = *in.l_before;
+            site.l = *in.l;
+        }
     }
+    return site;
+}
+
+SearchedTile ChangedReplay::rescaled(SearchedTile site) const {
+    for (const Change& change : changes_)
+        if (change.rescaling) change.rescaling(site.factor);
     return site;
 }
 
 Estimate ChangedReplay::formula(Stage stage, const TileInputs& in) {
     if (stage == Stage::s && in.begins)
         k_before_ = Matrix::Zero(in.call.problem.block_n, in.operands.k.value.cols());
-    Estimate estimate =
-        changes(stage) ? expected_with(changes_, stage, site_at(stage, in)) : expected_of(stage, in);
+    const bool is_rescaled = !changes(stage) && (stage == Stage::l || stage == Stage::acc) &&
+                             std::ranges::any_of(changes_, [](const Change& c) { return bool(c.rescaling); });
+    Estimate estimate = is_rescaled      ? expected_of(stage, rescaled(site_at(stage, in)))
+                        : changes(stage) ? expected_with(changes_, stage, site_at(stage, in))
+                                         : expected_of(stage, in);
     if (stage == Stage::p) {
         const std::optional<MatrixF> values = dumped(stage);
         p_of_tile_ = values ? settle(estimate, *values,

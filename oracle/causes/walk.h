@@ -12,7 +12,15 @@ namespace tilescope {
 /// One thing that a kernel does otherwise in a stage: other inputs of its formula, another result, or both.
 struct Change {
     std::function<void(SearchedTile&)> inputs = {};
+    /// What a mistake in the load of K does where V is loaded, if it is made there, too.
+    std::function<void(SearchedTile&)> inputs_of_v = {};
     std::function<void(const SearchedTile&, Estimate&)> result = {};
+    /// Rows of K or V behind the last key, which the kernel takes for keys like any other, up to the end of the last KV
+    /// tile. It is made in s, where neither s nor p was dumped.
+    std::function<Matrix(const SearchedTile&, Stage operand, std::int64_t first, std::int64_t count)>
+        keys_behind = {};
+    /// What a mistake in p or l does to the factor that l and acc are rescaled by, if it is made there, too.
+    std::function<void(Estimate& factor)> rescaling = {};
     /// Elements of the stage's tile that have it; empty: all of them.
     std::function<bool(const SearchedTile&, Eigen::Index row, Eigen::Index col)> where = {};
     /// The same change, where what it leaves depends on where it is made, as memory does that is written elsewhere.
@@ -56,11 +64,13 @@ class ChangedReplay {
     void set_tile(std::int64_t q_block, std::int64_t kv_tile);
     bool changes(Stage stage) const { return stage == acts_ && !changes_.empty(); }
     bool is_passed_over(const TileId& id, Stage observed) const;
+    void add_keys_behind(Stage stage, std::int64_t first);
     std::optional<MatrixF> dumped(Stage stage) const;
     Operand load_operand(Stage stage, std::int64_t first, std::int64_t head, std::int64_t rows);
     Estimate expected_operand(Stage stage) const;
     SearchedTile bare_site() const;
     SearchedTile site_at(Stage stage, const TileInputs& inputs) const;
+    SearchedTile rescaled(SearchedTile site) const;
     Estimate formula(Stage stage, const TileInputs& inputs);
 
     const CauseSearch& world_;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <functional>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -236,7 +239,77 @@ std::string bits_text(const BitTable& table, std::string_view name) {
     return text;
 }
 
-Maps by_bits(const Samples& samples, std::int64_t /*ld*/, const AddressNames& names, std::size_t /*most*/) {
+/// Bits of a coordinate that are moved by the same number of places, as an index has them: "(row & 6) << 2".
+struct MovedBits {
+    std::string_view name;
+    int by = 0;
+    std::int64_t mask = 0;
+    std::int64_t all = 0;  ///< bits of the coordinate
+
+    bool is_whole() const { return by == 0 && mask == all; }
+    std::string text() const {
+        const std::string bits = mask == all ? std::string(name) : fmt::format("({} & {})", name, mask);
+        return by == 0 ? bits : fmt::format("{} {} {}", bits, by > 0 ? "<<" : ">>", std::abs(by));
+    }
+};
+
+/// Of one number of an index, `part` of what each bit changes of the address.
+std::vector<MovedBits> moved_bits(const BitTable& table, std::string_view name,
+                                  const std::function<std::int64_t(std::int64_t)>& part) {
+    std::map<int, MovedBits> moved;
+    std::int64_t all = 0;
+    for (const auto& [bit, change] : table) {
+        all |= bit;
+        for (std::int64_t left = part(change); left != 0; left &= left - 1) {
+            const int by = std::countr_zero(std::uint64_t(left)) - std::countr_zero(std::uint64_t(bit));
+            moved.try_emplace(by, MovedBits{name, by}).first->second.mask |= bit;
+        }
+    }
+    std::vector<MovedBits> groups;
+    for (auto& [by, group] : moved) {
+        group.all = all;
+        groups.push_back(group);
+    }
+    std::ranges::stable_sort(groups, {}, [](const MovedBits& group) { return std::abs(group.by); });
+    return groups;
+}
+
+/// One number of an index, of the bits of both coordinates.
+std::string number_of_bits(const std::vector<MovedBits>& own, const std::vector<MovedBits>& other,
+                           std::int64_t c, int& parameters) {
+    std::string text;
+    const auto add = [&](const std::string& more) { text += (text.empty() ? "" : " ^ ") + more; };
+    for (const std::vector<MovedBits>* groups : {&own, &other}) {
+        for (const MovedBits& group : *groups) {
+            add(group.text());
+            if (groups == &other || !group.is_whole()) parameters += 2;
+        }
+    }
+    if (c != 0) {
+        add(std::to_string(c));
+        ++parameters;
+    }
+    return text.empty() ? "0" : text;
+}
+
+/// Of rows whose length is a power of two, the bits of row and column by themselves.
+void describe_by_bits(const BitTable& rows, const BitTable& cols, std::int64_t c, std::int64_t ld,
+                      const AddressNames& names, AddressMap& map) {
+    map.parameters = int(rows.size() + cols.size());
+    map.text = fmt::format("[{}{}{}]", c, bits_text(rows, names.row), bits_text(cols, names.col));
+    if (ld <= 0 || !std::has_single_bit(std::uint64_t(ld))) return;
+    const auto row_of = [=](std::int64_t change) { return change / ld; };
+    const auto col_of = [=](std::int64_t change) { return change % ld; };
+    int parameters = 0;
+    const std::string row = number_of_bits(moved_bits(rows, names.row, row_of),
+                                           moved_bits(cols, names.col, row_of), c / ld, parameters);
+    const std::string col = number_of_bits(moved_bits(cols, names.col, col_of),
+                                           moved_bits(rows, names.row, col_of), c % ld, parameters);
+    map.text = brackets(row, col);
+    map.parameters = std::min(map.parameters, parameters);
+}
+
+Maps by_bits(const Samples& samples, std::int64_t ld, const AddressNames& names, std::size_t /*most*/) {
     const auto rows = changes_of_bits(samples, &AddressSample::row);
     const auto cols = changes_of_bits(samples, &AddressSample::col);
     if (!rows || !cols) return {};
@@ -256,9 +329,8 @@ Maps by_bits(const Samples& samples, std::int64_t /*ld*/, const AddressNames& na
     });
     if (!c) return {};
     AddressMap map;
-    map.parameters = int(rows->size() + cols->size());
+    describe_by_bits(*rows, *cols, *c, ld, names, map);
     map.apply = [=, c = *c](std::int64_t row, std::int64_t col) { return linear(row, col) ^ c; };
-    map.text = fmt::format("[{}{}{}]", *c, bits_text(*rows, names.row), bits_text(*cols, names.col));
     return {map};
 }
 

@@ -145,6 +145,8 @@ std::string causes_text(const Report& report) {
     if (diagnosis.prediction) text += prediction_text(*diagnosis.prediction);
     if (!diagnosis.searched) return text;
     const std::string places = places_text(diagnosis) + threads_line(diagnosis);
+    const bool is_declared = diagnosis.suggestion && !diagnosis.suggestion->then;
+    if (diagnosis.causes.empty() && is_declared) return text + places;
     if (diagnosis.causes.empty())
         return text + "no known cause explains this\n" + places + answers_text(report);
     const bool is_wrong = report.guilty && report.stage(*report.guilty).tally.outside > 0;

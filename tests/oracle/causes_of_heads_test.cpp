@@ -79,6 +79,25 @@ TEST(CausesOfHeads, KThatIsTakenForItsTranspose) {
     EXPECT_EQ(named(recording), Titles{"k_not_transposed (block head)"}) << "seed " << seed;
 }
 
+/// Rows of 16 features that are multiplied as if they had 32.
+TEST(CausesOfHeads, AProductOverThePaddedHeadDim) {
+    const Heads heads;
+    const Problem& p = heads.problem;
+    const auto at = [](const std::vector<float>& memory, std::int64_t place) {
+        return place < std::ssize(memory) ? double(memory[std::size_t(place)]) : 0;
+    };
+    const MemoryRecording recording =
+        heads.with_scores([&](const TileId& tile, std::int64_t row, std::int64_t key) {
+            const std::int64_t q = (tile.batch * p.heads + tile.head) * p.seqlen_q + row;
+            const std::int64_t k = (tile.batch * p.heads_kv + p.head_kv(tile.head)) * p.seqlen_kv + key;
+            double sum = 0;
+            for (std::int64_t d = 0; d < 32; ++d)
+                sum += at(heads.inputs.q, q * p.head_dim + d) * at(heads.inputs.k, k * p.head_dim + d);
+            return sum * p.sm_scale;
+        });
+    EXPECT_EQ(named(recording), Titles{"dot_runs_on (features 32)"}) << "seed " << seed;
+}
+
 /// The heads that share a KV head are one matrix, written without padding and read with rows `pitch` apart;
 /// what lies behind it was never written.
 MemoryRecording read_with(const Heads& heads, std::int64_t pitch) {

@@ -182,7 +182,7 @@ TEST(FalseCauses, AnOutputOfZerosTellsOfNoStageBefore) {
     MemoryRecording recording = with_stages(recorded(call), {Stage::o});
     EXPECT_EQ(judged(recording).verdict, Verdict::match);
     change_stage(recording, Stage::o, [](auto...) { return 0.0F; });
-    EXPECT_EQ(named(diagnosed(recording)), Names{"function_of_value (it is 0)"});
+    EXPECT_EQ(named(diagnosed(recording)), Names{"rows_uncovered (left 0)"});
 }
 
 /// In the splits that a row does not see, which weigh nothing and spoil the sums.

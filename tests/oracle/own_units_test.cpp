@@ -16,6 +16,7 @@
 #include "oracle/causes/suggest.h"
 #include "oracle/judge.h"
 #include "tests/oracle/attention_inputs.h"
+#include "tests/oracle/diagnosed.h"
 #include "tests/oracle/explain_checks.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
@@ -82,6 +83,27 @@ void paper(Row& row, TileOfRow& tile) {
     const float l = before * row.l + now * tile.sum();
     for (std::size_t d = 0; d < row.acc.size(); ++d)
         row.acc[d] = (row.l * before * row.acc[d] + now * tile.product(d, Dtype::f16)) / l;
+    row.m = m;
+    row.l = l;
+}
+
+/// A factor that the step of algorithm 1 forgets.
+enum class Forgotten { tile_in_sum, tile_in_output, output_so_far, sum_so_far };
+
+template <Forgotten forgotten>
+void forgetful_paper(Row& row, TileOfRow& tile) {
+    const auto unless = [](Forgotten one, float factor) { return forgotten == one ? 1 : factor; };
+    const float own = tile.maximum();
+    for (std::size_t j = 0; j < tile.s.size(); ++j) tile.p[j] = exp_of(tile.s[j] - own);
+    const float m = std::max(row.m, own);
+    const float before = exp_of(row.m - m), now = exp_of(own - m);
+    const float l = before * row.l + unless(Forgotten::tile_in_sum, now) * tile.sum();
+    for (std::size_t d = 0; d < row.acc.size(); ++d) {
+        const float so_far = row.acc[d] * unless(Forgotten::sum_so_far, row.l);
+        row.acc[d] = (unless(Forgotten::output_so_far, before) * so_far +
+                      unless(Forgotten::tile_in_output, now) * tile.product(d, Dtype::f16)) /
+                     l;
+    }
     row.m = m;
     row.l = l;
 }
@@ -340,6 +362,24 @@ TEST(OwnUnits, MistakesAreFound) {
             EXPECT_EQ(judged(poked(honest, stage, tile, shape.rows - 1, 0, wrong)).guilty, stage)
                 << stage_info(stage).name;
         }
+    }
+}
+
+TEST(OwnUnits, ForgottenFactorsAreNamed) {
+    const struct {
+        Step step;
+        const char* says;
+    } mistakes[] = {{forgetful_paper<Forgotten::tile_in_sum>, "tile_not_rescaled in l"},
+                    {forgetful_paper<Forgotten::tile_in_output>, "tile_not_rescaled in acc"},
+                    {forgetful_paper<Forgotten::output_so_far>, "acc_not_rescaled in acc"},
+                    {forgetful_paper<Forgotten::sum_so_far>, "not_multiplied_with_l in acc"}};
+    for (const auto& mistake : mistakes) {
+        const MemoryRecording recording =
+            with_declared(run(problem_of_one_head(), mistake.step, true), kernels()[0].declares);
+        const std::vector<FoundCause> causes = first_causes(diagnosed(recording));
+        ASSERT_EQ(causes.size(), 1U) << mistake.says;
+        EXPECT_EQ(std::string(causes[0].name) + " in " + std::string(stage_info(causes[0].stage).name),
+                  mistake.says);
     }
 }
 
