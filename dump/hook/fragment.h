@@ -19,6 +19,7 @@ namespace fragments {
 
 /// Columns first, first + step, ... of one row.
 struct Columns {
+    static constexpr int group = 1;
     int row;
     int first;
     int step = 1;
@@ -418,6 +419,9 @@ TILESCOPE_HOOK bool hook_whole_fragment(const HookBlock& block, Stage stage, int
     return hook_store_copies<size>(tile.word(room, first), room.col.extent, stored, values, places);
 }
 
+/// Registers that are recorded without a loop in every mode; more would take long to compile.
+inline constexpr int hook_most_unrolled = 16;
+
 /// Records copies of registers, which have no fast way: tiles that are not whole, NaNs, counted conflicts.
 template <class Element, class Places>
 TILESCOPE_HOOK_APART void hook_copies_in_loop(HookBlock block, Stage stage, int kv_tile,
@@ -435,18 +439,29 @@ TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_ti
     }
     if (!block.keeps(stage)) return;
     const auto places = hook_places(values, given);
-    if constexpr (constexpr int size = hook_registers<Values>(); size > 0) {
-        if constexpr (hook_is_grouped<Places>) {
-            if (hook_whole_fragment<size>(block, stage, kv_tile, values, places)) return;
-        }
+    constexpr int size = hook_registers<Values>();
+    if constexpr (size > 0 && hook_is_grouped<Places>) {
+        if (hook_whole_fragment<size>(block, stage, kv_tile, values, places)) return;
+    }
+    if constexpr (size == 0) {
+        hook_fragment_in_loop(block, stage, kv_tile, values, hook_size(values), places);
+    } else if constexpr (size <= hook_most_unrolled && hook_copies<Places> == 1) {
+        const HookTile tile = hook_find(block, stage, kv_tile);
+        if (tile.fate == HookFate::skipped) return;
+        hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
+            TILESCOPE_HOOK_UNROLL
+            for (int i = 0; i < size; ++i) {
+                const HookPlace place = hook_place(*block.sink, places, i);
+                visit(place.row, place.col, hook_element_of(values, i));
+            }
+        });
+    } else {
         // A loop cannot index registers: they are copied to local memory.
         float copy[size];
         TILESCOPE_HOOK_UNROLL
         for (int i = 0; i < size; ++i) copy[i] = hook_float(hook_element_of(values, i));
         const float* const copied = copy;
         hook_copies_in_loop(block, stage, kv_tile, copied, size, places);
-    } else {
-        hook_fragment_in_loop(block, stage, kv_tile, values, hook_size(values), places);
     }
 }
 

@@ -12,7 +12,7 @@ each source and build, and compiles nothing.
 resource_limits.json:
     architecture  what is compiled for
     sources       by name: flags of nvcc; dynamic_shared, for each kernel the expression of its dynamic shared memory,
-                  in which {config} stands for the template arguments and {build} for plain or hooked; and the
+                  in which {config} stands for the first template argument and {build} for plain or hooked; and the
                   include that declares it
     limits        a row for each kernel, configuration and build. Kernels without hooks spill nothing.
 Exit codes: 0 all are within their limits, 1 some are not, 2 it could not be judged.
@@ -154,7 +154,8 @@ def compile_source(nvcc, name, build, limits, scratch, extra=()):
         rows.append(row)
         expression = source.get("dynamic_shared", {}).get(kernel)
         if expression:
-            expression = expression.replace("{config}", config).replace("{build}", build)
+            first = (split_arguments(config) or [""])[0]
+            expression = expression.replace("{config}", first).replace("{build}", build)
             expressions.append((row, expression))
     values = dynamic_shared(nvcc, flags, source.get("include"), [text for _, text in expressions], scratch)
     for (row, _), value in zip(expressions, values):

@@ -89,12 +89,12 @@ std::vector<std::int64_t> lengths_of_numbers(Stage stage, const Problem& problem
 
 /// The wrong elements that tell an address, evenly.
 std::vector<ArrayElement> asked_elements(const Evidence& evidence, const StandsAt& stands_at) {
-    struct Telling {
+    struct AskedElement {
         const Observation* seen;
         Eigen::Index row;
         Eigen::Index col;
     };
-    std::vector<Telling> telling;
+    std::vector<AskedElement> telling;
     for (const Observation& seen : evidence.seen) {
         for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
             const Eigen::Index row = i / seen.got.cols();

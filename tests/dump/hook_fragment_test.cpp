@@ -210,6 +210,128 @@ TEST(Fragment, AccumulatorsOfAWarpCoverTheirTiles) {
     });
 }
 
+TEST(Fragment, AccumulatorsOfTilesBesideAndBelowEachOtherCoverThem) {
+    expect_cover(32, 16, [](const Sink& sink) {
+        TILESCOPE_BLOCK(sink, 0, 0, 0);
+        for (int lane = 0; lane < 32; ++lane) {
+            float values[2][2][4];
+            for (int i = 0; i < 16; ++i) values[i / 8][i / 4 % 2][i % 4] = float(100 * lane + i);
+            TILESCOPE_FRAGMENT(s, 0, values, MmaAccumulators<2>{0, 0, lane});
+        }
+    });
+}
+
+/// The statistics of one tile of s. Their hash depends on who wrote what together.
+void expect_same_but_hash(const FragmentHost& one, const FragmentHost& other) {
+    TileStatistics a, b;
+    std::memcpy(&a, one.sink.stages[int(Stage::s)].statistics, sizeof a);
+    std::memcpy(&b, other.sink.stages[int(Stage::s)].statistics, sizeof b);
+    EXPECT_EQ(a.written, b.written);
+    EXPECT_EQ(a.nan, b.nan);
+    EXPECT_EQ(a.zero, b.zero);
+    EXPECT_EQ(a.least, b.least);
+    EXPECT_EQ(a.greatest, b.greatest);
+    // A thread's part is rounded to float32 and to multiples of 2^-24.
+    EXPECT_NEAR(double(a.sum), double(b.sum), 256 * 16);
+    EXPECT_NEAR(double(a.sum_of_squares), double(b.sum_of_squares), 256 * 64);
+}
+
+/// One query block of 32 rows, whose row sums are split over four lanes.
+Problem split_sums() {
+    Problem problem = one_tile(32, 8);
+    problem.l_lanes = 4;
+    return problem;
+}
+
+TEST(Fragment, PlacesPartsAndCopiesOfRows) {
+    const FragmentHost host("stage=m,l", SinkMode::tiles, split_sums());
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    for (int lane = 0; lane < 32; ++lane) {
+        const auto row = [=](int i) { return float(lane / 4 + 8 * i); };
+        const float of_rows[2][2] = {{row(0), row(1)}, {row(2), lane == 31 ? -1 : row(3)}};
+        TILESCOPE_FRAGMENT(l, 0, of_rows, MmaRowParts{0, lane});
+        TILESCOPE_FRAGMENT(m, 0, of_rows, MmaRowCopies{0, lane});
+    }
+    const std::vector<float> l = host.tile(Stage::l, TileId());
+    const std::vector<float> m = host.tile(Stage::m, TileId());
+    for (int row = 0; row < 31; ++row) {
+        EXPECT_EQ(m[std::size_t(row)], float(row));
+        for (int lane = 0; lane < 4; ++lane) EXPECT_EQ(l[std::size_t(row * 4 + lane)], float(row));
+    }
+    const CapturedRun run = host.finish();
+    EXPECT_TRUE(run.capture().stages[int(Stage::l)].conflicts.empty());
+    ASSERT_EQ(run.capture().stages[int(Stage::m)].conflicts.size(), 1u);
+    EXPECT_EQ(run.capture().stages[int(Stage::m)].conflicts[0].elements, 1)
+        << "the last lane has another copy";
+}
+
+/// What hooks keep of whole tiles, of tiles that the tensor cuts, and where KV tiles are left out, is the same as single
+/// values leave, NaNs that look like the unwritten marker among them.
+TEST(Fragment, RecordsWhatSingleValuesDo) {
+    const unsigned seed = std::random_device()();
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    for (const std::int64_t rows : {16, 13}) {
+        for (const std::int64_t cols : {16, 15, 9}) {
+            for (const bool has_nan : {false, true}) {
+                for (const char* const selection : {"stage=s", "stage=s:kv_tile=0-"}) {
+                    float values[32][2][4];
+                    for (auto& lane : values)
+                        for (auto& tile : lane)
+                            for (float& value : tile) value = normal(random);
+                    if (has_nan) values[5][1][2] = std::bit_cast<float>(unwritten_bits);
+                    for (const SinkMode mode : {SinkMode::tiles, SinkMode::statistics}) {
+                        const FragmentHost of_fragments(selection, mode, one_tile(rows, cols));
+                        const FragmentHost of_values(selection, mode, one_tile(rows, cols));
+                        for (int lane = 0; lane < 32; ++lane) {
+                            const fragments::MmaAccumulator place = {0, 0, lane};
+                            {
+                                TILESCOPE_BLOCK(of_fragments.sink, 0, 0, 0);
+                                TILESCOPE_FRAGMENT(s, 0, values[lane], place);
+                            }
+                            TILESCOPE_BLOCK(of_values.sink, 0, 0, 0);
+                            for (int i = 0; i < 8; ++i) {
+                                const HookPlace at = place(i);
+                                TILESCOPE_VALUE(s, 0, at.row, at.col, values[lane][i / 4][i % 4]);
+                            }
+                        }
+                        if (mode == SinkMode::tiles) {
+                            EXPECT_EQ(of_fragments.memory, of_values.memory) << rows << " x " << cols;
+                        } else {
+                            expect_same_but_hash(of_fragments, of_values);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A kernel's work, which takes the block by the type it has.
+void record_row(int row TILESCOPE_CALL_PARAM) {
+    TILESCOPE_VALUE(s, 0, row, 0, 1.0f);
+}
+
+template <bool record>
+void record_block(const Sink& sink, int q_block) {
+    for (int row = 0; row < 2; ++row)
+        TILESCOPE_BLOCK_CALL(record, sink, 0, 0, q_block, record_row(row TILESCOPE_BLOCK_ARG));
+}
+
+TEST(BlockCall, RecordsBlocksThatAreSelected) {
+    const FragmentHost host("stage=s:q_block=1");
+    EXPECT_TRUE(TILESCOPE_RECORDS(host.sink));
+    EXPECT_FALSE(TILESCOPE_RECORDS(Sink()));
+    const std::vector<std::byte> before = host.memory;
+    record_block<false>(host.sink, 1);
+    record_block<true>(host.sink, 0);
+    EXPECT_EQ(host.memory, before);
+    record_block<true>(host.sink, 1);
+    const std::vector<float> s = host.tile(Stage::s, {0, 0, 1, 0});
+    EXPECT_EQ(std::ranges::count_if(s, [](float value) { return !is_unwritten(value); }), 2);
+}
+
 TEST(Rows, AreSharedOutAndCut) {
     for (const int threads : {1, 3, 32}) {
         const FragmentHost host("stage=k,s");

@@ -23,8 +23,18 @@ int kernel(int x TILESCOPE_HOST_SINK_PARAM(no_such_sink)) {
     return x + 1;
 }
 
+int block(int x TILESCOPE_CALL_PARAM) {
+    return x + 1;
+}
+int called(int x TILESCOPE_HOST_SINK_PARAM(no_such_sink)) {
+    TILESCOPE_BLOCK_CALL(no_such_constant, no_such_sink, 0, 0, 0, x = block(x TILESCOPE_BLOCK_ARG));
+    return x;
+}
+
 TEST(HookOff, VanishesWithItsArguments) {
     EXPECT_EQ(kernel(41 TILESCOPE_SINK_ARG(no_such_sink)), 42);
+    EXPECT_EQ(called(41 TILESCOPE_SINK_ARG(no_such_sink)), 42);
+    EXPECT_FALSE(TILESCOPE_RECORDS(no_such_sink));
     int (*const pointer)(int) = kernel;
     EXPECT_EQ(pointer(1), 2) << "the parameter list is that of the plain kernel";
 }

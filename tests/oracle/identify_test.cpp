@@ -163,8 +163,7 @@ TEST(AddressMap, IsReadFromValuesThatRepeat) {
     EXPECT_EQ(map_of([](auto row, auto d) { return 16 * std::min<std::int64_t>(row, 11) + d; }),
               "[min(row, 11)][d]");
     // A swizzle: the row's lower bits are added, without carry, to those of the column.
-    EXPECT_EQ(map_of([](auto row, auto d) { return 16 * row + (d ^ (row & 7)); }),
-              "[row][d ^ (row & 7)]");
+    EXPECT_EQ(map_of([](auto row, auto d) { return 16 * row + (d ^ (row & 7)); }), "[row][d ^ (row & 7)]");
 }
 
 TEST(AddressMap, IsNoneOfNoise) {
