@@ -259,8 +259,9 @@ __global__ void __launch_bounds__(Config::threads, 2)
     const int head = int(blockIdx.y);
     // With a causal mask the last blocks have the most to do: they begin.
     const int q_block = args.causal ? int(gridDim.x - 1 - blockIdx.x) : int(blockIdx.x);
-    KERNEL_BLOCK_CALL(record, sink, batch, head, q_block,
-                      fast_block<Config, fault>(args, fast_shared, batch, head, q_block TILESCOPE_BLOCK_ARG));
+    TILESCOPE_BLOCK_CALL(
+        record, sink, batch, head, q_block,
+        fast_block<Config, fault>(args, fast_shared, batch, head, q_block TILESCOPE_BLOCK_ARG));
 }
 
 struct FastKernel {

@@ -29,7 +29,7 @@ struct Fp8Config {
     static constexpr int depth = 32;  ///< of a product of codes
     static constexpr int threads = block_m / warp_rows * 32;
     /// Thread blocks of a multiprocessor, for which hooks must leave enough registers; 0: the compiler decides.
-    static constexpr int resident_blocks = TILESCOPE_DUMP == 0 ? 0 : head_dim == 64 ? 4 : 2;
+    static constexpr int resident_blocks = !KERNEL_BUILD::with_hooks ? 0 : head_dim == 64 ? 4 : 2;
     static constexpr int key_tiles = block_n / tile;
     static constexpr int feature_tiles = head_dim / tile;
     static constexpr int ld = head_dim + 16;  ///< padded: four_codes of eight rows lie in different banks
@@ -291,8 +291,8 @@ __global__ void __launch_bounds__(Config::threads, Config::resident_blocks)
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     auto& shared = *reinterpret_cast<Fp8Shared<Config>*>(shared_bytes);
     const CudaBlock block;
-    KERNEL_BLOCK_CALL(record, sink, block.batch(), block.head(), block.q_block(),
-                      fp8_block<Config, fault>(block, shared, args TILESCOPE_BLOCK_ARG));
+    TILESCOPE_BLOCK_CALL(record, sink, block.batch(), block.head(), block.q_block(),
+                         fp8_block<Config, fault>(block, shared, args TILESCOPE_BLOCK_ARG));
 }
 
 struct Fp8Kernel {

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 
-#include "dump/hook/switch.h"
 #include "kernels/attention/faults.h"
 
 #ifdef __CUDACC__
@@ -43,17 +42,17 @@
 
 namespace tilescope::KERNEL_BUILD {
 
-/// Which copy of a kernel is launched: the one with the hooks, and where nothing is selected one without. Of the many
-/// faulty ones there is one copy each, whose blocks have hooks all of them.
-inline constexpr bool with_hooks = TILESCOPE_DUMP != 0;
+/// Which copy of a kernel is launched: the one with the hooks, or where nothing is selected one without. Of the many faulty
+/// ones there is one copy each.
+#ifdef DEBUG_DUMP
+inline constexpr bool with_hooks = true;
+#else
+inline constexpr bool with_hooks = false;
+#endif
 #ifdef PLANTED_FAULTS
 inline constexpr bool without_hooks = true;
-#define KERNEL_BLOCK_CALL(record, sink, batch, head, q_block, ...) \
-    TILESCOPE_BLOCK(sink, batch, head, q_block);                   \
-    __VA_ARGS__
 #else
 inline constexpr bool without_hooks = false;
-#define KERNEL_BLOCK_CALL TILESCOPE_BLOCK_CALL
 #endif
 
 }  // namespace tilescope::KERNEL_BUILD

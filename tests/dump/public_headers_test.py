@@ -33,6 +33,7 @@ IN_THE_KERNEL = """
 extern int batch, head, q_block, kv_tiles, ld, thread, threads, row, col, lane;
 extern half k_shared[64 * 64];
 extern float s[4], row_sum, row_max;
+void attention_block(const half* q, const half* k, const half* v, half* o TILESCOPE_CALL_PARAM);
 """
 ON_THE_HOST = """
 #include "dump/capture.h"

@@ -112,10 +112,15 @@ def main(root, nvcc, kernel, compiled=None):
           f"{kernel}: the machine code differs from that without hooks")
     print(f"{kernel}: {len(code['machine code', 'original'])} bytes of machine code for sm_90 are equal")
 
-    check(recording.count(b".entry") == entries, f"{kernel}: has other kernels with DEBUG_DUMP")
+    # A copy of each without hooks may stand beside it.
+    check(recording.count(b".entry") in (entries, 2 * entries), f"{kernel}: has other kernels with DEBUG_DUMP")
     check(b"atom." in recording, f"{kernel}: writes to no sink with DEBUG_DUMP")
     # Taking its address makes every read of the sink a load from memory, which cost up to 40 % of the time.
-    check(b"cvta.param" not in recording, f"{kernel}: hooks take the address of the sink")
+    # It may be handed to what stands beside the kernel, for tiles that have no fast way.
+    for address in set(re.findall(rb"cvta\.param\.u64\s+(%\w+),", recording)):
+        uses = re.findall(rb"^.*" + re.escape(address) + rb"\b.*$", recording, re.MULTILINE)
+        read = [use for use in uses if b"cvta.param" not in use and b"st.param" not in use]
+        check(not read, f"{kernel}: hooks read the sink through its address")
     print(f"{kernel}: {len(recording)} bytes of PTX with DEBUG_DUMP")
 
 

@@ -13,7 +13,10 @@ import sys
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"dump/hook\.h"[ \t]*\n', re.MULTILINE)
 HOOK = re.compile(r"[ \t]*\bTILESCOPE_(?:(?:HOST_)?SINK_PARAM|SINK_ARG|SINK_SYMBOL|NAMED_TILE|BLOCK|VALUE|REPLICATED|TILE|ROWS|FRAGMENT)\s*\(")
-BLOCK = re.compile(r"[ \t]*\bTILESCOPE_BLOCK_(?:PARAM|ARG)\b")
+BLOCK = re.compile(r"[ \t]*\bTILESCOPE_(?:BLOCK_PARAM|CALL_PARAM|BLOCK_ARG)\b")
+# What stands in place of these without hooks: the call behind five arguments, and nothing to record.
+CALL = re.compile(r"\bTILESCOPE_BLOCK_CALL\s*\(")
+RECORDS = re.compile(r"\bTILESCOPE_RECORDS\(\w+\)")
 
 
 def end_of_call(text, start):
@@ -26,10 +29,25 @@ def end_of_call(text, start):
     raise ValueError("a hook macro's parentheses are not balanced")
 
 
+def last_argument(text, arguments):
+    """What stands behind so many arguments."""
+    depth = 0
+    for position, letter in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        arguments -= letter == "," and depth == 0
+        if arguments == 0:
+            return text[position + 1:].strip()
+    raise ValueError("TILESCOPE_BLOCK_CALL has too few arguments")
+
+
 def strip(text):
     """The text without hooks, and how many there were."""
     text, includes = INCLUDE.subn("", text)
     text, blocks = BLOCK.subn("", text)
+    text = RECORDS.sub("false", text)
+    while match := CALL.search(text):
+        end = end_of_call(text, match.end())
+        text = text[:match.start()] + last_argument(text[match.end():end - 1], 5) + text[end:]
     kept, position, hooks = [], 0, 0
     while match := HOOK.search(text, position):
         kept.append(text[position:match.start()])
