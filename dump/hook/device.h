@@ -236,7 +236,9 @@ TILESCOPE_HOOK bool hook_copies_differ([[maybe_unused]] std::uint32_t bits) {
 #ifdef __CUDA_ARCH__
     TILESCOPE_HOOK_UNROLL
     for (int distance = 1; distance < copies; distance *= 2) {
-        differ = differ || __shfl_xor_sync(0xffffffffu, bits, distance) != bits;
+        // First of all: a lane that left out the exchange would leave the others waiting.
+        const std::uint32_t other = __shfl_xor_sync(0xffffffffu, bits, distance);
+        differ = differ || other != bits;
     }
 #endif
     return differ;

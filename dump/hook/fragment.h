@@ -1,145 +1,16 @@
 #pragma once
 
-// Where the elements of a register fragment lie: the last argument of TILESCOPE_FRAGMENT. A layout is
-// anything that gives the HookPlace of element i of the calling thread; those below are the layouts of the
-// hardware, and rows and columns of one's own. Values are an array in registers, an array of arrays, a WMMA
+// Records a register fragment, with a layout of layouts.h. Values are an array in registers, an array of arrays, a WMMA
 // fragment, a CuTe tensor, or Strided memory.
 
-#include <cstddef>
 #include <cstdint>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "dump/hook/layouts.h"
 #include "dump/hook/write.h"
 
 namespace tilescope {
-
-namespace fragments {
-
-/// Columns first, first + step, ... of one row.
-struct Columns {
-    static constexpr int group = 1;
-    int row;
-    int first;
-    int step = 1;
-
-    TILESCOPE_HOOK HookPlace operator()(int i) const { return {row, first + i * step}; }
-};
-
-/// The place of an element that the thread does not hold.
-TILESCOPE_HOOK HookPlace nowhere() {
-    return {hook_nowhere, hook_nowhere};
-}
-
-/// float32 or float16 accumulators of mma.sync m16n8k16 and m16n8k8, tile after tile along n, four values
-/// each. `row` and `col` are the corner of the first, `lane` counts within the warp. Source: PTX ISA, matrix
-/// fragments for mma.m16n8k16.
-struct MmaAccumulator {
-    static constexpr int group = 4;  ///< values that a lane holds of one tile
-    static constexpr int run = 2;    ///< values from a multiple of it on that lie side by side in a row
-    int row;
-    int col;
-    int lane;
-
-    TILESCOPE_HOOK HookPlace operator()(int i) const {
-        return {row + lane / 4 + i % 4 / 2 * 8, col + i / 4 * 8 + lane % 4 * 2 + i % 2};
-    }
-};
-
-/// The same for several tiles along m, of `tiles` along n each.
-template <int tiles>
-struct MmaAccumulators {
-    static constexpr int group = tiles * 4;
-    static constexpr int run = MmaAccumulator::run;
-    int row;
-    int col;
-    int lane;
-
-    TILESCOPE_HOOK HookPlace operator()(int i) const {
-        return MmaAccumulator{row + i / group * 16, col, lane}(i % group);
-    }
-};
-
-/// What a lane keeps of the rows of such accumulators: one value for its row and one for the row 8 below, for each tile
-/// along m. Four lanes share a row: each has a column of its own, for parts of a sum, or copies of column 0.
-struct MmaRowParts {
-    static constexpr int group = 2;
-    int row;
-    int lane;
-
-    TILESCOPE_HOOK HookPlace operator()(int i) const {
-        return {row + i / 2 * 16 + i % 2 * 8 + lane / 4, lane % 4};
-    }
-};
-struct MmaRowCopies {
-    static constexpr int group = 2;
-    static constexpr int copies = 4;  ///< in neighbouring lanes
-    int row;
-    int lane;
-
-    TILESCOPE_HOOK HookPlace operator()(int i) const { return {row + i / 2 * 16 + i % 2 * 8 + lane / 4, 0}; }
-};
-
-/// Accumulators of wgmma m64nN: N / 2 values a thread. `thread` counts within the warpgroup. Source: PTX ISA,
-/// register fragments for wgmma.mma_async.
-struct WgmmaAccumulator {
-    static constexpr int group = 4;  ///< values that a thread holds of 8 columns
-    static constexpr int run = MmaAccumulator::run;
-    int row;
-    int col;
-    int thread;
-
-    TILESCOPE_HOOK HookPlace operator()(int i) const {
-        return MmaAccumulator{row + thread / 32 % 4 * 16, col, thread % 32}(i);
-    }
-};
-
-/// A WMMA accumulator whose corner is at row, col. Where its elements lie is not specified; the capture asks
-/// the GPU that it runs on.
-struct WmmaAccumulator {
-    int row;
-    int col;
-};
-
-/// A CuTe tensor's coordinates: the same partition of an identity tensor over the tile.
-template <class Coordinates>
-struct CuteCoordinates {
-    const Coordinates& coordinates;
-    int row;
-    int col;
-
-    TILESCOPE_HOOK explicit CuteCoordinates(const Coordinates& coordinates_, int row_ = 0, int col_ = 0)
-        : coordinates(coordinates_), row(row_), col(col_) {}
-    TILESCOPE_HOOK HookPlace operator()(int i) const {
-        using std::get;  // without one in sight C++17 does not read get<0> as a template; CuTe has its own
-        const auto place = coordinates(i);
-        return {row + int(get<0>(place)), col + int(get<1>(place))};
-    }
-};
-
-/// `size` values in shared or global memory, `step` elements from one to the next: those that the calling
-/// thread wrote itself need no barrier before the hook.
-template <int size_, class T>
-struct Strided {
-    static constexpr int size = size_;
-    const T* data;
-    int step;
-
-    TILESCOPE_HOOK T operator[](int i) const { return data[std::ptrdiff_t(i) * step]; }
-};
-template <int size, class T>
-TILESCOPE_HOOK Strided<size, T> strided(const T* data, int step) {
-    return {data, step};
-}
-
-/// The values themselves. Once it said that hooks should record in a loop; they do where they have to.
-template <class Values>
-TILESCOPE_HOOK const Values& rolled(const Values& values) {
-    return values;
-}
-
-}  // namespace fragments
 
 /// What values are, by what can be said of them.
 template <class Values, class = void>
@@ -165,11 +36,11 @@ inline constexpr bool hook_has_brackets = false;
 template <class Values>
 inline constexpr bool hook_has_brackets<Values, std::void_t<decltype(std::declval<const Values&>()[0])>> =
     true;
+/// What layouts say of themselves: see layouts.h.
 template <class Places, class = void>
 inline constexpr int hook_run = 1;
 template <class Places>
 inline constexpr int hook_run<Places, std::void_t<decltype(Places::run)>> = Places::run;
-/// How many neighbouring lanes hold copies of the values.
 template <class Places, class = void>
 inline constexpr int hook_copies = 1;
 template <class Places>
@@ -179,15 +50,27 @@ inline constexpr bool hook_is_grouped = false;
 template <class Places>
 inline constexpr bool hook_is_grouped<Places, std::void_t<decltype(Places::group)>> = true;
 
-/// Elements that a thread holds, and the i-th of them.
+/// How many elements values have that may lie in registers, which the compiler knows; 0 for values in memory.
 template <class Values>
-TILESCOPE_HOOK constexpr int hook_size(const Values& values) {
+TILESCOPE_HOOK constexpr int hook_registers() {
     if constexpr (std::is_array_v<Values>) {
         return int(sizeof(Values) / sizeof(std::remove_all_extents_t<Values>));
     } else if constexpr (hook_is_wmma<Values>) {
         return Values::num_elements;
     } else if constexpr (hook_has_constant_size<Values>) {
         return Values::size;
+    } else if constexpr (hook_has_constant_size_type<Values>) {
+        return int(decltype(std::declval<const Values&>().size())::value);
+    } else {
+        return 0;
+    }
+}
+
+/// Elements that a thread holds, and the i-th of them.
+template <class Values>
+TILESCOPE_HOOK constexpr int hook_size(const Values& values) {
+    if constexpr (hook_registers<Values>() > 0) {
+        return hook_registers<Values>();
     } else {
         return int(values.size());
     }
@@ -253,22 +136,6 @@ TILESCOPE_HOOK HookPlace hook_place(const Sink& sink, const WmmaPlaces& places, 
     return {places.corner.row + at / 256, places.corner.col + at % 256};
 }
 
-/// How many elements values have that may lie in registers, which the compiler knows; 0 for values in memory.
-template <class Values>
-TILESCOPE_HOOK constexpr int hook_registers() {
-    if constexpr (std::is_array_v<Values>) {
-        return int(sizeof(Values) / sizeof(std::remove_all_extents_t<Values>));
-    } else if constexpr (hook_is_wmma<Values>) {
-        return Values::num_elements;
-    } else if constexpr (hook_has_constant_size<Values>) {
-        return Values::size;
-    } else if constexpr (hook_has_constant_size_type<Values>) {
-        return int(decltype(std::declval<const Values&>().size())::value);
-    } else {
-        return 0;
-    }
-}
-
 /// Stores `run` neighbouring elements, as many at once as their place is a multiple of.
 template <int run, class Bits>
 TILESCOPE_HOOK void hook_store_run(std::uint32_t* words, const Bits& bits) {
@@ -314,19 +181,31 @@ TILESCOPE_HOOK void hook_store_registers(std::uint32_t* first, int pitch, const 
 
 /// Keeps values in memory, run after run, where runs lie at multiples of their length. Returns whether that was so.
 template <class Values, class Places>
-TILESCOPE_HOOK bool hook_keep_runs(const Sink& sink, const SinkStage& room, const HookTile& tile,
+TILESCOPE_HOOK bool hook_keep_runs(const HookBlock& block, Stage stage, int kv_tile, const HookTile& tile,
                                    const Values& values, const Places& places) {
     constexpr int run = hook_run<Places>;
-    if (tile.fate != HookFate::kept || sink.mode >= SinkMode::checked ||
-        (room.col.extent | int(tile.cols)) % run != 0) {
-        return false;
-    }
+    const Sink& sink = *block.sink;
+    const SinkStage& room = sink.stages[int(stage)];
+    // Memory begins at a multiple of 8.
+    const bool in_runs = (room.col.extent | int(tile.cols)) % run == 0 &&
+                         (run % 4 != 0 || reinterpret_cast<std::uintptr_t>(room.words) % 16 == 0);
+    if (tile.fate != HookFate::kept || sink.mode >= SinkMode::checked || !in_runs) return false;
+    unsigned long long outside = 0;
+    HookPlace first_outside = {0, 0};
     const auto each_run = [&](const auto& use) {
         const int size = hook_size(values);
+        outside = 0;
         TILESCOPE_HOOK_ROLLED
         for (int i = 0; i < size; i += run) {
             const HookPlace place = places(i);
-            if (unsigned(place.row) < tile.rows && unsigned(place.col) < tile.cols) use(i, place);
+            if (unsigned(place.row) < tile.rows && unsigned(place.col) < tile.cols) {
+                use(i, place);
+            } else if (unsigned(place.row) >= unsigned(room.row.extent) ||
+                       unsigned(place.col) >= unsigned(room.col.extent)) {
+                if (place.row == hook_nowhere) continue;
+                if (outside == 0) first_outside = place;
+                outside += run;
+            }
         }
     };
     if (sink.mode == SinkMode::statistics) {
@@ -343,6 +222,7 @@ TILESCOPE_HOOK bool hook_keep_runs(const Sink& sink, const SinkStage& room, cons
                                 [&](int j) { return hook_kept_bits(hook_element_of(values, i + j)); });
         });
     }
+    hook_lose(block, kv_tile, &sink.counters->out_of_range[int(stage)], outside, first_outside);
     return true;
 }
 
@@ -361,7 +241,7 @@ TILESCOPE_HOOK void hook_fragment_in_loop(const HookBlock& block, Stage stage, i
     const HookTile tile = hook_find(block, stage, kv_tile);
     if (tile.fate == HookFate::skipped) return;
     if constexpr (hook_run<Places> != 1 && !std::is_pointer_v<Values>) {
-        if (hook_keep_runs(*block.sink, block.sink->stages[int(stage)], tile, values, places)) return;
+        if (hook_keep_runs(block, stage, kv_tile, tile, values, places)) return;
     }
     hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
         TILESCOPE_HOOK_ROLLED

@@ -4,7 +4,7 @@
 usage: strip_hooks.py SOURCE DESTINATION
 
 Removes the include of dump/hook.h and every use of a hook macro, from its name to the closing parenthesis and
-the semicolon after it. Exit codes: 0 done, 1 there was no hook to remove, 2 it could not be done.
+the semicolon after it; of TILESCOPE_BLOCK_CALL the call stays. Exit codes: 0 done, 1 there was no hook to remove, 2 it could not be done.
 """
 
 import pathlib
@@ -44,11 +44,12 @@ def strip(text):
     """The text without hooks, and how many there were."""
     text, includes = INCLUDE.subn("", text)
     text, blocks = BLOCK.subn("", text)
-    text = RECORDS.sub("false", text)
+    text, asked = RECORDS.subn("false", text)
+    kept, position, hooks = [], 0, asked
     while match := CALL.search(text):
         end = end_of_call(text, match.end())
         text = text[:match.start()] + last_argument(text[match.end():end - 1], 5) + text[end:]
-    kept, position, hooks = [], 0, 0
+        hooks += 1
     while match := HOOK.search(text, position):
         kept.append(text[position:match.start()])
         position = end_of_call(text, match.end())

@@ -30,6 +30,12 @@ __global__ void attention(const half* q, half* o TILESCOPE_SINK_PARAM(sink)) {
     helper(q, o TILESCOPE_SINK_ARG(sink));
     inner(s TILESCOPE_BLOCK_ARG);
 }
+template <bool record>
+__global__ void twice(half* o TILESCOPE_SINK_PARAM(sink)) {
+    TILESCOPE_BLOCK_CALL(record, sink, batch(0, 1), head, q_block, work<half, 2>(o, max(a, b) TILESCOPE_BLOCK_ARG));
+}
+__device__ void work(half* o, int n TILESCOPE_CALL_PARAM);
+auto* const kernel = TILESCOPE_RECORDS(sink) ? twice<true> : twice<false>;
 Launch launch(int x TILESCOPE_HOST_SINK_PARAM(sink));
 """
 
@@ -44,13 +50,19 @@ __global__ void attention(const half* q, half* o) {
     helper(q, o);
     inner(s);
 }
+template <bool record>
+__global__ void twice(half* o) {
+    work<half, 2>(o, max(a, b));
+}
+__device__ void work(half* o, int n);
+auto* const kernel = false ? twice<true> : twice<false>;
 Launch launch(int x);
 """
 
 
 class StripHooks(unittest.TestCase):
     def test_removes_every_kind_of_hook(self):
-        self.assertEqual(strip_hooks.strip(KERNEL), (PLAIN, 14))
+        self.assertEqual(strip_hooks.strip(KERNEL), (PLAIN, 19))
 
     def test_leaves_a_kernel_without_hooks_alone(self):
         self.assertEqual(strip_hooks.strip(PLAIN), (PLAIN, 0))
