@@ -139,6 +139,15 @@ def flags_of(limits, name, build):
     return [*FLAGS, f"-arch={limits['architecture']}", *limits["sources"][name].get("flags", []), *BUILDS[build]]
 
 
+def largest_of_each(rows):
+    """One row for a function that several kernels call, each with figures of its own: the largest of them."""
+    kept = {}
+    for row in rows:
+        first = kept.setdefault(key_of(row), row)
+        first.update({figure: max(first[figure], row[figure]) for figure in FIGURES})
+    return list(kept.values())
+
+
 def compile_source(nvcc, name, build, limits, scratch, extra=()):
     """A row of figures for each kernel of one source."""
     source, flags = limits["sources"][name], flags_of(limits, name, build)
@@ -160,7 +169,7 @@ def compile_source(nvcc, name, build, limits, scratch, extra=()):
     values = dynamic_shared(nvcc, flags, source.get("include"), [text for _, text in expressions], scratch)
     for (row, _), value in zip(expressions, values):
         row["dynamic_shared_bytes"] = value
-    return sorted(rows, key=lambda row: [row[part] for part in KEY])
+    return sorted(largest_of_each(rows), key=key_of)
 
 
 def compile_first_configuration(nvcc, name, build, limits, folder):

@@ -76,6 +76,13 @@ class Report(unittest.TestCase):
                          "Config<64, true, false, 8>")
 
 
+    def test_a_function_that_several_kernels_call_has_one_row(self):
+        called = row(kernel="called", registers=0, stack_bytes=8)
+        again = {**called, "stack_bytes": 0, "spill_bytes": 4}
+        self.assertEqual(resources.largest_of_each([called, row(), again]),
+                         [{**called, "stack_bytes": 8, "spill_bytes": 4}, row()])
+
+
 class Limits(unittest.TestCase):
     def test_what_keeps_its_limits_is_not_found(self):
         self.assertEqual(resources.judge([row()], [row()]), [])
