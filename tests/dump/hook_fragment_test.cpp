@@ -11,6 +11,7 @@
 #include <limits>
 #include <random>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "dump/hook.h"
@@ -32,6 +33,10 @@ struct Tensor {
     std::array<float, 3> values;
     static constexpr int size() { return 3; }
     float operator()(int i) const { return values[std::size_t(i)]; }
+};
+/// A tensor in registers: the type of its size says how many there are.
+struct RegisterTensor : Tensor {
+    static constexpr std::integral_constant<int, 3> size() { return {}; }
 };
 struct IdentityTensor {
     Coordinate operator()(int i) const { return {i, 4 - i}; }
@@ -129,6 +134,18 @@ TEST(Fragment, ReadsArraysOfArraysStridedMemoryAndTensors) {
     const std::vector<float> acc = host.tile(Stage::acc, TileId());
     EXPECT_EQ(acc[1 * 7 + 6], 8.0f);
     EXPECT_EQ(acc[2 * 7 + 5], 9.0f);
+    EXPECT_EQ(acc[3 * 7 + 4], 10.0f);
+}
+
+TEST(Fragment, CopiesRegistersOfTensorsWhoseTypeHasTheirNumber) {
+    static_assert(hook_registers<not_cute::RegisterTensor>() == 3 && hook_registers<not_cute::Tensor>() == 0);
+    const FragmentHost host("stage=acc");
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    const not_cute::RegisterTensor tensor = {{{8, 9, 10}}};
+    const not_cute::IdentityTensor places;
+    TILESCOPE_FRAGMENT(acc, 0, tensor, CuteCoordinates(places, 1, 2));
+    const std::vector<float> acc = host.tile(Stage::acc, TileId());
+    EXPECT_EQ(acc[1 * 7 + 6], 8.0f);
     EXPECT_EQ(acc[3 * 7 + 4], 10.0f);
 }
 
