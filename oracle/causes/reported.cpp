@@ -37,11 +37,17 @@ double bits_of_parts(Scope scope, const Evidence& evidence) {
     return choice_bits(bad, all);
 }
 
-/// All that the report says of it, and what that leaves open of where it is.
+/// What tells it from every other: its name and stage, which parameters follow and what they are, whether a place follows
+/// and which, and what that leaves open. How the report writes it, keys and brackets, is known from the name.
 double bits_of(const FoundCause& cause, const Evidence& evidence) {
-    const std::string text =
-        fmt::format("{} {} {}", title_of(cause), stage_info(cause.stage).name, cause.where);
-    return description_bits(text) + (is_vague(cause.where) ? bits_of_parts(cause.scope, evidence) : 0);
+    constexpr double key = 2;
+    constexpr double whether_a_place_follows = 1;
+    double bits = description_bits(fmt::format("{} {}", cause.name, stage_info(cause.stage).name)) +
+                  whether_a_place_follows;
+    for (const CauseParameter& parameter : cause.parameters) bits += key + description_bits(parameter.value);
+    if (cause.scope == Scope::everywhere) return bits;
+    return bits + description_bits(cause.where) +
+           (is_vague(cause.where) ? bits_of_parts(cause.scope, evidence) : 0);
 }
 
 }  // namespace

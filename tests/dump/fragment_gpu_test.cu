@@ -1,5 +1,6 @@
 // Fragments as the tensor cores of this GPU lay them out: what a product left in registers is recorded, and
-// compared with the product. Every product has a_ik = i and b_kj = j + 1, so that it is k i (j + 1).
+// compared with the product. Every product has a_ik = i and b_kj = j + 1, so that it is k i (j + 1). What the lanes
+// keep of its rows is exchanged between them: copies that are the same, and one that is not.
 
 #define DEBUG_DUMP
 #include <cuda_fp16.h>
@@ -150,6 +151,54 @@ TEST(FragmentGpu, HoldsTheProductWhereTheHardwarePutsIt) {
     expect_product(32, 8, 16, wmma_product<32, 8, __half>, "wmma 32x8, half", "wmma_32x8_f16");
     expect_product(8, 32, 16, wmma_product<8, 32, float>, "wmma 8x32, float", "wmma_8x32_f32");
     expect_product(8, 32, 16, wmma_product<8, 32, __half>, "wmma 8x32, half", "wmma_8x32_f16");
+}
+
+/// Row maxima 0, 1, ... of two KV tiles, whose copy in lane 6, row 9, is another in the second.
+__global__ void copies_of_rows(TILESCOPE_GRID_CONSTANT const Sink sink) {
+    TILESCOPE_BLOCK(sink, 0, 0, 0);
+    const int lane = int(threadIdx.x) % 32;
+    float m[2] = {float(lane / 4), float(lane / 4 + 8)};
+    TILESCOPE_FRAGMENT(m, 0, m, MmaRowCopies{0, lane});
+    if (lane == 6) m[1] = -1;
+    TILESCOPE_FRAGMENT(m, 1, m, MmaRowCopies{0, lane});
+}
+
+/// Runs one warp on a block of 16 rows, of which `rows` are part of q, and expects its maxima and the one conflict.
+void expect_copies_compared(int rows) {
+    SCOPED_TRACE(rows);
+    Problem problem;
+    problem.block_m = 16;
+    problem.seqlen_q = rows;
+    problem.block_n = 8;
+    problem.seqlen_kv = 16;
+    CaptureOptions options;
+    options.selection = parse_selection("stage=m", "test");
+    Capture capture(problem, options);
+    copies_of_rows<<<1, 32>>>(capture.sink());
+    const CapturedRun run = capture.finish();
+    ASSERT_EQ(run.capture().ended, "completed");
+    const auto& conflicts = run.capture().stages[int(Stage::m)].conflicts;
+    ASSERT_EQ(conflicts.size(), 1u) << "of the second tile alone";
+    EXPECT_EQ(conflicts[0].elements, 1);
+    EXPECT_EQ(conflicts[0].tile.kv_tile, 1);
+    for (const int kv_tile : {0, 1}) {
+        std::vector<float> m(std::size_t(rows), -2);
+        TileId tile;
+        tile.kv_tile = kv_tile;
+        ASSERT_TRUE(run.read_tile(Stage::m, tile, m));
+        for (int row = 0; row < rows; ++row) {
+            if (kv_tile == 0 || row != 9) {
+                EXPECT_EQ(m[std::size_t(row)], float(row));
+            }
+        }
+    }
+}
+
+TEST(FragmentGpu, ComparesCopiesOfRowsBetweenLanes) {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
+    expect_copies_compared(16);
+    expect_copies_compared(13);
 }
 
 }  // namespace

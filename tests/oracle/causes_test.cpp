@@ -95,6 +95,7 @@ TEST(Causes, SayWhatHowMuchAndWhere) {
     EXPECT_EQ(cause.explained_after, 1);
     EXPECT_LT(cause.explained_before, 0.9);
     EXPECT_FALSE(cause.legal);
+    EXPECT_EQ(cause.bits, 8 + 8 + 1);
     const std::string text = to_text(report);
     EXPECT_NE(text.find("cause: acc_not_rescaled in acc: "), std::string::npos) << text;
     EXPECT_NE(text.find("  explained 100 % of "), std::string::npos) << text;
@@ -111,6 +112,7 @@ TEST(Causes, SayHowManyParametersWereFitted) {
                  [](float o, const TileId&, std::int64_t, std::int64_t) { return 3 * o; });
     const Report report = diagnosed(recording);
     EXPECT_EQ(title_of(best(report)), "output_constant (factor 3)");
+    EXPECT_EQ(best(report).bits, 8 + 8 + (2 + 5) + 1);
     EXPECT_NE(causes_text(report).find("; everywhere; a parameter fitted\n"), std::string::npos)
         << causes_text(report);
     EXPECT_EQ(nlohmann::json::parse(to_json(report))["causes"][0]["free_parameters"], 1);
