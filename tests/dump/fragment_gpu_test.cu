@@ -179,7 +179,8 @@ void expect_copies_compared(int rows) {
     ASSERT_EQ(run.capture().ended, "completed");
     const auto& conflicts = run.capture().stages[int(Stage::m)].conflicts;
     ASSERT_EQ(conflicts.size(), 1u) << "of the second tile alone";
-    EXPECT_EQ(conflicts[0].elements, 1);
+    EXPECT_GE(conflicts[0].elements, 1);
+    EXPECT_LE(conflicts[0].elements, 2) << "to -1, and back where a lane writes after that one";
     EXPECT_EQ(conflicts[0].tile.kv_tile, 1);
     for (const int kv_tile : {0, 1}) {
         std::vector<float> m(std::size_t(rows), -2);
