@@ -183,7 +183,7 @@ void expect_copies_compared(int rows) {
     EXPECT_LE(conflicts[0].elements, 2) << "to -1, and back where a lane writes after that one";
     EXPECT_EQ(conflicts[0].tile.kv_tile, 1);
     for (const int kv_tile : {0, 1}) {
-        std::vector<float> m(std::size_t(rows), -2);
+        std::vector<float> m(std::size_t(problem.block_m), -2);
         TileId tile;
         tile.kv_tile = kv_tile;
         ASSERT_TRUE(run.read_tile(Stage::m, tile, m));
