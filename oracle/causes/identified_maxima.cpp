@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "oracle/causes/curves.h"
+#include "oracle/causes/readable_values.h"
 #include "oracle/causes/signature.h"
 
 namespace tilescope {
@@ -19,13 +20,17 @@ std::vector<CurvePoint> points_of_maxima(const Evidence& evidence, bool least) {
         for (Eigen::Index i = 0; i < s.value.rows(); ++i) {
             if (!seen.site.begins && seen.natural(i, 0) <= seen.site.before.m.value(i, 0)) continue;
             double x = least ? infinity : -infinity;
+            double error = 0;
             for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
                 const double score = s.value(i, j);
-                if (std::isfinite(score)) x = least ? std::min(x, score) : std::max(x, score);
+                if (!std::isfinite(score) || (least ? score >= x : score <= x)) continue;
+                x = score;
+                error = s.error(i, j);
             }
             if (!std::isfinite(x) || !std::isfinite(seen.got(i, 0))) continue;
+            // Not by what the threshold of a stale maximum leaves open: the tile has changed it.
             const double unit = seen.factor.at(i, 0);
-            points.push_back({x * unit, seen.expected.error(i, 0) + 1e-7 * std::abs(x * unit),
+            points.push_back({x * unit, (error + 8 * u_f32 * std::abs(x)) * std::abs(unit),
                               double(seen.got(i, 0)), seen.is_wrong(i, 0)});
         }
     }
@@ -40,17 +45,19 @@ bool contains(const ColumnsOfMaximum& columns, Eigen::Index column) {
 }
 
 Change changes_scores(double unit, const Curve& curve, const ColumnsOfMaximum& columns) {
-    return {.inputs = [=](SearchedTile& site) {
-        take_finished_scores(site);
-        Estimate& s = site.dumped_s;
-        for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
-            if (!contains(columns, j)) continue;
-            Estimate column{s.value.col(j), s.error.col(j)};
-            pass_through(curve, 1 / unit, column);
-            s.value.col(j) = column.value;
-            s.error.col(j) = column.error;
-        }
-    }};
+    return {.inputs =
+                [=](SearchedTile& site) {
+                    take_finished_scores(site);
+                    Estimate& s = site.dumped_s;
+                    for (Eigen::Index j = 0; j < s.value.cols(); ++j) {
+                        if (!contains(columns, j)) continue;
+                        Estimate column{s.value.col(j), s.error.col(j)};
+                        pass_through(curve, 1 / unit, column);
+                        s.value.col(j) = column.value;
+                        s.error.col(j) = column.error;
+                    }
+                },
+            .result = settle_maxima};
 }
 
 /// A row whose maximum is wrong, in the units of the curve.

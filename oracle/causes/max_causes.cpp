@@ -225,7 +225,8 @@ std::vector<Candidate> max_of_bits(const Evidence& evidence) {
                 for (const double score : s.value.row(i))
                     if (integer_of(score) > integer_of(most)) most = score;
                 m.value(i, 0) = most;
-                if (std::isinf(most)) m.error(i, 0) = 0;
+                // A score, whatever the threshold of a stale maximum leaves open.
+                m.error(i, 0) = std::isinf(most) ? 0 : 8 * u_f32 * std::abs(most);
             }
         };
         candidates.push_back({{{"start", digits(start)}}, {.result = by_bits}, std::isinf(start) ? 0 : 1});

@@ -33,21 +33,6 @@ double cast_after(const SearchedTile& site, Stage stage, double magnitude) {
     }
 }
 
-/// A maximum that may stay behind, as a kernel has it that looks at each row by itself.
-void settle_maxima(const SearchedTile& site, Estimate& m) {
-    const double threshold = site.call->units.m_stale_threshold;
-    if (threshold == 0) return;
-    const Estimate s = finished_scores(site);
-    for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
-        const double before = site.before.m.value(i, 0);
-        const double most = s.value.cols() > 0 ? s.value.row(i).maxCoeff() : -infinity;
-        const double settled = most > before + threshold ? most : before;
-        if (!std::isfinite(settled)) continue;
-        m.value(i, 0) = settled;
-        m.error(i, 0) = 8 * u_f32 * std::abs(settled);
-    }
-}
-
 /// The stage's result as the dump has it, or in natural units, passed through a curve.
 Change changes_result(Stage stage, bool natural, const Curve& curve) {
     return {.result = [=](const SearchedTile& site, Estimate& e) {
@@ -239,6 +224,20 @@ std::vector<CurvePoint> points_of_arguments(const Evidence& evidence, double uni
 }
 
 }  // namespace
+
+void settle_maxima(const SearchedTile& site, Estimate& m) {
+    const double threshold = site.call->units.m_stale_threshold;
+    if (threshold == 0) return;
+    const Estimate s = finished_scores(site);
+    for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
+        const double before = site.before.m.value(i, 0);
+        const double most = s.value.cols() > 0 ? s.value.row(i).maxCoeff() : -infinity;
+        const double settled = most > before + threshold ? most : before;
+        if (!std::isfinite(settled)) continue;
+        m.value(i, 0) = settled;
+        m.error(i, 0) = 8 * u_f32 * std::abs(settled);
+    }
+}
 
 std::vector<ReadableValue> readable_results(const Evidence& evidence) {
     std::vector<ReadableValue> values;

@@ -91,6 +91,54 @@ std::vector<double> finite_terms(std::vector<double> terms) {
     return terms;
 }
 
+/// Of the wrong or of the right elements.
+std::vector<WrongSum> known_sums(const Evidence& evidence, bool wrong, std::size_t most, TermIndex index,
+                                 const PartSet& set) {
+    std::vector<WrongSum> sums;
+    if (!evidence.direct() || !evidence.known.empty() || evidence.seen.empty()) return sums;
+    const Stage stage = evidence.acts;
+    const std::int64_t all = wrong ? evidence.wrong_elements : evidence.compared - evidence.wrong_elements;
+    // Odd, so that it meets all columns.
+    const std::int64_t step = all / std::int64_t(most) | 1;
+    std::int64_t met = 0;
+    for (const Observation& seen : evidence.seen) {
+        if (wrong && !seen.is_bad()) continue;
+        const ScoreSums scores(stage, seen);
+        const SearchedTile inside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, true);
+        const SearchedTile outside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, false);
+        const SearchedTile& site = set.is_all() ? seen.site : inside;
+        std::vector<double> others;
+        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
+            if (seen.wrong[std::size_t(i)] != wrong || seen.unjudged[std::size_t(i)]) continue;
+            if (seen.settled[std::size_t(i / seen.got.cols())]) continue;
+            if (met++ % step != 0) continue;
+            WrongSum next{&seen, i / seen.got.cols(), i % seen.got.cols(), {}};
+            next.sum.got = seen.natural(next.row, next.col);
+            next.sum.error = seen.expected.error.data()[i] / std::abs(seen.factor.at(next.row, next.col));
+            next.sum.error += store_bound(stage, seen.site.call->problem, next.sum.got);
+            next.sum.carried = carried_over(stage, seen.site, next.row, next.col);
+            scores.take_off(next.row, next.col, next.sum);
+            if (std::isnan(next.sum.got) || !std::isfinite(next.sum.error)) continue;
+            if (stage == Stage::m) {
+                // A maximum is a score or what was there before, whatever the threshold leaves open.
+                next.sum.error = std::isfinite(next.sum.got) ? 8 * u_f32 * std::abs(next.sum.got) : 0;
+            } else {
+                // Only a maximum may be infinite.
+                if (!std::isfinite(next.sum.got) || !std::isfinite(next.sum.carried) || next.sum.error == 0)
+                    continue;
+                fill_terms(stage, site, next.row, next.col, next.sum.terms, index);
+                if (!set.is_all()) {
+                    fill_terms(stage, outside, next.row, next.col, others, TermIndex::within_tile);
+                    next.sum.carried += std::accumulate(others.begin(), others.end(), 0.0);
+                }
+                next.sum.terms = finite_terms(std::move(next.sum.terms));
+            }
+            sums.push_back(std::move(next));
+        }
+    }
+    return sums;
+}
+
 }  // namespace
 
 void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::Index col,
@@ -164,46 +212,11 @@ Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix&
 
 std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most, TermIndex index,
                                  const PartSet& set) {
-    std::vector<WrongSum> sums;
-    if (!evidence.direct() || !evidence.known.empty() || evidence.seen.empty()) return sums;
-    const Stage stage = evidence.acts;
-    // Odd, so that it meets all columns.
-    const std::int64_t step = evidence.wrong_elements / std::int64_t(most) | 1;
-    std::int64_t met = 0;
-    for (const Observation& seen : evidence.seen) {
-        if (!seen.is_bad()) continue;
-        const ScoreSums scores(stage, seen);
-        const SearchedTile inside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, true);
-        const SearchedTile outside = set.is_all() ? SearchedTile() : with_parts(set, stage, seen.site, false);
-        const SearchedTile& site = set.is_all() ? seen.site : inside;
-        std::vector<double> others;
-        for (Eigen::Index i = 0; i < seen.got.size(); ++i) {
-            if (!seen.wrong[std::size_t(i)] || met++ % step != 0) continue;
-            WrongSum next{&seen, i / seen.got.cols(), i % seen.got.cols(), {}};
-            next.sum.got = seen.natural(next.row, next.col);
-            next.sum.error = seen.expected.error.data()[i] / std::abs(seen.factor.at(next.row, next.col));
-            next.sum.error += store_bound(stage, seen.site.call->problem, next.sum.got);
-            next.sum.carried = carried_over(stage, seen.site, next.row, next.col);
-            scores.take_off(next.row, next.col, next.sum);
-            if (std::isnan(next.sum.got) || !std::isfinite(next.sum.error)) continue;
-            if (stage == Stage::m) {
-                // A maximum is a score or what was there before, whatever the threshold leaves open.
-                next.sum.error = std::isfinite(next.sum.got) ? 8 * u_f32 * std::abs(next.sum.got) : 0;
-            } else {
-                // Only a maximum may be infinite.
-                if (!std::isfinite(next.sum.got) || !std::isfinite(next.sum.carried) || next.sum.error == 0)
-                    continue;
-                fill_terms(stage, site, next.row, next.col, next.sum.terms, index);
-                if (!set.is_all()) {
-                    fill_terms(stage, outside, next.row, next.col, others, TermIndex::within_tile);
-                    next.sum.carried += std::accumulate(others.begin(), others.end(), 0.0);
-                }
-                next.sum.terms = finite_terms(std::move(next.sum.terms));
-            }
-            sums.push_back(std::move(next));
-        }
-    }
-    return sums;
+    return known_sums(evidence, true, most, index, set);
+}
+
+std::vector<WrongSum> right_sums(const Evidence& evidence, std::size_t most) {
+    return known_sums(evidence, false, most, TermIndex::within_tile, {});
 }
 
 double kernel_unit(Stage stage, const SearchedTile& site) {

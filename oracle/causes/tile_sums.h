@@ -37,7 +37,7 @@ void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& 
 /// Adds to each sum, before cap, bias and mask, what `extra` leaves in a matrix of zeros; natural units.
 Change adds_to_sums(Stage stage, std::function<void(const SearchedTile&, Matrix& more)> extra);
 
-/// A wrong element whose sum is known.
+/// An element whose sum is known: a wrong one, where nothing else is said.
 struct WrongSum {
     const Observation* seen = nullptr;
     Eigen::Index row = 0;
@@ -49,6 +49,8 @@ struct WrongSum {
 /// carries over.
 std::vector<WrongSum> wrong_sums(const Evidence& evidence, std::size_t most,
                                  TermIndex index = TermIndex::within_tile, const PartSet& set = {});
+/// The same of elements that are right.
+std::vector<WrongSum> right_sums(const Evidence& evidence, std::size_t most);
 
 /// What turns 1 in the kernel's own sum into natural units.
 double kernel_unit(Stage stage, const SearchedTile& site);

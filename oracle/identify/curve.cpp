@@ -264,7 +264,8 @@ std::vector<NamedRule> constant_of(const Points& wrong) {
     return {rule};
 }
 
-std::vector<NamedRule> rules_of(const Points& wrong, const std::vector<KnownNumber>& known) {
+std::vector<NamedRule> rules_of(const Points& wrong, const Points& right,
+                                const std::vector<KnownNumber>& known) {
     std::vector<NamedRule> rules = fitted_lines(wrong, known);
     const bool has_both = std::ranges::any_of(wrong, [](const CurvePoint& p) { return p.x > 0; }) &&
                           std::ranges::any_of(wrong, [](const CurvePoint& p) { return p.x < 0; });
@@ -272,10 +273,21 @@ std::vector<NamedRule> rules_of(const Points& wrong, const std::vector<KnownNumb
         rules = fitted_lines(mirrored(wrong), known);
         for (NamedRule& rule : rules) rule.rule.mirrored = true;
     }
-    if (!rules.empty()) return rules;
-    if (const auto bits = fitted_bits(wrong)) rules.push_back({*bits, "", "", 1, true});
-    for (const CurveRule& bits : rules.empty() ? listed_bits(wrong) : std::vector<CurveRule>())
-        rules.push_back({bits, "", "", 1, true});
+    const auto fits = [&](const CurveRule& rule) {
+        const auto is_on = [&](const CurvePoint& p, double y) {
+            return std::abs(rule.of(p.x) - y) <= off_by(p, rule.slope);
+        };
+        return std::ranges::all_of(wrong, [&](const CurvePoint& p) { return is_on(p, p.got); }) &&
+               std::ranges::all_of(right, [&](const CurvePoint& p) { return is_on(p, p.x); });
+    };
+    // Numbers of one order alone may look as if one number had been added; those of another tell.
+    const bool are_lines = !rules.empty();
+    if (std::ranges::any_of(rules, fits, &NamedRule::rule)) return rules;
+    std::vector<CurveRule> bits;
+    if (const auto fitted = fitted_bits(wrong)) bits.push_back(*fitted);
+    if (bits.empty()) bits = listed_bits(wrong);
+    for (const CurveRule& rule : bits)
+        if (!are_lines || fits(rule)) rules.push_back({rule, "", "", 1, true});
     return rules;
 }
 
@@ -349,7 +361,7 @@ std::vector<Curve> curves_through(const std::vector<CurvePoint>& points,
             return point.error > 0.25 * std::abs(point.got - point.x);
         });
         if (wrong.size() < std::max(fewest_points, uncertain)) return {};
-        rules = rules_of(wrong, known);
+        rules = rules_of(wrong, right, known);
     }
     std::vector<Curve> curves;
     for (const NamedRule& named : rules) {

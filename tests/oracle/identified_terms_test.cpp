@@ -172,8 +172,10 @@ TEST(FunctionsOfScores, OfTheMaximumAreNamed) {
               "maximum_of_function (it is -|s|)");
 }
 
-/// A kernel that leaves the maximum behind by up to 1, and turns its sign where a bit is set.
-TEST(FunctionsOfScores, OfAMaximumThatMayStayBehindAreNamed) {
+/// The maxima of a kernel that leaves them behind by up to 1, as `of` makes them of the scores before the comparison, and
+/// `stored` after it.
+MemoryRecording with_stale_maxima(const std::function<float(float)>& of,
+                                  const std::function<float(float)>& stored) {
     constexpr float threshold = 1;
     Arithmetic arithmetic;
     arithmetic.stale_threshold = threshold;
@@ -186,11 +188,18 @@ TEST(FunctionsOfScores, OfAMaximumThatMayStayBehindAreNamed) {
             before = peek(recording, Stage::m, {id.batch, id.head, id.q_block, id.kv_tile - 1}, row, 0);
         float most = before;
         for (std::int64_t c = 0; c < tile_extent(problem, Stage::k, id).rows; ++c)
-            most = std::max(most, peek(recording, Stage::s, id, row, c));
-        if (most <= before + threshold) most = before;
-        return is_bit_set(most, 22) ? -most : most;
+            most = std::max(most, of(peek(recording, Stage::s, id, row, c)));
+        return stored(most <= before + threshold ? before : most);
     });
-    EXPECT_EQ(first_found(recording), "function_of_value (it is -m where bit 22 of m is set)");
+    return recording;
+}
+
+TEST(FunctionsOfScores, OfAMaximumThatMayStayBehindAreNamed) {
+    const auto same = [](float x) { return x; };
+    EXPECT_EQ(first_found(with_stale_maxima(same, [](float m) { return is_bit_set(m, 22) ? -m : m; })),
+              "function_of_value (it is -m where bit 22 of m is set)");
+    EXPECT_EQ(first_found(with_stale_maxima([](float s) { return 3 * s; }, same)),
+              "maximum_of_function (it is 3 * s)");
 }
 
 }  // namespace

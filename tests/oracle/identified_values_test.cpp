@@ -421,6 +421,16 @@ TEST(Curves, RoundAsFarAsTheErrorAllows) {
     EXPECT_EQ(simplest_number(1e-9, 1e-6, {}).name, "0");
 }
 
+/// 1 is added to all but the value of which bit 21 is set already.
+TEST(Curves, OfBitsAreHeldToValuesThatAreRight) {
+    std::vector<CurvePoint> points;
+    for (int i = 0; i < 64; ++i) points.push_back({4 + i / 64.0 + 1e-3, 1e-6, 5 + i / 64.0 + 1e-3, true});
+    points.push_back({5.25, 1e-6, 5.25, false});
+    const std::vector<Curve> curves = curves_through(points, {}, "x");
+    EXPECT_TRUE(std::ranges::any_of(
+        curves, [](const Curve& curve) { return curve.formula == "bits of x | 0x00200000"; }));
+}
+
 TEST(Curves, NoiseHasNone) {
     std::mt19937_64 random(seed);
     std::normal_distribution<double> normal(0, 0.1);
