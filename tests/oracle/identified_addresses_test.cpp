@@ -120,18 +120,43 @@ TEST(Identified, AnArrayInAnotherOrder) {
     EXPECT_EQ(named(loaded_with(rows_first)), "operand_addresses (reads [query][batch][head][d])");
 }
 
-/// The first row of a tile is counted by the row, behind a bound: most of what is read is zeros.
-TEST(Identified, TilesThatAreCountedByTheRow) {
-    const Call call = plain_call();
+/// Q whose rows are read behind a bound: most of what is read is zeros.
+MemoryRecording with_queries(const Call& call,
+                             const std::function<std::int64_t(const TileId&, std::int64_t row)>& query_of) {
     const Problem& problem = call.problem;
     MemoryRecording wrong = copy_of(recorded(call));
     change_stage(wrong, Stage::q, [&](float, const TileId& tile, std::int64_t row, std::int64_t d) {
-        const std::int64_t query = row * problem.block_m + row;
+        const std::int64_t query = query_of(tile, row);
         if (query >= problem.seqlen_q) return 0.0F;
         const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
         return call.inputs.q[std::size_t((flat + query) * problem.head_dim + d)];
     });
-    EXPECT_EQ(named(wrong), "operand_addresses (reads row in place of tile)");
+    return wrong;
+}
+
+TEST(Identified, TilesThatAreCountedByTheRow) {
+    const Call call = plain_call();
+    const std::int64_t block = call.problem.block_m;
+    EXPECT_EQ(named(with_queries(call, [=](const TileId&, std::int64_t row) { return row * block + row; })),
+              "operand_addresses (reads row in place of tile)");
+    EXPECT_EQ(named(with_queries(
+                  call, [=](const TileId& tile, std::int64_t row) { return row * block + tile.q_block; })),
+              "operand_addresses (reads row in place of tile, q_block in place of row)");
+}
+
+/// A single head does not show where rows are counted from: a leading dimension is one of the whole array.
+TEST(Identified, ALeadingDimensionOfASingleHead) {
+    Problem problem = plain_call().problem;
+    problem.batch = problem.heads = problem.heads_kv = 1;
+    const Call call = make_call(problem, seed, {});
+    MemoryRecording wrong = copy_of(recorded(call));
+    change_stage(wrong, Stage::q, [&](float right, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const auto at = std::size_t((tile.q_block * problem.block_m + row) * 17 + d);
+        return at < call.inputs.q.size() ? call.inputs.q[at] : right;
+    });
+    EXPECT_EQ(
+        named(wrong),
+        "operand_addresses (reads [17 * flat_row + d], flat_row (batch * heads + head) * seqlen_q + query)");
 }
 
 using StoredAt = std::function<std::int64_t(std::int64_t row, std::int64_t col)>;
