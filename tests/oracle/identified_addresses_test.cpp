@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <random>
 #include <string>
@@ -348,6 +349,34 @@ TEST(Identified, OperandsOfScores) {
     // Single elements of K are solved for.
     EXPECT_EQ(named(scores_of(plain_call(), same, coarse)),
               "operand_read_elsewhere (multiplies k[col][d / 4 * 4])");
+}
+
+/// Scores of rows of K that begin 18 elements apart where they lie 20 apart: what is between them was not dumped.
+TEST(Identified, OperandsWithMemoryThatIsNotKnown) {
+    const Call call = plain_call();
+    const Problem& problem = call.problem;
+    const std::int64_t dims = problem.head_dim;
+    constexpr std::int64_t ld = 20;
+    const MemoryRecording honest = recorded(call);
+    MemoryRecording wrong = copy_of(honest);
+    std::vector<float> q(std::size_t(tile_shape(problem, Stage::q).elements()));
+    std::vector<float> k(std::size_t(tile_shape(problem, Stage::k).elements()));
+    std::mt19937 random(7);
+    std::vector<float> memory(std::size_t(problem.block_n * ld));
+    for (float& between : memory) between = std::normal_distribution<float>()(random);
+    change_stage(wrong, Stage::s, [&](float right, const TileId& tile, std::int64_t row, std::int64_t col) {
+        if (row == 0 && col == 0) {
+            honest.read_tile(Stage::q, tile, q);
+            honest.read_tile(Stage::k, tile, k);
+            for (std::int64_t i = 0; i < std::ssize(k); ++i)
+                memory[std::size_t(i / dims * ld + i % dims)] = k[std::size_t(i)];
+        }
+        float sum = 0;
+        for (std::int64_t d = 0; d < dims; ++d)
+            sum += q[std::size_t(row * dims + d)] * memory[std::size_t(col * 18 + d)];
+        return std::isinf(right) ? right : float(problem.sm_scale) * sum;
+    });
+    EXPECT_EQ(named(wrong), "operand_read_elsewhere (multiplies k[18 * col + d] of rows of 20)");
 }
 
 /// The element of P that a row of acc multiplies with element (col, d) of V.
