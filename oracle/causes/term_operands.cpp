@@ -92,7 +92,7 @@ std::vector<std::int64_t> lengths_of(const TermOperand& operand, const Problem& 
     const auto length = [&](TermAxis axis) {
         return axis == TermAxis::row   ? shape.rows
                : axis == TermAxis::col ? shape.cols
-                                   : terms_of_sum(problem, operand.stage);
+                                       : terms_of_sum(problem, operand.stage);
     };
     std::vector<std::int64_t> lengths;
     for (const TermAxis axis : operand.axes) lengths.push_back(length(axis));
