@@ -151,7 +151,7 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
         for (const AddressMap& map : maps) {
             std::vector<CauseParameter> parameters = meaning_of_row(stage, from);
             parameters.insert(parameters.begin(), {"reads", map.text});
-            for (const bool bounded : {false, true})
+            for (const bool bounded : {true, false})
                 candidates.push_back(
                     {parameters, reads(stage, addresses_by(stage, from, map), bounded), cost_of(map)});
         }
@@ -165,7 +165,7 @@ std::vector<Candidate> other_addresses(const Evidence& evidence) {
         const auto addresses = [=](const SearchedTile& site) -> AddressInTile {
             return [=, of = index.address](Eigen::Index row, Eigen::Index col) { return of(site, row, col); };
         };
-        for (const bool bounded : {false, true})
+        for (const bool bounded : {true, false})
             candidates.push_back(
                 {{{"reads", index.text}}, reads(stage, addresses, bounded), index.parameters + 1});
     }

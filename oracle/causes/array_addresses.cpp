@@ -144,6 +144,12 @@ std::map<CountedFrom, std::vector<AddressMap>> maps_in_array(const Evidence& evi
             add_new(map_of_strides(strides, array.cols, names), maps[from]);
         }
     }
+    // Of a single head both are the same; where there are more, another leading dimension moves all that follow.
+    if (!array.values.has(array.size_of_head())) {
+        std::erase_if(maps[CountedFrom::head], [&](const AddressMap& map) {
+            return map.strides && map.strides->along == 1 && map.strides->down % array.cols != 0;
+        });
+    }
     return maps;
 }
 

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "oracle/causes/bare_scores.h"
+#include "oracle/causes/product_results.h"
 #include "oracle/causes/table.h"
-#include "oracle/causes/tile_sums.h"
 #include "oracle/identify/address_map.h"
 #include "oracle/identify/least_squares.h"
 #include "oracle/identify/value_index.h"
@@ -22,38 +22,6 @@ namespace {
 constexpr std::size_t most_groups = 2;
 /// Elements between the end of a staged row and the next one.
 constexpr std::array<std::int64_t, 10> paddings = {0, 8, 16, 4, 2, 1, 3, 5, 6, 7};
-
-/// The sum of products that an element of a tile is, as the kernel computed it: in natural units without what is
-/// added to it; NaN where that is not known.
-struct ProductResults {
-    Matrix got;
-    Matrix error;
-};
-
-ProductResults results_of(const Observation& seen) {
-    const SearchedTile& site = seen.site;
-    ProductResults results{Matrix::Constant(seen.got.rows(), seen.got.cols(), quiet_nan), {}};
-    results.error = results.got;
-    const auto see = [&](Eigen::Index i, Eigen::Index j, double got, double error) {
-        if (!std::isfinite(got) || !std::isfinite(seen.expected.value(i, j))) return;
-        results.got(i, j) = got;
-        results.error(i, j) = error;
-    };
-    if (seen.context.stage == Stage::s) {
-        for_each_bare_score(seen, [&](Eigen::Index i, Eigen::Index j, const BareScore& score) {
-            see(i, j, score.got, score.error);
-        });
-        return results;
-    }
-    for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
-        for (Eigen::Index j = 0; j < seen.got.cols(); ++j) {
-            const double before = carried_over(seen.context.stage, site, i, j);
-            const double error = seen.expected.error(i, j) / std::abs(seen.factor.at(i, j));
-            see(i, j, seen.natural(i, j) - before, error);
-        }
-    }
-    return results;
-}
 
 /// An operand of a product: what a tile multiplies its elements with, and which lines of it the results tell.
 struct ProductSide {
@@ -177,7 +145,7 @@ std::map<Eigen::Index, LinearSystem> systems_of(const ProductSide& side,
                                                 std::int64_t unknowns) {
     std::map<Eigen::Index, LinearSystem> systems;
     for (const Observation* seen : group) {
-        const ProductResults results = results_of(*seen);
+        const ProductResults results = product_results(*seen);
         const std::vector<bool> rows = bad_lines_of(*seen, true);
         const std::vector<bool> cols = bad_lines_of(*seen, false);
         for (Eigen::Index i = 0; i < seen->got.rows(); ++i) {

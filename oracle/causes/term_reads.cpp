@@ -6,171 +6,20 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "oracle/causes/table.h"
+#include "oracle/causes/term_operands.h"
 #include "oracle/causes/tile_sums.h"
+#include "oracle/causes/unknown_memory.h"
 #include "oracle/identify/term_search.h"
 
 namespace tilescope {
 
 namespace {
-
-/// What an index of an operand counts: rows of the result, its columns, or the terms.
-enum class Axis : std::uint8_t { row, col, term };
-
-/// An operand whose elements are the terms of a sum, or their factors.
-struct TermOperand {
-    Stage stage;
-    std::string_view name;
-    std::array<std::string_view, 3> names;  ///< of its row, its column, and of the third axis
-    std::array<Axis, 3> axes;
-    bool is_left = true;        ///< of the rows of the result
-    bool ends_in_zeros = true;  ///< behind its last row, as staged operands do
-
-    std::size_t term() const { return axes[0] == Axis::term ? 0 : 1; }
-};
-
-constexpr std::array<Axis, 3> of_row = {Axis::row, Axis::term, Axis::col};
-constexpr std::array<Axis, 3> of_col = {Axis::col, Axis::term, Axis::row};
-constexpr std::array<Axis, 3> down_col = {Axis::term, Axis::col, Axis::row};
-constexpr std::array<Axis, 3> down_row = {Axis::term, Axis::row, Axis::col};
-
-constexpr std::array<TermOperand, 16> term_operands = {{
-    {Stage::s, "q", {"row", "d", "col"}, of_row},
-    {Stage::s, "k", {"col", "d", "row"}, of_col, false},
-    {Stage::m, "s", {"row", "col", ""}, of_row, true, false},
-    {Stage::l, "p", {"row", "col", "lane"}, of_row, true, false},
-    {Stage::acc, "p", {"row", "col", "d"}, of_row, true, false},
-    {Stage::acc, "v", {"col", "d", "row"}, down_col, false},
-    {Stage::delta, "dout", {"row", "d", ""}, of_row},
-    {Stage::delta, "o", {"row", "d", ""}, of_row, false},
-    {Stage::dp, "dout", {"row", "d", "col"}, of_row},
-    {Stage::dp, "v", {"col", "d", "row"}, of_col, false},
-    {Stage::dq, "ds", {"row", "col", "d"}, of_row},
-    {Stage::dq, "k", {"col", "d", "row"}, down_col, false},
-    {Stage::dk, "ds", {"row", "col", "d"}, down_row},
-    {Stage::dk, "q", {"row", "d", "col"}, down_col, false},
-    {Stage::dv, "p", {"row", "col", "d"}, down_row},
-    {Stage::dv, "dout", {"row", "d", "col"}, down_col, false},
-}};
-
-/// The names of an index, of which those behind the third are of the tile.
-constexpr std::size_t of_third = 2;
-constexpr std::size_t of_result = 3;
-constexpr std::array<std::string_view, 3> tile_names = {"kv_tile", "q_block", "head"};
-
-struct TermNames {
-    std::array<std::string_view, of_result + tile_names.size()> all;
-    explicit TermNames(const TermOperand& operand) {
-        std::ranges::copy(operand.names, all.begin());
-        std::ranges::copy(tile_names, all.begin() + of_result);
-    }
-};
-
-std::int64_t along(Axis axis, std::int64_t row, std::int64_t col) {
-    return axis == Axis::row ? row : axis == Axis::col ? col : 0;
-}
-
-std::vector<std::int64_t> numbers_of(const TermOperand& operand, const SearchedTile& site, Eigen::Index row,
-                                     Eigen::Index col) {
-    std::vector<std::int64_t> numbers;
-    for (const Axis axis : operand.axes) numbers.push_back(along(axis, row, col));
-    numbers.insert(numbers.end(), {site.id.kv_tile, site.id.q_block, site.id.head});
-    return numbers;
-}
-
-/// How far each number counts.
-std::vector<std::int64_t> lengths_of(const TermOperand& operand, const Problem& problem) {
-    const TileShape shape = tile_shape(problem, operand.stage);
-    const auto length = [&](Axis axis) {
-        return axis == Axis::row   ? shape.rows
-               : axis == Axis::col ? shape.cols
-                                   : terms_of_sum(problem, operand.stage);
-    };
-    std::vector<std::int64_t> lengths;
-    for (const Axis axis : operand.axes) lengths.push_back(length(axis));
-    // Tiles are added up over parts in a gradient: its results are of none.
-    if (!is_gradient(operand.stage))
-        lengths.insert(lengths.end(), {problem.kv_tiles(), problem.q_blocks(), problem.heads});
-    return lengths;
-}
-
-/// The operand as it was staged; of a gradient that of the part.
-Matrix matrix_of(const TermOperand& operand, const SearchedTile& site, std::size_t part) {
-    if (is_gradient(operand.stage)) {
-        const GradientPart& of_part = (*site.parts)[part];
-        if (!operand.is_left) return of_part.b.value;
-        return operand.axes[0] == Axis::term ? Matrix(of_part.a.value.transpose()) : of_part.a.value;
-    }
-    SearchedTile own = site;
-    if (operand.stage == Stage::m) return finished_scores(site).value;
-    if (operand.stage == Stage::l) return p_added_up(own).value;
-    if (operand.name == "p") return site.operand_p.value;
-    if (operand.name == "q") return site.q.value;
-    if (operand.name == "k") return site.k.value;
-    if (operand.name == "v") return site.v.value;
-    return operand.name == "o" ? site.o.value : site.dout.value;
-}
-
-std::size_t parts_of(const TermOperand& operand, const SearchedTile& site) {
-    return is_gradient(operand.stage) ? site.parts->size() : 1;
-}
-
-/// What the operand's tile holds; behind the end of a sequence zeros, or hidden scores. Rows of P that no query has are
-/// not known.
-TileMemory memory_of(const TermOperand& operand, const Problem& problem, const Matrix& known) {
-    const std::vector<std::int64_t> lengths = lengths_of(operand, problem);
-    TileMemory memory{{}, lengths[1]};
-    memory.values.assign(std::size_t(lengths[0] * lengths[1]), operand.ends_in_zeros ? 0 : quiet_nan);
-    const double behind = operand.stage == Stage::m ? -infinity : 0;
-    for (Eigen::Index i = 0; i < std::min<Eigen::Index>(known.rows(), lengths[0]); ++i)
-        for (Eigen::Index j = 0; j < lengths[1]; ++j)
-            memory.values[std::size_t(i * lengths[1] + j)] = j < known.cols() ? known(i, j) : behind;
-    return memory;
-}
-
-double or_zero(const Matrix& operand, Eigen::Index row, Eigen::Index col) {
-    return row < operand.rows() && col < operand.cols() ? operand(row, col) : 0;
-}
-
-/// What the operand's number of a term is multiplied with, in natural units.
-double factor_of(const TermOperand& operand, const SearchedTile& site, std::size_t part, Eigen::Index row,
-                 Eigen::Index col, Eigen::Index term) {
-    switch (operand.stage) {
-        case Stage::s:
-            return site.call->problem.sm_scale *
-                   (operand.is_left ? or_zero(site.k.value, col, term) : or_zero(site.q.value, row, term));
-        case Stage::m:
-            return 1;
-        case Stage::l:
-            return site.call->problem.l_lane(term) == col ? 1 : 0;
-        case Stage::acc:
-            return operand.is_left ? or_zero(site.v.value, term, col)
-                                   : or_zero(site.operand_p.value, row, term);
-        case Stage::delta:
-            return or_zero(operand.is_left ? site.o.value : site.dout.value, row, term);
-        case Stage::dp:
-            return operand.is_left ? or_zero(site.v.value, col, term) : or_zero(site.dout.value, row, term);
-        default: {
-            const GradientPart& of_part = (*site.parts)[part];
-            return kernel_unit(operand.stage, site) * (operand.is_left ? or_zero(of_part.b.value, term, col)
-                                                                       : or_zero(of_part.a.value, row, term));
-        }
-    }
-}
-
-TermResult result_of(const TermOperand& operand, const SearchedTile& site, Eigen::Index row,
-                     Eigen::Index col) {
-    TermResult result;
-    result.numbers = numbers_of(operand, site, row, col);
-    const std::int64_t terms = terms_of_sum(site.call->problem, operand.stage);
-    for (std::size_t part = 0; part < parts_of(operand, site); ++part)
-        for (Eigen::Index t = 0; t < terms; ++t)
-            result.factors.push_back(factor_of(operand, site, part, row, col, t));
-    result.carried = carried_over(operand.stage, site, row, col);
-    result.threshold = site.call->units.m_stale_threshold;
-    return result;
-}
 
 /// Other extents, by name where they are those of the recording alone.
 std::vector<NamedStride> strides_of(const Problem& problem) {
@@ -221,6 +70,27 @@ TermQuestion question_of(const TermOperand& operand, const Problem& problem,
     return question;
 }
 
+/// Whole lines of the product that have something wrong, those with the most results.
+std::vector<TermLine> lines_of(const TermOperand& operand, const std::vector<WrongSum>& wrong,
+                               const TermQuestion& question) {
+    constexpr std::size_t few = 4;
+    std::map<const Observation*, ProductResults> results;
+    std::set<std::pair<const Observation*, Eigen::Index>> known;
+    std::vector<TermLine> lines;
+    for (std::size_t i = 0; i < wrong.size(); ++i) {
+        const Observation& seen = *wrong[i].seen;
+        const Eigen::Index line = operand.is_left ? wrong[i].row : wrong[i].col;
+        if (!known.insert({&seen, line}).second) continue;
+        if (!results.contains(&seen)) results[&seen] = product_results(seen);
+        lines.push_back(line_of_results(operand, seen.site, results[&seen], line));
+        for (TermResult& result : lines.back()) result.memory = question.results[i].memory;
+    }
+    std::ranges::stable_sort(lines, std::greater(), &TermLine::size);
+    if (lines.size() > few) lines.resize(few);
+    std::erase_if(lines, [](const TermLine& line) { return line.empty(); });
+    return lines;
+}
+
 // ---- the replay
 
 /// A mistake: which terms of which operand are read where.
@@ -237,7 +107,9 @@ struct OtherRead {
         return resolved;
     }
     /// Whether one staged operand has it for all results.
-    bool is_of_operand() const { return operand.stage != Stage::m && !read.address.takes(of_third); }
+    bool is_of_operand() const {
+        return operand.stage != Stage::m && !read.address.takes(TermNames::of_third);
+    }
 };
 
 Operand& operand_of(const TermOperand& operand, SearchedTile& site) {
@@ -273,7 +145,7 @@ Matrix without_nan(const Matrix& values) {
 /// `values` with the numbers of the operand's tile as they are taken. Row sums take all columns, others those that exist.
 void take(const OtherRead& mistake, const SearchedTile& site, Matrix& values) {
     const TermOperand& operand = mistake.operand;
-    const bool turned = is_gradient(operand.stage) && operand.axes[0] == Axis::term && operand.is_left;
+    const bool turned = is_gradient(operand.stage) && operand.axes[0] == TermAxis::term && operand.is_left;
     Matrix all = without_nan(taken(mistake, site, turned ? Matrix(values.transpose()) : values));
     if (turned) all.transposeInPlace();
     const Eigen::Index cols = operand.stage == Stage::l ? all.cols() : values.cols();
@@ -298,17 +170,28 @@ void take_operand(const OtherRead& mistake, SearchedTile& site) {
         }
     } else if (operand.stage == Stage::l) {
         take_estimate(p_added_up(site));
-    } else if (operand.name == "p") {
-        take_estimate(site.operand_p);
+    } else if (is_product_of_operands(operand.stage)) {
+        Matrix all = taken(mistake, site, matrix_of(operand, site, 0));
+        fill_unknown(operand, site, all);
+        const bool is_p = operand.name == "p";
+        if (is_p) take(mistake, site, site.operand_p.error);
+        Matrix& values = is_p ? site.operand_p.value : operand_of(operand, site).value;
+        values = all.topLeftCorner(values.rows(), values.cols()).eval();
     } else {
         take(mistake, site, operand_of(operand, site).value);
     }
 }
 
-/// Of a line of the operand of which an element is not known no result is.
+/// Of a line of the operand of which an element is not known no result is, but what the others of a product tell.
 void forget_unknown(const OtherRead& mistake, const SearchedTile& site, Matrix& error) {
     const TermOperand& operand = mistake.operand;
     const std::vector<std::int64_t> lengths = lengths_of(operand, site.call->problem);
+    if (is_product_of_operands(operand.stage)) {
+        const Matrix like = matrix_of(operand, site, 0);
+        leave_open_unknown(operand, site, taken(mistake, site, Matrix::Ones(like.rows(), like.cols())),
+                           error);
+        return;
+    }
     for (std::size_t part = 0; part < parts_of(operand, site); ++part) {
         Matrix ones = matrix_of(operand, site, part);
         ones.setOnes();
@@ -417,10 +300,13 @@ std::vector<Candidate> terms_read_elsewhere(const Evidence& evidence) {
     std::vector<Candidate> candidates;
     const std::vector<WrongSum> wrong = wrong_sums(evidence, few);
     if (wrong.size() < 4) return candidates;
-    for (const TermOperand& operand : term_operands) {
+    for (const TermOperand& operand : all_term_operands()) {
         if (operand.stage != evidence.acts) continue;
         const TermQuestion question = question_of(operand, evidence.problem(), wrong);
-        for (const TermRead& read : find_term_reads(question, most))
+        std::vector<TermRead> reads = find_term_reads(question, most);
+        if (reads.empty() && is_product_of_operands(operand.stage))
+            reads = find_unknown_reads(question, lines_of(operand, wrong, question), most);
+        for (const TermRead& read : reads)
             candidates.push_back(candidate_of({operand, read}, evidence.problem()));
     }
     return candidates;

@@ -52,6 +52,11 @@ std::vector<ArrayIndex> other_array_indices(std::span<const std::int64_t> length
     add_made(Made::of_group, 1, ArrayNumber::head);
     add_made(Made::of_row, 2, ArrayNumber::row);
     add_made(Made::of_tile, 2, tile);
+    ArrayIndex exchanged;
+    exchanged.made = Made::of_tile;
+    exchanged.parts[2].name = std::uint8_t(ArrayNumber::row);
+    exchanged.added = tile;
+    all.push_back(exchanged);
     for (std::uint8_t level = 0; level < 3; ++level) {
         const auto add = [&](const ArrayIndex::Extent& extent) {
             ArrayIndex next;
@@ -99,7 +104,7 @@ std::int64_t ArrayIndex::of(IndexNumbers numbers, std::span<const std::int64_t> 
         if (level == 0 && made == Made::of_group) part /= number_in(numbers, ArrayNumber::group);
         if (level == 1 && made == Made::of_row) part += number_in(numbers, ArrayNumber::first_row);
         if (level == 1 && made == Made::of_tile)
-            part = part * number_in(numbers, ArrayNumber::block) + number_in(numbers, ArrayNumber::row);
+            part = part * number_in(numbers, ArrayNumber::block) + number_in(numbers, added);
         at = at * (extents_there[extents[level].name] + extents[level].plus) + part;
     }
     return at;
@@ -121,6 +126,7 @@ std::string ArrayIndex::text(IndexNames numbers, IndexNames names_of_extents) co
             add(parts[level].text(numbers), "row");
         } else if (level == 2 && made == Made::of_tile) {
             add(parts[level].text(numbers), "tile");
+            if (added != ArrayNumber::row) add(std::string(numbers[std::size_t(added)]), "row");
         } else if (parts[level].form != Form::same || parts[level].name != level) {
             add(parts[level].text(numbers), numbers[level]);
         }

@@ -33,9 +33,10 @@ struct ArrayIndex {
         whole,
         of_group,  ///< the second part is divided by the group: it counts query heads
         of_row,    ///< the third part counts from the tile's first row
-        of_tile    ///< the third part counts tiles: it is multiplied with the block, and the row is added
+        of_tile    ///< the third part counts tiles: it is multiplied with the block, and `added` is added
     };
     Made made = Made::whole;
+    ArrayNumber added = ArrayNumber::row;
     bool is_layout = false;  ///< the extents are in the order of the parts: another array, rightly read
 
     std::int64_t of(IndexNumbers numbers, std::span<const std::int64_t> extents_there) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <random>
 #include <string>
@@ -120,18 +121,43 @@ TEST(Identified, AnArrayInAnotherOrder) {
     EXPECT_EQ(named(loaded_with(rows_first)), "operand_addresses (reads [query][batch][head][d])");
 }
 
-/// The first row of a tile is counted by the row, behind a bound: most of what is read is zeros.
-TEST(Identified, TilesThatAreCountedByTheRow) {
-    const Call call = plain_call();
+/// Q whose rows are read behind a bound: most of what is read is zeros.
+MemoryRecording with_queries(const Call& call,
+                             const std::function<std::int64_t(const TileId&, std::int64_t row)>& query_of) {
     const Problem& problem = call.problem;
     MemoryRecording wrong = copy_of(recorded(call));
     change_stage(wrong, Stage::q, [&](float, const TileId& tile, std::int64_t row, std::int64_t d) {
-        const std::int64_t query = row * problem.block_m + row;
+        const std::int64_t query = query_of(tile, row);
         if (query >= problem.seqlen_q) return 0.0F;
         const std::int64_t flat = (tile.batch * problem.heads + tile.head) * problem.seqlen_q;
         return call.inputs.q[std::size_t((flat + query) * problem.head_dim + d)];
     });
-    EXPECT_EQ(named(wrong), "operand_addresses (reads row in place of tile)");
+    return wrong;
+}
+
+TEST(Identified, TilesThatAreCountedByTheRow) {
+    const Call call = plain_call();
+    const std::int64_t block = call.problem.block_m;
+    EXPECT_EQ(named(with_queries(call, [=](const TileId&, std::int64_t row) { return row * block + row; })),
+              "operand_addresses (reads row in place of tile)");
+    EXPECT_EQ(named(with_queries(
+                  call, [=](const TileId& tile, std::int64_t row) { return row * block + tile.q_block; })),
+              "operand_addresses (reads row in place of tile, q_block in place of row)");
+}
+
+/// A single head does not show where rows are counted from: a leading dimension is one of the whole array.
+TEST(Identified, ALeadingDimensionOfASingleHead) {
+    Problem problem = plain_call().problem;
+    problem.batch = problem.heads = problem.heads_kv = 1;
+    const Call call = make_call(problem, seed, {});
+    MemoryRecording wrong = copy_of(recorded(call));
+    change_stage(wrong, Stage::q, [&](float right, const TileId& tile, std::int64_t row, std::int64_t d) {
+        const auto at = std::size_t((tile.q_block * problem.block_m + row) * 17 + d);
+        return at < call.inputs.q.size() ? call.inputs.q[at] : right;
+    });
+    EXPECT_EQ(
+        named(wrong),
+        "operand_addresses (reads [17 * flat_row + d], flat_row (batch * heads + head) * seqlen_q + query)");
 }
 
 using StoredAt = std::function<std::int64_t(std::int64_t row, std::int64_t col)>;
@@ -323,6 +349,34 @@ TEST(Identified, OperandsOfScores) {
     // Single elements of K are solved for.
     EXPECT_EQ(named(scores_of(plain_call(), same, coarse)),
               "operand_read_elsewhere (multiplies k[col][d / 4 * 4])");
+}
+
+/// Scores of rows of K that begin 18 elements apart where they lie 20 apart: what is between them was not dumped.
+TEST(Identified, OperandsWithMemoryThatIsNotKnown) {
+    const Call call = plain_call();
+    const Problem& problem = call.problem;
+    const std::int64_t dims = problem.head_dim;
+    constexpr std::int64_t ld = 20;
+    const MemoryRecording honest = recorded(call);
+    MemoryRecording wrong = copy_of(honest);
+    std::vector<float> q(std::size_t(tile_shape(problem, Stage::q).elements()));
+    std::vector<float> k(std::size_t(tile_shape(problem, Stage::k).elements()));
+    std::mt19937 random(7);
+    std::vector<float> memory(std::size_t(problem.block_n * ld));
+    for (float& between : memory) between = std::normal_distribution<float>()(random);
+    change_stage(wrong, Stage::s, [&](float right, const TileId& tile, std::int64_t row, std::int64_t col) {
+        if (row == 0 && col == 0) {
+            honest.read_tile(Stage::q, tile, q);
+            honest.read_tile(Stage::k, tile, k);
+            for (std::int64_t i = 0; i < std::ssize(k); ++i)
+                memory[std::size_t(i / dims * ld + i % dims)] = k[std::size_t(i)];
+        }
+        float sum = 0;
+        for (std::int64_t d = 0; d < dims; ++d)
+            sum += q[std::size_t(row * dims + d)] * memory[std::size_t(col * 18 + d)];
+        return std::isinf(right) ? right : float(problem.sm_scale) * sum;
+    });
+    EXPECT_EQ(named(wrong), "operand_read_elsewhere (multiplies k[18 * col + d] of rows of 20)");
 }
 
 /// The element of P that a row of acc multiplies with element (col, d) of V.

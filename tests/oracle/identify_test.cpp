@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -15,6 +16,7 @@
 #include "oracle/identify/index_formula.h"
 #include "oracle/identify/least_squares.h"
 #include "oracle/identify/place_rule.h"
+#include "oracle/identify/unknown_terms.h"
 #include "oracle/identify/value_index.h"
 
 namespace tilescope::test {
@@ -169,6 +171,21 @@ TEST(AddressMap, IsReadFromValuesThatRepeat) {
 TEST(AddressMap, IsNoneOfNoise) {
     std::mt19937 draw(5);
     EXPECT_EQ(map_of([&](auto, auto) { return std::int64_t(draw() % 2048); }), "");
+}
+
+/// Three sums of two numbers that nobody knows, and one that takes a third: two are spent, one has to agree.
+TEST(UnknownTerms, AreToldByAsManySums) {
+    Eigen::MatrixXd factors(4, 3);
+    factors << 1, 0, 0, 0, 2, 0, 1, 1, 0, 0, 1, 1;
+    const Eigen::Vector4d left(3, 8, 7, 5);
+    const UnknownTerms terms = spend_sums(factors, {true, true, true, false});
+    EXPECT_EQ(terms.spent.size(), 2);
+    EXPECT_TRUE(terms.open[3]);
+    EXPECT_EQ(std::ranges::count(terms.open, true), 3);
+    for (Eigen::Index i = 0; i < 3; ++i) EXPECT_NEAR(terms.added(i, left), left(i), 1e-12);
+    const Eigen::VectorXd found = terms.from_spent * left(terms.spent);
+    EXPECT_NEAR(found(0), 3, 1e-12);
+    EXPECT_NEAR(found(1), 4, 1e-12);
 }
 
 TEST(LinearSystem, FindsWhatTheEquationsDetermine) {

@@ -1,0 +1,50 @@
+#include "oracle/identify/unknown_terms.h"
+
+#include <Eigen/QR>
+
+namespace tilescope {
+
+namespace {
+
+/// Of the largest pivot, or of a sum's own factors: less is none.
+constexpr double negligible_factor = 1e-6;
+
+}  // namespace
+
+double UnknownTerms::added(Eigen::Index sum, const Eigen::VectorXd& left) const {
+    return weights.row(sum).dot(left(spent));
+}
+
+double UnknownTerms::error(Eigen::Index sum, const Eigen::VectorXd& errors) const {
+    return weights.row(sum).cwiseAbs().dot(errors(spent));
+}
+
+UnknownTerms spend_sums(const Eigen::MatrixXd& factors, const std::vector<bool>& is_known) {
+    std::vector<Eigen::Index> usable;
+    for (Eigen::Index i = 0; i < factors.rows(); ++i)
+        if (is_known[std::size_t(i)]) usable.push_back(i);
+    UnknownTerms terms;
+    Eigen::Index rank = 0;
+    if (!usable.empty()) {
+        const Eigen::MatrixXd columns = factors(usable, Eigen::all).transpose();
+        Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(columns);
+        qr.setThreshold(negligible_factor);
+        rank = columns.isZero(0) ? 0 : qr.rank();
+        for (Eigen::Index i = 0; i < rank; ++i)
+            terms.spent.push_back(usable[std::size_t(qr.colsPermutation().indices()(i))]);
+    }
+    const Eigen::MatrixXd taken = factors(terms.spent, Eigen::all);
+    terms.from_spent = Eigen::MatrixXd::Zero(factors.cols(), rank);
+    if (rank > 0)
+        terms.from_spent =
+            taken.completeOrthogonalDecomposition().solve(Eigen::MatrixXd::Identity(rank, rank));
+    terms.weights = factors * terms.from_spent;
+    const Eigen::MatrixXd rest = factors - terms.weights * taken;
+    terms.open.assign(std::size_t(factors.rows()), false);
+    for (Eigen::Index i = 0; i < factors.rows(); ++i)
+        terms.open[std::size_t(i)] = rest.row(i).norm() > negligible_factor * factors.row(i).norm();
+    for (const Eigen::Index i : terms.spent) terms.open[std::size_t(i)] = true;
+    return terms;
+}
+
+}  // namespace tilescope
