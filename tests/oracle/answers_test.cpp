@@ -133,20 +133,6 @@ TEST(Answers, TakeWhatAMaskShowsBehindTheKeysForTheSameMistake) {
     EXPECT_TRUE(report.diagnosis.then.empty()) << causes_text(report);
 }
 
-/// The maximum is never raised: P of numbers that are too large is the largest of its type.
-TEST(Answers, SayThatPIsCutWhereTheMaximumStays) {
-    Problem p = small_problem_of_floats();
-    Call call = make_call(p, seed, {}, InputKind::normal);
-    MemoryRecording run = recorded(call);
-    change_stage(run, Stage::m, [](auto...) { return -INFINITY; });
-    change_stage(run, Stage::p, [&](float, const TileId& tile, std::int64_t row, std::int64_t col) {
-        return std::exp(peek(run, Stage::s, tile, row, col));
-    });
-    const Report report = diagnosed(run);
-    ASSERT_EQ(report.guilty, Stage::m);
-    EXPECT_EQ(answer_of(report, Stage::p).kind, AnswerKind::covered) << causes_text(report);
-}
-
 TEST(Answers, SayThatAMistakeIsMadeTwice) {
     const MistakeInfo& mistake = mistake_info(Mistake::kv_head_modulo);
     const Call call = planted_call(mistake, planted_inputs()[0], planted_shapes()[0], seed);
