@@ -8,6 +8,7 @@
 
 #include "oracle/causes/ancestry.h"
 #include "oracle/causes/places.h"
+#include "oracle/causes/table.h"
 
 namespace tilescope {
 
@@ -123,9 +124,24 @@ bool covers(const Evidence& evidence, const FoundCause& cause) {
     return (cause.stage != cause.observed && leaves_it({})) || leaves_it({&cause.observed, 1});
 }
 
+/// The comparisons that hide scores among the keys also hide those behind the last one, which are not dumped: the maximum
+/// and the sums alone show them.
+bool is_mask_with_tail(const FoundCause& mask, const FoundCause& tail) {
+    return mask.family == "mask geometry" && mask.stage == Stage::s && tail.family == "tail" &&
+           tail.stage > Stage::s;
+}
+
+/// The bound of the store of o leaves rows out, and lets others pass that end up in lse.
+bool is_bound_of_output(const FoundCause& left_out, const FoundCause& in_lse) {
+    return left_out.family == "coverage" && left_out.stage == Stage::o &&
+           in_lse.name == rows_stored_over_lse_name;
+}
+
 }  // namespace
 
 bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
+    if (is_mask_with_tail(a, b) || is_mask_with_tail(b, a)) return true;
+    if (is_bound_of_output(a, b) || is_bound_of_output(b, a)) return true;
     const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
     const bool is_of_recurrence = a.family == "recurrence" && b.family == "recurrence";
     // A mask that shows what is behind the last key shows it to the maximum and to the sum.
@@ -180,9 +196,9 @@ StageAnswer answer_from_search(Stage stage, const Diagnosis& of_stage, const Dia
     answer.made_in = of_stage.causes[0].stage;
     for (const std::vector<FoundCause>* causes : {&found.causes, &found.then}) {
         for (const FoundCause& before : *causes) {
-            const bool is_same = std::ranges::any_of(of_stage.causes, [&](const FoundCause& cause) {
-                return cause.rank == 1 && is_same_mistake(cause, before);
-            });
+            // One mistake that explains two stages is likelier than two, though another explains this one as well.
+            const bool is_same = std::ranges::any_of(
+                of_stage.causes, [&](const FoundCause& cause) { return is_same_mistake(cause, before); });
             if (!is_same || before.rank > 1 || before.observed == stage) continue;
             answer.kind = AnswerKind::covered;
             answer.cause = before.name;

@@ -11,7 +11,7 @@ namespace tilescope {
 
 // What is known of each stage that diverges by itself: an answer is proved by a replay, or it is "unexplained".
 
-/// m, l and acc go through the same recurrence. A form has its name of how it was found: in two stages it is the same
+/// m, l and acc go through the same recurrence, and the mask of scores hides what is behind the last key. A form has its name of how it was found: in two stages it is the same
 /// mistake only with the same numbers.
 bool is_same_mistake(const FoundCause& a, const FoundCause& b);
 

@@ -10,6 +10,7 @@
 
 #include "oracle/causes/left_out_tiles.h"
 #include "oracle/causes/phantoms.h"
+#include "oracle/causes/signature.h"
 #include "oracle/causes/table.h"
 #include "oracle/formula/softmax.h"
 #include "oracle/replay/tiles.h"
@@ -66,6 +67,8 @@ SearchedTile filled_up(SearchedTile site, std::int64_t behind) {
     };
     call.read_bias = nullptr;
     call.problem.seqlen_kv += behind;
+    // The diagonal stays where it was.
+    call.problem.diagonal_offset += diagonal_of(was->problem, 0) - diagonal_of(call.problem, 0);
     for (Eigen::VectorXd* descale : {&call.k_descale, &call.v_descale}) {
         const Eigen::Index known = descale->size();
         descale->conservativeResize(known + behind);
@@ -161,6 +164,20 @@ Change left_in_sum(RowChanges of_s, std::vector<Change> of_p) {
     }};
 }
 
+/// Products of zeros with P as it is in the columns behind the keys: NaN and infinities show in them.
+Change left_in_product(std::vector<Change> of_p) {
+    return {.inputs = [of_p = std::move(of_p)](SearchedTile& site) {
+        const std::int64_t behind = columns_behind(site);
+        if (behind <= 0) return;
+        SearchedTile full = filled_up(site, behind);
+        const Estimate p =
+            cast_probabilities(*full.call, expected_with(of_p, Stage::p, full), full.call->problem.dtype_p);
+        full.operand_p.value.rightCols(behind) = p.value.rightCols(behind);
+        full.operand_p.error.rightCols(behind) = p.error.rightCols(behind);
+        site = std::move(full);
+    }};
+}
+
 /// The same with accumulators of ones: o is one over what it is divided by.
 SearchedTile with_accumulators_of_ones(SearchedTile site) {
     for (RunningState& split : site.splits) {
@@ -189,15 +206,17 @@ bool has_no_maximum(const Estimate& m, Eigen::Index row) {
     return m.value(row, 0) == -infinity;
 }
 
-/// A kernel takes a row whose maximum is -inf for one that saw no key: P subtracts nothing, sums do not go on, and the output is
-/// that of an empty row.
+/// A kernel takes a row whose maximum is -inf for one that saw no key: P subtracts nothing, and its cast cuts what is too large,
+/// sums do not go on, and the output is that of an empty row.
 std::vector<Change> guards_against_no_maximum(Stage stage) {
     if (stage == Stage::p)
-        return {{.inputs = [](SearchedTile& site) {
-            for (Eigen::Index i = 0; i < site.m.value.rows(); ++i)
-                if (has_no_maximum(site.m, i)) site.m.value(i, 0) = 0;
-            site.own_call().units.m_stale_threshold = infinity;
-        }}};
+        return {{.inputs =
+                     [](SearchedTile& site) {
+                         for (Eigen::Index i = 0; i < site.m.value.rows(); ++i)
+                             if (has_no_maximum(site.m, i)) site.m.value(i, 0) = 0;
+                         site.own_call().units.m_stale_threshold = infinity;
+                     },
+                 .result = cut_to_range}};
     if (stage == Stage::o || stage == Stage::lse)
         return {{.inputs = [](SearchedTile& site) {
             for (RunningState& split : site.splits) {
@@ -261,7 +280,9 @@ std::vector<Consequence> consequences_of(std::span<const FoundCause> known, cons
     const FoundCause* in_m = cause_in(known, Stage::m);
     const FoundCause* in_o = cause_in(known, Stage::o);
     std::vector<Consequence> all;
-    if (stage == Stage::l) all = left_in_sums(in_s, cause_in(known, Stage::p), report);
+    const FoundCause* in_p = cause_in(known, Stage::p);
+    if (stage == Stage::l) all = left_in_sums(in_s, in_p, report);
+    if (stage == Stage::acc && in_p) all.push_back({left_in_product(*in_p->changes), in_p, false});
     if (stage == Stage::m && in_s) all.push_back({left_in_maximum(row_changes_of(in_s, report)), in_s});
     if (in_m && (stage == Stage::l || stage == Stage::acc))
         add_with_each({rescaled_from_other_maximum(row_changes_of(in_m, report)), in_m}, all);

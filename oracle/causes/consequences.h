@@ -18,7 +18,8 @@ struct Consequence {
 /// What the known mistakes may change in a later stage, by a way that no dumped stage shows:
 /// - the maximum and the row sum are of the columns behind seqlen_kv, too, and the sum adds P before its cast;
 /// - l and acc are rescaled from the maximum that m went on from;
-/// - a row whose maximum is -inf is taken for one that saw no key;
+/// - P of the columns behind seqlen_kv is multiplied with zeros;
+/// - a row whose maximum is -inf is taken for one that saw no key, and P that is too large for its type is cut;
 /// - lse is the logarithm of the sum that o was divided by.
 /// `later` is direct. They refer to `known`.
 std::vector<Consequence> consequences_of(std::span<const FoundCause> known, const Evidence& later,

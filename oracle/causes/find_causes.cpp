@@ -98,11 +98,12 @@ void prefer_in_stages_before(std::span<const FoundCause> later, std::vector<Furt
     }
 }
 
-/// The cause of a later stage, where it is not that of the first, and what was written again.
-void add_further(const Diagnosis& further, Diagnosis& diagnosis, std::vector<Further>& all) {
+/// The cause of a later stage, where it is none that is told already, and what was written again.
+void add_further(const Diagnosis& further, const StageAnswer& answer, Diagnosis& diagnosis,
+                 std::vector<Further>& all) {
     const bool is_known = !further.causes.empty() && !further.causes[0].structural;
     if (is_known && !prefer_those_of(further.causes, diagnosis.causes) &&
-        !is_told(diagnosis, further.causes[0])) {
+        answer.kind != AnswerKind::covered && !is_told(diagnosis, further.causes[0])) {
         all.push_back({further.causes, diagnosis.then.size()});
         diagnosis.then.push_back(further.causes[0]);
     }
@@ -177,7 +178,7 @@ StageAnswer answer_of(const Evidence& evidence, const Report& report, const Caus
     prefer_in_stages_before(further.causes, before, diagnosis);
     StageAnswer answer = answer_from_search(stage, further, diagnosis);
     if (answer.kind == AnswerKind::unexplained) answer.computed = open;
-    add_further(further, diagnosis, before);
+    add_further(further, answer, diagnosis, before);
     return answer;
 }
 

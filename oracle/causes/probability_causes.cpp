@@ -280,16 +280,8 @@ std::vector<Candidate> p_not_saturated(const Evidence& evidence) {
 
 /// A scale that leaves no room in the type for what a maximum that stays behind makes larger than 1.
 std::vector<Candidate> p_saturated(const Evidence& evidence) {
-    const Dtype dtype = evidence.units().p_cast;
-    if (dtype == Dtype::f32) return {};
-    return always({.result = [dtype](const SearchedTile& site, Estimate& p) {
-        const double most = double(dtype_info(dtype).max_finite) / site.call->units.p_scale;
-        for (Eigen::Index i = 0; i < p.value.size(); ++i) {
-            if (!(std::abs(p.value.data()[i]) > most)) continue;
-            p.value.data()[i] = std::copysign(most, p.value.data()[i]);
-            p.error.data()[i] = 0;
-        }
-    }});
+    if (evidence.units().p_cast == Dtype::f32) return {};
+    return always({.result = cut_to_range});
 }
 
 /// The largest p that is 0 in the dump and the smallest that is not, of what should be more than 0.

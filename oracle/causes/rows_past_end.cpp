@@ -153,7 +153,7 @@ std::vector<Cause> past_end_causes() {
              "rows past the end of the sequence are stored, over the first rows of the next head",
              "the bound of the store",
              stored_past_end},
-            {"rows_stored_over_lse",
+            {rows_stored_over_lse_name,
              "coverage",
              {Stage::lse},
              "rows of o past the end of the last head are stored, over lse, which lies behind it",

@@ -188,6 +188,17 @@ std::vector<Places> parts_of(std::int64_t length) {
     return parts;
 }
 
+void cut_to_range(const SearchedTile& site, Estimate& p) {
+    const Units& units = site.call->units;
+    if (units.p_cast == Dtype::f32) return;
+    const double most = double(dtype_info(units.p_cast).max_finite) / units.p_scale;
+    for (Eigen::Index i = 0; i < p.value.size(); ++i) {
+        if (!(std::abs(p.value.data()[i]) > most)) continue;
+        p.value.data()[i] = std::copysign(most, p.value.data()[i]);
+        p.error.data()[i] = 0;
+    }
+}
+
 bool are_numbers_of(const Evidence& evidence, Dtype dtype) {
     std::int64_t numbers = 0;
     std::int64_t others = 0;

@@ -82,6 +82,9 @@ void round_to(Dtype dtype, double scale, Estimate& estimate);
 /// The same of a cast that cuts digits off instead of rounding.
 void truncate_to(Dtype dtype, double scale, Estimate& estimate);
 
+/// P beyond the range of its type is the largest number of the type.
+void cut_to_range(const SearchedTile& site, Estimate& p);
+
 /// Whether the wrong elements that were dumped are numbers of `dtype`: at least four, and at most one in a
 /// thousand that is none. An infinity is one where the expected value is beyond the type's range.
 bool are_numbers_of(const Evidence& evidence, Dtype dtype);

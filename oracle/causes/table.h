@@ -39,6 +39,9 @@ struct Cause {
 /// Of tiles that are not in the dump although others are, the one mistake that is looked for.
 inline constexpr std::string_view skipped_kv_tile_name = "kv_tile_skipped";
 
+/// Of what the store of o does to lse.
+inline constexpr std::string_view rows_stored_over_lse_name = "rows_stored_over_lse";
+
 /// Every cause, by stage; among those that explain as much with as few parameters the first is shown first.
 const std::vector<Cause>& all_causes();
 

@@ -139,9 +139,12 @@ bool are_added(const std::vector<TailRow>& rows, const TailColumns& columns, con
             p = tail_probabilities(seen->site, *tail);
         }
         for (std::size_t lane = 0; lane < row.more.size(); ++lane) {
-            const double sum =
-                added_by_tail(row, columns, lane, [&](Eigen::Index j) { return p->value(row.row, j); });
-            if (std::abs(sum - row.more[lane]) <= 2 * row.error[lane] + of_cast * std::abs(sum)) continue;
+            const auto added = [&](const Matrix& of) {
+                return added_by_tail(row, columns, lane, [&](Eigen::Index j) { return of(row.row, j); });
+            };
+            const double sum = added(p->value);
+            const double open = std::max(of_cast * std::abs(sum), added(p->error));
+            if (std::abs(sum - row.more[lane]) <= 2 * row.error[lane] + open) continue;
             if (++off * 50 > rows.size()) return false;
             break;
         }

@@ -32,10 +32,18 @@ void add_parameters(const FoundCause& second, const Evidence& evidence, FoundCau
     cause.explained_after = 1 - left / double(evidence.compared);
 }
 
-/// What a store moves elsewhere is missing where it should be: both are made by one index.
-bool is_one_store(const Found& first, const Found& second) {
-    const auto is_unwritten = [](const Found& one) { return one.cause->family == unwritten_family; };
-    return is_operand(first.acts) && is_unwritten(first) != is_unwritten(second);
+/// Zeros in the place of rows.
+bool is_of_bound(const Found& one) {
+    return one.cause->name == "rows_zeroed";
+}
+
+/// What a store moves elsewhere is missing where it should be, and an index that leads elsewhere leads beyond the bound of the
+/// load as well: both are made by one index.
+bool is_of_one_index(const Found& first, const Found& second) {
+    const auto is_missing = [](const Found& one) {
+        return one.cause->family == unwritten_family || is_of_bound(one);
+    };
+    return is_operand(first.acts) && is_missing(first) != is_missing(second);
 }
 
 /// One of two mistakes leaves more wrong than its tiles or rows tell: where it would change what is right, a rule tells it.
@@ -178,7 +186,11 @@ class PairSearch {
         FoundCause next = report_of(*second, *rest, report_);
         // Numbers that are solved for, each in its place, are no other parameters of one mistake.
         const bool is_again = second->cause == first.cause && !first.cause->form;
-        if (is_again || is_one_store(first, *second)) {
+        if (is_of_one_index(first, *second) && is_of_bound(first)) {
+            // The index is what is wrong, and the bound follows it.
+            next.explained_before = diagnosis_.causes.back().explained_before;
+            diagnosis_.causes.back() = std::move(next);
+        } else if (is_again || is_of_one_index(first, *second)) {
             add_parameters(next, evidence_, diagnosis_.causes.back());
         } else {
             diagnosis_.then.push_back(std::move(next));

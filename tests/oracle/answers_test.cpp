@@ -109,6 +109,30 @@ TEST(Answers, DoNotTakeAnotherNumberForTheSameMistake) {
     EXPECT_EQ(report.diagnosis.then[0].observed, Stage::lse);
 }
 
+/// `col > seqlen_kv` in place of `col < seqlen_kv`: all keys are hidden, and the zeros behind the last one but one are counted.
+TEST(Answers, TakeWhatAMaskShowsBehindTheKeysForTheSameMistake) {
+    Problem p = small_problem_of_floats();
+    p.seqlen_q = 32;
+    p.seqlen_kv = 53;
+    p.block_n = 32;
+    MemoryRecording run = recorded(make_call(p, seed, {}, InputKind::normal));
+    const auto is_last = [](const TileId& tile) { return tile.kv_tile == 1; };
+    change_stage(run, Stage::s, [](auto...) { return -INFINITY; });
+    change_stage(run, Stage::m,
+                 [&](float, const TileId& tile, auto...) { return is_last(tile) ? 0 : -INFINITY; });
+    change_stage(run, Stage::p, [](auto...) { return 0.0F; });
+    change_stage(run, Stage::l,
+                 [&](float, const TileId& tile, auto...) { return is_last(tile) ? 10.0F : 0.0F; });
+    change_stage(run, Stage::acc, [](auto...) { return 0.0F; });
+    change_stage(run, Stage::o, [](auto...) { return 0.0F; });
+    change_stage(run, Stage::lse, [](auto...) { return std::log(10.0F); });
+    const Report report = diagnosed(run);
+    ASSERT_EQ(report.guilty, Stage::s);
+    EXPECT_EQ(report.diagnosis.causes.at(0).name, "mask_elsewhere") << causes_text(report);
+    EXPECT_EQ(answer_of(report, Stage::m).kind, AnswerKind::covered) << causes_text(report);
+    EXPECT_TRUE(report.diagnosis.then.empty()) << causes_text(report);
+}
+
 TEST(Answers, SayThatAMistakeIsMadeTwice) {
     const MistakeInfo& mistake = mistake_info(Mistake::kv_head_modulo);
     const Call call = planted_call(mistake, planted_inputs()[0], planted_shapes()[0], seed);
