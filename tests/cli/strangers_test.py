@@ -1,5 +1,5 @@
 """Kernels with drawn mistakes (tests/bench/strangers): the same draw is the same files, a kernel without a mistake matches,
-and what a mistake may be written as compiles.
+one mistake is given one name, and what a mistake may be written as compiles.
 
 usage: strangers_test.py TILE_DIFF
 """
@@ -13,8 +13,24 @@ import sys
 BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench"
 sys.path.insert(0, str(BENCH))
 
-from strangers import grammar, sites, text  # noqa: E402
+from strangers import call, grammar, problem, record, sites, text  # noqa: E402
 from tile_diff_case import MATCH, TileDiffCase, main  # noqa: E402
+
+SIZES = dict(seed=1, batch=1, heads_kv=2, group=1, seqlen_q=61, seqlen_kv=54, head_dim=16, head_dim_v=16, block_m=16, block_n=16,
+             pads=(3, 0, 7, 3), dtype="f16", dtype_o="f16", mask="none", window=(-1, -1), scores="natural", sm_scale=0.25)
+NARROW = dict(dtype="e4m3", dtype_p="e4m3", p_is_cast=True, sums_cast_p=True)
+
+# One mistake each: its site, what is written there, and of what call.
+ALONE = {
+    "a tail by the other comparison": ("mask_tail", "(col > NK)", dict(mask="top_left", alibi=True, lanes=8, lane_columns=2)),
+    "the same in the last query block": ("mask_tail", "((row >= NQ / BM * BM) ? (col > NK) : (col < NK))", {}),
+    "no window in the last KV tile": ("mask_value", "((t == (NK - 1) / BN) ? (x) : (-INFINITY))", dict(window=(20, 15), alibi=True)),
+    "a maximum that never rises": ("max_stays", "(1)", NARROW | dict(p_scale=256.0, mask="bottom_right", reverse=True)),
+    "other bits of the exponent": ("exponent", "(with_bits(bits_of((s - (m == -INFINITY ? 0 : m)) * STRETCH) ^ 0x00600000u))",
+                                   dict(seed=178211305, seqlen_q=36, seqlen_kv=38, block_m=32, block_n=32, scores="raw", ramped=False,
+                                        window=(35, 23), dtype_p="f16", p_is_cast=True, sums_cast_p=True, dtype_acc="f16", around="nan")),
+    "query block and row exchanged": ("q_row", "(r * BM + qb)", dict(head_dim=32)),
+}
 
 
 class Strangers(TileDiffCase):
@@ -54,6 +70,17 @@ class Strangers(TileDiffCase):
                 if name.endswith(".h5"):
                     run = self.run_it(self.folder / folder / name)
                     self.assertEqual(run.returncode, MATCH, (name, run.stdout[-1000:], run.stderr))
+
+    def test_one_mistake_is_named_once(self):
+        kernels = text.compile_kernels("forward", [{site: written} for site, written, _ in ALONE.values()])
+        for kernel, (name, (_, _, numbers)) in zip(kernels, ALONE.items()):
+            with self.subTest(name):
+                p = problem.Problem(**SIZES | numbers)
+                inputs = problem.draw_inputs(p)
+                record.write(self.file, p, inputs, call.run(kernel, p, inputs, "forward"), list(call.TILES["forward"]), "forward")
+                report = self.judge(self.file)
+                self.assertFalse(report["causes"][0]["structural"], report["causes"][0])
+                self.assertEqual([cause["name"] for cause in report["further_causes"] or [] if not cause["structural"]], [])
 
     def test_what_an_author_could_have_written_compiles(self):
         for direction in sites.TABLES:
