@@ -37,13 +37,15 @@ bool is_of_bound(const Found& one) {
     return one.cause->name == "rows_zeroed";
 }
 
-/// What a store moves elsewhere is missing where it should be, and an index that leads elsewhere leads beyond the bound of the
-/// load as well: both are made by one index.
+/// What a store moves elsewhere is missing where it should be, and the index of a load that leads elsewhere leads beyond its
+/// bound as well: both are made by one index.
 bool is_of_one_index(const Found& first, const Found& second) {
-    const auto is_missing = [](const Found& one) {
-        return one.cause->family == unwritten_family || is_of_bound(one);
+    const auto follows = [](const Found& index, const Found& missing) {
+        if (index.cause->family != "address") return false;
+        return missing.cause->family == unwritten_family ||
+               (is_of_bound(missing) && index.cause->name == "operand_addresses");
     };
-    return is_operand(first.acts) && is_missing(first) != is_missing(second);
+    return is_operand(first.acts) && (follows(first, second) || follows(second, first));
 }
 
 /// One of two mistakes leaves more wrong than its tiles or rows tell: where it would change what is right, a rule tells it.

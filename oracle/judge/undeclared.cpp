@@ -167,7 +167,8 @@ void CastOfScores::look_at(const MatrixF& got, const Estimate& expected) {
                                           candidate.scale) == value;
             const double error = expected.error.data()[i];
             const double rounding = u * (std::abs(should) + error) + quantum;
-            candidate.fits = held && std::abs(double(value) - should) <= error + rounding;
+            candidate.fits =
+                held && std::isfinite(should) && std::abs(double(value) - should) <= error + rounding;
         }
     }
 }

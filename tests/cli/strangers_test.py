@@ -29,6 +29,9 @@ ALONE = {
     "other bits of the exponent": ("exponent", "(with_bits(bits_of((s - (m == -INFINITY ? 0 : m)) * STRETCH) ^ 0x00600000u))",
                                    dict(seed=178211305, seqlen_q=36, seqlen_kv=38, block_m=32, block_n=32, scores="raw", ramped=False,
                                         window=(35, 23), dtype_p="f16", p_is_cast=True, sums_cast_p=True, dtype_acc="f16", around="nan")),
+    "scores that hold a number of f16 where they are hidden": ("mask_value", "((r >= 8) ? (-8.0f) : (-INFINITY))",
+                                                               NARROW | dict(window=(40, 11), seqlen_q=79, seqlen_kv=32, head_dim=32,
+                                                                             scores="raw", dtype_p="f32", p_is_cast=False)),
     "query block and row exchanged": ("q_row", "(r * BM + qb)", dict(head_dim=32)),
 }
 
@@ -39,6 +42,13 @@ class Strangers(TileDiffCase):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         files = sorted((self.folder / folder).iterdir())
         return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+    def judge_run(self, kernel, numbers):
+        """The report of what the kernel computes in a call, everything recorded."""
+        p = problem.Problem(**numbers)
+        inputs = problem.draw_inputs(p)
+        record.write(self.file, p, inputs, call.run(kernel, p, inputs, "forward"), list(call.TILES["forward"]), "forward")
+        return self.judge(self.file)
 
     def test_the_same_draw_is_the_same_files(self):
         for kind in ("--second", "--backward"):
@@ -75,12 +85,15 @@ class Strangers(TileDiffCase):
         kernels = text.compile_kernels("forward", [{site: written} for site, written, _ in ALONE.values()])
         for kernel, (name, (_, _, numbers)) in zip(kernels, ALONE.items()):
             with self.subTest(name):
-                p = problem.Problem(**SIZES | numbers)
-                inputs = problem.draw_inputs(p)
-                record.write(self.file, p, inputs, call.run(kernel, p, inputs, "forward"), list(call.TILES["forward"]), "forward")
-                report = self.judge(self.file)
+                report = self.judge_run(kernel, SIZES | numbers)
                 self.assertFalse(report["causes"][0]["structural"], report["causes"][0])
                 self.assertEqual([cause["name"] for cause in report["further_causes"] or [] if not cause["structural"]], [])
+
+    def test_two_mistakes_of_an_operand_are_named(self):
+        kernel, = text.compile_kernels("forward", [{"v_bound": "(col < NK && col % 4 != 0)", "v_value": "((x) * 3.0f)"}])
+        report = self.judge_run(kernel, SIZES)
+        named = [cause["name"] for cause in report["causes"][:1] + report["further_causes"]]
+        self.assertEqual(sorted(named), ["function_of_value", "rows_zeroed"])
 
     def test_what_an_author_could_have_written_compiles(self):
         for direction in sites.TABLES:
