@@ -1,5 +1,6 @@
 #include "oracle/causes/tile_sums.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -10,8 +11,13 @@ namespace tilescope {
 
 namespace {
 
+/// A mistake that is known already may have made the operands longer: what is behind is no term of this sum.
+Eigen::Index at_most(const std::vector<double>& terms, Eigen::Index columns) {
+    return std::min(Eigen::Index(terms.size()), columns);
+}
+
 void weigh_columns(const std::vector<double>& weights, Estimate& estimate) {
-    for (Eigen::Index j = 0; j < estimate.value.cols(); ++j) {
+    for (Eigen::Index j = 0; j < at_most(weights, estimate.value.cols()); ++j) {
         estimate.value.col(j) *= weights[std::size_t(j)];
         estimate.error.col(j) *= std::abs(weights[std::size_t(j)]);
     }
@@ -38,6 +44,7 @@ void fill_gradient_terms(Stage stage, const SearchedTile& site, Eigen::Index row
             if (a == 0) continue;
             const auto at =
                 index == TermIndex::within_tile ? std::size_t(c) : number_of_part(stage, site, i, index);
+            if (at >= terms.size()) break;
             terms[at] += scale * a * part.b.value(c, col);
         }
     }
@@ -150,17 +157,17 @@ void fill_terms(Stage stage, const SearchedTile& site, Eigen::Index row, Eigen::
         const double scale = stage == Stage::s ? problem.sm_scale : 1;
         // delta has one column: the products of its row of both.
         const Eigen::Index other = stage == Stage::delta ? row : col;
-        for (Eigen::Index d = 0; d < a.value.cols(); ++d)
+        for (Eigen::Index d = 0; d < at_most(terms, a.value.cols()); ++d)
             terms[std::size_t(d)] = scale * a.value(row, d) * b.value(other, d);
     } else if (is_gradient(stage)) {
         fill_gradient_terms(stage, site, row, col, index, terms);
     } else if (stage == Stage::l) {
         const Matrix& p = p_added_up(site).value;
-        for (Eigen::Index c = 0; c < p.cols(); ++c)
+        for (Eigen::Index c = 0; c < at_most(terms, p.cols()); ++c)
             if (problem.l_lane(c) == col) terms[std::size_t(c)] = p(row, c);
     } else {
         const Matrix& p = site.operand_p.value;
-        for (Eigen::Index c = 0; c < p.cols(); ++c)
+        for (Eigen::Index c = 0; c < at_most(terms, p.cols()); ++c)
             terms[std::size_t(c)] = p(row, c) == 0 ? 0 : p(row, c) * site.v.value(c, col);
     }
 }
@@ -175,7 +182,7 @@ double carried_over(Stage stage, const SearchedTile& site, Eigen::Index row, Eig
 void weigh_terms(Stage stage, const std::vector<double>& weights, SearchedTile& site, TermIndex index) {
     if (is_over_head(stage)) {
         Matrix& a = stage == Stage::s ? site.q.value : site.dout.value;
-        for (Eigen::Index d = 0; d < a.cols(); ++d) a.col(d) *= weights[std::size_t(d)];
+        for (Eigen::Index d = 0; d < at_most(weights, a.cols()); ++d) a.col(d) *= weights[std::size_t(d)];
     } else if (is_gradient(stage)) {
         GradientParts& parts = site.own_parts();
         for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -35,6 +35,14 @@ ALONE = {
     "query block and row exchanged": ("q_row", "(r * BM + qb)", dict(head_dim=32)),
 }
 
+# Two mistakes of a stage, of what call, and their names.
+TOGETHER = [
+    ({"v_bound": "(col < NK && col % 4 != 0)", "v_value": "((x) * 3.0f)"}, {}, ["function_of_value", "rows_zeroed"]),
+    ({"score": "((b == B - 1) ? ((x * UNIT) * 1.442695f) : (x * UNIT))", "dot_end": "(D - r % 4)"},
+     dict(seed=681223567, batch=2, group=2, seqlen_q=60, seqlen_kv=52, head_dim_v=24, block_m=32, dtype="e4m3", dtype_p="e4m3", stale=4.0),
+     ["function_of_value", "sum_of_other_range"]),
+]
+
 
 class Strangers(TileDiffCase):
     def draw(self, folder, *arguments):
@@ -89,11 +97,13 @@ class Strangers(TileDiffCase):
                 self.assertFalse(report["causes"][0]["structural"], report["causes"][0])
                 self.assertEqual([cause["name"] for cause in report["further_causes"] or [] if not cause["structural"]], [])
 
-    def test_two_mistakes_of_an_operand_are_named(self):
-        kernel, = text.compile_kernels("forward", [{"v_bound": "(col < NK && col % 4 != 0)", "v_value": "((x) * 3.0f)"}])
-        report = self.judge_run(kernel, SIZES)
-        named = [cause["name"] for cause in report["causes"][:1] + report["further_causes"]]
-        self.assertEqual(sorted(named), ["function_of_value", "rows_zeroed"])
+    def test_two_mistakes_of_a_stage_are_named(self):
+        kernels = text.compile_kernels("forward", [changes for changes, _, _ in TOGETHER])
+        for kernel, (changes, numbers, names) in zip(kernels, TOGETHER):
+            with self.subTest(" and ".join(changes)):
+                report = self.judge_run(kernel, SIZES | numbers)
+                named = [cause["name"] for cause in report["causes"][:1] + report["further_causes"]]
+                self.assertEqual(sorted(named), names)
 
     def test_what_an_author_could_have_written_compiles(self):
         for direction in sites.TABLES:
