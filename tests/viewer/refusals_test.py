@@ -52,7 +52,7 @@ class Ending(TileViewCase):
 
     def test_cancelled_judgement_can_be_asked_for_again(self):
         path = slow_outputs(self.folder / "run.h5")
-        self.play([path], "await being judged", "key Escape", "await not judged", "expect cancelled", "key N", "frames 3",
+        self.play([path], "await being judged", "key Escape", "await cancelled", "expect not judged", "key N", "frames 3",
                   "expect no row diverges", "key F5", "await diverged: o is the first wrong stage", "key D",
                   # From outputs alone the search takes long.
                   "await looking for the cause", "key Escape", "await the search was stopped; F5 starts it again", "wait",
