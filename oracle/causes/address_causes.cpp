@@ -367,7 +367,7 @@ std::vector<Candidate> other_scores(const Evidence& evidence) {
 
 std::vector<Cause> address_causes() {
     return {
-        {"operand_addresses",
+        {operand_addresses_name,
          "address",
          {Stage::q, Stage::k, Stage::v, Stage::dout},
          "the staged tile holds elements of other addresses of its array",

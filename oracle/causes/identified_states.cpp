@@ -47,7 +47,7 @@ Matrix row_maxima(const SearchedTile& site) {
 /// What the element is, if that is the state it goes on from. `own` is what the tile itself adds.
 double goes_on(Stage stage, const SearchedTile& site, double state, double factor, double own) {
     if (stage != Stage::m) return state * factor + own;
-    return own > state + site.call->units.m_stale_threshold ? own : state;
+    return risen(state, own, site.call->units.m_stale_threshold);
 }
 
 /// Whether most of the wrong elements of the first bad tile are what this makes of them.

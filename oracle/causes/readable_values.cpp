@@ -1,4 +1,5 @@
 #include "oracle/causes/readable_values.h"
+#include "oracle/causes/tile_sums.h"
 
 #include <algorithm>
 #include <cmath>
@@ -232,7 +233,7 @@ void settle_maxima(const SearchedTile& site, Estimate& m) {
     for (Eigen::Index i = 0; i < m.value.rows(); ++i) {
         const double before = site.before.m.value(i, 0);
         const double most = s.value.cols() > 0 ? s.value.row(i).maxCoeff() : -infinity;
-        const double settled = most > before + threshold ? most : before;
+        const double settled = risen(before, most, threshold);
         if (!std::isfinite(settled)) continue;
         m.value(i, 0) = settled;
         m.error(i, 0) = 8 * u_f32 * std::abs(settled);

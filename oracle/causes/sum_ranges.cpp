@@ -93,11 +93,6 @@ class TermsAround {
 
 enum class End { first, last };
 
-/// A maximum that may stay behind.
-double risen(double before, double most, double threshold) {
-    return most > before + threshold ? most : before;
-}
-
 /// The sum, or the maximum, that begins, or ends, so many terms further on than it should.
 double with_moved_end(Stage stage, const std::vector<double>& around, std::int64_t beyond, End end,
                       std::int64_t by) {

@@ -42,6 +42,10 @@ inline constexpr std::string_view skipped_kv_tile_name = "kv_tile_skipped";
 /// Of what the store of o does to lse.
 inline constexpr std::string_view rows_stored_over_lse_name = "rows_stored_over_lse";
 
+/// Of a load's index and of its bound, which one mistake may show as.
+inline constexpr std::string_view operand_addresses_name = "operand_addresses";
+inline constexpr std::string_view rows_zeroed_name = "rows_zeroed";
+
 /// Every cause, by stage; among those that explain as much with as few parameters the first is shown first.
 const std::vector<Cause>& all_causes();
 

@@ -108,9 +108,8 @@ Matrix matrix_of(const TermOperand& operand, const SearchedTile& site, std::size
         if (!operand.is_left) return of_part.b.value;
         return operand.axes[0] == TermAxis::term ? Matrix(of_part.a.value.transpose()) : of_part.a.value;
     }
-    SearchedTile own = site;
     if (operand.stage == Stage::m) return finished_scores(site).value;
-    if (operand.stage == Stage::l) return p_added_up(own).value;
+    if (operand.stage == Stage::l) return p_added_up(site).value;
     if (operand.name == "p") return site.operand_p.value;
     if (operand.name == "q") return site.q.value;
     if (operand.name == "k") return site.k.value;

@@ -17,6 +17,11 @@ struct TileSum {
     double error = 0;    ///< of a healthy sum; of a maximum, of its conversion alone
 };
 
+/// The maximum of a row after a tile whose own is `most`, where it stays unless that is larger by the threshold.
+inline double risen(double before, double most, double threshold) {
+    return most > before + threshold ? most : before;
+}
+
 /// P as l adds it up.
 inline Estimate& p_added_up(SearchedTile& site) {
     return site.call->units.l_sums_cast_p ? site.operand_p : site.p;

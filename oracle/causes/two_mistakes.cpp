@@ -34,7 +34,7 @@ void add_parameters(const FoundCause& second, const Evidence& evidence, FoundCau
 
 /// Zeros in the place of rows.
 bool is_of_bound(const Found& one) {
-    return one.cause->name == "rows_zeroed";
+    return one.cause->name == rows_zeroed_name;
 }
 
 /// What a store moves elsewhere is missing where it should be, and the index of a load that leads elsewhere leads beyond its
@@ -43,7 +43,7 @@ bool is_of_one_index(const Found& first, const Found& second) {
     const auto follows = [](const Found& index, const Found& missing) {
         if (index.cause->family != "address") return false;
         return missing.cause->family == unwritten_family ||
-               (is_of_bound(missing) && index.cause->name == "operand_addresses");
+               (is_of_bound(missing) && index.cause->name == operand_addresses_name);
     };
     return is_operand(first.acts) && (follows(first, second) || follows(second, first));
 }
