@@ -73,6 +73,9 @@ struct CaptureOptions {
     /// memory. finish_statistics() takes `statistics`, see dump/watch.h; neither they nor `writers` go with
     /// SinkMemory::file.
     SinkMode mode = SinkMode::tiles;
+    /// Seed of the times that warps wait in hooks, so that a missing barrier shows; 0: they do not. nullopt: what
+    /// TILESCOPE_JITTER says, as it does under tile-run repeat. Hooks that wait keep what SinkMode::checked does.
+    std::optional<std::uint32_t> jitter;
     /// How long finish(), save(), outputs() and gradients() wait for the device; zero: as long as it takes. A
     /// kernel that is still running then goes on, and the memory that it writes is never freed.
     std::chrono::milliseconds time_limit{0};
@@ -108,6 +111,10 @@ class Capture {
     /// What TILESCOPE_ARM calls: sets a sink symbol, and clears it at the end of the capture.
     /// Errors: Error when another capture has armed it, or when CUDA does not find it.
     void arm(const void* symbol, int (*set)(const Sink& sink));
+    /// Fills shared memory with `word`, as poison_shared_memory() does when `stream`, a cudaStream_t, comes to it, and says
+    /// so in the recording: of two that differ, tile-diff then tells what was read before it was written. Called last
+    /// before the kernel. Errors: those of poison_shared_memory().
+    void poison(std::uint32_t word, void* stream = nullptr);
     /// Makes every tile unwritten again when `stream`, a cudaStream_t, comes to it, and forgets outputs and
     /// done(). In a CUDA graph before the kernel, each replay is recorded anew, and the last one is what
     /// finish() takes. Errors: Error when CUDA refuses.
@@ -173,6 +180,7 @@ class Capture {
     Capture(const Problem&, const Options&) {}
     Sink sink() const { return {}; }
     void arm(const void*, int (*)(const Sink&)) {}
+    void poison(std::uint32_t, void* = nullptr) {}
     void restart(void* = nullptr) {}
     void done(void* = nullptr) {}
     void inputs(const StridedArray&, const StridedArray&, const StridedArray&) {}

@@ -103,6 +103,7 @@ template <class... Arguments>
 TILESCOPE_HOOK void hook_rows(HookNothing, Stage, int, const Arguments&...) {}
 template <class... Arguments>
 TILESCOPE_HOOK void hook_fragment(HookNothing, Stage, int, const Arguments&...) {}
+TILESCOPE_HOOK void hook_wait(HookNothing, int, int) {}
 }  // namespace tilescope
 
 #define TILESCOPE_SINK_PARAM(sink) , TILESCOPE_GRID_CONSTANT const ::tilescope::Sink sink
@@ -158,6 +159,7 @@ TILESCOPE_HOOK void hook_fragment(HookNothing, Stage, int, const Arguments&...) 
         ::tilescope::hook_fragment(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), values, \
                                    __VA_ARGS__);                                                           \
     } while (false)
+#define TILESCOPE_WAIT(kv_tile) ::tilescope::hook_wait(tilescope_block, __LINE__, int(kv_tile))
 
 #else
 
@@ -178,5 +180,6 @@ TILESCOPE_HOOK void hook_fragment(HookNothing, Stage, int, const Arguments&...) 
 #define TILESCOPE_TILE(stage, kv_tile, data, ld, thread, threads) ((void)0)
 #define TILESCOPE_ROWS(stage, kv_tile, first_row, rows, data, ld, thread, threads) ((void)0)
 #define TILESCOPE_FRAGMENT(stage, kv_tile, values, ...) ((void)0)
+#define TILESCOPE_WAIT(kv_tile) ((void)0)
 
 #endif

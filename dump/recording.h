@@ -28,6 +28,7 @@ struct Provenance {
     std::string launch;   ///< grid, block and dynamic shared memory
     std::string command;  ///< command line that records it again
     std::string time;     ///< ISO 8601, UTC
+    std::string poison;  ///< the word that shared memory was filled with before the kernel; empty: nobody did
 };
 
 /// A capture may drop more tiles than a list can hold.

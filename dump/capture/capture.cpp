@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <mutex>
 #include <optional>
@@ -15,6 +18,7 @@
 #include <utility>
 
 #include "dump/capture/memory.cuh"
+#include "dump/poison.h"
 #include "dump/recording/array_shape.h"
 #include "dump/recording/sink_contents.h"
 #include "dump/recording/sink_pieces.h"
@@ -93,6 +97,23 @@ void describe_device(Provenance& provenance) {
 
 Selection selection_of(const Problem& problem, const CaptureOptions& options) {
     return options.selection ? *options.selection : selection_from_environment(problem.named_tiles);
+}
+
+std::uint32_t jitter_of(const CaptureOptions& options) {
+    if (options.jitter) return *options.jitter;
+    const char* const text = std::getenv("TILESCOPE_JITTER");
+    if (text == nullptr) return 0;
+    std::uint32_t seed = 0;
+    const char* const end = text + std::strlen(text);
+    const auto [stop, error] = std::from_chars(text, end, seed);
+    if (error == std::errc() && stop == end) return seed;
+    throw Error("\"" + std::string(text) + "\" is no seed", "TILESCOPE_JITTER",
+                "give a whole number below 4294967296, or 0 so that hooks do not wait");
+}
+
+/// Hooks wait on the way that counts conflicts, so that the others have no test for it.
+SinkMode mode_of(const CaptureOptions& options) {
+    return jitter_of(options) != 0 && options.mode == SinkMode::tiles ? SinkMode::checked : options.mode;
 }
 
 /// The symbols that captures have armed: each has one sink on each device.
@@ -178,7 +199,7 @@ struct Capture::Impl {
 
 Capture::Impl::Impl(const Problem& problem, Options capture_options)
     : options(std::move(capture_options)),
-      plan(problem, selection_of(problem, options), options.max_bytes, options.mode) {
+      plan(problem, selection_of(problem, options), options.max_bytes, mode_of(options)) {
     describe_device(options.provenance);
     require_cuda(cudaGetDevice(&device), "looking for a GPU");
     ask_for_wmma_fragments(options.threads);
@@ -323,6 +344,7 @@ Sink Capture::sink() const {
     const CaptureMemory& memory = *impl_->memory();
     Sink sink = impl_->plan.sink(memory.device_address());
     sink.wmma_places = memory.wmma_places();
+    sink.jitter = jitter_of(impl_->options);
     return sink;
 }
 
@@ -337,6 +359,14 @@ void Capture::arm(const void* symbol, int (*set)(const Sink& sink)) {
     }
     impl_->armed.emplace_back(symbol, set);
     require_cuda(cudaError_t(set(sink)), "setting the sink symbol");
+}
+
+void Capture::poison(std::uint32_t word, void* stream) {
+    const OnDevice on(impl_->device);
+    poison_shared_memory(word, static_cast<cudaStream_t>(stream));
+    char text[sizeof "0x00000000"];
+    std::snprintf(text, sizeof text, "0x%08x", unsigned(word));
+    impl_->options.provenance.poison = text;
 }
 
 void Capture::restart(void* stream) {

@@ -109,6 +109,21 @@ TILESCOPE_HOOK std::uint32_t hook_thread() {
 #endif
 }
 
+/// Lets the calling warp wait, every fourth time, for 32 ns to 1 ms: how long follows from `seed`, `place` and the warp's
+/// number in the launch. Warps that no barrier holds together drift apart, otherwise for each seed. Nothing on the CPU.
+TILESCOPE_HOOK void hook_let_warp_wait([[maybe_unused]] std::uint32_t seed,
+                                       [[maybe_unused]] std::uint32_t place) {
+#ifdef __CUDA_ARCH__
+    const std::uint32_t block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    std::uint32_t bits =
+        seed * 0x9e3779b9u ^ place * 0x85ebca6bu ^ (block * 32 + hook_thread() / 32) * 0xc2b2ae35u;
+    bits = (bits ^ bits >> 16) * 0x7feb352du;
+    bits = (bits ^ bits >> 15) * 0x846ca68bu;
+    bits ^= bits >> 16;
+    if (bits % 4 == 0) __nanosleep(32u << (bits >> 2) % 16);
+#endif
+}
+
 /// The smaller and the larger of two numbers, or the one that is no NaN.
 TILESCOPE_HOOK float hook_smaller(float a, float b) {
 #ifdef __CUDA_ARCH__

@@ -108,6 +108,7 @@ struct Sink {
     std::int32_t dkv_heads = 0;
     std::int32_t q_blocks = 0;
     std::int32_t kv_tiles = 0;
+    std::uint32_t jitter = 0;  ///< seed of the times that hooks wait; 0: they do not. See hook_wait
 };
 
 static_assert(stage_count <= 32, "the bit sets of a Sink hold a bit for each stage");

@@ -201,6 +201,12 @@ TILESCOPE_HOOK void hook_store_checked(const Sink& sink, std::uint32_t* word, st
     if (before != unwritten_bits && before != bits) hook_count(conflicts, std::uint32_t(1));
 }
 
+/// Waits where the sink asks for it, so that `tile-run repeat` finds a barrier that is missing.
+TILESCOPE_HOOK void hook_wait(const HookBlock& block, int place, int kv_tile) {
+    const std::uint32_t seed = block.sink->jitter;
+    if (seed != 0) hook_let_warp_wait(seed, unsigned(kv_tile) * 4096u + unsigned(place));
+}
+
 /// Counts elements that are not kept, the first of them at `first`.
 TILESCOPE_HOOK void hook_lose(const HookBlock& block, int kv_tile, SinkLoss* loss,
                               unsigned long long elements, HookPlace first) {
@@ -251,6 +257,7 @@ TILESCOPE_HOOK void hook_share(const HookBlock& block, Stage stage, int kv_tile,
             if (inside(row, col)) hook_set(&words[hook_place_in(room, row, col)], hook_kept_bits(value));
         });
     } else {
+        hook_wait(block, int(stage), kv_tile);
         std::uint32_t* const words = tile.words(room);
         each([&](int row, int col, const auto& value) {
             if (!inside(row, col)) return;

@@ -6,7 +6,6 @@
 
 #include "dump/capture.h"
 #include "kernels/run/device_arrays.cuh"
-#include "kernels/run/poison.h"
 #include "kernels/run/quantise.h"
 #include "kernels/run/quantise_inputs.h"
 #include "kernels/run/watch_runs.h"
@@ -46,6 +45,7 @@ Capture::Options options_of(const RunRequest& request, const RunInputs& inputs) 
     options.memory = request.sink_memory;
     options.sink_file = request.sink_file;
     options.mode = request.sink_mode;
+    options.jitter = request.jitter;
     options.time_limit = request.time_limit;
     options.units = units_here(request);
     options.threads = request.kernel->threads(request.config);
@@ -130,7 +130,7 @@ KernelRun run_on_cuda(const RunRequest& request, RunInputs inputs, const MemoryF
     capture.inputs(inputs.q.data(), inputs.k.data(), inputs.v.data());
     inputs = RunInputs();
     // Last, so that nothing else runs between it and the kernel.
-    if (fill.shared_word) poison_shared_memory(*fill.shared_word);
+    if (fill.shared_word) capture.poison(*fill.shared_word);
     const Launch launch = launch_hooked(request, arrays->args, capture.sink());
     capture.outputs(arrays->o.data(), static_cast<const float*>(arrays->lse.data()));
     CapturedRun run = tiles == TilesLie::in_place ? capture.finish_in_place() : capture.finish();

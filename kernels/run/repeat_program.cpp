@@ -25,7 +25,9 @@ constexpr const char* repeat_place = "tile-run repeat";
 
 /// Its output is the caller's. Errors: Error where it cannot be started, or does not end with 0.
 void run_once(const std::vector<std::string>& command, const std::filesystem::path& folder, int run) {
-    if (setenv("TILESCOPE_DIR", folder.c_str(), 1) != 0) throw std::bad_alloc();
+    const std::string jitter = fmt::format("{}", jitter_of_run(run));
+    if (setenv("TILESCOPE_DIR", folder.c_str(), 1) != 0 || setenv("TILESCOPE_JITTER", jitter.c_str(), 1) != 0)
+        throw std::bad_alloc();
     const int status = run_child(command, ChildOutput::shown, "give the program and its arguments after --");
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
     const std::string how = WIFEXITED(status) ? fmt::format("with exit code {}", WEXITSTATUS(status))

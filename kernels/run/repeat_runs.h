@@ -27,6 +27,12 @@ struct RepeatReport {
     std::vector<RepeatedStage> stages;  ///< in order of computation
 };
 
+/// The seed of the times that warps wait in the hooks of a run, numbered from 1, so that barriers which are missing show. Of
+/// every other run none: there a race shows that the waiting would hide.
+constexpr std::uint32_t jitter_of_run(int run) {
+    return run % 2 == 0 ? std::uint32_t(run) : 0;
+}
+
 /// Counts how a run, numbered from 1, differs from the first one.
 void add_run(const std::vector<StageDifference>& stages, int run, RepeatReport& report);
 

@@ -288,6 +288,8 @@ void add_repeat(const Problem& problem, const RepeatReport& report, ordered_json
     }
 }
 
+constexpr const char* waiting_runs = ", in every second of which warps wait in hooks";
+
 constexpr const char* repeat_verdict(bool repeatable) {
     return repeatable ? "repeatable" : "not_repeatable";
 }
@@ -295,8 +297,8 @@ constexpr const char* repeat_verdict(bool repeatable) {
 }  // namespace
 
 std::string to_text(const RunRequest& request, const RepeatReport& report) {
-    return fmt::format("{} on {}: {} runs with the same inputs\n", describe(request), report.device,
-                       report.runs) +
+    return fmt::format("{} on {}: {} runs with the same inputs{}\n", describe(request), report.device,
+                       report.runs, request.engine == Engine::cuda ? waiting_runs : "") +
            repeat_text(request.problem, report);
 }
 
@@ -307,7 +309,8 @@ std::string to_json(const RunRequest& request, const RepeatReport& report) {
 }
 
 std::string to_text(const ProgramRepeat& repeat) {
-    std::string text = fmt::format("{}: {} runs with the same inputs\n", repeat.command, repeat.runs);
+    std::string text =
+        fmt::format("{}: {} runs with the same inputs{}\n", repeat.command, repeat.runs, waiting_runs);
     for (const RepeatedRecording& each : repeat.recordings)
         text += each.name + ": " + (each.report.changed_runs == 0 ? "" : "\n") +
                 repeat_text(each.problem, each.report);

@@ -27,6 +27,7 @@ struct RunRequest {
     std::size_t sink_bytes = 0;
     SinkMemory sink_memory = SinkMemory::device;  ///< of a run on the GPU, but for a file
     SinkMode sink_mode = SinkMode::tiles;
+    std::optional<std::uint32_t> jitter;      ///< as CaptureOptions has it, of a run on the GPU
     std::chrono::milliseconds time_limit{0};  ///< of a run on the GPU; zero: none
     std::string sink_file;                    ///< of SinkMemory::file, and otherwise empty
     Engine engine = Engine::cpu;

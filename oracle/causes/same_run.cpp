@@ -243,7 +243,8 @@ SameRun compare_same_run(const Recording& first, const Recording& second) {
         return command.find("tile-run poison ") != std::string::npos ||
                command.find("--poison") != std::string::npos;
     };
-    runs.is_poisoned = poisons(first) != poisons(second);
+    runs.is_poisoned =
+        poisons(first) != poisons(second) || first.provenance().poison != second.provenance().poison;
     runs.stages = compare_runs(first, second);
     if (const StageDifference* changed = runs.changed()) {
         ChangedPlaces(first, second, changed->stage).add_to(runs);

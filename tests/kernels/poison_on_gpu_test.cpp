@@ -1,7 +1,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/run/poison.h"
+#include "dump/poison.h"
 #include "kernels/run/poison_runs.h"
 #include "kernels/run/repeat_runs.h"
 #include "tests/kernels/on_gpu.h"
@@ -83,6 +83,23 @@ TEST_F(PoisonOnGpu, RepeatedRunsOfHealthyKernelsAreTheSame) {
         EXPECT_EQ(report.changed_runs, 0) << kernel;
         EXPECT_EQ(report.stages.size(), 10u) << kernel;
     }
+}
+
+// The faults delay one warp, the same in every run: only warps that wait in hooks change who wins.
+TEST_F(PoisonOnGpu, EachBarrierThatIsMissingIsFoundInTwelveRuns) {
+    int faults = 0;
+    for (const FaultInfo& fault : all_faults) {
+        if (fault.family != "race") continue;
+        for (const KernelInfo* kernel : kernels_here()) {
+            if (!has_fault(*kernel, fault)) continue;
+            SCOPED_TRACE(std::string(kernel->name) + " " + std::string(fault.name));
+            const std::string run = "--engine cuda --shape 1,2,128,256,64 --kernel " +
+                                    std::string(kernel->name) + " --fault " + std::string(fault.name);
+            EXPECT_GT(repeat_runs(request_of(run), 12).changed_runs, 0);
+            ++faults;
+        }
+    }
+    EXPECT_GT(faults, 0);
 }
 
 }  // namespace

@@ -408,7 +408,11 @@ TEST(SameRun, DoesNotTakeWhatMemoryHeldForARace) {
     EXPECT_NE(to_text(runs).find("to tell them apart: tile-run poison"), std::string::npos);
     EXPECT_EQ(to_text(runs).find("memory was filled"), std::string::npos);
     Provenance poisoned = other.provenance();
-    // As it is now, and as older recordings have it.
+    poisoned.poison = "0x3c003c00";
+    other.set_provenance(poisoned);
+    EXPECT_NE(to_text(compare_same_run(run, other)).find("memory was filled otherwise"), std::string::npos);
+    poisoned.poison.clear();
+    // As tile-run says it now, and as older recordings have it.
     for (const char* command : {"tile-run poison --kernel scalar", "tile-run --kernel scalar --poison"}) {
         poisoned.command = command;
         other.set_provenance(poisoned);

@@ -23,7 +23,7 @@ ROOMS = [
     ("recording", ["dump/recording.h", "dump/array_recording.h", "dump/recording/*"], "hook schema", ""),
     ("watch", ["dump/watch.h", "dump/watch/*"], "schema recording", ""),
     ("file", ["dump/reader.h", "dump/writer.h", "dump/file/*"], "schema recording", "HDF5"),
-    ("capture", ["dump/capture.h", "dump/flight_recorder.h", "dump/capture/*"], "hook schema recording file", "CUDA"),
+    ("capture", ["dump/capture.h", "dump/flight_recorder.h", "dump/poison.h", "dump/capture/*"], "hook schema recording file", "CUDA"),
     ("program", ["dump/program/*"], "schema file", ""),
     ("bindings", ["dump/python/*"], "schema recording file", "Python"),
     ("formula", ["oracle/formula/*"], "schema recording", "Eigen"),

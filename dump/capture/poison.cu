@@ -1,4 +1,4 @@
-#include "kernels/run/poison.h"
+#include "dump/poison.h"
 
 #include <cuda_runtime.h>
 
