@@ -26,6 +26,10 @@
 //
 //     attention<<<grid, block>>>(q, k, v, o TILESCOPE_SINK_ARG(capture.sink()));
 //
+// A kernel that Python has compiled gets that of a tilescope.Recorder, whose bytes are a std::string or a vector of bytes:
+//
+//     attention<<<grid, block>>>(q, k, v, o TILESCOPE_SINK_ARG(TILESCOPE_SINK_OF(bytes)));
+//
 // A kernel whose parameters cannot change reads the sink from a symbol of its file:
 // TILESCOPE_SINK_SYMBOL(name) at namespace scope declares it, name stands where sink stands above, and
 // TILESCOPE_ARM(capture, name) in the same file sets it.
@@ -109,6 +113,7 @@ TILESCOPE_HOOK void hook_wait(HookNothing, int, int) {}
 #define TILESCOPE_SINK_PARAM(sink) , TILESCOPE_GRID_CONSTANT const ::tilescope::Sink sink
 #define TILESCOPE_HOST_SINK_PARAM(sink) , const ::tilescope::Sink& sink
 #define TILESCOPE_SINK_ARG(sink) , sink
+#define TILESCOPE_SINK_OF(bytes) ::tilescope::sink_from((bytes).data(), (bytes).size())
 #define TILESCOPE_SINK_SYMBOL(name) __constant__ ::tilescope::Sink name
 #define TILESCOPE_NAMED_TILE(name, index)                                 \
     static_assert((index) >= 0 && (index) < ::tilescope::max_named_tiles, \
@@ -166,6 +171,7 @@ TILESCOPE_HOOK void hook_wait(HookNothing, int, int) {}
 #define TILESCOPE_SINK_PARAM(sink)
 #define TILESCOPE_HOST_SINK_PARAM(sink)
 #define TILESCOPE_SINK_ARG(sink)
+#define TILESCOPE_SINK_OF(bytes)
 #define TILESCOPE_SINK_SYMBOL(name) static_assert(true)
 #define TILESCOPE_NAMED_TILE(name, index) static_assert(true)
 #define TILESCOPE_ARM(capture, name) ((void)0)

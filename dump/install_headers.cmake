@@ -1,5 +1,5 @@
-# Installs the headers that stand in dump/ itself, and what they include from there, below PREFIX/include/tilescope.
-# Run at installation, from SOURCE, the root of the repository.
+# Installs the headers that stand in dump/ itself, and what they include from there, below INCLUDES. From SOURCE, the root of
+# the repository.
 cmake_policy(VERSION 3.25)
 file(GLOB waiting RELATIVE ${SOURCE} ${SOURCE}/dump/*.h)
 set(headers)
@@ -15,5 +15,5 @@ while(waiting)
 endwhile()
 foreach(header ${headers})
   get_filename_component(folder ${header} DIRECTORY)
-  file(INSTALL ${SOURCE}/${header} DESTINATION ${PREFIX}/include/tilescope/${folder})
+  file(INSTALL ${SOURCE}/${header} DESTINATION ${INCLUDES}/${folder} MESSAGE_NEVER)
 endforeach()

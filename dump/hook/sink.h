@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <stdexcept>
 
 #include "dump/hook/stage.h"
 
@@ -110,6 +113,18 @@ struct Sink {
     std::int32_t kv_tiles = 0;
     std::uint32_t jitter = 0;  ///< seed of the times that hooks wait; 0: they do not. See hook_wait
 };
+
+/// The sink whose bytes Python passes on (tilescope.Recorder.sink()); where there are none, one of which nothing is selected.
+/// Errors: std::invalid_argument for the bytes of another version.
+inline Sink sink_from(const void* bytes, std::size_t size) {
+    Sink sink;
+    if (size != 0 && size != sizeof sink)
+        throw std::invalid_argument(
+            "these are not the bytes of a tilescope::Sink: compile with -I of "
+            "tilescope.include() of the package that made them");
+    if (size != 0) std::memcpy(&sink, bytes, size);
+    return sink;
+}
 
 static_assert(stage_count <= 32, "the bit sets of a Sink hold a bit for each stage");
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "dump/python/hook_buffers.h"
 #include "dump/python/recordings.h"
 #include "dump/recording.h"
 #include "dump/schema/text.h"
@@ -67,6 +68,7 @@ Judged judge_fully(const Recording& recording, bool causes, int threads, const C
 NB_MODULE(_core, module) {
     module.attr("version") = TILESCOPE_VERSION;
     bind_recordings(module);
+    bind_hook_buffers(module);
 
     nb::class_<Cancel>(module, "Cancel").def(nb::init<>()).def("ask", [](Cancel& cancel) {
         cancel.asked = true;

@@ -25,7 +25,7 @@ ROOMS = [
     ("file", ["dump/reader.h", "dump/writer.h", "dump/file/*"], "schema recording", "HDF5"),
     ("capture", ["dump/capture.h", "dump/flight_recorder.h", "dump/poison.h", "dump/capture/*"], "hook schema recording file", "CUDA"),
     ("program", ["dump/program/*"], "schema file", ""),
-    ("bindings", ["dump/python/*"], "schema recording file", "Python"),
+    ("bindings", ["dump/python/*"], "hook schema recording file", "Python"),
     ("formula", ["oracle/formula/*"], "schema recording", "Eigen"),
     ("replay", ["oracle/replay/*"], "schema recording formula", "Eigen"),
     ("judge", ["oracle/judge.h", "oracle/judge/*"], "schema recording program formula replay", "Eigen"),

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _core
 from ._arrays import host_bits, shape_bits
 from ._call import OPTIONS, call_of
@@ -14,7 +16,7 @@ _OUTPUTS = {"forward": ("o", "lse"), "backward": ("dq", "dk", "dv")}
 
 
 class Recorder:
-    """Buffers for the tiles of one call, as torch tensors on the device of q.
+    """Buffers for the tiles of one call: torch tensors on the device of q, NumPy arrays where q is one.
 
     q, k, v:      of the call, as check() takes them; what the kernel reads may not change before the recording is made
     stages:       what the kernel stores, under the names of FORMAT.md: "q", "k", "v", "s", "m", "p", "l", "acc"
@@ -54,7 +56,9 @@ class Recorder:
         if self._select:
             call.select(self._select)
         self._boxes = {stage: call.box(stage) for stage in stages if call.selects_stage(stage)}
-        self._buffers = {stage: _unwritten(box[4:], q.device) for stage, box in self._boxes.items()}
+        self._buffers = {stage: _unwritten(box[4:], q) for stage, box in self._boxes.items()}
+        self._hooks = _core.HookBuffers(call, list(self._buffers)) if self._buffers else None
+        self._tables = None
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -70,6 +74,16 @@ class Recorder:
         """Batch entry, head, query block and KV tile of the first tile in its buffer."""
         return tuple(self._boxes[stage][:4])
 
+    def sink(self) -> bytes:
+        """What a CUDA kernel with the hooks of dump/hook.h takes (TILESCOPE_SINK_OF): they store into the buffers. It is
+        compiled with -I of tilescope.include() and -DTILESCOPE_DUMP=1."""
+        if self._hooks is None:
+            return b""
+        if self._tables is None:
+            self._tables = _on_device(self._hooks.tables(), self._arrays["q"])
+        buffers = {stage: _address(buffer) for stage, buffer in self._buffers.items()}
+        return self._hooks.sink(_address(self._tables), buffers)
+
     def outputs(self, **outputs: Any) -> None:
         """What the kernel wrote: o and lse, in a backward pass dq, dk and dv. Errors: Error for other names."""
         known = _OUTPUTS[self._direction]
@@ -79,14 +93,17 @@ class Recorder:
             self._arrays[name] = array
 
     def recording(self) -> _core.Recording:
-        """What was recorded up to now, in host memory, for tilescope.judge()."""
+        """What was recorded up to now, in host memory, for tilescope.judge(). Errors: Error where hooks were given a place
+        that the call does not have."""
+        if self._tables is not None:
+            self._hooks.require_inside(_host(self._tables).tobytes())
         bits = {name: host_bits(name, array) for name, array in self._arrays.items()}
         call = call_of(bits, self._direction, self._options).recording
         stages = ",".join((*self._buffers, *_OUTPUTS[self._direction]))
         whole = [clause for clause in self._select.split(":") if clause and not clause.startswith("stage=")]
         call.select(":".join([*whole, f"stage={stages}"]))
         for stage, buffer in self._buffers.items():
-            call.set_tiles(stage, buffer.cpu().numpy())
+            call.set_tiles(stage, _host(buffer))
         return call
 
     def save(self, path: str | os.PathLike[str]) -> str:
@@ -95,8 +112,28 @@ class Recorder:
         return _core.save(os.fspath(path), self.recording())
 
 
-def _unwritten(shape, device):
-    """Elements that count as unwritten until the kernel stores them."""
+def _unwritten(shape, q):
+    """Elements that count as unwritten until the kernel stores them, where q lies."""
+    if isinstance(q, np.ndarray):
+        return np.full(shape, _core.unwritten_bits, dtype=np.int32).view(np.float32)
     import torch
 
-    return torch.full(shape, _core.unwritten_bits, dtype=torch.int32, device=device).view(torch.float32)
+    return torch.full(shape, _core.unwritten_bits, dtype=torch.int32, device=q.device).view(torch.float32)
+
+
+def _on_device(data, q):
+    """The bytes in memory of their own, where q lies."""
+    copy = np.frombuffer(data, dtype=np.uint8).copy()
+    if isinstance(q, np.ndarray):
+        return copy
+    import torch
+
+    return torch.from_numpy(copy).to(q.device)
+
+
+def _address(array):
+    return array.ctypes.data if isinstance(array, np.ndarray) else array.data_ptr()
+
+
+def _host(array):
+    return array if isinstance(array, np.ndarray) else array.cpu().numpy()

@@ -10,8 +10,9 @@
 from ._check import Diverged, check
 from ._core import Error, families
 from ._core import version as __version__
-from ._files import judge, open, view
+from ._files import include, judge, open, view
 from ._report import Cause, Element, Report
 from .recorder import Recorder
 
-__all__ = ["Cause", "Diverged", "Element", "Error", "Recorder", "Report", "check", "families", "judge", "open", "view"]
+__all__ = ["Cause", "Diverged", "Element", "Error", "Recorder", "Report", "check", "families", "include", "judge", "open",
+           "view"]

@@ -35,6 +35,11 @@ def judge(
     return judge_recording(recording, causes=causes, threads=threads)
 
 
+def include() -> str:
+    """The folder for -I of a CUDA or C++ compiler: dump/hook.h of this version lies below it."""
+    return os.path.join(os.path.dirname(__file__), "include")
+
+
 def view(path: str | os.PathLike[str]) -> subprocess.Popen[bytes]:
     """Opens the file in tile-view and does not wait. Errors: tilescope.Error where tile-view is not on PATH."""
     program = shutil.which("tile-view")
