@@ -220,8 +220,50 @@ void set_bound(const MergeBound& bound, MergeRange& range) {
     (bound.is_first ? range.first : range.last) = bound.at;
 }
 
+/// Rows of o that are NaN, or are not.
+struct JudgedRow {
+    std::shared_ptr<const MergeStates> states;
+    MergePlace at;
+    bool is_nan = false;
+};
+
+/// None where anything but NaN is wrong.
+std::vector<JudgedRow> rows_by_nan(const Evidence& evidence) {
+    std::vector<JudgedRow> rows;
+    for (const Observation& seen : evidence.seen) {
+        const auto states = std::make_shared<const MergeStates>(seen.site);
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i) {
+            const bool is_nan = std::isnan(seen.got(i, 0));
+            if (seen.bad_rows[std::size_t(i)] != is_nan) return {};
+            rows.push_back({states, states->place(seen.site, i, 0), is_nan});
+        }
+    }
+    return rows;
+}
+
+/// The maximum of some splits is nothing where they saw no key: weights are infinite there, and o is NaN.
+std::vector<Candidate> maximum_of_some_splits(const Evidence& evidence) {
+    const std::vector<JudgedRow> rows = rows_by_nan(evidence);
+    std::vector<Candidate> candidates;
+    if (rows.empty()) return candidates;
+    const std::int64_t splits = rows.front().states->splits();
+    for (const MergeBound& bound : merge_bounds(splits)) {
+        MergeReads reads;
+        set_bound(bound, reads.splits_of_max);
+        const auto is_right = [&](const JudgedRow& row) {
+            return std::isinf(row.states->weights_grow(reads, row.at)) == row.is_nan;
+        };
+        if (std::ranges::all_of(rows, is_right))
+            candidates.push_back(
+                {{{"takes", "maximum of splits " + bound.text}}, merges_by(reads), 1 + bound.numbers});
+    }
+    return candidates;
+}
+
 std::vector<Candidate> merge_of_other_range(const Evidence& evidence) {
     if (!can_be_solved(evidence)) return {};
+    if (evidence.seen.front().site.splits.size() > 1)
+        if (auto found = maximum_of_some_splits(evidence); !found.empty()) return found;
     const MergedSample sample(evidence);
     MergeCandidates candidates(sample);
     for (const MergeBound& bound : merge_bounds(sample.any().lanes())) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "oracle/formula/estimate.h"
 
@@ -59,9 +60,24 @@ MergePlace MergeStates::place(const SearchedTile& site, Eigen::Index row, Eigen:
     return {0, row, col, site.id.head, site.first_row + row};
 }
 
+double MergeStates::weights_grow(const MergeReads& reads, MergePlace at) const {
+    if (!reads.splits_of_max.first && !reads.splits_of_max.last) return 1;
+    const Terms terms = terms_of(reads.splits_of_max, at, splits_);
+    double largest = 0;
+    double of_all = 0;
+    for (at.split = 0; at.split < splits_; ++at.split) {
+        const double weight = at_address(weight_, address(at.split, at.row));
+        of_all = std::max(of_all, weight);
+        if (at.split >= terms.first && at.split < terms.last) largest = std::max(largest, weight);
+    }
+    const double grow = of_all > 0 ? of_all / largest : 1;
+    return grow > std::numeric_limits<float>::max() ? infinity : grow;
+}
+
 double MergeStates::weight(const MergeReads& reads, const MergeNumber& address_of, MergePlace at) const {
     const std::int64_t address = address_of ? address_of(at) : this->address(at.split, at.row);
-    const double weight = at_address(weight_, address);
+    double weight = at_address(weight_, address);
+    if (weight != 0) weight *= weights_grow(reads, at);
     return reads.of_outputs && weight != 0 ? weight * at_address(sum_, address) : weight;
 }
 

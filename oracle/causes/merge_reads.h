@@ -35,6 +35,8 @@ struct MergeReads {
     MergeRange lanes = {};
     MergeRange splits_of_acc = {};
     MergeRange splits_of_l = {};
+    /// Of the maximum that the weights are told from: what they are multiplied with leaves o as it is, unless it is infinite.
+    MergeRange splits_of_max = {};
     double added_to_weight_of_acc = 0;
     double added_to_weight_of_l = 0;
     /// Splits hold acc / l and are weighted by w l, as where each of them stores its output and lse.
@@ -64,6 +66,8 @@ class MergeStates {
     /// The sum of w l.
     std::optional<MergedSum> l(const MergeReads& reads, MergePlace at) const;
     MergePlace place(const SearchedTile& site, Eigen::Index row, Eigen::Index col) const;
+    /// By how much weights are larger for that they are told from the maximum of some splits; infinite beyond a float.
+    double weights_grow(const MergeReads& reads, MergePlace at) const;
 
  private:
     double weight(const MergeReads& reads, const MergeNumber& address, MergePlace at) const;
