@@ -1,6 +1,7 @@
 #include "oracle/causes/find_causes.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "oracle/causes/ancestry.h"
 #include "oracle/causes/answers.h"
@@ -41,9 +42,11 @@ void diagnose(const Evidence& evidence, const Report& report, const CauseOptions
         if (std::ssize(found) > options.most) found.resize(std::size_t(options.most));
         for (const Found& one : found) diagnosis.causes.push_back(report_of(one, evidence, report));
         rank(found, evidence, diagnosis.causes);
-        // Of those that share a rank the shortest is shown first.
-        std::ranges::stable_sort(diagnosis.causes, {},
-                                 [](const FoundCause& cause) { return std::pair(cause.rank, cause.bits); });
+        // Of those that share a rank the shortest is shown first; last those that list tiles, since that says nothing of
+        // other tiles.
+        std::ranges::stable_sort(diagnosis.causes, {}, [](const FoundCause& cause) {
+            return std::tuple(cause.rank, cause.scope == Scope::bad_tiles, cause.bits);
+        });
         diagnosis.separate_with = what_separates(found, evidence);
         if (diagnosis.causes.empty()) find_two(evidence, singles, report, options.threads, diagnosis);
     }
