@@ -310,15 +310,24 @@ MovedElements moved_elements(const Observation& seen, const DumpedOutput& dumped
 /// Elements by the address that an index stores them to, and whether they are there.
 using StoredElements = std::vector<std::pair<std::int64_t, bool>>;
 
-void add_stored(const SearchedTile& site, std::span<const MovedElement> elements, const DumpedOutput& dumped,
+/// Whether what an element of the tile stores is written over by a later one of the tile, which is where it belongs.
+bool is_written_over(const Observation& seen, std::int64_t from_origin, const MovedElement& element) {
+    const std::int64_t own = element.row * seen.got.cols() + element.col;
+    if (from_origin <= own || from_origin >= seen.got.size()) return false;
+    return !seen.wrong[std::size_t(from_origin)];
+}
+
+void add_stored(const Observation& seen, std::span<const MovedElement> elements, const DumpedOutput& dumped,
                 const OutputStore& store, StoredElements& stored) {
     const ValueIndex& values = dumped.array.values;
-    const AddressInOutput address = store.address(site, dumped.array);
+    const AddressInOutput address = store.address(seen.site, dumped.array);
+    const std::int64_t own = origin(seen.site, dumped.stage, dumped.array);
     for (const MovedElement& element : elements) {
         const std::int64_t at = address(element.row, element.col);
         if (!values.has(at)) continue;
         const bool is_there =
             at != element.home && std::abs(values.at(at) - element.expected) <= element.error;
+        if (!is_there && is_written_over(seen, at - own, element)) continue;
         stored.emplace_back(at, is_there);
     }
 }
@@ -341,10 +350,10 @@ bool agrees(const MovedElements& moved, const DumpedOutput& dumped, const Output
     // A few stand anywhere by chance.
     constexpr std::int64_t chance = 2;
     StoredElements stored;
-    add_stored(moved.seen->site, moved.few, dumped, store, stored);
+    add_stored(*moved.seen, moved.few, dumped, store, stored);
     if (std::ranges::count(stored, true, &StoredElements::value_type::second) <= chance) return false;
     stored.clear();
-    add_stored(moved.seen->site, moved.all, dumped, store, stored);
+    add_stored(*moved.seen, moved.all, dumped, store, stored);
     return agreement_of(std::move(stored)) > 0;
 }
 
@@ -375,7 +384,7 @@ std::vector<OutputIndex> agreeing_indices(const Evidence& evidence, const Dumped
                                  [&](const MovedElements* tile) { return agrees(*tile, dumped, store); }))
             continue;
         StoredElements stored;
-        for (const MovedElements& tile : tiles) add_stored(tile.seen->site, tile.all, dumped, store, stored);
+        for (const MovedElements& tile : tiles) add_stored(*tile.seen, tile.all, dumped, store, stored);
         found.emplace_back(-agreement_of(std::move(stored)), std::move(index));
     }
     std::ranges::stable_sort(found, {}, &std::pair<std::int64_t, OutputIndex>::first);

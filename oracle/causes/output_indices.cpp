@@ -162,6 +162,10 @@ void add_functions(const Problem& problem, bool is_row, std::vector<OutputIndex>
             add(part, is_within_tile, form);
             return true;
         });
+        const std::int64_t end = std::min(count, most_of_number);
+        for (std::int64_t low = 0; 1LL << low < end; ++low)
+            for (std::int64_t high = low + 1; 1LL << high < end; ++high)
+                add(part, is_within_tile, formula_of(IndexPart::Form::exchanged_bits, name, low, high));
     };
     const auto extents = own_extents(is_row);
     for (std::size_t part = 0; part < own_parts - std::size_t(is_row); ++part)

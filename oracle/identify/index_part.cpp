@@ -15,6 +15,7 @@ using Form = IndexPart::Form;
 /// Whole numbers in an index are rarely larger.
 constexpr std::int64_t most_number = 64;
 constexpr std::int64_t most_moved = 32;
+constexpr std::int64_t most_beyond = 8;
 
 /// The changes of one number alone.
 void add_own_forms(std::uint8_t name, std::int64_t length, std::vector<IndexPart>& parts) {
@@ -27,6 +28,11 @@ void add_own_forms(std::uint8_t name, std::int64_t length, std::vector<IndexPart
     if (!std::has_single_bit(std::uint64_t(length))) add(Form::reversed, length);
     for (const std::int64_t n : {2, 3, 4}) add(Form::times, n);
     const auto most = std::min(std::int64_t(std::bit_ceil(std::uint64_t(length))), most_number);
+    // Those that leave a short range lead to other heads and batch entries.
+    for (std::int64_t n = most + 1; n <= most_beyond; ++n) {
+        add(Form::exclusive, n);
+        add(Form::reversed, n);
+    }
     for (std::int64_t n = 1; n <= most; ++n) {
         add(Form::exclusive, n);
         add(Form::at_most, n);
