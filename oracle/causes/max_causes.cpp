@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "oracle/causes/phantoms.h"
+#include "oracle/causes/readable_values.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/sinks.h"
 
@@ -200,7 +201,7 @@ std::vector<Candidate> m_includes_tail(const Evidence&) {
             take_finished_scores(site);
             append_columns(*scores, site.dumped_s);
         };
-        candidates.push_back({{{"keys", phantoms.name}}, {.inputs = change}});
+        candidates.push_back({{{"keys", phantoms.name}}, {.inputs = change, .result = settle_maxima}});
     }
     return candidates;
 }
