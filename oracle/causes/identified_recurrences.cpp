@@ -312,10 +312,9 @@ void add_limit(const Evidence& evidence, const std::vector<RowFactor>& rows,
         const double factor = m_before == -infinity ? 0 : std::exp(m_before - m);
         return from_below ? std::max(factor, at) : std::min(factor, at);
     };
-    candidates.push_back(
-        {{{"factor", fmt::format("exp(m_before - m), {} {}", from_below ? "at least" : "at most", name)}},
-         rescales_by(evidence.acts, cut, true),
-         2});
+    candidates.push_back({{{"factor", fmt::format("{} {}", from_below ? "at least" : "at most", name)}},
+                          rescales_by(evidence.acts, cut, true),
+                          2});
     candidates.push_back({{{"factor", name}},
                           rescales_by(
                               evidence.acts, [=](double, double) { return at; }, true),

@@ -63,6 +63,7 @@ struct Comparison {
     Sign sign = Sign::at_most;
     MaskIndex right = ElementPlace::query;
     std::int64_t more = 0;
+    bool is_of_number = false;  ///< with `more` alone
 
     bool holds(const SearchedTile& site, Eigen::Index i, Eigen::Index j) const;
     std::string text() const;
@@ -113,12 +114,14 @@ std::int64_t offset_of(MaskBound bound, const Problem& problem) {
 }
 
 bool Comparison::holds(const SearchedTile& site, Eigen::Index i, Eigen::Index j) const {
-    const std::int64_t offset = offset_of(bound, site.call->problem) + more;
+    const std::int64_t offset = (is_of_number ? 0 : offset_of(bound, site.call->problem)) + more;
     return compares(sign, value_of(left, site, i, j), value_of(right, site, i, j) + offset);
 }
 
 /// "key >= query": what the bound adds on the right is always the same.
 std::string Comparison::text() const {
+    if (is_of_number)
+        return fmt::format("{} {} {}", text_of_index(left), sign_texts[std::size_t(sign)], more);
     const std::string of = bound == MaskBound::end ? "seqlen_kv" : text_of_index(right);
     const std::string moved = more == 0 ? "" : fmt::format(" {} {}", more < 0 ? '-' : '+', std::abs(more));
     const bool adds = bound == MaskBound::end && right;
@@ -208,13 +211,15 @@ std::vector<Comparison> comparisons_of(MaskBound bound, const Evidence& evidence
     return others;
 }
 
-/// The same comparison with the end of the keys elsewhere. Where another diagonal or window is meant, rows of the table
-/// say so.
+/// The same comparison with the end of the keys elsewhere, counted from where they begin if that is nearer. Where another
+/// diagonal or window is meant, rows of the table say so.
 std::vector<Comparison> earlier_ends(const Evidence& evidence) {
     std::vector<Comparison> ends;
-    for (std::int64_t more = 1; more < evidence.problem().seqlen_kv; ++more) {
+    const std::int64_t keys = evidence.problem().seqlen_kv;
+    for (std::int64_t less = 1; less < keys; ++less) {
         ends.push_back(comparison_of(MaskBound::end, evidence.problem()));
-        ends.back().more = -more;
+        ends.back().is_of_number = keys - less < less;
+        ends.back().more = ends.back().is_of_number ? keys - less : -less;
     }
     return ends;
 }

@@ -34,6 +34,32 @@ double cast_after(const SearchedTile& site, Stage stage, double magnitude) {
     }
 }
 
+/// A kernel may leave out what it makes of o where the sum is nothing.
+bool has_sum(const SearchedTile& site, Eigen::Index row) {
+    return std::ranges::any_of(site.splits,
+                               [=](const RunningState& split) { return sum_of_row(split.l.value, row) > 0; });
+}
+
+Change in_rows_with_sum(const Change& change) {
+    return {.result = [of_all = change.result](const SearchedTile& site, Estimate& o) {
+        const Estimate right = o;
+        of_all(site, o);
+        for (Eigen::Index i = 0; i < o.value.rows(); ++i) {
+            if (has_sum(site, i)) continue;
+            o.value.row(i) = right.value.row(i);
+            o.error.row(i) = right.error.row(i);
+        }
+    }};
+}
+
+bool has_rows_without_sum(const Evidence& evidence) {
+    return std::ranges::any_of(evidence.seen, [](const Observation& seen) {
+        for (Eigen::Index i = 0; i < seen.got.rows(); ++i)
+            if (!has_sum(seen.site, i) && !seen.bad_rows[std::size_t(i)]) return true;
+        return false;
+    });
+}
+
 /// The stage's result as the dump has it, or in natural units, passed through a curve.
 Change changes_result(Stage stage, bool natural, const Curve& curve) {
     return {.result = [=](const SearchedTile& site, Estimate& e) {
@@ -250,6 +276,10 @@ std::vector<ReadableValue> readable_results(const Evidence& evidence) {
                           [=](const Evidence& of) { return points_of_results(of, natural); },
                           [=](const Curve& curve) { return changes_result(stage, natural, curve); }});
     }
+    if (stage == Stage::o && can_be_read(evidence) && has_rows_without_sum(evidence))
+        values.push_back(
+            {"o", "rows that see a key", [=](const Evidence& of) { return points_of_results(of, true); },
+             [=](const Curve& curve) { return in_rows_with_sum(changes_result(stage, true, curve)); }});
     return values;
 }
 

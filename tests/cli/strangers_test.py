@@ -35,6 +35,26 @@ ALONE = {
     "query block and row exchanged": ("q_row", "(r * BM + qb)", dict(head_dim=32)),
 }
 
+# The same, and what is told of it: in its parameters, or where it is made.
+TOLD = {
+    "a maximum of half of the splits": ("merge_end", "(SPLITS / 2)", dict(window=(16, 17), split=1), "maximum of splits before 2"),
+    "bits of the head exchanged": ("lse_write", "((b * H + ((h & -7) | (h >> 1 & 1) << 2 | (h >> 2 & 1) << 1)) * NQ + row)",
+                                   dict(batch=2, group=3), "[batch][head with bits 1 and 2 exchanged][query]"),
+    "heads of another batch entry": ("k_head", "((h ^ 3) / GROUP)", dict(batch=2), "kv_head ^ 3 in place of kv_head"),
+    "keys from the beginning again": ("v_read", "(((b * HKV + hv) * NK + (col % 32)) * DV + d)", {}, "key % 32 in place of key"),
+    "scores rounded before the maximum, which may be stale": ("max_term", "(narrow(ON(SCORE, r * BN + c), INT8))",
+                                                              dict(group=3, seqlen_q=69, seqlen_kv=66, dtype="bf16", block_n=32, cap=5.0, stale=4.0,
+                                                                   reverse=True, ramped=False, around="nan"), "int8"),
+    "an end in the middle": ("mask_tail", "(col < NK && col < 12)", {}, "key < 12"),
+    "some rows stored in another order": ("o_write", "((r % 8 == 0) ? (((b * H + h) * DV + d) * NQ + row) : "
+                                                     "(((b * H + h) * NQ + row) * DV + d))",
+                                          dict(seqlen_q=32, block_m=32, head_dim_v=32), "[batch][head][d][query]"),
+    "a number taken from some rows, of which not all see a key": (
+        "normalise", "((row % 16 == 3) ? ((x / total) + -2.0f) : (x / total))", dict(mask="bottom_right", block_m=32),
+        "o in rows that see a key - 2"),
+    "a key too few": ("v_bound", "(col < NK - 1)", dict(seqlen_kv=61), "key >= seqlen_kv - 1"),
+}
+
 # Two mistakes of a stage, of what call, and their names.
 TOGETHER = [
     ({"v_bound": "(col < NK && col % 4 != 0)", "v_value": "((x) * 3.0f)"}, {}, ["function_of_value", "rows_zeroed"]),
@@ -55,7 +75,7 @@ class Strangers(TileDiffCase):
         """The report of what the kernel computes in a call, everything recorded."""
         p = problem.Problem(**numbers)
         inputs = problem.draw_inputs(p)
-        record.write(self.file, p, inputs, call.run(kernel, p, inputs, "forward"), list(call.TILES["forward"]), "forward")
+        record.write(self.file, p, inputs, call.run(kernel, p, inputs, "forward"), [*call.TILES["forward"], "o", "lse"], "forward")
         return self.judge(self.file)
 
     def test_the_same_draw_is_the_same_files(self):
@@ -96,6 +116,13 @@ class Strangers(TileDiffCase):
                 report = self.judge_run(kernel, SIZES | numbers)
                 self.assertFalse(report["causes"][0]["structural"], report["causes"][0])
                 self.assertEqual([cause["name"] for cause in report["further_causes"] or [] if not cause["structural"]], [])
+
+    def test_a_mistake_is_told_as_it_was_written(self):
+        kernels = text.compile_kernels("forward", [{site: written} for site, written, _, _ in TOLD.values()])
+        for kernel, (name, (_, _, numbers, told)) in zip(kernels, TOLD.items()):
+            with self.subTest(name):
+                cause = self.judge_run(kernel, SIZES | numbers)["causes"][0]
+                self.assertIn(told, [*cause["parameters"].values(), cause["where"].removeprefix("where ")])
 
     def test_two_mistakes_of_a_stage_are_named(self):
         kernels = text.compile_kernels("forward", [changes for changes, _, _ in TOGETHER])
