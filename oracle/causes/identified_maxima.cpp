@@ -1,5 +1,7 @@
 // Mistakes in what the maximum reads of each score: it is taken of a function of them, of all or of some columns.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -188,6 +190,17 @@ ScoreCurves curves_of_scores(const Evidence& evidence, const std::vector<WrongMa
     return {std::move(curves), curves_with_bound(wrong, lines)};
 }
 
+/// Of all columns, the maxima themselves are rounded.
+std::vector<Curve> roundings_of_some_scores() {
+    std::vector<Curve> curves;
+    for (const DtypeInfo& info : narrow_dtypes()) {
+        CurveRule rule{.is_line = false};
+        rule.grid = grid_of(info);
+        curves.push_back({{}, rule, 1, true, fmt::format("s rounded to {}", info.name)});
+    }
+    return curves;
+}
+
 std::vector<ColumnsOfMaximum> columns_of_maxima(std::int64_t block_n) {
     std::vector<ColumnsOfMaximum> all = {std::nullopt};
     for (const Places& part : parts_of(block_n)) all.emplace_back(part);
@@ -213,11 +226,14 @@ void add_searched(const Evidence& evidence, std::vector<Candidate>& candidates) 
         candidates.push_back(std::move(candidate));
         ++found;
     };
+    const std::vector<Curve> roundings = roundings_of_some_scores();
     constexpr std::size_t most_bounds = 16;
     for (const Curve& curve : curves.with_bound)
         if (found < most_bounds) add(curve, std::nullopt);
     for (const ColumnsOfMaximum& columns : columns_of_maxima(evidence.problem().block_n)) {
         for (const Curve& curve : curves.of_all) add(curve, columns);
+        if (columns)
+            for (const Curve& curve : roundings) add(curve, columns);
         // The first columns that it is true of are the simplest.
         constexpr std::size_t enough = 4;
         if (found >= enough || (!columns && found > 0)) return;

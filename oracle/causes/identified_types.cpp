@@ -13,17 +13,6 @@ namespace tilescope {
 
 namespace {
 
-/// The floats of a type.
-NumberGrid grid_of(const DtypeInfo& info) {
-    NumberGrid grid;
-    grid.name = info.name;
-    grid.digits = info.significand_bits;
-    grid.least_exponent = info.min_exponent;
-    grid.largest = double(info.max_finite);
-    grid.saturates = !info.has_infinity;
-    return grid;
-}
-
 std::vector<NumberGrid> all_types() {
     std::vector<NumberGrid> grids;
     for (const DtypeInfo& info : narrow_dtypes()) grids.push_back(grid_of(info));

@@ -45,6 +45,9 @@ TOLD = {
     "scores rounded before the maximum, which may be stale": ("max_term", "(narrow(ON(SCORE, r * BN + c), INT8))",
                                                               dict(group=3, seqlen_q=69, seqlen_kv=66, dtype="bf16", block_n=32, cap=5.0, stale=4.0,
                                                                    reverse=True, ramped=False, around="nan"), "int8"),
+    "some scores rounded before the maximum": (
+        "max_term", "((c / 4 % 4 == 2) ? (narrow(ON(SCORE, r * BN + c), BF16)) : (ON(SCORE, r * BN + c)))",
+        dict(group=3, seqlen_q=91, block_m=32, block_n=32, scores="raw"), "s rounded to bf16"),
     "an end in the middle": ("mask_tail", "(col < NK && col < 12)", {}, "key < 12"),
     "some rows stored in another order": ("o_write", "((r % 8 == 0) ? (((b * H + h) * DV + d) * NQ + row) : "
                                                      "(((b * H + h) * NQ + row) * DV + d))",
