@@ -137,10 +137,17 @@ bool is_bound_of_output(const FoundCause& left_out, const FoundCause& in_lse) {
            in_lse.name == rows_stored_over_lse_name;
 }
 
+/// A number that keys behind the last one are masked with is where their maximum starts, too, and they are in the sum.
+bool is_start_of_tail(const FoundCause& start, const FoundCause& tail) {
+    if (start.name != "m_starts_at" || tail.family != "tail" || tail.parameters.empty()) return false;
+    return tail.parameters.back().value == masked_with(start.parameters.front().value);
+}
+
 }  // namespace
 
 bool is_same_mistake(const FoundCause& a, const FoundCause& b) {
     if (is_mask_with_tail(a, b) || is_mask_with_tail(b, a)) return true;
+    if (is_start_of_tail(a, b) || is_start_of_tail(b, a)) return true;
     if (is_bound_of_output(a, b) || is_bound_of_output(b, a)) return true;
     const bool is_same = a.stage == b.stage || a.parameters == b.parameters || a.name == racing_name;
     const bool is_of_recurrence = a.family == "recurrence" && b.family == "recurrence";

@@ -286,8 +286,8 @@ std::vector<Consequence> consequences_of(std::span<const FoundCause> known, cons
     if (stage == Stage::m && in_s) all.push_back({left_in_maximum(row_changes_of(in_s, report)), in_s});
     if (in_m && (stage == Stage::l || stage == Stage::acc))
         add_with_each({rescaled_from_other_maximum(row_changes_of(in_m, report)), in_m}, all);
-    if (in_m)
-        for (Change& guard : guards_against_no_maximum(stage)) all.push_back({std::move(guard), in_m});
+    if (const FoundCause* shown = in_m ? in_m : in_p)
+        for (Change& guard : guards_against_no_maximum(stage)) all.push_back({std::move(guard), shown});
     if (stage == Stage::lse && in_o && later.world->has(Stage::o))
         all.push_back({logarithm_of_divisor(*in_o->changes), in_o});
     return all;

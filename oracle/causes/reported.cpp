@@ -58,7 +58,10 @@ FoundCause report_of(const Found& found, const Evidence& evidence, const Report&
     cause.family = found.cause->family;
     cause.says = found.cause->says;
     cause.look_at = found.cause->look_at;
-    cause.legal = found.cause->legal;
+    // A declaration holds of the whole kernel: what is done in some places by a rule, none allows.
+    const bool is_in_places = found.cause->legal && found.scope == Scope::ruled;
+    cause.legal = found.cause->legal && !is_in_places;
+    if (is_in_places) cause.look_at = "the condition under which it is done: a declaration holds everywhere";
     cause.race_alike = found.cause->race_alike;
     cause.stage = found.acts;
     cause.observed = evidence.observed;

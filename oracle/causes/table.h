@@ -96,6 +96,10 @@ std::vector<Candidate> terms_read_elsewhere(const Evidence& evidence);
 std::vector<Candidate> mask_elsewhere(const Evidence& evidence);
 /// Row sums that count columns behind the last key.
 std::vector<Candidate> tail_counted(const Evidence& evidence);
+/// What its parameter says of keys whose scores are one number.
+inline std::string masked_with(const std::string& score) {
+    return "masked with " + score;
+}
 /// Products of q and k over a padded head_dim, of rows that are not padded.
 std::vector<Candidate> dot_runs_on(const Evidence& evidence);
 /// P stored over V.

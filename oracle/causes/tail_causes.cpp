@@ -170,7 +170,7 @@ std::optional<TailScores> one_score(const std::vector<TailRow>& rows, const Tail
     const double middle = median_of(std::move(scores));
     const double simple = std::round(2 * middle) / 2;
     if (!std::isfinite(middle) || std::abs(simple - middle) > 1e-3) return std::nullopt;
-    return TailScores{"masked with " + digits(simple), std::nullopt, simple, 1};
+    return TailScores{masked_with(digits(simple)), std::nullopt, simple, 1};
 }
 
 std::vector<TailColumns> ways_to_count(std::int64_t block_n, std::int64_t behind) {

@@ -32,6 +32,9 @@ ALONE = {
     "scores that hold a number of f16 where they are hidden": ("mask_value", "((r >= 8) ? (-8.0f) : (-INFINITY))",
                                                                NARROW | dict(window=(40, 11), seqlen_q=79, seqlen_kv=32, head_dim=32,
                                                                              scores="raw", dtype_p="f32", p_is_cast=False)),
+    "P that grows where no key is seen": ("p_value", "((EXP(x)) + 0.25f)",
+                                          dict(seqlen_q=75, seqlen_kv=50, block_m=32, mask="bottom_right", reverse=True)),
+    "a cast of P in every other row": ("p_value", "((r % 2 == 1) ? (narrow(EXP(x), E4M3)) : (EXP(x)))", {}),
     "query block and row exchanged": ("q_row", "(r * BM + qb)", dict(head_dim=32)),
 }
 
@@ -78,7 +81,8 @@ class Strangers(TileDiffCase):
         """The report of what the kernel computes in a call, everything recorded."""
         p = problem.Problem(**numbers)
         inputs = problem.draw_inputs(p)
-        record.write(self.file, p, inputs, call.run(kernel, p, inputs, "forward"), [*call.TILES["forward"], "o", "lse"], "forward")
+        recorded = [*call.TILES["forward"], *call.OUTPUTS["forward"]]
+        record.write(self.file, p, inputs, call.run(kernel, p, inputs, "forward"), recorded, "forward")
         return self.judge(self.file)
 
     def test_the_same_draw_is_the_same_files(self):
@@ -118,6 +122,7 @@ class Strangers(TileDiffCase):
             with self.subTest(name):
                 report = self.judge_run(kernel, SIZES | numbers)
                 self.assertFalse(report["causes"][0]["structural"], report["causes"][0])
+                self.assertFalse(report["causes"][0]["legal"], report["causes"][0])
                 self.assertEqual([cause["name"] for cause in report["further_causes"] or [] if not cause["structural"]], [])
 
     def test_a_mistake_is_told_as_it_was_written(self):
@@ -134,6 +139,14 @@ class Strangers(TileDiffCase):
                 report = self.judge_run(kernel, SIZES | numbers)
                 named = [cause["name"] for cause in report["causes"][:1] + report["further_causes"]]
                 self.assertEqual(sorted(named), names)
+
+    def test_a_number_that_hides_the_tail_is_named_once(self):
+        """As what the maximum starts at and as what the sum counts, where the mistake in s has no name."""
+        kernel, = text.compile_kernels("forward", [{"mask_value": "((c / 4 % 4 == 3) ? (x - 4.0f) : (-INFINITY))",
+                                                    "dot_end": "((col >= NK - 8) ? (col % 8) : (D))"}])
+        report = self.judge_run(kernel, SIZES | dict(seed=177378039, heads_kv=1, group=4, seqlen_q=78, seqlen_kv=68, head_dim=40,
+                                                     head_dim_v=40, block_m=32, mask="bottom_right", skips=False, split=2))
+        self.assertEqual([cause["name"] for cause in report["further_causes"] if not cause["structural"]], ["m_starts_at"])
 
     def test_what_an_author_could_have_written_compiles(self):
         for direction in sites.TABLES:
