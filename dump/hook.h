@@ -30,6 +30,9 @@
 //
 //     attention<<<grid, block>>>(q, k, v, o TILESCOPE_SINK_ARG(TILESCOPE_SINK_OF(bytes)));
 //
+// A kernel whose parameters are a struct has the sink in it: TILESCOPE_SINK_MEMBER(sink); among its members,
+// TILESCOPE_SINK_SET(params.sink, capture.sink()); before the launch, params.sink where sink stands above.
+//
 // A kernel whose parameters cannot change reads the sink from a symbol of its file:
 // TILESCOPE_SINK_SYMBOL(name) at namespace scope declares it, name stands where sink stands above, and
 // TILESCOPE_ARM(capture, name) in the same file sets it.
@@ -108,12 +111,23 @@ TILESCOPE_HOOK void hook_rows(HookNothing, Stage, int, const Arguments&...) {}
 template <class... Arguments>
 TILESCOPE_HOOK void hook_fragment(HookNothing, Stage, int, const Arguments&...) {}
 TILESCOPE_HOOK void hook_wait(HookNothing, int, int) {}
+
+template <bool record>
+TILESCOPE_HOOK auto hook_block_if(const Sink& sink, int batch, int head, int q_block) {
+    if constexpr (record) {
+        return hook_block(sink, batch, head, q_block);
+    } else {
+        return HookNothing();
+    }
+}
 }  // namespace tilescope
 
 #define TILESCOPE_SINK_PARAM(sink) , TILESCOPE_GRID_CONSTANT const ::tilescope::Sink sink
 #define TILESCOPE_HOST_SINK_PARAM(sink) , const ::tilescope::Sink& sink
 #define TILESCOPE_SINK_ARG(sink) , sink
 #define TILESCOPE_SINK_OF(bytes) ::tilescope::sink_from((bytes).data(), (bytes).size())
+#define TILESCOPE_SINK_MEMBER(name) ::tilescope::Sink name
+#define TILESCOPE_SINK_SET(member, sink) ((void)((member) = (sink)))
 #define TILESCOPE_SINK_SYMBOL(name) __constant__ ::tilescope::Sink name
 #define TILESCOPE_NAMED_TILE(name, index)                                 \
     static_assert((index) >= 0 && (index) < ::tilescope::max_named_tiles, \
@@ -129,6 +143,11 @@ TILESCOPE_HOOK void hook_wait(HookNothing, int, int) {}
 #define TILESCOPE_BLOCK(sink, batch, head, q_block)                 \
     [[maybe_unused]] const ::tilescope::HookBlock tilescope_block = \
         ::tilescope::hook_block(sink, int(batch), int(head), int(q_block))
+#define TILESCOPE_BLOCK_IF(record, sink, batch, head, q_block) \
+    [[maybe_unused]] const auto tilescope_block =              \
+        ::tilescope::hook_block_if<(record)>(sink, int(batch), int(head), int(q_block))
+#define TILESCOPE_BLOCK_RECORDS(sink, batch, head, q_block) \
+    (::tilescope::hook_block(sink, int(batch), int(head), int(q_block)).stages != 0)
 #define TILESCOPE_RECORDS(sink) (((sink).q_block_stages | (sink).head_stages) != 0)
 #define TILESCOPE_BLOCK_CALL(record, sink, batch, head, q_block, ...)        \
     do {                                                                     \
@@ -172,10 +191,14 @@ TILESCOPE_HOOK void hook_wait(HookNothing, int, int) {}
 #define TILESCOPE_HOST_SINK_PARAM(sink)
 #define TILESCOPE_SINK_ARG(sink)
 #define TILESCOPE_SINK_OF(bytes)
+#define TILESCOPE_SINK_MEMBER(name) static_assert(true)
+#define TILESCOPE_SINK_SET(member, sink) ((void)0)
 #define TILESCOPE_SINK_SYMBOL(name) static_assert(true)
 #define TILESCOPE_NAMED_TILE(name, index) static_assert(true)
 #define TILESCOPE_ARM(capture, name) ((void)0)
 #define TILESCOPE_BLOCK(sink, batch, head, q_block) ((void)0)
+#define TILESCOPE_BLOCK_IF(record, sink, batch, head, q_block) ((void)0)
+#define TILESCOPE_BLOCK_RECORDS(sink, batch, head, q_block) false
 #define TILESCOPE_RECORDS(sink) false
 #define TILESCOPE_BLOCK_CALL(record, sink, batch, head, q_block, ...) __VA_ARGS__
 #define TILESCOPE_BLOCK_PARAM

@@ -60,14 +60,16 @@ struct MmaAccumulators {
 };
 
 /// What a lane keeps of the rows of such accumulators: one value for its row and one for the row 8 below, for each tile
-/// along m. Four lanes share a row: each has a column of its own, for parts of a sum, or copies of column 0.
+/// along m. Four lanes share a row: each has a column of its own, for parts of a sum, or copies of column 0. `step` is
+/// from one tile along m to the next: where warps take turns along m, 16 for each of them.
 struct MmaRowParts {
     static constexpr int group = 2;
     int row;
     int lane;
+    int step = 16;
 
     TILESCOPE_HOOK HookPlace operator()(int i) const {
-        return {row + i / 2 * 16 + i % 2 * 8 + lane / 4, lane % 4};
+        return {row + i / 2 * step + i % 2 * 8 + lane / 4, lane % 4};
     }
 };
 struct MmaRowCopies {
@@ -75,8 +77,11 @@ struct MmaRowCopies {
     static constexpr int copies = 4;  ///< in neighbouring lanes
     int row;
     int lane;
+    int step = 16;
 
-    TILESCOPE_HOOK HookPlace operator()(int i) const { return {row + i / 2 * 16 + i % 2 * 8 + lane / 4, 0}; }
+    TILESCOPE_HOOK HookPlace operator()(int i) const {
+        return {row + i / 2 * step + i % 2 * 8 + lane / 4, 0};
+    }
 };
 
 /// Accumulators of wgmma m64nN: N / 2 values a thread. `thread` counts within the warpgroup. Source: PTX ISA,

@@ -312,6 +312,50 @@ TEST(Fragment, PlacesPartsAndCopiesOfRows) {
         << "the last lane has another copy";
 }
 
+TEST(Fragment, PlacesRowsOfWarpsThatTakeTurns) {
+    Problem problem = one_tile(64, 8);
+    problem.l_lanes = 4;
+    const FragmentHost host("stage=m,l", SinkMode::tiles, problem);
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    for (int thread = 0; thread < 64; ++thread) {
+        const int lane = thread % 32, first = thread / 32 * 16;
+        const auto row = [=](int i) { return float(first + lane / 4 + 8 * (i % 2) + 32 * (i / 2)); };
+        const float of_rows[4] = {row(0), row(1), row(2), row(3)};
+        TILESCOPE_FRAGMENT(l, 0, of_rows, MmaRowParts{first, lane, 32});
+        TILESCOPE_FRAGMENT(m, 0, of_rows, MmaRowCopies{first, lane, 32});
+    }
+    const std::vector<float> l = host.tile(Stage::l, TileId());
+    const std::vector<float> m = host.tile(Stage::m, TileId());
+    for (int row = 0; row < 64; ++row) {
+        EXPECT_EQ(m[std::size_t(row)], float(row));
+        for (int lane = 0; lane < 4; ++lane) EXPECT_EQ(l[std::size_t(row * 4 + lane)], float(row));
+    }
+}
+
+/// A kernel that is compiled with hooks, or without, by its parameters' type.
+template <bool record, class Parameters>
+void kernel_of(const Parameters& parameters) {
+    TILESCOPE_BLOCK_IF(record, parameters.sink, 0, 0, 0);
+    TILESCOPE_VALUE(s, 0, 0, 0, 3.0f);
+}
+
+TEST(Fragment, RecordsByTheParametersThatHaveTheSink) {
+    struct Parameters {
+        int heads;
+        TILESCOPE_SINK_MEMBER(sink);
+    };
+    const FragmentHost host("stage=s", SinkMode::tiles, one_tile(1, 1));
+    Parameters parameters = {};
+    EXPECT_FALSE(TILESCOPE_BLOCK_RECORDS(parameters.sink, 0, 0, 0)) << "nothing is selected";
+    TILESCOPE_SINK_SET(parameters.sink, host.sink);
+    EXPECT_TRUE(TILESCOPE_BLOCK_RECORDS(parameters.sink, 0, 0, 0));
+    kernel_of<false>(parameters);
+    float value = 0;
+    EXPECT_FALSE(host.finish().read_tile(Stage::s, TileId(), std::span(&value, 1))) << "it has no hooks";
+    kernel_of<true>(parameters);
+    EXPECT_EQ(host.tile(Stage::s, TileId())[0], 3.0f);
+}
+
 /// What hooks keep of whole tiles, of tiles that the tensor cuts, and where KV tiles are left out, is the same as single
 /// values leave, NaNs that look like the unwritten marker among them.
 TEST(Fragment, RecordsWhatSingleValuesDo) {

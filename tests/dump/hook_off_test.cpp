@@ -31,10 +31,24 @@ int called(int x TILESCOPE_HOST_SINK_PARAM(no_such_sink)) {
     return x;
 }
 
+/// Parameters that hooks add a member to, and a kernel that is compiled with hooks or without.
+struct Parameters {
+    int x;
+    TILESCOPE_SINK_MEMBER(sink);
+};
+static_assert(sizeof(Parameters) == sizeof(int));
+int kernel_of(const Parameters& parameters) {
+    TILESCOPE_BLOCK_IF(no_such_constant, parameters.sink, 0, 0, 0);
+    TILESCOPE_SINK_SET(parameters.sink, no_such_sink);
+    return parameters.x + 1;
+}
+
 TEST(HookOff, VanishesWithItsArguments) {
     EXPECT_EQ(kernel(41 TILESCOPE_SINK_ARG(no_such_sink)), 42);
     EXPECT_EQ(called(41 TILESCOPE_SINK_ARG(no_such_sink)), 42);
     EXPECT_FALSE(TILESCOPE_RECORDS(no_such_sink));
+    EXPECT_FALSE(TILESCOPE_BLOCK_RECORDS(no_such_sink, 0, 0, 0));
+    EXPECT_EQ(kernel_of(Parameters{41}), 42);
     int (*const pointer)(int) = kernel;
     EXPECT_EQ(pointer(1), 2) << "the parameter list is that of the plain kernel";
 }
