@@ -25,6 +25,18 @@ WrittenAgain conflicting_element(const Recording& recording, Stage stage, const 
             place.writer};
 }
 
+/// Whether the write that was counted first is in a query block just beyond the last one, and right otherwise: what
+/// warps write that have no rows of the tensor, where their rows count as a query block of their own.
+bool only_rows_are_left_over(const Problem& problem, Stage stage, const StageCapture& capture) {
+    if (!capture.first_out_of_range) return false;
+    const auto& [tile, row, col] = *capture.first_out_of_range;
+    const TileShape shape = tile_shape(problem, stage);
+    const auto within = [](std::int64_t value, std::int64_t size) { return value >= 0 && value < size; };
+    return within(tile.batch, problem.batch) && within(tile.head, stage_heads(problem, stage)) &&
+           within(tile.kv_tile, problem.kv_tiles()) && within(row, shape.rows) && within(col, shape.cols) &&
+           within(tile.q_block - problem.q_blocks(), problem.q_blocks());
+}
+
 std::string describe_out_of_range(const Problem& problem, const StageInfo& info,
                                   const StageCapture& capture) {
     std::string text =
@@ -40,6 +52,10 @@ std::string describe_out_of_range(const Problem& problem, const StageInfo& info,
             stage_heads(problem, info.stage), problem.q_blocks(), problem.kv_tiles(), info.name, shape.rows,
             shape.cols);
     }
+    if (only_rows_are_left_over(problem, info.stage, capture))
+        return text +
+               ": check the coordinates that the hook is given, and whether block_m is less than the rows of "
+               "the kernel's block, whose last warps may have none left in the tensor";
     return text + ": check the coordinates that the hook is given, and block_m and block_n of the problem";
 }
 

@@ -227,6 +227,22 @@ TEST(ForwardCapture, WarnsOfPlacesThatTheProblemDoesNotHave) {
                     p.batch, p.heads, p.q_blocks(), p.kv_tiles(), p.block_m, p.block_n));
 }
 
+TEST(ForwardCapture, WarnsOfRowsThatAreABlockOfTheirOwn) {
+    MemoryRecording run = healthy_run(small_problem());
+    const Problem& p = run.problem();
+    for (const std::int64_t beyond : {0, 1}) {
+        CaptureSummary capture = everything_selected();
+        StageCapture& s = capture.stages[std::size_t(Stage::s)];
+        s.elements_out_of_range = 3;
+        s.first_out_of_range = OutOfRange{{0, 0, p.q_blocks(), 0}, 0, beyond * p.block_n};
+        run.set_capture(capture);
+        const Report report = judged(run);
+        ASSERT_EQ(report.warnings.size(), 1u);
+        EXPECT_EQ(report.warnings[0].find("whether block_m is less than") == std::string::npos, beyond == 1)
+            << report.warnings[0];
+    }
+}
+
 TEST(ForwardCapture, HiddenTilesMayBeSkipped) {
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_kv = problem.seqlen_q;
