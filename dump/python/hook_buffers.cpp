@@ -72,11 +72,14 @@ class HookBuffers {
             const SinkLoss& loss = counters.out_of_range[std::size_t(info.stage)];
             if (loss.elements == 0) continue;
             std::string at;
-            for (const std::int32_t number : loss.first) at += (at.empty() ? "" : ", ") + std::to_string(number);
-            throw Error(std::to_string(loss.elements) + " elements of " + std::string(info.name) +
-                            " are in no tile of the call, the first at batch, head, query block, KV tile, row, "
-                            "column " + at,
-                        hooks_place, "compare block_m, block_n and the shapes with what the hooks are given");
+            for (const std::int32_t number : loss.first)
+                at += (at.empty() ? "" : ", ") + std::to_string(number);
+            throw Error(
+                std::to_string(loss.elements) + " elements of " + std::string(info.name) +
+                    " are in no tile of the call, the first at batch, head, query block, KV tile, row, "
+                    "column " +
+                    at,
+                hooks_place, "compare block_m, block_n and the shapes with what the hooks are given");
         }
     }
 

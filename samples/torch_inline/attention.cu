@@ -72,9 +72,8 @@ std::vector<at::Tensor> attention(at::Tensor q, at::Tensor k, at::Tensor v, bool
     const auto size = [](const at::Tensor& array, int i) { return int(array.size(i)); };
     at::Tensor o = at::empty_like(q);
     at::Tensor lse = at::empty({q.size(0), q.size(1), q.size(2)}, q.options());
-    const Call call = {size(q, 1), size(q, 1) / size(k, 1),       size(q, 2),
-                       size(k, 2), causal,                        1.0f / std::sqrt(float(head_dim)),
-                       int(mistake)};
+    const Call call = {size(q, 1), size(q, 1) / size(k, 1),           size(q, 2),  size(k, 2),
+                       causal,     1.0f / std::sqrt(float(head_dim)), int(mistake)};
     const dim3 grid((size(q, 2) + block_m - 1) / block_m, size(q, 1), size(q, 0));
     attention_kernel<<<grid, block_m>>>(q.data_ptr<float>(), k.data_ptr<float>(), v.data_ptr<float>(),
                                         o.data_ptr<float>(), lse.data_ptr<float>(),
