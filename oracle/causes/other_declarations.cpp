@@ -1,6 +1,7 @@
 #include "oracle/causes/other_declarations.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -83,8 +84,13 @@ SeenDiagonals seen_diagonals(const Recording& recording, const Block& block) {
         if (!s) continue;
         for (Eigen::Index i = 0; i < s->rows(); ++i) {
             for (Eigen::Index j = 0; j < s->cols(); ++j) {
-                if (!std::isfinite((*s)(i, j))) continue;
                 const std::int64_t key = kv_tile * problem.block_n + j;
+                const bool is_score =
+                    key < problem.seqlen_kv && block.q_block * problem.block_m + i < problem.seqlen_q;
+                if (!std::isfinite((*s)(i, j))) {
+                    seen.hides = seen.hides || is_score;
+                    continue;
+                }
                 const std::int64_t diagonal = diagonal_of(problem, block.q_block * problem.block_m + i);
                 seen.left = std::max(seen.left, diagonal - key);
                 seen.right = std::max(seen.right, key - diagonal);
@@ -209,11 +215,11 @@ std::vector<std::string> numbers_for(const declarations::Declaration& declaratio
     if (is("problem.sm_scale")) numbers = {1 / std::sqrt(double(problem.head_dim))};
     if (declaration.name.ends_with(".scale")) numbers = known_factors(problem);
     // A diagonal that is off by one is a mistake, likelier than a place for it; that of the other alignment has a
-    // name.
+    // name, and one that hides nothing is none.
     const std::int64_t lengths = problem.seqlen_kv - problem.seqlen_q;
     const bool other =
         problem.causal_alignment == CausalAlignment::top_left ? seen.most == lengths : seen.most == -lengths;
-    if (is("problem.diagonal_offset") && seen.most && std::abs(*seen.most) > 1 && !other)
+    if (is("problem.diagonal_offset") && seen.hides && seen.most && std::abs(*seen.most) > 1 && !other)
         numbers = {double(problem.diagonal_offset + *seen.most)};
     if (is("problem.window_left")) numbers = {double(seen.left), double(seen.left + 1), -1};
     if (is("problem.window_right")) numbers = {double(seen.right), double(seen.right + 1), -1};
@@ -242,6 +248,15 @@ std::optional<Stage> stage_of(const declarations::Declaration& declaration) {
     return std::nullopt;
 }
 
+/// What p, l, m and acc are kept relative to. Outputs do not depend on it, but the budgets of what was not recorded do.
+constexpr std::string_view kept_relative[] = {"m.from_lse", "p.of_tile_max", "p.normalised",
+                                              "acc.normalised"};
+
+bool keeps_state(const Recording& recording) {
+    return std::ranges::any_of(std::array{Stage::m, Stage::p, Stage::l, Stage::acc},
+                               [&](Stage stage) { return recording.has_stage(stage); });
+}
+
 /// Whether it may be why `wrong` is: nothing of a later stage is. A backward pass begins with its lse.
 bool concerns(const declarations::Declaration& declaration, Stage wrong, Direction direction) {
     const std::optional<Stage> stage = stage_of(declaration);
@@ -263,6 +278,7 @@ bool OtherDeclarations::may_be(const declarations::Declaration& declaration, con
     // Of a sum that was not recorded nothing shows but that its budget is wide.
     const bool sums = std::string_view(declaration.name).ends_with(".accumulation");
     if (sums && !recording_.has_stage(*stage_of(declaration))) return false;
+    if (std::ranges::count(kept_relative, declaration.name) != 0 && !keeps_state(recording_)) return false;
     const auto type = std::ranges::find(types, declaration.name, &TypeOfStage::name);
     if (type == std::end(types)) return true;
     // Values that are right are of the type that is declared, or of one that rounds less.

@@ -34,6 +34,7 @@ struct SeenDiagonals {
     std::int64_t left = -1;
     std::int64_t right = -1;
     std::optional<std::int64_t> most;  ///< the same to the right, where it may be less than nothing
+    bool hides = false;                ///< whether any score is -inf
 };
 
 /// What a recording may declare instead: every value of a flag or a name, and likely numbers. What would widen

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Real most_deviation = 1e-12L;
 
-/// Where the scores are known less well than this, l may be 0 as far as its bound tells, and then anything
+/// Where the scores, or the maximum, are known less well than this, l may be 0 as far as its bound tells, and then anything
 /// may be in o and lse.
 constexpr double well_known = 0.01;
 
@@ -43,7 +43,7 @@ struct BlockComparison {
     const ReplayManner& manner;
     Coverage& coverage;
     std::vector<DefinedRow> rows;  ///< of the query block
-    std::vector<double> s_error;   ///< largest bound of a row's scores
+    std::vector<double> s_error;  ///< largest bound of a row's scores, and of a maximum that goes on from lse
 
     std::string place(Stage stage, std::int64_t kv_tile, Eigen::Index i, Eigen::Index j) const {
         return std::string(stage_info(stage).name) + " at batch " + std::to_string(batch) + ", head " +
@@ -118,6 +118,8 @@ struct BlockComparison {
         for (Eigen::Index i = 0; i < tile.s.value.rows(); ++i) {
             double& largest = s_error[std::size_t(i)];
             largest = std::max(largest, tile.s.error.row(i).maxCoeff());
+            // Which goes on from l, whose bound has its own in it: it doubles with every tile.
+            if (call.units.m_from_lse) largest = std::max(largest, tile.m.error(i, 0));
         }
         const HeadCall& of = replay.call();
         const auto t = std::size_t(kv_tile);
