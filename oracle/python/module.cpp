@@ -66,6 +66,8 @@ Judged judge_fully(const Recording& recording, bool causes, int threads, const C
 }
 
 NB_MODULE(_core, module) {
+    // What an exception that nobody caught keeps alive at the end of the program is no mistake of it.
+    nb::set_leak_warnings(false);
     module.attr("version") = TILESCOPE_VERSION;
     bind_recordings(module);
     bind_hook_buffers(module);

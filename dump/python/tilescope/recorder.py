@@ -70,6 +70,11 @@ class Recorder:
         smallest box with what is selected; None where the stage is not recorded."""
         return self._buffers.get(stage)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether each buffer has every tile of the call."""
+        return not self._select
+
     def origin(self, stage: str) -> tuple[int, int, int, int]:
         """Batch entry, head, query block and KV tile of the first tile in its buffer."""
         return tuple(self._boxes[stage][:4])
