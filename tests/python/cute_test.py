@@ -47,11 +47,11 @@ assert (o == 1).all()
 
 
 def stores(folder):
-    """Operations of the kernel in the folder's attention.py that store, without a recorder; of its values no numbers."""
+    """Operations of the kernel in the folder's attention.py that store, without a recorder; without numbers of values and lines."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.fspath(folder), *sys.path]), "CUTE_DSL_PRINT_IR": "1"}
     run = subprocess.run([sys.executable, "-W", "ignore", "-c", WITHOUT_RECORDER], env=environment, cwd=folder,
                          capture_output=True, text=True, check=True)  # fmt: skip
-    return [re.sub(r"%\w+", "%", line.strip()) for line in run.stdout.splitlines() if "store" in line]
+    return [re.sub(r"%\w+|loc\(.*", "", line.strip()) for line in run.stdout.splitlines() if "store" in line]
 
 
 class Cute(unittest.TestCase):
