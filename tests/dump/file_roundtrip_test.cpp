@@ -218,7 +218,7 @@ TEST(FileRoundtrip, KeepsTheProvenance) {
     const TemporaryFolder folder;
     MemoryRecording recording(sample_problem());
     recording.set_provenance({"tile-run 0.1", "scalar", "H200 \u00b5", "9.0", "13.0", "grid 1x2x3",
-                              "tile-run --kernel scalar\n  -o run.h5", "2026-01-02T03:04:05Z"});
+                              "tile-run --kernel scalar\n  -o run.h5", "2026-01-02T03:04:05Z", "0x3c003c00"});
     const Provenance got = written_and_opened(folder, recording)->provenance();
     EXPECT_EQ(got.producer, "tile-run 0.1");
     EXPECT_EQ(got.kernel, "scalar");
@@ -228,6 +228,7 @@ TEST(FileRoundtrip, KeepsTheProvenance) {
     EXPECT_EQ(got.launch, "grid 1x2x3");
     EXPECT_EQ(got.command, "tile-run --kernel scalar\n  -o run.h5");
     EXPECT_EQ(got.time, "2026-01-02T03:04:05Z");
+    EXPECT_EQ(got.poison, "0x3c003c00");
 }
 
 TEST(FileRoundtrip, DisarmsTerminalControlInTextForPeople) {

@@ -13,6 +13,17 @@
 namespace tilescope {
 namespace {
 
+/// Skips where there is no GPU.
+class OnGpu : public testing::Test {
+ protected:
+    void SetUp() override {
+        int devices = 0;
+        if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
+    }
+};
+using JitterOnGpu = OnGpu;
+using PoisonedCapture = OnGpu;
+
 constexpr int rows = 64;
 constexpr int tiles = 4;
 constexpr int runs = 12;
@@ -68,17 +79,17 @@ int wrong_runs(bool waits) {
     return wrong;
 }
 
-TEST(JitterOnGpu, ShowsABarrierThatIsMissing) {
+TEST_F(JitterOnGpu, ShowsABarrierThatIsMissing) {
     EXPECT_GE(wrong_runs<false>(true), runs / 2);
     RecordProperty("without_waiting", wrong_runs<false>(false));
 }
 
-TEST(JitterOnGpu, ChangesNothingWhereTheBarrierIsThere) {
+TEST_F(JitterOnGpu, ChangesNothingWhereTheBarrierIsThere) {
     EXPECT_EQ(wrong_runs<true>(true), 0);
     EXPECT_EQ(wrong_runs<true>(false), 0);
 }
 
-TEST(JitterOnGpu, IsAskedForByTheEnvironment) {
+TEST_F(JitterOnGpu, IsAskedForByTheEnvironment) {
     Problem problem;
     problem.block_m = problem.block_n = 16;
     setenv("TILESCOPE_JITTER", "7", 1);
@@ -99,7 +110,7 @@ __global__ void read_unwritten(TILESCOPE_GRID_CONSTANT const Sink sink) {
     TILESCOPE_VALUE(m, 0, int(threadIdx.x), 0, never[threadIdx.x]);
 }
 
-TEST(PoisonedCapture, IsFoundByTheKernelAndSaysSo) {
+TEST_F(PoisonedCapture, IsFoundByTheKernelAndSaysSo) {
     Problem problem;
     problem.seqlen_q = problem.block_m = rows;
     problem.seqlen_kv = problem.block_n = 16;

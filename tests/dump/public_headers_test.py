@@ -43,7 +43,7 @@ extern int steps;
 extern void* stream;
 """
 GIVEN = {
-    "dump/hook.h": "extern tilescope::Capture capture;",
+    "dump/hook.h": "#include <string>\nextern tilescope::Capture capture; extern std::string bytes;",
     "dump/flight_recorder.h": "extern tilescope::Problem problem; extern tilescope::FlightOptions options;",
 }
 
