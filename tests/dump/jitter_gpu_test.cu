@@ -14,15 +14,15 @@ namespace tilescope {
 namespace {
 
 /// Skips where there is no GPU.
-class OnGpu : public testing::Test {
+class NeedsGpu : public testing::Test {
  protected:
     void SetUp() override {
         int devices = 0;
         if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) GTEST_SKIP() << "there is no GPU";
     }
 };
-using JitterOnGpu = OnGpu;
-using PoisonedCapture = OnGpu;
+using JitterOnGpu = NeedsGpu;
+using PoisonedCapture = NeedsGpu;
 
 constexpr int rows = 64;
 constexpr int tiles = 4;
