@@ -111,7 +111,7 @@ std::uint32_t jitter_of(const CaptureOptions& options) {
                 "give a whole number below 4294967296, or 0 so that hooks do not wait");
 }
 
-/// Hooks wait on the way that counts conflicts, so that the others have no test for it.
+/// Hooks wait on the ways that take tiles element by element: those that store registers as they are have no test for it.
 SinkMode mode_of(const CaptureOptions& options) {
     return jitter_of(options) != 0 && options.mode == SinkMode::tiles ? SinkMode::checked : options.mode;
 }

@@ -111,10 +111,8 @@ TILESCOPE_HOOK std::uint32_t hook_thread() {
 
 /// Lets the calling warp wait, every fourth time, for 32 ns to 1 ms: how long follows from `seed`, `place` and the warp's
 /// number in the launch. Warps that no barrier holds together drift apart, otherwise for each seed. Nothing on the CPU.
-/// Apart, since its registers would be spilled in kernels that have none to spare.
-template <class = void>
-TILESCOPE_HOOK_APART void hook_let_warp_wait([[maybe_unused]] std::uint32_t seed,
-                                             [[maybe_unused]] std::uint32_t place) {
+TILESCOPE_HOOK void hook_let_warp_wait([[maybe_unused]] std::uint32_t seed,
+                                       [[maybe_unused]] std::uint32_t place) {
 #ifdef __CUDA_ARCH__
     const std::uint32_t block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
     std::uint32_t bits =

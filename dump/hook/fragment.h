@@ -238,6 +238,7 @@ TILESCOPE_HOOK void hook_fragment_in_loop(const HookBlock& block, Stage stage, i
         }
         return;
     }
+    hook_wait(block, int(stage), kv_tile);
     const HookTile tile = hook_find(block, stage, kv_tile);
     if (tile.fate == HookFate::skipped) return;
     if constexpr (hook_run<Places> != 1 && !std::is_pointer_v<Values>) {
@@ -326,6 +327,7 @@ TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_ti
     if constexpr (size == 0) {
         hook_fragment_in_loop(block, stage, kv_tile, values, hook_size(values), places);
     } else if constexpr (size <= hook_most_unrolled && hook_copies<Places> == 1) {
+        hook_wait(block, int(stage), kv_tile);
         const HookTile tile = hook_find(block, stage, kv_tile);
         if (tile.fate == HookFate::skipped) return;
         hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {

@@ -138,6 +138,7 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
         hook_rows_in_fours(sink, room, tile, first_row, rows_inside, data, ld, thread, threads);
         return;
     }
+    hook_wait(block, int(stage), kv_tile);
     hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
         hook_walk(rows_inside, cols, thread, threads, [&](int row, int col) {
             visit(first_row + row, col, data[std::ptrdiff_t(row) * ld + col]);

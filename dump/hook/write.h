@@ -257,7 +257,6 @@ TILESCOPE_HOOK void hook_share(const HookBlock& block, Stage stage, int kv_tile,
             if (inside(row, col)) hook_set(&words[hook_place_in(room, row, col)], hook_kept_bits(value));
         });
     } else {
-        hook_wait(block, int(stage), kv_tile);
         std::uint32_t* const words = tile.words(room);
         each([&](int row, int col, const auto& value) {
             if (!inside(row, col)) return;
