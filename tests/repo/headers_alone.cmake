@@ -17,7 +17,8 @@ endfunction()
 # tilescope_headers_alone(NAME [SUFFIX cpp|cu] FILES patterns... LIBS targets... [DEFINITIONS ...])
 # Compiles a source for each header that includes nothing else: building is the test. The targets give the
 # include folders; when one of them is not built (tile-view without Dear ImGui), its headers are left out.
-# So are headers whose own source is one of a target's: that compiles them alone.
+# So are headers whose own source is one of a target's: that compiles them alone. Those that bind Python are always
+# left out: they need nanobind, and their sources include them first.
 function(tilescope_headers_alone name)
   cmake_parse_arguments(arg "" "SUFFIX" "FILES;LIBS;DEFINITIONS" ${ARGN})
   if(NOT arg_SUFFIX)
@@ -36,6 +37,7 @@ function(tilescope_headers_alone name)
   list(TRANSFORM arg_FILES PREPEND ${PROJECT_SOURCE_DIR}/)
   file(GLOB headers CONFIGURE_DEPENDS ${arg_FILES})
   list(REMOVE_ITEM headers ${compiled_alone})
+  list(FILTER headers EXCLUDE REGEX "/python/")
   set(sources)
   foreach(header ${headers})
     file(RELATIVE_PATH header ${PROJECT_SOURCE_DIR} ${header})
