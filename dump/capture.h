@@ -31,6 +31,7 @@
 #include "dump/recording.h"
 #include "dump/recording/captured_run.h"
 #include "dump/recording/tile_statistics.h"
+#include "dump/schema/dtype.h"
 
 #if TILESCOPE_DUMP
 #include <memory>
@@ -55,11 +56,21 @@ struct StridedArray {
     StridedArray(const void* array, std::int64_t batch, std::int64_t head, std::int64_t row)
         : data(array), is_strided(true), batch_stride(batch), head_stride(head), row_stride(row) {}
 
+    /// The same of uint8 codes, or int8 ones, that stand for (code - zero_point) * scale; the recording holds these numbers,
+    /// in the problem's dtype. Where the kernel's tiles hold code - zero_point, `scale` is 1 and the problem's descale the
+    /// scale. For inputs only: an output in codes is rounded more coarsely than any dtype of the oracle.
+    StridedArray codes(float scale, int zero_point, bool is_signed = false) const {
+        StridedArray array = *this;
+        array.byte_codes = ByteCodes{is_signed, scale, zero_point};
+        return array;
+    }
+
     const void* data;
     bool is_strided = false;
     std::int64_t batch_stride = 0;
     std::int64_t head_stride = 0;
     std::int64_t row_stride = 0;
+    std::optional<ByteCodes> byte_codes;
 };
 
 struct CaptureOptions {
@@ -130,7 +141,7 @@ class Capture {
     void inputs(const StridedArray& q, const StridedArray& k, const StridedArray& v);
     /// Merges the kernel's output buffers as CapturedRun::merge_output does, [batch][heads][seqlen_q](,
     /// [head_dim_v]) of dtype_o and float32; lse may be null. Called after the kernel, for which it waits. A
-    /// device error ends up in the recording.
+    /// device error ends up in the recording. Errors: Error for codes.
     void outputs(const StridedArray& o, const StridedArray& lse);
 
     /// As inputs(), what a backward kernel reads beside q, k and v: [batch][heads][seqlen_q](, [head_dim_v]) of

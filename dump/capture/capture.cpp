@@ -245,8 +245,18 @@ void Capture::Impl::note(cudaError_t status, const std::string& doing) {
 /// Empty, with the error noted, when the device cannot give it.
 std::vector<std::byte> Capture::Impl::copy_input(Input input, const StridedArray& from) {
     std::vector<std::byte> copy(input_bytes(plan.problem(), input));
-    const cudaError_t status =
-        copy_array(copy, input_shape(plan.problem(), input), plan.problem().batch, from, cudaStreamLegacy);
+    const ArrayShape shape = input_shape(plan.problem(), input);
+    const std::int64_t batch = plan.problem().batch;
+    cudaError_t status = cudaSuccess;
+    if (from.byte_codes) {
+        ArrayShape lies = shape;
+        lies.dtype = Dtype::e4m3;  // any of one byte
+        std::vector<std::byte> codes(lies.bytes(batch));
+        status = copy_array(codes, lies, batch, from, cudaStreamLegacy);
+        dequantize_array(*from.byte_codes, codes, shape.dtype, copy);
+    } else {
+        status = copy_array(copy, shape, batch, from, cudaStreamLegacy);
+    }
     note(status, " while copying the inputs");
     if (status != cudaSuccess) copy.clear();
     inputs_lost = inputs_lost || copy.empty();
@@ -266,6 +276,10 @@ bool Capture::Impl::wait_for_outputs() {
 }
 
 void Capture::Impl::copy_output(Stage stage, const StridedArray& from) {
+    if (from.byte_codes) {
+        throw Error("an output in codes of one byte cannot be judged", std::string(stage_info(stage).name),
+                    "give the kernel a wider output, or record acc and l and leave o out");
+    }
     const Dtype dtype = stage_dtype(plan.problem(), stage);
     std::vector<std::byte>& copy = outputs[static_cast<std::size_t>(stage)];
     copy.resize(output_bytes(plan.problem(), stage, dtype));

@@ -56,6 +56,20 @@ std::uint32_t encode(Dtype dtype, float value, Overflow overflow = Overflow::to_
 /// Valid range: as above, but NaN becomes 0x7fffffff in f32.
 std::uint32_t encode(Dtype dtype, double value, Overflow overflow = Overflow::to_infinity);
 
+/// Integers of one byte, each of which stands for (code - zero_point) * scale.
+struct ByteCodes {
+    bool is_signed = false;
+    float scale = 1.0f;
+    int zero_point = 0;
+};
+
+/// What codes stand for, rounded to float32 and from there to `dtype`, as kernels do it: `bits` holds codes.size()
+/// elements of `dtype`, little-endian and packed.
+/// Types: any Dtype.
+/// Max error: half an ulp of float32 and half an ulp of the dtype.
+/// Valid range: every code; a product beyond max_finite becomes what encode() makes of it.
+void dequantize_array(const ByteCodes& how, Span<const std::byte> codes, Dtype dtype, Span<std::byte> bits);
+
 /// Unit roundoff: half the distance from 1 to the next number, 2^-significand_bits.
 /// Types: any Dtype; the result is float64.
 /// Max error: 0.

@@ -258,6 +258,36 @@ TEST_P(CaptureGpu, TakesArraysAsTheyLie) {
     EXPECT_EQ(tile.front(), at(1, 1, 2, problem.block_m));
 }
 
+/// k of uint8 codes in every second row, v of int8 ones without gaps.
+TEST_P(CaptureGpu, TakesCodesOfOneByte) {
+    Problem problem = test::small_problem();
+    problem.dtype_q = problem.dtype_k = problem.dtype_v = problem.dtype_o = Dtype::f32;
+    problem.head_dim_v = problem.head_dim;
+    const std::int64_t row = 2 * problem.head_dim;
+    const std::int64_t rows = problem.batch * problem.heads_kv * problem.seqlen_kv;
+    std::vector<std::uint8_t> bytes(std::size_t(rows * row));
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::uint8_t(i * 37);
+    const DeviceArray<std::uint8_t> device(bytes);
+    const std::vector<float> q(
+        std::size_t(problem.batch * problem.heads * problem.seqlen_q * problem.head_dim), 1.0f);
+    const StridedArray k(device.data, problem.heads_kv * problem.seqlen_kv * row, problem.seqlen_kv * row,
+                         row);
+
+    Capture capture(problem, options_of(GetParam(), "stage=m,o"));
+    capture.inputs(q.data(), k.codes(0.5f, 128), StridedArray(device.data).codes(2.0f, 0, true));
+    EXPECT_THROW(capture.outputs(StridedArray(device.data).codes(1.0f, 0), nullptr), Error);
+    const std::vector<float> o(
+        std::size_t(problem.batch * problem.heads * problem.seqlen_q * problem.head_dim_v));
+    capture.outputs(o.data(), nullptr);
+    const CapturedRun run = capture.finish();
+    std::vector<float> read(static_cast<std::size_t>(problem.head_dim));
+    const std::int64_t key = (1 * problem.heads_kv + 1) * problem.seqlen_kv + 3;
+    run.read_input(Input::k, 1, 1, 3, 1, read);
+    EXPECT_EQ(read.back(), (float(std::uint8_t((key * row + problem.head_dim - 1) * 37)) - 128.0f) * 0.5f);
+    run.read_input(Input::v, 1, 1, 3, 1, read);
+    EXPECT_EQ(read.back(), float(std::int8_t(std::uint8_t(((key + 1) * problem.head_dim - 1) * 37))) * 2.0f);
+}
+
 TEST_P(CaptureGpu, RecordsABackwardPass) {
     const CaptureOptions options = options_of(GetParam(), "stage=ds,dk,dv");
     Capture capture(test::small_backward_problem(), options);
