@@ -260,8 +260,8 @@ std::vector<MovedBits> moved_bits(const BitTable& table, std::string_view name,
     std::int64_t all = 0;
     for (const auto& [bit, change] : table) {
         all |= bit;
-        for (std::int64_t left = part(change); left != 0; left &= left - 1) {
-            const int by = std::countr_zero(std::uint64_t(left)) - std::countr_zero(std::uint64_t(bit));
+        for (auto left = std::uint64_t(part(change)); left != 0; left &= left - 1) {
+            const int by = std::countr_zero(left) - std::countr_zero(std::uint64_t(bit));
             moved.try_emplace(by, MovedBits{name, by}).first->second.mask |= bit;
         }
     }
