@@ -94,21 +94,6 @@ std::string stage_table(const Report& report) {
     return text;
 }
 
-/// "0-63, 80" for rows in ascending order; at most `most` ranges.
-std::string row_ranges(const std::vector<std::int64_t>& rows, std::size_t most) {
-    std::string text;
-    std::size_t ranges = 0;
-    for (std::size_t i = 0; i < rows.size();) {
-        std::size_t end = i;
-        while (end + 1 < rows.size() && rows[end + 1] == rows[end] + 1) ++end;
-        if (ranges++ == most) return text + ", ...";
-        if (!text.empty()) text += ", ";
-        text += end == i ? fmt::format("{}", rows[i]) : fmt::format("{}-{}", rows[i], rows[end]);
-        i = end + 1;
-    }
-    return text;
-}
-
 std::string bad_rows(const Report& report) {
     const StageTally& tally = report.stage(*report.guilty).tally;
     if (tally.bad_rows.empty()) return "";
@@ -318,6 +303,20 @@ std::string references(const Report& report) {
 }
 
 }  // namespace
+
+std::string row_ranges(const std::vector<std::int64_t>& rows, std::size_t most) {
+    std::string text;
+    std::size_t ranges = 0;
+    for (std::size_t i = 0; i < rows.size();) {
+        std::size_t end = i;
+        while (end + 1 < rows.size() && rows[end + 1] == rows[end] + 1) ++end;
+        if (ranges++ == most) return text + ", ...";
+        if (!text.empty()) text += ", ";
+        text += end == i ? fmt::format("{}", rows[i]) : fmt::format("{}-{}", rows[i], rows[end]);
+        i = end + 1;
+    }
+    return text;
+}
 
 std::string tolerance_line(const Report& report) {
     if (report.atol || report.rtol)

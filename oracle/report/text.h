@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +31,9 @@ std::string suggestion_text(const Suggestion& suggestion);
 std::string suggestion_arguments(const Report& report);
 /// What it leads to, and how it is declared; or that nothing is to be declared, or gets further.
 std::string suggestion_advice(const Report& report);
+
+/// "0-63, 80" for rows in ascending order; at most `most` ranges.
+std::string row_ranges(const std::vector<std::int64_t>& rows, std::size_t most);
 
 /// Which conventions other than `declared` the rows hold that see no key.
 std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared);

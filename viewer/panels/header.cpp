@@ -1,7 +1,13 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "oracle/report/card.h"
 #include "oracle/report/text.h"
 #include "viewer/panels/panel.h"
 
@@ -9,8 +15,11 @@ namespace tilescope::viewer {
 
 namespace {
 
-/// Windows of so many letters' heights have room for stages, quantities and layouts in one line.
-constexpr float one_line_from = 84;
+/// Between stages, quantities and layouts, and between the buttons of each, in pixels.
+float apart() {
+    return 1.5F * ImGui::GetFontSize();
+}
+constexpr float between = 3;
 
 std::string name_of_call(const Problem& p) {
     return fmt::format("{}batch {}  heads {} (kv {})  seqlen_q {}  seqlen_kv {}  head_dim {}  tile {}x{}  {}",
@@ -31,23 +40,66 @@ std::string name_of_files(const Document& document) {
     return name;
 }
 
-void draw_verdict(App& app) {
+/// A line of the card, and whether it stands beside the one before where there is room.
+struct CardLine {
+    std::string words;
+    ImU32 colour = colours::text;
+    bool beside = false;
+};
+
+CausesKnown causes_known(const App& app) {
+    if (app.document->pair() || app.document->diagnosis != nullptr) return CausesKnown::yes;
+    return app.status.searching ? CausesKnown::not_yet : CausesKnown::no;
+}
+
+/// What is wrong, and why; then what tile-diff ends with.
+std::vector<CardLine> card_lines(const App& app) {
     const Report* report = app.document->report.get();
-    if (report == nullptr) {
-        app.waits = !app.status.message.empty();
-        text(app, app.status.message.empty() ? "not judged" : "being judged", colours::dim);
-        return;
-    }
+    if (report == nullptr)
+        return {{app.status.message.empty() ? "not judged" : "being judged", colours::dim}};
     // What was judged is not what is there now.
     if (app.status.changed)
-        return text(app,
-                    (app.status.gone ? "before the file was removed: " : "before the file changed: ") +
-                        verdict_line(*report),
-                    colours::dim);
-    const ImU32 colour = report->guilty             ? colours::bad
-                         : report->unjudged.empty() ? colours::good
-                                                    : colours::unjudged;
-    text(app, verdict_line(*report), colour);
+        return {{(app.status.gone ? "before the file was removed: " : "before the file changed: ") +
+                     verdict_line(*report),
+                 colours::dim}};
+    if (!report->guilty)
+        return {{verdict_line(*report), report->unjudged.empty() ? colours::good : colours::unjudged}};
+    const Diagnosis none;
+    const Card card = card_of(*report, app.document->diagnosis != nullptr ? *app.document->diagnosis : none,
+                              causes_known(app));
+    std::vector<CardLine> lines = {{card.headline, colours::bad}};
+    if (!card.look_at.empty()) lines.push_back({"look at: " + card.look_at, colours::accent});
+    if (!card.evidence.empty()) lines.push_back({card.evidence, colours::dim, true});
+    if (!card.also.empty()) lines.push_back({card.also, colours::dim, true});
+    lines.push_back({verdict_line(*report), colours::dim});
+    return lines;
+}
+
+/// The lines of the whole header's text. A wide window has the file and the call beside each other.
+std::vector<CardLine> header_lines(const App& app) {
+    std::vector<CardLine> lines = {{name_of_files(*app.document), colours::text},
+                                   {name_of_call(app.problem()), colours::dim, true}};
+    for (CardLine& line : card_lines(app)) lines.push_back(std::move(line));
+    return lines;
+}
+
+/// Shows each line, wrapped, with `show(line, beside)`; returns their height.
+template <class Show>
+float lay_out(const std::vector<CardLine>& lines, float width, const Show& show) {
+    const float room = width - 2 * ImGui::GetStyle().WindowPadding.x;
+    const float gap = 2 * ImGui::GetFontSize();
+    float height = 0;
+    float used = room;
+    for (const CardLine& line : lines) {
+        const float alone = ImGui::CalcTextSize(line.words.c_str()).x;
+        const bool beside = line.beside && used + gap + alone <= room;
+        if (!beside)
+            height += ImGui::CalcTextSize(line.words.c_str(), nullptr, false, room).y +
+                      ImGui::GetStyle().ItemSpacing.y;
+        show(line, beside);
+        used = beside ? used + gap + alone : alone;
+    }
+    return height;
 }
 
 struct StateColour {
@@ -72,24 +124,91 @@ ImU32 colour_of_stage(const App& app, Stage stage) {
     return std::ranges::find(state_colours, state_of(*report, stage), &StateColour::state)->colour;
 }
 
-void draw_stages(App& app) {
+float width_of_button(std::string_view label) {
+    return ImGui::CalcTextSize(label.data(), label.data() + label.size()).x +
+           2 * ImGui::GetStyle().FramePadding.x;
+}
+
+/// A stage of the chain, with its word where there is a report.
+struct StageCell {
+    StageInfo info;
+    ChainLink link;
+    float width = 0;
+};
+
+std::vector<StageCell> cells_of(const App& app, bool words) {
+    std::vector<ChainLink> chain;
+    if (words && app.document->report != nullptr) chain = chain_of(*app.document->report);
+    std::vector<StageCell> cells;
     for (const StageInfo& info : stages_of(app.problem())) {
-        if (choice(std::string(info.name).c_str(), app.view.stage == info.stage,
-                   colour_of_stage(app, info.stage)))
-            select_stage(app, info.stage);
-        const bool guilty = app.document->report != nullptr && app.document->report->guilty == info.stage;
-        if (guilty) {
-            const ImVec2 low = {ImGui::GetItemRectMin().x, ImGui::GetItemRectMax().y};
-            ImGui::GetWindowDrawList()->AddRectFilled(low - ImVec2(0, 2), ImGui::GetItemRectMax(),
-                                                      colours::bad);
+        StageCell cell{info, {}, width_of_button(info.name)};
+        const auto link = std::ranges::find(chain, info.stage, &ChainLink::stage);
+        if (link != chain.end()) {
+            cell.link = *link;
+            cell.width = std::max(cell.width, ImGui::CalcTextSize(link->word.c_str()).x + 2 * between);
         }
-        // Scripts write a blank as an underscore.
-        std::string place = "stage " + std::string(info.name);
-        std::ranges::replace(place, '_', ' ');
-        app.readout.place(place, {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y,
-                                  ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y});
-        ImGui::SameLine(0, 3);
+        cells.push_back(std::move(cell));
     }
+    return cells;
+}
+
+float width_of(const std::vector<StageCell>& cells) {
+    float width = 0;
+    for (const StageCell& cell : cells) width += cell.width + between;
+    return width;
+}
+
+/// Where the controls under the text are.
+struct Controls {
+    std::vector<StageCell> stages;
+    bool words = false;    ///< under the stages
+    bool one_row = false;  ///< stages, quantities and layouts beside each other
+
+    float height() const {
+        const ImGuiStyle& style = ImGui::GetStyle();
+        return ImGui::GetFrameHeight() * (one_row ? 1 : 2) + (one_row ? 0 : style.ItemSpacing.y) +
+               (words ? ImGui::GetFontSize() + 1 : 0);
+    }
+};
+
+float width_of_choices() {
+    float width = apart();
+    for (const QuantityInfo& info : all_quantities())
+        if (!info.of_replay) width += width_of_button(info.name) + between;
+    for (int i = 0; i < layout_count; ++i) width += width_of_button(to_string(Layout(i))) + between;
+    return width;
+}
+
+Controls controls_for(const App& app, float width) {
+    const float room = width - 2 * ImGui::GetStyle().WindowPadding.x;
+    Controls controls;
+    controls.stages = cells_of(app, true);
+    controls.words = app.document->report != nullptr && width_of(controls.stages) <= room;
+    if (!controls.words) controls.stages = cells_of(app, false);
+    controls.one_row = width_of(controls.stages) + apart() + width_of_choices() <= room;
+    return controls;
+}
+
+void draw_stage(App& app, const StageCell& cell) {
+    const ImU32 colour = colour_of_stage(app, cell.info.stage);
+    if (choice(std::string(cell.info.name).c_str(), app.view.stage == cell.info.stage, colour, cell.width))
+        select_stage(app, cell.info.stage);
+    const ImVec2 low = ImGui::GetItemRectMin();
+    const ImVec2 high = ImGui::GetItemRectMax();
+    ImDrawList& draw = *ImGui::GetWindowDrawList();
+    if (app.document->report != nullptr && app.document->report->guilty == cell.info.stage)
+        draw.AddRectFilled({low.x, high.y - 2}, high, colours::bad);
+    if (!cell.link.word.empty()) {
+        if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", cell.link.says.c_str());
+        app.readout.add(fmt::format("{} {}", cell.info.name, cell.link.word));
+        const float width = ImGui::CalcTextSize(cell.link.word.c_str()).x;
+        draw.AddText({std::round((low.x + high.x - width) / 2), high.y + 1},
+                     colour == colours::text ? colours::dim : colour, cell.link.word.c_str());
+    }
+    // Scripts write a blank as an underscore.
+    std::string place = "stage " + std::string(cell.info.name);
+    std::ranges::replace(place, '_', ' ');
+    app.readout.place(place, {low.x, low.y, high.x - low.x, high.y - low.y});
 }
 
 void draw_quantities(App& app) {
@@ -112,8 +231,11 @@ void draw_layouts(App& app) {
 
 }  // namespace
 
-float header_height(float width) {
-    return (width < one_line_from * ImGui::GetFontSize() ? 10.6F : 6.1F) * ImGui::GetFontSize();
+float header_height(const App& app, float width) {
+    const float padding = 2 * ImGui::GetStyle().WindowPadding.y;
+    if (app.document == nullptr) return padding + 2 * ImGui::GetTextLineHeightWithSpacing();
+    return padding + lay_out(header_lines(app), width, [](const CardLine&, bool) {}) +
+           controls_for(app, width).height();
 }
 
 void draw_header(App& app, const Box& box) {
@@ -123,29 +245,33 @@ void draw_header(App& app, const Box& box) {
         text(app, "What an attention kernel computed, and where it went wrong", colours::dim);
         return;
     }
-    const bool narrow = box.width < one_line_from * ImGui::GetFontSize();
-    const float apart = 1.5F * ImGui::GetFontSize();
-    ImGui::PushTextWrapPos(narrow ? 0 : -1);
-    text(app, name_of_files(*app.document));
-    if (!narrow) ImGui::SameLine(0, 2 * ImGui::GetFontSize());
-    text(app, name_of_call(app.problem()), colours::dim);
-    draw_verdict(app);
+    if (app.document->report == nullptr) app.waits = app.waits || !app.status.message.empty();
+    ImGui::PushTextWrapPos(0);
+    lay_out(header_lines(app), box.width, [&](const CardLine& line, bool beside) {
+        if (beside) ImGui::SameLine(0, 2 * ImGui::GetFontSize());
+        text(app, line.words, line.colour);
+    });
     ImGui::PopTextWrapPos();
-    draw_stages(app);
-    if (narrow) {
-        ImGui::NewLine();
+
+    const Controls controls = controls_for(app, box.width);
+    const float top = ImGui::GetCursorPosY();
+    for (const StageCell& cell : controls.stages) {
+        draw_stage(app, cell);
+        ImGui::SameLine(0, between);
+    }
+    if (controls.one_row) {
+        ImGui::SameLine(0, apart() + between);
     } else {
-        ImGui::SameLine(0, apart);
-        ImGui::Dummy({0, 0});
-        ImGui::SameLine(0, 3);
+        ImGui::NewLine();
+        ImGui::SetCursorPosY(top + controls.height() - ImGui::GetFrameHeight());
     }
     draw_quantities(app);
-    ImGui::SameLine(0, apart);
+    ImGui::SameLine(0, apart());
     ImGui::Dummy({0, 0});
     draw_layouts(app);
     const std::string hint = "? help";
     const float x = box.width - ImGui::CalcTextSize(hint.c_str()).x - ImGui::GetStyle().WindowPadding.x;
-    if (x > ImGui::GetItemRectMax().x - box.x + apart) {
+    if (x > ImGui::GetItemRectMax().x - box.x + apart()) {
         ImGui::SameLine(x);
         text(app, hint, colours::dim);
     }

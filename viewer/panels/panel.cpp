@@ -145,10 +145,10 @@ void title(App& app, const std::string& line) {
     text(app, line, colours::dim);
 }
 
-bool choice(const char* label, bool chosen, ImU32 text_colour) {
+bool choice(const char* label, bool chosen, ImU32 text_colour, float width) {
     if (chosen) ImGui::PushStyleColor(ImGuiCol_Button, ImGui::GetStyleColorVec4(ImGuiCol_Header));
     ImGui::PushStyleColor(ImGuiCol_Text, text_colour);
-    const bool pressed = ImGui::Button(label);
+    const bool pressed = ImGui::Button(label, {width, 0});
     ImGui::PopStyleColor(chosen ? 2 : 1);
     return pressed;
 }
@@ -198,7 +198,7 @@ void draw_panels(App& app) {
     const ImVec2 size = ImGui::GetIO().DisplaySize;
     const bool wide = app.view.tab == Tab::budget && app.document != nullptr && !app.document->pair();
     const Room room{{0, 0, size.x, size.y},
-                    header_height(size.x),
+                    header_height(app, size.x),
                     status_height(app, size.x),
                     ImGui::GetFontSize(),
                     wide,

@@ -27,8 +27,8 @@ void text_at(App& app, ImDrawList& draw, ImVec2 at, const std::string& line, ImU
 void text_waiting(App& app, const std::string& line);
 /// The panel's title, dim.
 void title(App& app, const std::string& line);
-/// A button that looks chosen or not.
-bool choice(const char* label, bool chosen, ImU32 text_colour = colours::text);
+/// A button that looks chosen or not; as wide as its label where `width` is 0.
+bool choice(const char* label, bool chosen, ImU32 text_colour = colours::text, float width = 0);
 
 inline ImVec2 operator+(ImVec2 a, ImVec2 b) {
     return {a.x + b.x, a.y + b.y};
@@ -49,8 +49,8 @@ std::string quotient_text(double value);
 Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid>& pyramid,
                 Quantity quantity);
 
-/// Of the header, in lines: narrow windows need more of them.
-float header_height(float width);
+/// As much as the text of the header needs in a window of that width.
+float header_height(const App& app, float width);
 void draw_header(App& app, const Box& box);
 float status_height(const App& app, float width);
 void draw_map(App& app, const Box& box);
