@@ -79,10 +79,9 @@ std::string stage_table(const Report& report) {
             continue;
         }
         const StageTally& t = report.stage(info.stage).tally;
-        text +=
-            fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10.3g} {:>10}  {}\n", info.name,
-                        width, t.compared, t.outside, t.nan, t.infinite, t.unwritten, t.conflicting,
-                        t.inherited, t.max_abs, t.max_ulp, to_string(state_of(report, info.stage)));
+        text += fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10.3g} {:>10}  {}\n",
+                            info.name, width, t.compared, t.outside, t.nan, t.infinite, t.unwritten,
+                            t.conflicting, t.inherited, t.max_abs, t.max_ulp, state_text(report, info.stage));
         if (t.not_judged > 0)
             not_judged += fmt::format("{}{} of {}", not_judged.empty() ? "" : ", ", t.not_judged, info.name);
     }
@@ -337,9 +336,17 @@ std::string verdict_line(const Report& report) {
                            against);
     }
     const Element& first = *report.first_divergence;
+    const std::string place = place_of(report.problem, report.threads, *report.guilty, first);
+    const bool written = first.finding != Finding::unwritten && first.finding != Finding::conflicting;
+    if (!report.other.empty()) {
+        const std::string values = written ? fmt::format("{} here, {} there, +- {:.3g}", digits_of(first.got),
+                                                         digits_of(first.expected), first.tolerance)
+                                           : values_of(first);
+        return fmt::format("diverged: {} is the first stage that differs from {}, at {}: {}",
+                           stage_info(report.problem, *report.guilty).name, against, place, values);
+    }
     return fmt::format("diverged: {} is the first wrong stage, at {}: {}",
-                       stage_info(report.problem, *report.guilty).name,
-                       place_of(report.problem, report.threads, *report.guilty, first), values_of(first));
+                       stage_info(report.problem, *report.guilty).name, place, values_of(first));
 }
 
 std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared) {
