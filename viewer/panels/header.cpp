@@ -187,10 +187,22 @@ struct Controls {
     }
 };
 
+struct ReferenceChoice {
+    Reference against;
+    const char* name;
+    const char* says;
+};
+constexpr std::array references = {
+    ReferenceChoice{Reference::local, "local",
+                    "expected is what the stages before give, as they were dumped (I)"},
+    ReferenceChoice{Reference::end_to_end, "end to end", "expected is what the inputs alone give (I)"},
+};
+
 float width_of_choices() {
-    float width = apart();
+    float width = 2 * apart();
+    for (const ReferenceChoice& reference : references) width += width_of_button(reference.name) + between;
     for (const QuantityInfo& info : all_quantities())
-        if (!info.of_replay) width += width_of_button(info.name) + between;
+        if (info.against == Reference::local) width += width_of_button(info.name) + between;
     for (int i = 0; i < layout_count; ++i) width += width_of_button(to_string(Layout(i))) + between;
     return width;
 }
@@ -229,11 +241,20 @@ void draw_stage(App& app, const StageCell& cell) {
 
 void draw_quantities(App& app) {
     for (const QuantityInfo& info : all_quantities()) {
-        // The tab of causes has them.
-        if (info.of_replay) continue;
+        // The tab of causes has those of a replay, and the switch beside shows the others.
+        if (info.against != Reference::local) continue;
         if (info.quantity != all_quantities().front().quantity) ImGui::SameLine(0, 3);
         if (choice(std::string(info.name).c_str(), app.view.quantity == info.quantity))
             app.view.quantity = info.quantity;
+    }
+}
+
+void draw_references(App& app) {
+    for (const ReferenceChoice& reference : references) {
+        ImGui::SameLine(0, 3);
+        if (choice(reference.name, app.view.against == reference.against))
+            choose_reference(app, reference.against);
+        if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", reference.says);
     }
 }
 
@@ -287,6 +308,11 @@ void draw_header(App& app, const Box& box) {
     draw_quantities(app);
     ImGui::SameLine(0, apart());
     ImGui::Dummy({0, 0});
+    if (!app.document->pair()) {
+        draw_references(app);
+        ImGui::SameLine(0, apart());
+        ImGui::Dummy({0, 0});
+    }
     draw_layouts(app);
     const std::string hint = "? help";
     const float x = box.width - ImGui::CalcTextSize(hint.c_str()).x - ImGui::GetStyle().WindowPadding.x;

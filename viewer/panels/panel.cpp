@@ -161,8 +161,9 @@ std::string why_not_judged(App& app, Stage stage, const TileId& tile) {
     if (extent.rows <= 0 || extent.cols <= 0) return "beyond the lengths of this batch entry";
     if (!app.has(stage) || !document.recording->has_tile(stage, tile)) return "its tile was not captured";
     if (app.status.written_over) return "not read before the file changed";
-    const bool waits = document.map->at(stage, tile).state == TileFinding::State::captured ||
-                       (document.report == nullptr && !app.status.message.empty());
+    const bool waits =
+        document.map_of(app.view.against).at(stage, tile).state == TileFinding::State::captured ||
+        (document.report == nullptr && !app.status.message.empty());
     if (waits) {
         app.waits = true;
         return "not judged yet";

@@ -218,11 +218,19 @@ void select_stage(App& app, Stage stage) {
     app.view.ranges.show(app.problem(), app.view.cursor, stage);
 }
 
+void choose_reference(App& app, Reference against) {
+    if (app.document->pair()) {
+        app.notice = "two recordings: there is no end to end";
+        return;
+    }
+    app.view.against = app.bad.list.against = against;
+}
+
 void update_bad_table(App& app) {
     BadTable& bad = app.bad;
     const bool has_report = app.document->report != nullptr;
     // The map changes all the time while it is filled; the report ends that.
-    const std::uint64_t map_version = has_report ? app.document->map->version() : 0;
+    const std::uint64_t map_version = has_report ? app.document->map_of(bad.list.against).version() : 0;
     const bool same = bad.generation == app.document->generation && bad.map_version == map_version &&
                       bad.had_report == has_report && bad.found == bad.list;
     if (same && bad.complete) return;

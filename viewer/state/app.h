@@ -37,7 +37,8 @@ std::string_view to_string(Tab tab);
 /// The state of the view. Panels read and change it; nothing of it is computed from values.
 struct ViewState {
     Stage stage = Stage::s;
-    Quantity quantity = Quantity::over_budget;
+    Quantity quantity = Quantity::over_budget;  ///< of the stages before, or of a replay
+    Reference against = Reference::local;       ///< that `quantity` is shown against: local or end to end
     Layout layout = Layout::single;
     Tab tab = Tab::row;
     Cursor cursor;
@@ -143,6 +144,8 @@ bool go_to_first_divergence(App& app);
 /// Errors are shown at the bottom; then false.
 bool go_to_text(App& app, const std::string& text);
 void select_stage(App& app, Stage stage);
+/// Everything against what the stages before give, or what the inputs alone give.
+void choose_reference(App& app, Reference against);
 
 /// Finds the table's places again where report, map or filter changed.
 void update_bad_table(App& app);

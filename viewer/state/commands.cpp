@@ -223,6 +223,11 @@ constexpr std::array commands = {
     Command{look, "7", "replayed with the cause", true, false, choose<Quantity::replayed>},
     Command{look, "8", "unexplained: difference to the replay / budget", true, false,
             choose<Quantity::unexplained>},
+    Command{look, "I", "local: of the stages before, or end to end: of the inputs alone", true, false,
+            [](App& a) {
+                choose_reference(
+                    a, a.view.against == Reference::local ? Reference::end_to_end : Reference::local);
+            }},
     Command{look, "Space", "held: expected in place of dumped, dumped in place of replayed", true, false,
             [](App&) {}},
     Command{look, "Shift+Space", "held: replayed in place of dumped", true, false, [](App&) {}},

@@ -70,6 +70,7 @@ void read(const nlohmann::json& json, Settings& settings) {
     const auto scales = json.find("scales");
     if (scales == json.end() || !scales->is_object()) return;
     for (const QuantityInfo& info : all_quantities()) {
+        if (info.against == Reference::end_to_end) continue;
         const auto scale = scales->find(std::string(info.name));
         if (scale != scales->end() && scale->is_object())
             read(*scale, settings.scales[std::size_t(info.quantity)]);
@@ -111,8 +112,11 @@ void save_settings(const std::string& path, const Settings& settings) {
                            {"height", settings.height},         {"tile_grid", settings.tile_grid},
                            {"mask_edges", settings.mask_edges}, {"warp_lines", settings.warp_lines},
                            {"warp_rows", settings.warp_rows},   {"lane_columns", settings.lane_columns}};
-    for (const QuantityInfo& info : all_quantities())
+    for (const QuantityInfo& info : all_quantities()) {
+        // Shown as the local ones are.
+        if (info.against == Reference::end_to_end) continue;
         json["scales"][std::string(info.name)] = to_json(settings.scales[std::size_t(info.quantity)]);
+    }
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
     try {
