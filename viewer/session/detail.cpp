@@ -166,12 +166,18 @@ Histogram Session::Work::compute_histogram(const Document& of, const HistogramQu
     const JudgeOptions judge_with = judge_options(detailing, ticket, 1);
     const std::int64_t head = query_heads(problem, plane.stage, plane.head).first;
     const StageInfo info = stage_info(problem, plane.stage);
+    // Each tile is counted once.
+    const auto count = [&](std::optional<std::int64_t> q_block) {
+        if (question.against == Reference::end_to_end)
+            return observe_end_to_end(*of.recording, judge_with, plane.batch, head, q_block, observe);
+        observe_tiles(*of.recording, of.other_recording.get(), judge_with, plane.batch, head, q_block,
+                      observe);
+    };
     if (last - first >= few || !info.per_q_block || info.col_axis == Axis::query) {
-        show_tiles(of, question.against, judge_with, plane.batch, head, std::nullopt, observe);
+        count(std::nullopt);
         return whole;
     }
-    for (std::int64_t q_block = first; q_block <= last; ++q_block)
-        show_tiles(of, question.against, judge_with, plane.batch, head, q_block, observe);
+    for (std::int64_t q_block = first; q_block <= last; ++q_block) count(q_block);
     return whole;
 }
 
