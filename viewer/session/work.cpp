@@ -148,6 +148,7 @@ void Session::Work::notice(const Question& question) {
         details.allow_asking();
         replayed_details.allow_asking();
         rows.ask_again();
+        histories.ask_again();
         explanations.ask_again();
         writers.ask_again();
         drifts.ask_again();
@@ -188,6 +189,7 @@ void Session::Work::forget_everything() {
     pictures.clear();
     details.clear();
     rows.clear();
+    histories.clear();
     explanations.clear();
     writers.clear();
     drifts.clear();
@@ -203,7 +205,7 @@ bool Session::Work::idle() const {
     const auto busy = [](const Activity& activity) { return activity.busy; };
     const auto waits = [](const auto& entry) { return entry.second.state == Picture::State::waiting; };
     return !opening && std::ranges::none_of(activities, busy) && std::ranges::none_of(pictures, waits) &&
-           !is_to_be_searched() && !details.waiting() && !replayed_details.waiting() && !rows.waiting() &&
+           !is_to_be_searched() && !details.waiting() && !replayed_details.waiting() && !rows.waiting() && !histories.waiting() &&
            !explanations.waiting() && !writers.waiting() && !drifts.waiting() && !histograms.waiting();
 }
 
