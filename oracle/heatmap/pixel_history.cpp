@@ -53,9 +53,9 @@ constexpr std::array dk_and_dv_steps = {
     StepRule{Stage::dv, Kind::result, Features::one},
 };
 
-std::span<const StepRule> rules_of(const Problem& problem, const HistoryPlace& place) {
+std::span<const StepRule> rules_of(const Problem& problem, bool of_key) {
     if (problem.direction == Direction::forward) return o_steps;
-    if (place.of_key) return dk_and_dv_steps;
+    if (of_key) return dk_and_dv_steps;
     return dq_steps;
 }
 
@@ -113,7 +113,7 @@ class Gatherer {
           other_(other),
           place_(place),
           entry_(problem_of(recording.problem(), recording.side_inputs(), place.batch)),
-          rules_(rules_of(entry_, place)) {}
+          rules_(rules_of(entry_, place.of_key)) {}
 
     void observe(const ObservedTile& tile) {
         const auto* rule = rule_of(tile.context.stage);
@@ -307,6 +307,13 @@ std::optional<PixelHistory::Index> PixelHistory::first_wrong(std::span<const Sta
         if (wrong != steps.end()) return Index{i, std::size_t(wrong - steps.begin())};
     }
     return std::nullopt;
+}
+
+std::vector<Stage> history_stages(const Problem& problem, bool of_key, HistoryMoment::Kind kind) {
+    std::vector<Stage> stages;
+    for (const StepRule& rule : rules_of(problem, of_key))
+        if (rule.kind == kind) stages.push_back(rule.stage);
+    return stages;
 }
 
 PixelHistory pixel_history(const Recording& recording, const Recording* other, JudgeOptions options,

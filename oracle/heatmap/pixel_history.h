@@ -73,6 +73,9 @@ struct PixelHistory {
     std::optional<Index> first_wrong(std::span<const Stage> undeclared = {}) const;
 };
 
+/// The stages of a moment, in order of computation, recorded or not.
+std::vector<Stage> history_stages(const Problem& problem, bool of_key, HistoryMoment::Kind kind);
+
 /// Judges what went into the element, stage-local and end to end, as judge() does. `options.progress` may
 /// throw to stop. Errors: as judge() for what cannot be read.
 PixelHistory pixel_history(const Recording& recording, const Recording* other, JudgeOptions options,

@@ -17,6 +17,7 @@ namespace {
 struct Room {
     Box window;
     float header = 0;  ///< heights
+    float history = 0;
     float status = 0;
     float em = 1;          ///< size of the font
     bool wide = false;     ///< the column on the right holds lines of 110 letters
@@ -47,7 +48,7 @@ float right_width(const Room& room) {
                : std::clamp(0.27F * room.window.width, 26 * room.em, 44 * room.em);
 }
 float body_height(const Room& room) {
-    return room.window.height - room.header - room.status - 2 * gap;
+    return room.window.height - room.header - room.history - room.status - (room.history > 0 ? 3 : 2) * gap;
 }
 
 /// Whether it is known of any stage who wrote it.
@@ -88,6 +89,10 @@ Box tabs_box(const Room& room) {
             body_height(room) - element.height - gap};
 }
 
+Box history_box(const Room& room) {
+    return {0, room.window.height - room.status - gap - room.history, room.window.width, room.history};
+}
+
 Box status_box(const Room& room) {
     return {0, room.window.height - room.status, room.window.width, room.status};
 }
@@ -104,8 +109,8 @@ constexpr std::array panels = {
     PanelPlace{draw_header, header_box, {}},     PanelPlace{draw_map, map_box, true},
     PanelPlace{draw_bad_rows, bad_box, true},    PanelPlace{draw_heatmaps, heatmap_box, true},
     PanelPlace{draw_element, element_box, true}, PanelPlace{draw_tabs, tabs_box, true},
-    PanelPlace{draw_status, status_box, {}},     PanelPlace{draw_welcome, body_box, false},
-    PanelPlace{draw_dialogs, whole_box, {}},
+    PanelPlace{draw_history, history_box, true}, PanelPlace{draw_status, status_box, {}},
+    PanelPlace{draw_welcome, body_box, false},   PanelPlace{draw_dialogs, whole_box, {}},
 };
 
 }  // namespace
@@ -197,10 +202,14 @@ Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid
 void draw_panels(App& app) {
     const ImVec2 size = ImGui::GetIO().DisplaySize;
     const bool wide = app.view.tab == Tab::budget && app.document != nullptr && !app.document->pair();
+    const float em = ImGui::GetFontSize();
+    // What is above the history stays higher than it is.
+    app.history.in_tab = size.x < 70 * em || size.y < 62 * em;
     const Room room{{0, 0, size.x, size.y},
                     header_height(app, size.x),
+                    history_height(app),
                     status_height(app, size.x),
-                    ImGui::GetFontSize(),
+                    em,
                     wide,
                     app.document != nullptr && has_writers(*app.document->recording)};
     app.narrow = left_width(room) <= 0;

@@ -61,6 +61,9 @@ void draw_welcome(App& app, const Box& box);
 void draw_element(App& app, const Box& box);
 void draw_tabs(App& app, const Box& box);
 void draw_status(App& app, const Box& box);
+/// As much as the history needs along the bottom; 0 where it is hidden or in a tab.
+float history_height(const App& app);
+void draw_history(App& app, const Box& box);
 void draw_dialogs(App& app, const Box& box);
 
 /// Contents of the tabs.
@@ -71,6 +74,7 @@ void draw_drift(App& app);
 void draw_histogram(App& app);
 void draw_budget(App& app);
 void draw_causes(App& app);
+void draw_history_tab(App& app);
 
 /// Draws every panel.
 void draw_panels(App& app);

@@ -57,13 +57,13 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
                          q.batch, q.head, q.row);
     };
     if (answer(lock, rows, "", trace)) return true;
+    if (detail_from(lock, details) || detail_from(lock, replayed_details)) return true;
     const auto follow = [this](const Document& of, const HistoryPlace& place, std::uint64_t ticket) {
         JudgeOptions judge_with = judge_options(detailing, ticket, 1);
         judge_with.may_inherit = of.report != nullptr && of.report->guilty.has_value();
         return pixel_history(*of.recording, of.other_recording.get(), judge_with, place);
     };
     if (answer(lock, histories, "", follow)) return true;
-    if (detail_from(lock, details) || detail_from(lock, replayed_details)) return true;
     const auto count = [this](const Document& of, const HistogramQuestion& q, std::uint64_t ticket) {
         return compute_histogram(of, q, ticket);
     };
