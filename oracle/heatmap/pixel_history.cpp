@@ -31,18 +31,18 @@ struct StepRule {
 };
 
 constexpr std::array o_steps = {
-    StepRule{Stage::q, Kind::loaded, Features::all},  StepRule{Stage::k, Kind::tile, Features::all},
-    StepRule{Stage::v, Kind::tile, Features::one},    StepRule{Stage::s, Kind::tile, Features::all},
-    StepRule{Stage::m, Kind::tile, Features::all},    StepRule{Stage::p, Kind::tile, Features::all},
-    StepRule{Stage::l, Kind::tile, Features::all},    StepRule{Stage::acc, Kind::tile, Features::one},
-    StepRule{Stage::o, Kind::result, Features::one},  StepRule{Stage::lse, Kind::result, Features::all},
+    StepRule{Stage::q, Kind::loaded, Features::all}, StepRule{Stage::k, Kind::tile, Features::all},
+    StepRule{Stage::v, Kind::tile, Features::one},   StepRule{Stage::s, Kind::tile, Features::all},
+    StepRule{Stage::m, Kind::tile, Features::all},   StepRule{Stage::p, Kind::tile, Features::all},
+    StepRule{Stage::l, Kind::tile, Features::all},   StepRule{Stage::acc, Kind::tile, Features::one},
+    StepRule{Stage::o, Kind::result, Features::one}, StepRule{Stage::lse, Kind::result, Features::all},
 };
 constexpr std::array dq_steps = {
-    StepRule{Stage::q, Kind::loaded, Features::all},    StepRule{Stage::dout, Kind::loaded, Features::all},
+    StepRule{Stage::q, Kind::loaded, Features::all},     StepRule{Stage::dout, Kind::loaded, Features::all},
     StepRule{Stage::delta, Kind::loaded, Features::all}, StepRule{Stage::k, Kind::tile, Features::all},
-    StepRule{Stage::v, Kind::tile, Features::all},      StepRule{Stage::s, Kind::tile, Features::all},
-    StepRule{Stage::p, Kind::tile, Features::all},      StepRule{Stage::dp, Kind::tile, Features::all},
-    StepRule{Stage::ds, Kind::tile, Features::all},     StepRule{Stage::dq, Kind::result, Features::one},
+    StepRule{Stage::v, Kind::tile, Features::all},       StepRule{Stage::s, Kind::tile, Features::all},
+    StepRule{Stage::p, Kind::tile, Features::all},       StepRule{Stage::dp, Kind::tile, Features::all},
+    StepRule{Stage::ds, Kind::tile, Features::all},      StepRule{Stage::dq, Kind::result, Features::one},
 };
 constexpr std::array dk_and_dv_steps = {
     StepRule{Stage::q, Kind::tile, Features::all},     StepRule{Stage::k, Kind::tile, Features::all},
@@ -202,9 +202,7 @@ class Gatherer {
     }
 
     /// The head of dk that the query head goes into.
-    std::int64_t group_head() const {
-        return place_.head / (entry_.heads / stage_heads(entry_, Stage::dk));
-    }
+    std::int64_t group_head() const { return place_.head / (entry_.heads / stage_heads(entry_, Stage::dk)); }
 
     /// The stage's tile that belongs to a tile of scores.
     TileId tile_of(Stage stage, TileId tile) const {
@@ -275,9 +273,8 @@ class Gatherer {
         if (info.per_q_block && info.per_kv_tile && !tile_is_visible(entry_, tile.q_block, tile.kv_tile))
             return StepState::hidden;
         if (recording_.has_tile(stage, tile)) return StepState::not_judged;
-        const bool missing = other_ != nullptr
-                                 ? is_missing_in_pair(recording_, *other_, entry_, stage, tile)
-                                 : must_hold(recording_, entry_, stage, tile);
+        const bool missing = other_ != nullptr ? is_missing_in_pair(recording_, *other_, entry_, stage, tile)
+                                               : must_hold(recording_, entry_, stage, tile);
         return missing ? StepState::wrong : StepState::not_recorded;
     }
 

@@ -81,8 +81,8 @@ TEST(PixelHistory, HoldsWhatIsSaidOfEachElementAlone) {
         expect_explained(run, history_of(run, {1, 2, false, 37, 3, {}}), seen);
         expect_explained(run, history_of(run, {1, 2, false, 20, 0, 17}), seen);
     }
-    EXPECT_EQ(seen, (std::set{Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc,
-                              Stage::o, Stage::lse}));
+    EXPECT_EQ(seen, (std::set{Stage::q, Stage::k, Stage::v, Stage::s, Stage::m, Stage::p, Stage::l,
+                              Stage::acc, Stage::o, Stage::lse}));
 }
 
 TEST(PixelHistory, HoldsTheSameOfABackwardPass) {

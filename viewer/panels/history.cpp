@@ -75,8 +75,9 @@ void choose_columns(App& app, std::size_t room, Grid& grid) {
     const Moment& loaded = history.moments.front();
     const std::size_t first = loaded.kind == Moment::Kind::loaded ? 1 : 0;
     const std::size_t last = history.moments.size() - 1;
-    const bool has_loaded =
-        first > 0 && std::ranges::any_of(loaded.steps, [&](const HistoryStep& s) { return app.has(s.stage); });
+    const bool has_loaded = first > 0 && std::ranges::any_of(loaded.steps, [&](const HistoryStep& s) {
+                                return app.has(s.stage);
+                            });
     grid.whole = room >= last - first + has_loaded + 1;
     const bool with_result = grid.whole || room >= 3;
     const bool with_loaded = has_loaded && (grid.whole || room >= 5);
@@ -177,8 +178,7 @@ void draw_column(Drawing& on, std::size_t column) {
     if (moment.kind != Moment::Kind::tile && on.hovered && contains(head, ImGui::GetIO().MousePos))
         tooltip(on.app, moment.kind == Moment::Kind::loaded ? "loaded once, before the tiles"
                                                             : "what comes out, after the tiles");
-    if (here)
-        on.draw.AddRectFilled({top.x, top.y - 3}, {top.x + top.width, top.y - 1}, colours::accent);
+    if (here) on.draw.AddRectFilled({top.x, top.y - 3}, {top.x + top.width, top.y - 1}, colours::accent);
     // What tiles are not in left out between two columns.
     if (column > 0 && grid.columns[column - 1] + 1 != at)
         on.draw.AddText({top.x - 1.35F * em, grid.at.y + 0.2F * em}, colours::dim, "..");
@@ -244,9 +244,7 @@ void draw_overview(Drawing& on, const Box& box) {
     const auto pixels = std::size_t(std::max(1.0F, box.width));
     const std::size_t count = moments.size();
     on.draw.AddRectFilled({box.x, box.y}, {box.x + box.width, box.y + box.height}, colours::canvas);
-    const auto x_of = [&](std::size_t moment) {
-        return box.x + box.width * float(moment) / float(count);
-    };
+    const auto x_of = [&](std::size_t moment) { return box.x + box.width * float(moment) / float(count); };
     std::size_t wrong = 0;
     const std::size_t bars = std::min(pixels, count);
     for (std::size_t bar = 0; bar < bars; ++bar) {
@@ -266,13 +264,13 @@ void draw_overview(Drawing& on, const Box& box) {
     std::vector<std::size_t> shown;
     std::ranges::copy_if(on.grid.columns, std::back_inserter(shown), is_tile);
     if (!shown.empty())
-        on.draw.AddRect({x_of(shown.front()) - 1, box.y - 1}, {x_of(shown.back() + 1) + 1, box.y + box.height + 1},
-                        colours::text);
+        on.draw.AddRect({x_of(shown.front()) - 1, box.y - 1},
+                        {x_of(shown.back() + 1) + 1, box.y + box.height + 1}, colours::text);
     on.app.readout.place("history overview", box);
     on.app.readout.add(fmt::format("overview: {} of {} wrong", wrong, count));
     if (!on.hovered || !contains(box, ImGui::GetIO().MousePos)) return;
-    const auto pointed = std::min(
-        count - 1, std::size_t((ImGui::GetIO().MousePos.x - box.x) / box.width * float(count)));
+    const auto pointed =
+        std::min(count - 1, std::size_t((ImGui::GetIO().MousePos.x - box.x) / box.width * float(count)));
     tooltip(on.app, fmt::format("{}: {}", heading_of(moments[pointed], on.grid.history, on.app.problem()),
                                 to_string(worst_of(moments[pointed], on.undeclared))));
     if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) go_to_moment(on.app, on.grid.history, pointed);
@@ -297,8 +295,8 @@ void draw_legend(App& app) {
         const std::string word(to_string(state));
         flow(em + ImGui::CalcTextSize(word.c_str()).x);
         const ImVec2 at = ImGui::GetCursorScreenPos();
-        draw_step_mark(*ImGui::GetWindowDrawList(),
-                       {at.x + 0.4F * em, at.y + ImGui::GetFrameHeight() / 2}, 0.3F * em, state);
+        draw_step_mark(*ImGui::GetWindowDrawList(), {at.x + 0.4F * em, at.y + ImGui::GetFrameHeight() / 2},
+                       0.3F * em, state);
         ImGui::Dummy({0.9F * em, ImGui::GetFrameHeight()});
         ImGui::SameLine(0, 0);
         ImGui::AlignTextToFramePadding();

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "oracle/judge/report.h"
-
 namespace tilescope::viewer {
 
 namespace {
@@ -18,7 +16,8 @@ struct StateStyle {
 };
 constexpr std::array state_styles = {
     StateStyle{StepState::not_recorded, colours::absent, "the file does not hold it"},
-    StateStyle{StepState::hidden, colours::absent, "the mask hides the whole tile, and the kernel skipped it"},
+    StateStyle{StepState::hidden, colours::absent,
+               "the mask hides the whole tile, and the kernel skipped it"},
     StateStyle{StepState::not_judged, colours::unjudged,
                "nothing can be expected here, or the tolerance is too wide to tell"},
     StateStyle{StepState::right, colours::good, "within its budget of what the stages before it give"},
@@ -48,7 +47,8 @@ std::pair<std::string, std::string> numbers_of(const Element& element, float wid
         std::pair texts(number_text(element.got, digits), number_text(element.expected, digits));
         if (width_of(texts.first) <= width && width_of(texts.second) <= width) return texts;
     }
-    return {ellipsized(number_text(element.got, 1), width), ellipsized(number_text(element.expected, 1), width)};
+    return {ellipsized(number_text(element.got, 1), width),
+            ellipsized(number_text(element.expected, 1), width)};
 }
 
 /// In place of numbers.
@@ -138,8 +138,8 @@ void draw_history_cell(App& app, ImDrawList& draw, const HistoryCell& cell) {
         draw_step_mark(draw, {x + radius, first + em / 2}, radius, state);
         // Other elements of the step are.
         if (step.wrong > 0 && step.state != StepState::wrong)
-            draw.AddRect({x - 2, first + em / 2 - radius - 2}, {x + 2 * radius + 2, first + em / 2 + radius + 2},
-                         colours::bad);
+            draw.AddRect({x - 2, first + em / 2 - radius - 2},
+                         {x + 2 * radius + 2, first + em / 2 + radius + 2}, colours::bad);
         x += 2 * radius + 0.5F * em;
         const float width = cell.stacked ? end - x : (end - x - em) / 2;
         auto [dumped, expected] = numbers_of(*step.element, width);
@@ -163,11 +163,11 @@ std::string describe_step(const App& app, const HistoryCell& cell) {
     if (!step.element) return fmt::format("{}: {}", name, words_of(step));
     const Element& element = *step.element;
     const bool pair = app.document->pair();
-    std::string text = fmt::format(
-        "{}\ndumped {}\n{} {} +- {:.3g}",
-        coordinates_of(app.problem(), {step.stage, element.tile, element.row, element.col}),
-        number_text(element.got, 0), pair ? "other file" : "expected", number_text(element.expected, 0),
-        element.tolerance);
+    std::string text =
+        fmt::format("{}\ndumped {}\n{} {} +- {:.3g}",
+                    coordinates_of(app.problem(), {step.stage, element.tile, element.row, element.col}),
+                    number_text(element.got, 0), pair ? "other file" : "expected",
+                    number_text(element.expected, 0), element.tolerance);
     if (state == StepState::wrong && std::isfinite(element.ratio()))
         text += fmt::format("\n{} x budget", short_number(element.ratio()));
     if (step.end_to_end)

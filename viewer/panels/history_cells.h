@@ -16,8 +16,8 @@ inline constexpr float stacked_letters = 7.5F;
 struct HistoryCell {
     const HistoryStep& step;
     Box box;
-    bool stacked = false;      ///< expected under dumped
-    bool named = false;        ///< with its stage
+    bool stacked = false;  ///< expected under dumped
+    bool named = false;    ///< with its stage
     bool first_wrong = false;
     bool selected = false;
     bool undeclared = false;

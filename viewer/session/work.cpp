@@ -205,8 +205,9 @@ bool Session::Work::idle() const {
     const auto busy = [](const Activity& activity) { return activity.busy; };
     const auto waits = [](const auto& entry) { return entry.second.state == Picture::State::waiting; };
     return !opening && std::ranges::none_of(activities, busy) && std::ranges::none_of(pictures, waits) &&
-           !is_to_be_searched() && !details.waiting() && !replayed_details.waiting() && !rows.waiting() && !histories.waiting() &&
-           !explanations.waiting() && !writers.waiting() && !drifts.waiting() && !histograms.waiting();
+           !is_to_be_searched() && !details.waiting() && !replayed_details.waiting() && !rows.waiting() &&
+           !histories.waiting() && !explanations.waiting() && !writers.waiting() && !drifts.waiting() &&
+           !histograms.waiting();
 }
 
 }  // namespace tilescope::viewer

@@ -56,8 +56,11 @@ bool is_there(const HistoryStep& step) {
 
 std::shared_ptr<const PixelHistory> ask_history(App& app) {
     HistoryView& view = app.history;
-    if (view.generation != app.document->generation) view = {.in_tab = view.in_tab, .shown = {}, .walk = {}};
-    view.generation = app.document->generation;
+    if (view.generation != app.document->generation) {
+        view.generation = app.document->generation;
+        view.shown = nullptr;
+        view.walk.reset();
+    }
     // Of a file that was written over no more is read.
     if (auto history = app.session.request_history(place_to_show(app)))
         view.shown = std::move(history);
@@ -153,8 +156,11 @@ std::string title_of(const PixelHistory& history, const App& app) {
     const HistoryPlace& place = history.place;
     const bool forward = app.problem().direction == Direction::forward;
     const std::int64_t head = place.of_key ? head_in(app.problem(), Stage::dk, place.head) : place.head;
-    return fmt::format("{}[{},{},{},{}]", place.of_key ? "dk, dv" : forward ? "o" : "dq", place.batch, head,
-                       place.line, place.feature);
+    return fmt::format("{}[{},{},{},{}]",
+                       place.of_key ? "dk, dv"
+                       : forward    ? "o"
+                                    : "dq",
+                       place.batch, head, place.line, place.feature);
 }
 
 }  // namespace tilescope::viewer
