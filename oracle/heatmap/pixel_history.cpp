@@ -130,6 +130,7 @@ class Gatherer {
 
     PixelHistory history() const {
         PixelHistory history{place_, {}};
+        if (place_.line >= (place_.of_key ? entry_.seqlen_kv : entry_.seqlen_q)) return history;
         history.moments.push_back(moment(Kind::loaded, first_tile()));
         for (const TileId& tile : tiles()) history.moments.push_back(moment(Kind::tile, tile));
         history.moments.push_back(moment(Kind::result, first_tile()));

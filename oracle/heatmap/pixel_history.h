@@ -66,7 +66,7 @@ struct PixelHistory {
 
     HistoryPlace place;
     /// In order of time: what is loaded once, the tiles in the order in which the kernel takes them, and what
-    /// comes out.
+    /// comes out. Empty where the place is beyond the lengths of its batch entry.
     std::vector<HistoryMoment> moments;
     /// The first that goes over a wrong element; nullopt: none does. `undeclared` are stages that do what nothing
     /// declares, so that they are not judged.

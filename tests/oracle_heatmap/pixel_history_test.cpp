@@ -202,6 +202,18 @@ TEST(PixelHistory, SaysWhatTheMaskHides) {
     EXPECT_EQ(first_wrong(history), "none");
 }
 
+TEST(PixelHistory, EndsWithTheLengthsOfABatchEntry) {
+    Inputs inputs = make_inputs(small_problem(), InputKind::normal, 4);
+    inputs.side.seqlens_q = {40, 18};
+    inputs.side.seqlens_kv = {72, 20};
+    const MemoryRecording run = recorded({small_problem(), {}, inputs});
+    const PixelHistory history = history_of(run, {1, 0, false, 17, 3, {}});
+    EXPECT_EQ(std::ssize(tiles_of(history)), 2);
+    EXPECT_EQ(first_wrong(history), "none");
+    EXPECT_TRUE(history_of(run, {1, 0, false, 18, 3, {}}).moments.empty());
+    EXPECT_FALSE(history_of(run, {0, 0, false, 18, 3, {}}).moments.empty());
+}
+
 TEST(PixelHistory, FollowsTheOrderOfTheKernel) {
     Arithmetic arithmetic;
     arithmetic.kv_order = KvOrder::reverse;

@@ -82,7 +82,7 @@ void choose_columns(App& app, std::size_t room, Grid& grid) {
     const bool with_result = grid.whole || room >= 3;
     const bool with_loaded = has_loaded && (grid.whole || room >= 5);
     const std::size_t tiles = std::min(room - with_result - with_loaded, last - first);
-    const std::size_t here = std::clamp(tile_at_cursor(app, history), first, last - 1);
+    const std::size_t here = std::clamp(tile_at_cursor(app, history), first, std::max(last, first + 1) - 1);
     std::size_t& begin = app.history.first_tile;
     const bool near = here + 1 >= begin && here <= begin + tiles;
     if (!near)
@@ -349,7 +349,8 @@ void history_contents(App& app) {
     const auto history = ask_history(app);
     if (history == nullptr || history->moments.empty()) {
         title(app, "History");
-        return text_waiting(app, "being judged");
+        if (history == nullptr) return text_waiting(app, "being judged");
+        return text(app, "beyond the lengths of this batch entry", colours::dim);
     }
     Grid grid = grid_for(app, *history, ImGui::GetContentRegionAvail().x);
     const std::vector<Stage> undeclared = undeclared_stages(app);
