@@ -40,10 +40,10 @@ class History(TileViewCase):
                   *[f"expect step acc {acc[tile]:.9g} " for tile in range(3)],
                   step(path, "acc,0,0,57,12,0", "right"), step(path, "acc,0,0,57,12,1", "wrong, first"),
                   step(path, "acc,0,0,57,12,2", "wrong\n"), step(path, "m,0,0,57,0,2", "right"),
-                  step(path, "l,0,0,57,0,1", "right"), step(path, "o,0,0,57,12", "inherited"), step(path, "lse,0,0,57,0", "right"),
+                  step(path, "l,0,0,57,0,1", "right"), step(path, "o,0,0,57,12", "inherited, end to end "), step(path, "lse,0,0,57,0", "right"),
                   *[step(path, f"{stage},0,0,57,{key}", "right") for key in heaviest for stage in "sp"],
                   *[f"expect step k {keys[key]:.9g} " for key in heaviest],
-                  options=["--goto", "o:0,0,57,12", *WIDE])
+                  options=["--goto", "o:0,0,57,12", "--size", "2300x1100"], screen="2400x1200")
 
     def test_a_click_goes_there_and_arrows_walk(self):
         path = SAMPLES / "acc_not_rescaled.h5"
@@ -90,7 +90,7 @@ class History(TileViewCase):
     def test_nan(self):
         path = SAMPLES / "nan_times_zero.h5"
         self.play([path], "wait", "expect first wrong: acc in KV tile 1", step(path, "acc,0,0,5,7,1", "wrong, first"),
-                  "expect step acc nan ", "expect step o nan nan inherited", options=["--goto", "o:0,0,5,7", *WIDE])
+                  "expect step acc nan ", "expect step o nan nan inherited, end to end ", options=["--goto", "o:0,0,5,7", *WIDE])
 
     def test_healthy(self):
         path = SAMPLES / "healthy_scalar.h5"

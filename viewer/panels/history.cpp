@@ -335,11 +335,13 @@ void draw_title(Drawing& on) {
     } else {
         flow_text(app, "nothing wrong in it", colours::dim);
     }
-    const std::string_view second = app.document->pair() ? "the other in grey" : "expected in grey";
+    const std::string second = app.document->pair() ? "the other in grey" : "expected in grey";
     if (on.grid.stacked) return;
-    flow_text(app,
-              app.view.flipped ? fmt::format("{}, then dumped", second) : fmt::format("dumped, {}", second),
-              colours::dim);
+    flow_text(app, app.view.flipped ? second + ", then dumped" : "dumped, " + second, colours::dim);
+    if (!app.document->pair() && ImGui::IsItemHovered())
+        tooltip(
+            app,
+            "expected: what the stages before give; of what inherited an error what the inputs give, too");
     draw_legend(app);
     flow_text(app, on.app.history.focused ? "arrows walk here, Escape leaves" : "a click: arrows walk here",
               on.app.history.focused ? colours::accent : colours::dim);

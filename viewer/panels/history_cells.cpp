@@ -41,14 +41,24 @@ float width_of(const std::string& line) {
     return ImGui::CalcTextSize(line.c_str()).x;
 }
 
-/// Dumped and expected, alike, with as many digits as there is room for: each has `width`.
-std::pair<std::string, std::string> numbers_of(const Element& element, float width) {
+/// A number of a cell.
+struct CellNumber {
+    double value;
+    ImU32 colour;
+    std::string text = {};
+};
+
+/// As text, all alike, with as many digits as there is room for: each has `width`.
+void write_numbers(std::vector<CellNumber>& numbers, float width) {
     for (const int digits : {0, 6, 4, 3, 2, 1}) {
-        std::pair texts(number_text(element.got, digits), number_text(element.expected, digits));
-        if (width_of(texts.first) <= width && width_of(texts.second) <= width) return texts;
+        bool fits = true;
+        for (CellNumber& number : numbers) {
+            number.text = number_text(number.value, digits);
+            fits = fits && width_of(number.text) <= width;
+        }
+        if (fits) return;
     }
-    return {ellipsized(number_text(element.got, 1), width),
-            ellipsized(number_text(element.expected, 1), width)};
+    for (CellNumber& number : numbers) number.text = ellipsized(number.text, width);
 }
 
 /// In place of numbers.
@@ -72,6 +82,29 @@ void draw_ground(ImDrawList& draw, const HistoryCell& cell) {
     const float size = 0.45F * ImGui::GetFontSize();
     draw.AddTriangleFilled({at.x - size, middle - size}, {at.x - size, middle + size}, {at.x + 1, middle},
                            colours::bad);
+}
+
+/// Dumped, expected, and of what inherited an error what is expected end to end; returns them as words.
+std::string draw_numbers(const App& app, ImDrawList& draw, const HistoryCell& cell, ImVec2 at, float end) {
+    const HistoryStep& step = cell.step;
+    const StepState state = shown_state(cell);
+    const float em = ImGui::GetFontSize();
+    const bool calm = state == StepState::right || state == StepState::inherited;
+    std::vector<CellNumber> numbers = {{step.element->got, calm ? colours::text : style_of(state).colour},
+                                       {step.element->expected, colours::dim}};
+    const bool both = step.end_to_end && !cell.stacked;
+    if (both) numbers.push_back({step.end_to_end->expected, style_of(state).colour});
+    const auto count = float(numbers.size());
+    const float width = cell.stacked ? end - at.x : (end - at.x - (count - 1) * em) / count;
+    write_numbers(numbers, width);
+    std::string words = fmt::format("{} {} {}", numbers[0].text, numbers[1].text, to_string(state));
+    if (both) words += ", end to end " + numbers[2].text;
+    if (app.view.flipped) std::swap(numbers[0], numbers[1]);
+    for (const CellNumber& number : numbers) {
+        draw.AddText({std::round(at.x), std::round(at.y)}, number.colour, number.text.c_str());
+        (cell.stacked ? at.y : at.x) += cell.stacked ? 1.1F * em : width + em;
+    }
+    return words;
 }
 
 }  // namespace
@@ -137,20 +170,11 @@ void draw_history_cell(App& app, ImDrawList& draw, const HistoryCell& cell) {
     } else {
         draw_step_mark(draw, {x + radius, first + em / 2}, radius, state);
         // Other elements of the step are.
-        if (step.wrong > 0 && step.state != StepState::wrong)
+        if (step.wrong > 0 && step.state != StepState::wrong && !cell.undeclared)
             draw.AddRect({x - 2, first + em / 2 - radius - 2},
                          {x + 2 * radius + 2, first + em / 2 + radius + 2}, colours::bad);
         x += 2 * radius + 0.5F * em;
-        const float width = cell.stacked ? end - x : (end - x - em) / 2;
-        auto [dumped, expected] = numbers_of(*step.element, width);
-        words += fmt::format("{} {} {}", dumped, expected, to_string(state));
-        const ImU32 colour = state == StepState::right ? colours::text : colour_of(state);
-        std::pair high(dumped, colour);
-        std::pair low(expected, colours::dim);
-        if (app.view.flipped) std::swap(high, low);
-        const ImVec2 second = cell.stacked ? ImVec2(x, first + 1.1F * em) : ImVec2(x + width + em, first);
-        draw.AddText({std::round(x), std::round(first)}, high.second, high.first.c_str());
-        draw.AddText({std::round(second.x), std::round(second.y)}, low.second, low.first.c_str());
+        words += draw_numbers(app, draw, cell, {x, first}, end);
     }
     if (cell.first_wrong) words += ", first";
     app.readout.add("step " + words);

@@ -9,7 +9,7 @@ namespace tilescope::viewer {
 
 /// Letters that a cell needs beside its mark: two numbers next to each other, or one above the other.
 inline constexpr float least_letters = 20;
-inline constexpr float most_letters = 34;
+inline constexpr float most_letters = 44;
 inline constexpr float stacked_letters = 7.5F;
 
 /// One step, to be drawn.
