@@ -157,12 +157,16 @@ void draw_element(App& app, const Box& box) {
     const Problem& problem = app.problem();
     const ElementPlace place = element_at(problem, shown.plane, shown.point.row, shown.point.col);
     title(app, shown.pointed ? "Element under the pointer" : "Element");
-    std::string where = fmt::format("{} of {}", coordinates_of(problem, place),
-                                    place_of(problem, app.document->recording->threads(), place.stage,
-                                             {.tile = place.tile, .row = place.row, .col = place.col}));
+    const std::string coordinates = coordinates_of(problem, place);
+    const std::string where = fmt::format("{} of {}", coordinates,
+                                          place_of(problem, app.document->recording->threads(), place.stage,
+                                                   {.tile = place.tile, .row = place.row, .col = place.col}));
+    const bool low = box.height < 16 * ImGui::GetFontSize();
+    if (low) ImGui::SameLine();
     ImGui::PushTextWrapPos(0);
-    text(app, where);
+    text(app, low ? coordinates : where);
     ImGui::PopTextWrapPos();
+    if (low && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", where.c_str());
     ImGui::Spacing();
     const Quantity quantity =
         app.document->pair() ? Quantity::expected : against(app.view.against, Quantity::expected);

@@ -59,6 +59,12 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
     if (answer(lock, rows, "", trace)) return true;
     for (const Reference against : {Reference::local, Reference::end_to_end, Reference::replay})
         if (detail_from(lock, against)) return true;
+    const auto follow = [this](const Document& of, const HistoryPlace& place, std::uint64_t ticket) {
+        JudgeOptions judge_with = judge_options(detailing, ticket, 1);
+        judge_with.may_inherit = of.report != nullptr && of.report->guilty.has_value();
+        return pixel_history(*of.recording, of.other_recording.get(), judge_with, place);
+    };
+    if (answer(lock, histories, "", follow)) return true;
     const auto count = [this](const Document& of, const HistogramQuestion& q, std::uint64_t ticket) {
         return compute_histogram(of, q, ticket);
     };

@@ -43,6 +43,7 @@ void Session::cancel() {
     work_->drifts.give_up();
     work_->histograms.give_up();
     work_->rows.give_up();
+    work_->histories.give_up();
     work_->explanations.give_up();
     work_->writers.give_up();
     work_->wake();
@@ -124,6 +125,15 @@ std::shared_ptr<const RowTrace> Session::request_row(std::int64_t batch, std::in
     work_->notice(question);
     auto answer = work_->rows.ask(question);
     if (work_->rows.waiting()) work_->changed.notify_all();
+    return answer;
+}
+
+std::shared_ptr<const PixelHistory> Session::request_history(const HistoryPlace& place) {
+    const Lock lock(work_->mutex);
+    if (work_->document == nullptr) return nullptr;
+    work_->notice(place);
+    auto answer = work_->histories.ask(place);
+    if (work_->histories.waiting()) work_->changed.notify_all();
     return answer;
 }
 

@@ -11,6 +11,7 @@
 #include "oracle/heatmap/detail.h"
 #include "oracle/heatmap/heatmap_image.h"
 #include "oracle/heatmap/histogram.h"
+#include "oracle/heatmap/pixel_history.h"
 #include "oracle/heatmap/plane.h"
 #include "oracle/heatmap/pyramid.h"
 #include "oracle/heatmap/quantity.h"
@@ -112,6 +113,7 @@ class Session {
     DetailTiles request_detail(const Plane& plane, Quantity quantity, const Rect& elements);
     /// Null until it is there. So are those below.
     std::shared_ptr<const RowTrace> request_row(std::int64_t batch, std::int64_t head, std::int64_t row);
+    std::shared_ptr<const PixelHistory> request_history(const HistoryPlace& place);
     std::shared_ptr<const DriftRows> request_drift(std::int64_t batch, std::int64_t head);
     /// The text of tile-diff --explain-tolerance, or why there is none.
     std::shared_ptr<const std::string> request_explanation(const ElementPlace& place);

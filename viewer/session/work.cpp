@@ -149,6 +149,7 @@ void Session::Work::notice(const Question& question) {
         }
         for (DetailStore& store : details) store.allow_asking();
         rows.ask_again();
+        histories.ask_again();
         explanations.ask_again();
         writers.ask_again();
         drifts.ask_again();
@@ -189,6 +190,7 @@ void Session::Work::forget_everything() {
     pictures.clear();
     for (DetailStore& store : details) store.clear();
     rows.clear();
+    histories.clear();
     explanations.clear();
     writers.clear();
     drifts.clear();
@@ -205,7 +207,8 @@ bool Session::Work::idle() const {
     const auto waits = [](const auto& entry) { return entry.second.state == Picture::State::waiting; };
     return !opening && std::ranges::none_of(activities, busy) && std::ranges::none_of(pictures, waits) &&
            !is_to_be_searched() && std::ranges::none_of(details, &DetailStore::waiting) && !rows.waiting() &&
-           !explanations.waiting() && !writers.waiting() && !drifts.waiting() && !histograms.waiting();
+           !histories.waiting() && !explanations.waiting() && !writers.waiting() && !drifts.waiting() &&
+           !histograms.waiting();
 }
 
 }  // namespace tilescope::viewer

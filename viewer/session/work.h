@@ -72,7 +72,7 @@ class Session::Work {
     using DriftQuestion = std::pair<std::int64_t, std::int64_t>;
     using DetailQuestion = std::pair<PictureKey, Rect>;
     using Question = std::variant<PictureKey, DetailQuestion, RowQuestion, DriftQuestion, ExplanationQuestion,
-                                  HistogramQuestion, WritersQuestion>;
+                                  HistogramQuestion, WritersQuestion, HistoryPlace>;
     struct Opening {
         std::string path;
         std::string other;
@@ -110,6 +110,7 @@ class Session::Work {
     std::size_t chosen_cause = 0;
     bool search_given_up = false;  ///< of the document's causes
     Answers<RowQuestion, RowTrace> rows{64};
+    Answers<HistoryPlace, PixelHistory> histories{16};
     Answers<ExplanationQuestion, std::string> explanations{64};
     Answers<WritersQuestion, std::vector<ElementWriter>> writers{16};
     Answers<DriftQuestion, DriftRows> drifts{4};

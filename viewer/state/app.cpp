@@ -35,6 +35,7 @@ constexpr std::array<TabName, tab_count> tab_names = {{
     {Tab::histogram, "Histogram"},
     {Tab::budget, "Budget"},
     {Tab::causes, "Causes"},
+    {Tab::history, "History"},
     {Tab::map, "Map"},
     {Tab::bad_rows, "Bad"},
 }};
@@ -345,7 +346,7 @@ std::string tile_view_command(const App& app) {
 }
 
 int shown_tabs(const App& app) {
-    return app.narrow ? tab_count : int(Tab::map);
+    return app.narrow ? tab_count : int(app.history.in_tab ? Tab::map : Tab::history);
 }
 
 void follow_document(App& app) {

@@ -65,6 +65,7 @@ void read(const nlohmann::json& json, Settings& settings) {
     read(json, "tile_grid", settings.tile_grid);
     read(json, "mask_edges", settings.mask_edges);
     read(json, "warp_lines", settings.warp_lines);
+    read(json, "history", settings.history);
     read(json, "warp_rows", settings.warp_rows, 1, 1024);
     read(json, "lane_columns", settings.lane_columns, 1, 1024);
     const auto scales = json.find("scales");
@@ -111,7 +112,8 @@ void save_settings(const std::string& path, const Settings& settings) {
     nlohmann::json json = {{"recent", settings.recent},         {"width", settings.width},
                            {"height", settings.height},         {"tile_grid", settings.tile_grid},
                            {"mask_edges", settings.mask_edges}, {"warp_lines", settings.warp_lines},
-                           {"warp_rows", settings.warp_rows},   {"lane_columns", settings.lane_columns}};
+                           {"warp_rows", settings.warp_rows},   {"lane_columns", settings.lane_columns},
+                           {"history", settings.history}};
     for (const QuantityInfo& info : all_quantities()) {
         // Shown as the local ones are.
         if (info.against == Reference::end_to_end) continue;
