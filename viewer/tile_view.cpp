@@ -45,6 +45,7 @@ struct Arguments {
     std::string screenshot;
     std::string settings;
     std::string timing;
+    std::string watch;
     std::optional<std::string> size;
     double scale = 0;
     int threads = 0;
@@ -72,6 +73,10 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--goto", arguments.go_to,
                    "begin at this element, as --explain-tolerance of tile-diff has it")
         ->type_name("STAGE:BATCH,HEAD,ROW,COL[,KV_TILE]");
+    app.add_option("--watch", arguments.watch,
+                   "show each new recording in DIR as it appears; Ctrl+PageUp shows the ones before")
+        ->type_name("DIR")
+        ->excludes("recordings");
     app.add_option("--script", arguments.script, "play the events in FILE, one a line, and end")
         ->type_name("FILE");
     app.add_option("--screenshot", arguments.screenshot, "write the window as PNG and end")
@@ -145,6 +150,8 @@ class Program {
         if (!arguments.go_to.empty() && arguments.recordings.empty())
             throw Error("no recording to go to a place of", "--goto " + arguments.go_to, "name one as well");
         app_.goto_text = arguments.go_to;
+        app_.watch.folder = arguments.watch;
+        look_for_recordings(app_, 0);
         open_paths(app_, arguments.recordings);
     }
 
@@ -188,6 +195,7 @@ class Program {
             const bool resized = window_.width() != width_ || window_.height() != height_;
             if (window_.has_input() || version != version_ || resized || app_.drift.waits())
                 frames_left_ = frames_to_settle;
+            if (look_for_recordings(app_, seconds())) frames_left_ = frames_to_settle;
             version_ = version;
             width_ = window_.width();
             height_ = window_.height();
@@ -196,7 +204,12 @@ class Program {
         --frames_left_;
     }
 
+    static double seconds() {
+        return std::chrono::duration<double>(FrameTimes::Clock::now().time_since_epoch()).count();
+    }
+
     void frame() {
+        if (player_) look_for_recordings(app_, seconds());
         if (player_) player_->advance(app_, window_);
         if (player_ && player_->take_time()) times_.forget_frames();
         const auto begin = FrameTimes::Clock::now();
@@ -206,6 +219,7 @@ class Program {
         if (!dropped.empty()) open_paths(app_, dropped);
         app_.readout.begin_frame();
         follow_document(app_);
+        window_.set_title(window_title(app_));
         run_commands(app_, window_.typed());
         draw_panels(app_);
         if (app_.document != nullptr) serve_exports(app_);

@@ -38,6 +38,16 @@ TEST(Keys, AreThoseThatTypeTheLetter) {
     EXPECT_EQ(key_of({GLFW_KEY_LEFT, ""}), GLFW_KEY_LEFT);
 }
 
+TEST(Keys, KeypadStandsForWhatIsWrittenOnIt) {
+    EXPECT_EQ(key_of({.place = GLFW_KEY_KP_ENTER, .types = ""}), GLFW_KEY_ENTER);
+    EXPECT_EQ(key_of({.place = GLFW_KEY_KP_4, .types = "", .latin_layout = true, .num_lock = false}),
+              GLFW_KEY_LEFT);
+    EXPECT_EQ(key_of({.place = GLFW_KEY_KP_9, .types = "", .latin_layout = true, .num_lock = false}),
+              GLFW_KEY_PAGE_UP);
+    // Its digits are typed, and commands go by them.
+    EXPECT_EQ(key_of({.place = GLFW_KEY_KP_4, .types = ""}), GLFW_KEY_KP_4);
+}
+
 TEST(Keys, AreThoseOfAUsKeyboardWhereNoLatinLettersAreTyped) {
     EXPECT_EQ(key_of({GLFW_KEY_Z, "\u044f", false}), GLFW_KEY_Z);
     EXPECT_EQ(character_of({GLFW_KEY_Z, "\u044f", false}, false), std::nullopt);

@@ -10,6 +10,7 @@
 
 #include "oracle/report/card.h"
 #include "viewer/panels/panel.h"
+#include "viewer/state/commands.h"
 
 namespace tilescope::viewer {
 
@@ -155,13 +156,50 @@ void draw_layouts(App& app, const Group&) {
     }
 }
 
-void draw_help(App& app, const Group& group) {
-    const std::string& label = group.labels.front();
+/// A button that scripts find by its name.
+bool named_choice(App& app, const char* name, const std::string& label, bool chosen) {
     app.readout.add(label);
-    if (choice(label.c_str(), app.show_help, colours::dim)) app.show_help = !app.show_help;
+    const bool pressed = choice(label.c_str(), chosen, colours::dim);
     const ImVec2 low = ImGui::GetItemRectMin();
     const ImVec2 size = ImGui::GetItemRectSize();
-    app.readout.place("help", {low.x, low.y, size.x, size.y});
+    app.readout.place(name, {low.x, low.y, size.x, size.y});
+    return pressed;
+}
+
+/// Every command, in a menu for each group.
+void draw_menu(App& app) {
+    if (!ImGui::BeginPopup("menu")) return;
+    std::string_view group;
+    bool open = false;
+    for (const Command& command : all_commands()) {
+        if (command.help.empty()) continue;
+        if (command.group != group) {
+            if (open) ImGui::EndMenu();
+            group = command.group;
+            open = ImGui::BeginMenu(std::string(group).c_str());
+            app.readout.add(fmt::format("menu {}", group));
+            const ImVec2 low = ImGui::GetItemRectMin();
+            const ImVec2 size = ImGui::GetItemRectSize();
+            app.readout.place(fmt::format("menu {}", group), {low.x, low.y, size.x, size.y});
+        }
+        if (!open) continue;
+        app.readout.add(fmt::format("entry {}", command.help));
+        const std::string key(command.key);
+        const bool pressed = ImGui::MenuItem(std::string(command.help).c_str(), key.c_str());
+        const ImVec2 low = ImGui::GetItemRectMin();
+        const ImVec2 size = ImGui::GetItemRectSize();
+        app.readout.place(fmt::format("entry {}", command.key), {low.x, low.y, size.x, size.y});
+        if (pressed) app.chosen_command = &command;
+    }
+    if (open) ImGui::EndMenu();
+    ImGui::EndPopup();
+}
+
+void draw_help(App& app, const Group& group) {
+    if (named_choice(app, "menu", group.labels[0], false)) ImGui::OpenPopup("menu");
+    draw_menu(app);
+    ImGui::SameLine(0, between);
+    if (named_choice(app, "help", group.labels[1], app.show_help)) app.show_help = !app.show_help;
 }
 
 Group group_of(std::vector<std::string> labels, void (*draw)(App& app, const Group& group)) {
@@ -188,7 +226,7 @@ std::vector<Group> groups_of(const App& app, float room) {
     labels.clear();
     for (int i = 0; i < layout_count; ++i) labels.emplace_back(to_string(Layout(i)));
     groups.push_back(group_of(std::move(labels), draw_layouts));
-    groups.push_back(group_of({"? help"}, draw_help));
+    groups.push_back(group_of({"menu", "? help"}, draw_help));
     return groups;
 }
 

@@ -65,7 +65,9 @@ void draw_help(App& app, const Box& box) {
             }
             ImGui::EndTable();
         }
-        text(app, "Mouse: wheel zooms, left drags and selects, right chooses a region; files can be dropped.",
+        text(app,
+             "Mouse: wheel zooms, left drags and selects, twice zooms to the element, right chooses a "
+             "region; files can be dropped.",
              colours::dim);
     }
     ImGui::End();
@@ -111,6 +113,45 @@ void draw_goto(App& app, const Box& box) {
     ImGui::End();
 }
 
+/// Typing leaves fewer of them, the arrows choose, Enter runs.
+void draw_search(App& app, const Box& box) {
+    CommandSearch& search = app.search;
+    if (begin_dialog(app, "commands", box, 46 * ImGui::GetFontSize())) {
+        ImGui::SetNextItemWidth(-1);
+        if (ImGui::IsWindowAppearing()) ImGui::SetKeyboardFocusHere();
+        const bool entered = ImGui::InputText("##commands", search.input.data(), search.input.size(),
+                                              ImGuiInputTextFlags_EnterReturnsTrue);
+        if (ImGui::IsItemEdited()) search.chosen = 0;
+        const std::vector<const Command*> found = commands_with(search.input.data());
+        const auto step = [&](ImGuiKey key, std::size_t by) {
+            if (!found.empty() && ImGui::IsKeyPressed(ImGui::GetKeyIndex(key)))
+                search.chosen = (search.chosen + found.size() + by) % found.size();
+        };
+        step(ImGuiKey_DownArrow, 1);
+        step(ImGuiKey_UpArrow, std::size_t(-1));
+        search.chosen = found.empty() ? 0 : std::min(search.chosen, found.size() - 1);
+        constexpr std::size_t most = 14;
+        const std::size_t first = search.chosen < most ? 0 : search.chosen - most + 1;
+        const float column = 11 * ImGui::GetFontSize();
+        for (std::size_t i = first; i < std::min(found.size(), first + most); ++i) {
+            const std::string help(found[i]->help);
+            app.readout.add(fmt::format("{} {}", i == search.chosen ? "chosen:" : "command:", help));
+            if (ImGui::Selectable(fmt::format("{}##{}", found[i]->key, i).c_str(), i == search.chosen)) {
+                app.chosen_command = found[i];
+                search.shown = false;
+            }
+            ImGui::SameLine(column);
+            ImGui::TextUnformatted(help.c_str());
+        }
+        if (found.empty()) text(app, "no command has these words", colours::dim);
+        if (entered && !found.empty()) {
+            app.chosen_command = found[search.chosen];
+            search.shown = false;
+        }
+    }
+    ImGui::End();
+}
+
 }  // namespace
 
 void draw_welcome(App& app, const Box& box) {
@@ -119,9 +160,10 @@ void draw_welcome(App& app, const Box& box) {
     const float width = std::min(60 * em, box.width - 4 * em);
     ImGui::SetCursorPos({(box.width - width) / 2, std::max(em, 0.25F * box.height)});
     ImGui::BeginChild("choices", {width, 0});
-    text(app,
-         app.status.message.empty() ? "Drop a recording here, or two to compare them." : app.status.message,
-         colours::accent);
+    const std::string idle = app.watch.folder.empty()
+                                 ? "Drop a recording here, or two to compare them."
+                                 : fmt::format("Waiting for a recording in {}", one_line(app.watch.folder));
+    text(app, app.status.message.empty() ? idle : app.status.message, colours::accent);
     text(app, "In a terminal: tile-view run.h5, or tile-view a.h5 b.h5.   ? lists the keys.", colours::dim);
     ImGui::Spacing();
     list_recent(app);
@@ -131,6 +173,7 @@ void draw_welcome(App& app, const Box& box) {
 void draw_dialogs(App& app, const Box& box) {
     if (app.show_help) draw_help(app, box);
     if (app.show_recent) draw_recent(app, box);
+    if (app.search.shown) draw_search(app, box);
     if (app.show_goto && app.document != nullptr) draw_goto(app, box);
 }
 

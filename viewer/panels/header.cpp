@@ -22,12 +22,15 @@ std::string name_of_call(const Problem& p) {
                        p.mask == Mask::causal ? "causal" : "no mask");
 }
 
-std::string name_of_files(const Document& document) {
+std::string name_of_files(const Document& document, const Watch& watch) {
     const auto tail = [](const std::string& path) {
         return one_line(std::filesystem::path(path).filename().string());
     };
     std::string name = tail(document.path);
     if (!document.other.empty()) name += " against " + tail(document.other);
+    if (!watch.recordings.empty())
+        name += fmt::format("   {} of {} in {}", watch.shown + 1, watch.recordings.size(),
+                            one_line(watch.folder));
     const Provenance& from = document.recording->provenance();
     if (!from.kernel.empty()) name += "   " + one_line(from.kernel);
     if (!from.device.empty()) name += " on " + one_line(from.device);
@@ -51,7 +54,9 @@ CausesKnown causes_known(const App& app) {
 std::vector<CardLine> card_lines(const App& app) {
     const Report* report = app.document->report.get();
     if (report == nullptr)
-        return {{app.status.message.empty() ? "not judged" : "being judged", colours::dim}};
+        return {
+            {app.status.message.empty() ? "not judged: it was cancelled, F5 judges again" : "being judged",
+             colours::dim}};
     // What was judged is not what is there now.
     if (app.status.changed)
         return {{(app.status.gone ? "before the file was removed: " : "before the file changed: ") +
@@ -98,7 +103,7 @@ struct HeaderLines {
 };
 
 HeaderLines header_lines(const App& app, float width) {
-    HeaderLines lines{{{name_of_files(*app.document), colours::text},
+    HeaderLines lines{{{name_of_files(*app.document, app.watch), colours::text},
                        {name_of_call(app.problem()), colours::dim, true, true}},
                       ""};
     for (CardLine& line : card_lines(app)) lines.shown.push_back(std::move(line));

@@ -6,6 +6,7 @@
 #include "oracle/heatmap/png.h"
 #include "viewer/panels/pane_frame.h"
 #include "viewer/state/causes_state.h"
+#include "viewer/state/commands.h"
 
 namespace tilescope::viewer {
 
@@ -132,6 +133,7 @@ void handle_mouse(App& app, const PaneFrame& pane) {
     if (over && ImGui::IsMouseReleased(ImGuiMouseButton_Left) &&
         io.MouseDragMaxDistanceSqr[0] < io.MouseDragThreshold * io.MouseDragThreshold)
         select_at(app, pane, io.MousePos);
+    if (over && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) zoom_to_element(app);
     if (over && ImGui::IsMouseReleased(ImGuiMouseButton_Right) &&
         io.MouseDragMaxDistanceSqr[1] < io.MouseDragThreshold * io.MouseDragThreshold)
         app.view.region.reset();

@@ -221,7 +221,7 @@ void draw_panels(App& app) {
                     wide,
                     app.document != nullptr && has_writers(*app.document->recording)};
     app.narrow = left_width(room) <= 0;
-    if (int(app.view.tab) >= shown_tabs(app)) app.view.tab = Tab::row;
+    if (!is_shown(app, app.view.tab)) app.view.tab = Tab::row;
     for (const PanelPlace& panel : panels) {
         const Box box = panel.place(room);
         const bool shown = !panel.document || *panel.document == (app.document != nullptr);

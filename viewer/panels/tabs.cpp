@@ -146,7 +146,8 @@ void draw_budget(App& app) {
 
 void draw_tabs(App& app, const Box& box) {
     const PanelScope panel(app, "tabs", box);
-    for (int i = 0; i < shown_tabs(app); ++i) {
+    for (int i = 0; i < tab_count; ++i) {
+        if (!is_shown(app, Tab(i))) continue;
         if (i > 0) ImGui::SameLine(0, 3);
         const std::string name(to_string(Tab(i)));
         const float width = ImGui::CalcTextSize(name.c_str()).x + 2 * ImGui::GetStyle().FramePadding.x;

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "dump/schema/error.h"
+#include "oracle/report/text.h"
 #include "viewer/state/row_kinds.h"
 
 namespace tilescope::viewer {
@@ -345,8 +346,40 @@ std::string tile_view_command(const App& app) {
     return fmt::format("tile-view {} --goto {}", files, place);
 }
 
-int shown_tabs(const App& app) {
-    return app.narrow ? tab_count : int(app.history.in_tab ? Tab::map : Tab::history);
+bool is_shown(const App& app, Tab tab) {
+    switch (tab) {
+        case Tab::drift:
+        case Tab::budget:
+        case Tab::causes:
+            return app.document == nullptr || !app.document->pair();
+        case Tab::history:
+            return app.history.in_tab;
+        case Tab::map:
+        case Tab::bad_rows:
+            return app.narrow;
+        default:
+            return true;
+    }
+}
+
+void next_tab(App& app) {
+    do app.view.tab = Tab((int(app.view.tab) + 1) % tab_count);
+    while (!is_shown(app, app.view.tab));
+}
+
+std::string window_title(const App& app) {
+    if (app.document == nullptr) return "tile-view";
+    const auto name = [](const std::string& path) {
+        return one_line(std::filesystem::path(path).filename().string());
+    };
+    std::string title = name(app.document->path);
+    if (app.document->pair()) title += " against " + name(app.document->other);
+    const Report* report = app.document->report.get();
+    if (report != nullptr) {
+        const std::string verdict = verdict_line(*report);
+        title += ": " + verdict.substr(0, verdict.find(", at batch"));
+    }
+    return title + " - tile-view";
 }
 
 void follow_document(App& app) {
@@ -358,10 +391,13 @@ void follow_document(App& app) {
     if (app.document->generation != app.shown_generation) place_new_document(app);
     if (!app.placed_by_report && app.document->report != nullptr) {
         app.placed_by_report = true;
-        go_to_first_divergence(app);
+        // Nobody chose the place before.
+        if (go_to_first_divergence(app)) app.visits.places.clear();
     }
     update_bad_table(app);
     take_aim(app);
+    // What is still sought is no place yet.
+    if (!app.aim) note_visit(app);
 }
 
 }  // namespace tilescope::viewer

@@ -13,6 +13,8 @@
 #include "viewer/state/history.h"
 #include "viewer/state/settings.h"
 #include "viewer/state/view_state.h"
+#include "viewer/state/visits.h"
+#include "viewer/state/watch.h"
 #include "viewer/window/drift_picture.h"
 #include "viewer/window/heatmap_pane.h"
 #include "viewer/window/map_picture.h"
@@ -79,6 +81,15 @@ struct PanelPicture {
     std::string path;
 };
 
+struct Command;
+
+/// The list of commands that is searched by typing.
+struct CommandSearch {
+    bool shown = false;
+    std::array<char, 64> input{};
+    std::size_t chosen = 0;  ///< of those that are left
+};
+
 /// Everything that lasts longer than a frame.
 struct App {
     explicit App(SessionOptions options, Settings loaded) : session(options), settings(std::move(loaded)) {}
@@ -103,6 +114,8 @@ struct App {
     bool show_help = false;
     bool show_recent = false;
     bool show_goto = false;
+    CommandSearch search;
+    const Command* chosen_command = nullptr;  ///< in a menu: it runs at the next frame
     std::array<char, 128> goto_input{};
     bool quit = false;
     std::uint64_t seen_changes = 0;  ///< of the file, after which it was read again
@@ -113,6 +126,8 @@ struct App {
     std::vector<DetailTiles> shown_details;  ///< that the heatmaps of this frame asked for
     Scale shown_scale;                       ///< of the chosen quantity, in the frame before
 
+    Visits visits;
+    Watch watch;
     BadTable bad;
     /// The row or tile that was gone to, until its first element that diverges is known.
     std::optional<std::pair<BadList, BadPlace>> aim;
@@ -169,6 +184,10 @@ std::string coordinates_of(const Problem& problem, const ElementPlace& place);
 std::string tile_diff_command(const App& app);
 /// The command that opens tile-view at the element.
 std::string tile_view_command(const App& app);
-int shown_tabs(const App& app);
+/// Tabs that have something to show: of two recordings some never have.
+bool is_shown(const App& app, Tab tab);
+void next_tab(App& app);
+/// What the window is called: the file and what was found of it.
+std::string window_title(const App& app);
 
 }  // namespace tilescope::viewer

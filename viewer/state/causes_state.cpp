@@ -42,6 +42,10 @@ void choose_cause(App& app, std::size_t index) {
 }
 
 void walk_causes(App& app, int step) {
+    if (!is_shown(app, Tab::causes)) {
+        app.notice = why_no_causes(app);
+        return;
+    }
     if (app.view.tab != Tab::causes) {
         app.view.tab = Tab::causes;
         return;

@@ -3,9 +3,15 @@
 #include <GLFW/glfw3.h>
 #include <fmt/format.h>
 #include <imgui.h>
+#include <imgui_internal.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <utility>
 
 #include "viewer/state/app.h"
 #include "viewer/state/causes_state.h"
@@ -55,15 +61,6 @@ void zoom_by(App& app, double factor) {
     app.placed_by_report = true;
     app.view.ranges.zoom(app.problem(), app.view.stage, factor, double(point.row) + 0.5,
                          double(point.col) + 0.5);
-}
-
-void zoom_to_element(App& app) {
-    app.view.ranges.centre_on(app.problem(), app.view.cursor);
-    const PlaneView view = app.view.ranges.view(app.problem(), app.view.stage);
-    const double letter = double(ImGui::CalcTextSize("0").x);
-    const double fit = double(app.panes[0].image().width) / (letters_of_numbers * letter);
-    zoom_by(app, std::clamp(fit, 1.0, most_elements_with_numbers) / std::max(view.rows, view.cols));
-    app.view.ranges.show(app.problem(), app.view.cursor, app.view.stage);
 }
 
 void step_stage(App& app, int step) {
@@ -175,8 +172,10 @@ void open_goto(App& app) {
 }
 
 void leave(App& app) {
-    if (app.show_help || app.show_recent || app.show_goto) {
-        app.show_help = app.show_recent = app.show_goto = false;
+    if (ImGui::IsPopupOpen("", ImGuiPopupFlags_AnyPopup)) {
+        ImGui::ClosePopupToLevel(0, true);
+    } else if (app.show_help || app.show_recent || app.show_goto || app.search.shown) {
+        app.show_help = app.show_recent = app.show_goto = app.search.shown = false;
     } else if (!app.status.error.empty()) {
         app.session.dismiss_error();
     } else if (!app.status.message.empty()) {
@@ -222,6 +221,8 @@ constexpr std::array commands = {
     Command{go, "[", "previous head", true, true, [](App& a) { step_head(a, -1); }},
     Command{go, ".", "next KV tile", true, true, [](App& a) { step_kv_tile(a, 1); }},
     Command{go, ",", "previous KV tile", true, true, [](App& a) { step_kv_tile(a, -1); }},
+    Command{go, "Backspace", "back to the place before", true, false, [](App& a) { walk_visits(a, -1); }},
+    Command{go, "Shift+Backspace", "forward again", true, false, [](App& a) { walk_visits(a, 1); }},
     Command{go, "J", "jump to coordinates", true, false, open_goto},
 
     Command{look, "1", "dumped", true, false, choose<Quantity::dumped>},
@@ -247,13 +248,13 @@ constexpr std::array commands = {
     Command{look, "PageUp", "previous stage", true, false, [](App& a) { step_stage(a, -1); }},
     Command{look, "V", "one heatmap, four quantities, four stages", true, false,
             [](App& a) { a.view.layout = Layout((int(a.view.layout) + 1) % layout_count); }},
-    Command{look, "Tab", "row, drift, histogram, budget, causes", true, false,
-            [](App& a) { a.view.tab = Tab((int(a.view.tab) + 1) % shown_tabs(a)); }},
+    Command{look, "Tab", "row, drift, histogram, budget, causes", true, false, next_tab},
     Command{look, "Q", "history: shown, with the arrows, or hidden", true, false, toggle_history},
     Command{look, "+", "zoom in (also the wheel)", true, true, [](App& a) { zoom_by(a, zoom_step); }},
     Command{look, "=", "", true, true, [](App& a) { zoom_by(a, zoom_step); }},
     Command{look, "-", "zoom out", true, true, [](App& a) { zoom_by(a, 1 / zoom_step); }},
-    Command{look, "Z", "zoom to the element and its numbers", true, false, zoom_to_element},
+    Command{look, "Z", "zoom to the element and its numbers (also a double click)", true, false,
+            [](App& a) { viewer::zoom_to_element(a); }},
     Command{look, "F", "fit everything", true, false, [](App& a) { a.view.ranges.fit(a.problem()); }},
     Command{look, "C", "centre the element", true, false,
             [](App& a) { a.view.ranges.centre_on(a.problem(), a.view.cursor); }},
@@ -289,8 +290,13 @@ constexpr std::array commands = {
     Command{file, "Shift+E", "write every panel as PNG", true, false, export_panels},
     Command{file, "X", "write the selection as .npy", true, false, export_selection},
     Command{file, "O", "recent files", false, false, [](App& a) { a.show_recent = !a.show_recent; }},
+    Command{file, "Ctrl+PageUp", "recording before, of a watched folder", false, false,
+            [](App& a) { walk_recordings(a, -1); }},
+    Command{file, "Ctrl+PageDown", "recording after it", false, false, [](App& a) { walk_recordings(a, 1); }},
     Command{file, "F5", "read the file again", true, false, [](App& a) { a.session.reload(); }},
     Command{file, "Escape", "close, dismiss, cancel", false, false, leave},
+    Command{file, "Ctrl+P", "search the commands", false, false,
+            [](App& a) { a.search = {.shown = !a.search.shown}; }},
     Command{file, "?", "this help", false, false, [](App& a) { a.show_help = !a.show_help; }},
     Command{file, "F1", "", false, false, [](App& a) { a.show_help = !a.show_help; }},
     Command{file, "Ctrl+Q", "quit", false, false, [](App& a) { a.quit = true; }},
@@ -314,21 +320,56 @@ std::span<const Command> all_commands() {
     return commands;
 }
 
+void zoom_to_element(App& app) {
+    app.view.ranges.centre_on(app.problem(), app.view.cursor);
+    const PlaneView view = app.view.ranges.view(app.problem(), app.view.stage);
+    const double letter = double(ImGui::CalcTextSize("0").x);
+    const double fit = double(app.panes[0].image().width) / (letters_of_numbers * letter);
+    zoom_by(app, std::clamp(fit, 1.0, most_elements_with_numbers) / std::max(view.rows, view.cols));
+    app.view.ranges.show(app.problem(), app.view.cursor, app.view.stage);
+}
+
+std::vector<const Command*> commands_with(std::string_view typed) {
+    const auto lower = [](std::string_view text) {
+        std::string small(text);
+        std::ranges::transform(small, small.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+        return small;
+    };
+    std::istringstream stream(lower(typed));
+    const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+    std::vector<const Command*> found;
+    for (const Command& command : commands) {
+        const std::string line = lower(fmt::format("{} {} {}", command.group, command.key, command.help));
+        const bool all = std::ranges::all_of(
+            words, [&](const std::string& word) { return line.find(word) != std::string::npos; });
+        if (all && !command.help.empty()) found.push_back(&command);
+    }
+    return found;
+}
+
+namespace {
+
+void run(App& app, const Command& command) {
+    if (command.needs_document && app.document == nullptr) {
+        app.notice = "no recording is open; drop one here";
+    } else {
+        command.run(app);
+    }
+}
+
+}  // namespace
+
 void run_commands(App& app, std::span<const TypedCharacter> typed) {
     const ImGuiIO& io = ImGui::GetIO();
     app.view.flipped = !io.WantTextInput && ImGui::IsKeyDown(GLFW_KEY_SPACE);
     app.view.to_replay = app.view.flipped && io.KeyShift;
+    if (const Command* chosen = std::exchange(app.chosen_command, nullptr)) return run(app, *chosen);
     for (const Command& command : commands) {
         const KeyChord chord = *chord_from_name(command.key);
         // What is typed belongs to the field, but for the key that leaves it.
         if (io.WantTextInput && chord.key != GLFW_KEY_ESCAPE) continue;
         if (!is_asked(chord, command.repeats, typed)) continue;
-        if (command.needs_document && app.document == nullptr) {
-            app.notice = "no recording is open; drop one here";
-        } else {
-            command.run(app);
-        }
-        return;
+        return run(app, command);
     }
 }
 

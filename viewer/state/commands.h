@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "viewer/window/input.h"
 
@@ -21,6 +22,10 @@ struct Command {
 };
 
 std::span<const Command> all_commands();
+/// Those whose words hold everything that was typed, in the order of the table.
+std::vector<const Command*> commands_with(std::string_view typed);
+/// So that its numbers can be read.
+void zoom_to_element(App& app);
 
 /// Runs the command whose key went down in this frame, or whose character was typed, unless a field takes
 /// text.

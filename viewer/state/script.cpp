@@ -30,14 +30,14 @@ struct StepKind {
     int most;   ///< -1: any number
 };
 constexpr std::array step_kinds = {
-    StepKind{"key", 1, 1},         StepKind{"key_down", 1, 1},   StepKind{"key_up", 1, 1},
-    StepKind{"type", 1, -1},       StepKind{"click", 2, 2},      StepKind{"click_right", 2, 2},
-    StepKind{"move", 2, 2},        StepKind{"drag", 4, 4},       StepKind{"drag_right", 4, 4},
-    StepKind{"scroll", 3, 3},      StepKind{"drop", 1, -1},      StepKind{"resize", 2, 2},
-    StepKind{"wait", 0, 0},        StepKind{"frames", 1, 1},     StepKind{"expect", 1, -1},
-    StepKind{"expect_not", 1, -1}, StepKind{"screenshot", 1, 1}, StepKind{"time", 0, 0},
-    StepKind{"await", 1, -1},      StepKind{"picture", 2, 2},    StepKind{"expect_clipboard", 1, -1},
-    StepKind{"listen", 0, 0},
+    StepKind{"key", 1, 1},         StepKind{"key_down", 1, 1},      StepKind{"key_up", 1, 1},
+    StepKind{"type", 1, -1},       StepKind{"click", 2, 2},         StepKind{"click_right", 2, 2},
+    StepKind{"move", 2, 2},        StepKind{"drag", 4, 4},          StepKind{"drag_right", 4, 4},
+    StepKind{"scroll", 3, 3},      StepKind{"drop", 1, -1},         StepKind{"resize", 2, 2},
+    StepKind{"wait", 0, 0},        StepKind{"frames", 1, 1},        StepKind{"expect", 1, -1},
+    StepKind{"expect_not", 1, -1}, StepKind{"screenshot", 1, 1},    StepKind{"time", 0, 0},
+    StepKind{"await", 1, -1},      StepKind{"picture", 2, 2},       StepKind{"expect_clipboard", 1, -1},
+    StepKind{"listen", 0, 0},      StepKind{"expect_title", 1, -1},
 };
 
 std::optional<double> number_from(const std::string& text) {
@@ -204,6 +204,9 @@ void ScriptPlayer::play(const ScriptStep& step, App& app, Window& window) {
         if (held == nullptr || std::string_view(held).find(step.rest) == std::string_view::npos)
             fail(step,
                  fmt::format("\"{}\" is not in the clipboard: {}", step.rest, held == nullptr ? "" : held));
+    } else if (command == "expect_title") {
+        if (window_title(app).find(step.rest) == std::string::npos)
+            fail(step, fmt::format("\"{}\" is not in the title: {}", step.rest, window_title(app)));
     } else if (command.starts_with("expect")) {
         check_text(step, app);
     } else if (command == "await") {

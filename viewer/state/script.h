@@ -35,7 +35,7 @@ struct ScriptStep {
 ///   time             forgets how long frames took so far
 ///   screenshot FILE  writes the window as PNG
 ///   picture PANEL FILE      writes a part of it, such as heatmap, map_picture or element
-///   expect_clipboard TEXT   fails unless the clipboard holds the text
+///   expect_clipboard TEXT   fails unless the clipboard holds the text; expect_title that of the window
 /// A place is two numbers, or PANEL:FX FY: shares of a panel's width and height, as in "map:0.5 0.5".
 /// Errors: Error naming the line for what is none of these.
 std::vector<ScriptStep> read_script(const std::string& path);

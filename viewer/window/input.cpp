@@ -34,6 +34,18 @@ constexpr std::array named_keys = {
     NamedKey{"Backspace", GLFW_KEY_BACKSPACE},
 };
 
+struct KeypadKey {
+    int place;
+    int key;
+};
+/// Without NumLock.
+constexpr std::array keypad_keys = {
+    KeypadKey{GLFW_KEY_KP_2, GLFW_KEY_DOWN},    KeypadKey{GLFW_KEY_KP_4, GLFW_KEY_LEFT},
+    KeypadKey{GLFW_KEY_KP_6, GLFW_KEY_RIGHT},   KeypadKey{GLFW_KEY_KP_8, GLFW_KEY_UP},
+    KeypadKey{GLFW_KEY_KP_7, GLFW_KEY_HOME},    KeypadKey{GLFW_KEY_KP_1, GLFW_KEY_END},
+    KeypadKey{GLFW_KEY_KP_9, GLFW_KEY_PAGE_UP}, KeypadKey{GLFW_KEY_KP_3, GLFW_KEY_PAGE_DOWN},
+};
+
 constexpr std::string_view punctuation = "?+=-/,.[]";
 
 struct ShiftedCharacter {
@@ -69,6 +81,9 @@ bool take_prefix(std::string_view& text, std::string_view prefix) {
 }  // namespace
 
 std::optional<int> key_of(const PhysicalKey& key) {
+    if (key.place == GLFW_KEY_KP_ENTER) return GLFW_KEY_ENTER;
+    const auto* keypad = std::ranges::find(keypad_keys, key.place, &KeypadKey::place);
+    if (!key.num_lock && keypad != keypad_keys.end()) return keypad->key;
     if (!is_place_of_character(key.place)) return key.place;
     if (is_ascii(key.types) && is_letter(key.types[0]))
         return std::toupper(static_cast<unsigned char>(key.types[0]));

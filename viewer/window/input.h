@@ -25,9 +25,10 @@ struct PhysicalKey {
     int place = 0;             ///< GLFW's number: where the key is on a US keyboard
     std::string_view types;    ///< UTF-8; "" for nothing, as of a dead key
     bool latin_layout = true;  ///< the layout types Latin letters
+    bool num_lock = true;      ///< the keypad types digits
 };
 /// The key that is meant, as GLFW numbers it: a letter is the key that types it, wherever it is. Where a
-/// layout types no Latin letters, keys are those of a US keyboard. nullopt for a letter that no command has.
+/// layout types no Latin letters, keys are those of a US keyboard. The keypad's are those that they stand for. nullopt for a letter that no command has.
 std::optional<int> key_of(const PhysicalKey& key);
 /// The character of a US keyboard that stands for one which a layout without Latin letters does not type.
 std::optional<char> character_of(const PhysicalKey& key, bool shift);

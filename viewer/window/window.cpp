@@ -60,7 +60,8 @@ struct WindowCallbacks {
             window.held_.erase(held);
             return;
         }
-        const PhysicalKey key{place, typed_with(place, scancode), types_latin_letters()};
+        const PhysicalKey key{place, typed_with(place, scancode), types_latin_letters(),
+                              (modifiers & GLFW_MOD_NUM_LOCK) != 0};
         const auto character = character_of(key, (modifiers & GLFW_MOD_SHIFT) != 0);
         if (character && (modifiers & (GLFW_MOD_CONTROL | GLFW_MOD_ALT)) == 0)
             window.feed({.type = InputEvent::Type::character,
@@ -188,6 +189,7 @@ void Window::open(const WindowOptions& options) {
 }
 
 void Window::listen() {
+    glfwSetInputMode(window_, GLFW_LOCK_KEY_MODS, GLFW_TRUE);
     glfwSetKeyCallback(window_, WindowCallbacks::on_key);
     glfwSetCharCallback(window_, WindowCallbacks::on_character);
     glfwSetCursorPosCallback(window_, WindowCallbacks::on_cursor);
@@ -357,6 +359,12 @@ void Window::end_frame(Image* capture) {
         for (std::uint32_t& pixel : capture->pixels) pixel |= 0xff000000u;
     }
     glfwSwapBuffers(window_);
+}
+
+void Window::set_title(const std::string& title) {
+    if (title == title_) return;
+    title_ = title;
+    glfwSetWindowTitle(window_, title.c_str());
 }
 
 void Window::drop_frame() {

@@ -70,6 +70,8 @@ class Window {
     bool pointer_moved() const { return pointer_moved_; }
     bool has_input() const { return !events_.empty(); }
     std::vector<std::string> take_dropped();
+    /// Does nothing where it is called that already.
+    void set_title(const std::string& title);
     void resize(int width, int height);
     int width() const;
     int height() const;
@@ -96,6 +98,7 @@ class Window {
     bool placed_ = false;      ///< it is known where the pointer is
     bool pointer_moved_ = false;
     std::vector<std::string> dropped_;
+    std::string title_;
     double begun_ = 0;  ///< when the last frame began
     double cursor_x_ = -1;
     double cursor_y_ = -1;

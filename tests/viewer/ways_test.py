@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Ways through the window: back and forward, menus, the search of commands, tabs that have nothing, the title, a watched folder.
+
+usage: ways_test.py TILE_VIEW TILE_DIFF SAMPLES
+"""
+
+import os
+import shutil
+import threading
+import time
+
+from tile_view_case import SAMPLES, TileViewCase, main
+
+
+class Ways(TileViewCase):
+    PATH = SAMPLES / "acc_not_rescaled.h5"
+
+    def test_back_and_forward(self):
+        self.play([self.PATH], "wait", "expect acc,0,0,0,0,1 of batch", "key Down", "key Down", "wait", "expect acc,0,0,2,0,1 of batch",
+                  "key Shift+Down", "key Down", "click stage_s:0.5 0.5", "wait", "expect Map of s", "key .", "wait",
+                  "key Backspace", "wait", "expect Map of s", "key Backspace", "wait", "expect Map of acc", "key Backspace", "wait",
+                  "expect acc,0,0,2,0,1 of batch", "key Backspace", "wait", "expect this is where it began",
+                  "expect acc,0,0,2,0,1 of batch", "key Shift+Backspace", "key Shift+Backspace", "wait", "expect Map of s",
+                  "key Shift+Backspace", "key Shift+Backspace", "wait", "expect this is the last place")
+
+    def test_search_of_commands(self):
+        self.play([self.PATH], "wait", "key Ctrl+P", "frames 2", "expect command: next bad row", "type relative ERR", "frames 2",
+                  "expect chosen: relative error", "expect_not next bad row", "key Enter", "wait", "expect relative error, log",
+                  "expect_not command:", "key Ctrl+P", "frames 2", "type previous", "frames 2", "expect chosen: previous bad row", "key Down",
+                  "frames 2", "expect chosen: previous bad tile", "key Up", "key Up", "frames 2", "expect_not chosen: previous bad tile",
+                  "key Escape", "key Ctrl+P", "frames 2", "type next stage", "frames 2", "key Enter", "wait", "expect_not Map of acc", "key Ctrl+P", "frames 2",
+                  "type zzz", "frames 2", "expect no command has these words", "key Enter", "frames 2", "key Escape", "frames 2",
+                  "expect_not no command has", "key 4", "wait", "expect over budget, log")
+
+    def test_menu_has_every_command(self):
+        self.play([self.PATH], "wait", "click menu:0.5 0.5", "frames 4", "expect menu Go", "expect menu File", "move menu_Look:0.5 0.5",
+                  "frames 20", "expect entry relative error", "click entry_6:0.5 0.5", "wait", "expect relative error, log",
+                  "expect_not menu Go", "click menu:0.5 0.5", "frames 4", "expect menu Go", "key Escape", "frames 4",
+                  "expect_not menu Go", "click help:0.5 0.5", "frames 2", "expect Mouse: wheel zooms", "key Escape", "frames 2",
+                  "expect_not Mouse: wheel zooms")
+
+    def test_double_click_zooms_to_the_element(self):
+        self.play([self.PATH], "wait", "click heatmap:0.5 0.5", "click heatmap:0.5 0.5", "wait", "picture heatmap near.png",
+                  "key F", "wait", "picture heatmap far.png")
+        near, far = (self.picture(f"{name}.png") for name in ("near", "far"))
+        self.assertFalse((near == far).all())
+
+    def test_two_recordings_have_no_dead_tabs(self):
+        self.play([self.PATH, self.PATH], "wait", "key D", "expect two recordings: nothing says which of them is wrong",
+                  *["key Tab"] * 2, "wait", "expect q row 0 across the KV tiles: dumped, the other in grey", options=["--size", "1600x1000"])
+
+    def test_title_says_what_was_found(self):
+        self.play([self.PATH], "wait", "expect_title acc_not_rescaled.h5: diverged: acc is the first wrong stage - tile-view")
+        self.play([SAMPLES / "healthy_scalar.h5"], "wait", "expect_title healthy_scalar.h5: match: ")
+        self.play([], "frames 2", "expect_title tile-view")
+
+
+class WatchedFolder(TileViewCase):
+    def test_each_new_recording_is_shown_as_it_appears(self):
+        folder = self.folder / "runs"
+        folder.mkdir()
+        shutil.copy(SAMPLES / "healthy_scalar.h5", folder / "a.h5")
+
+        def build_and_run():
+            time.sleep(3)
+            shutil.copy(SAMPLES / "acc_not_rescaled.h5", folder / ".partial")
+            os.rename(folder / ".partial", folder / "b.h5")
+        loop = threading.Thread(target=build_and_run)
+        loop.start()
+        self.play([], "await match: ", "expect 1 of 1 in", "expect_title a.h5: match", "await acc is wrong", "wait",
+                  "expect 2 of 2 in", "expect_title b.h5: diverged: acc", "key Ctrl+PageUp", "await match: ", "wait", "expect 1 of 2 in",
+                  "key Ctrl+PageUp", "frames 2", "expect this is the oldest", "key Ctrl+PageDown", "await acc is wrong",
+                  options=["--watch", folder])
+        loop.join()
+
+    def test_a_file_that_is_no_recording_leaves_the_one_before(self):
+        folder = self.folder / "runs"
+        folder.mkdir()
+        shutil.copy(SAMPLES / "acc_not_rescaled.h5", folder / "a.h5")
+
+        def spoil():
+            time.sleep(3)
+            (folder / "b.h5").write_text("no recording")
+        loop = threading.Thread(target=spoil)
+        loop.start()
+        self.play([], "await acc is wrong", "await b.h5", "expect acc is wrong", options=["--watch", folder])
+        loop.join()
+
+    def test_refusals(self):
+        run = self.start("--watch", self.folder / "nowhere", "--script", self.script(["wait"]))
+        self.assert_fails(run, "no such folder")
+        run = self.start(SAMPLES / "healthy_scalar.h5", "--watch", self.folder, "--script", self.script(["wait"]))
+        self.assertEqual(run.returncode, 2, run.stderr)
+
+
+if __name__ == "__main__":
+    main()
