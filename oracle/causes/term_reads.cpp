@@ -200,10 +200,10 @@ void forget_unknown(const OtherRead& mistake, const SearchedTile& site, Matrix& 
             for (Eigen::Index j = 0; j < all.cols(); ++j) {
                 if (!std::isnan(all(i, j))) continue;
                 const Eigen::Index line = operand.term() == 0 ? j : i;
-                if (operand.is_left && line < error.rows()) error.row(line).setConstant(infinity);
-                if (!operand.is_left && operand.stage == Stage::delta) error.row(line).setConstant(infinity);
-                if (!operand.is_left && operand.stage != Stage::delta && line < error.cols())
-                    error.col(line).setConstant(infinity);
+                // Both operands of delta have a row for each of its results.
+                const bool of_row = operand.is_left || operand.stage == Stage::delta;
+                if (of_row && line < error.rows()) error.row(line).setConstant(infinity);
+                if (!of_row && line < error.cols()) error.col(line).setConstant(infinity);
             }
         }
     }
