@@ -72,8 +72,8 @@ class HighDensity(TileViewCase):
         for scale in (1, 2):
             self.play([self.PATH], "wait", f"picture header header{scale}.png", f"picture stage_s button{scale}.png",
                       f"picture heatmap heatmap{scale}.png", "click stage_s:0.5 0.5", "wait", "expect Map of s",
-                      "click map_picture:0.9 0.1", "wait", "expect s,0,0,0,128 of batch",
-                      options=["--scale", scale, "--size", "2800x1600"], screen="2800x1600")
+                      "click map_picture:0.72 0.1", "wait", "expect s,0,0,0,128",
+                      options=["--scale", scale, "--size", "3400x1800"], screen="3400x1800")
         for name, slack in (("header", 2), ("button", 3)):
             small, large = (self.picture(f"{name}{scale}.png").shape for scale in (1, 2))
             self.assertLessEqual(abs(large[0] - 2 * small[0]), slack, name)
@@ -87,6 +87,28 @@ class HighDensity(TileViewCase):
         self.play([self.PATH], "wait", "resize 200 150", "wait", "resize 1 1", "frames 5", "resize 800 600", "wait",
                   *["key Tab"] * 5, "wait", "expect o[0,0,0,0]", "key Tab", "wait", "expect Map of acc", "click map_picture:0.1 0.1", "wait",
                   "expect Element\nacc,0,0,0,0,0\n", "key Tab", "wait", "expect bad 0 0 0 128")
+
+
+
+class Splitters(TileViewCase):
+    PATH = SAMPLES / "acc_not_rescaled.h5"
+
+    def width_of(self, name):
+        return self.picture(f"{name}.png").shape[1]
+
+    def test_edges_stay_where_they_were_left(self):
+        settings = self.folder / "settings.json"
+        options = ["--size", "1600x1000", "--settings", settings]
+        self.play([self.PATH], "wait", "picture heatmaps before.png", "drag splitter_left:0.5 0.5 500 500", "wait", "picture heatmaps after.png",
+                  "drag splitter_history:0.5 0.5 800 700", "wait", "picture history low.png", options=options)
+        moved = self.width_of("before") - self.width_of("after")
+        self.assertGreater(moved, 100)
+        self.play([self.PATH], "wait", "picture heatmaps again.png", "click splitter_left:0.5 0.5", "click splitter_left:0.5 0.5", "wait",
+                  "picture heatmaps back.png", "drag splitter_right:0.5 0.5 10 500", "wait", "picture heatmaps narrow.png", options=options)
+        self.assertEqual(self.width_of("again"), self.width_of("after"))
+        self.assertEqual(self.width_of("back"), self.width_of("before"))
+        # Nothing is pushed out of the window.
+        self.assertGreater(self.width_of("narrow"), 100)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ namespace tilescope::viewer {
 namespace {
 
 constexpr std::size_t most_recent = 12;
+constexpr std::array<std::string_view, split_count> split_names = {"left", "right", "map", "element",
+                                                                   "history"};
 
 /// Reads a member, where it is there and of the right kind and between the limits.
 template <typename T>
@@ -68,6 +70,11 @@ void read(const nlohmann::json& json, Settings& settings) {
     read(json, "history", settings.history);
     read(json, "warp_rows", settings.warp_rows, 1, 1024);
     read(json, "lane_columns", settings.lane_columns, 1, 1024);
+    const auto shares = json.find("shares");
+    if (shares != json.end() && shares->is_object()) {
+        for (int i = 0; i < split_count; ++i)
+            read(*shares, split_names[std::size_t(i)].data(), settings.shares[std::size_t(i)], 0.0, 1.0);
+    }
     const auto scales = json.find("scales");
     if (scales == json.end() || !scales->is_object()) return;
     for (const QuantityInfo& info : all_quantities()) {
@@ -79,6 +86,10 @@ void read(const nlohmann::json& json, Settings& settings) {
 }
 
 }  // namespace
+
+std::string_view to_string(Split split) {
+    return split_names[static_cast<std::size_t>(split)];
+}
 
 Settings default_settings() {
     Settings settings;
@@ -114,6 +125,8 @@ void save_settings(const std::string& path, const Settings& settings) {
                            {"mask_edges", settings.mask_edges}, {"warp_lines", settings.warp_lines},
                            {"warp_rows", settings.warp_rows},   {"lane_columns", settings.lane_columns},
                            {"history", settings.history}};
+    for (int i = 0; i < split_count; ++i)
+        json["shares"][std::string(split_names[std::size_t(i)])] = settings.shares[std::size_t(i)];
     for (const QuantityInfo& info : all_quantities()) {
         // Shown as the local ones are.
         if (info.against == Reference::end_to_end) continue;

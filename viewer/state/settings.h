@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "oracle/heatmap/colour.h"
@@ -19,6 +21,13 @@ struct ScaleChoice {
     double high = 1;
 };
 
+/// Between which panels somebody may have moved the edge.
+enum class Split : std::uint8_t { left, right, map, element, history };
+inline constexpr int split_count = 5;
+std::string_view to_string(Split split);
+/// Of the window's width or height; of map and element of what is left between header and bottom. 0: as the layout finds it.
+using Shares = std::array<double, split_count>;
+
 /// What lasts from one run to the next.
 struct Settings {
     std::vector<std::string> recent;  ///< newest first; a pair is two lines in one entry
@@ -30,6 +39,7 @@ struct Settings {
     bool history = true;   ///< along the bottom
     int warp_rows = 16;    ///< rows between lines of warps
     int lane_columns = 8;  ///< columns between lines of lanes
+    Shares shares{};
     std::array<ScaleChoice, quantity_count> scales;
 };
 
