@@ -50,6 +50,7 @@ struct MatchSummary {
     bool matches = false;
     double max_abs = 0;
     std::int32_t max_ulp = 0;  ///< of float32
+    double budget_used = 0;    ///< largest difference / tolerance
 };
 
 /// The loops that take the oracle's time, compiled for one instruction set.

@@ -274,9 +274,10 @@ MatchSummary match(std::span<const float> got, const double* expected, const dou
     const auto size = std::int64_t(got.size());
     constexpr double largest = std::numeric_limits<double>::max();
     double max_abs = 0;
+    double budget_used = 0;
     std::int32_t max_ulp = 0;
     std::int32_t bad = 0;
-#pragma omp simd reduction(max : max_abs, max_ulp) reduction(+ : bad)
+#pragma omp simd reduction(max : max_abs, budget_used, max_ulp) reduction(+ : bad)
     for (std::int64_t i = 0; i < size; ++i) {
         const double value = double(g[i]);
         const double difference = value > expected[i] ? value - expected[i] : expected[i] - value;
@@ -286,10 +287,13 @@ MatchSummary match(std::span<const float> got, const double* expected, const dou
         const double allowed = largest < tolerance[i] ? largest : tolerance[i];
         bad += !(counted <= allowed);
         max_abs = counted > max_abs ? counted : max_abs;
+        // A comparison with 0 / 0 changes nothing.
+        const double used = counted / allowed;
+        budget_used = used > budget_used ? used : budget_used;
         const std::int32_t ulps = ulps_between(g[i], float(expected[i]));
         max_ulp = ulps > max_ulp ? ulps : max_ulp;
     }
-    return {bad == 0, max_abs, max_ulp};
+    return {bad == 0, max_abs, max_ulp, budget_used};
 }
 
 constexpr VectorKernels kernels = {TILESCOPE_LEVEL_NAME, sum_of_products, add_product, exponentials,

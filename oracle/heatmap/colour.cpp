@@ -29,8 +29,8 @@ constexpr std::array<std::uint32_t, 11> blue_to_red = {0x053061, 0x2166ac, 0x439
                                                        0xd6604d, 0xb2182b, 0x67001f};
 // The dark end of cividis (Nunez, Anderton and Renslow, PLOS ONE 13, 2018).
 constexpr std::array<std::uint32_t, 2> within_budget = {0x00204d, 0x414d6b};
-// YlOrBr of ColorBrewer, from its brown to its yellow.
-constexpr std::array<std::uint32_t, 5> over_budget = {0xcc4c02, 0xec7014, 0xfe9929, 0xfec44f, 0xfee391};
+// YlOrRd of ColorBrewer up to its most saturated red: the worst is the strongest, not the palest.
+constexpr std::array<std::uint32_t, 5> over_budget = {0xfed976, 0xfeb24c, 0xfd8d3c, 0xfc4e2a, 0xe31a1c};
 
 struct Oklab {
     double lightness;

@@ -52,7 +52,7 @@ constexpr std::uint32_t packed(Colour c) {
 enum class ColourMap : std::uint8_t {
     sequential,  ///< dark to bright
     diverging,   ///< blue below the middle, red above
-    budget       ///< blue below the middle, from orange to yellow above, with a step in the middle
+    budget       ///< blue below the middle, from yellow to red above, with a step in the middle
 };
 inline constexpr int colour_map_count = 3;
 

@@ -122,8 +122,19 @@ void TileMap::set(Stage stage, const TileId& tile, const TileFinding& finding) {
     const std::scoped_lock lock(mutex_);
     Head& head = head_of(stage, tile);
     head.tiles[index(stage, tile)] = finding;
+    MarksSeen& seen = seen_[stage];
+    seen.kinds |= finding.state == TileFinding::State::missing ? flag_of(Kind::unwritten) : finding.kinds;
+    seen.conflicting |= finding.conflicting > 0;
     show(finding, tile.q_block, stage_info(problem_, stage).per_kv_tile ? tile.kv_tile : 0, *head.picture);
     ++version_;
+}
+
+MarksSeen TileMap::seen(Stage stage) const {
+    const std::shared_lock lock(mutex_);
+    const auto found = seen_.find(stage);
+    MarksSeen seen = found == seen_.end() ? MarksSeen() : found->second;
+    if (!finished_) seen.kinds |= flag_of(Kind::not_judged);
+    return seen;
 }
 
 TileFinding TileMap::at(Stage stage, const TileId& tile) const {
@@ -174,9 +185,13 @@ void TileMap::finish(const Recording& recording, const Recording* other) {
             const TileId tile = tile_at(problem_, info.stage, i);
             if (at(info.stage, tile).state != TileFinding::State::not_judged) continue;
             if (!judged || !is_missing(recording, other, info.stage, tile)) {
-                if (recording.has_stage(info.stage) && recording.has_tile(info.stage, tile))
+                if (recording.has_stage(info.stage) && recording.has_tile(info.stage, tile)) {
                     set(info.stage, tile,
                         {.state = TileFinding::State::not_judged, .kinds = flag_of(Kind::not_judged)});
+                } else {
+                    const std::scoped_lock lock(mutex_);
+                    seen_[info.stage].kinds |= flag_of(Kind::not_captured);
+                }
                 continue;
             }
             const Problem entry = problem_of(problem_, recording.side_inputs(), tile.batch);

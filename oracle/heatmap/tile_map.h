@@ -52,6 +52,12 @@ void set_missing_tiles(const Recording& recording, const Recording* other, const
 /// Sets the elements of tiles of a plane that are there and were not set, as not judged.
 void set_unjudged_tiles(const Recording& recording, const Plane& plane, Pyramid& pyramid);
 
+/// What occurs in the tiles of a stage: the marks that a legend has to name.
+struct MarksSeen {
+    KindFlags kinds = 0;
+    bool conflicting = false;
+};
+
 /// Every tile of a recording. Thread-safe: filled while it is looked at.
 class TileMap {
  public:
@@ -59,6 +65,7 @@ class TileMap {
 
     void set(Stage stage, const TileId& tile, const TileFinding& finding);
     TileFinding at(Stage stage, const TileId& tile) const;
+    MarksSeen seen(Stage stage) const;
     /// Tiles that diverge, in order (batch, head, KV tile, query block).
     std::vector<TileId> bad_tiles(Stage stage) const;
     /// Query blocks by KV tiles (one column where the stage has none), with `worst` as values and what was
@@ -86,6 +93,7 @@ class TileMap {
     Problem problem_;
     mutable std::shared_mutex mutex_;
     std::map<Key, Head> heads_;
+    std::map<Stage, MarksSeen> seen_;
     bool finished_ = false;
     std::atomic<std::uint64_t> version_ = 0;
 };

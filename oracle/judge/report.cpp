@@ -25,11 +25,21 @@ StageState state_of(const Report& report, Stage stage) {
     return found.tally.not_judged > 0 ? StageState::not_judged : StageState::not_compared;
 }
 
-std::string_view to_string(StageState state) {
-    constexpr std::array<std::string_view, 8> words = {"not captured", "not compared", "not judged",
-                                                       "not declared", "ok",           "inherited",
-                                                       "wrong too",    "FIRST WRONG"};
-    return words[static_cast<std::size_t>(state)];
+std::string_view state_text(const Report& report, Stage stage) {
+    struct Words {
+        std::string_view alone;
+        std::string_view of_pair;
+    };
+    constexpr std::array<Words, 8> words = {{{"not captured", "not captured"},
+                                             {"not compared", "not compared"},
+                                             {"not judged", "not judged"},
+                                             {"not declared", "not declared"},
+                                             {"ok", "same"},
+                                             {"inherited", "inherited"},
+                                             {"wrong too", "differs too"},
+                                             {"FIRST WRONG", "FIRST TO DIFFER"}}};
+    const Words& state = words[static_cast<std::size_t>(state_of(report, stage))];
+    return report.other.empty() ? state.alone : state.of_pair;
 }
 
 std::string tensor_place_of(const Problem& problem, Stage stage, const Element& element) {

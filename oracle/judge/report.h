@@ -86,8 +86,8 @@ enum class StageState : std::uint8_t {
     first_wrong
 };
 StageState state_of(const Report& report, Stage stage);
-/// As the report's table has it.
-std::string_view to_string(StageState state);
+/// As the report's table has it. Of two recordings neither is blamed.
+std::string_view state_text(const Report& report, Stage stage);
 
 /// The element's coordinates in the tensor as a kernel author says them.
 std::string tensor_place_of(const Problem& problem, Stage stage, const Element& element);

@@ -102,7 +102,7 @@ bool tells(double tolerance, double spread) {
     return std::isfinite(tolerance) && !(spread > 0 && tolerance >= spread);
 }
 
-/// Whether every element of a float32 tile matches; then max_abs and max_ulp are all there is to add.
+/// Whether every element of a float32 tile matches; then the largest differences are all there is to add.
 bool all_match(const MatrixF& got, const Estimate& expected, const CompareOptions& options,
                StageTally& tally) {
     if (options.atol || options.rtol) return false;
@@ -111,6 +111,7 @@ bool all_match(const MatrixF& got, const Estimate& expected, const CompareOption
     if (!summary.matches || !tells_everywhere(expected, options)) return false;
     tally.max_abs = std::max(tally.max_abs, summary.max_abs);
     tally.max_ulp = std::max(tally.max_ulp, std::uint64_t(summary.max_ulp));
+    tally.budget_used = std::max(tally.budget_used, summary.budget_used);
     return true;
 }
 
@@ -260,6 +261,8 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
                 if (is_unwritten(got.data()[i]) && element.finding == Finding::indifferent) ++tally.unwritten;
                 const double difference = std::abs(element.got - element.expected);
                 if (std::isfinite(difference)) {
+                    if (element.finding == Finding::match && difference > 0)
+                        tally.budget_used = std::max(tally.budget_used, element.ratio());
                     tally.max_abs = std::max(tally.max_abs, difference);
                     tally.max_ulp =
                         std::max(tally.max_ulp, ulp_distance(context.dtype, element.got, element.expected));
@@ -332,6 +335,7 @@ void merge(const StageTally& part, const CompareOptions& options, StageTally& wh
     whole.inherited += part.inherited;
     whole.max_abs = std::max(whole.max_abs, part.max_abs);
     whole.max_ulp = std::max(whole.max_ulp, part.max_ulp);
+    whole.budget_used = std::max(whole.budget_used, part.budget_used);
     whole.highest_lower = std::max(whole.highest_lower, part.highest_lower);
     whole.lowest_upper = std::min(whole.lowest_upper, part.lowest_upper);
     whole.least_got = std::min(whole.least_got, part.least_got);

@@ -72,6 +72,7 @@ struct StageTally {
     std::int64_t inherited = 0;  ///< elements that agree with the stages before them, yet differ end to end
     double max_abs = 0;          ///< largest finite |got - expected|
     std::uint64_t max_ulp = 0;
+    double budget_used = 0;  ///< largest |got - expected| / tolerance of the elements that match
     /// Over all elements that are expected to be finite: the largest expected - tolerance, and the smallest
     /// expected + tolerance. As long as the first is not above the second, one constant passes for all of
     /// them: see constant_passes().

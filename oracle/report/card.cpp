@@ -50,9 +50,9 @@ std::string head_text(const Problem& problem, std::int64_t heads, const BadHead&
 /// "acc is wrong in every row, first in KV tile 1"
 std::string what_and_where(const Report& report) {
     const Stage guilty = *report.guilty;
-    const std::string what = report.other.empty()
-                                 ? fmt::format("{} is wrong", name_in(report, guilty))
-                                 : fmt::format("{} differs between the two recordings", name_in(report, guilty));
+    const std::string what =
+        report.other.empty() ? fmt::format("{} is wrong", name_in(report, guilty))
+                             : fmt::format("{} differs between the two recordings", name_in(report, guilty));
     const StageInfo info = stage_info(report.problem, guilty);
     const std::string rows = bad_rows_text(report, guilty);
     std::string text = rows.empty() ? what : fmt::format("{} in {}", what, rows);
@@ -80,7 +80,8 @@ std::string evidence_of(const FoundCause& cause) {
         return fmt::format("{}: the pattern tells right from wrong in {} of {} elements", title_of(cause),
                            percent_of(cause.explained_after), cause.elements);
     return fmt::format("{}: explains {} of {} elements, healthy replay {}; {}", title_of(cause),
-                       percent_of(cause.explained_after), cause.elements, percent_of(cause.explained_before), cause.where);
+                       percent_of(cause.explained_after), cause.elements, percent_of(cause.explained_before),
+                       cause.where);
 }
 
 std::string also_of(const Report& report, const Diagnosis& diagnosis) {
@@ -110,12 +111,16 @@ struct StateWords {
 constexpr std::array state_words = {
     StateWords{StageState::not_captured, "-", "-", "not recorded"},
     StateWords{StageState::not_compared, "-", "-", "recorded, with nothing that it could be compared with"},
-    StateWords{StageState::not_judged, "?", "?", "not judged: its tolerance is as wide as what could be there"},
-    StateWords{StageState::not_declared, "?", "?", "not judged: it follows a convention that the recording does not declare"},
+    StateWords{StageState::not_judged, "?", "?",
+               "not judged: its tolerance is as wide as what could be there"},
+    StateWords{StageState::not_declared, "?", "?",
+               "not judged: it follows a convention that the recording does not declare"},
     StateWords{StageState::ok, "right", "same", "right, given the stages before it, and end to end"},
-    StateWords{StageState::inherited, "inherited", "inherited", "right, given the stages before it, which are wrong"},
+    StateWords{StageState::inherited, "inherited", "inherited",
+               "right, given the stages before it, which are wrong"},
     StateWords{StageState::wrong_too, "wrong too", "differs", "wrong, given the stages before it"},
-    StateWords{StageState::first_wrong, "guilty", "differs", "the first that is wrong, given the stages before it"},
+    StateWords{StageState::first_wrong, "guilty", "differs",
+               "the first that is wrong, given the stages before it"},
 };
 
 /// Those that the stage is computed from and that are wrong by themselves.
@@ -128,6 +133,34 @@ std::vector<Stage> wrong_before(const Report& report, Stage stage) {
     return wrong;
 }
 
+/// "closest to its budget: acc, 0.41 of it"
+std::string closest_of(const Report& report) {
+    std::string_view name;
+    double most = 0;
+    for (const StageInfo& info : stages_of(report.problem)) {
+        const double used = report.stage(info.stage).tally.budget_used;
+        if (used <= most) continue;
+        most = used;
+        name = info.name;
+    }
+    if (name.empty()) return "every bit of it is as expected";
+    return fmt::format("closest to its budget: {}, {:.2g} of it", name, most);
+}
+
+std::string not_recorded(const Report& report) {
+    std::string names;
+    for (const StageInfo& info : stages_of(report.problem)) {
+        if (!is_named(info.stage) && !report.stage(info.stage).captured)
+            names += fmt::format(" {}", info.name);
+    }
+    return names.empty() ? "" : "not recorded:" + names;
+}
+
+Card card_of_right(const Report& report) {
+    if (!report.unjudged.empty()) return {verdict_line(report), "", "", not_recorded(report)};
+    return {verdict_line(report), closest_of(report), "", not_recorded(report)};
+}
+
 }  // namespace
 
 std::string bad_rows_text(const Report& report, Stage stage) {
@@ -136,8 +169,10 @@ std::string bad_rows_text(const Report& report, Stage stage) {
     const std::string_view noun = stage_info(report.problem, stage).row_axis == Axis::key ? "key" : "row";
     const std::int64_t heads_of_stage = stage_heads(report.problem, stage);
     const std::size_t all = rows_of_head(report.problem, stage);
-    const bool whole = std::ranges::all_of(heads, [&](const BadHead& head) { return head.rows.size() == all; });
-    if (whole && heads.size() == std::size_t(report.problem.batch * heads_of_stage)) return fmt::format("every {}", noun);
+    const bool whole =
+        std::ranges::all_of(heads, [&](const BadHead& head) { return head.rows.size() == all; });
+    if (whole && heads.size() == std::size_t(report.problem.batch * heads_of_stage))
+        return fmt::format("every {}", noun);
     if (heads.size() == 1) {
         const std::string where = head_text(report.problem, heads_of_stage, heads[0]);
         if (whole) return fmt::format("every {}{}", noun, where);
@@ -148,11 +183,12 @@ std::string bad_rows_text(const Report& report, Stage stage) {
     for (const BadHead& head : heads) rows += head.rows.size();
     const std::string of_heads =
         fmt::format("{} of {} heads", heads.size(), report.problem.batch * heads_of_stage);
-    return whole ? fmt::format("every {} of {}", noun, of_heads) : fmt::format("{} {}s of {}", rows, noun, of_heads);
+    return whole ? fmt::format("every {} of {}", noun, of_heads)
+                 : fmt::format("{} {}s of {}", rows, noun, of_heads);
 }
 
 Card card_of(const Report& report, const Diagnosis& diagnosis, CausesKnown known) {
-    if (!report.guilty) return {verdict_line(report), "", "", ""};
+    if (!report.guilty) return card_of_right(report);
     Card card;
     card.headline = fmt::format("{}: {}", what_and_where(report), why(report, diagnosis, known));
     if (known != CausesKnown::yes || !report.other.empty()) return card;
@@ -171,8 +207,10 @@ std::vector<ChainLink> chain_of(const Report& report) {
     for (const StageInfo& info : stages_of(report.problem)) {
         const StageState state = state_of(report, info.stage);
         const auto words = std::ranges::find(state_words, state, &StateWords::state);
-        ChainLink link{info.stage, std::string(report.other.empty() ? words->word : words->of_pair),
-                       fmt::format("{}: {}", info.name, words->says), {}};
+        ChainLink link{info.stage,
+                       std::string(report.other.empty() ? words->word : words->of_pair),
+                       fmt::format("{}: {}", info.name, words->says),
+                       {}};
         if (state == StageState::inherited) link.inherits = wrong_before(report, info.stage);
         std::string from;
         for (const Stage before : link.inherits) from += (from.empty() ? "" : ", ") + name_in(report, before);

@@ -12,9 +12,10 @@ namespace tilescope {
 /// A report at a glance: what a kernel author reads in five seconds. Each is one line; "" where there is nothing to say.
 struct Card {
     std::string headline;  ///< what is wrong, where and why; or what agrees
-    std::string evidence;  ///< how much the cause explains
+    std::string evidence;  ///< how much the cause explains; or how close to the budget it came
     std::string look_at;   ///< in the code
-    std::string also;      ///< what explains it alike, and which stages are wrong by themselves
+    std::string
+        also;  ///< what explains it alike, and which stages are wrong by themselves; or what was not recorded
 };
 
 /// What is known of the causes.
@@ -30,8 +31,8 @@ Card card_of(const Report& report, const Diagnosis& diagnosis, CausesKnown known
 /// A stage among those that an attention call goes through.
 struct ChainLink {
     Stage stage = Stage::q;
-    std::string word;             ///< "right", "guilty", "wrong too", "from acc" where inherited, "-" where not recorded
-    std::string says;             ///< the same as a sentence
+    std::string word;  ///< "right", "guilty", "wrong too", "from acc" where inherited, "-" where not recorded
+    std::string says;  ///< the same as a sentence
     std::vector<Stage> inherits;  ///< wrong stages that it is computed from; of an inherited one
 };
 

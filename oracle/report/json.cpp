@@ -82,6 +82,7 @@ ordered_json to_json(const StageInfo& info, const StageReport& stage) {
     json["conflicting"] = t.conflicting;
     json["max_abs"] = number(t.max_abs);
     json["max_ulp"] = t.max_ulp;
+    json["budget_used"] = number(t.budget_used);
     json["inherited"] = t.inherited;
     json["first"] = optional_json(info.name, t.first);
     json["first_nan"] = optional_json(info.name, t.first_nan);

@@ -108,7 +108,7 @@ class Named(TileDiffCase):
         self.assertAlmostEqual(row["max_abs"], 0.25, places=5)
         run = self.run_it(path, other)
         self.assertEqual(run.returncode, DIVERGED)
-        self.assertIn("diverged: rescale is the first wrong stage, at batch 0, head 1, row 38, KV tile 1",
+        self.assertIn(f"diverged: rescale is the first stage that differs from {other}, at batch 0, head 1, row 38, KV tile 1",
                       run.stdout)
         self.assertEqual(self.run_it(path, other, "--atol", "0.3").returncode, MATCH)
         self.assertEqual(self.run_it(path, other, "--atol", "0.2").returncode, DIVERGED)

@@ -20,7 +20,8 @@ Report acc_is_wrong() {
     p.block_n = 4;
     report.verdict = Verdict::diverged;
     report.guilty = Stage::acc;
-    for (const Stage stage : {Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse}) {
+    for (const Stage stage :
+         {Stage::v, Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse}) {
         StageReport& part = report.stages[std::size_t(stage)];
         part.captured = true;
         part.tally.compared = 100;
@@ -35,8 +36,10 @@ std::vector<BadRow>& bad_rows_of(Report& report, Stage stage) {
     return report.stages[std::size_t(stage)].tally.bad_rows;
 }
 
-void add_rows(Report& report, Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t last) {
-    for (std::int64_t row = first; row <= last; ++row) bad_rows_of(report, stage).push_back({batch, head, row, 1});
+void add_rows(Report& report, Stage stage, std::int64_t batch, std::int64_t head, std::int64_t first,
+              std::int64_t last) {
+    for (std::int64_t row = first; row <= last; ++row)
+        bad_rows_of(report, stage).push_back({batch, head, row, 1});
 }
 
 FoundCause cause_of(std::string_view name, int rank) {
@@ -87,15 +90,17 @@ TEST(Card, SaysWhatIsWrongAndWhy) {
     add_rows(report, Stage::acc, 1, 2, 3, 3);
     const std::string where = "acc is wrong in row 3 of batch 1, head 2, first in KV tile 1: ";
     Diagnosis diagnosis;
-    EXPECT_EQ(card_of(report, diagnosis, CausesKnown::not_yet).headline, where + "its cause is being searched");
+    EXPECT_EQ(card_of(report, diagnosis, CausesKnown::not_yet).headline,
+              where + "its cause is being searched");
     EXPECT_EQ(card_of(report, diagnosis, CausesKnown::no).headline, where + "its cause was not searched");
     EXPECT_EQ(card_of(report, diagnosis, CausesKnown::yes).headline, where + "no known cause explains it");
 
     diagnosis.causes = {cause_of("acc_not_rescaled", 1), cause_of("acc_late", 1), cause_of("acc_other", 2)};
-    diagnosis.answers = {{.stage = Stage::acc}, {.stage = Stage::lse}};
+    for (const Stage stage : {Stage::acc, Stage::lse}) diagnosis.answers.emplace_back().stage = stage;
     const Card card = card_of(report, diagnosis, CausesKnown::yes);
     EXPECT_EQ(card.headline, where + "the accumulator is not rescaled");
-    EXPECT_EQ(card.evidence, "acc_not_rescaled: explains 100 % of 400 elements, healthy replay 25 %; everywhere");
+    EXPECT_EQ(card.evidence,
+              "acc_not_rescaled: explains 100 % of 400 elements, healthy replay 25 %; everywhere");
     EXPECT_EQ(card.look_at, "acc *= alpha");
     EXPECT_EQ(card.also, "as good: acc_late; lse is wrong too, unexplained");
 }
@@ -108,7 +113,8 @@ TEST(Card, SaysADeclarationBeforeAMistake) {
     diagnosis.suggestion = Suggestion{{{"acc.cast", "f16"}}, {}, false, {}};
     const Card card = card_of(report, diagnosis, CausesKnown::yes);
     EXPECT_EQ(card.headline,
-              "acc is wrong in row 3 of batch 1, head 2, first in KV tile 1: declare: acc.cast = f16; then it matches");
+              "acc is wrong in row 3 of batch 1, head 2, first in KV tile 1: declare: acc.cast = f16; then "
+              "it matches");
     EXPECT_EQ(card.evidence, "");
 }
 
@@ -117,7 +123,8 @@ TEST(Card, BlamesNeitherOfTwoRecordings) {
     report.other = "theirs.h5";
     add_rows(report, Stage::acc, 1, 2, 3, 3);
     EXPECT_EQ(card_of(report, {}, CausesKnown::yes).headline,
-              "acc differs between the two recordings in row 3 of batch 1, head 2, first in KV tile 1: which of them is "
+              "acc differs between the two recordings in row 3 of batch 1, head 2, first in KV tile 1: which "
+              "of them is "
               "wrong, if any, this comparison does not say");
 }
 
@@ -125,7 +132,21 @@ TEST(Card, OfARightRecordingIsItsVerdict) {
     Report report = acc_is_wrong();
     report.guilty.reset();
     report.stages[std::size_t(Stage::acc)].tally.outside = 0;
-    EXPECT_EQ(card_of(report, {}, CausesKnown::no).headline, "match: 800 elements of 8 stages agree with the float64 oracle");
+    Card card = card_of(report, {}, CausesKnown::no);
+    EXPECT_EQ(card.headline, "match: 800 elements of 8 stages agree with the float64 oracle");
+    EXPECT_EQ(card.evidence, "every bit of it is as expected");
+    EXPECT_EQ(card.also, "not recorded: q k");
+
+    report.stages[std::size_t(Stage::l)].tally.budget_used = 0.25;
+    report.stages[std::size_t(Stage::o)].tally.budget_used = 0.125;
+    report.stages[std::size_t(Stage::q)].captured = report.stages[std::size_t(Stage::k)].captured = true;
+    card = card_of(report, {}, CausesKnown::no);
+    EXPECT_EQ(card.evidence, "closest to its budget: l, 0.25 of it");
+    EXPECT_EQ(card.also, "");
+
+    report.unjudged = "o was not recorded";
+    EXPECT_EQ(card_of(report, {}, CausesKnown::no).headline, "unjudged: o was not recorded");
+    EXPECT_EQ(card_of(report, {}, CausesKnown::no).evidence, "");
 }
 
 TEST(Chain, SaysFromWhatAStageInherits) {

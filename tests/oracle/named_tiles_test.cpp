@@ -115,10 +115,10 @@ TEST(NamedTiles, OneElementThatDiffersIsFound) {
     EXPECT_EQ(tally.first->tile, some_tile);
     EXPECT_EQ(tally.first->row, 1);
     EXPECT_EQ(tally.first->col, 2);
-    EXPECT_NE(
-        verdict_line(report).find("parts is the first wrong stage, at batch 1, head 2, q block 1, row 1, "
-                                  "column 2, KV tile 2"),
-        std::string::npos)
+    EXPECT_NE(verdict_line(report).find("parts is the first stage that differs from memory recording, at "
+                                        "batch 1, head 2, q block 1, row 1, "
+                                        "column 2, KV tile 2"),
+              std::string::npos)
         << verdict_line(report);
     const auto json = nlohmann::json::parse(to_json(report));
     EXPECT_EQ(json["first_divergence"]["stage"], "parts");

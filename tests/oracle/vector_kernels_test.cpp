@@ -262,6 +262,23 @@ TEST_P(EveryInstructionSet, MatchesNothingThatIsNoNumber) {
     }
 }
 
+TEST_P(EveryInstructionSet, SaysHowMuchOfTheToleranceIsUsed) {
+    const auto used = [&](float got, double expected, double tolerance) {
+        std::vector<float> all(19, 1.0F);
+        std::vector<double> values(19, 1.0);
+        std::vector<double> tolerances(19, 0.0);
+        all[17] = got;
+        values[17] = expected;
+        tolerances[17] = tolerance;
+        return kernels().match(all, values.data(), tolerances.data()).budget_used;
+    };
+    EXPECT_EQ(used(1, 1, 0), 0);
+    EXPECT_EQ(used(1, 1, 0.5), 0);
+    EXPECT_EQ(used(1.5F, 1, 2), 0.25);
+    EXPECT_EQ(used(0.5F, 1, 0.5), 1);
+    EXPECT_EQ(used(float(infinity), infinity, 0), 0);
+}
+
 TEST_P(EveryInstructionSet, CountsUlpsOfFloat32) {
     const auto ulps_of = [&](float got, double expected) {
         const double tolerance = infinity;

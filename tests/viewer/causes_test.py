@@ -45,8 +45,9 @@ class Replays(TileViewCase):
     def test_what_to_declare(self):
         path = SAMPLES / "lse_base2.h5"
         ((name, value),) = judged(path)["declare"]["assignments"].items()
-        self.play([path], "wait", "expect_not declare: ", "key D", "wait",
-                  f"expect declare: {name} = {value}; then it matches\n")
+        declare = f"declare: {name} = {value}; then it matches\n"
+        # The card has it in its sentence, the tab in a line of its own.
+        self.play([path], "wait", f"expect : {declare}", f"expect_not \n{declare}", "key D", "wait", f"expect \n{declare}")
 
     def test_layer_holds_what_the_mistake_gives(self):
         self.play([self.PATH], "wait", "key 7", "wait", "expect KV tile 1   replayed", "key X", "wait", "key 2", "key X", "wait",

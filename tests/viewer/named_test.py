@@ -100,7 +100,8 @@ class NamedTiles(TileViewCase):
 
         path, other = write(self.folder / "run.h5"), write(self.folder / "other.h5", change=change)
         said = verdict(path, other)
-        self.assertIn("rescale is the first wrong stage, at batch 0, head 2, row 17, KV tile 1", said)
+        self.assertIn("rescale is the first stage that differs from", said)
+        self.assertIn("at batch 0, head 2, row 17, KV tile 1", said)
         self.play([path, other], "wait", f"expect {said}", "expect rescale,0,2,17,0,1", "expect other file",
                   "expect_not no reference", "click stage_parts:0.5 0.5", "wait", "key T", "wait",
                   "expect parts,0,1,1,0,2,1", *self.TOUR)

@@ -45,6 +45,7 @@ struct CardLine {
     std::string words;
     ImU32 colour = colours::text;
     bool beside = false;
+    bool spare = false;  ///< shown by a low window under the pointer alone
 };
 
 CausesKnown causes_known(const App& app) {
@@ -62,24 +63,17 @@ std::vector<CardLine> card_lines(const App& app) {
         return {{(app.status.gone ? "before the file was removed: " : "before the file changed: ") +
                      verdict_line(*report),
                  colours::dim}};
-    if (!report->guilty)
-        return {{verdict_line(*report), report->unjudged.empty() ? colours::good : colours::unjudged}};
     const Diagnosis none;
     const Card card = card_of(*report, app.document->diagnosis != nullptr ? *app.document->diagnosis : none,
                               causes_known(app));
-    std::vector<CardLine> lines = {{card.headline, colours::bad}};
+    const ImU32 colour = report->guilty             ? colours::bad
+                         : report->unjudged.empty() ? colours::good
+                                                    : colours::unjudged;
+    std::vector<CardLine> lines = {{card.headline, colour}};
     if (!card.look_at.empty()) lines.push_back({"look at: " + card.look_at, colours::accent});
-    if (!card.evidence.empty()) lines.push_back({card.evidence, colours::dim, true});
-    if (!card.also.empty()) lines.push_back({card.also, colours::dim, true});
-    lines.push_back({verdict_line(*report), colours::dim});
-    return lines;
-}
-
-/// The lines of the whole header's text. A wide window has the file and the call beside each other.
-std::vector<CardLine> header_lines(const App& app) {
-    std::vector<CardLine> lines = {{name_of_files(*app.document), colours::text},
-                                   {name_of_call(app.problem()), colours::dim, true}};
-    for (CardLine& line : card_lines(app)) lines.push_back(std::move(line));
+    if (!card.evidence.empty()) lines.push_back({card.evidence, colours::dim, true, true});
+    if (!card.also.empty()) lines.push_back({card.also, colours::dim, true, true});
+    if (report->guilty) lines.push_back({verdict_line(*report), colours::dim, false, true});
     return lines;
 }
 
@@ -100,6 +94,28 @@ float lay_out(const std::vector<CardLine>& lines, float width, const Show& show)
         used = beside ? used + gap + alone : alone;
     }
     return height;
+}
+
+/// The lines of the whole header's text. A wide window has the file and the call beside each other; what does not fit into a third of
+/// the window's height is left to `under_pointer`, one line each.
+struct HeaderLines {
+    std::vector<CardLine> shown;
+    std::string under_pointer;
+};
+
+HeaderLines header_lines(const App& app, float width) {
+    HeaderLines lines{{{name_of_files(*app.document), colours::text},
+                       {name_of_call(app.problem()), colours::dim, true, true}},
+                      ""};
+    for (CardLine& line : card_lines(app)) lines.shown.push_back(std::move(line));
+    const float room = ImGui::GetIO().DisplaySize.y / 3 - 2 * ImGui::GetFrameHeightWithSpacing();
+    while (lay_out(lines.shown, width, [](const CardLine&, bool) {}) > room) {
+        const auto last = std::ranges::find(lines.shown.rbegin(), lines.shown.rend(), true, &CardLine::spare);
+        if (last == lines.shown.rend()) break;
+        lines.under_pointer = last->words + (lines.under_pointer.empty() ? "" : "\n") + lines.under_pointer;
+        lines.shown.erase(std::next(last).base());
+    }
+    return lines;
 }
 
 struct StateColour {
@@ -234,7 +250,7 @@ void draw_layouts(App& app) {
 float header_height(const App& app, float width) {
     const float padding = 2 * ImGui::GetStyle().WindowPadding.y;
     if (app.document == nullptr) return padding + 2 * ImGui::GetTextLineHeightWithSpacing();
-    return padding + lay_out(header_lines(app), width, [](const CardLine&, bool) {}) +
+    return padding + lay_out(header_lines(app, width).shown, width, [](const CardLine&, bool) {}) +
            controls_for(app, width).height();
 }
 
@@ -247,9 +263,12 @@ void draw_header(App& app, const Box& box) {
     }
     if (app.document->report == nullptr) app.waits = app.waits || !app.status.message.empty();
     ImGui::PushTextWrapPos(0);
-    lay_out(header_lines(app), box.width, [&](const CardLine& line, bool beside) {
+    const HeaderLines lines = header_lines(app, box.width);
+    lay_out(lines.shown, box.width, [&](const CardLine& line, bool beside) {
         if (beside) ImGui::SameLine(0, 2 * ImGui::GetFontSize());
         text(app, line.words, line.colour);
+        if (!lines.under_pointer.empty() && ImGui::IsItemHovered())
+            ImGui::SetTooltip("%s", lines.under_pointer.c_str());
     });
     ImGui::PopTextWrapPos();
 

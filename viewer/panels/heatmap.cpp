@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "oracle/heatmap/png.h"
 #include "viewer/panels/pane_frame.h"
@@ -17,10 +18,20 @@ constexpr double most_detail = 2048;
 struct PaneChoice {
     Stage stage;
     Quantity quantity;
+    bool instead = false;  ///< of the quotient that was chosen
 };
 
-std::vector<PaneChoice> panes_of(const App& app) {
-    const ViewState& view = app.view;
+/// Where the budget is 0, as of operands, a quotient tells right from wrong and no more: the difference says how far off it is.
+PaneChoice telling(App& app, const PaneChoice& choice) {
+    if (choice.quantity != Quantity::over_budget) return choice;
+    const auto quotients =
+        app.session.request(plane_at(app.problem(), app.view.cursor, choice.stage), choice.quantity);
+    const bool flat =
+        quotients != nullptr && quotients->smallest_magnitude() >= double(std::numeric_limits<float>::max());
+    return flat ? PaneChoice{choice.stage, Quantity::difference, true} : choice;
+}
+
+std::vector<PaneChoice> panes_for(const ViewState& view, Direction direction) {
     switch (view.layout) {
         case Layout::compare:
             return {{view.stage, Quantity::dumped},
@@ -28,7 +39,7 @@ std::vector<PaneChoice> panes_of(const App& app) {
                     {view.stage, Quantity::difference},
                     {view.stage, Quantity::over_budget}};
         case Layout::stages: {
-            const bool backward = app.problem().direction == Direction::backward;
+            const bool backward = direction == Direction::backward;
             return {{Stage::s, view.quantity},
                     {Stage::p, view.quantity},
                     {backward ? Stage::dp : Stage::acc, view.quantity},
@@ -39,20 +50,29 @@ std::vector<PaneChoice> panes_of(const App& app) {
     }
 }
 
+std::vector<PaneChoice> panes_of(App& app) {
+    std::vector<PaneChoice> choices = panes_for(app.view, app.problem().direction);
+    // Beside each other all of them are seen.
+    if (app.view.layout == Layout::compare) return choices;
+    for (PaneChoice& choice : choices) choice = telling(app, choice);
+    return choices;
+}
+
 /// `alone`: no other pane says the same of its head.
-std::string title_of(const App& app, const PaneFrame& pane, bool alone) {
+std::string title_of(const App& app, const PaneFrame& pane, bool instead, bool alone) {
     const Problem& problem = app.problem();
     const StageInfo info = stage_info(problem, pane.plane.stage);
     std::string line(info.name);
     const Report* report = app.document->report.get();
     if (alone && report != nullptr && report->stage(pane.plane.stage).captured)
-        line += fmt::format(" ({})", to_string(state_of(*report, pane.plane.stage)));
+        line += fmt::format(" ({})", state_text(*report, pane.plane.stage));
     if (alone) line += fmt::format("  batch {}  head {}", pane.plane.batch, pane.plane.head);
     const TileId first = place_in_tile(problem, pane.plane, 0, 0).tile;
     const SliceKinds slices = slice_kinds(problem, pane.plane.stage);
     if (slices.kv_tiles) line += fmt::format("  KV tile {}", first.kv_tile);
     if (slices.q_blocks) line += fmt::format("  q block {}", first.q_block);
-    return line + fmt::format("   {}", quantity_info(pane.quantity).name);
+    return line +
+           fmt::format("   {}{}", quantity_info(pane.quantity).name, instead ? ", as the budget is 0" : "");
 }
 
 void select_at(App& app, const PaneFrame& pane, ImVec2 pointer) {
@@ -247,16 +267,28 @@ Box cell_of(const Box& area, std::size_t count, std::size_t index) {
             height};
 }
 
+/// That occur in the planes of the panes.
+KindFlags kinds_in(App& app, const std::vector<PaneChoice>& choices) {
+    KindFlags kinds = 0;
+    for (const PaneChoice& choice : choices) {
+        const Plane plane = plane_at(app.problem(), app.view.cursor, choice.stage);
+        const auto pyramid = app.session.request(plane, flipped(app.view, choice.quantity));
+        if (pyramid != nullptr) kinds |= pyramid->whole().kinds;
+    }
+    return kinds;
+}
+
 }  // namespace
 
 void draw_heatmaps(App& app, const Box& box) {
     const PanelScope panel(app, "heatmaps", box, ImGuiWindowFlags_NoScrollWithMouse);
     const float em = ImGui::GetFontSize();
     const float pad = 0.8F * em;
-    const float legend = legend_height(app, box.width - 2 * pad);
+    const std::vector<PaneChoice> choices = panes_of(app);
+    const KindFlags kinds = kinds_in(app, choices);
+    const float legend = legend_height(app, box.width - 2 * pad, kinds);
     const Box area{box.x + pad, box.y + 0.4F * pad, box.width - 2 * pad, box.height - legend - 2 * pad};
     ImDrawList& draw = *ImGui::GetWindowDrawList();
-    const std::vector<PaneChoice> choices = panes_of(app);
     ImageStyle shown;
     Quantity shown_quantity = app.view.quantity;
     app.hovered.reset();
@@ -270,20 +302,21 @@ void draw_heatmaps(App& app, const Box& box) {
         ImGui::InvisibleButton(fmt::format("pane {}", i).c_str(), pane.size,
                                ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
         handle_mouse(app, pane);
-        const std::string title = title_of(app, pane, choices.size() == 1);
+        const std::string title = title_of(app, pane, choices[i].instead, choices.size() == 1);
         text_at(app, draw, {pane.at.x, pane.at.y - 2.6F * em}, title);
         if (choices.size() == 1) name_axes(app, draw, pane, title);
         draw_axes(draw, pane);
         const ImageStyle style = draw_pane(app, app.panes[i], pane);
         if (choices.size() > 1) draw_small_scale(app, draw, pane, style, title);
         // The legend is that of the chosen stage and quantity, or of the first pane.
-        if (i == 0 || (choices[i].quantity == app.view.quantity && choices[i].stage == app.view.stage)) {
+        const bool chosen = choices[i].quantity == app.view.quantity || choices[i].instead;
+        if (i == 0 || (chosen && choices[i].stage == app.view.stage)) {
             shown = style;
             shown_quantity = pane.quantity;
         }
     }
     app.shown_scale = shown.scale;
-    draw_legend(app, draw, {area.x, box.y + box.height - legend - 0.6F * pad, area.width, legend},
+    draw_legend(app, draw, {area.x, box.y + box.height - legend - 0.6F * pad, area.width, legend}, kinds,
                 shown_quantity, shown);
     if (!app.png.empty()) write_png_of(app, choices.size());
 }

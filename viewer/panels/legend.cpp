@@ -12,6 +12,7 @@ constexpr ImU32 conflict_ground = IM_COL32(60, 40, 20, 255);
 
 /// What is named below the scale.
 struct Entry {
+    std::string name;
     std::string label;
     std::optional<Kind> kind;  ///< nullopt: the cross of conflicts
 };
@@ -54,8 +55,27 @@ std::string text_of_lines(const App& app) {
         stage, app.settings.warp_rows, app.settings.lane_columns);
 }
 
+/// How many elements of the stage have the mark, where the report counts them.
+struct Counted {
+    Kind kind;
+    std::int64_t StageTally::*count;
+};
+constexpr std::array counted = {
+    Counted{Kind::nan, &StageTally::nan},
+    Counted{Kind::unwritten, &StageTally::unwritten},
+    Counted{Kind::inherited, &StageTally::inherited},
+    Counted{Kind::not_judged, &StageTally::not_judged},
+};
+
+std::string label_of_kind(const App& app, const KindStyle& style) {
+    const auto found = std::ranges::find(counted, style.kind, &Counted::kind);
+    if (found == counted.end() || app.document->report == nullptr) return std::string(style.name);
+    const std::int64_t count = app.document->report->stage(app.view.stage).tally.*found->count;
+    return count > 0 ? fmt::format("{} {}", style.name, count) : std::string(style.name);
+}
+
 /// As many lines as the width asks for: nothing of it may be cut off.
-LegendPlan plan_of(const App& app, float width) {
+LegendPlan plan_of(const App& app, float width, KindFlags shown) {
     const float em = ImGui::GetFontSize();
     const float swatch = swatch_size();
     LegendPlan plan;
@@ -69,11 +89,14 @@ LegendPlan plan_of(const App& app, float width) {
         plan.entries.push_back({std::move(entry), at});
         at.x += needed + 1.2F * em;
     };
-    for (const KindStyle& kind : all_kinds()) {
-        if (kind.kind != Kind::finite) place({std::string(kind.name), kind.kind});
+    const MarksSeen seen = app.document->map->seen(app.view.stage);
+    for (const KindStyle& style : all_kinds()) {
+        const bool occurs = ((seen.kinds | shown) & flag_of(style.kind)) != 0;
+        if (style.kind != Kind::finite && occurs)
+            place({std::string(style.name), label_of_kind(app, style), style.kind});
     }
-    place({"conflicting (map)", std::nullopt});
-    plan.height = at.y + swatch;
+    if (seen.conflicting) place({"conflicting", "conflicting (map)", std::nullopt});
+    plan.height = plan.entries.empty() ? plan.scale.y + 2.2F * em : at.y + swatch;
     plan.lines_at = plan.height + 0.4F * em;
     if (app.settings.warp_lines) {
         const std::string lines = text_of_lines(app);
@@ -136,12 +159,13 @@ void draw_cross(ImDrawList& draw, const Box& box) {
     }
 }
 
-float legend_height(const App& app, float width) {
-    return plan_of(app, width).height;
+float legend_height(const App& app, float width, KindFlags shown) {
+    return plan_of(app, width, shown).height;
 }
 
-void draw_legend(App& app, ImDrawList& draw, const Box& box, Quantity quantity, const ImageStyle& style) {
-    const LegendPlan plan = plan_of(app, box.width);
+void draw_legend(App& app, ImDrawList& draw, const Box& box, KindFlags shown, Quantity quantity,
+                 const ImageStyle& style) {
+    const LegendPlan plan = plan_of(app, box.width, shown);
     const float em = ImGui::GetFontSize();
     const float swatch = swatch_size();
     const ScaleChoice& choice = app.settings.scales[std::size_t(quantity)];
@@ -151,7 +175,7 @@ void draw_legend(App& app, ImDrawList& draw, const Box& box, Quantity quantity, 
     draw_scale(app, draw, {box.x + plan.scale.x, box.y + plan.scale.y, plan.scale_width, 0}, style);
     for (const Placed& placed : plan.entries) {
         const ImVec2 at{std::round(box.x + placed.at.x), std::round(box.y + placed.at.y)};
-        app.readout.place("swatch " + placed.entry.label, {at.x, at.y, swatch, swatch});
+        app.readout.place("swatch " + placed.entry.name, {at.x, at.y, swatch, swatch});
         if (placed.entry.kind) {
             draw_swatch(draw, at, *placed.entry.kind, int(swatch));
         } else {

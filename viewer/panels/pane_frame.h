@@ -46,9 +46,10 @@ void draw_axes(ImDrawList& draw, const PaneFrame& pane);
 void draw_colours(ImDrawList& draw, const Box& box, ColourMap map);
 /// The mark of conflicting writes.
 void draw_cross(ImDrawList& draw, const Box& box);
-/// The legend takes as many lines as the width asks for.
-float legend_height(const App& app, float width);
-/// The colours of the scale and of each kind.
-void draw_legend(App& app, ImDrawList& draw, const Box& box, Quantity quantity, const ImageStyle& style);
+/// The legend takes as many lines as the width asks for. `shown` are the kinds in the panes.
+float legend_height(const App& app, float width, KindFlags shown);
+/// The colours of the scale, and the marks that occur in the panes or in the map.
+void draw_legend(App& app, ImDrawList& draw, const Box& box, KindFlags shown, Quantity quantity,
+                 const ImageStyle& style);
 
 }  // namespace tilescope::viewer

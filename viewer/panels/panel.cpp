@@ -77,9 +77,10 @@ Box heatmap_box(const Room& room) {
 
 Box element_box(const Room& room) {
     const float right = right_width(room);
-    // The tabs of a small window need the room of the last line, which then is reached by the wheel.
-    const float lines = (left_width(room) > 0 ? 18.4F : 17) + (room.writers ? 3 : 0);
-    return {room.window.width - right, room.header + gap, right, lines * room.em};
+    // The tabs of a low window need half of it; what the element has more is reached by the wheel.
+    const float lines = 18.4F + (room.writers ? 3 : 0);
+    const float height = std::min(lines * room.em, std::round(0.5F * body_height(room)));
+    return {room.window.width - right, room.header + gap, right, height};
 }
 
 Box tabs_box(const Room& room) {
