@@ -31,8 +31,8 @@ struct Figure {
 /// Title, axes and unit of the plane, or of the part in view; with its verdict where there is a report.
 void describe(const Recording& recording, const Recording* other, const Report* report, Figure& figure);
 
-/// What the ring is around, in words. `element`: what it holds, where that is known.
-void ring_around(const Rect& cell, const std::optional<Element>& element, Figure& figure);
+/// What the ring is around, and in words what that holds, "" where it is not known.
+void ring_around(const Rect& cell, const std::string& holds, Figure& figure);
 
 /// Where the heatmap lies in the image.
 struct DrawnFigure {

@@ -11,6 +11,7 @@
 #include "oracle/heatmap/tile_map.h"
 #include "oracle/heatmap/worst.h"
 #include "oracle/judge/observe.h"
+#include "oracle/report/text.h"
 
 namespace tilescope {
 
@@ -61,8 +62,8 @@ class PlaneValues {
         return *pyramids_[std::size_t(file - picture_files.begin())];
     }
 
-    void ring_worst(Figure& figure) const {
-        if (cell_) ring_around(*cell_, element_, figure);
+    void ring_worst(const Report& report, Figure& figure) const {
+        if (cell_) ring_around(*cell_, element_ ? values_in(report, *element_) : "", figure);
     }
 
     ImageStyle style_of(Quantity quantity) const {
@@ -144,7 +145,7 @@ std::vector<HeatmapFigure> draw_heatmaps(const Report& report, const Recording& 
         figure.style = values.style_of(quantity);
         fit(shape, size, figure);
         describe(recording, other, &report, figure);
-        values.ring_worst(figure);
+        values.ring_worst(report, figure);
         std::string caption = fmt::format("{}. {}", figure.title[0], figure.unit);
         if (figure.ringed) caption += ". Ring: " + figure.ring_says;
         figures.push_back({quantity, std::move(caption), draw_figure(figure, values.of(quantity), {})});

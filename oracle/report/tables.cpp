@@ -61,7 +61,7 @@ ReportTable stage_table(const Report& report) {
             row.push_back(std::to_string(count));
         row.push_back(fmt::format("{:.3g}", t.max_abs));
         row.push_back(std::to_string(t.max_ulp));
-        row.emplace_back(to_string(state_of(report, info.stage)));
+        row.emplace_back(state_text(report, info.stage));
         table.rows.push_back(std::move(row));
     }
     return table;

@@ -50,34 +50,16 @@ std::string stages_text(const Report& report) {
     return text;
 }
 
-std::string stage_table(const Report& report) {
-    std::size_t width = 5;
-    for (const StageInfo& info : stages_of(report.problem)) {
-        if (report.stage(info.stage).captured) width = std::max(width, info.name.size());
-    }
-    std::string text = fmt::format("\n{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10} {:>10}  {}\n",
-                                   "stage", width, "compared", "outside", "nan", "inf", "unwritten",
-                                   "conflicts", "inherited", "max |diff|", "max ulp", "state");
-    std::string not_captured;
-    std::string not_judged;
-    for (const StageInfo& info : stages_of(report.problem)) {
-        if (is_named(info.stage) && !report.stage(info.stage).captured) continue;
-        if (!report.stage(info.stage).captured) {
-            not_captured += fmt::format(" {}", info.name);
-            continue;
-        }
-        const StageTally& t = report.stage(info.stage).tally;
-        text += fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10.3g} {:>10}  {}\n",
-                            info.name, width, t.compared, t.outside, t.nan, t.infinite, t.unwritten,
-                            t.conflicting, t.inherited, t.max_abs, t.max_ulp, state_text(report, info.stage));
-        if (t.not_judged > 0)
-            not_judged += fmt::format("{}{} of {}", not_judged.empty() ? "" : ", ", t.not_judged, info.name);
-    }
-    if (!not_judged.empty())
-        text += "not judged, within a tolerance as wide as what could be there: " + not_judged + "\n";
-    if (!not_captured.empty()) text += "not captured:" + not_captured + "\n";
-    if (!report.without_reference.empty())
-        text += fmt::format("not judged, no reference: {}\n", fmt::join(report.without_reference, " "));
+std::string worst_text(const Report& report) {
+    const ReportTable table = worst_table(report);
+    if (table.rows.empty()) return "";
+    std::string text;
+    const auto add = [&](const std::string& title, const std::vector<std::string>& c) {
+        text += fmt::format("{:<12} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>11} {:>15} {:>15} {:>9}\n", title, c[0], c[1], c[2],
+                            c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
+    };
+    add(fmt::format("worst of {}", stage_info(report.problem, *report.guilty).name), table.head);
+    for (const std::vector<std::string>& row : table.rows) add("", row);
     return text;
 }
 
@@ -269,6 +251,12 @@ std::string tolerance_line(const Report& report) {
         1 - report.confidence);
 }
 
+std::string values_in(const Report& report, const Element& element) {
+    const bool written = element.finding != Finding::unwritten && element.finding != Finding::conflicting;
+    if (report.other.empty() || !written) return values_of(element);
+    return fmt::format("{} here, {} there, +- {:.3g}", digits_of(element.got), digits_of(element.expected), element.tolerance);
+}
+
 std::string verdict_line(const Report& report) {
     const std::string against = report.other.empty() ? "the float64 oracle" : one_line(report.other);
     if (!report.unjudged.empty()) return "unjudged: " + one_line(report.unjudged);
@@ -280,16 +268,9 @@ std::string verdict_line(const Report& report) {
     }
     const Element& first = *report.first_divergence;
     const std::string place = place_of(report.problem, report.threads, *report.guilty, first);
-    const bool written = first.finding != Finding::unwritten && first.finding != Finding::conflicting;
-    if (!report.other.empty()) {
-        const std::string values = written ? fmt::format("{} here, {} there, +- {:.3g}", digits_of(first.got),
-                                                         digits_of(first.expected), first.tolerance)
-                                           : values_of(first);
-        return fmt::format("diverged: {} is the first stage that differs from {}, at {}: {}",
-                           stage_info(report.problem, *report.guilty).name, against, place, values);
-    }
-    return fmt::format("diverged: {} is the first wrong stage, at {}: {}",
-                       stage_info(report.problem, *report.guilty).name, place, values_of(first));
+    const std::string what = report.other.empty() ? "first wrong stage" : "first stage that differs from " + against;
+    return fmt::format("diverged: {} is the {}, at {}: {}", stage_info(report.problem, *report.guilty).name, what, place,
+                       values_in(report, first));
 }
 
 std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared) {
