@@ -31,8 +31,9 @@ struct Figure {
 /// Title, axes and unit of the plane, or of the part in view; with its verdict where there is a report.
 void describe(const Recording& recording, const Recording* other, const Report* report, Figure& figure);
 
-/// What the ring is around, and in words what that holds, "" where it is not known.
-void ring_around(const Rect& cell, const std::string& holds, Figure& figure);
+/// What the ring is around, and in words what that holds, "" where it is not known. A stage in which nothing diverges has no
+/// worst element, but one that is closest to its budget.
+void ring_around(const Rect& cell, const Report* report, const std::string& holds, Figure& figure);
 
 /// Where the heatmap lies in the image.
 struct DrawnFigure {

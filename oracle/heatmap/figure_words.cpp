@@ -87,12 +87,13 @@ void describe(const Recording& recording, const Recording* other, const Report* 
     if (figure.style.scale.kind != ScaleKind::linear) figure.unit += fmt::format(" ({} scale)", to_string(figure.style.scale.kind));
 }
 
-void ring_around(const Rect& cell, const std::string& holds, Figure& figure) {
+void ring_around(const Rect& cell, const Report* report, const std::string& holds, Figure& figure) {
     const auto places = [](std::string_view name, std::int64_t first, std::int64_t last) {
         return last - first == 1 ? fmt::format("{} {}", name, first) : fmt::format("{}s {}-{}", name, first, last - 1);
     };
     figure.ringed = cell;
-    figure.ring_says = fmt::format("worst: {}, {}", places("row", cell.first_row, cell.last_row),
+    const bool fine = report != nullptr && !report->stage(figure.plane.stage).tally.diverges();
+    figure.ring_says = fmt::format("{}: {}, {}", fine ? "closest to its budget" : "worst", places("row", cell.first_row, cell.last_row),
                                    places("column", cell.first_col, cell.last_col));
     if (!holds.empty()) figure.ring_says += ": " + holds;
 }

@@ -63,7 +63,7 @@ class PlaneValues {
     }
 
     void ring_worst(const Report& report, Figure& figure) const {
-        if (cell_) ring_around(*cell_, element_ ? values_in(report, *element_) : "", figure);
+        if (cell_) ring_around(*cell_, &report, element_ ? values_in(report, *element_) : "", figure);
     }
 
     ImageStyle style_of(Quantity quantity) const {
@@ -147,7 +147,7 @@ std::vector<HeatmapFigure> draw_heatmaps(const Report& report, const Recording& 
         describe(recording, other, &report, figure);
         values.ring_worst(report, figure);
         std::string caption = fmt::format("{}. {}", figure.title[0], figure.unit);
-        if (figure.ringed) caption += ". Ring: " + figure.ring_says;
+        if (figure.ringed) caption += ". The ring is around the " + figure.ring_says;
         figures.push_back({quantity, std::move(caption), draw_figure(figure, values.of(quantity), {})});
     }
     return figures;

@@ -94,7 +94,7 @@ std::string chain(const Report& report) {
     std::string items;
     for (const ChainLink& link : chain_of(report)) {
         if (is_named(link.stage) && !report.stage(link.stage).captured) continue;
-        items += fmt::format("<li class=\"{}\" title=\"{}\"><b>{}</b><i></i>{}</li>\n", look_of(report, link.stage),
+        items += fmt::format("<li class=\"{}\" title=\"{}\"><b>{}</b> <i></i>{}</li>\n", look_of(report, link.stage),
                              escaped(link.says), escaped(stage_info(report.problem, link.stage).name), escaped(link.word));
     }
     return fmt::format("<ol class=\"chain\">\n{}</ol>\n", items);
@@ -102,22 +102,18 @@ std::string chain(const Report& report) {
 
 /// Columns without a name are left out. `marked`: a row that stands out, by its first cell; "" for none.
 std::string table(const ReportTable& cells, std::string_view caption, std::string_view marked) {
-    const auto row_of = [&](const std::vector<std::string>& row, bool is_head) {
+    const auto row_of = [&](const std::vector<std::string>& row, std::string_view tag) {
         std::string text;
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            if (cells.head[i].empty()) continue;
-            const std::string_view tag = is_head || i == 0 ? "th" : "td";
-            text += fmt::format("<{0} scope=\"{1}\">{2}</{0}> ", tag, is_head ? "col" : "row", escaped(row[i]));
-            if (tag == "td") text.replace(text.rfind(" scope=\"row\""), 12, "");
-        }
-        const bool stands_out = !is_head && !marked.empty() && row[0] == marked;
+        for (std::size_t i = 0; i < row.size(); ++i)
+            if (!cells.head[i].empty()) text += fmt::format("<{0}>{1}</{0}> ", tag, escaped(row[i]));
+        const bool stands_out = tag == "td" && !marked.empty() && row[0] == marked;
         return fmt::format("<tr{}>{}</tr>\n", stands_out ? " class=\"marked\"" : "", text);
     };
     std::string body;
-    for (const std::vector<std::string>& row : cells.rows) body += row_of(row, false);
+    for (const std::vector<std::string>& row : cells.rows) body += row_of(row, "td");
     const std::string title = caption.empty() ? "" : fmt::format("<caption>{}</caption>\n", escaped(caption));
     return fmt::format("<div class=\"scroll\"><table>\n{}<thead>\n{}</thead>\n<tbody>\n{}</tbody>\n</table></div>\n", title,
-                       row_of(cells.head, true), body);
+                       row_of(cells.head, "th"), body);
 }
 
 std::string preformatted(const std::string& text) {

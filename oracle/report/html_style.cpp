@@ -46,9 +46,8 @@ pre { margin: .35rem 0; overflow-x: auto; overflow-wrap: normal; }
 table { border-collapse: collapse; white-space: nowrap; overflow-wrap: normal; }
 caption { padding: .2rem 0; text-align: left; }
 th, td { padding: .15rem .75rem; border-bottom: 1px solid var(--line); text-align: right; }
-th:first-child, td:first-child { padding-left: 0; text-align: left; }
+th:first-child, td:first-child { text-align: left; }
 th { color: var(--dim); font-weight: 600; }
-tbody th { color: inherit; }
 tr.marked > * { color: var(--bad); font-weight: 700; }
 .sub { padding-left: 1.5rem; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(32rem, 100%), 1fr)); gap: 1rem; align-items: start; }

@@ -238,7 +238,7 @@ Image figure_of(App& app, const HeatmapPane& heatmap, const PaneFrame& pane) {
     describe(*document.recording, document.other_recording.get(), document.report.get(), figure);
     const auto over_budget = app.session.request(pane.plane, Quantity::over_budget);
     const auto worst = over_budget == nullptr ? std::nullopt : worst_cell(*over_budget, pane.visible());
-    if (worst) ring_around(*worst, held_at(app, heatmap.details(), *worst), figure);
+    if (worst) ring_around(*worst, document.report.get(), held_at(app, heatmap.details(), *worst), figure);
     return draw_figure(figure, *heatmap.pyramid(), heatmap.details()).image;
 }
 
