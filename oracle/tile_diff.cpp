@@ -271,7 +271,8 @@ Prediction predict_arguments(const Arguments& arguments, const Recording& record
 }
 
 bool want_pictures(const Arguments& arguments) {
-    return std::ranges::any_of(report_outputs(arguments), [](const ReportOutput& output) { return output.format->has_pictures; });
+    return std::ranges::any_of(report_outputs(arguments),
+                               [](const ReportOutput& output) { return output.format->has_pictures; });
 }
 
 /// `pictures` gets a line that names the heatmaps, where they are asked for, and `exhibits` the pictures of reports.

@@ -146,7 +146,8 @@ void draw_dot(Image& image, int left, int top, const Glyph& glyph, int row, int 
         for (int x = 0; x < dot; ++x) {
             const int down = y == 0 ? -1 : 1;
             const int right = x == 0 ? -1 : 1;
-            const bool corner = dot_at(down, 0) && dot_at(0, right) && !dot_at(-down, 0) && !dot_at(0, -right);
+            const bool corner =
+                dot_at(down, 0) && dot_at(0, right) && !dot_at(-down, 0) && !dot_at(0, -right);
             if (dot_at(0, 0) || corner) blend(image, left + x, top + y, colour, dot_at(0, 0) ? 1 : 0.6);
         }
     }

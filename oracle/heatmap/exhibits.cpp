@@ -12,10 +12,11 @@ namespace tilescope {
 
 namespace {
 
-constexpr std::array of_wrong = {Quantity::dumped, Quantity::expected, Quantity::difference, Quantity::over_budget};
+constexpr std::array of_wrong = {Quantity::dumped, Quantity::expected, Quantity::difference,
+                                 Quantity::over_budget};
 constexpr std::array of_right = {Quantity::dumped, Quantity::over_budget};
 /// Four of them make a page of a few megabytes at most.
-constexpr FigureSize size_on_page{720, 1024};
+constexpr FigureSize size_on_page{720, 720};
 
 }  // namespace
 
@@ -31,15 +32,19 @@ TileObserver ExhibitFinder::observer() {
 std::vector<ReportPicture> ExhibitFinder::pictures(const Report& report, const JudgeOptions& options) const {
     const std::optional<WorstElement::Found>& closest = worst_.found();
     if (!report.guilty && !closest) return {};
-    const Plane plane = report.guilty ? guilty_plane(report)
-                                      : place_in_plane(report.problem, closest->stage, closest->element).plane;
-    const std::span<const Quantity> quantities = report.guilty ? std::span<const Quantity>(of_wrong) : of_right;
+    const Plane plane = report.guilty
+                            ? guilty_plane(report)
+                            : place_in_plane(report.problem, closest->stage, closest->element).plane;
+    const std::span<const Quantity> quantities =
+        report.guilty ? std::span<const Quantity>(of_wrong) : of_right;
     std::string before;
     if (!report.guilty)
-        before = fmt::format("Closest to its budget: {}, {:.2g} of it, at {}. ", stage_info(report.problem, plane.stage).name,
-                             closest->budget_used, place_of(report.problem, report.threads, plane.stage, closest->element));
+        before = fmt::format("Closest to its budget: {}, {:.2g} of it, at {}. ",
+                             stage_info(report.problem, plane.stage).name, closest->budget_used,
+                             place_of(report.problem, report.threads, plane.stage, closest->element));
     std::vector<ReportPicture> pictures;
-    for (const HeatmapFigure& figure : draw_heatmaps(report, recording_, other_, options, plane, quantities, size_on_page)) {
+    for (const HeatmapFigure& figure :
+         draw_heatmaps(report, recording_, other_, options, plane, quantities, size_on_page)) {
         const Image& image = figure.drawn.image;
         pictures.push_back({before + figure.caption, to_png(image), image.width, image.height});
     }

@@ -75,8 +75,10 @@ Marks marks_of(const Figure& figure, const Pyramid& pyramid) {
     {
         const auto held = pyramid.lock();
         const Pyramid::Level& level = pyramid.level(0);
-        for (std::int64_t row = part.first_row / level.block_rows; row * level.block_rows < part.last_row; ++row) {
-            for (std::int64_t col = part.first_col / level.block_cols; col * level.block_cols < part.last_col; ++col) {
+        for (std::int64_t row = part.first_row / level.block_rows; row * level.block_rows < part.last_row;
+             ++row) {
+            for (std::int64_t col = part.first_col / level.block_cols; col * level.block_cols < part.last_col;
+                 ++col) {
                 const KindFlags seen = level.kinds[std::size_t(row * level.cols + col)];
                 if (seen == 0) ++cells[std::size_t(unset)];
                 for (unsigned kind = 0; seen >> kind != 0; ++kind) cells[kind] += seen >> kind & 1;
@@ -124,7 +126,9 @@ struct Layout {
 
     int unit_top() const { return heatmap.bottom() + margin; }
     int bar_top() const { return unit_top() + int(unit.size()) * line_height; }
-    int marks_top() const { return bar_top() + (has_bar ? bar_height + tick_length + line_height + margin / 2 : 0); }
+    int marks_top() const {
+        return bar_top() + (has_bar ? bar_height + tick_length + line_height + margin / 2 : 0);
+    }
     int ring_top() const { return marks_top() + int(marks.size()) * line_height; }
 };
 
@@ -139,9 +143,11 @@ Layout layout_of(const Figure& figure, const Pyramid& pyramid) {
     add_lines(figure.axes, dim, room, layout.title);
     const Marks found = marks_of(figure, pyramid);
     layout.has_bar = found.has_values;
-    add_lines(figure.unit + (found.has_values ? "" : "; no value is finite"), dim, layout.bar_width, layout.unit);
+    add_lines(figure.unit + (found.has_values ? "" : "; no value is finite"), dim, layout.bar_width,
+              layout.unit);
     layout.marks = rows_of(found.marks, layout.bar_width);
-    if (figure.ringed) add_lines(figure.ring_says, ink, layout.bar_width - swatch - letter_width, layout.ring);
+    if (figure.ringed)
+        add_lines(figure.ring_says, ink, layout.bar_width - swatch - letter_width, layout.ring);
     layout.heatmap = {left, margin + (int(layout.title.size()) + 1) * line_height + tick_length, figure.width,
                       figure.height};
     layout.height = layout.ring_top() + int(layout.ring.size()) * line_height + margin / 2;
@@ -158,7 +164,7 @@ int draw_lines(Image& image, const std::vector<Line>& lines, int left, int top) 
 
 /// One axis of the heatmap, from elements to pixels.
 struct AxisInPixels {
-    double first;  ///< element at the edge
+    double first;   ///< element at the edge
     double pixels;  ///< of an element
     std::int64_t begin;
     std::int64_t end;
@@ -172,24 +178,32 @@ struct AxisInPixels {
 
 void draw_axes(Image& image, const Figure& figure, const PixelBox& box) {
     const Rect part = part_of(figure);
-    const AxisInPixels down{figure.view.first_row, box.height / figure.view.rows, part.first_row, part.last_row};
-    const AxisInPixels across{figure.view.first_col, box.width / figure.view.cols, part.first_col, part.last_col};
-    const auto first_tick = [](std::int64_t begin, std::int64_t step) { return (begin + step - 1) / step * step; };
+    const AxisInPixels down{figure.view.first_row, box.height / figure.view.rows, part.first_row,
+                            part.last_row};
+    const AxisInPixels across{figure.view.first_col, box.width / figure.view.cols, part.first_col,
+                              part.last_col};
+    const auto first_tick = [](std::int64_t begin, std::int64_t step) {
+        return (begin + step - 1) / step * step;
+    };
     const std::int64_t row_step = tick_step(figure.shape.tile_rows, down.pixels, 2 * line_height);
     for (std::int64_t row = first_tick(down.begin, row_step); row < down.end; row += row_step) {
         const std::string number = std::to_string(row);
         const int y = box.top + down.at(row);
+        if (y >= box.bottom()) break;
         fill_box(image, {box.left - tick_length, y, tick_length, 1}, dim);
-        draw_text(image, box.left - tick_length - letter_width / 2 - text_width(number) + 2, y - letter_height / 2, number, dim);
+        draw_text(image, box.left - tick_length - letter_width / 2 - text_width(number) + 2,
+                  y - letter_height / 2, number, dim);
     }
     const int digits = text_width(std::to_string(part.last_col));
     const std::int64_t col_step = tick_step(figure.shape.tile_cols, across.pixels, digits + 3 * letter_width);
     for (std::int64_t col = first_tick(across.begin, col_step); col < across.end; col += col_step) {
         const std::string number = std::to_string(col);
         const int x = box.left + across.at(col);
+        if (x >= box.right()) break;
         fill_box(image, {x, box.top - tick_length, 1, tick_length}, dim);
         const int centred = x - (text_width(number) - 2) / 2;
-        draw_text(image, std::max(box.left - tick_length, centred), box.top - tick_length - letter_height - 4, number, dim);
+        draw_text(image, std::max(box.left - tick_length, centred), box.top - tick_length - letter_height - 4,
+                  number, dim);
     }
 }
 
@@ -207,7 +221,8 @@ void draw_bar(Image& image, const Figure& figure, const Layout& layout) {
         const std::string number = fmt::format("{:.4g}", value);
         const int width = text_width(number) - 2;
         const int x = bar.left + int(std::lround(figure.style.scale.position(value) * (bar.width - 1)));
-        const int left = std::clamp(x - width / 2, margin, std::max(margin, image.width - margin / 2 - width));
+        const int left =
+            std::clamp(x - width / 2, margin, std::max(margin, image.width - margin / 2 - width));
         fill_box(image, {x, bar.bottom() + 1, 1, tick_length - 1}, dim);
         if (left < free_from) continue;
         draw_text(image, left, bar.bottom() + tick_length + 3, number, dim);
@@ -243,10 +258,21 @@ void draw_worst(Image& image, const Figure& figure, const Layout& layout) {
     const Rect& cell = *figure.ringed;
     const double down = layout.heatmap.height / figure.view.rows;
     const double across = layout.heatmap.width / figure.view.cols;
-    const double x = layout.heatmap.left + (double(cell.first_col + cell.last_col) / 2 - figure.view.first_col) * across;
-    const double y = layout.heatmap.top + (double(cell.first_row + cell.last_row) / 2 - figure.view.first_row) * down;
-    const double corner = std::hypot(double(cell.last_col - cell.first_col) * across, double(cell.last_row - cell.first_row) * down) / 2;
-    draw_ring_around(image, x, y, std::clamp(corner + 3, 12.0, 40.0));
+    // Of a cell that the edge cuts, what is seen.
+    const auto middle = [](std::int64_t begin, std::int64_t end, double first, double size) {
+        return (std::max(double(begin), first) + std::min(double(end), first + size)) / 2 - first;
+    };
+    const PlaneView& view = figure.view;
+    const double x =
+        layout.heatmap.left + middle(cell.first_col, cell.last_col, view.first_col, view.cols) * across;
+    const double y =
+        layout.heatmap.top + middle(cell.first_row, cell.last_row, view.first_row, view.rows) * down;
+    const double cell_width = double(cell.last_col - cell.first_col) * across;
+    const double cell_height = double(cell.last_row - cell.first_row) * down;
+    // Around a small cell, and inside of one that has room for it.
+    const double narrow = std::min(cell_width, cell_height);
+    const double radius = narrow >= 32 ? 0.35 * narrow : std::hypot(cell_width, cell_height) / 2 + 3;
+    draw_ring_around(image, x, y, std::clamp(radius, 12.0, 40.0));
     draw_ring_around(image, layout.heatmap.left + swatch / 2.0, layout.ring_top() + letter_height / 2.0, 6);
     draw_lines(image, layout.ring, layout.heatmap.left + swatch + letter_width, layout.ring_top());
 }

@@ -22,11 +22,14 @@ constexpr std::array<Unit, quantity_count> units = {{
     {Quantity::dumped, "as dumped", "as dumped here"},
     {Quantity::expected, "as the oracle expects it", "as dumped there"},
     {Quantity::difference, "dumped - expected", "here - there"},
-    {Quantity::over_budget, "|dumped - expected| / budget: rounding explains up to 1", "|here - there| / budget: rounding explains up to 1"},
+    {Quantity::over_budget, "|dumped - expected| / budget: rounding explains up to 1",
+     "|here - there| / budget: rounding explains up to 1"},
     {Quantity::ulps, "distance from what is expected, in ulps", "distance from there, in ulps"},
     {Quantity::relative, "|dumped - expected| / |expected|", "|here - there| / |there|"},
-    {Quantity::replayed, "as a kernel with the mistake computes it", "as a kernel with the mistake computes it"},
-    {Quantity::unexplained, "|dumped - replayed| / budget: rounding explains up to 1", "|dumped - replayed| / budget: rounding explains up to 1"},
+    {Quantity::replayed, "as a kernel with the mistake computes it",
+     "as a kernel with the mistake computes it"},
+    {Quantity::unexplained, "|dumped - replayed| / budget: rounding explains up to 1",
+     "|dumped - replayed| / budget: rounding explains up to 1"},
 }};
 
 /// "q rows" and "features" for what the rows and columns of a plane count; "" for a single column.
@@ -55,7 +58,9 @@ std::string_view columns_of(const Problem& problem, Stage stage) {
 std::string part_text(const Figure& figure) {
     const PlaneView& view = figure.view;
     const auto first = [](double at) { return std::max<std::int64_t>(std::int64_t(std::floor(at)), 0); };
-    const auto last = [](double end, std::int64_t count) { return std::min(std::int64_t(std::ceil(end)), count) - 1; };
+    const auto last = [](double end, std::int64_t count) {
+        return std::min(std::int64_t(std::ceil(end)), count) - 1;
+    };
     const std::int64_t top = first(view.first_row);
     const std::int64_t left = first(view.first_col);
     const std::int64_t bottom = last(view.first_row + view.rows, figure.shape.rows);
@@ -70,7 +75,8 @@ void describe(const Recording& recording, const Recording* other, const Report* 
     const Problem& problem = recording.problem();
     const Stage stage = figure.plane.stage;
     const QuantityInfo& quantity = quantity_info(figure.quantity);
-    figure.title = {fmt::format("{}: {}{}", plane_name(problem, figure.plane), quantity.name, part_text(figure))};
+    figure.title = {
+        fmt::format("{}: {}{}", plane_name(problem, figure.plane), quantity.name, part_text(figure))};
     if (report != nullptr) {
         const std::vector<ChainLink> chain = chain_of(*report);
         const auto link = std::ranges::find(chain, stage, &ChainLink::stage);
@@ -81,19 +87,24 @@ void describe(const Recording& recording, const Recording* other, const Report* 
     if (!recording.provenance().kernel.empty()) from += ", " + one_line(recording.provenance().kernel);
     figure.title.push_back(from);
     const std::string_view columns = columns_of(problem, stage);
-    figure.axes = fmt::format("{} down{}{}", rows_of(problem, stage), columns.empty() ? "" : ", ", columns.empty() ? "" : fmt::format("{} across", columns));
+    figure.axes = fmt::format("{} down{}{}", rows_of(problem, stage), columns.empty() ? "" : ", ",
+                              columns.empty() ? "" : fmt::format("{} across", columns));
     const Unit& unit = *std::ranges::find(units, figure.quantity, &Unit::quantity);
-    figure.unit = fmt::format("{}: {}", stage_info(problem, stage).name, other == nullptr ? unit.alone : unit.of_pair);
-    if (figure.style.scale.kind != ScaleKind::linear) figure.unit += fmt::format(" ({} scale)", to_string(figure.style.scale.kind));
+    figure.unit =
+        fmt::format("{}: {}", stage_info(problem, stage).name, other == nullptr ? unit.alone : unit.of_pair);
+    if (figure.style.scale.kind != ScaleKind::linear)
+        figure.unit += fmt::format(" ({} scale)", to_string(figure.style.scale.kind));
 }
 
 void ring_around(const Rect& cell, const Report* report, const std::string& holds, Figure& figure) {
     const auto places = [](std::string_view name, std::int64_t first, std::int64_t last) {
-        return last - first == 1 ? fmt::format("{} {}", name, first) : fmt::format("{}s {}-{}", name, first, last - 1);
+        return last - first == 1 ? fmt::format("{} {}", name, first)
+                                 : fmt::format("{}s {}-{}", name, first, last - 1);
     };
     figure.ringed = cell;
     const bool fine = report != nullptr && !report->stage(figure.plane.stage).tally.diverges();
-    figure.ring_says = fmt::format("{}: {}, {}", fine ? "closest to its budget" : "worst", places("row", cell.first_row, cell.last_row),
+    figure.ring_says = fmt::format("{}: {}, {}", fine ? "closest to its budget" : "worst",
+                                   places("row", cell.first_row, cell.last_row),
                                    places("column", cell.first_col, cell.last_col));
     if (!holds.empty()) figure.ring_says += ": " + holds;
 }

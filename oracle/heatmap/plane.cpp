@@ -136,7 +136,8 @@ std::string plane_name(const Problem& problem, const Plane& plane) {
     std::string slice;
     if (slices.kv_tiles && problem.kv_tiles() > 1) slice += fmt::format(", KV tile {}", first.kv_tile);
     if (slices.q_blocks && problem.q_blocks() > 1) slice += fmt::format(", q block {}", first.q_block);
-    return fmt::format("{} of batch {} head {}{}", stage_info(problem, plane.stage).name, plane.batch, plane.head, slice);
+    return fmt::format("{} of batch {} head {}{}", stage_info(problem, plane.stage).name, plane.batch,
+                       plane.head, slice);
 }
 
 std::vector<TileId> tiles_of(const Problem& problem, const Plane& plane) {

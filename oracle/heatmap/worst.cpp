@@ -36,7 +36,8 @@ double used(Kind kind, double value) {
 double used(KindFlags kinds, double highest) {
     double most = -1;
     for (const KindStyle& style : all_kinds()) {
-        if ((kinds & flag_of(style.kind)) != 0) most = std::max(most, used(style.kind, std::max(highest, 0.0)));
+        if ((kinds & flag_of(style.kind)) != 0)
+            most = std::max(most, used(style.kind, std::max(highest, 0.0)));
     }
     return most;
 }
@@ -69,8 +70,10 @@ std::optional<Rect> worst_cell(const Pyramid& over_budget, const Rect& part) {
     const Pyramid::Level& level = over_budget.level(0);
     std::optional<Rect> worst;
     double most = 0;
-    for (std::int64_t row = part.first_row / level.block_rows; row * level.block_rows < part.last_row; ++row) {
-        for (std::int64_t col = part.first_col / level.block_cols; col * level.block_cols < part.last_col; ++col) {
+    for (std::int64_t row = part.first_row / level.block_rows; row * level.block_rows < part.last_row;
+         ++row) {
+        for (std::int64_t col = part.first_col / level.block_cols; col * level.block_cols < part.last_col;
+             ++col) {
             const auto cell = std::size_t(row * level.cols + col);
             const double here = used(level.kinds[cell], level.max[cell]);
             if (here <= most) continue;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <memory>
 
 #include "dump/schema/error.h"
@@ -33,7 +35,8 @@ class PlaneValues {
     PlaneValues(const Plane& plane, const Recording& recording, const Recording* other, JudgeOptions options)
         : shape_(plane_shape(recording.problem(), plane.stage)) {
         for (std::size_t i = 0; i < pyramids_.size(); ++i)
-            pyramids_[i] = std::make_unique<Pyramid>(shape_.rows, shape_.cols, 1, sign_of(picture_files[i].quantity));
+            pyramids_[i] =
+                std::make_unique<Pyramid>(shape_.rows, shape_.cols, 1, sign_of(picture_files[i].quantity));
         const Problem& problem = recording.problem();
         const auto observe = [&](const ObservedTile& tile) {
             const PlaceInPlane corner = corner_of(problem, tile.context.stage, tile.context.tile);
@@ -41,14 +44,14 @@ class PlaneValues {
             QuantityValues values;
             for (std::size_t i = 0; i < pyramids_.size(); ++i) {
                 values_of(tile, picture_files[i].quantity, values);
-                pyramids_[i]->set_tile(corner.row, corner.col, tile.got.rows(), tile.got.cols(), values.values,
-                                       values.kinds);
+                pyramids_[i]->set_tile(corner.row, corner.col, tile.got.rows(), tile.got.cols(),
+                                       values.values, values.kinds);
                 if (picture_files[i].quantity == Quantity::over_budget) worst_.add(tile, values);
             }
         };
         options.progress = {};
-        observe_tiles(recording, other, options, plane.batch, query_heads(problem, plane.stage, plane.head).first,
-                      std::nullopt, observe);
+        observe_tiles(recording, other, options, plane.batch,
+                      query_heads(problem, plane.stage, plane.head).first, std::nullopt, observe);
         for (const auto& pyramid : pyramids_) {
             set_missing_tiles(recording, other, plane, *pyramid);
             pyramid->complete();
@@ -66,27 +69,37 @@ class PlaneValues {
         if (cell_) ring_around(*cell_, &report, element_ ? values_in(report, *element_) : "", figure);
     }
 
+    /// Dumped and expected have one, so that a colour means the same in both.
     ImageStyle style_of(Quantity quantity) const {
-        const ScaleKind kind = quantity_info(quantity).scale;
-        ImageStyle style{fitting_scale(of(quantity), quantity, kind, 0), fitting_colours(of(quantity), quantity)};
-        if (quantity_info(quantity).computed_as != Quantity::expected && quantity != Quantity::dumped) return style;
-        // Dumped and expected have one scale, so that a colour means the same in both.
-        for (const Quantity one : {Quantity::dumped, Quantity::expected}) {
-            const Pyramid::Range range = of(one).range(0);
-            style.scale.low = std::min(style.scale.low, range.low);
-            style.scale.high = std::max(style.scale.high, range.high);
-        }
-        if (style.scale.low >= 0 || style.scale.high <= 0) return {style.scale, ColourMap::sequential};
-        style.scale.high = std::max(style.scale.high, -style.scale.low);
-        style.scale.low = -style.scale.high;
-        return {style.scale, ColourMap::diverging};
+        if (quantity == Quantity::dumped || quantity == Quantity::expected) return style_of_values();
+        return {fitting_scale(of(quantity), quantity, quantity_info(quantity).scale, 0),
+                fitting_colours(of(quantity), quantity)};
     }
 
  private:
+    ImageStyle style_of_values() const {
+        double low = std::numeric_limits<double>::infinity();
+        double high = -low;
+        for (const Quantity quantity : {Quantity::dumped, Quantity::expected}) {
+            if (!of(quantity).whole().has(Kind::finite)) continue;
+            const Pyramid::Range range = of(quantity).range(0);
+            low = std::min(low, range.low);
+            high = std::max(high, range.high);
+        }
+        if (low > high) return {};
+        if (low < 0 && high > 0) {
+            high = std::max(high, -low);
+            return {{ScaleKind::linear, -high, high}, ColourMap::diverging};
+        }
+        const double room = low < high ? 0 : low == 0 ? 1 : std::abs(low) / 2;
+        return {{ScaleKind::linear, low - room, high + room}, ColourMap::sequential};
+    }
+
     void find_worst(const Problem& problem) {
         const std::optional<WorstElement::Found>& found = worst_.found();
         // Where whole tiles are missing nobody was shown the worst element.
-        const std::optional<Rect> cell = worst_cell(of(Quantity::over_budget), {0, 0, shape_.rows, shape_.cols});
+        const std::optional<Rect> cell =
+            worst_cell(of(Quantity::over_budget), {0, 0, shape_.rows, shape_.cols});
         const bool unseen = cell && of(Quantity::over_budget).worst_of(*cell).has(Kind::unwritten);
         if (!found || (unseen && !is_divergence(found->element.finding))) {
             cell_ = cell;
@@ -109,10 +122,12 @@ class PlaneValues {
 void fit(const PlaneShape& shape, const FigureSize& size, Figure& figure) {
     constexpr std::int64_t largest_element = 48;
     constexpr std::int64_t narrowest = 160;
-    const std::int64_t zoom = std::clamp<std::int64_t>(size.small / std::max(shape.rows, shape.cols), 1, 16);
+    const auto longest = double(std::max(shape.rows, shape.cols));
+    const double zoom =
+        std::min(std::clamp(std::floor(size.small / longest), 1.0, 16.0), size.most / longest);
     const auto pixels = [&](std::int64_t elements) {
         const std::int64_t widened = std::min(narrowest, elements * largest_element);
-        return int(std::min<std::int64_t>(std::max(elements * zoom, widened), size.most));
+        return int(std::max<std::int64_t>(std::llround(double(elements) * zoom), widened));
     };
     figure.width = pixels(shape.cols);
     figure.height = pixels(shape.rows);
@@ -130,9 +145,9 @@ Plane guilty_plane(const Report& report) {
     return place_in_plane(report.problem, *report.guilty, *report.first_divergence).plane;
 }
 
-std::vector<HeatmapFigure> draw_heatmaps(const Report& report, const Recording& recording, const Recording* other,
-                                         JudgeOptions options, const Plane& plane, std::span<const Quantity> quantities,
-                                         const FigureSize& size) {
+std::vector<HeatmapFigure> draw_heatmaps(const Report& report, const Recording& recording,
+                                         const Recording* other, JudgeOptions options, const Plane& plane,
+                                         std::span<const Quantity> quantities, const FigureSize& size) {
     const PlaneValues values(plane, recording, other, std::move(options));
     const PlaneShape& shape = values.shape();
     std::vector<HeatmapFigure> figures;
@@ -164,7 +179,8 @@ std::string write_heatmaps(const std::string& directory, const Report& report, c
     std::array<Quantity, picture_files.size()> quantities;
     std::ranges::transform(picture_files, quantities.begin(), &PictureFile::quantity);
     const Plane plane = guilty_plane(report);
-    const std::vector<HeatmapFigure> figures = draw_heatmaps(report, recording, other, options, plane, quantities, {});
+    const std::vector<HeatmapFigure> figures =
+        draw_heatmaps(report, recording, other, options, plane, quantities, {});
     const std::array<std::string, 4> files = heatmap_files(directory);
     std::string names;
     for (std::size_t i = 0; i < files.size(); ++i) {

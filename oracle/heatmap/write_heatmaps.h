@@ -36,8 +36,8 @@ struct HeatmapFigure {
 Plane guilty_plane(const Report& report);
 
 /// Draws quantities of a plane, each with a ring around the worst element. Errors: as judge() for what cannot be read.
-std::vector<HeatmapFigure> draw_heatmaps(const Report& report, const Recording& recording, const Recording* other,
-                                         JudgeOptions options, const Plane& plane, std::span<const Quantity> quantities,
-                                         const FigureSize& size);
+std::vector<HeatmapFigure> draw_heatmaps(const Report& report, const Recording& recording,
+                                         const Recording* other, JudgeOptions options, const Plane& plane,
+                                         std::span<const Quantity> quantities, const FigureSize& size);
 
 }  // namespace tilescope

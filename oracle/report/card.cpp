@@ -113,8 +113,8 @@ struct StateRow {
     StateWords of_pair;
 };
 constexpr StateWords unjudged_words{"?", "not judged: its tolerance is as wide as what could be there"};
-constexpr StateWords undeclared_words{"?",
-                                      "not judged: it follows a convention that the recording does not declare"};
+constexpr StateWords undeclared_words{
+    "?", "not judged: it follows a convention that the recording does not declare"};
 constexpr std::array state_words = {
     StateRow{StageState::not_captured, {"-", "not recorded"}, {"-", "not recorded by both"}},
     StateRow{StageState::not_compared,
@@ -128,7 +128,9 @@ constexpr std::array state_words = {
     StateRow{StageState::inherited,
              {"inherited", "right, given the stages before it, which are wrong"},
              {"inherited", "the same, given the stages before it, which differ"}},
-    StateRow{StageState::wrong_too, {"wrong too", "wrong, given the stages before it"}, {"differs", "differs, too"}},
+    StateRow{StageState::wrong_too,
+             {"wrong too", "wrong, given the stages before it"},
+             {"differs", "differs, too"}},
     StateRow{StageState::first_wrong,
              {"guilty", "the first that is wrong, given the stages before it"},
              {"differs", "the first that differs"}},

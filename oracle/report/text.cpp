@@ -41,8 +41,8 @@ std::string stages_text(const Report& report) {
     for (const std::vector<std::string>& row : table.rows) width = std::max(width, row[0].size());
     std::string text = "\n";
     const auto add = [&](const std::vector<std::string>& c) {
-        text += fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10} {:>10}  {}\n", c[0], width, c[1], c[2],
-                            c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10]);
+        text += fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10} {:>10}  {}\n", c[0],
+                            width, c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10]);
     };
     add(table.head);
     for (const std::vector<std::string>& row : table.rows) add(row);
@@ -55,8 +55,8 @@ std::string worst_text(const Report& report) {
     if (table.rows.empty()) return "";
     std::string text;
     const auto add = [&](const std::string& title, const std::vector<std::string>& c) {
-        text += fmt::format("{:<12} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>11} {:>15} {:>15} {:>9}\n", title, c[0], c[1], c[2],
-                            c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
+        text += fmt::format("{:<12} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>11} {:>15} {:>15} {:>9}\n", title,
+                            c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
     };
     add(fmt::format("worst of {}", stage_info(report.problem, *report.guilty).name), table.head);
     for (const std::vector<std::string>& row : table.rows) add("", row);
@@ -65,7 +65,8 @@ std::string worst_text(const Report& report) {
 
 std::string bad_rows(const Report& report) {
     std::string text;
-    for (const std::string& line : bad_row_lines(report, 3, 6)) text += (text.empty() ? "" : "  ") + line + "\n";
+    for (const std::string& line : bad_row_lines(report, 3, 6))
+        text += (text.empty() ? "" : "  ") + line + "\n";
     return text;
 }
 
@@ -225,7 +226,8 @@ std::string references_text(const Report& report) {
 }
 
 std::string places_text(const Report& report) {
-    return nonfinite_places(report) + writers_of_conflicts(report) + (report.guilty ? drift_table(report) : "");
+    return nonfinite_places(report) + writers_of_conflicts(report) +
+           (report.guilty ? drift_table(report) : "");
 }
 
 std::string row_ranges(const std::vector<std::int64_t>& rows, std::size_t most) {
@@ -254,7 +256,8 @@ std::string tolerance_line(const Report& report) {
 std::string values_in(const Report& report, const Element& element) {
     const bool written = element.finding != Finding::unwritten && element.finding != Finding::conflicting;
     if (report.other.empty() || !written) return values_of(element);
-    return fmt::format("{} here, {} there, +- {:.3g}", digits_of(element.got), digits_of(element.expected), element.tolerance);
+    return fmt::format("{} here, {} there, +- {:.3g}", digits_of(element.got), digits_of(element.expected),
+                       element.tolerance);
 }
 
 std::string verdict_line(const Report& report) {
@@ -268,9 +271,10 @@ std::string verdict_line(const Report& report) {
     }
     const Element& first = *report.first_divergence;
     const std::string place = place_of(report.problem, report.threads, *report.guilty, first);
-    const std::string what = report.other.empty() ? "first wrong stage" : "first stage that differs from " + against;
-    return fmt::format("diverged: {} is the {}, at {}: {}", stage_info(report.problem, *report.guilty).name, what, place,
-                       values_in(report, first));
+    const std::string what =
+        report.other.empty() ? "first wrong stage" : "first stage that differs from " + against;
+    return fmt::format("diverged: {} is the {}, at {}: {}", stage_info(report.problem, *report.guilty).name,
+                       what, place, values_in(report, first));
 }
 
 std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared) {

@@ -5,14 +5,18 @@ usage: png_test.py TILE_DIFF
 
 import json
 import os
+import pathlib
+import sys
 
 import numpy as np
 import small_dump
 from PIL import Image
 from tile_diff_case import DIVERGED, MATCH, TileDiffCase, main
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from figure_png import heatmap_of
+
 FILES = ["1-dumped.png", "2-expected.png", "3-difference.png", "4-over_budget.png"]
-EDGE = (89, 99, 110)  # the line around a heatmap
 
 
 def read_png(path):
@@ -20,17 +24,6 @@ def read_png(path):
     with Image.open(path) as picture:
         assert (picture.format, picture.mode) == ("PNG", "RGBA")
         return np.asarray(picture).astype(int)
-
-
-def heatmap_of(pixels):
-    """First row and column, height and width of the heatmap: what is inside the first lines that are longer than a letter."""
-    edge = np.all(pixels[..., :3] == EDGE, axis=-1)
-    long = np.lib.stride_tricks.sliding_window_view(edge, 45, axis=1).all(axis=-1)
-    top = int(np.flatnonzero(long.any(axis=1))[0])
-    left = int(np.flatnonzero(long[top])[0])
-    right = left + int(np.argmin(edge[top, left:])) - 1
-    bottom = next(y for y in range(top + 1, len(edge)) if edge[y, left:right + 1].all())
-    return top + 1, left + 1, bottom - top - 1, right - left - 1
 
 
 class Heatmaps(TileDiffCase):

@@ -218,7 +218,8 @@ PaneFrame frame_of(App& app, const PaneChoice& choice, const Box& cell) {
 /// What the element holds, where its tile is at hand.
 std::string held_at(const App& app, const DetailTiles& details, const Rect& cell) {
     const bool alone = cell.last_row - cell.first_row == 1 && cell.last_col - cell.first_col == 1;
-    const DetailTile* tile = alone && !details.tiles.empty() ? details.at(cell.first_row, cell.first_col) : nullptr;
+    const DetailTile* tile =
+        alone && !details.tiles.empty() ? details.at(cell.first_row, cell.first_col) : nullptr;
     if (tile == nullptr || app.document->report == nullptr) return "";
     const PlaceInTile place = place_in_tile(app.problem(), details.plane, cell.first_row, cell.first_col);
     return values_in(*app.document->report, tile->element(place.row, place.col));
