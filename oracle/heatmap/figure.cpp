@@ -90,8 +90,9 @@ Marks marks_of(const Figure& figure, const Pyramid& pyramid) {
     for (const KindStyle& style : all_kinds()) {
         const std::int64_t count = cells[std::size_t(style.kind)];
         if (style.kind == Kind::finite || count == 0) continue;
-        found.marks.push_back({style.kind, pyramid.holds_elements() ? fmt::format("{} {}", style.name, count)
-                                                                    : std::string(style.name)});
+        const std::int64_t often = pyramid.holds_elements() ? count : figure.counts[std::size_t(style.kind)];
+        found.marks.push_back(
+            {style.kind, often > 0 ? fmt::format("{} {}", style.name, often) : std::string(style.name)});
     }
     return found;
 }

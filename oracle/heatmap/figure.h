@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +28,8 @@ struct Figure {
     std::string ring_says;
     int width = 0;  ///< pixels of the heatmap itself
     int height = 0;
+    /// How often a kind occurs, for planes of which a pyramid keeps no single elements; 0 where that was not counted.
+    std::array<std::int64_t, kind_count> counts{};
 };
 
 /// Title, axes and unit of the plane, or of the part in view; with its verdict where there is a report.

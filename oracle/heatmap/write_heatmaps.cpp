@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <mutex>
 
 #include "dump/schema/error.h"
 #include "oracle/heatmap/png.h"
@@ -46,6 +47,7 @@ class PlaneValues {
                 values_of(tile, picture_files[i].quantity, values);
                 pyramids_[i]->set_tile(corner.row, corner.col, tile.got.rows(), tile.got.cols(),
                                        values.values, values.kinds);
+                count(values.kinds, counts_[i]);
                 if (picture_files[i].quantity == Quantity::over_budget) worst_.add(tile, values);
             }
         };
@@ -60,9 +62,10 @@ class PlaneValues {
     }
 
     const PlaneShape& shape() const { return shape_; }
-    const Pyramid& of(Quantity quantity) const {
-        const auto file = std::ranges::find(picture_files, quantity, &PictureFile::quantity);
-        return *pyramids_[std::size_t(file - picture_files.begin())];
+    const Pyramid& of(Quantity quantity) const { return *pyramids_[index_of(quantity)]; }
+
+    const std::array<std::int64_t, kind_count>& counts_of(Quantity quantity) const {
+        return counts_[index_of(quantity)];
     }
 
     void ring_worst(const Report& report, Figure& figure) const {
@@ -77,6 +80,20 @@ class PlaneValues {
     }
 
  private:
+    static std::size_t index_of(Quantity quantity) {
+        return std::size_t(std::ranges::find(picture_files, quantity, &PictureFile::quantity) -
+                           picture_files.begin());
+    }
+
+    /// Whole tiles may be missing beside those that are shown, so what no thread wrote is not counted.
+    void count(const std::vector<Kind>& kinds, std::array<std::int64_t, kind_count>& counts) {
+        std::array<std::int64_t, kind_count> here{};
+        for (const Kind kind : kinds) ++here[std::size_t(kind)];
+        here[std::size_t(Kind::unwritten)] = 0;
+        const std::scoped_lock held(mutex_);
+        for (std::size_t kind = 0; kind < here.size(); ++kind) counts[kind] += here[kind];
+    }
+
     ImageStyle style_of_values() const {
         double low = std::numeric_limits<double>::infinity();
         double high = -low;
@@ -113,6 +130,8 @@ class PlaneValues {
     PlaneShape shape_;
     std::array<std::unique_ptr<Pyramid>, 4> pyramids_;
     WorstElement worst_;
+    std::mutex mutex_;
+    std::array<std::array<std::int64_t, kind_count>, 4> counts_{};
     std::optional<Rect> cell_;
     std::optional<Element> element_;
 };
@@ -158,6 +177,7 @@ std::vector<HeatmapFigure> draw_heatmaps(const Report& report, const Recording& 
         figure.quantity = quantity;
         figure.view = {0, 0, double(shape.rows), double(shape.cols)};
         figure.style = values.style_of(quantity);
+        figure.counts = values.counts_of(quantity);
         fit(shape, size, figure);
         describe(recording, other, &report, figure);
         values.ring_worst(report, figure);
