@@ -30,6 +30,8 @@ struct JudgeOptions {
     /// With only_q_block or only_head: something diverges in the part that is not judged, so dk and dv, which
     /// sum over all query blocks, may have inherited an error from there.
     bool may_inherit = false;
+    /// observe_inherited is shown every tile, also where nothing before it diverges.
+    bool end_to_end_everywhere = false;
     /// A query block is judged no further than to the KV tile in which this stage or one before it diverges, and
     /// what inherited that is not counted; nullopt: all of it.
     std::optional<Stage> until;

@@ -30,6 +30,15 @@ constexpr std::array<Unit, quantity_count> units = {{
      "as a kernel with the mistake computes it"},
     {Quantity::unexplained, "|dumped - replayed| / budget: rounding explains up to 1",
      "|dumped - replayed| / budget: rounding explains up to 1"},
+    {Quantity::expected_end_to_end, "as the inputs alone give it", "as dumped there"},
+    {Quantity::difference_end_to_end, "dumped - expected from the inputs alone", "here - there"},
+    {Quantity::over_budget_end_to_end,
+     "|dumped - expected from the inputs alone| / budget: rounding explains up to 1",
+     "|here - there| / budget: rounding explains up to 1"},
+    {Quantity::ulps_end_to_end, "distance from what the inputs alone give, in ulps",
+     "distance from there, in ulps"},
+    {Quantity::relative_end_to_end, "|dumped - expected from the inputs alone| / |expected|",
+     "|here - there| / |there|"},
 }};
 
 /// "q rows" and "features" for what the rows and columns of a plane count; "" for a single column.
@@ -102,7 +111,8 @@ void ring_around(const Rect& cell, const Report* report, const std::string& hold
                                  : fmt::format("{}s {}-{}", name, first, last - 1);
     };
     figure.ringed = cell;
-    const bool fine = report != nullptr && !report->stage(figure.plane.stage).tally.diverges();
+    const bool local = quantity_info(figure.quantity).against == Reference::local;
+    const bool fine = local && report != nullptr && !report->stage(figure.plane.stage).tally.diverges();
     figure.ring_says = fmt::format("{}: {}, {}", fine ? "closest to its budget" : "worst",
                                    places("row", cell.first_row, cell.last_row),
                                    places("column", cell.first_col, cell.last_col));

@@ -23,10 +23,20 @@ constexpr std::array<QuantityInfo, quantity_count> quantities = {{
     {Quantity::over_budget, "over budget", false, true, ColourMap::budget, ScaleKind::log},
     {Quantity::ulps, "ulps", false, true, ColourMap::sequential, ScaleKind::log},
     {Quantity::relative, "relative error", false, true, ColourMap::sequential, ScaleKind::log},
-    {Quantity::replayed, "replayed", true, true, ColourMap::diverging, ScaleKind::linear, true,
+    {Quantity::replayed, "replayed", true, true, ColourMap::diverging, ScaleKind::linear, Reference::replay,
      Quantity::expected},
-    {Quantity::unexplained, "unexplained", false, true, ColourMap::budget, ScaleKind::log, true,
+    {Quantity::unexplained, "unexplained", false, true, ColourMap::budget, ScaleKind::log, Reference::replay,
      Quantity::over_budget},
+    {Quantity::expected_end_to_end, "expected end to end", true, true, ColourMap::diverging,
+     ScaleKind::linear, Reference::end_to_end, Quantity::expected},
+    {Quantity::difference_end_to_end, "difference end to end", true, true, ColourMap::diverging,
+     ScaleKind::symlog, Reference::end_to_end, Quantity::difference},
+    {Quantity::over_budget_end_to_end, "over budget end to end", false, true, ColourMap::budget,
+     ScaleKind::log, Reference::end_to_end, Quantity::over_budget},
+    {Quantity::ulps_end_to_end, "ulps end to end", false, true, ColourMap::sequential, ScaleKind::log,
+     Reference::end_to_end, Quantity::ulps},
+    {Quantity::relative_end_to_end, "relative error end to end", false, true, ColourMap::sequential,
+     ScaleKind::log, Reference::end_to_end, Quantity::relative},
 }};
 
 Kind kind_of(double value) {
@@ -195,6 +205,13 @@ const std::array<QuantityInfo, quantity_count>& all_quantities() {
 
 const QuantityInfo& quantity_info(Quantity quantity) {
     return quantities[static_cast<std::size_t>(quantity)];
+}
+
+Quantity against(Reference reference, Quantity quantity) {
+    const auto found = std::ranges::find_if(quantities, [&](const QuantityInfo& info) {
+        return info.against == reference && info.computed_as == quantity;
+    });
+    return found == quantities.end() ? quantity : found->quantity;
 }
 
 Pyramid::Sign sign_of(Quantity quantity) {

@@ -20,11 +20,24 @@ enum class Quantity : std::uint8_t {
     ulps,         ///< of the type that the value was rounded to
     relative,     ///< |difference| / |expected|
     replayed,     ///< expected of a kernel with a mistake
-    unexplained   ///< |dumped - replayed| / tolerance of the replay
+    unexplained,  ///< |dumped - replayed| / tolerance of the replay
+    /// The same as above against what the inputs alone give, in place of what the stages before give.
+    expected_end_to_end,
+    difference_end_to_end,
+    over_budget_end_to_end,
+    ulps_end_to_end,
+    relative_end_to_end
 };
-inline constexpr int quantity_count = 8;
+inline constexpr int quantity_count = 13;
 /// Those before are of a healthy kernel.
 inline constexpr int healthy_quantity_count = int(Quantity::replayed);
+
+/// Where it comes from what a tile is compared with.
+enum class Reference : std::uint8_t {
+    local,       ///< from the stages before, as they were dumped; or from the other recording
+    end_to_end,  ///< from the inputs alone
+    replay       ///< from the stages before, with a mistake
+};
 
 struct QuantityInfo {
     Quantity quantity;
@@ -33,12 +46,14 @@ struct QuantityInfo {
     bool needs_oracle;
     ColourMap colours;
     ScaleKind scale;
-    bool of_replay = false;
-    /// How its values are computed, once what is expected of the tile is what a replay holds.
+    Reference against = Reference::local;
+    /// How its values are computed, once what is expected of the tile is what the reference gives.
     Quantity computed_as = quantity;
 };
 const std::array<QuantityInfo, quantity_count>& all_quantities();
 const QuantityInfo& quantity_info(Quantity quantity);
+/// The quantity that is computed alike and of that reference; itself where there is none, as of dumped.
+Quantity against(Reference reference, Quantity quantity);
 /// Of a pyramid of that quantity.
 Pyramid::Sign sign_of(Quantity quantity);
 

@@ -31,11 +31,13 @@ void show(const TileFinding& finding, std::int64_t row, std::int64_t col, Pyrami
 
 }  // namespace
 
-TileFinding finding_of(const ObservedTile& tile, const QuantityValues& over_budget) {
+TileFinding finding_of(const ObservedTile& tile, const QuantityValues& over_budget,
+                       std::vector<BadRow>* bad_rows) {
     StageTally tally;
     CompareOptions options = compare_options(tile);
     options.top = 0;
     compare_tile(tile.context, tile.got, *tile.expected, tile.end_to_end, options, tally);
+    if (bad_rows != nullptr) *bad_rows = std::move(tally.bad_rows);
     TileFinding finding;
     finding.state = TileFinding::State::captured;
     finding.outside = std::uint32_t(tally.outside);
@@ -210,6 +212,24 @@ void TileMap::finish(const Recording& recording, const Recording* other) {
             set(info.stage, conflict.tile, finding);
         }
     }
+    end();
+}
+
+void TileMap::finish_from(const TileMap& other) {
+    for (const StageInfo& info : stages_of(problem_)) {
+        for (std::int64_t i = 0; i < tile_count(problem_, info.stage); ++i) {
+            const TileId tile = tile_at(problem_, info.stage, i);
+            const TileFinding finding = other.at(info.stage, tile);
+            const bool here = at(info.stage, tile).state != TileFinding::State::not_judged;
+            if (!here && finding.state != TileFinding::State::not_captured) set(info.stage, tile, finding);
+        }
+        const std::scoped_lock lock(mutex_);
+        seen_[info.stage].kinds |= KindFlags(other.seen(info.stage).kinds & flag_of(Kind::not_captured));
+    }
+    end();
+}
+
+void TileMap::end() {
     const std::scoped_lock lock(mutex_);
     finished_ = true;
     for (auto& [key, head] : heads_) head.picture->complete();

@@ -38,8 +38,9 @@ struct TileFinding {
 };
 
 /// Judges a tile for the map: the same counts as those of the report. `over_budget`: its values_of() that
-/// quantity.
-TileFinding finding_of(const ObservedTile& tile, const QuantityValues& over_budget);
+/// quantity. `bad_rows`, where given, receives its rows with an element that diverges.
+TileFinding finding_of(const ObservedTile& tile, const QuantityValues& over_budget,
+                       std::vector<BadRow>* bad_rows = nullptr);
 
 /// Whether the tile was asked for, the kernel cannot do without it, the run got to its end, and yet it is not
 /// there. Of two recordings: in both.
@@ -78,6 +79,8 @@ class TileMap {
     /// Adds what no observer is shown: conflicts, tiles that should have been written, in both recordings
     /// where there is another, and those that were recorded and not judged.
     void finish(const Recording& recording, const Recording* other);
+    /// Adds the tiles that are not there from a map that is finished.
+    void finish_from(const TileMap& other);
 
  private:
     struct Head {
@@ -88,6 +91,7 @@ class TileMap {
 
     std::int64_t columns(Stage stage) const;
     std::size_t index(Stage stage, const TileId& tile) const;
+    void end();
     Head& head_of(Stage stage, const TileId& tile);
 
     Problem problem_;

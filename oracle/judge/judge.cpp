@@ -87,7 +87,8 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
     // - 1.
     plan.rounding = rounding_model_of(recording, options.confidence);
     const bool running = plan.has(Stage::m) || plan.has(Stage::l) || plan.has(Stage::acc);
-    plan.end_to_end = other == nullptr && !plan.until && (stages > 1 || running);
+    plan.end_to_end =
+        other == nullptr && !plan.until && (stages > 1 || running || options.end_to_end_everywhere);
     plan.drift = other == nullptr && running;
     return plan;
 }
@@ -220,7 +221,8 @@ struct SharedByThreads {
 void judge_share(const Plan& plan, const WorkList& list, std::int64_t first, std::int64_t last,
                  const JudgeOptions& options, Steps& steps, SharedByThreads& shared, JudgedPart& mine) {
     const bool of_keys = first == list.rows();
-    const bool inherits = shared.divergences > 0 || (of_keys && options.may_inherit);
+    const bool inherits =
+        shared.divergences > 0 || (of_keys && options.may_inherit) || options.end_to_end_everywhere;
     std::shared_ptr<const HeadInputs> inputs_in_use;
 #pragma omp for schedule(dynamic)
     for (std::int64_t i = first; i < last; ++i) {

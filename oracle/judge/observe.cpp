@@ -7,6 +7,11 @@
 
 namespace tilescope {
 
+ObservedTile end_to_end_of(const ObservedTile& tile) {
+    if (tile.end_to_end == nullptr) return tile;
+    return {tile.problem, tile.context, tile.got, tile.end_to_end, tile.options, nullptr};
+}
+
 CompareOptions compare_options(const ObservedTile& tile) {
     if (!is_operand(tile.context.stage)) return tile.options;
     return {std::nullopt, std::nullopt, tile.options.top};
@@ -96,6 +101,17 @@ void observe_tiles(const Recording& recording, const Recording* other, JudgeOpti
         // Every tile was shown: it is the report that could not be made.
         if (!done) throw;
     }
+}
+
+void observe_end_to_end(const Recording& recording, JudgeOptions options, std::int64_t batch,
+                        std::int64_t head, std::optional<std::int64_t> q_block,
+                        const ObservedTileFunction& observe) {
+    options.end_to_end_everywhere = true;
+    const auto by_itself = [&](const ObservedTile& tile) {
+        if (is_operand(tile.context.stage) || is_named(tile.context.stage)) observe(tile);
+    };
+    const auto from_inputs = [&](const ObservedTile& tile) { observe(end_to_end_of(tile)); };
+    observe_tiles(recording, nullptr, std::move(options), batch, head, q_block, by_itself, from_inputs);
 }
 
 }  // namespace tilescope

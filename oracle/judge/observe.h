@@ -21,6 +21,9 @@ struct ObservedTile {
     const Estimate* end_to_end = nullptr;
 };
 
+/// The tile against what the inputs alone give, where that is known.
+ObservedTile end_to_end_of(const ObservedTile& tile);
+
 /// `against_other`: what is expected comes from another recording. `completed`: the run, or both, got to
 /// their end; otherwise nobody is to blame for what was not written.
 TileContext observed_context(const Problem& entry, const Units& units, Stage stage, const TileId& tile,
@@ -63,5 +66,10 @@ InheritedObserver inherited_observer_of(const Recording& recording, const Compar
 void observe_tiles(const Recording& recording, const Recording* other, JudgeOptions options,
                    std::int64_t batch, std::int64_t head, std::optional<std::int64_t> q_block,
                    const ObservedTileFunction& observe, const ObservedTileFunction& observe_inherited = {});
+
+/// The same, each tile once, against what the inputs alone give. Operands and named tiles have no other reference than their own.
+void observe_end_to_end(const Recording& recording, JudgeOptions options, std::int64_t batch,
+                        std::int64_t head, std::optional<std::int64_t> q_block,
+                        const ObservedTileFunction& observe);
 
 }  // namespace tilescope

@@ -423,7 +423,7 @@ TEST_F(SessionTest, CancelledPicturesAreFilledWhenSomethingElseIsAskedFor) {
     std::shared_ptr<const Pyramid> picture;
     Quantity quantity = Quantity::dumped;
     for (const QuantityInfo& info : all_quantities()) {
-        if (info.of_replay) continue;
+        if (info.against == Reference::replay) continue;
         quantity = info.quantity;
         picture = session.request({Stage::s, 0, 1, 0}, quantity);
         session.cancel();

@@ -125,12 +125,13 @@ class Files(TileViewCase):
                   "expect wrote tile-view-header.png", "move element:0.5 0.5", "frames 3", "key Ctrl+E", "frames 3",
                   "expect wrote tile-view-element-2.png", "move -5 -5", "frames 3", "key Ctrl+E", "frames 3",
                   "expect the pointer is over no panel", options=["--size", "1600x1000"])
-        panels = ["header", "map", "bad-rows", "heatmaps", "element", "tabs", "status"]
+        panels = ["header", "map", "bad-rows", "heatmaps", "element", "tabs", "history", "status"]
         shapes = {panel: self.picture(f"tile-view-{panel}.png").shape for panel in panels}
         self.assertEqual(shapes["header"][1], 1600)
         # Side by side they fill the window, but for lines of a pixel.
         self.assertLessEqual(abs(shapes["map"][1] + shapes["heatmaps"][1] + shapes["element"][1] - 1600), 3)
-        self.assertLessEqual(abs(shapes["header"][0] + shapes["heatmaps"][0] + shapes["status"][0] - 1000), 3)
+        self.assertEqual(shapes["history"][1], 1600)
+        self.assertLessEqual(abs(sum(shapes[name][0] for name in ("header", "heatmaps", "history", "status")) - 1000), 4)
         element = self.picture("element.png")
         for name in ("tile-view-element.png", "tile-view-element-2.png"):
             np.testing.assert_array_equal(self.picture(name), element)

@@ -31,6 +31,7 @@ TEST_F(SettingsFile, ComeBackAsTheyWereSaved) {
     settings.recent = {"a.h5", "b.h5\nc.h5"};
     settings.width = 1234;
     settings.tile_grid = false;
+    settings.history = false;
     settings.warp_rows = 8;
     settings.scales[0] = {ScaleKind::symlog, ColourMap::diverging, 0.01, false, -2.5, 4};
     save_settings(path(), settings);
@@ -38,6 +39,7 @@ TEST_F(SettingsFile, ComeBackAsTheyWereSaved) {
     EXPECT_EQ(read.recent, settings.recent);
     EXPECT_EQ(read.width, 1234);
     EXPECT_FALSE(read.tile_grid);
+    EXPECT_FALSE(read.history);
     EXPECT_EQ(read.warp_rows, 8);
     EXPECT_EQ(read.scales[0].kind, ScaleKind::symlog);
     EXPECT_EQ(read.scales[0].colours, ColourMap::diverging);

@@ -55,10 +55,10 @@ std::string value_text(const DetailTile& tile, Quantity quantity, std::int64_t r
 /// The tile of the element. The newest request of a plane is the one that is worked on, so that what a
 /// heatmap waits for comes first.
 DetailTiles details_of(App& app, const Plane& plane, PlanePoint point, Quantity quantity) {
-    const bool of_replay = quantity_info(quantity).of_replay;
+    const Reference against = quantity_info(quantity).against;
     for (const DetailTiles& shown : app.shown_details) {
         if (shown.plane != plane || shown.tiles.empty()) continue;
-        if (quantity_info(shown.quantity).of_replay != of_replay) continue;
+        if (quantity_info(shown.quantity).against != against) continue;
         if (shown.at(point.row, point.col) != nullptr || std::ranges::count(shown.tiles, nullptr) > 0)
             return shown;
     }
@@ -105,7 +105,10 @@ void describe(App& app, const DetailTile& tile, std::int64_t row, std::int64_t c
         line(app, "expected", "no reference", colours::dim);
         return line(app, "bits", bits_of(tile.dtype(), dumped));
     }
-    line(app, app.document->pair() ? "other file" : "expected", expected_text(element));
+    const char* const expected = app.document->pair()                        ? "other file"
+                                 : app.view.against == Reference::end_to_end ? "end to end"
+                                                                             : "expected";
+    line(app, expected, expected_text(element));
     if (tile.inherits(row, col)) {
         line(app, "end to end", expected_text(tile.end_to_end(row, col)), colours::inherited);
     }
@@ -154,14 +157,20 @@ void draw_element(App& app, const Box& box) {
     const Problem& problem = app.problem();
     const ElementPlace place = element_at(problem, shown.plane, shown.point.row, shown.point.col);
     title(app, shown.pointed ? "Element under the pointer" : "Element");
-    std::string where = fmt::format("{} of {}", coordinates_of(problem, place),
-                                    place_of(problem, app.document->recording->threads(), place.stage,
-                                             {.tile = place.tile, .row = place.row, .col = place.col}));
+    const std::string coordinates = coordinates_of(problem, place);
+    const std::string where = fmt::format("{} of {}", coordinates,
+                                          place_of(problem, app.document->recording->threads(), place.stage,
+                                                   {.tile = place.tile, .row = place.row, .col = place.col}));
+    const bool low = box.height < 16 * ImGui::GetFontSize();
+    if (low) ImGui::SameLine();
     ImGui::PushTextWrapPos(0);
-    text(app, where);
+    text(app, low ? coordinates : where);
     ImGui::PopTextWrapPos();
+    if (low && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", where.c_str());
     ImGui::Spacing();
-    const DetailTiles tiles = details_of(app, shown.plane, shown.point, Quantity::dumped);
+    const Quantity quantity =
+        app.document->pair() ? Quantity::expected : against(app.view.against, Quantity::expected);
+    const DetailTiles tiles = details_of(app, shown.plane, shown.point, quantity);
     const DetailTile* tile = tiles.tiles.empty() ? nullptr : tiles.at(shown.point.row, shown.point.col);
     if (tile == nullptr) {
         const PlaceInTile in_tile = place_in_tile(problem, shown.plane, shown.point.row, shown.point.col);

@@ -26,12 +26,14 @@ struct PaneChoice {
 
 /// Where the budget is 0, as of operands, a quotient tells right from wrong and no more: the difference says how far off it is.
 PaneChoice telling(App& app, const PaneChoice& choice) {
-    if (choice.quantity != Quantity::over_budget) return choice;
+    if (quantity_info(choice.quantity).computed_as != Quantity::over_budget) return choice;
+    const Reference reference = quantity_info(choice.quantity).against;
+    if (reference == Reference::replay) return choice;
     const auto quotients =
         app.session.request(plane_at(app.problem(), app.view.cursor, choice.stage), choice.quantity);
     const bool flat =
         quotients != nullptr && quotients->smallest_magnitude() >= double(std::numeric_limits<float>::max());
-    return flat ? PaneChoice{choice.stage, Quantity::difference, true} : choice;
+    return flat ? PaneChoice{choice.stage, against(reference, Quantity::difference), true} : choice;
 }
 
 std::vector<PaneChoice> panes_for(const ViewState& view, Direction direction) {
@@ -55,6 +57,8 @@ std::vector<PaneChoice> panes_for(const ViewState& view, Direction direction) {
 
 std::vector<PaneChoice> panes_of(App& app) {
     std::vector<PaneChoice> choices = panes_for(app.view, app.problem().direction);
+    if (!app.document->pair())
+        for (PaneChoice& choice : choices) choice.quantity = against(app.view.against, choice.quantity);
     // Beside each other all of them are seen.
     if (app.view.layout == Layout::compare) return choices;
     for (PaneChoice& choice : choices) choice = telling(app, choice);
@@ -145,20 +149,23 @@ DetailTiles details_of(App& app, const PaneFrame& pane) {
 
 /// dumped, expected and replayed have one scale, so that one can be flipped for the other.
 Quantity scaled_as(Quantity quantity) {
-    return quantity_info(quantity).computed_as == Quantity::expected ? Quantity::dumped : quantity;
+    const QuantityInfo& info = quantity_info(quantity);
+    if (info.computed_as == Quantity::expected) return Quantity::dumped;
+    return info.against == Reference::end_to_end ? info.computed_as : quantity;
 }
 
 /// With the key held that flips the layers.
 Quantity flipped(const ViewState& view, Quantity quantity) {
     if (!view.flipped) return quantity;
-    if (quantity == Quantity::dumped) return view.to_replay ? Quantity::replayed : Quantity::expected;
+    if (quantity == Quantity::dumped)
+        return view.to_replay ? Quantity::replayed : against(view.against, Quantity::expected);
     return quantity == Quantity::replayed ? Quantity::dumped : quantity;
 }
 
 /// What stands where there is no picture.
 std::string why_no_picture(App& app, const PaneFrame& pane) {
     if (!app.has(pane.plane.stage)) return "not captured";
-    if (!quantity_info(pane.quantity).of_replay) return "waiting";
+    if (quantity_info(pane.quantity).against != Reference::replay) return "waiting";
     if (may_find_causes(app)) app.waits = true;
     return why_no_replay(app, pane.plane.stage);
 }
@@ -167,7 +174,7 @@ ImageStyle style_of(App& app, HeatmapPane& heatmap, const PaneFrame& pane,
                     const std::shared_ptr<const Pyramid>& pyramid) {
     const Quantity quantity = scaled_as(pane.quantity);
     std::shared_ptr<const Pyramid> basis = pyramid;
-    if (quantity != pane.quantity) {
+    if (quantity == Quantity::dumped) {
         const auto dumped = app.session.request(pane.plane, quantity);
         if (dumped != nullptr) basis = dumped;
     }
@@ -237,7 +244,8 @@ Image figure_of(App& app, const HeatmapPane& heatmap, const PaneFrame& pane) {
     figure.height = int(pane.size.y);
     const Document& document = *app.document;
     describe(*document.recording, document.other_recording.get(), document.report.get(), figure);
-    const auto over_budget = app.session.request(pane.plane, Quantity::over_budget);
+    const Reference reference = quantity_info(pane.quantity).against;
+    const auto over_budget = app.session.request(pane.plane, against(reference, Quantity::over_budget));
     const auto worst = over_budget == nullptr ? std::nullopt : worst_cell(*over_budget, pane.visible());
     if (worst) ring_around(*worst, document.report.get(), held_at(app, heatmap.details(), *worst), figure);
     return draw_figure(figure, *heatmap.pyramid(), heatmap.details()).image;
@@ -345,7 +353,8 @@ void draw_heatmaps(App& app, const Box& box) {
         const ImageStyle style = draw_pane(app, app.panes[i], pane);
         if (choices.size() > 1) draw_small_scale(app, draw, pane, style, title);
         // The legend is that of the chosen stage and quantity, or of the first pane.
-        const bool chosen = choices[i].quantity == app.view.quantity || choices[i].instead;
+        const bool chosen =
+            choices[i].quantity == against(app.view.against, app.view.quantity) || choices[i].instead;
         if (i == 0 || (chosen && choices[i].stage == app.view.stage)) {
             shown = style;
             shown_quantity = pane.quantity;

@@ -84,7 +84,8 @@ void draw_exponents(App& app, const Histogram& histogram, float height) {
 void draw_ranges(App& app, const Plane& plane, const Rect& rect) {
     constexpr std::array quantities = {Quantity::dumped, Quantity::expected, Quantity::difference,
                                        Quantity::over_budget};
-    for (const Quantity quantity : quantities) {
+    for (const Quantity of_stages : quantities) {
+        const Quantity quantity = against(app.view.against, of_stages);
         const auto pyramid = app.session.request(plane, quantity);
         if (pyramid == nullptr) continue;
         const std::string name(quantity_info(quantity).name);
@@ -111,7 +112,7 @@ void draw_ranges(App& app, const Plane& plane, const Rect& rect) {
 void draw_histogram(App& app) {
     const Plane plane = plane_at(app.problem(), app.view.cursor, app.view.stage);
     const Rect rect = selected_rect(app);
-    const auto histogram = app.session.request_histogram(plane, rect);
+    const auto histogram = app.session.request_histogram(plane, rect, app.view.against);
     const std::string_view rows =
         label_of(row_axis_of(app.problem(), plane.stage)) == "key" ? "keys" : "rows";
     text(app,

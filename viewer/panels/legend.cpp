@@ -75,12 +75,13 @@ std::string label_of_kind(const App& app, const KindStyle& style) {
 }
 
 /// As many lines as the width asks for: nothing of it may be cut off.
-LegendPlan plan_of(const App& app, float width, KindFlags shown) {
+LegendPlan plan_of(const App& app, float width, KindFlags shown, const std::string& name) {
     const float em = ImGui::GetFontSize();
     const float swatch = swatch_size();
     LegendPlan plan;
     const bool beside = width > 36 * em;
-    plan.scale = beside ? ImVec2(13.6F * em, 0) : ImVec2(0, 1.4F * em);
+    const float named = std::max(13.6F * em, ImGui::CalcTextSize(name.c_str()).x + em);
+    plan.scale = beside ? ImVec2(named, 0) : ImVec2(0, 1.4F * em);
     plan.scale_width = width - plan.scale.x;
     ImVec2 at{0, plan.scale.y + 2.6F * em};
     const auto place = [&](Entry entry) {
@@ -89,7 +90,7 @@ LegendPlan plan_of(const App& app, float width, KindFlags shown) {
         plan.entries.push_back({std::move(entry), at});
         at.x += needed + 1.2F * em;
     };
-    const MarksSeen seen = app.document->map->seen(app.view.stage);
+    const MarksSeen seen = app.document->map_of(app.view.against).seen(app.view.stage);
     for (const KindStyle& style : all_kinds()) {
         const bool occurs = ((seen.kinds | shown) & flag_of(style.kind)) != 0;
         if (style.kind != Kind::finite && occurs)
@@ -160,17 +161,17 @@ void draw_cross(ImDrawList& draw, const Box& box) {
 }
 
 float legend_height(const App& app, float width, KindFlags shown) {
-    return plan_of(app, width, shown).height;
+    return plan_of(app, width, shown, "").height;
 }
 
 void draw_legend(App& app, ImDrawList& draw, const Box& box, KindFlags shown, Quantity quantity,
                  const ImageStyle& style) {
-    const LegendPlan plan = plan_of(app, box.width, shown);
     const float em = ImGui::GetFontSize();
     const float swatch = swatch_size();
     const ScaleChoice& choice = app.settings.scales[std::size_t(quantity)];
     std::string name = fmt::format("{}, {}", quantity_info(quantity).name, to_string(style.scale.kind));
     if (!choice.automatic) name += ", fixed";
+    const LegendPlan plan = plan_of(app, box.width, shown, name);
     text_at(app, draw, {box.x, box.y}, name, colours::text);
     draw_scale(app, draw, {box.x + plan.scale.x, box.y + plan.scale.y, plan.scale_width, 0}, style);
     for (const Placed& placed : plan.entries) {

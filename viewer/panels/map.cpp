@@ -65,7 +65,7 @@ void go_to_place(App& app, const MapPlace& place) {
 
 void draw_finding(App& app, const MapPlace& place) {
     const TileId tile{place.batch, place.head, place.down, place.across};
-    const TileFinding finding = app.document->map->at(app.view.stage, tile);
+    const TileFinding finding = app.document->map_of(app.view.against).at(app.view.stage, tile);
     std::string where = fmt::format("batch {} head {} q block {}", place.batch, place.head, place.down);
     if (stage_info(app.problem(), app.view.stage).per_kv_tile)
         where += fmt::format(" KV tile {}", place.across);
@@ -134,8 +134,9 @@ void draw_picture(App& app, const MapGrid& grid, int width, int height) {
     const ImVec2 corner = origin + ImVec2(0, float(scroll));
     app.readout.place("map picture", {corner.x, corner.y, float(width), float(height)});
     ImDrawList& draw = *ImGui::GetWindowDrawList();
-    void* texture = app.map_picture.texture(*app.document->map, app.problem(), app.view.stage, grid, scroll,
-                                            width, height, app.document->generation);
+    void* texture =
+        app.map_picture.texture(app.document->map_of(app.view.against), app.problem(), app.view.stage, grid,
+                                scroll, width, height, app.document->generation);
     if (texture != nullptr) draw.AddImage(texture, corner, corner + ImVec2(float(width), float(height)));
     draw_conflicts(app, draw, grid, origin);
     draw_marks(app, draw, grid, origin);
@@ -169,8 +170,10 @@ void map_contents(App& app) {
     const float em = ImGui::GetFontSize();
     const Problem& problem = app.problem();
     const MapSize size = size_of_head(problem, app.view.stage);
-    title(app, fmt::format("Map of {}{}{}", stage_info(app.problem(), app.view.stage).name,
-                           size.rows > 1 ? ": q blocks down" : "", size.cols > 1 ? ", KV tiles across" : ""));
+    const bool end_to_end = app.view.against == Reference::end_to_end;
+    title(app, fmt::format("Map of {}{}{}{}", stage_info(app.problem(), app.view.stage).name,
+                           end_to_end ? " end to end" : "", size.rows > 1 ? ": q blocks down" : "",
+                           size.cols > 1 ? ", KV tiles across" : ""));
     const int width = int(ImGui::GetContentRegionAvail().x - ImGui::GetStyle().ScrollbarSize);
     const int height = int(ImGui::GetContentRegionAvail().y - 4.1F * em);
     if (width < 16 || height < 16) return;

@@ -17,6 +17,7 @@ namespace {
 struct Room {
     Box window;
     float header = 0;  ///< heights
+    float history = 0;
     float status = 0;
     float em = 1;          ///< size of the font
     bool wide = false;     ///< the column on the right holds lines of 110 letters
@@ -47,7 +48,7 @@ float right_width(const Room& room) {
                : std::clamp(0.27F * room.window.width, 26 * room.em, 44 * room.em);
 }
 float body_height(const Room& room) {
-    return room.window.height - room.header - room.status - 2 * gap;
+    return room.window.height - room.header - room.history - room.status - (room.history > 0 ? 3 : 2) * gap;
 }
 
 /// Whether it is known of any stage who wrote it.
@@ -75,11 +76,17 @@ Box heatmap_box(const Room& room) {
     return {left + gap, room.header + gap, room.window.width - left - right - 2 * gap, body_height(room)};
 }
 
+/// Not high enough for the element in full above the tabs.
+bool is_low(float body, float em) {
+    return body < 36 * em;
+}
+
 Box element_box(const Room& room) {
     const float right = right_width(room);
-    // The tabs of a low window need half of it; what the element has more is reached by the wheel.
+    // The tabs of a low window need most of it; what the element has more is reached by the wheel.
     const float lines = 18.4F + (room.writers ? 3 : 0);
-    const float height = std::min(lines * room.em, std::round(0.5F * body_height(room)));
+    const bool low = is_low(body_height(room), room.em);
+    const float height = low ? std::round(0.36F * body_height(room)) : lines * room.em;
     return {room.window.width - right, room.header + gap, right, height};
 }
 
@@ -87,6 +94,10 @@ Box tabs_box(const Room& room) {
     const Box element = element_box(room);
     return {element.x, element.y + element.height + gap, element.width,
             body_height(room) - element.height - gap};
+}
+
+Box history_box(const Room& room) {
+    return {0, room.window.height - room.status - gap - room.history, room.window.width, room.history};
 }
 
 Box status_box(const Room& room) {
@@ -105,8 +116,8 @@ constexpr std::array panels = {
     PanelPlace{draw_header, header_box, {}},     PanelPlace{draw_map, map_box, true},
     PanelPlace{draw_bad_rows, bad_box, true},    PanelPlace{draw_heatmaps, heatmap_box, true},
     PanelPlace{draw_element, element_box, true}, PanelPlace{draw_tabs, tabs_box, true},
-    PanelPlace{draw_status, status_box, {}},     PanelPlace{draw_welcome, body_box, false},
-    PanelPlace{draw_dialogs, whole_box, {}},
+    PanelPlace{draw_history, history_box, true}, PanelPlace{draw_status, status_box, {}},
+    PanelPlace{draw_welcome, body_box, false},   PanelPlace{draw_dialogs, whole_box, {}},
 };
 
 }  // namespace
@@ -161,8 +172,9 @@ std::string why_not_judged(App& app, Stage stage, const TileId& tile) {
     if (extent.rows <= 0 || extent.cols <= 0) return "beyond the lengths of this batch entry";
     if (!app.has(stage) || !document.recording->has_tile(stage, tile)) return "its tile was not captured";
     if (app.status.written_over) return "not read before the file changed";
-    const bool waits = document.map->at(stage, tile).state == TileFinding::State::captured ||
-                       (document.report == nullptr && !app.status.message.empty());
+    const bool waits =
+        document.map_of(app.view.against).at(stage, tile).state == TileFinding::State::captured ||
+        (document.report == nullptr && !app.status.message.empty());
     if (waits) {
         app.waits = true;
         return "not judged yet";
@@ -198,10 +210,14 @@ Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid
 void draw_panels(App& app) {
     const ImVec2 size = ImGui::GetIO().DisplaySize;
     const bool wide = app.view.tab == Tab::budget && app.document != nullptr && !app.document->pair();
+    const float em = ImGui::GetFontSize();
+    // What is above the history stays higher than it is.
+    app.history.in_tab = size.x < 70 * em || size.y < 62 * em;
     const Room room{{0, 0, size.x, size.y},
                     header_height(app, size.x),
+                    history_height(app),
                     status_height(app, size.x),
-                    ImGui::GetFontSize(),
+                    em,
                     wide,
                     app.document != nullptr && has_writers(*app.document->recording)};
     app.narrow = left_width(room) <= 0;

@@ -52,6 +52,9 @@ Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid
 /// As much as the text of the header needs in a window of that width.
 float header_height(const App& app, float width);
 void draw_header(App& app, const Box& box);
+/// The chain of stages, quantities, references and layouts, from the cursor on.
+float controls_height(const App& app, float width);
+void draw_controls(App& app, float width);
 float status_height(const App& app, float width);
 void draw_map(App& app, const Box& box);
 void draw_bad_rows(App& app, const Box& box);
@@ -61,6 +64,9 @@ void draw_welcome(App& app, const Box& box);
 void draw_element(App& app, const Box& box);
 void draw_tabs(App& app, const Box& box);
 void draw_status(App& app, const Box& box);
+/// As much as the history needs along the bottom; 0 where it is hidden or in a tab.
+float history_height(const App& app);
+void draw_history(App& app, const Box& box);
 void draw_dialogs(App& app, const Box& box);
 
 /// Contents of the tabs.
@@ -71,6 +77,7 @@ void draw_drift(App& app);
 void draw_histogram(App& app);
 void draw_budget(App& app);
 void draw_causes(App& app);
+void draw_history_tab(App& app);
 
 /// Draws every panel.
 void draw_panels(App& app);

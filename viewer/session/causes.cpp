@@ -55,13 +55,17 @@ std::shared_ptr<const FoundCause> Session::Work::replay_of(Stage stage) const {
 
 bool Session::Work::can_show(Stage stage, Quantity quantity) const {
     if (document == nullptr || !document->recording->has_stage(stage)) return false;
-    return !quantity_info(quantity).of_replay || replay_of(stage) != nullptr;
+    const Reference against = quantity_info(quantity).against;
+    if (against == Reference::end_to_end) return !document->pair();
+    return against == Reference::local || replay_of(stage) != nullptr;
 }
 
 void Session::Work::forget_replays() {
     ++replay_epoch;
-    std::erase_if(pictures, [](const auto& entry) { return quantity_info(entry.first.second).of_replay; });
-    replayed_details.clear();
+    std::erase_if(pictures, [](const auto& entry) {
+        return quantity_info(entry.first.second).against == Reference::replay;
+    });
+    details[std::size_t(Reference::replay)].clear();
 }
 
 void Session::Work::fill_replayed(const Document& of, const FoundCause& replay,

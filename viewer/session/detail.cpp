@@ -57,7 +57,14 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
                          q.batch, q.head, q.row);
     };
     if (answer(lock, rows, "", trace)) return true;
-    if (detail_from(lock, details) || detail_from(lock, replayed_details)) return true;
+    for (const Reference against : {Reference::local, Reference::end_to_end, Reference::replay})
+        if (detail_from(lock, against)) return true;
+    const auto follow = [this](const Document& of, const HistoryPlace& place, std::uint64_t ticket) {
+        JudgeOptions judge_with = judge_options(detailing, ticket, 1);
+        judge_with.may_inherit = of.report != nullptr && of.report->guilty.has_value();
+        return pixel_history(*of.recording, of.other_recording.get(), judge_with, place);
+    };
+    if (answer(lock, histories, "", follow)) return true;
     const auto count = [this](const Document& of, const HistogramQuestion& q, std::uint64_t ticket) {
         return compute_histogram(of, q, ticket);
     };
@@ -69,14 +76,15 @@ bool Session::Work::step_detailing(std::unique_lock<std::mutex>& lock) {
     return answer(lock, drifts, "computing the drift", drift);
 }
 
-bool Session::Work::detail_from(std::unique_lock<std::mutex>& lock, DetailStore& store) {
+bool Session::Work::detail_from(std::unique_lock<std::mutex>& lock, Reference against) {
+    DetailStore& store = details[static_cast<std::size_t>(against)];
     const auto band = store.next();
     if (!band) return false;
     const std::uint64_t ticket = epoch;
     const std::uint64_t replay_ticket = replay_epoch;
     const DocumentPointer of = document;
     const Stage stage = band->tiles.begin()->first;
-    const bool replays = &store == &replayed_details;
+    const bool replays = against == Reference::replay;
     const auto replay = replays ? replay_of(stage) : nullptr;
     activities[detailing] = {true, "", 0};
     lock.unlock();
@@ -93,10 +101,8 @@ bool Session::Work::detail_from(std::unique_lock<std::mutex>& lock, DetailStore&
             observe_replayed(*of->recording, *of->report, *replay, cause_options(ticket, 1), band->batch,
                              head, q_block, observe);
         } else {
-            JudgeOptions judge_with = judge_options(detailing, ticket, 1);
-            judge_with.may_inherit = of->report != nullptr && of->report->guilty.has_value();
-            observe_tiles(*of->recording, of->other_recording.get(), judge_with, band->batch, head, q_block,
-                          observe, observe);
+            show_tiles(*of, against, judge_options(detailing, ticket, 1), band->batch, head, q_block,
+                       observe);
         }
     });
     return true;
@@ -166,14 +172,18 @@ Histogram Session::Work::compute_histogram(const Document& of, const HistogramQu
     const JudgeOptions judge_with = judge_options(detailing, ticket, 1);
     const std::int64_t head = query_heads(problem, plane.stage, plane.head).first;
     const StageInfo info = stage_info(problem, plane.stage);
-    if (last - first >= few || !info.per_q_block || info.col_axis == Axis::query) {
-        observe_tiles(*of.recording, of.other_recording.get(), judge_with, plane.batch, head, std::nullopt,
-                      observe);
-        return whole;
-    }
-    for (std::int64_t q_block = first; q_block <= last; ++q_block)
+    // Each tile is counted once.
+    const auto count = [&](std::optional<std::int64_t> q_block) {
+        if (question.against == Reference::end_to_end)
+            return observe_end_to_end(*of.recording, judge_with, plane.batch, head, q_block, observe);
         observe_tiles(*of.recording, of.other_recording.get(), judge_with, plane.batch, head, q_block,
                       observe);
+    };
+    if (last - first >= few || !info.per_q_block || info.col_axis == Axis::query) {
+        count(std::nullopt);
+        return whole;
+    }
+    for (std::int64_t q_block = first; q_block <= last; ++q_block) count(q_block);
     return whole;
 }
 

@@ -6,6 +6,7 @@
 
 #include "dump/reader.h"
 #include "oracle/judge.h"
+#include "oracle/judge/tile_judge.h"
 #include "viewer/session/work.h"
 
 namespace tilescope::viewer {
@@ -22,6 +23,35 @@ std::vector<std::pair<Plane, Quantity>> first_pictures(const Document& opened) {
     }
     return keys;
 }
+
+/// The rows that differ end to end, as threads find them.
+class RowsByStage {
+ public:
+    void add(const ObservedTile& tile, TileMap& map) {
+        QuantityValues values;
+        values_of(tile, Quantity::over_budget, values);
+        std::vector<BadRow> rows;
+        map.set(tile.context.stage, tile.context.tile, finding_of(tile, values, &rows));
+        const std::scoped_lock lock(mutex_);
+        std::vector<BadRow>& known = tallies_[static_cast<std::size_t>(tile.context.stage)].bad_rows;
+        known.insert(known.end(), rows.begin(), rows.end());
+    }
+    /// Operands and named tiles have no other reference than that of the report.
+    std::array<std::vector<BadRow>, stage_count> all(const Report& report) {
+        std::array<std::vector<BadRow>, stage_count> rows;
+        for (const StageInfo& info : stages_of(report.problem)) {
+            const auto i = static_cast<std::size_t>(info.stage);
+            compact_bad_rows(tallies_[i]);
+            const bool by_itself = is_operand(info.stage) || is_named(info.stage);
+            rows[i] = by_itself ? report.stages[i].tally.bad_rows : tallies_[i].bad_rows;
+        }
+        return rows;
+    }
+
+ private:
+    std::mutex mutex_;
+    std::array<StageTally, stage_count> tallies_;
+};
 
 /// Also where there is no verdict.
 Report report_of(const Document& opened, const JudgeOptions& options) {
@@ -45,20 +75,23 @@ bool Session::Work::step_judging(std::unique_lock<std::mutex>& lock) {
     const std::shared_ptr<Document> opened = open_document(what, ticket);
     const auto map = std::make_shared<TileMap>(opened->problem());
     opened->map = map;
+    const auto end_to_end = opened->pair() ? nullptr : std::make_shared<EndToEnd>(opened->problem());
 
     lock.lock();
     const DocumentPointer before = document;
     const std::tuple changes_before(file_changed, file_gone, file_written_over);
     lock.unlock();
     try {
-        const Report report = judge_whole(opened, *map, ticket);
+        const Report report = judge_whole(opened, *map, end_to_end.get(), ticket);
         lock.lock();
         check(ticket);
         auto judged = std::make_shared<Document>(*opened);
         judged->report = std::make_shared<const Report>(report);
+        judged->end_to_end = end_to_end;
         document = judged;
         // Gradients of keys may have inherited an error of another head, which was not known until now.
-        if (report.guilty && report.problem.direction == Direction::backward) details.clear();
+        if (report.guilty && report.problem.direction == Direction::backward)
+            details[std::size_t(Reference::local)].clear();
     } catch (const Cancelled&) {
         throw;
     } catch (...) {
@@ -98,7 +131,7 @@ void Session::Work::publish(const DocumentPointer& shown, const std::vector<Pict
 }
 
 /// The document is shown as soon as a tile was judged: before that a refusal must leave no trace.
-Report Session::Work::judge_whole(const std::shared_ptr<Document>& opened, TileMap& map,
+Report Session::Work::judge_whole(const std::shared_ptr<Document>& opened, TileMap& map, EndToEnd* end_to_end,
                                   std::uint64_t ticket) {
     begin(judging, "judging " + opened->path);
     const std::vector<PictureKey> filled = first_pictures(*opened);
@@ -130,11 +163,20 @@ Report Session::Work::judge_whole(const std::shared_ptr<Document>& opened, TileM
     };
     JudgeOptions judge_with = judge_options(judging, ticket, options.threads);
     judge_with.observe = observer_of(recording, opened->other_recording.get(), options.compare, observe);
-    judge_with.observe_inherited = inherited_observer_of(recording, options.compare, observe);
+    RowsByStage found;
+    const ObservedTileFunction observe_again = [&](const ObservedTile& tile) {
+        observe(tile);
+        if (end_to_end != nullptr) found.add(end_to_end_of(tile), end_to_end->map);
+    };
+    judge_with.observe_inherited = inherited_observer_of(recording, options.compare, observe_again);
     try {
         const Report report = report_of(*opened, judge_with);
         show();
         map.finish(recording, opened->other_recording.get());
+        if (end_to_end != nullptr) {
+            end_to_end->map.finish_from(map);
+            end_to_end->bad_rows = found.all(report);
+        }
         for (const PictureKey& key : filled) {
             const auto& target = targets[static_cast<std::size_t>(key.first.stage)];
             set_missing_tiles(recording, opened->other_recording.get(), key.first, *target);

@@ -37,12 +37,12 @@ std::vector<Session::Work::PictureKey> Session::Work::next_pictures() const {
     std::vector<PictureKey> keys = {newest->first};
     if (!quantity_info(newest->first.second).needs_oracle) return keys;
     const Plane& plane = newest->first.first;
-    const bool of_replay = quantity_info(newest->first.second).of_replay;
+    const Reference against = quantity_info(newest->first.second).against;
     for (const auto& entry : pictures) {
         const Plane& other = entry.first.first;
         const bool same_head = other.batch == plane.batch && other.head == plane.head;
         const QuantityInfo& info = quantity_info(entry.first.second);
-        const bool same_pass = same_head && info.needs_oracle && info.of_replay == of_replay;
+        const bool same_pass = same_head && info.needs_oracle && info.against == against;
         if (same_pass && may_run(entry) && entry.first != keys.front()) keys.push_back(entry.first);
     }
     return keys;
@@ -60,7 +60,7 @@ bool Session::Work::step_picturing(std::unique_lock<std::mutex>& lock) {
         pyramids.push_back(pictures.at(key).pyramid);
     }
     const QuantityInfo& info = quantity_info(keys.front().second);
-    const auto replay = info.of_replay ? replay_of(keys.front().first.stage) : nullptr;
+    const auto replay = info.against == Reference::replay ? replay_of(keys.front().first.stage) : nullptr;
     activities[picturing] = {true, message_of(document->problem(), keys), 0};
     lock.unlock();
     try {
@@ -142,10 +142,19 @@ void Session::Work::fill_judged(const Document& of, const std::vector<PictureKey
                                   values.kinds);
         }
     };
-    JudgeOptions judge_with = judge_options(picturing, ticket, options.threads);
+    show_tiles(of, quantity_info(keys.front().second).against,
+               judge_options(picturing, ticket, options.threads), first.batch,
+               query_heads(of.problem(), first.stage, first.head).first, std::nullopt, show);
+}
+
+void Session::Work::show_tiles(const Document& of, Reference against, JudgeOptions judge_with,
+                               std::int64_t batch, std::int64_t head, std::optional<std::int64_t> q_block,
+                               const ObservedTileFunction& show) {
+    if (against == Reference::end_to_end)
+        return observe_end_to_end(*of.recording, std::move(judge_with), batch, head, q_block, show);
     judge_with.may_inherit = of.report != nullptr && of.report->guilty.has_value();
-    observe_tiles(*of.recording, of.other_recording.get(), judge_with, first.batch,
-                  query_heads(of.problem(), first.stage, first.head).first, std::nullopt, show, show);
+    observe_tiles(*of.recording, of.other_recording.get(), std::move(judge_with), batch, head, q_block, show,
+                  show);
 }
 
 }  // namespace tilescope::viewer

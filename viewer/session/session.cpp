@@ -39,11 +39,11 @@ void Session::cancel() {
         if (picture.state != Work::Picture::State::done) picture.state = Work::Picture::State::stopped;
     }
     work_->search_given_up = true;
-    work_->details.stop_asking();
-    work_->replayed_details.stop_asking();
+    for (DetailStore& store : work_->details) store.stop_asking();
     work_->drifts.give_up();
     work_->histograms.give_up();
     work_->rows.give_up();
+    work_->histories.give_up();
     work_->explanations.give_up();
     work_->writers.give_up();
     work_->wake();
@@ -110,8 +110,7 @@ DetailTiles Session::request_detail(const Plane& plane, Quantity quantity, const
     const Lock lock(work_->mutex);
     if (!work_->can_show(plane.stage, quantity)) return {};
     work_->notice(Work::DetailQuestion{{plane, quantity}, elements});
-    const bool of_replay = quantity_info(quantity).of_replay;
-    DetailStore& store = of_replay ? work_->replayed_details : work_->details;
+    DetailStore& store = work_->details[static_cast<std::size_t>(quantity_info(quantity).against)];
     const bool waited = store.waiting();
     DetailTiles details = store.ask(work_->document->problem(), plane, quantity, elements);
     if (!waited && store.waiting()) work_->changed.notify_all();
@@ -126,6 +125,15 @@ std::shared_ptr<const RowTrace> Session::request_row(std::int64_t batch, std::in
     work_->notice(question);
     auto answer = work_->rows.ask(question);
     if (work_->rows.waiting()) work_->changed.notify_all();
+    return answer;
+}
+
+std::shared_ptr<const PixelHistory> Session::request_history(const HistoryPlace& place) {
+    const Lock lock(work_->mutex);
+    if (work_->document == nullptr) return nullptr;
+    work_->notice(place);
+    auto answer = work_->histories.ask(place);
+    if (work_->histories.waiting()) work_->changed.notify_all();
     return answer;
 }
 
@@ -159,10 +167,11 @@ std::shared_ptr<const std::vector<ElementWriter>> Session::request_writers(Stage
     return answer;
 }
 
-std::shared_ptr<const Histogram> Session::request_histogram(const Plane& plane, const Rect& elements) {
+std::shared_ptr<const Histogram> Session::request_histogram(const Plane& plane, const Rect& elements,
+                                                            Reference against) {
     const Lock lock(work_->mutex);
     if (work_->document == nullptr) return nullptr;
-    const HistogramQuestion question{plane, elements};
+    const HistogramQuestion question{plane, elements, against};
     work_->notice(question);
     auto answer = work_->histograms.ask(question);
     if (work_->histograms.waiting()) work_->changed.notify_all();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "oracle/heatmap/detail.h"
 #include "oracle/heatmap/heatmap_image.h"
 #include "oracle/heatmap/histogram.h"
+#include "oracle/heatmap/pixel_history.h"
 #include "oracle/heatmap/plane.h"
 #include "oracle/heatmap/pyramid.h"
 #include "oracle/heatmap/quantity.h"
@@ -28,7 +30,14 @@ struct SessionOptions {
     std::int64_t detail_bytes = std::int64_t(96) << 20;    ///< of detail tiles that are kept
 };
 
-/// An open recording. Only three members change: `map` fills up while tiles are judged, `report` is null
+/// What the report does not hold: how every tile fares against what the inputs alone give.
+struct EndToEnd {
+    explicit EndToEnd(const Problem& problem) : map(problem) {}
+    TileMap map;
+    std::array<std::vector<BadRow>, stage_count> bad_rows;
+};
+
+/// An open recording. Few members change: `map` fills up while tiles are judged, `report` and `end_to_end` are null
 /// until all are, and `diagnosis` is null until the causes were searched after that.
 struct Document {
     std::string path;
@@ -38,11 +47,16 @@ struct Document {
     std::shared_ptr<const Recording> other_recording;
     std::shared_ptr<const Report> report;
     std::shared_ptr<const TileMap> map;
+    std::shared_ptr<const EndToEnd> end_to_end;  ///< null until the report is there, and of two recordings
     std::shared_ptr<const Diagnosis> diagnosis;
     std::uint64_t generation = 0;  ///< a number of its own for each opening
 
     const Problem& problem() const { return recording->problem(); }
     bool pair() const { return other_recording != nullptr; }
+    /// Of the local one until the other is there.
+    const TileMap& map_of(Reference against) const {
+        return against == Reference::end_to_end && end_to_end != nullptr ? end_to_end->map : *map;
+    }
     /// Those of the first wrong stage, then further ones; null past the last.
     const FoundCause* cause(std::size_t index) const;
 };
@@ -91,20 +105,22 @@ class Session {
     /// Chooses the cause that "replayed" and "unexplained" show; the first one, until this is called.
     void choose_cause(std::size_t index);
 
-    /// Null where the document does not hold the stage, and for "replayed" and "unexplained" where the chosen
-    /// cause has no replay of the stage. The newest request is served first.
+    /// Null where the document does not hold the stage, for "replayed" and "unexplained" where the chosen
+    /// cause has no replay of the stage, and for what is against the inputs alone of two recordings. The newest request is served first.
     std::shared_ptr<const Pyramid> request(const Plane& plane, Quantity quantity);
     /// The tiles that `elements` touches and that are there; the others are computed, those in the middle
     /// first, and the newest rectangle before the others.
     DetailTiles request_detail(const Plane& plane, Quantity quantity, const Rect& elements);
     /// Null until it is there. So are those below.
     std::shared_ptr<const RowTrace> request_row(std::int64_t batch, std::int64_t head, std::int64_t row);
+    std::shared_ptr<const PixelHistory> request_history(const HistoryPlace& place);
     std::shared_ptr<const DriftRows> request_drift(std::int64_t batch, std::int64_t head);
     /// The text of tile-diff --explain-tolerance, or why there is none.
     std::shared_ptr<const std::string> request_explanation(const ElementPlace& place);
     /// Who wrote the elements of a tile of which the recording says so, padding included.
     std::shared_ptr<const std::vector<ElementWriter>> request_writers(Stage stage, const TileId& tile);
-    std::shared_ptr<const Histogram> request_histogram(const Plane& plane, const Rect& elements);
+    std::shared_ptr<const Histogram> request_histogram(const Plane& plane, const Rect& elements,
+                                                       Reference against = Reference::local);
 
     /// Changes whenever something new can be shown: as long as it is the same, the last frame is up to date.
     std::uint64_t version() const;

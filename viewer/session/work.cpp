@@ -24,7 +24,9 @@ void lower_priority(int niceness) {
 }  // namespace
 
 Session::Work::Work(SessionOptions given)
-    : options(given), details(given.detail_bytes), replayed_details(given.detail_bytes / 2) {
+    : options(given),
+      details{DetailStore(given.detail_bytes), DetailStore(given.detail_bytes / 2),
+              DetailStore(given.detail_bytes / 2)} {
     const auto start = [&](TaskKind lane, int niceness, auto step) {
         threads_.emplace_back([this, lane, niceness, step] {
             run_lane(lane, niceness, [this, step](auto& lock) { return (this->*step)(lock); });
@@ -145,9 +147,9 @@ void Session::Work::notice(const Question& question) {
         for (auto& [key, picture] : pictures) {
             if (picture.state == Picture::State::stopped) picture.state = Picture::State::waiting;
         }
-        details.allow_asking();
-        replayed_details.allow_asking();
+        for (DetailStore& store : details) store.allow_asking();
         rows.ask_again();
+        histories.ask_again();
         explanations.ask_again();
         writers.ask_again();
         drifts.ask_again();
@@ -186,8 +188,9 @@ Session::Work::Picture& Session::Work::picture_of(const Plane& plane, Quantity q
 
 void Session::Work::forget_everything() {
     pictures.clear();
-    details.clear();
+    for (DetailStore& store : details) store.clear();
     rows.clear();
+    histories.clear();
     explanations.clear();
     writers.clear();
     drifts.clear();
@@ -203,8 +206,9 @@ bool Session::Work::idle() const {
     const auto busy = [](const Activity& activity) { return activity.busy; };
     const auto waits = [](const auto& entry) { return entry.second.state == Picture::State::waiting; };
     return !opening && std::ranges::none_of(activities, busy) && std::ranges::none_of(pictures, waits) &&
-           !is_to_be_searched() && !details.waiting() && !replayed_details.waiting() && !rows.waiting() &&
-           !explanations.waiting() && !writers.waiting() && !drifts.waiting() && !histograms.waiting();
+           !is_to_be_searched() && std::ranges::none_of(details, &DetailStore::waiting) && !rows.waiting() &&
+           !histories.waiting() && !explanations.waiting() && !writers.waiting() && !drifts.waiting() &&
+           !histograms.waiting();
 }
 
 }  // namespace tilescope::viewer

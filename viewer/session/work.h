@@ -38,6 +38,7 @@ struct RowQuestion {
 struct HistogramQuestion {
     Plane plane;
     Rect elements;
+    Reference against = Reference::local;
     bool operator==(const HistogramQuestion&) const = default;
 };
 
@@ -71,7 +72,7 @@ class Session::Work {
     using DriftQuestion = std::pair<std::int64_t, std::int64_t>;
     using DetailQuestion = std::pair<PictureKey, Rect>;
     using Question = std::variant<PictureKey, DetailQuestion, RowQuestion, DriftQuestion, ExplanationQuestion,
-                                  HistogramQuestion, WritersQuestion>;
+                                  HistogramQuestion, WritersQuestion, HistoryPlace>;
     struct Opening {
         std::string path;
         std::string other;
@@ -105,11 +106,11 @@ class Session::Work {
 
     std::uint64_t clock = 0;
     std::map<PictureKey, Picture> pictures;
-    DetailStore details;
-    DetailStore replayed_details;
+    std::array<DetailStore, 3> details;  ///< by Reference
     std::size_t chosen_cause = 0;
     bool search_given_up = false;  ///< of the document's causes
     Answers<RowQuestion, RowTrace> rows{64};
+    Answers<HistoryPlace, PixelHistory> histories{16};
     Answers<ExplanationQuestion, std::string> explanations{64};
     Answers<WritersQuestion, std::vector<ElementWriter>> writers{16};
     Answers<DriftQuestion, DriftRows> drifts{4};
@@ -149,12 +150,18 @@ class Session::Work {
     std::shared_ptr<Document> open_document(const Opening& what, std::uint64_t ticket);
     /// With `mutex` held.
     void publish(const DocumentPointer& shown, const std::vector<PictureKey>& filled);
-    Report judge_whole(const std::shared_ptr<Document>& opened, TileMap& map, std::uint64_t ticket);
+    Report judge_whole(const std::shared_ptr<Document>& opened, TileMap& map, EndToEnd* end_to_end,
+                       std::uint64_t ticket);
     /// Looks for the causes of what was judged.
     bool step_searching(std::unique_lock<std::mutex>& lock);
     CauseOptions cause_options(std::uint64_t ticket, int threads) const;
     /// Those that run; nothing where `of` is not shown any more.
     void end_pictures(const Document& of, const std::vector<PictureKey>& keys, Picture::State state);
+
+    /// The captured tiles of a head or of a query block, local or end to end. Some may be shown twice: the last time counts.
+    static void show_tiles(const Document& of, Reference against, JudgeOptions judge_with, std::int64_t batch,
+                           std::int64_t head, std::optional<std::int64_t> q_block,
+                           const ObservedTileFunction& show);
 
     bool step_picturing(std::unique_lock<std::mutex>& lock);
     /// Those that one pass over a head fills, all of a replay or none; empty for none.
@@ -167,7 +174,7 @@ class Session::Work {
 
     bool step_detailing(std::unique_lock<std::mutex>& lock);
     /// Computes a band of what is asked of the store; false where nothing is.
-    bool detail_from(std::unique_lock<std::mutex>& lock, DetailStore& store);
+    bool detail_from(std::unique_lock<std::mutex>& lock, Reference against);
     /// Takes those tiles of the band that `show_all` shows into the store.
     void compute_band(const Document& of, DetailStore& store, const DetailStore::Band& band,
                       const std::function<void()>& check_wanted,

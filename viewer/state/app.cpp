@@ -35,6 +35,7 @@ constexpr std::array<TabName, tab_count> tab_names = {{
     {Tab::histogram, "Histogram"},
     {Tab::budget, "Budget"},
     {Tab::causes, "Causes"},
+    {Tab::history, "History"},
     {Tab::map, "Map"},
     {Tab::bad_rows, "Bad"},
 }};
@@ -206,11 +207,19 @@ void select_stage(App& app, Stage stage) {
     app.view.ranges.show(app.problem(), app.view.cursor, stage);
 }
 
+void choose_reference(App& app, Reference against) {
+    if (app.document->pair()) {
+        app.notice = "two recordings: there is no end to end";
+        return;
+    }
+    app.view.against = app.bad.list.against = against;
+}
+
 void update_bad_table(App& app) {
     BadTable& bad = app.bad;
     const bool has_report = app.document->report != nullptr;
     // The map changes all the time while it is filled; the report ends that.
-    const std::uint64_t map_version = has_report ? app.document->map->version() : 0;
+    const std::uint64_t map_version = has_report ? app.document->map_of(bad.list.against).version() : 0;
     const bool same = bad.generation == app.document->generation && bad.map_version == map_version &&
                       bad.had_report == has_report && bad.found == bad.list;
     if (same && bad.complete) return;
@@ -326,7 +335,7 @@ std::string tile_view_command(const App& app) {
 }
 
 int shown_tabs(const App& app) {
-    return app.narrow ? tab_count : int(Tab::map);
+    return app.narrow ? tab_count : int(app.history.in_tab ? Tab::map : Tab::history);
 }
 
 void follow_document(App& app) {

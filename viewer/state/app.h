@@ -10,6 +10,7 @@
 
 #include "viewer/session/session.h"
 #include "viewer/state/bad_places.h"
+#include "viewer/state/history.h"
 #include "viewer/state/settings.h"
 #include "viewer/state/view_state.h"
 #include "viewer/window/drift_picture.h"
@@ -28,16 +29,17 @@ enum class Layout : std::uint8_t {
 inline constexpr int layout_count = 3;
 std::string_view to_string(Layout layout);
 
-/// The tabs under the element on the right. The last two are shown where the window has no room for them on
-/// the left.
-enum class Tab : std::uint8_t { row, drift, histogram, budget, causes, map, bad_rows };
-inline constexpr int tab_count = 7;
+/// The tabs under the element on the right. The last three are shown where the window has no room for them at
+/// the bottom and on the left.
+enum class Tab : std::uint8_t { row, drift, histogram, budget, causes, history, map, bad_rows };
+inline constexpr int tab_count = 8;
 std::string_view to_string(Tab tab);
 
 /// The state of the view. Panels read and change it; nothing of it is computed from values.
 struct ViewState {
     Stage stage = Stage::s;
-    Quantity quantity = Quantity::over_budget;
+    Quantity quantity = Quantity::over_budget;  ///< of the stages before, or of a replay
+    Reference against = Reference::local;       ///< that `quantity` is shown against: local or end to end
     Layout layout = Layout::single;
     Tab tab = Tab::row;
     Cursor cursor;
@@ -124,6 +126,7 @@ struct App {
     /// Batch, head, q block and KV tile under the pointer.
     std::optional<std::array<std::int64_t, 4>> map_pointed;
     DriftPicture drift;
+    HistoryView history;
 
     const Problem& problem() const { return document->problem(); }
     bool has(Stage stage) const { return document->recording->has_stage(stage); }
@@ -143,6 +146,8 @@ bool go_to_first_divergence(App& app);
 /// Errors are shown at the bottom; then false.
 bool go_to_text(App& app, const std::string& text);
 void select_stage(App& app, Stage stage);
+/// Everything against what the stages before give, or what the inputs alone give.
+void choose_reference(App& app, Reference against);
 
 /// Finds the table's places again where report, map or filter changed.
 void update_bad_table(App& app);

@@ -32,8 +32,8 @@ using Band = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
 std::map<Band, bool> bands_that_pass(const Document& document, const BadList& list) {
     const bool keys = row_axis_of(document.problem(), list.stage) == ViewAxis::key;
     std::map<Band, bool> bands;
-    for (const TileId& tile : document.map->bad_tiles(list.stage)) {
-        if (passes(document.map->at(list.stage, tile), list.filter))
+    for (const TileId& tile : document.map_of(list.against).bad_tiles(list.stage)) {
+        if (passes(document.map_of(list.against).at(list.stage, tile), list.filter))
             bands[{tile.batch, tile.head, keys ? tile.kv_tile : tile.q_block}] = true;
     }
     return bands;
@@ -47,7 +47,11 @@ std::vector<BadPlace> bad_rows(const Document& document, const BadList& list) {
     const std::int64_t rows_of_tile = keys ? problem.block_n : problem.block_m;
     const std::map<Band, bool> bands =
         list.filter == BadFilter::any ? std::map<Band, bool>() : bands_that_pass(document, list);
-    for (const BadRow& row : document.report->stage(list.stage).tally.bad_rows) {
+    const bool end_to_end = list.against == Reference::end_to_end && document.end_to_end != nullptr;
+    const std::vector<BadRow>& rows =
+        end_to_end ? document.end_to_end->bad_rows[static_cast<std::size_t>(list.stage)]
+                   : document.report->stage(list.stage).tally.bad_rows;
+    for (const BadRow& row : rows) {
         if (list.filter != BadFilter::any && !bands.contains({row.batch, row.head, row.row / rows_of_tile}))
             continue;
         places.push_back({.batch = row.batch,
@@ -65,8 +69,8 @@ std::vector<BadPlace> bad_tiles(const Document& document, const BadList& list) {
     std::vector<BadPlace> places;
     const Problem& problem = document.problem();
     const bool keys = row_axis_of(document.problem(), list.stage) == ViewAxis::key;
-    for (const TileId& tile : document.map->bad_tiles(list.stage)) {
-        const TileFinding finding = document.map->at(list.stage, tile);
+    for (const TileId& tile : document.map_of(list.against).bad_tiles(list.stage)) {
+        const TileFinding finding = document.map_of(list.against).at(list.stage, tile);
         if (!passes(finding, list.filter)) continue;
         places.push_back({.batch = tile.batch,
                           .head = tile.head,

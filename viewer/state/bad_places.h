@@ -18,6 +18,7 @@ struct BadList {
     Stage stage = Stage::s;
     bool tiles = false;  ///< tiles in place of rows
     BadFilter filter = BadFilter::any;
+    Reference against = Reference::local;
     bool operator==(const BadList&) const = default;
 };
 

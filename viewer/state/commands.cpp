@@ -31,6 +31,14 @@ void move_by(App& app, std::int64_t rows, std::int64_t cols) {
     go_to(app, stage, cursor_at(app.problem(), app.view.cursor, plane, point), true);
 }
 
+/// An arrow walks through the history where that has the arrows.
+void arrow(App& app, int rows, int cols) {
+    if (history_takes_arrows(app))
+        walk_history(app, cols, rows);
+    else
+        move_by(app, rows, cols);
+}
+
 void move_by_tiles(App& app, std::int64_t rows, std::int64_t cols) {
     const PlaneShape shape = plane_shape(app.problem(), app.view.stage);
     move_by(app, rows * shape.tile_rows, cols * shape.tile_cols);
@@ -176,6 +184,7 @@ void leave(App& app) {
         app.notice = "cancelled";
     } else {
         app.view.region.reset();
+        app.history.focused = false;
         app.notice.clear();
     }
 }
@@ -199,10 +208,11 @@ constexpr std::array commands = {
     Command{go, "Shift+T", "previous bad tile", true, true, [](App& a) { walk_bad(a, true, -1); }},
     Command{go, "H", "next bad head", true, true, [](App& a) { walk_bad_heads(a, 1); }},
     Command{go, "Shift+H", "previous bad head", true, true, [](App& a) { walk_bad_heads(a, -1); }},
-    Command{go, "Left", "arrows: neighbouring element", true, true, [](App& a) { move_by(a, 0, -1); }},
-    Command{go, "Right", "", true, true, [](App& a) { move_by(a, 0, 1); }},
-    Command{go, "Up", "", true, true, [](App& a) { move_by(a, -1, 0); }},
-    Command{go, "Down", "", true, true, [](App& a) { move_by(a, 1, 0); }},
+    Command{go, "Left", "arrows: neighbouring element; in the history KV tile and stage", true, true,
+            [](App& a) { arrow(a, 0, -1); }},
+    Command{go, "Right", "", true, true, [](App& a) { arrow(a, 0, 1); }},
+    Command{go, "Up", "", true, true, [](App& a) { arrow(a, -1, 0); }},
+    Command{go, "Down", "", true, true, [](App& a) { arrow(a, 1, 0); }},
     Command{go, "Shift+Left", "Shift and arrows: neighbouring tile", true, true,
             [](App& a) { move_by_tiles(a, 0, -1); }},
     Command{go, "Shift+Right", "", true, true, [](App& a) { move_by_tiles(a, 0, 1); }},
@@ -223,6 +233,11 @@ constexpr std::array commands = {
     Command{look, "7", "replayed with the cause", true, false, choose<Quantity::replayed>},
     Command{look, "8", "unexplained: difference to the replay / budget", true, false,
             choose<Quantity::unexplained>},
+    Command{look, "I", "local: of the stages before, or end to end: of the inputs alone", true, false,
+            [](App& a) {
+                choose_reference(
+                    a, a.view.against == Reference::local ? Reference::end_to_end : Reference::local);
+            }},
     Command{look, "Space", "held: expected in place of dumped, dumped in place of replayed", true, false,
             [](App&) {}},
     Command{look, "Shift+Space", "held: replayed in place of dumped", true, false, [](App&) {}},
@@ -234,6 +249,7 @@ constexpr std::array commands = {
             [](App& a) { a.view.layout = Layout((int(a.view.layout) + 1) % layout_count); }},
     Command{look, "Tab", "row, drift, histogram, budget, causes", true, false,
             [](App& a) { a.view.tab = Tab((int(a.view.tab) + 1) % shown_tabs(a)); }},
+    Command{look, "Q", "history: shown, with the arrows, or hidden", true, false, toggle_history},
     Command{look, "+", "zoom in (also the wheel)", true, true, [](App& a) { zoom_by(a, zoom_step); }},
     Command{look, "=", "", true, true, [](App& a) { zoom_by(a, zoom_step); }},
     Command{look, "-", "zoom out", true, true, [](App& a) { zoom_by(a, 1 / zoom_step); }},

@@ -157,12 +157,13 @@ void export_selection(App& app) {
                                  elements, most_elements);
         return;
     }
-    const std::string why = quantity_info(app.view.quantity).of_replay ? why_no_replay(app, plane.stage) : "";
+    const std::string why =
+        quantity_info(app.view.quantity).against == Reference::replay ? why_no_replay(app, plane.stage) : "";
     if (!why.empty()) {
         app.notice = why;
         return;
     }
-    app.npy = PendingExport{plane, app.view.quantity, rect, free_name("npy")};
+    app.npy = PendingExport{plane, against(app.view.against, app.view.quantity), rect, free_name("npy")};
     app.notice = "waiting for the values of the selection";
 }
 

@@ -86,7 +86,7 @@ FirstBad first_bad_element(Session& session, const Document& document, const Bad
     const std::vector<PlaceInPlane> corners = corners_at(document, list, place);
     for (std::size_t i = 0; i < std::min(corners.size(), most_pictures); ++i) {
         const PlaceInPlane& corner = corners[i];
-        const auto pyramid = session.request(corner.plane, Quantity::over_budget);
+        const auto pyramid = session.request(corner.plane, against(list.against, Quantity::over_budget));
         if (pyramid == nullptr || !pyramid->is_complete()) return {.complete = false, .element = {}};
         Rect rect{corner.row, corner.col, std::min(corner.row + shape.tile_rows, shape.rows),
                   std::min(corner.col + shape.tile_cols, shape.cols)};
@@ -114,7 +114,7 @@ RowKinds keep_rows_of_kind(Session& session, const Document& document, const Bad
     if (found.by_tile) return found;
     for (auto& [head, planes] : pictures) {
         for (auto& [plane, pyramid] : planes) {
-            pyramid = session.request(plane, Quantity::over_budget);
+            pyramid = session.request(plane, against(list.against, Quantity::over_budget));
             found.complete = found.complete && pyramid != nullptr && pyramid->is_complete();
         }
     }

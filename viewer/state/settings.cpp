@@ -65,11 +65,13 @@ void read(const nlohmann::json& json, Settings& settings) {
     read(json, "tile_grid", settings.tile_grid);
     read(json, "mask_edges", settings.mask_edges);
     read(json, "warp_lines", settings.warp_lines);
+    read(json, "history", settings.history);
     read(json, "warp_rows", settings.warp_rows, 1, 1024);
     read(json, "lane_columns", settings.lane_columns, 1, 1024);
     const auto scales = json.find("scales");
     if (scales == json.end() || !scales->is_object()) return;
     for (const QuantityInfo& info : all_quantities()) {
+        if (info.against == Reference::end_to_end) continue;
         const auto scale = scales->find(std::string(info.name));
         if (scale != scales->end() && scale->is_object())
             read(*scale, settings.scales[std::size_t(info.quantity)]);
@@ -110,9 +112,13 @@ void save_settings(const std::string& path, const Settings& settings) {
     nlohmann::json json = {{"recent", settings.recent},         {"width", settings.width},
                            {"height", settings.height},         {"tile_grid", settings.tile_grid},
                            {"mask_edges", settings.mask_edges}, {"warp_lines", settings.warp_lines},
-                           {"warp_rows", settings.warp_rows},   {"lane_columns", settings.lane_columns}};
-    for (const QuantityInfo& info : all_quantities())
+                           {"warp_rows", settings.warp_rows},   {"lane_columns", settings.lane_columns},
+                           {"history", settings.history}};
+    for (const QuantityInfo& info : all_quantities()) {
+        // Shown as the local ones are.
+        if (info.against == Reference::end_to_end) continue;
         json["scales"][std::string(info.name)] = to_json(settings.scales[std::size_t(info.quantity)]);
+    }
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
     try {

@@ -27,6 +27,7 @@ struct Settings {
     bool tile_grid = true;
     bool mask_edges = true;
     bool warp_lines = false;
+    bool history = true;   ///< along the bottom
     int warp_rows = 16;    ///< rows between lines of warps
     int lane_columns = 8;  ///< columns between lines of lanes
     std::array<ScaleChoice, quantity_count> scales;

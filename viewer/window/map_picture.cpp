@@ -74,7 +74,7 @@ void MapPicture::draw(const TileMap& map, const Problem& problem, Stage stage, c
 void* MapPicture::texture(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid,
                           int scroll, int width, int height, std::uint64_t generation) {
     if (width <= 0 || height <= 0) return nullptr;
-    const Shown now{map.version(), generation, stage, scroll, width, height};
+    const Shown now{&map, map.version(), generation, stage, scroll, width, height};
     Shown same_but_version = now;
     same_but_version.version = shown_.version;
     const auto time = std::chrono::steady_clock::now();

@@ -42,6 +42,7 @@ class MapPicture {
     void draw(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid, int scroll);
 
     struct Shown {
+        const TileMap* map = nullptr;
         std::uint64_t version = 0;
         std::uint64_t generation = 0;
         Stage stage = Stage::q;

@@ -1,0 +1,234 @@
+// The chain of stages, and what of them is shown: buttons in as many lines as the window asks for.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "oracle/report/card.h"
+#include "viewer/panels/panel.h"
+
+namespace tilescope::viewer {
+
+namespace {
+
+/// Between the buttons of a group, in pixels.
+constexpr float between = 3;
+
+struct StateColour {
+    StageState state;
+    ImU32 colour;
+};
+constexpr std::array state_colours = {
+    StateColour{StageState::not_captured, colours::absent},
+    StateColour{StageState::not_compared, colours::dim},
+    StateColour{StageState::not_judged, colours::dim},
+    StateColour{StageState::not_declared, colours::dim},
+    StateColour{StageState::ok, colours::text},
+    StateColour{StageState::inherited, colours::inherited},
+    StateColour{StageState::wrong_too, colours::bad},
+    StateColour{StageState::first_wrong, colours::bad},
+};
+
+ImU32 colour_of_stage(const App& app, Stage stage) {
+    if (!app.has(stage)) return colours::absent;
+    const Report* report = app.document->report.get();
+    if (report == nullptr || !report->stage(stage).captured) return colours::text;
+    return std::ranges::find(state_colours, state_of(*report, stage), &StateColour::state)->colour;
+}
+
+float width_of_button(std::string_view label) {
+    return ImGui::CalcTextSize(label.data(), label.data() + label.size()).x +
+           2 * ImGui::GetStyle().FramePadding.x;
+}
+
+/// A stage of the chain, with its word where there is a report.
+struct StageCell {
+    StageInfo info;
+    ChainLink link;
+    float width = 0;
+};
+
+std::vector<StageCell> cells_of(const App& app, bool words) {
+    std::vector<ChainLink> chain;
+    if (words && app.document->report != nullptr) chain = chain_of(*app.document->report);
+    std::vector<StageCell> cells;
+    for (const StageInfo& info : stages_of(app.problem())) {
+        StageCell cell{info, {}, width_of_button(info.name)};
+        const auto link = std::ranges::find(chain, info.stage, &ChainLink::stage);
+        if (link != chain.end()) {
+            cell.link = *link;
+            cell.width = std::max(cell.width, ImGui::CalcTextSize(link->word.c_str()).x + 2 * between);
+        }
+        cells.push_back(std::move(cell));
+    }
+    return cells;
+}
+
+float width_of(const std::vector<StageCell>& cells) {
+    float width = 0;
+    for (const StageCell& cell : cells) width += cell.width + between;
+    return width;
+}
+
+struct ReferenceChoice {
+    Reference against;
+    const char* name;
+    const char* says;
+};
+constexpr std::array references = {
+    ReferenceChoice{Reference::local, "local",
+                    "expected is what the stages before give, as they were dumped (I)"},
+    ReferenceChoice{Reference::end_to_end, "end to end", "expected is what the inputs alone give (I)"},
+};
+
+void draw_stage(App& app, const StageCell& cell) {
+    const ImU32 colour = colour_of_stage(app, cell.info.stage);
+    if (choice(std::string(cell.info.name).c_str(), app.view.stage == cell.info.stage, colour, cell.width))
+        select_stage(app, cell.info.stage);
+    const ImVec2 low = ImGui::GetItemRectMin();
+    const ImVec2 high = ImGui::GetItemRectMax();
+    ImDrawList& draw = *ImGui::GetWindowDrawList();
+    if (app.document->report != nullptr && app.document->report->guilty == cell.info.stage)
+        draw.AddRectFilled({low.x, high.y - 2}, high, colours::bad);
+    if (!cell.link.word.empty()) {
+        if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", cell.link.says.c_str());
+        app.readout.add(fmt::format("{} {}", cell.info.name, cell.link.word));
+        const float width = ImGui::CalcTextSize(cell.link.word.c_str()).x;
+        draw.AddText({std::round((low.x + high.x - width) / 2), high.y + 1},
+                     colour == colours::text ? colours::dim : colour, cell.link.word.c_str());
+    }
+    // Scripts write a blank as an underscore.
+    std::string place = "stage " + std::string(cell.info.name);
+    std::ranges::replace(place, '_', ' ');
+    app.readout.place(place, {low.x, low.y, high.x - low.x, high.y - low.y});
+}
+
+/// Buttons that belong together, and stay together where the window is too narrow for all of them.
+struct Group {
+    std::vector<StageCell> stages;    ///< of the first one alone
+    std::vector<std::string> labels;  ///< of the others
+    void (*draw)(App& app, const Group& group);
+    float width = 0;
+    bool words = false;  ///< under the buttons
+};
+
+/// Between stages, quantities, references and layouts.
+float apart() {
+    return 1.5F * ImGui::GetFontSize();
+}
+
+void draw_stages(App& app, const Group& group) {
+    for (const StageCell& cell : group.stages) {
+        if (&cell != &group.stages.front()) ImGui::SameLine(0, between);
+        draw_stage(app, cell);
+    }
+}
+
+void draw_quantities(App& app, const Group&) {
+    for (const QuantityInfo& info : all_quantities()) {
+        // The tab of causes has those of a replay, and the switch beside shows the others.
+        if (info.against != Reference::local) continue;
+        if (info.quantity != all_quantities().front().quantity) ImGui::SameLine(0, between);
+        if (choice(std::string(info.name).c_str(), app.view.quantity == info.quantity))
+            app.view.quantity = info.quantity;
+    }
+}
+
+void draw_references(App& app, const Group&) {
+    for (const ReferenceChoice& reference : references) {
+        if (reference.against != references.front().against) ImGui::SameLine(0, between);
+        if (choice(reference.name, app.view.against == reference.against))
+            choose_reference(app, reference.against);
+        if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", reference.says);
+    }
+}
+
+void draw_layouts(App& app, const Group&) {
+    for (int i = 0; i < layout_count; ++i) {
+        if (i > 0) ImGui::SameLine(0, between);
+        if (choice(std::string(to_string(Layout(i))).c_str(), app.view.layout == Layout(i)))
+            app.view.layout = Layout(i);
+    }
+}
+
+void draw_help(App& app, const Group& group) {
+    const std::string& label = group.labels.front();
+    app.readout.add(label);
+    if (choice(label.c_str(), app.show_help, colours::dim)) app.show_help = !app.show_help;
+    const ImVec2 low = ImGui::GetItemRectMin();
+    const ImVec2 size = ImGui::GetItemRectSize();
+    app.readout.place("help", {low.x, low.y, size.x, size.y});
+}
+
+Group group_of(std::vector<std::string> labels, void (*draw)(App& app, const Group& group)) {
+    Group group{{}, std::move(labels), draw};
+    for (const std::string& label : group.labels) group.width += width_of_button(label) + between;
+    return group;
+}
+
+std::vector<Group> groups_of(const App& app, float room) {
+    std::vector<Group> groups;
+    Group& stages = groups.emplace_back(Group{cells_of(app, true), {}, draw_stages});
+    stages.words = app.document->report != nullptr && width_of(stages.stages) <= room;
+    if (!stages.words) stages.stages = cells_of(app, false);
+    stages.width = width_of(stages.stages);
+    std::vector<std::string> labels;
+    for (const QuantityInfo& info : all_quantities())
+        if (info.against == Reference::local) labels.emplace_back(info.name);
+    groups.push_back(group_of(std::move(labels), draw_quantities));
+    if (!app.document->pair()) {
+        labels.clear();
+        for (const ReferenceChoice& reference : references) labels.emplace_back(reference.name);
+        groups.push_back(group_of(std::move(labels), draw_references));
+    }
+    labels.clear();
+    for (int i = 0; i < layout_count; ++i) labels.emplace_back(to_string(Layout(i)));
+    groups.push_back(group_of(std::move(labels), draw_layouts));
+    groups.push_back(group_of({"? help"}, draw_help));
+    return groups;
+}
+
+/// Shows each group with `show(group, x, y)`; returns the height of all.
+template <class Show>
+float flow(const std::vector<Group>& groups, float room, const Show& show) {
+    const float line = ImGui::GetFrameHeight() + ImGui::GetStyle().ItemSpacing.y;
+    float x = 0;
+    float y = 0;
+    float height = 0;
+    for (const Group& group : groups) {
+        if (x > 0 && x + group.width > room) {
+            x = 0;
+            y = height;
+        }
+        show(group, x, y);
+        x += group.width + apart();
+        height = std::max(height, y + line + (group.words ? ImGui::GetFontSize() + 1 : 0));
+    }
+    return height;
+}
+
+float room_in(float width) {
+    return width - 2 * ImGui::GetStyle().WindowPadding.x;
+}
+
+}  // namespace
+
+float controls_height(const App& app, float width) {
+    const float room = room_in(width);
+    return flow(groups_of(app, room), room, [](const Group&, float, float) {});
+}
+
+void draw_controls(App& app, float width) {
+    const float room = room_in(width);
+    const ImVec2 corner = ImGui::GetCursorPos();
+    flow(groups_of(app, room), room, [&](const Group& group, float x, float y) {
+        ImGui::SetCursorPos({corner.x + x, corner.y + y});
+        group.draw(app, group);
+    });
+}
+
+}  // namespace tilescope::viewer

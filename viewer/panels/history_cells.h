@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "viewer/panels/panel.h"
+
+namespace tilescope::viewer {
+
+/// Letters that a cell needs beside its mark: two numbers next to each other, or one above the other.
+inline constexpr float least_letters = 20;
+inline constexpr float most_letters = 44;
+inline constexpr float stacked_letters = 7.5F;
+
+/// One step, to be drawn.
+struct HistoryCell {
+    const HistoryStep& step;
+    Box box;
+    bool stacked = false;  ///< expected under dumped
+    bool named = false;    ///< with its stage
+    bool first_wrong = false;
+    bool selected = false;
+    bool undeclared = false;
+};
+void draw_history_cell(App& app, ImDrawList& draw, const HistoryCell& cell);
+/// What is known of the step's element, as lines.
+std::string describe_step(const App& app, const HistoryCell& cell);
+
+ImU32 colour_of(StepState state);
+/// A shape for each state, so that they differ without colour, too.
+void draw_step_mark(ImDrawList& draw, ImVec2 centre, float radius, StepState state);
+/// What the state means, in a sentence.
+const char* says(StepState state);
+
+/// The text, or as much of it as the width has room for and an ellipsis.
+std::string ellipsized(const std::string& line, float width);
+
+}  // namespace tilescope::viewer
