@@ -24,6 +24,7 @@
 #include "dump/schema/declarations.h"
 #include "dump/schema/error.h"
 #include "dump/schema/families.h"
+#include "dump/schema/shell_word.h"
 #include "dump/schema/text.h"
 #include "dump/writer.h"
 #include "oracle/causes/find_causes.h"
@@ -33,12 +34,12 @@
 #include "oracle/causes/suggest.h"
 #include "oracle/causes/table.h"
 #include "oracle/explain/explain.h"
+#include "oracle/heatmap/exhibits.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/judge.h"
 #include "oracle/judge/report.h"
-#include "oracle/report/formats.h"
 #include "oracle/report/npy.h"
-#include "oracle/report/output_file.h"
+#include "oracle/report/outputs.h"
 #include "oracle/report/progress.h"
 #include "oracle/report/text.h"
 
@@ -48,6 +49,7 @@ namespace {
 enum ExitCode { exit_match = 0, exit_diverged = 1, exit_unjudged = 2 };
 
 struct Arguments {
+    std::string command;  ///< all of it, for who reads a report
     std::string recording;
     std::string other;
     std::string json;
@@ -76,28 +78,6 @@ const CLI::Validator tolerance(
     "");
 
 const CLI::Validator named([](std::string& text) { return text.empty() ? "has no name" : ""; }, "");
-
-/// A report and where it goes.
-struct ReportOutput {
-    const ReportFormat* format;
-    std::string path;
-
-    bool is_stdout() const { return path == "-"; }
-};
-
-/// Of NAME=FILE; no format where that is none.
-ReportOutput report_output(const std::string& text) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos) return {nullptr, ""};
-    return {report_format(std::string_view(text).substr(0, equals)), text.substr(equals + 1)};
-}
-
-std::string names_of_formats() {
-    std::string names;
-    for (const ReportFormat& format : report_formats())
-        names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", format.name, format.says);
-    return names;
-}
 
 const CLI::Validator name_and_file(
     [](std::string& text) {
@@ -290,8 +270,13 @@ Prediction predict_arguments(const Arguments& arguments, const Recording& record
     return prediction;
 }
 
-/// `pictures` gets a line that names the heatmaps, where they are asked for.
-Report judge_arguments(const Arguments& arguments, std::string& pictures) {
+bool want_pictures(const Arguments& arguments) {
+    return std::ranges::any_of(report_outputs(arguments),
+                               [](const ReportOutput& output) { return output.format->has_pictures; });
+}
+
+/// `pictures` gets a line that names the heatmaps, where they are asked for, and `exhibits` the pictures of reports.
+Report judge_arguments(const Arguments& arguments, std::string& pictures, Exhibits& exhibits) {
     const OpenedRecording recording(arguments.recording, arguments);
     std::unique_ptr<Recording> other;
     if (!arguments.other.empty()) other = open_recording(arguments.other);
@@ -299,6 +284,8 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     Progress progress("judging");
     JudgeOptions options = arguments.judge;
     options.progress = [&](std::int64_t done, std::int64_t total) { progress.update(done, total); };
+    ExhibitFinder finder(*recording, other.get(), options.compare);
+    if (want_pictures(arguments)) options.observe = finder.observer();
     Report report = other ? judge_pair(*recording, *other, options) : judge(*recording, options);
     if (!arguments.no_causes)
         report.diagnosis = causes_and_declarations(*recording, report, cause_options(arguments));
@@ -313,6 +300,7 @@ Report judge_arguments(const Arguments& arguments, std::string& pictures) {
     if (!arguments.npy.empty()) write_npy(arguments.npy, report, *recording, other.get(), arguments.judge);
     if (!arguments.png.empty())
         pictures = write_heatmaps(arguments.png, report, *recording, other.get(), arguments.judge) + "\n";
+    if (want_pictures(arguments)) exhibits.pictures = finder.pictures(report, arguments.judge);
     recording->require_unchanged();
     if (other) other->require_unchanged();
     return report;
@@ -363,36 +351,6 @@ SameRun compare_arguments(const Arguments& arguments) {
     return runs;
 }
 
-/// Files that appear whole once they are written, or not at all.
-class ReportFiles {
- public:
-    /// Errors: Error where a file cannot be there.
-    void open(const std::vector<ReportOutput>& outputs) {
-        for (const ReportOutput& output : outputs) {
-            if (output.is_stdout() && to_stdout_ != nullptr) {
-                throw Error("two reports go to stdout", "--report", "give one of them a file");
-            } else if (output.is_stdout()) {
-                to_stdout_ = output.format;
-            } else {
-                files_.emplace_back(output.format, std::make_unique<OutputFile>(output.path));
-            }
-        }
-    }
-
-    /// `text` is printed unless a report takes its place. Errors: Error where one cannot be written.
-    void write(const Outcome& outcome, const std::string& text) {
-        for (const auto& [format, file] : files_) {
-            file->write(format->render(outcome));
-            file->commit();
-        }
-        write_to_stdout(to_stdout_ != nullptr ? to_stdout_->render(outcome) : readable(text));
-    }
-
- private:
-    std::vector<std::pair<const ReportFormat*, std::unique_ptr<OutputFile>>> files_;
-    const ReportFormat* to_stdout_ = nullptr;
-};
-
 ExitCode code_of(const Outcome& outcome) {
     if (const auto* report = std::get_if<Report>(&outcome))
         return report->verdict == Verdict::match ? exit_match : exit_diverged;
@@ -404,6 +362,7 @@ int run(const Arguments& arguments) {
     ExitCode code = exit_unjudged;
     std::string text;
     Outcome outcome;
+    Exhibits exhibits{arguments.command, {}};
     const auto cannot_judge = [&](const std::string& why) {
         fmt::print(stderr, "tile-diff: {}\n", one_line(why));
         outcome = Unjudged{arguments.recording, one_line(why)};
@@ -420,15 +379,15 @@ int run(const Arguments& arguments) {
             if (arguments.same_run) {
                 outcome = compare_arguments(arguments);
             } else {
-                outcome = judge_arguments(arguments, text);
+                outcome = judge_arguments(arguments, text, exhibits);
             }
-            text += report_format("text")->render(outcome);
+            text += report_format("text")->render(outcome, exhibits);
             code = code_of(outcome);
         }
     } catch (const NoVerdict& unjudged) {
         cannot_judge(unjudged.what());
         outcome = unjudged.report();
-        text = report_format("text")->render(outcome);
+        text = report_format("text")->render(outcome, exhibits);
     } catch (const std::bad_alloc&) {
         cannot_judge(arguments.recording + ": not enough memory; use fewer --threads or a larger machine");
     } catch (const std::exception& error) {
@@ -436,7 +395,9 @@ int run(const Arguments& arguments) {
     }
 
     try {
-        files.write(outcome, text);
+        files.write(outcome, exhibits);
+        const ReportFormat* printed = files.to_stdout();
+        write_to_stdout(printed != nullptr ? printed->render(outcome, exhibits) : readable(text));
     } catch (const std::exception& error) {
         if (code != exit_unjudged) cannot_judge(error.what());
         return exit_unjudged;
@@ -453,7 +414,10 @@ int give_up(const Arguments& arguments, const std::string& how) {
         spare_recordings(arguments);
         ReportFiles files;
         files.open(report_outputs(arguments));
-        files.write(Unjudged{arguments.recording, why}, "");
+        const Outcome outcome = Unjudged{arguments.recording, why};
+        const Exhibits exhibits{arguments.command, {}};
+        files.write(outcome, exhibits);
+        if (files.to_stdout() != nullptr) write_to_stdout(files.to_stdout()->render(outcome, exhibits));
     } catch (const std::exception&) {
         // One line says enough.
     }
@@ -469,6 +433,8 @@ int main(int argc, char** argv) {
     CLI::App app("", "tile-diff");
     tilescope::Arguments arguments;
     tilescope::declare(app, arguments);
+    arguments.command = "tile-diff";
+    for (int i = 1; i < argc; ++i) arguments.command += " " + tilescope::shell_word(argv[i]);
     try {
         const std::string help = tilescope::parse_command_line(app, {argv + 1, argv + argc});
         if (!help.empty()) {

@@ -3,24 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cctype>
+#include "dump/schema/shell_word.h"
 
 namespace tilescope {
 
 namespace {
-
-/// `text` as a shell reads it back as one word.
-std::string shell_word(const std::string& text) {
-    const auto plain = [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-               std::string_view("_-+=:,./@").find(c) != std::string_view::npos;
-    };
-    if (!text.empty() && std::ranges::all_of(text, plain)) return text;
-    std::string quoted = "'";
-    for (char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return quoted + "'";
-}
 
 std::string_view option_of(SinkMode mode) {
     switch (mode) {

@@ -1,5 +1,7 @@
 #include "oracle/heatmap/plane.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "oracle/replay/tiles.h"
@@ -126,6 +128,16 @@ ElementPlace element_at(const Problem& problem, const Plane& plane, std::int64_t
     const PlaceInTile place = place_in_tile(problem, plane, row, col);
     const TileContext context = tile_context(problem, plane.stage, place.tile);
     return {plane.stage, place.tile, context.first_row + place.row, context.first_col + place.col};
+}
+
+std::string plane_name(const Problem& problem, const Plane& plane) {
+    const SliceKinds slices = slice_kinds(problem, plane.stage);
+    const TileId first = place_in_tile(problem, plane, 0, 0).tile;
+    std::string slice;
+    if (slices.kv_tiles && problem.kv_tiles() > 1) slice += fmt::format(", KV tile {}", first.kv_tile);
+    if (slices.q_blocks && problem.q_blocks() > 1) slice += fmt::format(", q block {}", first.q_block);
+    return fmt::format("{} of batch {} head {}{}", stage_info(problem, plane.stage).name, plane.batch,
+                       plane.head, slice);
 }
 
 std::vector<TileId> tiles_of(const Problem& problem, const Plane& plane) {

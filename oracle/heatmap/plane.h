@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "dump/schema.h"
@@ -68,6 +69,9 @@ PlaceInPlane place_in_plane(const Problem& problem, Stage stage, const Element& 
 
 /// In coordinates of the tensor, as a report names it.
 ElementPlace element_at(const Problem& problem, const Plane& plane, std::int64_t row, std::int64_t col);
+
+/// "acc of batch 0 head 0, KV tile 1".
+std::string plane_name(const Problem& problem, const Plane& plane);
 
 /// In order of rows, then columns.
 std::vector<TileId> tiles_of(const Problem& problem, const Plane& plane);

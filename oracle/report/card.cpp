@@ -101,26 +101,39 @@ std::string also_of(const Report& report, const Diagnosis& diagnosis) {
     return text;
 }
 
-/// How a chain says a state, where one recording is judged and where two are compared.
+/// How a chain says a state, in a word and as a sentence.
 struct StateWords {
-    StageState state;
     std::string_view word;
-    std::string_view of_pair;
     std::string_view says;
 };
+/// Where one recording is judged, and where two are compared, of which neither is known to be wrong.
+struct StateRow {
+    StageState state;
+    StateWords alone;
+    StateWords of_pair;
+};
+constexpr StateWords unjudged_words{"?", "not judged: its tolerance is as wide as what could be there"};
+constexpr StateWords undeclared_words{
+    "?", "not judged: it follows a convention that the recording does not declare"};
 constexpr std::array state_words = {
-    StateWords{StageState::not_captured, "-", "-", "not recorded"},
-    StateWords{StageState::not_compared, "-", "-", "recorded, with nothing that it could be compared with"},
-    StateWords{StageState::not_judged, "?", "?",
-               "not judged: its tolerance is as wide as what could be there"},
-    StateWords{StageState::not_declared, "?", "?",
-               "not judged: it follows a convention that the recording does not declare"},
-    StateWords{StageState::ok, "right", "same", "right, given the stages before it, and end to end"},
-    StateWords{StageState::inherited, "inherited", "inherited",
-               "right, given the stages before it, which are wrong"},
-    StateWords{StageState::wrong_too, "wrong too", "differs", "wrong, given the stages before it"},
-    StateWords{StageState::first_wrong, "guilty", "differs",
-               "the first that is wrong, given the stages before it"},
+    StateRow{StageState::not_captured, {"-", "not recorded"}, {"-", "not recorded by both"}},
+    StateRow{StageState::not_compared,
+             {"-", "recorded, with nothing that it could be compared with"},
+             {"-", "recorded, with nothing that it could be compared with"}},
+    StateRow{StageState::not_judged, unjudged_words, unjudged_words},
+    StateRow{StageState::not_declared, undeclared_words, undeclared_words},
+    StateRow{StageState::ok,
+             {"right", "right, given the stages before it, and end to end"},
+             {"same", "the same in both, as far as rounding goes"}},
+    StateRow{StageState::inherited,
+             {"inherited", "right, given the stages before it, which are wrong"},
+             {"inherited", "the same, given the stages before it, which differ"}},
+    StateRow{StageState::wrong_too,
+             {"wrong too", "wrong, given the stages before it"},
+             {"differs", "differs, too"}},
+    StateRow{StageState::first_wrong,
+             {"guilty", "the first that is wrong, given the stages before it"},
+             {"differs", "the first that differs"}},
 };
 
 /// Those that the stage is computed from and that are wrong by themselves.
@@ -206,11 +219,9 @@ std::vector<ChainLink> chain_of(const Report& report) {
     std::vector<ChainLink> chain;
     for (const StageInfo& info : stages_of(report.problem)) {
         const StageState state = state_of(report, info.stage);
-        const auto words = std::ranges::find(state_words, state, &StateWords::state);
-        ChainLink link{info.stage,
-                       std::string(report.other.empty() ? words->word : words->of_pair),
-                       fmt::format("{}: {}", info.name, words->says),
-                       {}};
+        const auto row = std::ranges::find(state_words, state, &StateRow::state);
+        const StateWords& words = report.other.empty() ? row->alone : row->of_pair;
+        ChainLink link{info.stage, std::string(words.word), fmt::format("{}: {}", info.name, words.says), {}};
         if (state == StageState::inherited) link.inherits = wrong_before(report, info.stage);
         std::string from;
         for (const Stage before : link.inherits) from += (from.empty() ? "" : ", ") + name_in(report, before);

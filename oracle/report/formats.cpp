@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "oracle/report/html.h"
 #include "oracle/report/text.h"
 
 namespace tilescope {
@@ -15,11 +16,11 @@ std::string render(const Outcome& outcome, std::string (*report)(const Report&),
     return unjudged(std::get<Unjudged>(outcome));
 }
 
-std::string as_text(const Outcome& outcome) {
+std::string as_text(const Outcome& outcome, const Exhibits&) {
     return render(outcome, to_text, to_text, [](const Unjudged& of) { return of.reason + "\n"; });
 }
 
-std::string as_json(const Outcome& outcome) {
+std::string as_json(const Outcome& outcome, const Exhibits&) {
     return render(outcome, to_json, to_json,
                   [](const Unjudged& of) { return unjudged_json(of.recording, of.reason); });
 }
@@ -27,6 +28,7 @@ std::string as_json(const Outcome& outcome) {
 constexpr ReportFormat formats[] = {
     {"text", "what is printed", as_text},
     {"json", "for programs", as_json},
+    {"html", "one page with pictures", to_html, true},
 };
 
 }  // namespace

@@ -9,13 +9,11 @@
 #include <iterator>
 #include <sstream>
 
+#include "oracle/report/tables.h"
+
 namespace tilescope {
 
 namespace {
-
-std::string_view name_of(Mask mask) {
-    return mask == Mask::causal ? "causal" : "no mask";
-}
 
 /// Parts with a gap between them, on as many lines as they take.
 std::string wrapped(const std::vector<std::string>& parts, std::string_view gap) {
@@ -36,115 +34,39 @@ std::vector<std::string> words_of(const std::string& text) {
     return {std::istream_iterator<std::string>(stream), {}};
 }
 
-std::string heading(const Report& report) {
-    const Problem& p = report.problem;
-    std::vector<std::string> run = {one_line(report.recording)};
-    if (!report.other.empty()) run.push_back("against " + one_line(report.other));
-    if (!report.provenance.kernel.empty()) run.push_back(one_line(report.provenance.kernel));
-    if (!report.provenance.device.empty()) run.push_back("on " + one_line(report.provenance.device));
-
-    const bool backward = p.direction == Direction::backward;
-    std::string mask(name_of(p.mask));
-    if (p.mask == Mask::causal) {
-        mask += p.causal_alignment == CausalAlignment::top_left ? " (top left)" : " (bottom right)";
-    }
-    std::vector<std::string> problem = {fmt::format("batch {}", p.batch),
-                                        fmt::format("heads {} (kv {})", p.heads, p.heads_kv),
-                                        fmt::format("seqlen_q {}", p.seqlen_q),
-                                        fmt::format("seqlen_kv {}", p.seqlen_kv),
-                                        fmt::format("head_dim {}", p.head_dim),
-                                        fmt::format("tile {}x{}", p.block_m, p.block_n),
-                                        fmt::format("{} -> {}", dtype_info(p.dtype_q).name,
-                                                    dtype_info(backward ? p.dtype_dq : p.dtype_o).name),
-                                        mask};
-    if (backward) problem.insert(problem.begin(), "backward");
-    problem.insert(problem.end(), report.options.begin(), report.options.end());
-    return wrapped(run, "  ") + wrapped(problem, "  ");
+/// The table with its columns as wide as they are in every report.
+std::string stages_text(const Report& report) {
+    const ReportTable table = stage_table(report);
+    std::size_t width = 5;
+    for (const std::vector<std::string>& row : table.rows) width = std::max(width, row[0].size());
+    std::string text = "\n";
+    const auto add = [&](const std::vector<std::string>& c) {
+        text += fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10} {:>10}  {}\n", c[0],
+                            width, c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10]);
+    };
+    add(table.head);
+    for (const std::vector<std::string>& row : table.rows) add(row);
+    for (const std::string& line : lines_below_stages(report)) text += line + "\n";
+    return text;
 }
 
-std::string stage_table(const Report& report) {
-    std::size_t width = 5;
-    for (const StageInfo& info : stages_of(report.problem)) {
-        if (report.stage(info.stage).captured) width = std::max(width, info.name.size());
-    }
-    std::string text = fmt::format("\n{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10} {:>10}  {}\n",
-                                   "stage", width, "compared", "outside", "nan", "inf", "unwritten",
-                                   "conflicts", "inherited", "max |diff|", "max ulp", "state");
-    std::string not_captured;
-    std::string not_judged;
-    for (const StageInfo& info : stages_of(report.problem)) {
-        if (is_named(info.stage) && !report.stage(info.stage).captured) continue;
-        if (!report.stage(info.stage).captured) {
-            not_captured += fmt::format(" {}", info.name);
-            continue;
-        }
-        const StageTally& t = report.stage(info.stage).tally;
-        text += fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10.3g} {:>10}  {}\n",
-                            info.name, width, t.compared, t.outside, t.nan, t.infinite, t.unwritten,
-                            t.conflicting, t.inherited, t.max_abs, t.max_ulp, state_text(report, info.stage));
-        if (t.not_judged > 0)
-            not_judged += fmt::format("{}{} of {}", not_judged.empty() ? "" : ", ", t.not_judged, info.name);
-    }
-    if (!not_judged.empty())
-        text += "not judged, within a tolerance as wide as what could be there: " + not_judged + "\n";
-    if (!not_captured.empty()) text += "not captured:" + not_captured + "\n";
-    if (!report.without_reference.empty())
-        text += fmt::format("not judged, no reference: {}\n", fmt::join(report.without_reference, " "));
+std::string worst_text(const Report& report) {
+    const ReportTable table = worst_table(report);
+    if (table.rows.empty()) return "";
+    std::string text;
+    const auto add = [&](const std::string& title, const std::vector<std::string>& c) {
+        text += fmt::format("{:<12} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>11} {:>15} {:>15} {:>9}\n", title,
+                            c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
+    };
+    add(fmt::format("worst of {}", stage_info(report.problem, *report.guilty).name), table.head);
+    for (const std::vector<std::string>& row : table.rows) add("", row);
     return text;
 }
 
 std::string bad_rows(const Report& report) {
-    const StageTally& tally = report.stage(*report.guilty).tally;
-    if (tally.bad_rows.empty()) return "";
-    const StageInfo info = stage_info(report.problem, *report.guilty);
-    const bool keys = info.row_axis == Axis::key;
-    std::string text =
-        fmt::format("bad {} of {}: {}", keys ? "keys" : "rows", info.name, tally.bad_rows.size());
-    constexpr int most_heads = 3;
-    int heads = 0;
-    for (std::size_t i = 0; i < tally.bad_rows.size();) {
-        const BadRow& start = tally.bad_rows[i];
-        std::vector<std::int64_t> rows;
-        for (; i < tally.bad_rows.size() && tally.bad_rows[i].batch == start.batch &&
-               tally.bad_rows[i].head == start.head;
-             ++i) {
-            rows.push_back(tally.bad_rows[i].row);
-        }
-        if (heads++ == most_heads) return text + "\n  ...\n";
-        text += fmt::format("\n  batch {} head {}: {}", start.batch, start.head, row_ranges(rows, 6));
-    }
-    return text + "\n";
-}
-
-/// What the element holds, in a table's cell.
-std::string got_cell(const Element& element) {
-    if (element.finding == Finding::unwritten) return "unwritten";
-    if (element.finding == Finding::conflicting) return "conflicting";
-    return digits_of(element.got);
-}
-
-std::string worst_elements(const Report& report) {
-    const StageInfo info = stage_info(report.problem, *report.guilty);
-    const StageTally& tally = report.stage(*report.guilty).tally;
-    if (tally.worst.empty()) return "";
-    const bool keys = info.row_axis == Axis::key;
-    const bool columns = info.col_axis == Axis::feature || is_named(info.stage);
-    const char* col_name = info.col_axis == Axis::key     ? "key"
-                           : info.col_axis == Axis::query ? "row"
-                           : columns                      ? "column"
-                                                          : "";
-    const std::int64_t block = tile_shape(report.problem, info.stage).rows;
-    constexpr auto row_format = "{:<12} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>11} {:>15} {:>15} {:>9}\n";
-    std::string text = fmt::format(row_format, fmt::format("worst of {}", info.name), "batch", "head",
-                                   info.per_q_block ? "q block" : "", keys ? "key" : "row", col_name,
-                                   info.per_kv_tile ? "KV tile" : "", "row in tile", "got", "expected", "+-");
-    for (const Element& e : tally.worst) {
-        text += fmt::format(row_format, "", e.tile.batch, e.tile.head,
-                            info.per_q_block ? fmt::format("{}", e.tile.q_block) : "", e.row,
-                            col_name[0] == 0 ? "" : fmt::format("{}", e.col),
-                            info.per_kv_tile ? fmt::format("{}", e.tile.kv_tile) : "", e.row % block,
-                            got_cell(e), digits_of(e.expected), fmt::format("{:.3g}", e.tolerance));
-    }
+    std::string text;
+    for (const std::string& line : bad_row_lines(report, 3, 6))
+        text += (text.empty() ? "" : "  ") + line + "\n";
     return text;
 }
 
@@ -287,8 +209,10 @@ std::string closest_reference(const Report& report) {
     return text + "\n";
 }
 
+}  // namespace
+
 /// At most 6 lines; nothing where there are no references.
-std::string references(const Report& report) {
+std::string references_text(const Report& report) {
     std::vector<std::string> right;
     std::vector<std::string> not_judged;
     for (const ReferenceReport& reference : report.references) {
@@ -301,7 +225,10 @@ std::string references(const Report& report) {
     return text + wrong_references(report) + other_conventions(report) + closest_reference(report);
 }
 
-}  // namespace
+std::string places_text(const Report& report) {
+    return nonfinite_places(report) + writers_of_conflicts(report) +
+           (report.guilty ? drift_table(report) : "");
+}
 
 std::string row_ranges(const std::vector<std::int64_t>& rows, std::size_t most) {
     std::string text;
@@ -326,6 +253,13 @@ std::string tolerance_line(const Report& report) {
         1 - report.confidence);
 }
 
+std::string values_in(const Report& report, const Element& element) {
+    const bool written = element.finding != Finding::unwritten && element.finding != Finding::conflicting;
+    if (report.other.empty() || !written) return values_of(element);
+    return fmt::format("{} here, {} there, +- {:.3g}", digits_of(element.got), digits_of(element.expected),
+                       element.tolerance);
+}
+
 std::string verdict_line(const Report& report) {
     const std::string against = report.other.empty() ? "the float64 oracle" : one_line(report.other);
     if (!report.unjudged.empty()) return "unjudged: " + one_line(report.unjudged);
@@ -337,16 +271,10 @@ std::string verdict_line(const Report& report) {
     }
     const Element& first = *report.first_divergence;
     const std::string place = place_of(report.problem, report.threads, *report.guilty, first);
-    const bool written = first.finding != Finding::unwritten && first.finding != Finding::conflicting;
-    if (!report.other.empty()) {
-        const std::string values = written ? fmt::format("{} here, {} there, +- {:.3g}", digits_of(first.got),
-                                                         digits_of(first.expected), first.tolerance)
-                                           : values_of(first);
-        return fmt::format("diverged: {} is the first stage that differs from {}, at {}: {}",
-                           stage_info(report.problem, *report.guilty).name, against, place, values);
-    }
-    return fmt::format("diverged: {} is the first wrong stage, at {}: {}",
-                       stage_info(report.problem, *report.guilty).name, place, values_of(first));
+    const std::string what =
+        report.other.empty() ? "first wrong stage" : "first stage that differs from " + against;
+    return fmt::format("diverged: {} is the {}, at {}: {}", stage_info(report.problem, *report.guilty).name,
+                       what, place, values_in(report, first));
 }
 
 std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow declared) {
@@ -359,16 +287,13 @@ std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow d
 }
 
 std::string to_text(const Report& report) {
-    std::string text = heading(report) + stage_table(report) + "\n";
-    if (report.guilty) text += worst_elements(report) + bad_rows(report);
-    text += nonfinite_places(report) + writers_of_conflicts(report);
-    if (report.guilty) text += drift_table(report);
-    text += references(report);
-    text += causes_text(report);
+    std::string text = wrapped(words_of_run(report), "  ") + wrapped(words_of_problem(report), "  ");
+    text += stages_text(report) + "\n";
+    if (report.guilty) text += worst_text(report) + bad_rows(report);
+    text += places_text(report) + references_text(report) + causes_text(report);
     if (report.reached) text += to_text(*report.reached);
     text += tolerance_line(report) + "\n";
-    for (const std::string& warning : report.warnings)
-        text += wrapped(words_of("warning: " + one_line(warning)), " ");
+    for (const std::string& warning : warning_lines(report)) text += wrapped(words_of(warning), " ");
     return text + verdict_line(report) + "\n";
 }
 

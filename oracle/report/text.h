@@ -13,6 +13,9 @@ namespace tilescope {
 /// Where the tolerances come from, and what they promise.
 std::string tolerance_line(const Report& report);
 
+/// What the element holds and should hold, or what it holds in either recording.
+std::string values_in(const Report& report, const Element& element);
+
 /// One sentence: what diverges and where, or that nothing does. The last line of every report.
 std::string verdict_line(const Report& report);
 

@@ -60,7 +60,7 @@ class Inputs(FilesCase):
                 self.assert_spared(recording, "--npy", self.folder / "arrays")
 
     def test_heatmaps(self):
-        for name in ("dumped.png", "expected.png", "difference.png", "over_budget.png"):
+        for name in ("1-dumped.png", "2-expected.png", "3-difference.png", "4-over_budget.png"):
             for recording in self.names_in(self.folder / "pictures", name):
                 self.assert_spared(recording, "--png", self.folder / "pictures")
 

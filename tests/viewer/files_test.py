@@ -13,7 +13,8 @@ import time
 
 import h5py
 import numpy as np
-from tile_view_case import SAMPLES, TileViewCase, main, refusal, verdict
+from tile_view_case import SAMPLES, TILE_DIFF, TileViewCase, main, refusal, verdict
+from figure_png import heatmap_of
 
 
 class Files(TileViewCase):
@@ -60,9 +61,24 @@ class Files(TileViewCase):
             tile = file["tiles/s"][0, 0, 0:64, 64:128].astype(np.float32)
         np.testing.assert_array_equal(written.view(np.uint32), tile.view(np.uint32))
 
-    def test_heatmap_is_written_as_png(self):
-        self.play([self.PATH], "wait", "key E", "frames 3", "expect wrote tile-view.png")
-        self.assertTrue((self.folder / "tile-view.png").is_file())
+    def test_heatmap_is_written_with_its_title_axes_and_colours(self):
+        """As large as on the screen, and around it what tile-diff draws around its own."""
+        self.play([self.PATH], "wait", "key F", "wait", "picture heatmap seen.png", "key E", "frames 3", "expect wrote tile-view.png")
+        written, seen = self.picture("tile-view.png"), self.picture("seen.png")
+        top, left, height, width = heatmap_of(written)
+        self.assertEqual((height, width), seen.shape[:2])
+        ink = written[..., :3].max(axis=-1) < 120
+        for words in (ink[: top - 30], ink[top:top + height, : left - 10], ink[top + height + 10:]):
+            self.assertGreater(words.sum(), 300)
+        run = subprocess.run([TILE_DIFF, self.PATH, "--png", self.folder], capture_output=True, text=True, timeout=60)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        heatmaps = []
+        for picture in (written, self.picture("4-over_budget.png")):
+            top, left, height, width = heatmap_of(picture)
+            step_down, step_across = height / 64, width / 64
+            heatmaps.append([[tuple(picture[int(top + (row + 0.5) * step_down), int(left + (col + 0.5) * step_across), :3])
+                              for col in range(0, 64, 9)] for row in range(0, 64, 9)])
+        self.assertEqual(*heatmaps)
 
     def test_several_dropped_files(self):
         other = SAMPLES / "causal_top_left.h5"

@@ -3,7 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/heatmap/figure.h"
 #include "oracle/heatmap/png.h"
+#include "oracle/heatmap/worst.h"
+#include "oracle/report/text.h"
 #include "viewer/panels/pane_frame.h"
 #include "viewer/state/causes_state.h"
 #include "viewer/state/commands.h"
@@ -221,20 +224,52 @@ PaneFrame frame_of(App& app, const PaneChoice& choice, const Box& cell) {
     return pane;
 }
 
-void write_png_of(App& app, std::size_t count) {
+/// What the element holds, where its tile is at hand.
+std::string held_at(const App& app, const DetailTiles& details, const Rect& cell) {
+    const bool alone = cell.last_row - cell.first_row == 1 && cell.last_col - cell.first_col == 1;
+    const DetailTile* tile =
+        alone && !details.tiles.empty() ? details.at(cell.first_row, cell.first_col) : nullptr;
+    if (tile == nullptr || app.document->report == nullptr) return "";
+    const PlaceInTile place = place_in_tile(app.problem(), details.plane, cell.first_row, cell.first_col);
+    return values_in(*app.document->report, tile->element(place.row, place.col));
+}
+
+/// The pane as it is shown, with what it takes to read it elsewhere: drawn as tile-diff draws its own.
+Image figure_of(App& app, const HeatmapPane& heatmap, const PaneFrame& pane) {
+    Figure figure;
+    figure.plane = pane.plane;
+    figure.shape = pane.shape;
+    figure.quantity = pane.quantity;
+    figure.view = pane.view;
+    figure.style = heatmap.style();
+    figure.width = int(pane.size.x);
+    figure.height = int(pane.size.y);
+    const Document& document = *app.document;
+    describe(*document.recording, document.other_recording.get(), document.report.get(), figure);
+    const Reference reference = quantity_info(pane.quantity).against;
+    const auto over_budget = app.session.request(pane.plane, against(reference, Quantity::over_budget));
+    const auto worst = over_budget == nullptr ? std::nullopt : worst_cell(*over_budget, pane.visible());
+    if (worst) ring_around(*worst, document.report.get(), held_at(app, heatmap.details(), *worst), figure);
+    return draw_figure(figure, *heatmap.pyramid(), heatmap.details()).image;
+}
+
+void write_png_of(App& app, const std::vector<PaneFrame>& panes) {
     const std::string path = std::exchange(app.png, {});
     app.notice.clear();
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < panes.size(); ++i) {
+        const auto shown = app.session.request(panes[i].plane, panes[i].quantity);
+        if (shown == nullptr || shown != app.panes[i].pyramid()) continue;
         std::string name = path;
         if (i > 0) name.insert(name.size() - 4, fmt::format("-pane{}", i + 1));
         try {
-            write_png(name, app.panes[i].image());
-            app.notice += (i == 0 ? "wrote " : ", ") + name;
+            write_png(name, figure_of(app, app.panes[i], panes[i]));
+            app.notice += (app.notice.empty() ? "wrote " : ", ") + name;
         } catch (const std::exception& error) {
             app.notice = one_line(error.what());
             return;
         }
     }
+    if (app.notice.empty()) app.notice = "there is no heatmap to write";
 }
 
 /// What rows and columns count, at the right end of the title.
@@ -302,8 +337,10 @@ void draw_heatmaps(App& app, const Box& box) {
     Quantity shown_quantity = app.view.quantity;
     app.hovered.reset();
     app.shown_details.clear();
+    std::vector<PaneFrame> panes;
     for (std::size_t i = 0; i < choices.size(); ++i) {
         const PaneFrame pane = frame_of(app, choices[i], cell_of(area, choices.size(), i));
+        panes.push_back(pane);
         if (pane.size.x < 16 || pane.size.y < 16) continue;
         app.readout.place(i == 0 ? "heatmap" : fmt::format("heatmap {}", i + 1),
                           {pane.at.x, pane.at.y, pane.size.x, pane.size.y});
@@ -328,7 +365,7 @@ void draw_heatmaps(App& app, const Box& box) {
     app.shown_scale = shown.scale;
     draw_legend(app, draw, {area.x, box.y + box.height - legend - 0.6F * pad, area.width, legend}, kinds,
                 shown_quantity, shown);
-    if (!app.png.empty()) write_png_of(app, choices.size());
+    if (!app.png.empty()) write_png_of(app, panes);
 }
 
 }  // namespace tilescope::viewer

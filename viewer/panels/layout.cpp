@@ -17,10 +17,10 @@ struct Room {
     float header = 0;  ///< heights
     float history = 0;
     float status = 0;
-    float em = 1;                 ///< size of the font
+    float em = 1;                    ///< size of the font
     const Shares* shares = nullptr;  ///< that somebody chose
-    bool wide = false;     ///< the column on the right holds lines of 110 letters
-    bool writers = false;  ///< two more lines for the element
+    bool wide = false;               ///< the column on the right holds lines of 110 letters
+    bool writers = false;            ///< two more lines for the element
 };
 
 /// Where a panel is.
@@ -47,7 +47,8 @@ float left_width(const Room& room) {
 float right_width(const Room& room) {
     const float width = room.window.width;
     // The heatmap stays beside the text.
-    if (room.wide) return std::min(70 * room.em, std::max(0.5F * width, width - left_width(room) - 23 * room.em));
+    if (room.wide)
+        return std::min(70 * room.em, std::max(0.5F * width, width - left_width(room) - 23 * room.em));
     if (width < 52 * room.em) return 0;
     return chosen(room, Split::right, width, 20 * room.em, 0.55F * width,
                   std::clamp(0.27F * width, 26 * room.em, 44 * room.em));
@@ -147,9 +148,10 @@ Box below(const Box& box) {
 constexpr std::array splitters = {
     Splitter{Split::left, true, [](const Room& room) { return beside(heatmap_box(room), left_width(room)); },
              [](const Room& room, float x) { return x / room.window.width; }},
-    Splitter{Split::right, true,
-             [](const Room& room) { return beside(heatmap_box(room), room.window.width - right_width(room)); },
-             [](const Room& room, float x) { return 1 - x / room.window.width; }},
+    Splitter{
+        Split::right, true,
+        [](const Room& room) { return beside(heatmap_box(room), room.window.width - right_width(room)); },
+        [](const Room& room, float x) { return 1 - x / room.window.width; }},
     Splitter{Split::map, false, [](const Room& room) { return below(map_box(room)); },
              [](const Room& room, float y) { return (y - map_box(room).y) / body_height(room); }},
     Splitter{Split::element, false, [](const Room& room) { return below(element_box(room)); },
@@ -159,7 +161,9 @@ constexpr std::array splitters = {
                  const Box box = history_box(room);
                  return Box{box.x, box.y, room.history > 0 ? box.width : 0, 0};
              },
-             [](const Room& room, float y) { return (room.window.height - room.status - y) / room.window.height; }},
+             [](const Room& room, float y) {
+                 return (room.window.height - room.status - y) / room.window.height;
+             }},
 };
 
 void draw_splitter(App& app, const Room& room, const Splitter& splitter) {
@@ -183,14 +187,15 @@ void draw_splitter(App& app, const Room& room, const Splitter& splitter) {
     double& share = app.settings.shares[static_cast<std::size_t>(splitter.split)];
     const ImVec2 pointer = ImGui::GetIO().MousePos;
     if (ImGui::IsItemActive() && ImGui::IsMouseDragging(ImGuiMouseButton_Left, 1))
-        share = std::clamp(double(splitter.share_at(room, splitter.across ? pointer.x : pointer.y)), 0.01, 0.99);
+        share =
+            std::clamp(double(splitter.share_at(room, splitter.across ? pointer.x : pointer.y)), 0.01, 0.99);
     if (ImGui::IsItemHovered() && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) share = 0;
     if (ImGui::IsItemHovered() || ImGui::IsItemActive()) {
         ImGui::SetMouseCursor(splitter.across ? ImGuiMouseCursor_ResizeEW : ImGuiMouseCursor_ResizeNS);
-        ImGui::GetWindowDrawList()->AddRectFilled({box.x + (splitter.across ? 2 : 0), box.y + (splitter.across ? 0 : 2)},
-                                                  {box.x + box.width - (splitter.across ? 2 : 0),
-                                                   box.y + box.height - (splitter.across ? 0 : 2)},
-                                                  colours::accent_dim);
+        ImGui::GetWindowDrawList()->AddRectFilled(
+            {box.x + (splitter.across ? 2 : 0), box.y + (splitter.across ? 0 : 2)},
+            {box.x + box.width - (splitter.across ? 2 : 0), box.y + box.height - (splitter.across ? 0 : 2)},
+            colours::accent_dim);
     }
     ImGui::End();
     ImGui::PopStyleVar(2);
@@ -205,13 +210,13 @@ void draw_panels(App& app) {
     // What is above the history stays higher than it is.
     app.history.in_tab = size.x < 70 * em || size.y < 62 * em;
     Room room{{0, 0, size.x, size.y},
-                    header_height(app, size.x),
-                    0,
-                    status_height(app, size.x),
-                    em,
-                    &app.settings.shares,
-                    wide,
-                    app.document != nullptr && has_writers(*app.document->recording)};
+              header_height(app, size.x),
+              0,
+              status_height(app, size.x),
+              em,
+              &app.settings.shares,
+              wide,
+              app.document != nullptr && has_writers(*app.document->recording)};
     const float history = history_height(app);
     if (history > 0) room.history = chosen(room, Split::history, size.y, 6 * em, 0.6F * size.y, history);
     app.narrow = left_width(room) <= 0;

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <system_error>
 #include <tuple>
 
 #include "dump/schema/error.h"
+#include "dump/schema/shell_word.h"
 #include "oracle/report/text.h"
 #include "viewer/state/row_kinds.h"
 
@@ -85,18 +85,6 @@ std::pair<BadList, std::vector<BadPlace>> places_to_walk(const App& app, bool ti
         places = find_bad_places(*app.document, list);
     }
     return {list, std::move(places)};
-}
-
-/// As one word of a shell's command.
-std::string quoted(const std::string& path) {
-    constexpr std::string_view plain = "_-./+:@%,=";
-    const bool ordinary = !path.empty() && std::ranges::all_of(path, [&](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 || plain.find(c) != std::string_view::npos;
-    });
-    if (ordinary) return path;
-    std::string word = "'";
-    for (const char c : path) word += c == '\'' ? "'\\''" : std::string(1, c);
-    return word + "'";
 }
 
 /// A file that was written anew is read again, once for each change; what cannot be read leaves the view.
@@ -333,16 +321,17 @@ std::string coordinates_of(const Problem& problem, const ElementPlace& place) {
 
 std::string tile_diff_command(const App& app) {
     if (app.document->pair())
-        return fmt::format("tile-diff {} {}", quoted(app.document->path), quoted(app.document->other));
-    return fmt::format("tile-diff {} --explain-tolerance {}", quoted(app.document->path),
+        return fmt::format("tile-diff {} {}", shell_word(app.document->path),
+                           shell_word(app.document->other));
+    return fmt::format("tile-diff {} --explain-tolerance {}", shell_word(app.document->path),
                        coordinates_of(app.problem(), selected_element(app)));
 }
 
 std::string tile_view_command(const App& app) {
     std::string place = coordinates_of(app.problem(), selected_element(app));
     place[place.find(',')] = ':';
-    std::string files = quoted(app.document->path);
-    if (app.document->pair()) files += " " + quoted(app.document->other);
+    std::string files = shell_word(app.document->path);
+    if (app.document->pair()) files += " " + shell_word(app.document->other);
     return fmt::format("tile-view {} --goto {}", files, place);
 }
 

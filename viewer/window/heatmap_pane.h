@@ -23,6 +23,10 @@ class HeatmapPane {
     /// The texture of what is to be seen; null where there is no size.
     void* texture(const Contents& contents);
     const Image& image() const { return image_; }
+    /// What the texture shows: null without one.
+    const std::shared_ptr<const Pyramid>& pyramid() const { return pyramid_; }
+    const DetailTiles& details() const { return details_; }
+    const ImageStyle& style() const { return style_; }
     /// Whether some of the picture's values were there.
     bool has_values() const { return pyramid_ != nullptr && pyramid_->filled() > 0; }
 

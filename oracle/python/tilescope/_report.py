@@ -139,7 +139,8 @@ class Report:
             return {}
         with tempfile.TemporaryDirectory() as folder:
             self._judged.write_heatmaps(folder, self._recording)
-            return {path.stem: path.read_bytes() for path in sorted(pathlib.Path(folder).glob("*.png"))}
+            # Names begin with a number, so that they sort.
+            return {path.stem[2:]: path.read_bytes() for path in sorted(pathlib.Path(folder).glob("*.png"))}
 
     def _repr_html_(self):
         pictures = self.pictures()

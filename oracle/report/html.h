@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "oracle/report/formats.h"
+
+namespace tilescope {
+
+/// A page that needs nothing but itself: no scripts, fonts, styles or pictures from elsewhere. It says what the text says, and
+/// shows the exhibits.
+std::string to_html(const Outcome& outcome, const Exhibits& exhibits);
+
+/// The page's style, for light and dark screens and for paper.
+extern const std::string_view html_style;
+
+}  // namespace tilescope
