@@ -25,7 +25,8 @@ float rough_log2(float magnitude) {
 /// Turns a line of worst values and kinds into pixels.
 class Painter {
  public:
-    Painter(const ImageStyle& style, bool complete) : scale_(style.scale), complete_(complete) {
+    Painter(const ImageStyle& style, bool complete)
+        : scale_(style.scale), complete_(complete), mark_pixels_(style.mark_pixels) {
         const Palette& colours = palette(style.colours);
         std::transform(colours.begin(), colours.end(), colours_.begin(), packed);
         from_ = transformed(float(scale_.low));
@@ -60,7 +61,7 @@ class Painter {
             // Only quotients by the budget know what is inherited.
             const Kind kind = waits ? Kind::not_judged : worst_of(flags[x], worst[x] > 1);
             if (kind == Kind::finite) continue;
-            out[x] = packed(colour_of(kind, int(x), y));
+            out[x] = packed(colour_of(kind, int(x) / mark_pixels_, y / mark_pixels_));
         }
     }
 
@@ -101,6 +102,7 @@ class Painter {
     static constexpr float log10_of_2 = 0.30103f;
     Scale scale_;
     bool complete_;
+    int mark_pixels_ = 1;
     float from_ = 0;
     float factor_ = 0;
     std::array<std::uint32_t, 256> colours_;

@@ -32,6 +32,7 @@ struct PlaneView {
 struct ImageStyle {
     Scale scale;
     ColourMap colours = ColourMap::sequential;
+    int mark_pixels = 1;  ///< of the image for each of a kind's pattern
 };
 
 /// Fills the image, whose size is set. Each pixel shows the worst of what it covers: NaN before unwritten

@@ -174,6 +174,36 @@ void Pyramid::set_tile(std::int64_t first_row, std::int64_t first_col, std::int6
     ++version_;
 }
 
+std::vector<Rect> Pyramid::few_with(KindFlags kinds, std::size_t most) const {
+    using Cell = std::pair<std::int64_t, std::int64_t>;
+    const std::shared_lock held(mutex_);
+    std::vector<Cell> found = {{0, 0}};
+    for (std::size_t i = levels_.size(); i-- > 0;) {
+        const Level& level = levels_[i];
+        const bool top = i + 1 == levels_.size();
+        std::vector<Cell> below;
+        for (const auto& [above_row, above_col] : found) {
+            const std::int64_t first_row = top ? 0 : 2 * above_row;
+            const std::int64_t first_col = top ? 0 : 2 * above_col;
+            for (std::int64_t row = first_row; row < std::min(top ? level.rows : first_row + 2, level.rows);
+                 ++row) {
+                for (std::int64_t col = first_col;
+                     col < std::min(top ? level.cols : first_col + 2, level.cols); ++col) {
+                    if ((level.kinds[std::size_t(row * level.cols + col)] & kinds) != 0)
+                        below.emplace_back(row, col);
+                }
+            }
+            if (below.size() > most) return {};
+        }
+        found = std::move(below);
+    }
+    std::vector<Rect> cells;
+    for (const auto& [row, col] : found)
+        cells.push_back({row * block_rows_, col * block_cols_, std::min((row + 1) * block_rows_, rows_),
+                         std::min((col + 1) * block_cols_, cols_)});
+    return cells;
+}
+
 Summary Pyramid::worst_of(const Rect& rect) const {
     const Rect inside{std::max<std::int64_t>(rect.first_row, 0), std::max<std::int64_t>(rect.first_col, 0),
                       std::min(rect.last_row, rows_), std::min(rect.last_col, cols_)};

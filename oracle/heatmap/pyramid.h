@@ -54,6 +54,9 @@ class Pyramid {
     Summary worst_of(const Rect& rect) const;
     Summary whole() const { return worst_of({0, 0, rows_, cols_}); }
 
+    /// The cells of level 0 that hold one of the kinds, where they are at most so many; otherwise none.
+    std::vector<Rect> few_with(KindFlags kinds, std::size_t most) const;
+
     std::int64_t rows() const { return rows_; }
     std::int64_t cols() const { return cols_; }
     bool holds_elements() const { return block_rows_ == 1 && block_cols_ == 1; }

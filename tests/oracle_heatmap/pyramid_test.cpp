@@ -174,5 +174,28 @@ TEST(Pyramid, RangeOfNothingIsEmpty) {
     EXPECT_EQ(pyramid.whole().kinds, 1 << int(Kind::nan));
 }
 
+TEST(Pyramid, FindsTheFewThatAreNoNumbers) {
+    // More elements than level 0 has cells.
+    constexpr std::int64_t rows = 3000;
+    constexpr std::int64_t cols = 5001;
+    Pyramid pyramid(rows, cols);
+    const std::vector<float> values(std::size_t(rows * cols), 1.0F);
+    std::vector<Kind> kinds(values.size(), Kind::finite);
+    const std::pair<std::int64_t, std::int64_t> places[] = {{0, 0}, {1234, 4321}, {2999, 5000}};
+    for (const auto& [row, col] : places) kinds[std::size_t(row * cols + col)] = Kind::nan;
+    kinds[5] = Kind::unwritten;
+    pyramid.set_tile(0, 0, rows, cols, values, kinds);
+    const std::vector<Rect> found = pyramid.few_with(flag_of(Kind::nan), 3);
+    ASSERT_EQ(found.size(), 3u);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const auto [row, col] = places[i];
+        EXPECT_TRUE(found[i].first_row <= row && row < found[i].last_row && found[i].first_col <= col &&
+                    col < found[i].last_col);
+        EXPECT_LE((found[i].last_row - found[i].first_row) * (found[i].last_col - found[i].first_col), 64);
+    }
+    EXPECT_TRUE(pyramid.few_with(flag_of(Kind::nan), 2).empty());
+    EXPECT_TRUE(pyramid.few_with(flag_of(Kind::masked), 3).empty());
+}
+
 }  // namespace
 }  // namespace tilescope::test

@@ -184,7 +184,7 @@ ImageStyle style_of(App& app, HeatmapPane& heatmap, const PaneFrame& pane,
     // Values of one sign have no middle; colours that somebody chose stay.
     if (basis != nullptr && colours == quantity_info(quantity).colours)
         colours = fitting_colours(*basis, quantity);
-    return {scale_for(app, heatmap, basis, quantity), colours};
+    return {scale_for(app, heatmap, basis, quantity), colours, mark_pixels()};
 }
 
 ImageStyle draw_pane(App& app, HeatmapPane& heatmap, PaneFrame pane) {
@@ -202,6 +202,7 @@ ImageStyle draw_pane(App& app, HeatmapPane& heatmap, PaneFrame pane) {
     draw.PushClipRect(pane.at, pane.end(), true);
     if (texture != nullptr) draw.AddImage(texture, pane.at, pane.end());
     draw_overlays(app, draw, pane);
+    draw_rings(draw, pane, *pyramid);
     draw_numbers(app, draw, pane, details);
     draw_selection(app, draw, pane);
     draw.PopClipRect();

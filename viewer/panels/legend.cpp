@@ -107,13 +107,14 @@ LegendPlan plan_of(const App& app, float width, KindFlags shown, const std::stri
 }
 
 /// The pattern of a kind, pixel by pixel as the picture has it, with a rim: some are as dark as the ground.
-void draw_swatch(ImDrawList& draw, ImVec2 at, Kind kind, int size) {
+void draw_swatch(ImDrawList& draw, ImVec2 at, Kind kind, int size, int mark_pixels) {
+    const auto colour_at = [&](int x, int y) { return colour_of(kind, x / mark_pixels, y / mark_pixels); };
     for (int y = 0; y < size; ++y) {
         // Runs of one colour: most patterns have few.
         for (int x = 0; x < size;) {
-            const Colour colour = colour_of(kind, x, y);
+            const Colour colour = colour_at(x, y);
             int end = x + 1;
-            while (end < size && colour_of(kind, end, y) == colour) ++end;
+            while (end < size && colour_at(end, y) == colour) ++end;
             draw.AddRectFilled(at + ImVec2(float(x), float(y)), at + ImVec2(float(end), float(y + 1)),
                                packed(colour));
             x = end;
@@ -178,7 +179,7 @@ void draw_legend(App& app, ImDrawList& draw, const Box& box, KindFlags shown, Qu
         const ImVec2 at{std::round(box.x + placed.at.x), std::round(box.y + placed.at.y)};
         app.readout.place("swatch " + placed.entry.name, {at.x, at.y, swatch, swatch});
         if (placed.entry.kind) {
-            draw_swatch(draw, at, *placed.entry.kind, int(swatch));
+            draw_swatch(draw, at, *placed.entry.kind, int(swatch), style.mark_pixels);
         } else {
             draw_cross(draw, {at.x + 2, at.y + 2, swatch - 4, swatch - 4});
         }

@@ -136,7 +136,7 @@ void draw_picture(App& app, const MapGrid& grid, int width, int height) {
     ImDrawList& draw = *ImGui::GetWindowDrawList();
     void* texture =
         app.map_picture.texture(app.document->map_of(app.view.against), app.problem(), app.view.stage, grid,
-                                scroll, width, height, app.document->generation);
+                                scroll, width, height, app.document->generation, mark_pixels());
     if (texture != nullptr) draw.AddImage(texture, corner, corner + ImVec2(float(width), float(height)));
     draw_conflicts(app, draw, grid, origin);
     draw_marks(app, draw, grid, origin);

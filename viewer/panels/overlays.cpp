@@ -246,6 +246,22 @@ void draw_rim(ImDrawList& draw, ImVec2 at, ImVec2 end, ImVec2 inside_at, ImVec2 
     rim(2, IM_COL32(255, 255, 255, 255), 2);
 }
 
+void draw_rings(ImDrawList& draw, const PaneFrame& pane, const Pyramid& pyramid) {
+    constexpr std::size_t few = 8;
+    constexpr KindFlags marks = flag_of(Kind::nan) | flag_of(Kind::plus_infinity) |
+                                flag_of(Kind::minus_infinity) | flag_of(Kind::unwritten) |
+                                flag_of(Kind::should_be_infinite);
+    const float radius = 1.1F * ImGui::GetFontSize();
+    for (const Rect& cell : pyramid.few_with(marks, few)) {
+        const ImVec2 at{pane.x_of(double(cell.first_col)), pane.y_of(double(cell.first_row))};
+        const ImVec2 end{pane.x_of(double(cell.last_col)), pane.y_of(double(cell.last_row))};
+        if (end.x - at.x > radius || end.y - at.y > radius) continue;
+        const ImVec2 middle{(at.x + end.x) / 2, (at.y + end.y) / 2};
+        draw.AddCircle(middle, radius + 1.5F, IM_COL32(0, 0, 0, 255), 0, 4.5F);
+        draw.AddCircle(middle, radius + 1.5F, IM_COL32(255, 255, 255, 255), 0, 2);
+    }
+}
+
 void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane) {
     const PlanePoint point = point_at(app.problem(), app.view.cursor, pane.plane.stage);
     const float top = std::floor(pane.y_of(double(point.row)));

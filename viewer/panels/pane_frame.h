@@ -36,6 +36,8 @@ ThreadLines thread_lines(const App& app, Stage stage);
 void draw_overlays(const App& app, ImDrawList& draw, const PaneFrame& pane);
 /// Around a rectangle, light with a dark edge to be seen on every colour; whole inside of the second one.
 void draw_rim(ImDrawList& draw, ImVec2 at, ImVec2 end, ImVec2 inside_at, ImVec2 inside_end);
+/// Rings around elements that are no numbers, where they are few and too small to be seen.
+void draw_rings(ImDrawList& draw, const PaneFrame& pane, const Pyramid& pyramid);
 /// The cursor's element and row, the region.
 void draw_selection(const App& app, ImDrawList& draw, const PaneFrame& pane);
 /// Numbers in the cells, where they have room: dumped, expected and bits, or what the pane shows.

@@ -83,6 +83,11 @@ std::string quotient_text(double value) {
     return value >= double(std::numeric_limits<float>::max()) ? "beyond" : short_number(value);
 }
 
+int mark_pixels() {
+    constexpr float size_at_scale_1 = 13;
+    return std::max(1, int(std::lround(ImGui::GetFontSize() / size_at_scale_1)));
+}
+
 Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid>& pyramid,
                 Quantity quantity) {
     const ScaleChoice& choice = app.settings.scales[std::size_t(quantity)];

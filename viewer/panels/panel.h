@@ -45,6 +45,9 @@ std::string short_number(double value);
 /// The same of a quotient, which is the largest float32 where it was divided by 0.
 std::string quotient_text(double value);
 
+/// Pixels of the window for each of a mark's pattern: marks grow with the text.
+int mark_pixels();
+
 /// The scale that the quantity has: fixed, or found in the pyramid.
 Scale scale_for(App& app, HeatmapPane& pane, const std::shared_ptr<const Pyramid>& pyramid,
                 Quantity quantity);

@@ -42,13 +42,12 @@ MapGrid arrange_heads(std::int64_t heads, std::int64_t tile_rows, std::int64_t t
     return best;
 }
 
-const ImageStyle& MapPicture::style() {
-    static const ImageStyle style{{ScaleKind::log, 0.01, 100, 1}, ColourMap::budget};
-    return style;
+ImageStyle MapPicture::style(int mark_pixels) {
+    return {{ScaleKind::log, 0.01, 100, 1}, ColourMap::budget, mark_pixels};
 }
 
 void MapPicture::draw(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid,
-                      int scroll) {
+                      int scroll, int mark_pixels) {
     std::ranges::fill(image_.pixels, 0U);
     conflicts_ = map.bad_tiles(stage);
     std::erase_if(conflicts_, [&](const TileId& tile) { return map.at(stage, tile).conflicting == 0; });
@@ -61,7 +60,8 @@ void MapPicture::draw(const TileMap& map, const Problem& problem, Stage stage, c
         if (picture == nullptr) picture = map.empty_picture(stage);
         if (cell_.width != int(box.width) || cell_.height != int(box.height))
             cell_ = Image(int(box.width), int(box.height));
-        render(*picture, {}, {0, 0, double(picture->rows()), double(picture->cols())}, style(), cell_);
+        render(*picture, {}, {0, 0, double(picture->rows()), double(picture->cols())}, style(mark_pixels),
+               cell_);
         for (int y = std::max(0, -top); y < cell_.height && top + y < image_.height; ++y) {
             const int width = std::min(cell_.width, image_.width - int(box.x));
             if (width <= 0) break;
@@ -72,9 +72,9 @@ void MapPicture::draw(const TileMap& map, const Problem& problem, Stage stage, c
 }
 
 void* MapPicture::texture(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid,
-                          int scroll, int width, int height, std::uint64_t generation) {
+                          int scroll, int width, int height, std::uint64_t generation, int mark_pixels) {
     if (width <= 0 || height <= 0) return nullptr;
-    const Shown now{&map, map.version(), generation, stage, scroll, width, height};
+    const Shown now{&map, map.version(), generation, stage, scroll, width, height, mark_pixels};
     Shown same_but_version = now;
     same_but_version.version = shown_.version;
     const auto time = std::chrono::steady_clock::now();
@@ -83,7 +83,7 @@ void* MapPicture::texture(const TileMap& map, const Problem& problem, Stage stag
     shown_ = now;
     drawn_ = time;
     if (image_.width != width || image_.height != height) image_ = Image(width, height);
-    draw(map, problem, stage, grid, scroll);
+    draw(map, problem, stage, grid, scroll, mark_pixels);
     if (texture_ == nullptr) texture_ = std::make_unique<Texture>();
     texture_->upload(image_);
     return texture_->id();

@@ -30,16 +30,17 @@ MapGrid arrange_heads(std::int64_t heads, std::int64_t tile_rows, std::int64_t t
 /// The map of all heads of a stage, as one texture.
 class MapPicture {
  public:
-    static const ImageStyle& style();
+    static ImageStyle style(int mark_pixels);
     /// From the pixel row `scroll` of the grid on. Made again where the map changed, but not for every tile
     /// that is judged.
     void* texture(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid, int scroll,
-                  int width, int height, std::uint64_t generation);
+                  int width, int height, std::uint64_t generation, int mark_pixels);
     /// Tiles of the stage with conflicting writes.
     const std::vector<TileId>& conflicts() const { return conflicts_; }
 
  private:
-    void draw(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid, int scroll);
+    void draw(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid, int scroll,
+              int mark_pixels);
 
     struct Shown {
         const TileMap* map = nullptr;
@@ -49,6 +50,7 @@ class MapPicture {
         int scroll = 0;
         int width = 0;
         int height = 0;
+        int mark_pixels = 1;
         bool operator==(const Shown&) const = default;
     };
     Shown shown_;
