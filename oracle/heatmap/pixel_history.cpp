@@ -17,7 +17,7 @@ namespace tilescope {
 
 namespace {
 
-using Kind = HistoryMoment::Kind;
+using MomentKind = HistoryMoment::Kind;
 
 enum class Features : std::uint8_t {
     one,  ///< the output's column alone
@@ -26,31 +26,46 @@ enum class Features : std::uint8_t {
 
 struct StepRule {
     Stage stage;
-    Kind kind;
+    MomentKind kind;
     Features features;
 };
 
 constexpr std::array o_steps = {
-    StepRule{Stage::q, Kind::loaded, Features::all}, StepRule{Stage::k, Kind::tile, Features::all},
-    StepRule{Stage::v, Kind::tile, Features::one},   StepRule{Stage::s, Kind::tile, Features::all},
-    StepRule{Stage::m, Kind::tile, Features::all},   StepRule{Stage::p, Kind::tile, Features::all},
-    StepRule{Stage::l, Kind::tile, Features::all},   StepRule{Stage::acc, Kind::tile, Features::one},
-    StepRule{Stage::o, Kind::result, Features::one}, StepRule{Stage::lse, Kind::result, Features::all},
+    StepRule{Stage::q, MomentKind::loaded, Features::all},
+    StepRule{Stage::k, MomentKind::tile, Features::all},
+    StepRule{Stage::v, MomentKind::tile, Features::one},
+    StepRule{Stage::s, MomentKind::tile, Features::all},
+    StepRule{Stage::m, MomentKind::tile, Features::all},
+    StepRule{Stage::p, MomentKind::tile, Features::all},
+    StepRule{Stage::l, MomentKind::tile, Features::all},
+    StepRule{Stage::acc, MomentKind::tile, Features::one},
+    StepRule{Stage::o, MomentKind::result, Features::one},
+    StepRule{Stage::lse, MomentKind::result, Features::all},
 };
 constexpr std::array dq_steps = {
-    StepRule{Stage::q, Kind::loaded, Features::all},     StepRule{Stage::dout, Kind::loaded, Features::all},
-    StepRule{Stage::delta, Kind::loaded, Features::all}, StepRule{Stage::k, Kind::tile, Features::all},
-    StepRule{Stage::v, Kind::tile, Features::all},       StepRule{Stage::s, Kind::tile, Features::all},
-    StepRule{Stage::p, Kind::tile, Features::all},       StepRule{Stage::dp, Kind::tile, Features::all},
-    StepRule{Stage::ds, Kind::tile, Features::all},      StepRule{Stage::dq, Kind::result, Features::one},
+    StepRule{Stage::q, MomentKind::loaded, Features::all},
+    StepRule{Stage::dout, MomentKind::loaded, Features::all},
+    StepRule{Stage::delta, MomentKind::loaded, Features::all},
+    StepRule{Stage::k, MomentKind::tile, Features::all},
+    StepRule{Stage::v, MomentKind::tile, Features::all},
+    StepRule{Stage::s, MomentKind::tile, Features::all},
+    StepRule{Stage::p, MomentKind::tile, Features::all},
+    StepRule{Stage::dp, MomentKind::tile, Features::all},
+    StepRule{Stage::ds, MomentKind::tile, Features::all},
+    StepRule{Stage::dq, MomentKind::result, Features::one},
 };
 constexpr std::array dk_and_dv_steps = {
-    StepRule{Stage::q, Kind::tile, Features::all},     StepRule{Stage::k, Kind::tile, Features::all},
-    StepRule{Stage::v, Kind::tile, Features::all},     StepRule{Stage::s, Kind::tile, Features::all},
-    StepRule{Stage::p, Kind::tile, Features::all},     StepRule{Stage::dout, Kind::tile, Features::all},
-    StepRule{Stage::delta, Kind::tile, Features::all}, StepRule{Stage::dp, Kind::tile, Features::all},
-    StepRule{Stage::ds, Kind::tile, Features::all},    StepRule{Stage::dk, Kind::result, Features::one},
-    StepRule{Stage::dv, Kind::result, Features::one},
+    StepRule{Stage::q, MomentKind::tile, Features::all},
+    StepRule{Stage::k, MomentKind::tile, Features::all},
+    StepRule{Stage::v, MomentKind::tile, Features::all},
+    StepRule{Stage::s, MomentKind::tile, Features::all},
+    StepRule{Stage::p, MomentKind::tile, Features::all},
+    StepRule{Stage::dout, MomentKind::tile, Features::all},
+    StepRule{Stage::delta, MomentKind::tile, Features::all},
+    StepRule{Stage::dp, MomentKind::tile, Features::all},
+    StepRule{Stage::ds, MomentKind::tile, Features::all},
+    StepRule{Stage::dk, MomentKind::result, Features::one},
+    StepRule{Stage::dv, MomentKind::result, Features::one},
 };
 
 std::span<const StepRule> rules_of(const Problem& problem, bool of_key) {
@@ -131,9 +146,9 @@ class Gatherer {
     PixelHistory history() const {
         PixelHistory history{place_, {}};
         if (place_.line >= (place_.of_key ? entry_.seqlen_kv : entry_.seqlen_q)) return history;
-        history.moments.push_back(moment(Kind::loaded, first_tile()));
-        for (const TileId& tile : tiles()) history.moments.push_back(moment(Kind::tile, tile));
-        history.moments.push_back(moment(Kind::result, first_tile()));
+        history.moments.push_back(moment(MomentKind::loaded, first_tile()));
+        for (const TileId& tile : tiles()) history.moments.push_back(moment(MomentKind::tile, tile));
+        history.moments.push_back(moment(MomentKind::result, first_tile()));
         std::erase_if(history.moments, [](const HistoryMoment& m) { return m.steps.empty(); });
         return history;
     }
@@ -240,9 +255,9 @@ class Gatherer {
         return place_.key && !place_.of_key && *place_.key / entry_.block_n == tile.kv_tile;
     }
 
-    HistoryMoment moment(Kind kind, const TileId& tile) const {
+    HistoryMoment moment(MomentKind kind, const TileId& tile) const {
         HistoryMoment moment{kind, tile, {}};
-        const std::size_t shown = kind == Kind::tile ? shown_in(tile) : 0;
+        const std::size_t shown = kind == MomentKind::tile ? shown_in(tile) : 0;
         for (const StepRule& rule : rules_)
             if (rule.kind == kind) moment.steps.push_back(step(rule.stage, tile, shown));
         return moment;
