@@ -22,6 +22,7 @@ struct Room {
     float em = 1;          ///< size of the font
     bool wide = false;     ///< the column on the right holds lines of 110 letters
     bool writers = false;  ///< two more lines for the element
+    bool threads = false;  ///< one more
 };
 
 /// Where a panel is.
@@ -57,6 +58,11 @@ bool has_writers(const Recording& recording) {
                                [&](const StageInfo& info) { return recording.has_writers(info.stage); });
 }
 
+/// Whether any stage's are declared.
+bool has_threads(const Recording& recording) {
+    return std::ranges::any_of(recording.threads().stages, &ThreadLayout::declared);
+}
+
 Box header_box(const Room& room) {
     return {0, 0, room.window.width, room.header};
 }
@@ -84,7 +90,7 @@ bool is_low(float body, float em) {
 Box element_box(const Room& room) {
     const float right = right_width(room);
     // The tabs of a low window need most of it; what the element has more is reached by the wheel.
-    const float lines = 18.4F + (room.writers ? 3 : 0);
+    const float lines = 18.4F + (room.writers ? 3.0F : 0) + (room.threads ? 2.0F : 0);
     const bool low = is_low(body_height(room), room.em);
     const float height = low ? std::round(0.36F * body_height(room)) : lines * room.em;
     return {room.window.width - right, room.header + gap, right, height};
@@ -219,7 +225,8 @@ void draw_panels(App& app) {
                     status_height(app, size.x),
                     em,
                     wide,
-                    app.document != nullptr && has_writers(*app.document->recording)};
+                    app.document != nullptr && has_writers(*app.document->recording),
+                    app.document != nullptr && has_threads(*app.document->recording)};
     app.narrow = left_width(room) <= 0;
     if (int(app.view.tab) >= shown_tabs(app)) app.view.tab = Tab::row;
     for (const PanelPlace& panel : panels) {

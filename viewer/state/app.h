@@ -12,11 +12,13 @@
 #include "viewer/state/bad_places.h"
 #include "viewer/state/history.h"
 #include "viewer/state/settings.h"
+#include "viewer/state/thread_groups.h"
 #include "viewer/state/view_state.h"
 #include "viewer/window/drift_picture.h"
 #include "viewer/window/heatmap_pane.h"
 #include "viewer/window/map_picture.h"
 #include "viewer/window/readout.h"
+#include "viewer/window/tint.h"
 
 namespace tilescope::viewer {
 
@@ -44,10 +46,17 @@ struct ViewState {
     Tab tab = Tab::row;
     Cursor cursor;
     ViewRanges ranges;
-    std::optional<Rect> region;  ///< of the stage's plane, chosen with the right button
-    std::size_t cause = 0;       ///< that quantities of a replay are of
-    bool flipped = false;        ///< the key that shows what is expected is held
-    bool to_replay = false;      ///< with the one that shows the replay in its place
+    std::optional<Rect> region;                   ///< of the stage's plane, chosen with the right button
+    std::size_t cause = 0;                        ///< that quantities of a replay are of
+    ThreadGroup coloured_by = ThreadGroup::none;  ///< elements of a heatmap
+    ThreadGroup alone = ThreadGroup::none;        ///< those of the cursor's group are lit, the others dim
+    bool flipped = false;                         ///< the key that shows what is expected is held
+    bool to_replay = false;                       ///< with the one that shows the replay in its place
+};
+
+struct BadSort {
+    BadColumn column = BadColumn::batch;
+    bool descending = false;
 };
 
 /// The table of bad rows or tiles.
@@ -77,6 +86,18 @@ struct PendingExport {
 struct PanelPicture {
     Box box;
     std::string path;
+/// A pane's tint, made again only where something about it changed.
+struct KeptTint {
+    std::uint64_t generation = 0;
+    Plane plane;
+    PlaneView view;
+    ThreadGroup coloured_by = ThreadGroup::none;
+    ThreadGroup alone = ThreadGroup::none;
+    std::optional<Owner> owner;  ///< of the cursor's element, where its group is alone
+    std::shared_ptr<const Tint> tint;
+    bool operator==(const KeptTint&) const = default;
+};
+
 };
 
 /// Everything that lasts longer than a frame.
@@ -126,6 +147,7 @@ struct App {
     /// Batch, head, q block and KV tile under the pointer.
     std::optional<std::array<std::int64_t, 4>> map_pointed;
     DriftPicture drift;
+    std::array<KeptTint, 4> tints;
     HistoryView history;
 
     const Problem& problem() const { return document->problem(); }

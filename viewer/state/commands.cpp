@@ -273,6 +273,10 @@ constexpr std::array commands = {
             [](App& a) { a.settings.mask_edges = !a.settings.mask_edges; }},
     Command{colour, "W", "warps and lanes", false, false,
             [](App& a) { a.settings.warp_lines = !a.settings.warp_lines; }},
+    Command{colour, "S", "colour by warp, lane, register", true, false,
+            [](App& a) { a.view.coloured_by = next_colouring(a.view.coloured_by); }},
+    Command{colour, "Shift+S", "the cursor's thread, warp, lane, register alone", true, false,
+            [](App& a) { a.view.alone = next_alone(a.view.alone); }},
     Command{colour, "Shift+W", "rows of a warp", false, false, next_warp_rows},
     Command{colour, "Ctrl+W", "columns of a lane", false, false, next_lane_columns},
 
