@@ -64,14 +64,18 @@ struct BadTable {
     BadList list;
     BadList found;                 ///< that `places` are of
     std::vector<BadPlace> places;  ///< sorted
-    BadColumn column = BadColumn::batch;
-    bool descending = false;
-    bool by_tile = false;          ///< the kind is that of the rows' tiles: their own is not known
-    bool complete = true;          ///< false: kinds of rows are still looked up
-    bool sort_next = false;        ///< asked for by key: the next column, the other way round after the last
-    std::uint64_t generation = 0;  ///< of the document, map and report that `places` are from
+    std::vector<BadPlace> rows;    ///< those of ranges, and of rows, in order
+    std::array<BadSort, listed_count> sorts = {
+        {{BadColumn::worst, true}, {BadColumn::batch, false}, {BadColumn::batch, false}}};
+    std::optional<Stage> followed;  ///< on screen when the list's stage was chosen
+    bool by_tile = false;           ///< the kind is that of the rows' tiles: their own is not known
+    bool complete = true;           ///< false: kinds of rows are still looked up
+    bool sort_next = false;         ///< asked for by key: the next column, the other way round after the last
+    std::uint64_t generation = 0;   ///< of the document, map and report that `places` are from
     std::uint64_t map_version = 0;
     bool had_report = false;
+
+    BadSort& sort(const Problem& problem) { return sorts[std::size_t(listed_of(problem, list))]; }
 };
 
 /// What a file is to be written from, once it is there.
@@ -82,10 +86,6 @@ struct PendingExport {
     std::string path;
 };
 
-/// A part of the window to be written as PNG when the frame is drawn.
-struct PanelPicture {
-    Box box;
-    std::string path;
 /// A pane's tint, made again only where something about it changed.
 struct KeptTint {
     std::uint64_t generation = 0;
@@ -98,6 +98,10 @@ struct KeptTint {
     bool operator==(const KeptTint&) const = default;
 };
 
+/// A part of the window to be written as PNG when the frame is drawn.
+struct PanelPicture {
+    Box box;
+    std::string path;
 };
 
 /// Everything that lasts longer than a frame.
@@ -143,11 +147,11 @@ struct App {
     bool narrow = false;                 ///< map and table stand among the tabs
 
     std::array<HeatmapPane, 4> panes;
+    std::array<KeptTint, 4> tints;
     MapPicture map_picture;
     /// Batch, head, q block and KV tile under the pointer.
     std::optional<std::array<std::int64_t, 4>> map_pointed;
     DriftPicture drift;
-    std::array<KeptTint, 4> tints;
     HistoryView history;
 
     const Problem& problem() const { return document->problem(); }

@@ -280,8 +280,8 @@ constexpr std::array commands = {
     Command{colour, "Shift+W", "rows of a warp", false, false, next_warp_rows},
     Command{colour, "Ctrl+W", "columns of a lane", false, false, next_lane_columns},
 
-    Command{table, "B", "rows or tiles in the table", true, false,
-            [](App& a) { a.bad.list.tiles = !a.bad.list.tiles; }},
+    Command{table, "B", "ranges, rows or tiles in the table", true, false,
+            [](App& a) { a.bad.list.listed = Listed((int(a.bad.list.listed) + 1) % listed_count); }},
     Command{table, "Y", "kind in the table", true, false,
             [](App& a) { a.bad.list.filter = BadFilter((int(a.bad.list.filter) + 1) % bad_filter_count); }},
     Command{table, "U", "stage of the table", true, false, next_table_stage},
