@@ -46,8 +46,10 @@ WrongThreads owners_of(const ThreadMap& map, const ForEachOwned& for_each) {
         const Owner owner = map.owner(tile, row, col);
         for (const OwnerAxis& axis : axes) {
             mark((threads.*axis.set).all, owner.*axis.number);
-            if (ownership == Ownership::wrong) mark((threads.*axis.set).wrong, owner.*axis.number);
+            if (ownership != Ownership::wrong) continue;
+            mark((threads.*axis.set).wrong, owner.*axis.number);
         }
+        threads.elements += ownership == Ownership::wrong;
     });
     for (const OwnerAxis& axis : axes)
         (threads.*axis.set).wrong.resize((threads.*axis.set).all.size(), false);
@@ -124,7 +126,91 @@ std::string says(const WrongThreads& threads) {
            text_of(axes[2], threads.registers, threads.registers_of_thread);
 }
 
+/// Of all threads and their registers.
+double share_of(const WrongThreads& threads) {
+    double share = 1;
+    for (const OwnerAxis& axis : axes) {
+        const ThreadSet& set = threads.*axis.set;
+        share *= double(std::ranges::count(set.wrong, true)) / double(std::ranges::count(set.all, true));
+    }
+    return share;
+}
+
+/// The rows, counted in their tile, where all that are bad follow each other in one tile; otherwise none.
+struct RowsOfTile {
+    TileId tile;
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+};
+RowsOfTile run_of_bad_rows(const Report& report, Stage stage) {
+    const std::vector<BadRow>& rows = report.stage(stage).tally.bad_rows;
+    const Axis axis = stage_info(report.problem, stage).row_axis;
+    if (rows.empty() || !report.first_divergence || (axis != Axis::query && axis != Axis::key)) return {};
+    const BadRow& first = rows.front();
+    const BadRow& last = rows.back();
+    const std::int64_t block = tile_shape(report.problem, stage).rows;
+    const bool one_tile = first.batch == last.batch && first.head == last.head &&
+                          first.row / block == last.row / block &&
+                          last.row - first.row + 1 == std::ssize(rows);
+    if (!one_tile) return {};
+    TileId tile = report.first_divergence->tile;
+    (axis == Axis::key ? tile.kv_tile : tile.q_block) = first.row / block;
+    return {tile, first.row % block, std::ssize(rows)};
+}
+
+/// Whether all bad rows follow each other, and what they hold is what the threads own.
+bool rows_say_as_much(const Report& report, const WrongThreads& threads) {
+    const Stage stage = *report.guilty;
+    const RowsOfTile rows = run_of_bad_rows(report, stage);
+    if (rows.count == 0) return false;
+    const std::optional<ThreadMap> map = thread_map(report.problem, stage, report.threads, report.recording);
+    if (!map) return false;
+    WrongThreads owners = threads;
+    for (const OwnerAxis& axis : axes)
+        (owners.*axis.set).wrong.assign((threads.*axis.set).wrong.size(), false);
+    const std::int64_t cols = tile_shape(report.problem, stage).cols;
+    for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
+        for (std::int64_t col = 0; col < cols; ++col) {
+            const Owner owner = map->owner(rows.tile, row, col);
+            for (const OwnerAxis& axis : axes) mark((owners.*axis.set).wrong, owner.*axis.number);
+        }
+    }
+    return std::ranges::all_of(
+        axes, [&](const OwnerAxis& axis) { return (owners.*axis.set).wrong == (threads.*axis.set).wrong; });
+}
+
+/// "lane 5", "warps 0 and 2".
+std::string named(const OwnerAxis& axis, const ThreadSet& set) {
+    std::string text = text_of(axis, set, 0);
+    const std::size_t comma = text.rfind(", ");
+    return comma == std::string::npos ? text : text.replace(comma, 2, " and ");
+}
+
 }  // namespace
+
+std::string threads_sentence(const Report& report, const WrongThreads& threads) {
+    constexpr double most = 0.75;
+    if (share_of(threads) > most || rows_say_as_much(report, threads)) return "";
+    std::string where;
+    const auto add = [&](const std::string& part) {
+        // "lanes 1 of every 4 in every warp"
+        const std::string_view joint = where.find(" of every ") == std::string::npos ? " of " : " in ";
+        where += where.empty() ? part : std::string(joint) + part;
+    };
+    if (threads.registers.is_part()) add(named(axes[2], threads.registers));
+    if (threads.lanes.is_part()) add(named(axes[1], threads.lanes));
+    if (threads.warps.is_part())
+        add(named(axes[0], threads.warps));
+    else if (threads.lanes.is_part() && threads.warps_of_block > 1)
+        add("every warp");
+    else if (!threads.lanes.is_part())
+        add("every thread");
+    std::int64_t all = 0;
+    for (const BadRow& row : report.stage(*report.guilty).tally.bad_rows) all += row.elements;
+    const std::string looked_at =
+        threads.elements < all ? fmt::format(" of {} looked at", threads.elements) : "";
+    return fmt::format("every wrong element{} belongs to {}", looked_at, where);
+}
 
 std::string numbers_of(const ThreadSet& set) {
     const std::set<std::int64_t> numbers = wrong_numbers(set);

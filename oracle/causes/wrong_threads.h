@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "oracle/causes/pattern.h"
-#include "oracle/judge/diagnosis.h"
+#include "oracle/judge/report.h"
 
 namespace tilescope {
 
@@ -30,6 +31,10 @@ std::optional<WrongThreads> wrong_threads(const ThreadMap& map, const ForEachOwn
 
 /// The same of the stage that is observed; nullopt where its threads are not declared, too.
 std::optional<WrongThreads> wrong_threads(const CauseSearch& world, const Evidence& evidence);
+
+/// "every wrong element belongs to lane 5 of every warp", of the guilty stage. "" where most threads are among them, or where
+/// one run of rows says as much.
+std::string threads_sentence(const Report& report, const WrongThreads& threads);
 
 /// The elements in bad tiles that they own.
 Holds owned_by(const CauseSearch& world, const Evidence& evidence, const WrongThreads& threads);

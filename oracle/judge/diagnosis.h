@@ -34,6 +34,7 @@ struct WrongThreads {
     ThreadSet registers;  ///< numbers of elements among those that a thread owns of a tile
     int warps_of_block = 0;
     int registers_of_thread = 0;
+    std::int64_t elements = 0;      ///< wrong ones that were looked at
     bool among_right_ones = false;  ///< they own right elements as well; no other thread owns a wrong one
     std::string says;               ///< "warp 2 of 4, lanes 16-31, registers 0-1 of every 4"
 };

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "oracle/causes/ancestry.h"
+#include "oracle/causes/wrong_threads.h"
 #include "oracle/report/text.h"
 
 namespace tilescope {
@@ -170,8 +171,8 @@ std::string not_recorded(const Report& report) {
 }
 
 Card card_of_right(const Report& report) {
-    if (!report.unjudged.empty()) return {verdict_line(report), "", "", not_recorded(report)};
-    return {verdict_line(report), closest_of(report), "", not_recorded(report)};
+    if (!report.unjudged.empty()) return {verdict_line(report), "", "", "", not_recorded(report)};
+    return {verdict_line(report), closest_of(report), "", "", not_recorded(report)};
 }
 
 }  // namespace
@@ -205,6 +206,7 @@ Card card_of(const Report& report, const Diagnosis& diagnosis, CausesKnown known
     Card card;
     card.headline = fmt::format("{}: {}", what_and_where(report), why(report, diagnosis, known));
     if (known != CausesKnown::yes || !report.other.empty()) return card;
+    if (diagnosis.threads) card.threads = threads_sentence(report, *diagnosis.threads);
     // With a declaration what is left of the mistake is said in its line.
     if (!diagnosis.causes.empty() && !diagnosis.suggestion) {
         const FoundCause& cause = diagnosis.causes.front();

@@ -105,6 +105,30 @@ TEST(Card, SaysWhatIsWrongAndWhy) {
     EXPECT_EQ(card.also, "as good: acc_late; lse is wrong too, unexplained");
 }
 
+TEST(Card, SaysWhoseElementsAreWrong) {
+    Report report = acc_is_wrong();
+    add_rows(report, Stage::acc, 1, 2, 3, 3);
+    Diagnosis diagnosis;
+    WrongThreads threads;
+    threads.warps = {{true, true}, {true, true}};
+    threads.lanes = {{true, true, true, true}, {false, true, false, false}};
+    threads.registers = {{true}, {true}};
+    threads.warps_of_block = 2;
+    threads.elements = 1;
+    diagnosis.threads = threads;
+    EXPECT_EQ(card_of(report, diagnosis, CausesKnown::yes).threads,
+              "every wrong element belongs to lane 1 of every warp");
+    // Of the 17 wrong ones of the row.
+    bad_rows_of(report, Stage::acc)[0].elements = 17;
+    EXPECT_EQ(card_of(report, diagnosis, CausesKnown::yes).threads,
+              "every wrong element of 1 looked at belongs to lane 1 of every warp");
+    EXPECT_EQ(card_of(report, diagnosis, CausesKnown::not_yet).threads, "");
+    diagnosis.threads->warps_of_block = 1;
+    diagnosis.threads->warps = {{true}, {true}};
+    diagnosis.threads->elements = 17;
+    EXPECT_EQ(card_of(report, diagnosis, CausesKnown::yes).threads, "every wrong element belongs to lane 1");
+}
+
 TEST(Card, SaysADeclarationBeforeAMistake) {
     Report report = acc_is_wrong();
     add_rows(report, Stage::acc, 1, 2, 3, 3);

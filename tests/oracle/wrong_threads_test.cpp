@@ -1,11 +1,13 @@
 // The threads that own what is wrong: planted by hand from the layouts' tables, and told by the report.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "oracle/causes/same_run.h"
+#include "oracle/causes/wrong_threads.h"
 #include "oracle/explain/explain.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/diagnosed.h"
@@ -53,6 +55,7 @@ struct Planted {
     IsWrong is_wrong;
     const char* where;
     const char* cause;
+    const char* belongs_to;
 };
 
 const ThreadLayout mma = {.fragment = "mma_m16n8"};
@@ -65,42 +68,46 @@ const Planted all_planted[] = {
      [](const TileId&, std::int64_t row, std::int64_t col) {
          return (row % 16 == 1 || row % 16 == 9) && (col % 8 == 2 || col % 8 == 3);
      },
-     "every warp, lane 5", "one_lane_group"},
+     "every warp, lane 5", "one_lane_group", "lane 5 of every warp"},
     {"lanes 16 to 31 of warp 2: rows 36 to 39 and 44 to 47", mma,
      [](const TileId&, std::int64_t row, std::int64_t) {
          return (row >= 36 && row < 40) || (row >= 44 && row < 48);
      },
-     "warp 2 of 4, lanes 16-31", "one_lane_group"},
+     "warp 2 of 4, lanes 16-31", "one_lane_group", "lanes 16-31 of warp 2"},
     {"c3 of mma.sync: the lower eight rows, odd columns", mma,
      [](const TileId&, std::int64_t row, std::int64_t col) { return row % 16 >= 8 && col % 2 == 1; },
-     "every warp, all lanes, registers 3, 7, 11, 15 of 16", "one_register"},
+     "every warp, all lanes, registers 3, 7, 11, 15 of 16", "one_register",
+     "registers 3, 7, 11 and 15 of every thread"},
     {"c2 of lane 31 in warp 3: rows 63, columns 6, 14, 22 and 30", mma,
      [](const TileId&, std::int64_t row, std::int64_t col) { return row == 63 && col % 8 == 6; },
-     "warp 3 of 4, lane 31, registers 2, 6, 10, 14 of 16", "one_lane_group"},
+     "warp 3 of 4, lane 31, registers 2, 6, 10, 14 of 16", "one_lane_group",
+     "registers 2, 6, 10 and 14 of lane 31 of warp 3"},
     {"the warp with rows 16 to 31 of mma.sync", mma,
      [](const TileId&, std::int64_t row, std::int64_t) { return row >= 16 && row < 32; }, "warp 1 of 4",
-     "one_warp"},
+     "one_warp", "warp 1"},
     {"the last warp of a warpgroup: rows 48 to 63", wgmma,
-     [](const TileId&, std::int64_t row, std::int64_t) { return row >= 48; }, "warp 3 of 4", "one_warp"},
+     [](const TileId&, std::int64_t row, std::int64_t) { return row >= 48; }, "warp 3 of 4", "one_warp",
+     "warp 3"},
     {"thread 37 of a warpgroup: rows 17 and 25, columns 2 and 3 of every 8", wgmma,
      [](const TileId&, std::int64_t row, std::int64_t col) {
          return (row == 17 || row == 25) && (col % 8 == 2 || col % 8 == 3);
      },
-     "warp 1 of 4, lane 5", "one_lane_group"},
+     "warp 1 of 4, lane 5", "one_lane_group", "lane 5 of warp 1"},
     {"d4 and d5 of a warpgroup: columns 8 to 15 of the upper rows", wgmma,
      [](const TileId&, std::int64_t row, std::int64_t col) { return row % 16 < 8 && col >= 8 && col < 16; },
-     "every warp, all lanes, registers 4-5 of 16", "one_register"},
+     "every warp, all lanes, registers 4-5 of 16", "one_register", "registers 4-5 of every thread"},
     {"lane 26 of eight a row: column 2 of every 8, row 3 of every 4", eight_lanes,
      [](const TileId&, std::int64_t row, std::int64_t col) { return row % 4 == 3 && col % 8 == 2; },
-     "every warp, lane 26", "one_lane_group"},
+     "every warp, lane 26", "one_lane_group", "lane 26 of every warp"},
     {"the first register of the second round of eight warps: rows from 32 on, columns 0 to 7", eight_lanes,
      [](const TileId&, std::int64_t row, std::int64_t col) { return row >= 32 && col < 8; },
-     "every warp, all lanes, register 4 of 8", "one_register"},
+     "every warp, all lanes, register 4 of 8", "one_register", "register 4 of every thread"},
     {"lanes 8 to 11 of a fragment of one's own: columns 8 to 11 of the second row of two",
      {.fragment = "mine", .group_rows = 16},
      [](const TileId&, std::int64_t row, std::int64_t col) { return row % 2 == 1 && col >= 8 && col < 12; },
      "every warp, lanes 8-11, registers 1 of every 2",
-     "one_lane_group"},
+     "one_lane_group",
+     "registers 1 of every 2 in lanes 8-11 in every warp"},
 };
 
 TEST(WrongThreads, AreThoseThatOwnWhatIsWrong) {
@@ -110,6 +117,8 @@ TEST(WrongThreads, AreThoseThatOwnWhatIsWrong) {
         ASSERT_EQ(report.guilty, Stage::s);
         ASSERT_TRUE(report.diagnosis.threads);
         EXPECT_EQ(report.diagnosis.threads->says, planted.where);
+        EXPECT_EQ(threads_sentence(report, *report.diagnosis.threads),
+                  fmt::format("every wrong element belongs to {}", planted.belongs_to));
         ASSERT_FALSE(report.diagnosis.causes.empty());
         const FoundCause& best = report.diagnosis.causes[0];
         EXPECT_TRUE(best.structural);
@@ -253,6 +262,43 @@ TEST(WrongThreads, OfRowValuesAreTheFirstOfARow) {
     ASSERT_EQ(report.guilty, Stage::l);
     ASSERT_TRUE(report.diagnosis.threads);
     EXPECT_EQ(report.diagnosis.threads->says, "warp 2 of 4, all lanes, register 0 of 2");
+}
+
+/// Where one run of rows holds as much as the threads do, nothing is gained by naming them.
+TEST(WrongThreads, GiveWayToRowsThatSayAsMuch) {
+    const auto sentence = [](const IsWrong& is_wrong) {
+        const Report report = diagnosed(spoilt(Stage::s, mma, is_wrong));
+        return report.diagnosis.threads ? threads_sentence(report, *report.diagnosis.threads)
+                                        : std::string("nobody");
+    };
+    const auto first = [](const TileId& tile) { return tile.head == 0 && tile.q_block == 0; };
+    EXPECT_EQ(sentence([&](const TileId& tile, std::int64_t row, std::int64_t) {
+                  return first(tile) && row == 17;
+              }),
+              "");
+    EXPECT_EQ(sentence([&](const TileId& tile, std::int64_t row, std::int64_t) {
+                  return first(tile) && row >= 16 && row < 32;
+              }),
+              "");
+    EXPECT_EQ(sentence([&](const TileId& tile, std::int64_t row, std::int64_t) {
+                  return tile.head == 0 && row >= 16 && row < 32;
+              }),
+              "every wrong element belongs to warp 1");
+    // Half of the row's columns are those of two lanes.
+    EXPECT_EQ(sentence([&](const TileId& tile, std::int64_t row, std::int64_t col) {
+                  return first(tile) && row == 17 && col % 8 < 4;
+              }),
+              "every wrong element belongs to registers 0-1 of every 4 in lanes 4-5 in warp 1");
+}
+
+TEST(WrongThreads, AreNotNamedWhereTheyAreNearlyAll) {
+    const Report report =
+        diagnosed(spoilt(Stage::s, mma, [](const TileId&, std::int64_t row, std::int64_t col) {
+            return row % 8 != 7 || col % 8 < 6;
+        }));
+    ASSERT_TRUE(report.diagnosis.threads);
+    EXPECT_EQ(report.diagnosis.threads->says, "every warp, lanes 0-30");
+    EXPECT_EQ(threads_sentence(report, *report.diagnosis.threads), "");
 }
 
 /// What differs from run to run is of threads, too.

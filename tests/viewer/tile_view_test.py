@@ -8,6 +8,8 @@ import h5py
 import numpy as np
 from tile_view_case import SAMPLES, TileViewCase, judged, main, verdict
 
+import small_dump
+
 
 def coordinates(first):
     text = "{stage},{batch},{head},{row},{col}".format(**first)
@@ -96,6 +98,16 @@ class Looking(TileViewCase):
             self.assertEqual(file["tiles/l"][0, 0, 0, 0], 1)
             self.assertEqual(file["tiles/l"][0, 0, 1, 0], 1)
         self.play([path], "wait", "expect \nl\n1.005\n0.995\n", options=["--goto", "s:0,0,0,0"])
+
+    def test_row_plots_begin_with_the_stage_on_screen_and_name_their_lines(self):
+        # The lowest of the plot's numbers, the names of its lines, and its KV tiles; then the stage before.
+        lines = "expected\ndumped\nKV tile 0 1 2\n"
+        self.play([self.PATH], "wait", "expect acc: difference / budget\n", "expect \nlargest\nbudget\nKV tile 0 1 2\n|acc|, largest\n",
+                  f"expect {lines}l\n", "click stage_p:0.5 0.5", "wait",
+                  "expect p: difference / budget\n", "expect KV tile 0 1 2\np, smallest to largest\n", f"expect {lines}m\n",
+                  "click stage_k:0.5 0.5", "wait", "expect s: difference / budget\n")
+        self.play([small_dump.write(self.folder / "o.h5", only=["o"])], "wait",
+                  "expect none of s m p l acc was recorded\n")
 
     def test_tabs_show_what_was_counted(self):
         self.play([self.PATH], "wait", "key Tab", "wait", "expect acc, relative to the row's largest", "key Tab", "wait",

@@ -4,24 +4,29 @@
 #include <array>
 #include <utility>
 
+#include "oracle/report/card.h"
 #include "viewer/panels/panel.h"
 
 namespace tilescope::viewer {
 
 namespace {
 
+/// Columns of the table, and whether ranges, rows and tiles have them.
 struct Column {
     BadColumn column;
-    bool of_rows;
-    bool of_tiles;
+    std::array<bool, listed_count> shown;
 };
 
 constexpr std::array table_columns = {
-    Column{BadColumn::batch, true, true},    Column{BadColumn::head, true, true},
-    Column{BadColumn::row, true, true},      Column{BadColumn::kv_tile, false, true},
-    Column{BadColumn::q_block, false, true}, Column{BadColumn::elements, true, true},
-    Column{BadColumn::worst, false, true},
+    Column{BadColumn::batch, {true, true, true}},     Column{BadColumn::head, {true, true, true}},
+    Column{BadColumn::row, {true, true, true}},       Column{BadColumn::kv_tile, {true, false, true}},
+    Column{BadColumn::q_block, {false, false, true}}, Column{BadColumn::elements, {true, true, true}},
+    Column{BadColumn::worst, {true, false, true}},
 };
+
+Listed listed_of(const App& app) {
+    return listed_of(app.problem(), app.bad.list);
+}
 
 bool has_keys(const App& app) {
     return row_axis_of(app.problem(), app.bad.list.stage) == ViewAxis::key;
@@ -30,7 +35,7 @@ bool has_keys(const App& app) {
 bool is_shown(const Column& column, const App& app) {
     const BadList& list = app.bad.list;
     const StageInfo info = stage_info(app.problem(), list.stage);
-    if (!(list.tiles ? column.of_tiles : column.of_rows)) return false;
+    if (!column.shown[std::size_t(listed_of(app))]) return false;
     if (column.column == BadColumn::kv_tile) return info.per_kv_tile;
     // Of other stages the row says it.
     if (column.column == BadColumn::q_block) return has_keys(app) && info.per_q_block;
@@ -45,7 +50,8 @@ std::string name_of(BadColumn column, const App& app) {
         case BadColumn::head:
             return stage_heads(app.problem(), list.stage) < app.problem().heads ? "kv head" : "head";
         case BadColumn::row:
-            return has_keys(app) ? "key" : "row";
+            return fmt::format("{}{}", has_keys(app) ? "key" : "row",
+                               listed_of(app) == Listed::ranges ? "s" : "");
         case BadColumn::kv_tile:
             return "tile";
         case BadColumn::q_block:
@@ -57,6 +63,19 @@ std::string name_of(BadColumn column, const App& app) {
     }
 }
 
+/// What a heading leaves open; "" for nothing.
+const char* says(BadColumn column, const App& app) {
+    if (column == BadColumn::elements) return "elements that diverge";
+    if (listed_of(app) != Listed::ranges)
+        return column == BadColumn::worst ? "largest difference / budget" : "";
+    if (column == BadColumn::kv_tile)
+        return "first KV tile that diverges; >= where its tiles hold other bad rows, and may be right in "
+               "these";
+    return column == BadColumn::worst
+               ? "largest difference / budget; <= where the tiles hold other bad rows, and it may be theirs"
+               : "";
+}
+
 std::string cell_of(const BadPlace& place, BadColumn column) {
     switch (column) {
         case BadColumn::batch:
@@ -64,24 +83,26 @@ std::string cell_of(const BadPlace& place, BadColumn column) {
         case BadColumn::head:
             return fmt::format("{}", place.head);
         case BadColumn::row:
-            return fmt::format("{}", place.row);
+            return place.last_row > place.row ? fmt::format("{}-{}", place.row, place.last_row)
+                                              : fmt::format("{}", place.row);
         case BadColumn::kv_tile:
-            return fmt::format("{}", place.kv_tile);
+            return fmt::format("{}{}", place.exact ? "" : ">= ", place.kv_tile);
         case BadColumn::q_block:
             return fmt::format("{}", place.q_block);
         case BadColumn::elements:
             return fmt::format("{}", place.elements);
         default:
-            return quotient_text(place.tile.worst);
+            return (place.exact ? "" : "<= ") + quotient_text(place.worst);
     }
 }
 
 void draw_filters(App& app) {
     BadList& list = app.bad.list;
-    if (choice(has_keys(app) ? "keys" : "rows", !list.tiles)) list.tiles = false;
-    ImGui::SameLine(0, 3);
-    if (choice("tiles", list.tiles)) list.tiles = true;
-    ImGui::SameLine();
+    const std::array<const char*, listed_count> names = {"ranges", has_keys(app) ? "keys" : "rows", "tiles"};
+    for (int i = 0; i < listed_count; ++i) {
+        if (choice(names[std::size_t(i)], list.listed == Listed(i))) list.listed = Listed(i);
+        ImGui::SameLine(0, 3);
+    }
     const float em = ImGui::GetFontSize();
     ImGui::SetNextItemWidth(4.2F * em);
     if (ImGui::BeginCombo("##stage", std::string(stage_info(app.problem(), list.stage).name).c_str())) {
@@ -92,6 +113,8 @@ void draw_filters(App& app) {
         ImGui::EndCombo();
     }
     ImGui::SameLine(0, 3);
+    // The longest of them.
+    if (ImGui::GetContentRegionAvail().x < ImGui::CalcTextSize("conflicting").x + 2 * em) ImGui::NewLine();
     ImGui::SetNextItemWidth(-1);
     if (ImGui::BeginCombo("##kind", std::string(to_string(list.filter)).c_str())) {
         for (int i = 0; i < bad_filter_count; ++i) {
@@ -109,22 +132,24 @@ void sort_by_next(App& app) {
     for (const Column& column : table_columns) {
         if (is_shown(column, app)) shown.push_back(column.column);
     }
-    const auto now = std::ranges::find(shown, app.bad.column);
+    BadSort& sort = app.bad.sort(app.problem());
+    const auto now = std::ranges::find(shown, sort.column);
     const bool last = now == shown.end() || now + 1 == shown.end();
-    app.bad.descending = app.bad.descending != last;
+    sort.descending = sort.descending != last;
     const BadColumn next = last ? shown.front() : *(now + 1);
     const auto index = int(std::ranges::find(shown, next) - shown.begin());
     ImGui::TableSetColumnSortDirection(
-        index, app.bad.descending ? ImGuiSortDirection_Descending : ImGuiSortDirection_Ascending, false);
+        index, sort.descending ? ImGuiSortDirection_Descending : ImGuiSortDirection_Ascending, false);
 }
 
 void sort_as_asked(App& app) {
     sort_by_next(app);
     ImGuiTableSortSpecs* specs = ImGui::TableGetSortSpecs();
     if (specs == nullptr || !specs->SpecsDirty || specs->SpecsCount == 0) return;
-    app.bad.column = BadColumn(specs->Specs[0].ColumnUserID);
-    app.bad.descending = specs->Specs[0].SortDirection == ImGuiSortDirection_Descending;
-    sort_bad_places(app.bad.places, app.bad.column, app.bad.descending);
+    BadSort& sort = app.bad.sort(app.problem());
+    sort = {BadColumn(specs->Specs[0].ColumnUserID),
+            specs->Specs[0].SortDirection == ImGuiSortDirection_Descending};
+    sort_bad_places(app.bad.places, sort.column, sort.descending);
     specs->SpecsDirty = false;
 }
 
@@ -135,7 +160,8 @@ bool is_at_cursor(const App& app, const BadPlace& place) {
     const Stage stage = app.bad.list.stage;
     if (place.batch != cursor.batch || place.head != head_in(problem, stage, cursor.head)) return false;
     const std::int64_t row = keys ? cursor.key : cursor.row;
-    if (!app.bad.list.tiles) return place.row == row;
+    if (listed_of(app) != Listed::tiles)
+        return row >= place.row && row <= std::max(place.row, place.last_row);
     const bool per_tile = stage_info(problem, stage).per_kv_tile;
     const bool per_block = stage_info(problem, stage).per_q_block;
     return (!per_block || place.q_block == cursor.row / problem.block_m) &&
@@ -165,6 +191,9 @@ void draw_places(App& app) {
                 }
             }
             app.readout.add("bad " + line);
+            const ImVec2 low = ImGui::GetItemRectMin();
+            app.readout.place(fmt::format("bad {}", i),
+                              {low.x, low.y, ImGui::GetItemRectSize().x, ImGui::GetItemRectSize().y});
             ImGui::PopID();
         }
     }
@@ -172,13 +201,54 @@ void draw_places(App& app) {
 
 std::string title_of(const App& app) {
     const BadList& list = app.bad.list;
-    if (app.document->report == nullptr) return "Bad rows: not judged yet";
-    const std::string_view what = list.tiles ? "tiles" : has_keys(app) ? "keys" : "rows";
-    if (!app.bad.complete)
-        return fmt::format("Bad {} of {}: looking", what, stage_info(app.problem(), list.stage).name);
-    const std::string line = fmt::format("Bad {} of {}: {}", what, stage_info(app.problem(), list.stage).name,
-                                         app.bad.places.size());
+    const Listed listed = listed_of(app);
+    const std::string_view what = listed == Listed::tiles ? "tiles" : has_keys(app) ? "keys" : "rows";
+    const std::string_view stage = stage_info(app.problem(), list.stage).name;
+    if (app.document->report == nullptr) return fmt::format("Bad {} of {}", what, stage);
+    if (!app.bad.complete) return fmt::format("Bad {} of {}: looking", what, stage);
+    std::string line = fmt::format("Bad {} of {}: {}", what, stage, app.bad.rows.size());
+    if (listed == Listed::ranges && !app.bad.places.empty())
+        line += fmt::format(" in {} range{}", app.bad.places.size(), app.bad.places.size() == 1 ? "" : "s");
     return app.bad.by_tile ? fmt::format("{}, of {} tiles", line, to_string(list.filter)) : line;
+}
+
+/// States in which nothing could be found, with what is said of them.
+std::string why_not_compared(const Report& report, Stage stage) {
+    constexpr std::array nothing_found = {StageState::not_captured, StageState::not_compared,
+                                          StageState::not_judged, StageState::not_declared};
+    const StageState state = state_of(report, stage);
+    if (state == StageState::not_captured)
+        return fmt::format("{} was not recorded", stage_info(report.problem, stage).name);
+    if (std::ranges::find(nothing_found, state) == nothing_found.end()) return "";
+    for (const ChainLink& link : chain_of(report))
+        if (link.stage == stage) return link.says;
+    return "";
+}
+
+/// Why the table is empty; "" where it is not.
+std::string why_empty(const App& app) {
+    if (!app.bad.places.empty() || !app.bad.complete) return "";
+    const Document& document = *app.document;
+    const BadList& list = app.bad.list;
+    if (document.report == nullptr) {
+        if (!app.status.message.empty()) return "not judged yet";
+        return app.status.error.empty() ? "cancelled: F5 judges again" : "not judged";
+    }
+    const std::string open = why_not_compared(*document.report, list.stage);
+    if (!open.empty()) return open;
+    const std::string_view stage = stage_info(app.problem(), list.stage).name;
+    const std::string_view what = listed_of(app) == Listed::tiles ? "tile" : has_keys(app) ? "key" : "row";
+    if (!document.map_of(list.against).bad_tiles(list.stage).empty())
+        return list.filter != BadFilter::any
+                   ? fmt::format("no {} of {} diverges in this way: key Y shows every kind", what, stage)
+                   : fmt::format("no {} of {} diverges, but tiles do: key B shows them", what, stage);
+    if (document.pair()) return fmt::format("no {} of {} differs", what, stage);
+    if (list.against == Reference::end_to_end)
+        return fmt::format("no {} of {} diverges end to end", what, stage);
+    if (document.report->stage(list.stage).tally.inherited > 0)
+        return fmt::format("no {} of {} diverges by itself, errors are inherited: key I shows end to end",
+                           what, stage);
+    return fmt::format("no {} of {} diverges", what, stage);
 }
 
 }  // namespace
@@ -189,24 +259,38 @@ void draw_bad_rows(App& app, const Box& box) {
 }
 
 void bad_rows_contents(App& app) {
-    const BadList& list = app.bad.list;
+    const Listed listed = listed_of(app);
     title(app, title_of(app));
     draw_filters(app);
+    const std::string empty = why_empty(app);
+    if (!empty.empty()) {
+        ImGui::PushTextWrapPos(0);
+        text(app, empty);
+        ImGui::PopTextWrapPos();
+    }
     int count = 0;
     for (const Column& column : table_columns) count += is_shown(column, app);
     const ImGuiTableFlags flags = ImGuiTableFlags_ScrollY | ImGuiTableFlags_Sortable | ImGuiTableFlags_RowBg |
                                   ImGuiTableFlags_SizingStretchProp | ImGuiTableFlags_BordersInnerH;
-    const std::string id =
-        fmt::format("{}{}{}", list.tiles ? "tiles" : "rows", count, has_keys(app) ? "keys" : "");
-    if (!ImGui::BeginTable(id.c_str(), count, flags)) return;
+    const std::string id = fmt::format("listed {} {}{}", int(listed), count, has_keys(app) ? "keys" : "");
+    ImGui::PushStyleVar(ImGuiStyleVar_CellPadding, {2, ImGui::GetStyle().CellPadding.y});
+    const bool drawn = ImGui::BeginTable(id.c_str(), count, flags);
+    ImGui::PopStyleVar();
+    if (!drawn) return;
     ImGui::TableSetupScrollFreeze(0, 1);
     std::string headings;
+    std::vector<BadColumn> shown;
     for (const Column& column : table_columns) {
         if (!is_shown(column, app)) continue;
-        const bool is_default = column.column == BadColumn::batch;
-        ImGui::TableSetupColumn(name_of(column.column, app).c_str(),
-                                is_default ? ImGuiTableColumnFlags_DefaultSort : 0, 0,
-                                ImGuiID(column.column));
+        // Of ranges the worst comes first.
+        const bool by_worst = listed == Listed::ranges;
+        const bool is_default = column.column == (by_worst ? BadColumn::worst : BadColumn::batch);
+        const ImGuiTableColumnFlags sorted =
+            is_default ? ImGuiTableColumnFlags_DefaultSort |
+                             (by_worst ? ImGuiTableColumnFlags_PreferSortDescending : 0)
+                       : 0;
+        ImGui::TableSetupColumn(name_of(column.column, app).c_str(), sorted, 0, ImGuiID(column.column));
+        shown.push_back(column.column);
         headings += name_of(column.column, app) + " ";
     }
     app.readout.add("headings " + headings);
@@ -215,6 +299,8 @@ void bad_rows_contents(App& app) {
         ImGui::TableSetColumnIndex(i);
         const std::string heading = ImGui::TableGetColumnName(i);
         ImGui::TableHeader(heading.c_str());
+        const char* const meaning = says(shown[std::size_t(i)], app);
+        if (*meaning != 0 && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", meaning);
         const ImVec2 at = ImGui::GetItemRectMin();
         const ImVec2 size = ImGui::GetItemRectSize();
         app.readout.place("heading " + heading, {at.x, at.y, size.x, size.y});

@@ -31,7 +31,7 @@ std::int64_t draw_line(App& app, const MatrixF& drift, const Line& line, float h
     plot.label = fmt::format("{}, {}", line.name, line.unit);
     plot.logarithmic = true;
     plot.cursor = app.view.cursor.key / app.problem().block_n;
-    Curve curve{of_row(drift, app.view.cursor.row), {}, colours::accent, 1.5F};
+    Curve curve{of_row(drift, app.view.cursor.row), {}, colours::accent, 1.5F, "to the exact value"};
     for (const double value : curve.low) plot.marks.push_back(std::isinf(value));
     plot.knee = knee_of(curve.low);
     plot.curves.push_back(std::move(curve));
@@ -101,7 +101,8 @@ void draw_drift(App& app) {
     if (drift == nullptr) return text_waiting(app, "being judged");
     const float em = ImGui::GetFontSize();
     const float height =
-        std::max(2.2F * em, (ImGui::GetContentRegionAvail().y - 9 * em) / float(2 * drift_lines.size()));
+        std::max(2.2F * em, (ImGui::GetContentRegionAvail().y - 2 * em) / float(2 * drift_lines.size()) -
+                                (plot_margin() + ImGui::GetStyle().ItemSpacing.y) / 2);
     std::int64_t clicked = -1;
     for (int i = 0; i < DriftPicture::quantities; ++i) {
         const MatrixF& values = drift_of(*drift, i);

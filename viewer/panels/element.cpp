@@ -149,6 +149,31 @@ void describe_writer(App& app, const Shown& shown) {
     ImGui::PopTextWrapPos();
 }
 
+/// "lane 5 of warp 0: 12 of 16 wrong in its tile", of the group that the heatmap shows, or else of the thread.
+void describe_threads(App& app, const Shown& shown, const DetailTile& tile) {
+    const Problem& problem = app.problem();
+    const std::optional<ThreadMap> threads = threads_of(app, shown.plane.stage);
+    if (!threads) return;
+    const PlaceInTile place = place_in_tile(problem, shown.plane, shown.point.row, shown.point.col);
+    const Owner owner = threads->owner(place.tile, place.row, place.col);
+    const ThreadGroup group = app.view.alone != ThreadGroup::none         ? app.view.alone
+                              : app.view.coloured_by != ThreadGroup::none ? app.view.coloured_by
+                                                                          : ThreadGroup::thread;
+    std::int64_t all = 0;
+    std::int64_t wrong = 0;
+    for (std::int64_t row = 0; row < tile.rows(); ++row) {
+        for (std::int64_t col = 0; col < tile.cols(); ++col) {
+            if (!in_same_group(group, threads->owner(place.tile, row, col), owner)) continue;
+            ++all;
+            wrong += is_divergence(tile.element(row, col).finding);
+        }
+    }
+    ImGui::PushTextWrapPos(0);
+    text(app, fmt::format("{}: {} of {} wrong in its tile", name_of_group(group, owner), wrong, all),
+         wrong > 0 ? colours::bad : colours::dim);
+    ImGui::PopTextWrapPos();
+}
+
 }  // namespace
 
 void draw_element(App& app, const Box& box) {
@@ -182,6 +207,7 @@ void draw_element(App& app, const Box& box) {
         return text(app, "beyond the lengths of this batch entry", colours::dim);
     describe(app, *tile, row, col);
     describe_replay(app, shown);
+    describe_threads(app, shown, *tile);
     describe_writer(app, shown);
 }
 

@@ -70,6 +70,7 @@ std::vector<CardLine> card_lines(const App& app) {
                                                     : colours::unjudged;
     std::vector<CardLine> lines = {{card.headline, colour}};
     if (!card.look_at.empty()) lines.push_back({"look at: " + card.look_at, colours::accent});
+    if (!card.threads.empty()) lines.push_back({card.threads, colours::text, true});
     if (!card.evidence.empty()) lines.push_back({card.evidence, colours::dim, true, true});
     if (!card.also.empty()) lines.push_back({card.also, colours::dim, true, true});
     if (report->guilty) lines.push_back({verdict_line(*report), colours::dim, false, true});

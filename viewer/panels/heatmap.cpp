@@ -187,7 +187,8 @@ ImageStyle style_of(App& app, HeatmapPane& heatmap, const PaneFrame& pane,
     return {scale_for(app, heatmap, basis, quantity), colours, mark_pixels()};
 }
 
-ImageStyle draw_pane(App& app, HeatmapPane& heatmap, PaneFrame pane) {
+ImageStyle draw_pane(App& app, std::size_t index, PaneFrame pane) {
+    HeatmapPane& heatmap = app.panes[index];
     ImDrawList& draw = *ImGui::GetWindowDrawList();
     draw.AddRectFilled(pane.at, pane.end(), colours::canvas);
     const std::shared_ptr<const Pyramid> pyramid = app.session.request(pane.plane, pane.quantity);
@@ -198,7 +199,8 @@ ImageStyle draw_pane(App& app, HeatmapPane& heatmap, PaneFrame pane) {
         return style;
     }
     const DetailTiles details = details_of(app, pane);
-    void* texture = heatmap.texture({pyramid, details, pane.view, style, int(pane.size.x), int(pane.size.y)});
+    void* texture = heatmap.texture(
+        {pyramid, details, pane.view, style, int(pane.size.x), int(pane.size.y), tint_of(app, index, pane)});
     draw.PushClipRect(pane.at, pane.end(), true);
     if (texture != nullptr) draw.AddImage(texture, pane.at, pane.end());
     draw_overlays(app, draw, pane);
@@ -353,7 +355,7 @@ void draw_heatmaps(App& app, const Box& box) {
         text_at(app, draw, {pane.at.x, pane.at.y - 2.6F * em}, title);
         if (choices.size() == 1) name_axes(app, draw, pane, title);
         draw_axes(draw, pane);
-        const ImageStyle style = draw_pane(app, app.panes[i], pane);
+        const ImageStyle style = draw_pane(app, i, pane);
         if (choices.size() > 1) draw_small_scale(app, draw, pane, style, title);
         // The legend is that of the chosen stage and quantity, or of the first pane.
         const bool chosen =

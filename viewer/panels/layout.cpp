@@ -20,6 +20,7 @@ struct Room {
     float em = 1;                    ///< size of the font
     const Shares* shares = nullptr;  ///< that somebody chose
     bool wide = false;               ///< the column on the right holds lines of 110 letters
+    bool threads = false;            ///< two lines more for the element
     bool writers = false;            ///< two more lines for the element
 };
 
@@ -63,6 +64,11 @@ bool has_writers(const Recording& recording) {
                                [&](const StageInfo& info) { return recording.has_writers(info.stage); });
 }
 
+/// Whether any stage's are declared.
+bool has_threads(const Recording& recording) {
+    return std::ranges::any_of(recording.threads().stages, &ThreadLayout::declared);
+}
+
 Box header_box(const Room& room) {
     return {0, 0, room.window.width, room.header};
 }
@@ -92,7 +98,7 @@ bool is_low(float body, float em) {
 Box element_box(const Room& room) {
     const float right = right_width(room);
     // The tabs of a low window need most of it; what the element has more is reached by the wheel.
-    const float lines = 18.4F + (room.writers ? 3 : 0);
+    const float lines = 18.4F + (room.writers ? 3.0F : 0) + (room.threads ? 2.0F : 0);
     const float body = body_height(room);
     const float found = is_low(body, room.em) ? 0.36F * body : lines * room.em;
     return {room.window.width - right, room.header + gap, right,
@@ -216,6 +222,7 @@ void draw_panels(App& app) {
               em,
               &app.settings.shares,
               wide,
+              app.document != nullptr && has_threads(*app.document->recording),
               app.document != nullptr && has_writers(*app.document->recording)};
     const float history = history_height(app);
     if (history > 0) room.history = chosen(room, Split::history, size.y, 6 * em, 0.6F * size.y, history);

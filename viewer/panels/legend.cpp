@@ -27,7 +27,8 @@ struct LegendPlan {
     ImVec2 scale;  ///< its left end
     float scale_width = 0;
     std::vector<Placed> entries;
-    float lines_at = 0;  ///< height of the text about lines
+    float lines_at = 0;           ///< height of the text about lines and threads
+    std::vector<ImVec2> numbers;  ///< where the warps, lanes or registers are named
     float height = 0;
 };
 
@@ -53,6 +54,62 @@ std::string text_of_lines(const App& app) {
         "blue lines: a grid, as no threads of {} are declared: a warp every {} rows, a lane every {} "
         "columns (Shift+W, Ctrl+W)",
         stage, app.settings.warp_rows, app.settings.lane_columns);
+}
+
+/// What the tint says: "coloured by the lanes that own the elements of s; lit: lane 5 of warp 0".
+std::string text_of_tint(const App& app) {
+    if (!wants_tint(app)) return {};
+    const Stage stage = app.view.stage;
+    const std::string_view name = stage_info(app.problem(), stage).name;
+    switch (thread_lines(app, stage)) {
+        case ThreadLines::too_small:
+            return fmt::format("zoom in to see the threads of {}", name);
+        case ThreadLines::grid:
+            return fmt::format("no threads of {} are declared: none are shown (S, Shift+S)", name);
+        default:
+            break;
+    }
+    std::string text;
+    if (app.view.coloured_by != ThreadGroup::none)
+        text = fmt::format("coloured by the {} that own the elements of {}", to_string(app.view.coloured_by),
+                           name);
+    if (app.view.alone == ThreadGroup::none) return text;
+    const Owner owner = owner_at_cursor(app, *threads_of(app, stage), stage);
+    return fmt::format("{}{}lit: {}", text, text.empty() ? "" : "; ", name_of_group(app.view.alone, owner));
+}
+
+/// Of the lines and of the tint, a line each.
+std::string text_of_threads(const App& app) {
+    const std::string lines = text_of_lines(app);
+    const std::string tint = text_of_tint(app);
+    return lines + (lines.empty() || tint.empty() ? "" : "\n") + tint;
+}
+
+/// Colours that are named; 0 where none are shown.
+int named_numbers(const App& app) {
+    constexpr int most = 64;
+    const bool coloured = app.view.coloured_by != ThreadGroup::none &&
+                          thread_lines(app, app.view.stage) == ThreadLines::declared;
+    return coloured ? std::min(most, numbers_in(app.view.coloured_by, *threads_of(app, app.view.stage))) : 0;
+}
+
+/// A box with a number in it.
+ImVec2 number_box() {
+    return {std::round(1.7F * ImGui::GetFontSize()), std::round(1.25F * ImGui::GetFontSize())};
+}
+
+void draw_numbers_of_threads(ImDrawList& draw, ImVec2 corner, const std::vector<ImVec2>& places) {
+    for (std::size_t i = 0; i < places.size(); ++i) {
+        const ImVec2 at = corner + places[i];
+        Colour colour = colour_of_number(int(i));
+        colour.a = 255;
+        draw.AddRectFilled(at, at + number_box(), packed(colour));
+        const std::string number = fmt::format("{}", i);
+        const ImVec2 room = ImGui::CalcTextSize(number.c_str());
+        draw.AddText({std::round(at.x + (number_box().x - room.x) / 2),
+                      std::round(at.y + (number_box().y - room.y) / 2)},
+                     2 * colour.r + 3 * colour.g > 300 ? IM_COL32_BLACK : IM_COL32_WHITE, number.c_str());
+    }
 }
 
 /// How many elements of the stage have the mark, where the report counts them.
@@ -99,10 +156,15 @@ LegendPlan plan_of(const App& app, float width, KindFlags shown, const std::stri
     if (seen.conflicting) place({"conflicting", "conflicting (map)", std::nullopt});
     plan.height = plan.entries.empty() ? plan.scale.y + 2.2F * em : at.y + swatch;
     plan.lines_at = plan.height + 0.4F * em;
-    if (app.settings.warp_lines) {
-        const std::string lines = text_of_lines(app);
-        plan.height = plan.lines_at + ImGui::CalcTextSize(lines.c_str(), nullptr, false, width).y;
-    }
+    const std::string lines = text_of_threads(app);
+    if (lines.empty()) return plan;
+    plan.height = plan.lines_at + ImGui::CalcTextSize(lines.c_str(), nullptr, false, width).y;
+    const ImVec2 box = number_box();
+    const int in_line = std::max(1, int(width / box.x));
+    for (int i = 0; i < named_numbers(app); ++i)
+        plan.numbers.emplace_back(float(i % in_line) * box.x,
+                                  plan.height + 0.3F * em + float(i / in_line) * box.y);
+    if (!plan.numbers.empty()) plan.height = plan.numbers.back().y + box.y;
     return plan;
 }
 
@@ -186,8 +248,9 @@ void draw_legend(App& app, ImDrawList& draw, const Box& box, KindFlags shown, Qu
         text_at(app, draw, {at.x + swatch + 0.4F * em, at.y + (swatch - em) / 2}, placed.entry.label,
                 colours::dim);
     }
-    const std::string lines = text_of_lines(app);
+    const std::string lines = text_of_threads(app);
     if (lines.empty()) return;
+    draw_numbers_of_threads(draw, {box.x, box.y}, plan.numbers);
     app.readout.add(lines);
     draw.AddText(nullptr, 0, {box.x, box.y + plan.lines_at}, colours::dim, lines.c_str(), nullptr, box.width);
 }

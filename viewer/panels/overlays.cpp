@@ -137,9 +137,7 @@ void draw_warps(const App& app, ImDrawList& draw, const PaneFrame& pane) {
         return;
     }
     if (lines == ThreadLines::too_small) return;
-    const Recording& recording = *app.document->recording;
-    draw_threads(app, draw, pane,
-                 *thread_map(app.problem(), pane.plane.stage, recording.threads(), recording.name()));
+    draw_threads(app, draw, pane, *threads_of(app, pane.plane.stage));
 }
 
 /// Where the keys that a row sees begin and end: steps of one row, or of a pixel where rows are smaller.

@@ -32,6 +32,13 @@ enum class ThreadLines : std::uint8_t {
     too_small,  ///< too many elements are shown to look up their owners
 };
 ThreadLines thread_lines(const App& app, Stage stage);
+/// Nullopt where the recording does not declare them.
+std::optional<ThreadMap> threads_of(const App& app, Stage stage);
+Owner owner_at_cursor(const App& app, const ThreadMap& threads, Stage stage);
+/// Whether elements are to be told apart by the threads that own them.
+bool wants_tint(const App& app);
+/// Null where they are not, or cannot be.
+std::shared_ptr<const Tint> tint_of(App& app, std::size_t index, const PaneFrame& pane);
 /// Lines of the tile grid, the mask's edges, warps and lanes, as the settings ask for.
 void draw_overlays(const App& app, ImDrawList& draw, const PaneFrame& pane);
 /// Around a rectangle, light with a dark edge to be seen on every colour; whole inside of the second one.

@@ -127,12 +127,66 @@ void name_knee(App& app, ImDrawList& draw, const Plot& plot, const PlotFrame& fr
     text_at(app, draw, {left + 4, top + 1}, name, colours::bad);
 }
 
+/// Each line by its colour, right of the label, or in the plot's corner where it leaves no room.
+void name_curves(App& app, ImDrawList& draw, const Plot& plot, const PlotFrame& frame, ImVec2 label_end) {
+    const float em = ImGui::GetFontSize();
+    struct Name {
+        std::string text;
+        ImU32 colour;
+        float width;
+    };
+    std::vector<Name> names;
+    float width = 0;
+    const auto add = [&](const std::string& name, ImU32 colour) {
+        if (name.empty()) return;
+        names.push_back({name, colour, ImGui::CalcTextSize(name.c_str()).x + 2.1F * em});
+        width += names.back().width;
+    };
+    for (const Curve& curve : plot.curves) add(curve.name, curve.colour);
+    if (plot.reference != 0) add(plot.reference_name, colours::bad);
+    ImVec2 at{frame.at.x + frame.size.x - width, label_end.y};
+    if (at.x < label_end.x + em) {
+        at.y = frame.at.y + 2;
+        draw.AddRectFilled(at - ImVec2(2, 1), at + ImVec2(width, em + 1), colours::canvas);
+    }
+    for (const Name& name : names) {
+        const float middle = std::round(at.y + 0.5F * em);
+        draw.AddRectFilled({at.x + 0.6F * em, middle - 1}, {at.x + 1.6F * em, middle + 1}, name.colour);
+        text_at(app, draw, {at.x + 2 * em, at.y}, name.text, colours::dim);
+        at.x += name.width;
+    }
+}
+
+/// Numbers of the KV tiles below the plot, as many as have room.
+void number_tiles(App& app, ImDrawList& draw, const PlotFrame& frame) {
+    const float letter = ImGui::CalcTextSize("0").x;
+    const float room = letter * (float(std::to_string(frame.count - 1).size()) + 2);
+    std::size_t step = 1;
+    while (float(step) * frame.size.x / float(frame.count) < room) step *= 2;
+    std::string line = "KV tile";
+    for (std::size_t tile = 0; tile < frame.count; tile += step) {
+        const std::string number = std::to_string(tile);
+        line += " " + number;
+        const float x = frame.x(double(tile)) - letter * float(number.size()) / 2;
+        draw.AddText({std::round(x), frame.at.y + frame.size.y + 1}, colours::dim, number.c_str());
+    }
+    const std::string_view name = "KV tile";
+    draw.AddText({frame.at.x - letter * (float(name.size()) + 1), frame.at.y + frame.size.y + 1},
+                 colours::dim, name.data(), name.data() + name.size());
+    app.readout.add(line);
+}
+
 }  // namespace
+
+float plot_margin() {
+    return 2 * ImGui::GetTextLineHeightWithSpacing() + ImGui::GetStyle().ItemSpacing.y;
+}
 
 std::int64_t draw_plot(App& app, const Plot& plot, float height) {
     const float em = ImGui::GetFontSize();
     const float margin = 6.2F * em;
     text(app, plot.label, colours::dim);
+    const ImVec2 label_end{ImGui::GetItemRectMax().x, ImGui::GetItemRectMin().y};
     PlotFrame frame;
     frame.at = ImGui::GetCursorScreenPos() + ImVec2(margin, 0);
     frame.size = {std::max(8.0F, ImGui::GetContentRegionAvail().x - margin), height};
@@ -153,7 +207,11 @@ std::int64_t draw_plot(App& app, const Plot& plot, float height) {
     }
     if (plot.knee >= 0) name_knee(app, draw, plot, frame);
     draw.PopClipRect();
-    if (!ImGui::IsItemHovered()) return -1;
+    name_curves(app, draw, plot, frame, label_end);
+    number_tiles(app, draw, frame);
+    const bool over = ImGui::IsItemHovered();
+    ImGui::Dummy({0, ImGui::GetTextLineHeight()});
+    if (!over) return -1;
     const double share = (ImGui::GetIO().MousePos.x - frame.at.x) / double(frame.size.x);
     const auto index = std::int64_t(std::floor(share * double(frame.count)));
     return ImGui::IsMouseClicked(0) && index >= 0 && index < std::int64_t(frame.count) ? index : -1;

@@ -15,6 +15,7 @@ struct Curve {
     std::vector<double> high;
     ImU32 colour = colours::accent;
     float width = 1.5F;
+    std::string name = {};  ///< in the plot's corner
 };
 
 struct Plot {
@@ -23,10 +24,13 @@ struct Plot {
     std::vector<std::uint8_t> marks;  ///< a mark at the top where not 0: what has no finite value
     bool logarithmic = false;
     double reference = 0;  ///< a line at this value, where not 0
+    std::string reference_name = {};
     std::int64_t cursor = -1;
     std::int64_t knee = -1;  ///< a line at this tile, where not negative
 };
 
+/// What draw_plot() takes beside the plot's height: its label, and the numbers of the KV tiles.
+float plot_margin();
 /// Draws the plot over the panel's width. Returns the index that was clicked, or -1.
 std::int64_t draw_plot(App& app, const Plot& plot, float height);
 

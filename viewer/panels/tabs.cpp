@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -29,11 +31,11 @@ constexpr std::array<TabDrawing, tab_count> drawings = {{
 enum class Drawn { band, line, magnitude };
 
 /// What the row's points hold, as a plot.
-Plot plot_of(const std::vector<TracePoint>& points, std::string label, Drawn drawn) {
+Plot plot_of(const std::vector<TracePoint>& points, std::string label, Drawn drawn, bool pair) {
     Plot plot;
     plot.label = std::move(label);
-    Curve expected{{}, {}, colours::dim, 1};
-    Curve dumped{{}, {}, colours::accent, 1.5F};
+    Curve expected{{}, {}, colours::dim, 1, pair ? "other" : "expected"};
+    Curve dumped{{}, {}, colours::accent, 1.5F, "dumped"};
     const auto magnitude_of = [](double low, double high) { return std::max(std::abs(low), std::abs(high)); };
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     constexpr TracePoint nothing{
@@ -60,18 +62,15 @@ Plot plot_of(const std::vector<TracePoint>& points, std::string label, Drawn dra
     return plot;
 }
 
-Plot over_budget_plot(const RowTrace& trace, const App& app) {
-    const Stage stage = !trace.stage(app.view.stage).empty()             ? app.view.stage
-                        : app.problem().direction == Direction::backward ? Stage::ds
-                                                                         : Stage::acc;
+Plot over_budget_plot(const RowTrace& trace, const App& app, Stage stage) {
     Plot plot;
-    plot.label =
-        fmt::format("{}: difference / budget, largest of the row", stage_info(app.problem(), stage).name);
+    plot.label = fmt::format("{}: difference / budget", stage_info(app.problem(), stage).name);
     if (is_named(stage) && !app.document->pair())
         plot.label = fmt::format("{}: no reference", stage_info(app.problem(), stage).name);
     plot.logarithmic = true;
     plot.reference = 1;
-    Curve curve{{}, {}, colours::accent, 1.5F};
+    plot.reference_name = "budget";
+    Curve curve{{}, {}, colours::accent, 1.5F, "largest"};
     for (const TracePoint& point : trace.stage(stage)) {
         // Quotients by a budget of 0 are the largest float32: they have no place among the others.
         const bool placed = point.captured && point.over_budget < std::numeric_limits<float>::max();
@@ -89,47 +88,76 @@ void go_to_tile(App& app, std::int64_t tile) {
     go_to(app, app.view.stage, cursor, true);
 }
 
+/// A plot of a stage.
+struct Line {
+    Stage stage;
+    std::string label;
+    Drawn drawn;
+};
+
+/// Those that were recorded, in order of computation.
+std::vector<Line> lines_of(const App& app, const RowTrace& trace) {
+    std::vector<Line> lines = {{Stage::s, "s, smallest to largest", Drawn::band},
+                               {Stage::m, "m", Drawn::line},
+                               {Stage::p, "p, smallest to largest", Drawn::band},
+                               {Stage::l, "l", Drawn::line},
+                               {Stage::acc, "|acc|, largest", Drawn::magnitude},
+                               {Stage::dp, "dp, smallest to largest", Drawn::band},
+                               {Stage::ds, "ds, smallest to largest", Drawn::band}};
+    std::erase_if(lines, [&](const Line& line) { return !app.has(line.stage); });
+    for (const StageInfo& info : stages_of(app.problem())) {
+        if (!is_named(info.stage) || trace.stage(info.stage).empty()) continue;
+        const bool one = tile_shape(app.problem(), info.stage).cols == 1;
+        lines.push_back({info.stage, std::string(info.name) + (one ? "" : ", smallest to largest"),
+                         one ? Drawn::line : Drawn::band});
+    }
+    return lines;
+}
+
+/// The stage on screen and, nearest first, those that are computed before it; then the others.
+void put_first_what_concerns(const App& app, std::vector<Line>& lines) {
+    const auto stages = stages_of(app.problem());
+    const auto order = [&](Stage stage) {
+        return std::ranges::find(stages, stage, &StageInfo::stage) - stages.begin();
+    };
+    const auto shown = order(app.view.stage);
+    const auto others =
+        std::ranges::stable_partition(lines, [&](const Line& line) { return order(line.stage) <= shown; });
+    std::ranges::sort(lines.begin(), others.begin(), std::ranges::greater(),
+                      [&](const Line& line) { return order(line.stage); });
+}
+
 }  // namespace
 
 void draw_row(App& app) {
     const Cursor& cursor = app.view.cursor;
     const auto trace = app.session.request_row(cursor.batch, cursor.head, cursor.row);
-    text(app,
-         fmt::format("q row {} across the KV tiles: dumped, {} in grey", cursor.row,
-                     app.document->pair() ? "the other" : "expected"),
-         colours::dim);
+    text(app, fmt::format("q row {} across the KV tiles", cursor.row), colours::dim);
     if (trace == nullptr) return text_waiting(app, "being judged");
-    struct Line {
-        Stage stage;
-        std::string label;
-        Drawn drawn;
-    };
-    std::vector<Line> lines = {{Stage::s, "s, smallest to largest", Drawn::band},
-                               {Stage::p, "p, smallest to largest", Drawn::band},
-                               {Stage::m, "m", Drawn::line},
-                               {Stage::l, "l", Drawn::line},
-                               {Stage::acc, "|acc|, largest", Drawn::magnitude},
-                               {Stage::dp, "dp, smallest to largest", Drawn::band},
-                               {Stage::ds, "ds, smallest to largest", Drawn::band}};
-    for (const StageInfo& info : stages_of(app.problem())) {
-        if (!is_named(info.stage) || trace->stage(info.stage).empty()) continue;
-        const bool one = tile_shape(app.problem(), info.stage).cols == 1;
-        lines.push_back({info.stage, std::string(info.name) + (one ? "" : ", smallest to largest"),
-                         one ? Drawn::line : Drawn::band});
+    std::vector<Line> lines = lines_of(app, *trace);
+    if (lines.empty()) {
+        const bool backward = app.problem().direction == Direction::backward;
+        return text(app, fmt::format("none of {} was recorded", backward ? "s p dp ds" : "s m p l acc"),
+                    colours::dim);
     }
+    put_first_what_concerns(app, lines);
+    // As many as can be read fill the panel; the wheel reaches the others.
+    constexpr float most = 4;
     const float em = ImGui::GetFontSize();
-    const float height =
-        std::max(2.4F * em, (ImGui::GetContentRegionAvail().y - 12.6F * em) / float(lines.size() + 1));
+    const float beside = plot_margin() + ImGui::GetStyle().ItemSpacing.y;
+    const float room = ImGui::GetContentRegionAvail().y;
+    const float shown =
+        std::clamp(std::floor(room / (4 * em + beside)), 1.0F, std::min(most, float(lines.size() + 1)));
+    const float height = std::max(4 * em, room / shown - beside);
     const std::int64_t tile = cursor.key / app.problem().block_n;
     std::int64_t clicked = -1;
     const auto draw = [&](Plot plot) {
         plot.cursor = tile;
         clicked = std::max(clicked, draw_plot(app, plot, height));
     };
-    draw(over_budget_plot(*trace, app));
-    for (const Line& line : lines) {
-        if (app.has(line.stage)) draw(plot_of(trace->stage(line.stage), line.label, line.drawn));
-    }
+    draw(over_budget_plot(*trace, app, lines.front().stage));
+    for (const Line& line : lines)
+        draw(plot_of(trace->stage(line.stage), line.label, line.drawn, app.document->pair()));
     go_to_tile(app, clicked);
 }
 

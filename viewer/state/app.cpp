@@ -10,6 +10,7 @@
 #include "dump/schema/error.h"
 #include "dump/schema/shell_word.h"
 #include "oracle/report/text.h"
+#include "viewer/state/bad_ranges.h"
 #include "viewer/state/row_kinds.h"
 
 namespace tilescope::viewer {
@@ -61,24 +62,20 @@ BadPlace place_of_cursor(const App& app, Stage stage, bool tiles) {
     return {.batch = cursor.batch,
             .head = head_in(problem, stage, cursor.head),
             .row = tiles ? row / block * block : row,
+            .last_row = row,
             .kv_tile = stage_info(problem, stage).per_kv_tile ? cursor.key / problem.block_n : 0,
             .q_block = stage_info(problem, stage).per_q_block ? cursor.row / problem.block_m : 0,
-            .elements = 0,
-            .tile = {}};
+            .elements = 0};
 }
 
 /// The places of the stage that is looked at, or of the first one that has any.
 std::pair<BadList, std::vector<BadPlace>> places_to_walk(const App& app, bool tiles) {
     BadList list = app.bad.list;
-    list.tiles = tiles;
     list.stage = app.view.stage;
-    std::vector<BadPlace> places;
-    if (list == app.bad.found && app.bad.complete) {
-        places = app.bad.places;
-        sort_bad_places(places, BadColumn::batch, false);
-    } else {
-        places = find_bad_places(*app.document, list);
-    }
+    const bool listed_tiles = list.listed == Listed::tiles;
+    const bool known = list == app.bad.found && app.bad.complete && !tiles && !listed_tiles;
+    list.listed = tiles ? Listed::tiles : Listed::rows;
+    std::vector<BadPlace> places = known ? app.bad.rows : find_bad_places(*app.document, list);
     for (const StageInfo& info : stages_of(app.problem())) {
         if (!places.empty()) break;
         list.stage = info.stage;
@@ -95,7 +92,16 @@ void reload_changed(App& app) {
 
 void take_aim(App& app) {
     if (!app.aim) return;
-    const auto [list, place] = *app.aim;
+    auto [list, place] = *app.aim;
+    if (listed_of(app.problem(), list) == Listed::ranges) {
+        const WorstRow worst = worst_row(app.session, *app.document, list, place);
+        if (!worst.complete) {
+            app.waits = true;
+            return;
+        }
+        list.listed = Listed::rows;
+        place.row = worst.row;
+    }
     const FirstBad found = first_bad_element(app.session, *app.document, list, place);
     if (!found.complete) {
         app.waits = true;
@@ -218,6 +224,7 @@ void choose_reference(App& app, Reference against) {
 
 void update_bad_table(App& app) {
     BadTable& bad = app.bad;
+    if (std::exchange(bad.followed, app.view.stage) != app.view.stage) bad.list.stage = app.view.stage;
     const bool has_report = app.document->report != nullptr;
     // The map changes all the time while it is filled; the report ends that.
     const std::uint64_t map_version = has_report ? app.document->map_of(bad.list.against).version() : 0;
@@ -230,11 +237,18 @@ void update_bad_table(App& app) {
     bad.found = bad.list;
     RowKinds rows;
     if (has_report) rows = keep_rows_of_kind(app.session, *app.document, bad.list);
-    bad.places = std::move(rows.places);
     bad.by_tile = rows.by_tile;
     bad.complete = rows.complete;
+    bad.rows = std::move(rows.places);
+    bad.places = bad.rows;
+    if (listed_of(app.problem(), bad.list) == Listed::ranges) {
+        bad.places = join_rows(*app.document, bad.list, bad.rows);
+        const bool refined = refine_ranges(app.session, *app.document, bad.list, bad.places);
+        bad.complete = bad.complete && refined;
+    }
     if (!bad.complete) app.waits = true;
-    sort_bad_places(bad.places, bad.column, bad.descending);
+    const BadSort& sort = bad.sort(app.problem());
+    sort_bad_places(bad.places, sort.column, sort.descending);
 }
 
 void go_to_bad(App& app, const BadList& list, const BadPlace& place) {
@@ -243,7 +257,7 @@ void go_to_bad(App& app, const BadList& list, const BadPlace& place) {
     cursor.head = query_head_in(app.problem(), list.stage, place.head, cursor.head);
     const bool keys = row_axis_of(app.problem(), list.stage) == ViewAxis::key;
     (keys ? cursor.key : cursor.row) = place.row;
-    if (list.tiles) {
+    if (listed_of(app.problem(), list) == Listed::tiles) {
         cursor.key = place.kv_tile * app.problem().block_n;
         if (keys) cursor.row = place.q_block * app.problem().block_m;
     }

@@ -12,6 +12,7 @@
 #include "viewer/state/bad_places.h"
 #include "viewer/state/history.h"
 #include "viewer/state/settings.h"
+#include "viewer/state/thread_groups.h"
 #include "viewer/state/view_state.h"
 #include "viewer/state/visits.h"
 #include "viewer/state/watch.h"
@@ -19,6 +20,7 @@
 #include "viewer/window/heatmap_pane.h"
 #include "viewer/window/map_picture.h"
 #include "viewer/window/readout.h"
+#include "viewer/window/tint.h"
 
 namespace tilescope::viewer {
 
@@ -46,10 +48,17 @@ struct ViewState {
     Tab tab = Tab::row;
     Cursor cursor;
     ViewRanges ranges;
-    std::optional<Rect> region;  ///< of the stage's plane, chosen with the right button
-    std::size_t cause = 0;       ///< that quantities of a replay are of
-    bool flipped = false;        ///< the key that shows what is expected is held
-    bool to_replay = false;      ///< with the one that shows the replay in its place
+    std::optional<Rect> region;                   ///< of the stage's plane, chosen with the right button
+    std::size_t cause = 0;                        ///< that quantities of a replay are of
+    ThreadGroup coloured_by = ThreadGroup::none;  ///< elements of a heatmap
+    ThreadGroup alone = ThreadGroup::none;        ///< those of the cursor's group are lit, the others dim
+    bool flipped = false;                         ///< the key that shows what is expected is held
+    bool to_replay = false;                       ///< with the one that shows the replay in its place
+};
+
+struct BadSort {
+    BadColumn column = BadColumn::batch;
+    bool descending = false;
 };
 
 /// The table of bad rows or tiles.
@@ -57,14 +66,18 @@ struct BadTable {
     BadList list;
     BadList found;                 ///< that `places` are of
     std::vector<BadPlace> places;  ///< sorted
-    BadColumn column = BadColumn::batch;
-    bool descending = false;
-    bool by_tile = false;          ///< the kind is that of the rows' tiles: their own is not known
-    bool complete = true;          ///< false: kinds of rows are still looked up
-    bool sort_next = false;        ///< asked for by key: the next column, the other way round after the last
-    std::uint64_t generation = 0;  ///< of the document, map and report that `places` are from
+    std::vector<BadPlace> rows;    ///< those of ranges, and of rows, in order
+    std::array<BadSort, listed_count> sorts = {
+        {{BadColumn::worst, true}, {BadColumn::batch, false}, {BadColumn::batch, false}}};
+    std::optional<Stage> followed;  ///< on screen when the list's stage was chosen
+    bool by_tile = false;           ///< the kind is that of the rows' tiles: their own is not known
+    bool complete = true;           ///< false: kinds of rows are still looked up
+    bool sort_next = false;         ///< asked for by key: the next column, the other way round after the last
+    std::uint64_t generation = 0;   ///< of the document, map and report that `places` are from
     std::uint64_t map_version = 0;
     bool had_report = false;
+
+    BadSort& sort(const Problem& problem) { return sorts[std::size_t(listed_of(problem, list))]; }
 };
 
 /// What a file is to be written from, once it is there.
@@ -73,6 +86,18 @@ struct PendingExport {
     Quantity quantity = Quantity::dumped;
     Rect rect;
     std::string path;
+};
+
+/// A pane's tint, made again only where something about it changed.
+struct KeptTint {
+    std::uint64_t generation = 0;
+    Plane plane;
+    PlaneView view;
+    ThreadGroup coloured_by = ThreadGroup::none;
+    ThreadGroup alone = ThreadGroup::none;
+    std::optional<Owner> owner;  ///< of the cursor's element, where its group is alone
+    std::shared_ptr<const Tint> tint;
+    bool operator==(const KeptTint&) const = default;
 };
 
 /// A part of the window to be written as PNG when the frame is drawn.
@@ -137,6 +162,7 @@ struct App {
     bool narrow = false;                 ///< map and table stand among the tabs
 
     std::array<HeatmapPane, 4> panes;
+    std::array<KeptTint, 4> tints;
     MapPicture map_picture;
     /// Batch, head, q block and KV tile under the pointer.
     std::optional<std::array<std::int64_t, 4>> map_pointed;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -57,10 +58,9 @@ std::vector<BadPlace> bad_rows(const Document& document, const BadList& list) {
         places.push_back({.batch = row.batch,
                           .head = row.head,
                           .row = row.row,
-                          .kv_tile = 0,
+                          .last_row = row.row,
                           .q_block = keys ? 0 : row.row / rows_of_tile,
-                          .elements = row.elements,
-                          .tile = {}});
+                          .elements = row.elements});
     }
     return places;
 }
@@ -72,13 +72,14 @@ std::vector<BadPlace> bad_tiles(const Document& document, const BadList& list) {
     for (const TileId& tile : document.map_of(list.against).bad_tiles(list.stage)) {
         const TileFinding finding = document.map_of(list.against).at(list.stage, tile);
         if (!passes(finding, list.filter)) continue;
+        const bool missing = finding.state == TileFinding::State::missing;
         places.push_back({.batch = tile.batch,
                           .head = tile.head,
                           .row = keys ? tile.kv_tile * problem.block_n : tile.q_block * problem.block_m,
                           .kv_tile = tile.kv_tile,
                           .q_block = tile.q_block,
                           .elements = finding.outside,
-                          .tile = finding});
+                          .worst = missing ? std::numeric_limits<float>::max() : finding.worst});
     }
     std::ranges::stable_sort(places, {}, [](const BadPlace& place) {
         return std::tuple(place.batch, place.head, place.row, place.kv_tile);
@@ -113,7 +114,7 @@ double key_of(const BadPlace& place, BadColumn column) {
         case BadColumn::elements:
             return double(place.elements);
         default:
-            return double(place.tile.worst);
+            return double(place.worst);
     }
 }
 
@@ -123,11 +124,14 @@ std::string_view to_string(BadFilter filter) {
     return filter_names[std::size_t(filter)].name;
 }
 
+Listed listed_of(const Problem& problem, const BadList& list) {
+    const ViewAxis rows = row_axis_of(problem, list.stage);
+    return rows == ViewAxis::query || rows == ViewAxis::key ? list.listed : Listed::tiles;
+}
+
 std::vector<BadPlace> find_bad_places(const Document& document, const BadList& list) {
-    // Rows that are neither q rows nor keys are those of any tile.
-    const ViewAxis rows = row_axis_of(document.problem(), list.stage);
-    const bool by_tile = list.tiles || (rows != ViewAxis::query && rows != ViewAxis::key);
-    return by_tile ? bad_tiles(document, list) : bad_rows(document, list);
+    return listed_of(document.problem(), list) == Listed::tiles ? bad_tiles(document, list)
+                                                                : bad_rows(document, list);
 }
 
 void sort_bad_places(std::vector<BadPlace>& places, BadColumn column, bool descending) {

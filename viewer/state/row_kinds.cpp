@@ -10,9 +10,6 @@ namespace tilescope::viewer {
 
 namespace {
 
-/// More would push each other out of the session's memory.
-constexpr std::size_t most_pictures = 32;
-
 struct FilterKinds {
     BadFilter filter;
     KindFlags kinds;  ///< flags of Kind
@@ -31,21 +28,13 @@ using Pictures = std::map<Head, std::map<Plane, std::shared_ptr<const Pyramid>>>
 /// The planes of the tiles that hold the kind, by head.
 Pictures planes_of(const Document& document, const BadList& list) {
     BadList tiles = list;
-    tiles.tiles = true;
+    tiles.listed = Listed::tiles;
     Pictures pictures;
     for (const BadPlace& place : find_bad_places(document, tiles)) {
         const TileId tile{place.batch, place.head, place.q_block, place.kv_tile};
         pictures[{place.batch, place.head}][corner_of(document.problem(), list.stage, tile).plane];
     }
     return pictures;
-}
-
-bool diverges(const Summary& found, BadFilter filter) {
-    const auto* kinds = std::ranges::find(filter_kinds, filter, &FilterKinds::filter);
-    if (kinds != filter_kinds.end()) return (found.kinds & kinds->kinds) != 0;
-    const bool any = std::ranges::any_of(
-        filter_kinds, [&](const FilterKinds& entry) { return (found.kinds & entry.kinds) != 0; });
-    return any || found.max > 1;
 }
 
 /// The first row or column of the rectangle, along `first` and `last`, up to which something diverges.
@@ -65,12 +54,14 @@ void narrow_to_first(const Pyramid& pyramid, BadFilter filter, Rect& rect, std::
 /// The bad tiles that hold the place, in order of KV tiles.
 std::vector<PlaceInPlane> corners_at(const Document& document, const BadList& list, const BadPlace& place) {
     BadList tiles = list;
-    tiles.tiles = true;
+    tiles.listed = Listed::tiles;
     const std::int64_t rows = plane_shape(document.problem(), list.stage).tile_rows;
     std::vector<PlaceInPlane> corners;
     for (const BadPlace& other : find_bad_places(document, tiles)) {
         if (other.batch != place.batch || other.head != place.head) continue;
-        if (list.tiles && (other.kv_tile != place.kv_tile || other.q_block != place.q_block)) continue;
+        if (list.listed == Listed::tiles &&
+            (other.kv_tile != place.kv_tile || other.q_block != place.q_block))
+            continue;
         if (other.row / rows != place.row / rows) continue;
         const TileId tile{other.batch, other.head, other.q_block, other.kv_tile};
         corners.push_back(corner_of(document.problem(), list.stage, tile));
@@ -79,6 +70,14 @@ std::vector<PlaceInPlane> corners_at(const Document& document, const BadList& li
 }
 
 }  // namespace
+
+bool diverges(const Summary& found, BadFilter filter) {
+    const auto* kinds = std::ranges::find(filter_kinds, filter, &FilterKinds::filter);
+    if (kinds != filter_kinds.end()) return (found.kinds & kinds->kinds) != 0;
+    const bool any = std::ranges::any_of(
+        filter_kinds, [&](const FilterKinds& entry) { return (found.kinds & entry.kinds) != 0; });
+    return any || found.max > 1;
+}
 
 FirstBad first_bad_element(Session& session, const Document& document, const BadList& list,
                            const BadPlace& place) {
@@ -90,7 +89,7 @@ FirstBad first_bad_element(Session& session, const Document& document, const Bad
         if (pyramid == nullptr || !pyramid->is_complete()) return {.complete = false, .element = {}};
         Rect rect{corner.row, corner.col, std::min(corner.row + shape.tile_rows, shape.rows),
                   std::min(corner.col + shape.tile_cols, shape.cols)};
-        if (!list.tiles) {
+        if (list.listed != Listed::tiles) {
             rect.first_row = place.row;
             rect.last_row = place.row + 1;
         }
@@ -105,8 +104,8 @@ FirstBad first_bad_element(Session& session, const Document& document, const Bad
 RowKinds keep_rows_of_kind(Session& session, const Document& document, const BadList& list) {
     RowKinds found{.places = find_bad_places(document, list)};
     const auto* kinds = std::ranges::find(filter_kinds, list.filter, &FilterKinds::filter);
-    found.by_tile = !list.tiles && list.filter == BadFilter::conflicting;
-    if (list.tiles || kinds == filter_kinds.end()) return found;
+    found.by_tile = list.listed != Listed::tiles && list.filter == BadFilter::conflicting;
+    if (list.listed == Listed::tiles || kinds == filter_kinds.end()) return found;
     Pictures pictures = planes_of(document, list);
     std::size_t count = 0;
     for (const auto& [head, planes] : pictures) count += planes.size();

@@ -19,6 +19,11 @@ struct RowKinds {
 /// of difference / budget show it. Conflicts are known by tile alone.
 RowKinds keep_rows_of_kind(Session& session, const Document& document, const BadList& list);
 
+/// Pictures that are asked for at once: more would push each other out of the session's memory.
+inline constexpr std::size_t most_pictures = 32;
+/// Whether something of the kind diverges in a part of a picture of difference / budget.
+bool diverges(const Summary& found, BadFilter filter);
+
 struct FirstBad {
     bool complete = true;                 ///< false: a picture that says it is being made; ask again
     std::optional<PlaceInPlane> element;  ///< nullopt: not to be found, or in too many pictures

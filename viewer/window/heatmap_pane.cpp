@@ -8,7 +8,7 @@ bool HeatmapPane::is_shown(const Contents& contents) const {
            details_.first_down == contents.details.first_down &&
            details_.first_across == contents.details.first_across && view_ == contents.view &&
            style_.scale == contents.style.scale && style_.colours == contents.style.colours &&
-           image_.width == contents.width && image_.height == contents.height;
+           tint_ == contents.tint && image_.width == contents.width && image_.height == contents.height;
 }
 
 void* HeatmapPane::texture(const Contents& contents) {
@@ -19,9 +19,11 @@ void* HeatmapPane::texture(const Contents& contents) {
     details_ = contents.details;
     view_ = contents.view;
     style_ = contents.style;
+    tint_ = contents.tint;
     if (image_.width != contents.width || image_.height != contents.height)
         image_ = Image(contents.width, contents.height);
     render(*pyramid_, details_, view_, style_, image_);
+    if (tint_ != nullptr) apply(*tint_, view_, image_);
     if (texture_ == nullptr) texture_ = std::make_unique<Texture>();
     texture_->upload(image_);
     return texture_->id();

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "oracle/heatmap/heatmap_image.h"
+#include "viewer/window/tint.h"
 #include "viewer/window/window.h"
 
 namespace tilescope::viewer {
@@ -19,6 +20,7 @@ class HeatmapPane {
         ImageStyle style;
         int width = 0;  ///< pixels
         int height = 0;
+        std::shared_ptr<const Tint> tint = nullptr;
     };
     /// The texture of what is to be seen; null where there is no size.
     void* texture(const Contents& contents);
@@ -42,6 +44,7 @@ class HeatmapPane {
     DetailTiles details_;
     PlaneView view_;
     ImageStyle style_;
+    std::shared_ptr<const Tint> tint_;
     Image image_;
     std::unique_ptr<Texture> texture_;
 
