@@ -36,12 +36,12 @@ std::vector<std::string> wrapped(const std::string& text, int width) {
     return lines;
 }
 
-struct Line {
+struct TextLine {
     std::string words;
     Colour colour = dim;
 };
 
-void add_lines(const std::string& text, Colour colour, int width, std::vector<Line>& lines) {
+void add_lines(const std::string& text, Colour colour, int width, std::vector<TextLine>& lines) {
     for (std::string& words : wrapped(text, width)) lines.push_back({std::move(words), colour});
 }
 
@@ -114,11 +114,11 @@ std::vector<std::vector<Mark>> rows_of(const std::vector<Mark>& marks, int width
 }
 
 /// Where everything stands.
-struct Layout {
-    std::vector<Line> title;
-    std::vector<Line> unit;
+struct FigureLayout {
+    std::vector<TextLine> title;
+    std::vector<TextLine> unit;
     std::vector<std::vector<Mark>> marks;
-    std::vector<Line> ring;
+    std::vector<TextLine> ring;
     PixelBox heatmap;
     int bar_width = 0;
     bool has_bar = true;
@@ -133,8 +133,8 @@ struct Layout {
     int ring_top() const { return marks_top() + int(marks.size()) * line_height; }
 };
 
-Layout layout_of(const Figure& figure, const Pyramid& pyramid) {
-    Layout layout;
+FigureLayout layout_of(const Figure& figure, const Pyramid& pyramid) {
+    FigureLayout layout;
     const int left = margin + tick_length + text_width(std::to_string(figure.shape.rows)) + letter_width / 2;
     layout.bar_width = std::max(figure.width, least_width - left);
     layout.width = left + layout.bar_width + margin;
@@ -155,8 +155,8 @@ Layout layout_of(const Figure& figure, const Pyramid& pyramid) {
     return layout;
 }
 
-int draw_lines(Image& image, const std::vector<Line>& lines, int left, int top) {
-    for (const Line& line : lines) {
+int draw_lines(Image& image, const std::vector<TextLine>& lines, int left, int top) {
+    for (const TextLine& line : lines) {
         draw_text(image, left, top, line.words, line.colour);
         top += line_height;
     }
@@ -208,7 +208,7 @@ void draw_axes(Image& image, const Figure& figure, const PixelBox& box) {
     }
 }
 
-void draw_bar(Image& image, const Figure& figure, const Layout& layout) {
+void draw_bar(Image& image, const Figure& figure, const FigureLayout& layout) {
     if (!layout.has_bar) return;
     const PixelBox bar{layout.heatmap.left, layout.bar_top(), layout.bar_width, bar_height};
     const Palette& colours = palette(figure.style.colours);
@@ -231,7 +231,7 @@ void draw_bar(Image& image, const Figure& figure, const Layout& layout) {
     }
 }
 
-void draw_marks(Image& image, const Layout& layout) {
+void draw_marks(Image& image, const FigureLayout& layout) {
     int top = layout.marks_top();
     for (const std::vector<Mark>& row : layout.marks) {
         int left = layout.heatmap.left;
@@ -254,7 +254,7 @@ void draw_ring_around(Image& image, double x, double y, double radius) {
     draw_ring(image, x, y, radius, radius + 3, ink);
 }
 
-void draw_worst(Image& image, const Figure& figure, const Layout& layout) {
+void draw_worst(Image& image, const Figure& figure, const FigureLayout& layout) {
     if (!figure.ringed) return;
     const Rect& cell = *figure.ringed;
     const double down = layout.heatmap.height / figure.view.rows;
@@ -281,7 +281,7 @@ void draw_worst(Image& image, const Figure& figure, const Layout& layout) {
 }  // namespace
 
 DrawnFigure draw_figure(const Figure& figure, const Pyramid& pyramid, const DetailTiles& details) {
-    const Layout layout = layout_of(figure, pyramid);
+    const FigureLayout layout = layout_of(figure, pyramid);
     Image heatmap(figure.width, figure.height);
     render(pyramid, details, figure.view, figure.style, heatmap);
     Image image(layout.width, layout.height);

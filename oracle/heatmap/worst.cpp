@@ -8,7 +8,7 @@ namespace tilescope {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double beyond_any = std::numeric_limits<double>::infinity();
 
 /// How much of its budget an element uses; negative where nothing is known of it.
 double used(Kind kind, double value) {
@@ -16,13 +16,13 @@ double used(Kind kind, double value) {
         case Kind::finite:
         case Kind::inherited:
             // A quotient by 0, as values_of() has it.
-            return value < double(std::numeric_limits<float>::max()) ? value : infinity;
+            return value < double(std::numeric_limits<float>::max()) ? value : beyond_any;
         case Kind::nan:
         case Kind::plus_infinity:
         case Kind::minus_infinity:
         case Kind::unwritten:
         case Kind::should_be_infinite:
-            return infinity;
+            return beyond_any;
         case Kind::masked:
         case Kind::not_captured:
         case Kind::indifferent:

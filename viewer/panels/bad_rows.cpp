@@ -251,6 +251,13 @@ std::string why_empty(const App& app) {
     return fmt::format("no {} of {} diverges", what, stage);
 }
 
+/// That the column needs beside the others.
+float letters_of(BadColumn column, const std::string& name) {
+    // A number of four digits with its exponent.
+    const std::size_t cell = column == BadColumn::worst ? 8 : 0;
+    return float(std::max(name.size(), cell)) + 3;
+}
+
 }  // namespace
 
 void draw_bad_rows(App& app, const Box& box) {
@@ -289,9 +296,11 @@ void bad_rows_contents(App& app) {
             is_default ? ImGuiTableColumnFlags_DefaultSort |
                              (by_worst ? ImGuiTableColumnFlags_PreferSortDescending : 0)
                        : 0;
-        ImGui::TableSetupColumn(name_of(column.column, app).c_str(), sorted, 0, ImGuiID(column.column));
+        const std::string name = name_of(column.column, app);
+        ImGui::TableSetupColumn(name.c_str(), sorted, letters_of(column.column, name),
+                                ImGuiID(column.column));
         shown.push_back(column.column);
-        headings += name_of(column.column, app) + " ";
+        headings += name + " ";
     }
     app.readout.add("headings " + headings);
     ImGui::TableNextRow(ImGuiTableRowFlags_Headers);

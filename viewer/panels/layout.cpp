@@ -43,7 +43,7 @@ float left_width(const Room& room) {
     const float width = room.window.width;
     if (width < 70 * room.em) return 0;
     return chosen(room, Split::left, width, 12 * room.em, 0.4F * width,
-                  std::clamp(0.21F * width, 18 * room.em, 30 * room.em));
+                  std::clamp(0.235F * width, 18 * room.em, 32 * room.em));
 }
 float right_width(const Room& room) {
     const float width = room.window.width;

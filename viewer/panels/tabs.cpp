@@ -89,22 +89,22 @@ void go_to_tile(App& app, std::int64_t tile) {
 }
 
 /// A plot of a stage.
-struct Line {
+struct PlotLine {
     Stage stage;
     std::string label;
     Drawn drawn;
 };
 
 /// Those that were recorded, in order of computation.
-std::vector<Line> lines_of(const App& app, const RowTrace& trace) {
-    std::vector<Line> lines = {{Stage::s, "s, smallest to largest", Drawn::band},
-                               {Stage::m, "m", Drawn::line},
-                               {Stage::p, "p, smallest to largest", Drawn::band},
-                               {Stage::l, "l", Drawn::line},
-                               {Stage::acc, "|acc|, largest", Drawn::magnitude},
-                               {Stage::dp, "dp, smallest to largest", Drawn::band},
-                               {Stage::ds, "ds, smallest to largest", Drawn::band}};
-    std::erase_if(lines, [&](const Line& line) { return !app.has(line.stage); });
+std::vector<PlotLine> lines_of(const App& app, const RowTrace& trace) {
+    std::vector<PlotLine> lines = {{Stage::s, "s, smallest to largest", Drawn::band},
+                                   {Stage::m, "m", Drawn::line},
+                                   {Stage::p, "p, smallest to largest", Drawn::band},
+                                   {Stage::l, "l", Drawn::line},
+                                   {Stage::acc, "|acc|, largest", Drawn::magnitude},
+                                   {Stage::dp, "dp, smallest to largest", Drawn::band},
+                                   {Stage::ds, "ds, smallest to largest", Drawn::band}};
+    std::erase_if(lines, [&](const PlotLine& line) { return !app.has(line.stage); });
     for (const StageInfo& info : stages_of(app.problem())) {
         if (!is_named(info.stage) || trace.stage(info.stage).empty()) continue;
         const bool one = tile_shape(app.problem(), info.stage).cols == 1;
@@ -115,16 +115,16 @@ std::vector<Line> lines_of(const App& app, const RowTrace& trace) {
 }
 
 /// The stage on screen and, nearest first, those that are computed before it; then the others.
-void put_first_what_concerns(const App& app, std::vector<Line>& lines) {
+void put_first_what_concerns(const App& app, std::vector<PlotLine>& lines) {
     const auto stages = stages_of(app.problem());
     const auto order = [&](Stage stage) {
         return std::ranges::find(stages, stage, &StageInfo::stage) - stages.begin();
     };
     const auto shown = order(app.view.stage);
-    const auto others =
-        std::ranges::stable_partition(lines, [&](const Line& line) { return order(line.stage) <= shown; });
+    const auto others = std::ranges::stable_partition(
+        lines, [&](const PlotLine& line) { return order(line.stage) <= shown; });
     std::ranges::sort(lines.begin(), others.begin(), std::ranges::greater(),
-                      [&](const Line& line) { return order(line.stage); });
+                      [&](const PlotLine& line) { return order(line.stage); });
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ void draw_row(App& app) {
     const auto trace = app.session.request_row(cursor.batch, cursor.head, cursor.row);
     text(app, fmt::format("q row {} across the KV tiles", cursor.row), colours::dim);
     if (trace == nullptr) return text_waiting(app, "being judged");
-    std::vector<Line> lines = lines_of(app, *trace);
+    std::vector<PlotLine> lines = lines_of(app, *trace);
     if (lines.empty()) {
         const bool backward = app.problem().direction == Direction::backward;
         return text(app, fmt::format("none of {} was recorded", backward ? "s p dp ds" : "s m p l acc"),
@@ -156,7 +156,7 @@ void draw_row(App& app) {
         clicked = std::max(clicked, draw_plot(app, plot, height));
     };
     draw(over_budget_plot(*trace, app, lines.front().stage));
-    for (const Line& line : lines)
+    for (const PlotLine& line : lines)
         draw(plot_of(trace->stage(line.stage), line.label, line.drawn, app.document->pair()));
     go_to_tile(app, clicked);
 }
