@@ -201,9 +201,9 @@ void forget_unknown(const OtherRead& mistake, const SearchedTile& site, Matrix& 
                 if (!std::isnan(all(i, j))) continue;
                 const Eigen::Index line = operand.term() == 0 ? j : i;
                 // Both operands of delta have a row for each of its results.
-                const bool of_row = operand.is_left || operand.stage == Stage::delta;
-                if (of_row && line < error.rows()) error.row(line).setConstant(infinity);
-                if (!of_row && line < error.cols()) error.col(line).setConstant(infinity);
+                const bool names_a_row = operand.is_left || operand.stage == Stage::delta;
+                if (names_a_row && line < error.rows()) error.row(line).setConstant(infinity);
+                if (!names_a_row && line < error.cols()) error.col(line).setConstant(infinity);
             }
         }
     }
