@@ -18,7 +18,7 @@
 namespace tilescope::test {
 namespace {
 
-using Kind = HistoryMoment::Kind;
+using MomentKind = HistoryMoment::Kind;
 
 MemoryRecording faulty(Mistake mistake) {
     return recorded(make_call(small_problem(), 4, {}, InputKind::ramped_k), {mistake, 1, 2, -1, 2});
@@ -35,7 +35,7 @@ PixelHistory history_of(const Recording& run, const HistoryPlace& place) {
 std::vector<const HistoryMoment*> tiles_of(const PixelHistory& history) {
     std::vector<const HistoryMoment*> tiles;
     for (const HistoryMoment& moment : history.moments)
-        if (moment.kind == Kind::tile) tiles.push_back(&moment);
+        if (moment.kind == MomentKind::tile) tiles.push_back(&moment);
     return tiles;
 }
 
@@ -46,7 +46,7 @@ const HistoryStep& step_of(const HistoryMoment& moment, Stage stage) {
 std::string name_of(const PixelHistory::Index& index, const PixelHistory& history) {
     const HistoryMoment& moment = history.moments[index.moment];
     const std::string name(stage_info(moment.steps[index.step].stage).name);
-    return moment.kind == Kind::tile ? name + " " + std::to_string(moment.tile.kv_tile) : name;
+    return moment.kind == MomentKind::tile ? name + " " + std::to_string(moment.tile.kv_tile) : name;
 }
 
 std::string first_wrong(const PixelHistory& history) {
@@ -98,8 +98,8 @@ TEST(PixelHistory, GoesFromWhatIsLoadedOverTheTilesToTheOutput) {
     const MemoryRecording run = faulty(Mistake::none);
     const PixelHistory history = history_of(run, {0, 1, false, 20, 3, {}});
     ASSERT_EQ(std::ssize(history.moments), run.problem().kv_tiles() + 2);
-    EXPECT_EQ(history.moments.front().kind, Kind::loaded);
-    EXPECT_EQ(history.moments.back().kind, Kind::result);
+    EXPECT_EQ(history.moments.front().kind, MomentKind::loaded);
+    EXPECT_EQ(history.moments.back().kind, MomentKind::result);
     EXPECT_EQ(first_wrong(history), "none");
     for (const HistoryMoment& moment : history.moments) {
         for (const HistoryStep& step : moment.steps) {
