@@ -39,10 +39,10 @@ Report fill(const Recording& recording, TileMap& map) {
 
 TEST(TileMap, AddsUpToTheReport) {
     MemoryRecording recording = healthy(Mask::causal, 3);
-    const float infinite = infinity;
+    const float no_end = infinity;
     poke(recording, Stage::s, {1, 2, 2, 1}, 3, 4, nan);
     poke(recording, Stage::s, {0, 1, 2, 0}, 3, 4, 1e3f);
-    poke(recording, Stage::s, {0, 1, 2, 0}, 0, 0, infinite);
+    poke(recording, Stage::s, {0, 1, 2, 0}, 0, 0, no_end);
     poke(recording, Stage::o, {1, 3, 0, 0}, 1, 1, unwritten);
     TileMap map(recording.problem());
     const Report report = fill(recording, map);
