@@ -275,6 +275,17 @@ void write_png_of(App& app, const std::vector<PaneFrame>& panes) {
     if (app.notice.empty()) app.notice = "there is no heatmap to write";
 }
 
+/// Above the picture; the pointer shows what there is no room for.
+void draw_pane_title(App& app, ImDrawList& draw, const PaneFrame& pane, const std::string& title) {
+    app.readout.add(title);
+    const ImVec2 at{std::round(pane.at.x), std::round(pane.at.y - 2.6F * ImGui::GetFontSize())};
+    const std::string shown = ellipsized(title, pane.size.x);
+    draw.AddText(at, colours::text, shown.c_str());
+    const ImVec2 end{pane.end().x, at.y + ImGui::GetFontSize()};
+    if (shown != title && ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(at, end))
+        ImGui::SetTooltip("%s", title.c_str());
+}
+
 /// What rows and columns count, at the right end of the title.
 void name_axes(App& app, ImDrawList& draw, const PaneFrame& pane, const std::string& title) {
     const std::string across(label_of(col_axis_of(app.problem(), pane.plane.stage)));
@@ -352,7 +363,7 @@ void draw_heatmaps(App& app, const Box& box) {
                                ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
         handle_mouse(app, pane);
         const std::string title = title_of(app, pane, choices[i].instead, choices.size() == 1);
-        text_at(app, draw, {pane.at.x, pane.at.y - 2.6F * em}, title);
+        draw_pane_title(app, draw, pane, title);
         if (choices.size() == 1) name_axes(app, draw, pane, title);
         draw_axes(draw, pane);
         const ImageStyle style = draw_pane(app, i, pane);

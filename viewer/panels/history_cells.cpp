@@ -140,14 +140,6 @@ void draw_step_mark(ImDrawList& draw, ImVec2 centre, float radius, StepState sta
     }
 }
 
-std::string ellipsized(const std::string& line, float width) {
-    if (width_of(line) <= width) return line;
-    constexpr const char* dots = "...";
-    std::string short_line = line;
-    while (!short_line.empty() && width_of(short_line + dots) > width) short_line.pop_back();
-    return short_line + dots;
-}
-
 void draw_history_cell(App& app, ImDrawList& draw, const HistoryCell& cell) {
     const HistoryStep& step = cell.step;
     const float em = ImGui::GetFontSize();

@@ -32,7 +32,4 @@ void draw_step_mark(ImDrawList& draw, ImVec2 centre, float radius, StepState sta
 /// What the state means, in a sentence.
 const char* says(StepState state);
 
-/// The text, or as much of it as the width has room for and an ellipsis.
-std::string ellipsized(const std::string& line, float width);
-
 }  // namespace tilescope::viewer

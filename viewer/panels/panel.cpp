@@ -42,6 +42,19 @@ void text_waiting(App& app, const std::string& line) {
     text(app, line, colours::dim);
 }
 
+std::string ellipsized(const std::string& line, float width) {
+    const auto fits = [&](const std::string& text) { return ImGui::CalcTextSize(text.c_str()).x <= width; };
+    if (fits(line)) return line;
+    constexpr const char* dots = "...";
+    std::string kept = line;
+    while (!kept.empty() && !fits(kept + dots)) {
+        // A letter of several bytes goes as a whole.
+        while (kept.size() > 1 && (static_cast<unsigned char>(kept.back()) & 0xC0U) == 0x80U) kept.pop_back();
+        kept.pop_back();
+    }
+    return kept + dots;
+}
+
 void title(App& app, const std::string& line) {
     text(app, line, colours::dim);
 }

@@ -25,6 +25,8 @@ void text(App& app, const std::string& line, ImU32 colour = colours::text);
 void text_at(App& app, ImDrawList& draw, ImVec2 at, const std::string& line, ImU32 colour = colours::text);
 /// In place of what is not there yet: scripts wait for it.
 void text_waiting(App& app, const std::string& line);
+/// The text, or as much of it as the width has room for and an ellipsis.
+std::string ellipsized(const std::string& line, float width);
 /// The panel's title, dim.
 void title(App& app, const std::string& line);
 /// A button that looks chosen or not; as wide as its label where `width` is 0.
