@@ -20,7 +20,7 @@ UNJUDGED = 2
 
 class FilesCase(TileDiffCase):
     def run_program(self, program, *arguments, **options):
-        return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, **options)
+        return subprocess.run([program, *arguments], capture_output=True, text=True, **options)
 
     def assert_refused_by(self, program, arguments, *words):
         run = self.run_program(program, *arguments)

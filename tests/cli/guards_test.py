@@ -51,9 +51,9 @@ class Guards(unittest.TestCase):
 
     def judge(self, *arguments, kernel="stable"):
         run = subprocess.run([TILE_RUN, "record", "--kernel", kernel, "--engine", "cpu", *arguments, "-o", self.file],
-                             capture_output=True, text=True, timeout=300)
+                             capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stderr)
-        run = subprocess.run([TILE_DIFF, self.file, "--json", "-"], capture_output=True, text=True, timeout=300)
+        run = subprocess.run([TILE_DIFF, self.file, "--json", "-"], capture_output=True, text=True)
         return json.loads(run.stdout)
 
     def assert_blamed(self, report, stage, row):

@@ -44,7 +44,7 @@ class Limits(TileDiffCase):
     def run_limited(self, program, limit, *arguments):
         # More threads than this machine may have.
         environment = {**os.environ, "OMP_NUM_THREADS": "16"}
-        return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60,
+        return subprocess.run([program, *arguments], capture_output=True, text=True,
                               preexec_fn=limit, env=environment)
 
     def assert_matches_or_is_unjudged(self, limit):
@@ -89,7 +89,7 @@ class Limits(TileDiffCase):
 
     def test_size_of_stdout(self):
         with open(self.folder / "text", "w") as text:
-            run = subprocess.run([TILE_DIFF, self.file], stdout=text, stderr=subprocess.PIPE, text=True, timeout=60,
+            run = subprocess.run([TILE_DIFF, self.file], stdout=text, stderr=subprocess.PIPE, text=True,
                                  preexec_fn=limited(resource.RLIMIT_FSIZE, 100))
         self.assert_one_line(run, "stdout", "File too large")
 

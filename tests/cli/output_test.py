@@ -64,21 +64,20 @@ class Unwritable(TileDiffCase):
         for arguments in ([], ["--json", "-"], ["--json", self.folder / "report.json"]):
             with open("/dev/full", "w") as full:
                 run = subprocess.run([TILE_DIFF, self.file, *arguments], stdout=full, stderr=subprocess.PIPE,
-                                     text=True, timeout=60)
+                                     text=True)
             run.stdout = ""
             self.assert_one_line(run, "stdout")
 
     def test_closed_stdout(self):
         run = subprocess.run(["sh", "-c", '"$0" "$1" >&-', TILE_DIFF, self.file], stderr=subprocess.PIPE,
-                             text=True, timeout=60)
+                             text=True)
         self.assert_one_line(run, "stdout")
 
     def test_pipe_that_nobody_reads(self):
         reading, writing = os.pipe()
         os.close(reading)
         with os.fdopen(writing, "w") as pipe:
-            run = subprocess.run([TILE_DIFF, self.file], stdout=pipe, stderr=subprocess.PIPE, text=True,
-                                 timeout=60)
+            run = subprocess.run([TILE_DIFF, self.file], stdout=pipe, stderr=subprocess.PIPE, text=True)
         self.assert_one_line(run, "stdout")
 
     def test_what_stood_there_stays_until_the_report_is_whole(self):

@@ -28,7 +28,7 @@ class Sweep(unittest.TestCase):
 
     def sweep(self, *arguments, program=TILE_RUN):
         return subprocess.run([program, "sweep", *arguments], capture_output=True, text=True, cwd=self.folder,
-                              timeout=500, env={**os.environ, **NO_GPU, "TMPDIR": str(self.temporary)})
+                              env={**os.environ, **NO_GPU, "TMPDIR": str(self.temporary)})
 
     def assert_refused(self, arguments, *words, program=TILE_RUN):
         run = self.sweep(*arguments, program=program)

@@ -22,7 +22,7 @@ RAW = [b"\x9b31mred", b"\xff\xfe", b"\xe2\x80", b"\xed\xa0\x80x"]
 
 class Text(TileDiffCase):
     def run_raw(self, *command):
-        return subprocess.run(command, capture_output=True, timeout=60, cwd=self.folder)
+        return subprocess.run(command, capture_output=True, cwd=self.folder)
 
     def assert_safe(self, output):
         text = output.decode("utf-8")  # raises for anything else

@@ -22,8 +22,7 @@ class TileDiffCase(unittest.TestCase):
         self.file = self.folder / "run.h5"
 
     def run_it(self, *arguments, **options):
-        return subprocess.run([TILE_DIFF, *arguments], capture_output=True, text=True, errors="replace",
-                              timeout=60, **options)
+        return subprocess.run([TILE_DIFF, *arguments], capture_output=True, text=True, errors="replace", **options)
 
     def judge(self, *arguments):
         """The JSON report; the exit code must be the one of its verdict."""

@@ -8,6 +8,15 @@ if(TILESCOPE_SANITIZE)
     LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/leaks.supp:print_suppressions=0)
 endif()
 
+# tilescope_test_ends(LINE SECONDS)
+# Limits are for what hangs, not for what is slow: sanitizers cost several times the time, and so does work beside a test.
+function(tilescope_test_ends line seconds)
+  if(TILESCOPE_SANITIZE)
+    math(EXPR seconds "5 * ${seconds}")
+  endif()
+  set_tests_properties(${line} PROPERTIES TIMEOUT ${seconds})
+endfunction()
+
 # Compiling the tests takes longer than running them.
 add_library(tilescope_test_flags INTERFACE)
 target_compile_options(tilescope_test_flags INTERFACE
@@ -83,9 +92,10 @@ function(tilescope_test_line line program)
   add_test(NAME ${line} COMMAND ${program} ${arg_ARGUMENTS})
   math(EXPR cost "100 * ${arg_SHARDS}")
   # A pattern of skipped tests hides failed ones: it is the end of what is printed where no test ran.
-  set_tests_properties(${line} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 900 COST ${cost}
+  set_tests_properties(${line} PROPERTIES LABELS ${arg_LABEL} COST ${cost}
     ENVIRONMENT "${TILESCOPE_TEST_ENVIRONMENT};GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${arg_SHARD}"
     SKIP_REGULAR_EXPRESSION "\\[  PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\] [^\n]*\n)+$")
+  tilescope_test_ends(${line} 900)
   tilescope_test_needs(${line} ${program})
 endfunction()
 
@@ -173,7 +183,8 @@ function(tilescope_script_test name)
     ENVIRONMENT "${TILESCOPE_TEST_ENVIRONMENT}")
   if(arg_TIMEOUT)
     # Those that may take long begin first, so that none is left alone at the end.
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT})
+    set_tests_properties(${name} PROPERTIES COST ${arg_TIMEOUT})
+    tilescope_test_ends(${name} ${arg_TIMEOUT})
   endif()
   if(arg_PROPERTIES)
     set_tests_properties(${name} PROPERTIES ${arg_PROPERTIES})

@@ -56,7 +56,7 @@ class FaultsTest(unittest.TestCase):
     def run_it(self, *arguments, programs=None, **environment):
         return subprocess.run(
             [sys.executable, ROOT / "kernels/gate/faults.py", self.folder, "--bin", programs or self.scratch / "bin",
-             *arguments], capture_output=True, text=True, timeout=300,
+             *arguments], capture_output=True, text=True,
             env={"PATH": f"{self.scratch / 'tools'}:{os.environ['PATH']}", **environment})
 
     def rows(self):
