@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -17,6 +18,113 @@ double luminance(Colour colour) {
     };
     return 0.2126 * linear(colour.r / 255.0) + 0.7152 * linear(colour.g / 255.0) +
            0.0722 * linear(colour.b / 255.0);
+}
+
+/// Red, green and blue in linear light.
+using Light = std::array<double, 3>;
+
+Light light_of(Colour colour) {
+    const auto linear = [](double c) {
+        return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+    };
+    return {linear(colour.r / 255.0), linear(colour.g / 255.0), linear(colour.b / 255.0)};
+}
+
+/// What an eye without one kind of cones makes of light: Machado, Oliveira and Fernandes, A physiologically-based model for
+/// simulation of color vision deficiency, 2009, at severity 1.
+struct Vision {
+    const char* name;
+    std::array<Light, 3> rows;
+
+    Light sees(const Light& light) const {
+        Light seen = {};
+        for (std::size_t i = 0; i < 3; ++i) {
+            for (std::size_t j = 0; j < 3; ++j) seen[i] += rows[i][j] * light[j];
+            seen[i] = std::clamp(seen[i], 0.0, 1.0);
+        }
+        return seen;
+    }
+};
+const std::array<Vision, 4> visions = {{
+    {"all cones", {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}}},
+    {"protanopia",
+     {{{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}}},
+    {"deuteranopia",
+     {{{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}}}},
+    {"tritanopia",
+     {{{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}}}},
+}};
+
+/// Distance of two lights in CIE 1976 L*a*b*, in which 2.3 is just noticed (Mahy and others, 1994).
+double distance(const Light& first, const Light& second) {
+    const auto lab = [](const Light& v) {
+        const auto f = [](double t) { return t > 0.008856 ? std::cbrt(t) : 7.787 * t + 16.0 / 116; };
+        const double x = f((0.4124564 * v[0] + 0.3575761 * v[1] + 0.1804375 * v[2]) / 0.95047);
+        const double y = f(0.2126729 * v[0] + 0.7151522 * v[1] + 0.0721750 * v[2]);
+        const double z = f((0.0193339 * v[0] + 0.1191920 * v[1] + 0.9503041 * v[2]) / 1.08883);
+        return Light{116 * y - 16, 500 * (x - y), 200 * (y - z)};
+    };
+    const Light a = lab(first);
+    const Light b = lab(second);
+    return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
+}
+constexpr double just_noticed = 2.3;
+
+/// The light of a pattern from so far that its pixels are not told apart.
+Light from_afar(const KindStyle& style) {
+    Light mean = {};
+    for (int y = 0; y < 8; ++y) {
+        for (int x = 0; x < 8; ++x) {
+            const Light pixel = light_of(colour_of(style.kind, x, y));
+            for (std::size_t i = 0; i < 3; ++i) mean[i] += pixel[i] / 64;
+        }
+    }
+    return mean;
+}
+
+bool is_moved(const KindStyle& pattern, const KindStyle& other) {
+    for (int dy = 0; dy < 8; ++dy) {
+        for (int dx = 0; dx < 8; ++dx) {
+            bool same = true;
+            for (int y = 0; y < 8 && same; ++y) {
+                const unsigned row = pattern.pattern[std::size_t((y + dy) & 7)];
+                same = std::uint8_t(row << dx | row >> (8 - dx)) == other.pattern[std::size_t(y)];
+            }
+            if (same) return true;
+        }
+    }
+    return false;
+}
+
+TEST(Kinds, AreToldApartWithoutAKindOfCones) {
+    for (const Vision& vision : visions) {
+        for (const KindStyle& one : all_kinds()) {
+            if (one.kind == Kind::finite) continue;
+            // The pattern itself is seen.
+            EXPECT_GT(distance(vision.sees(light_of(one.first)), vision.sees(light_of(one.second))),
+                      3 * just_noticed)
+                << one.name << ", " << vision.name;
+            for (const KindStyle& other : all_kinds()) {
+                if (other.kind == Kind::finite || other.kind == one.kind || !is_moved(one, other)) continue;
+                EXPECT_GT(distance(vision.sees(from_afar(one)), vision.sees(from_afar(other))),
+                          10 * just_noticed)
+                    << one.name << " and " << other.name << ", " << vision.name;
+            }
+        }
+    }
+}
+
+TEST(Palette, TheHalvesOfBudgetAreToldApartWithoutAKindOfCones) {
+    const Palette& colours = palette(ColourMap::budget);
+    for (const Vision& vision : visions) {
+        for (std::size_t i = 0; i < 128; i += 3) {
+            for (std::size_t j = 128; j < 256; j += 3) {
+                ASSERT_GT(distance(vision.sees(light_of(colours[i])), vision.sees(light_of(colours[j]))),
+                          10 * just_noticed)
+                    << i << " and " << j << ", " << vision.name;
+            }
+        }
+    }
 }
 
 TEST(Palette, SequentialGetsBrighter) {
