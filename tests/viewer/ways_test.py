@@ -32,6 +32,25 @@ class Ways(TileViewCase):
                   "type zzz", "frames 2", "expect no command has these words", "key Enter", "frames 2", "key Escape", "frames 2",
                   "expect_not no command has", "key 4", "wait", "expect over budget, log")
 
+    def test_a_recording_is_opened_by_keys_or_the_mouse(self):
+        runs = self.folder / "runs"
+        (runs / "older").mkdir(parents=True)
+        (runs / "notes.txt").write_text("no recording")
+        shutil.copy(SAMPLES / "acc_not_rescaled.h5", runs / "Acc.h5")
+        shutil.copy(SAMPLES / "healthy_scalar.h5", runs / "older" / "healthy.h5")
+        self.play([runs / "Acc.h5"], "wait", "key Ctrl+O", "frames 3", f"expect Open a recording of {runs}", "expect file: older/",
+                  "expect file: Acc.h5", "expect_not notes.txt", "type OLD", "frames 2", "expect chosen: older/", "expect_not Acc.h5\n",
+                  "key Enter", "frames 3", f"expect Open a recording of {runs}/older", "type heal", "frames 2", "key Enter",
+                  "await match: ", "wait", "expect_title healthy.h5: match", "key Ctrl+O", "frames 3", "expect chosen: ../",
+                  "key Enter", "frames 3", f"expect_not {runs}/older", "click file_Acc.h5:0.5 0.5", "await acc is wrong",
+                  "expect_title Acc.h5: diverged", "expect_not Open a recording of")
+
+    def test_a_path_is_typed_into_the_dialog(self):
+        self.play([], "frames 2", "key Ctrl+O", "frames 3", f"type {self.PATH}", "key Enter", "await acc is wrong", "key Ctrl+O",
+                  "frames 3", "type ./nowhere.h5", "key Enter", "await nowhere.h5", "expect cannot be opened", f"expect {SAMPLES}/nowhere.h5")
+        self.play([], "frames 2", "key Ctrl+O", "frames 3", "type zzz", "frames 2", "expect no folder and no .h5 file has this name",
+                  "key Enter", "frames 2", "key Escape", "frames 2", "expect_not Open a recording of")
+
     def test_menu_and_help_open_by_a_click(self):
         self.play([self.PATH], "wait", "click menu:0.5 0.5", "frames 4", "expect menu Go", "expect menu File", "move menu_Look:0.5 0.5",
                   "frames 20", "expect entry relative error", "click entry_6:0.5 0.5", "wait", "expect relative error, log",

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "viewer/panels/panel.h"
 #include "viewer/state/commands.h"
@@ -113,27 +114,41 @@ void draw_goto(App& app, const Box& box) {
     ImGui::End();
 }
 
-/// Typing leaves fewer of them, the arrows choose, Enter runs.
+/// A field to type into, which has the keyboard; true where Enter was pressed. What is typed leaves others to choose from.
+template <std::size_t size>
+bool typed_field(const char* name, std::array<char, size>& input, std::size_t& chosen, bool fresh) {
+    ImGui::SetNextItemWidth(-1);
+    if (fresh) ImGui::SetKeyboardFocusHere();
+    const bool entered =
+        ImGui::InputText(name, input.data(), input.size(), ImGuiInputTextFlags_EnterReturnsTrue);
+    if (ImGui::IsItemEdited()) chosen = 0;
+    return entered;
+}
+
+/// Lines of a list that are shown at once.
+constexpr std::size_t most_lines = 14;
+
+/// Lets the arrows choose one of `count`; returns the first line to show.
+std::size_t choose_line(std::size_t& chosen, std::size_t count) {
+    const auto step = [&](ImGuiKey key, std::size_t by) {
+        if (count > 0 && ImGui::IsKeyPressed(ImGui::GetKeyIndex(key))) chosen = (chosen + count + by) % count;
+    };
+    step(ImGuiKey_DownArrow, 1);
+    step(ImGuiKey_UpArrow, std::size_t(-1));
+    chosen = count == 0 ? 0 : std::min(chosen, count - 1);
+    return chosen < most_lines ? 0 : chosen - most_lines + 1;
+}
+
+/// The arrows choose, Enter runs.
 void draw_search(App& app, const Box& box) {
     CommandSearch& search = app.search;
     if (begin_dialog(app, "commands", box, 46 * ImGui::GetFontSize())) {
-        ImGui::SetNextItemWidth(-1);
-        if (ImGui::IsWindowAppearing()) ImGui::SetKeyboardFocusHere();
-        const bool entered = ImGui::InputText("##commands", search.input.data(), search.input.size(),
-                                              ImGuiInputTextFlags_EnterReturnsTrue);
-        if (ImGui::IsItemEdited()) search.chosen = 0;
+        const bool entered =
+            typed_field("##commands", search.input, search.chosen, ImGui::IsWindowAppearing());
         const std::vector<const Command*> found = commands_with(search.input.data());
-        const auto step = [&](ImGuiKey key, std::size_t by) {
-            if (!found.empty() && ImGui::IsKeyPressed(ImGui::GetKeyIndex(key)))
-                search.chosen = (search.chosen + found.size() + by) % found.size();
-        };
-        step(ImGuiKey_DownArrow, 1);
-        step(ImGuiKey_UpArrow, std::size_t(-1));
-        search.chosen = found.empty() ? 0 : std::min(search.chosen, found.size() - 1);
-        constexpr std::size_t most = 14;
-        const std::size_t first = search.chosen < most ? 0 : search.chosen - most + 1;
+        const std::size_t first = choose_line(search.chosen, found.size());
         const float column = 11 * ImGui::GetFontSize();
-        for (std::size_t i = first; i < std::min(found.size(), first + most); ++i) {
+        for (std::size_t i = first; i < std::min(found.size(), first + most_lines); ++i) {
             const std::string help(found[i]->help);
             app.readout.add(fmt::format("{} {}", i == search.chosen ? "chosen:" : "command:", help));
             if (ImGui::Selectable(fmt::format("{}##{}", found[i]->key, i).c_str(), i == search.chosen)) {
@@ -148,6 +163,44 @@ void draw_search(App& app, const Box& box) {
             app.chosen_command = found[search.chosen];
             search.shown = false;
         }
+    }
+    ImGui::End();
+}
+
+void draw_files(App& app, const Box& box) {
+    FileList& list = app.files;
+    if (begin_dialog(app, "files", box, 60 * ImGui::GetFontSize())) {
+        const float width = ImGui::GetContentRegionAvail().x;
+        title(app, "Open a recording of " +
+                       ellipsized(one_line(list.folder.string()), width - 12 * ImGui::GetFontSize()));
+        // The field of another folder is another one: ImGui keeps what was typed into the one that has the keyboard.
+        ImGui::PushID(list.folder.c_str());
+        const bool entered =
+            typed_field("##files", list.input, list.chosen, std::exchange(list.fresh, false));
+        ImGui::PopID();
+        const std::vector<const FileList::Entry*> found = entries_with(list, list.input.data());
+        const std::size_t first = choose_line(list.chosen, found.size());
+        const FileList::Entry* pressed = nullptr;
+        for (std::size_t i = first; i < std::min(found.size(), first + most_lines); ++i) {
+            const std::string name = one_line(found[i]->name);
+            app.readout.add(fmt::format("{} {}", i == list.chosen ? "chosen:" : "file:", name));
+            if (ImGui::Selectable(fmt::format("{}##{}", ellipsized(name, width), i).c_str(),
+                                  i == list.chosen))
+                pressed = found[i];
+            const ImVec2 low = ImGui::GetItemRectMin();
+            const ImVec2 size = ImGui::GetItemRectSize();
+            app.readout.place("file " + name, {low.x, low.y, size.x, size.y});
+        }
+        if (!list.refused.empty())
+            text(app, "cannot be read: " + list.refused, colours::bad);
+        else if (found.empty())
+            text(app, "no folder and no .h5 file has this name", colours::dim);
+        else if (found.size() > most_lines)
+            text(app, fmt::format("{} of them; typing leaves fewer", found.size()), colours::dim);
+        if (entered)
+            enter_file_list(app);
+        else if (pressed != nullptr)
+            choose_entry(app, *pressed);
     }
     ImGui::End();
 }
@@ -174,6 +227,7 @@ void draw_dialogs(App& app, const Box& box) {
     if (app.show_help) draw_help(app, box);
     if (app.show_recent) draw_recent(app, box);
     if (app.search.shown) draw_search(app, box);
+    if (app.files.shown) draw_files(app, box);
     if (app.show_goto && app.document != nullptr) draw_goto(app, box);
 }
 

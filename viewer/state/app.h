@@ -10,6 +10,7 @@
 
 #include "viewer/session/session.h"
 #include "viewer/state/bad_places.h"
+#include "viewer/state/file_list.h"
 #include "viewer/state/history.h"
 #include "viewer/state/settings.h"
 #include "viewer/state/thread_groups.h"
@@ -140,6 +141,7 @@ struct App {
     bool show_recent = false;
     bool show_goto = false;
     CommandSearch search;
+    FileList files;
     const Command* chosen_command = nullptr;  ///< in a menu: it runs at the next frame
     std::array<char, 128> goto_input{};
     bool quit = false;

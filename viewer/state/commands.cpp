@@ -174,8 +174,8 @@ void open_goto(App& app) {
 void leave(App& app) {
     if (ImGui::IsPopupOpen("", ImGuiPopupFlags_AnyPopup)) {
         ImGui::ClosePopupToLevel(0, true);
-    } else if (app.show_help || app.show_recent || app.show_goto || app.search.shown) {
-        app.show_help = app.show_recent = app.show_goto = app.search.shown = false;
+    } else if (app.show_help || app.show_recent || app.show_goto || app.search.shown || app.files.shown) {
+        app.show_help = app.show_recent = app.show_goto = app.search.shown = app.files.shown = false;
     } else if (!app.status.error.empty()) {
         app.session.dismiss_error();
     } else if (!app.status.message.empty()) {
@@ -293,6 +293,7 @@ constexpr std::array commands = {
     Command{file, "Ctrl+E", "write the panel under the pointer as PNG", true, false, export_panel},
     Command{file, "Shift+E", "write every panel as PNG", true, false, export_panels},
     Command{file, "X", "write the selection as .npy", true, false, export_selection},
+    Command{file, "Ctrl+O", "open a recording", false, false, toggle_file_list},
     Command{file, "O", "recent files", false, false, [](App& a) { a.show_recent = !a.show_recent; }},
     Command{file, "Ctrl+PageUp", "recording before, of a watched folder", false, false,
             [](App& a) { walk_recordings(a, -1); }},
