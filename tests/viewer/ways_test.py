@@ -58,6 +58,18 @@ class Ways(TileViewCase):
                   "expect_not menu Go", "click help:0.5 0.5", "frames 2", "expect Mouse: wheel zooms", "key Escape", "frames 2",
                   "expect_not Mouse: wheel zooms")
 
+    def test_words_of_ours_are_explained_under_the_pointer(self):
+        def pointed(*words):
+            return [line for word in words for line in
+                    (f"move word_{word.replace(' ', '_')}:0.5 0.5", "frames 2", f"expect \n{word}: ")]
+        self.play([self.PATH], "wait",
+                  *pointed("dumped", "expected", "difference", "ulps", "relative error", "Row", "Drift", "Histogram",
+                           "Budget", "Causes", "finding", "bits"),
+                  "move word_over_budget:0.5 0.5", "frames 2", "expect over budget: the difference in budgets: rounding explains up to 1",
+                  "click stage_o:0.5 0.5", "wait", "move word_inherited:0.5 0.5", "frames 2",
+                  "expect inherited: right for what the stages before give, and wrong end to end")
+        self.play([SAMPLES / "nan_times_zero.h5"], "wait", *pointed("NaN"))
+
     def test_double_click_zooms_to_the_element(self):
         with h5py.File(self.PATH) as file:
             acc = file["tiles/acc"][0, 0, 1]

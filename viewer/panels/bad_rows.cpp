@@ -6,6 +6,7 @@
 
 #include "oracle/report/card.h"
 #include "viewer/panels/panel.h"
+#include "viewer/panels/words.h"
 
 namespace tilescope::viewer {
 
@@ -309,7 +310,7 @@ void bad_rows_contents(App& app) {
         const std::string heading = ImGui::TableGetColumnName(i);
         ImGui::TableHeader(heading.c_str());
         const char* const meaning = says(shown[std::size_t(i)], app);
-        if (*meaning != 0 && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", meaning);
+        if (*meaning != 0 && ImGui::IsItemHovered()) tooltip(app, meaning);
         const ImVec2 at = ImGui::GetItemRectMin();
         const ImVec2 size = ImGui::GetItemRectSize();
         app.readout.place("heading " + heading, {at.x, at.y, size.x, size.y});

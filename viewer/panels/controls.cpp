@@ -10,6 +10,7 @@
 
 #include "oracle/report/card.h"
 #include "viewer/panels/panel.h"
+#include "viewer/panels/words.h"
 #include "viewer/state/commands.h"
 
 namespace tilescope::viewer {
@@ -96,7 +97,7 @@ void draw_stage(App& app, const StageCell& cell) {
     if (app.document->report != nullptr && app.document->report->guilty == cell.info.stage)
         draw.AddRectFilled({low.x, high.y - 2}, high, colours::bad);
     if (!cell.link.word.empty()) {
-        if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", cell.link.says.c_str());
+        if (ImGui::IsItemHovered()) tooltip(app, cell.link.says);
         app.readout.add(fmt::format("{} {}", cell.info.name, cell.link.word));
         const float width = ImGui::CalcTextSize(cell.link.word.c_str()).x;
         draw.AddText({std::round((low.x + high.x - width) / 2), high.y + 1},
@@ -136,6 +137,7 @@ void draw_quantities(App& app, const Group&) {
         if (info.quantity != all_quantities().front().quantity) ImGui::SameLine(0, between);
         if (choice(std::string(info.name).c_str(), app.view.quantity == info.quantity))
             app.view.quantity = info.quantity;
+        explain(app, info.name);
     }
 }
 
@@ -144,7 +146,7 @@ void draw_references(App& app, const Group&) {
         if (reference.against != references.front().against) ImGui::SameLine(0, between);
         if (choice(reference.name, app.view.against == reference.against))
             choose_reference(app, reference.against);
-        if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", reference.says);
+        if (ImGui::IsItemHovered()) tooltip(app, reference.says);
     }
 }
 

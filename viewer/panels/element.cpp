@@ -5,6 +5,7 @@
 
 #include "dump/schema/dtype.h"
 #include "viewer/panels/pane_frame.h"
+#include "viewer/panels/words.h"
 
 namespace tilescope::viewer {
 
@@ -30,6 +31,7 @@ Shown shown_element(const App& app) {
 void line(App& app, const char* name, const std::string& value, ImU32 colour = colours::text) {
     const float column = 9.5F * ImGui::GetFontSize();
     text(app, name, colours::dim);
+    explain(app, name);
     ImGui::SameLine(column);
     text(app, value, colour);
 }
@@ -191,7 +193,7 @@ void draw_element(App& app, const Box& box) {
     ImGui::PushTextWrapPos(0);
     text(app, low ? coordinates : where);
     ImGui::PopTextWrapPos();
-    if (low && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", where.c_str());
+    if (low && ImGui::IsItemHovered()) tooltip(app, where);
     ImGui::Spacing();
     const Quantity quantity =
         app.document->pair() ? Quantity::expected : against(app.view.against, Quantity::expected);

@@ -10,6 +10,7 @@
 #include "oracle/report/card.h"
 #include "oracle/report/text.h"
 #include "viewer/panels/panel.h"
+#include "viewer/panels/words.h"
 
 namespace tilescope::viewer {
 
@@ -140,8 +141,7 @@ void draw_header(App& app, const Box& box) {
     lay_out(lines.shown, box.width, [&](const CardLine& line, bool beside) {
         if (beside) ImGui::SameLine(0, 2 * ImGui::GetFontSize());
         text(app, line.words, line.colour);
-        if (!lines.under_pointer.empty() && ImGui::IsItemHovered())
-            ImGui::SetTooltip("%s", lines.under_pointer.c_str());
+        if (!lines.under_pointer.empty() && ImGui::IsItemHovered()) tooltip(app, lines.under_pointer);
     });
     ImGui::PopTextWrapPos();
 

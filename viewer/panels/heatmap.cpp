@@ -8,6 +8,7 @@
 #include "oracle/heatmap/worst.h"
 #include "oracle/report/text.h"
 #include "viewer/panels/pane_frame.h"
+#include "viewer/panels/words.h"
 #include "viewer/state/causes_state.h"
 #include "viewer/state/commands.h"
 
@@ -283,7 +284,7 @@ void draw_pane_title(App& app, ImDrawList& draw, const PaneFrame& pane, const st
     draw.AddText(at, colours::text, shown.c_str());
     const ImVec2 end{pane.end().x, at.y + ImGui::GetFontSize()};
     if (shown != title && ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(at, end))
-        ImGui::SetTooltip("%s", title.c_str());
+        tooltip(app, title);
 }
 
 /// What rows and columns count, at the right end of the title.

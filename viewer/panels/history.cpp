@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "viewer/panels/history_cells.h"
+#include "viewer/panels/words.h"
 
 namespace tilescope::viewer {
 
@@ -138,11 +139,6 @@ struct Drawing {
 
 bool contains(const Box& box, ImVec2 at) {
     return at.x >= box.x && at.y >= box.y && at.x < box.x + box.width && at.y < box.y + box.height;
-}
-
-void tooltip(App& app, const std::string& lines) {
-    app.readout.add(lines);
-    ImGui::SetTooltip("%s", lines.c_str());
 }
 
 void draw_step(Drawing& on, const Box& box, PixelHistory::Index index, bool named) {

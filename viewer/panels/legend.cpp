@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "viewer/panels/pane_frame.h"
+#include "viewer/panels/words.h"
 
 namespace tilescope::viewer {
 
@@ -247,6 +248,8 @@ void draw_legend(App& app, ImDrawList& draw, const Box& box, KindFlags shown, Qu
         }
         text_at(app, draw, {at.x + swatch + 0.4F * em, at.y + (swatch - em) / 2}, placed.entry.label,
                 colours::dim);
+        const float width = swatch + 0.4F * em + ImGui::CalcTextSize(placed.entry.label.c_str()).x;
+        explain(app, placed.entry.name, {at.x, at.y, width, swatch});
     }
     const std::string lines = text_of_threads(app);
     if (lines.empty()) return;

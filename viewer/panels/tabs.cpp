@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "viewer/panels/plot.h"
+#include "viewer/panels/words.h"
 #include "viewer/state/causes_state.h"
 
 namespace tilescope::viewer {
@@ -183,6 +184,7 @@ void draw_tabs(App& app, const Box& box) {
         const bool found = Tab(i) == Tab::causes && chosen_cause(app) != nullptr;
         if (choice(name.c_str(), app.view.tab == Tab(i), found ? colours::bad : colours::text))
             app.view.tab = Tab(i);
+        explain(app, name);
     }
     ImGui::Spacing();
     ImGui::BeginChild("contents");

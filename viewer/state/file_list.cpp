@@ -28,7 +28,9 @@ std::vector<FileList::Entry> entries_of(const fs::path& folder, std::error_code&
         std::error_code ignored;  // of a link that leads nowhere
         std::string name = at->path().filename().string();
         const bool is_folder = at->is_directory(ignored);
-        if (name.starts_with('.') || (!is_folder && std::ranges::find(endings, lower(at->path().extension().string())) == endings.end()))
+        if (name.starts_with('.') ||
+            (!is_folder &&
+             std::ranges::find(endings, lower(at->path().extension().string())) == endings.end()))
             continue;
         if (is_folder) name += '/';
         entries.push_back({std::move(name), is_folder});
@@ -43,7 +45,8 @@ std::vector<FileList::Entry> entries_of(const fs::path& folder, std::error_code&
 void show_folder(FileList& list, const fs::path& folder) {
     std::error_code error;
     list.folder = fs::absolute(folder, error).lexically_normal();
-    if (!list.folder.has_filename() && list.folder.has_relative_path()) list.folder = list.folder.parent_path();
+    if (!list.folder.has_filename() && list.folder.has_relative_path())
+        list.folder = list.folder.parent_path();
     list.entries = entries_of(list.folder, error);
     list.refused = error ? error.message() : "";
     list.input.fill(0);
@@ -63,7 +66,8 @@ void toggle_file_list(App& app) {
     if (!app.files.shown) return;
     std::error_code error;
     const fs::path shown(app.shown_files.first);
-    show_folder(app.files, shown.empty() ? fs::current_path(error) : fs::absolute(shown, error).parent_path());
+    show_folder(app.files,
+                shown.empty() ? fs::current_path(error) : fs::absolute(shown, error).parent_path());
 }
 
 std::vector<const FileList::Entry*> entries_with(const FileList& list, std::string_view typed) {
@@ -74,7 +78,8 @@ std::vector<const FileList::Entry*> entries_with(const FileList& list, std::stri
 }
 
 void choose_entry(App& app, const FileList::Entry& entry) {
-    const fs::path path = entry.name == "../" ? app.files.folder.parent_path() : app.files.folder / entry.name;
+    const fs::path path =
+        entry.name == "../" ? app.files.folder.parent_path() : app.files.folder / entry.name;
     if (entry.folder) return show_folder(app.files, path);
     open_file(app, path);
 }
@@ -86,7 +91,8 @@ void enter_file_list(App& app) {
     if (typed.find('/') != std::string::npos || typed.starts_with('~')) {
         const bool at_home = typed.starts_with('~') && home != nullptr;
         // What is absolute stands for itself.
-        const fs::path path = at_home ? fs::path(home + typed.substr(1)) : (list.folder / typed).lexically_normal();
+        const fs::path path =
+            at_home ? fs::path(home + typed.substr(1)) : (list.folder / typed).lexically_normal();
         std::error_code error;
         if (fs::is_directory(path, error)) return show_folder(list, path);
         return open_file(app, path);
