@@ -42,7 +42,7 @@ void for_each_bare_score(const Observation& seen,
 
 std::vector<BareScore> bare_scores(const Evidence& evidence) {
     std::vector<BareScore> scores;
-    if (!evidence.direct()) return scores;
+    if (!evidence.direct() || evidence.observed != Stage::s) return scores;
     for (const Observation& seen : evidence.seen) {
         for_each_bare_score(seen, [&](Eigen::Index i, Eigen::Index j, const BareScore& score) {
             if (seen.is_wrong(i, j)) scores.push_back(score);

@@ -85,8 +85,7 @@ bool are_short_sums(const Evidence& evidence) {
         if (std::isfinite(sum) && sum != 0) (is_short(sum, noise) ? fit : others) += 1;
     };
     for (const BareScore& score : bare_scores(evidence))
-        if (evidence.acts == Stage::s && score.is_bare)
-            add(score.got / score.unit, 4 * u_f32 * std::abs(score.got / score.unit));
+        if (score.is_bare) add(score.got / score.unit, 4 * u_f32 * std::abs(score.got / score.unit));
     for (const Observation& seen : evidence.seen) {
         for (Eigen::Index i = 0; i < seen.got.size() && evidence.acts == Stage::acc; ++i)
             if (seen.wrong[std::size_t(i)]) add(seen.got.data()[i], 0);

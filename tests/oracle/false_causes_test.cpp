@@ -381,6 +381,18 @@ TEST(FalseCauses, NarrowSumsAreReadAndNoiseOfTheirSizeIsNot) {
     EXPECT_EQ(named(diagnosed(noisy)), Names());
 }
 
+/// Tiles of acc are narrower here than those of s.
+TEST(FalseCauses, SumsOfPVAreNotReadAsScores) {
+    Problem problem = small_problem();
+    problem.dtype_q = problem.dtype_k = problem.dtype_v = Dtype::e4m3;
+    problem.head_dim_v = problem.block_n / 2;
+    MemoryRecording run = recorded({problem, {}, make_inputs(problem, InputKind::normal, seed)});
+    change_stage(run, Stage::acc, [](float value, auto...) { return 1.5F * value; });
+    const Report report = diagnosed(run);
+    ASSERT_EQ(report.guilty, Stage::acc);
+    for (const FoundCause& cause : report.diagnosis.causes) EXPECT_NE(cause.name, "narrow_sum");
+}
+
 TEST(FalseCauses, TiesSayThatNothingTellsThem) {
     Problem problem = small_problem(Mask::causal);
     problem.seqlen_q = problem.block_m;

@@ -38,6 +38,8 @@ std::vector<const HistoryMoment*> tiles_of(const PixelHistory& history) {
         if (moment.kind == MomentKind::tile) tiles.push_back(&moment);
     return tiles;
 }
+// They would be gone.
+std::vector<const HistoryMoment*> tiles_of(PixelHistory&&) = delete;
 
 const HistoryStep& step_of(const HistoryMoment& moment, Stage stage) {
     return *std::ranges::find(moment.steps, stage, &HistoryStep::stage);
@@ -118,7 +120,8 @@ TEST(PixelHistory, GoesFromWhatIsLoadedOverTheTilesToTheOutput) {
 TEST(PixelHistory, ShowsOfARowTheKeyThatWeighsMost) {
     const MemoryRecording run = faulty(Mistake::none);
     const Problem& problem = run.problem();
-    for (const HistoryMoment* moment : tiles_of(history_of(run, {0, 1, false, 20, 3, {}}))) {
+    const PixelHistory history = history_of(run, {0, 1, false, 20, 3, {}});
+    for (const HistoryMoment* moment : tiles_of(history)) {
         const std::int64_t keys = tile_extent(problem, Stage::p, moment->tile).cols;
         std::int64_t heaviest = 0;
         const auto p = [&](std::int64_t key) {
@@ -160,7 +163,8 @@ TEST(PixelHistory, ShowsTheWorstKeyUnlessAnotherIsAskedFor) {
     poke(run, Stage::p, tile, 4, 7, nan);
     poke(run, Stage::p, tile, 4, 9, 3);
     const std::int64_t first_key = 2 * problem.block_n;
-    const HistoryStep worst = step_of(*tiles_of(history_of(run, {0, 0, false, row, 0, {}}))[2], Stage::p);
+    const PixelHistory of_row = history_of(run, {0, 0, false, row, 0, {}});
+    const HistoryStep& worst = step_of(*tiles_of(of_row)[2], Stage::p);
     EXPECT_EQ(worst.element->col, first_key + 7);
     EXPECT_EQ(worst.element->finding, Finding::nan);
     EXPECT_EQ(worst.wrong, 2);
@@ -218,7 +222,8 @@ TEST(PixelHistory, FollowsTheOrderOfTheKernel) {
     Arithmetic arithmetic;
     arithmetic.kv_order = KvOrder::reverse;
     const MemoryRecording run = recorded(make_call(small_problem(), 4, arithmetic));
-    const auto tiles = tiles_of(history_of(run, {0, 0, false, 20, 0, {}}));
+    const PixelHistory history = history_of(run, {0, 0, false, 20, 0, {}});
+    const auto tiles = tiles_of(history);
     EXPECT_EQ(tiles.front()->tile.kv_tile, run.problem().kv_tiles() - 1);
     EXPECT_EQ(tiles.back()->tile.kv_tile, 0);
 }
