@@ -229,12 +229,15 @@ class Program {
         // A software renderer takes the processor from what a script waits for.
         if (player_ && player_->waits() && !captured && arguments_.timing.empty())
             return window_.drop_frame();
+        window_.lay_out();
+        const auto laid_out = FrameTimes::Clock::now();
         window_.end_frame(captured ? &pixels : nullptr);
         const double scale = double(pixels.width) / std::max(1, window_.width());
         if (!picture.path.empty()) write_png(picture.path, part_of(pixels, picture.box, scale));
         if (!app_.pictures.empty()) write_panels(app_, pixels, scale);
         if (app_.document != nullptr && app_.panes[0].has_values()) times_.first_picture();
-        times_.add(std::chrono::duration<double>(FrameTimes::Clock::now() - begin).count());
+        if (app_.document != nullptr && app_.document->report != nullptr) times_.judged();
+        times_.add(laid_out - begin, FrameTimes::Clock::now() - begin);
     }
 
     void write_timing() {

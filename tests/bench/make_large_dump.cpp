@@ -1,5 +1,5 @@
 // Writes a recording of S, as large as asked for, and of P as well where asked for: make_large_dump FILE
-// SEQLEN [p|fault] fault: P with a lane's columns of one row unscaled, and one NaN.
+// SEQLEN [p|fault [HEADS]] fault: P with a lane's columns of one row unscaled, and one NaN. All heads hold the same.
 
 #include <cmath>
 #include <cstdio>
@@ -24,7 +24,8 @@ enum class Content { s, s_and_p, faulty_p };
 /// S and P as float32 arithmetic computes them, tile by tile when they are asked for.
 class LargeRecording final : public Recording {
  public:
-    LargeRecording(std::int64_t seqlen, Content content) : content_(content) {
+    LargeRecording(std::int64_t seqlen, Content content, std::int64_t heads) : content_(content) {
+        problem_.heads = problem_.heads_kv = heads;
         problem_.seqlen_q = problem_.seqlen_kv = seqlen;
         problem_.block_m = problem_.block_n = block;
         problem_.head_dim = problem_.head_dim_v = head_dim;
@@ -116,16 +117,17 @@ class LargeRecording final : public Recording {
 
 int main(int argc, char** argv) {
     using tilescope::Content;
-    const std::string what = argc == 4 ? argv[3] : "";
+    const std::string what = argc > 3 ? argv[3] : "";
     const bool known = what.empty() || what == "p" || what == "fault";
-    if (argc < 3 || argc > 4 || !known || std::atoll(argv[2]) < 1 ||
-        std::atoll(argv[2]) % tilescope::block != 0) {
-        std::fputs("usage: make_large_dump FILE SEQLEN [p|fault], SEQLEN a multiple of 64\n", stderr);
+    const std::int64_t seqlen = argc > 2 ? std::atoll(argv[2]) : 0;
+    const std::int64_t heads = argc > 4 ? std::atoll(argv[4]) : 1;
+    if (argc > 5 || !known || seqlen < 1 || heads < 1 || seqlen % tilescope::block != 0) {
+        std::fputs("usage: make_large_dump FILE SEQLEN [p|fault [HEADS]], SEQLEN a multiple of 64\n", stderr);
         return 2;
     }
     const Content content = what.empty() ? Content::s : what == "p" ? Content::s_and_p : Content::faulty_p;
     try {
-        tilescope::write_recording(argv[1], tilescope::LargeRecording(std::atoll(argv[2]), content));
+        tilescope::write_recording(argv[1], tilescope::LargeRecording(seqlen, content, heads));
     } catch (const std::exception& error) {
         std::fprintf(stderr, "make_large_dump: %s\n", error.what());
         return 2;

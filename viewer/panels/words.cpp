@@ -17,12 +17,15 @@ struct Word {
 
 constexpr std::array words = {
     Word{"dumped", "what the kernel wrote"},
-    Word{"expected", "what the float64 oracle computes of the stages before, as they were dumped; the budget stands beside it"},
+    Word{"expected",
+         "what the float64 oracle computes of the stages before, as they were dumped; the budget stands "
+         "beside it"},
     Word{"end to end", "what the float64 oracle computes of the inputs alone"},
     Word{"other file", "what the second recording holds"},
     Word{"difference", "dumped less expected"},
     Word{"over budget",
-         "the difference in budgets: rounding explains up to 1, and a healthy kernel goes beyond with a probability of 1e-6 at most"},
+         "the difference in budgets: rounding explains up to 1, and a healthy kernel goes beyond with a "
+         "probability of 1e-6 at most"},
     Word{"ulps", "the difference in steps from one number of the dtype to the next, at what is expected"},
     Word{"relative error", "the difference by the magnitude of what is expected"},
     Word{"relative", "the difference by the magnitude of what is expected"},
@@ -47,8 +50,10 @@ constexpr std::array words = {
     Word{"unwritten", "no thread wrote it"},
     Word{"not captured", "its tile was not recorded"},
     Word{"nothing expected", "what it is computed from is NaN: nothing can be expected"},
-    Word{"should be Inf", "a number, where an infinity is expected: a score that the mask should have hidden"},
-    Word{"inherited", "right for what the stages before give, and wrong end to end: an earlier stage is to blame"},
+    Word{"should be Inf",
+         "a number, where an infinity is expected: a score that the mask should have hidden"},
+    Word{"inherited",
+         "right for what the stages before give, and wrong end to end: an earlier stage is to blame"},
     Word{"not judged", "recorded, and not judged, or not yet"},
     Word{"conflicting", "two threads wrote different values"},
 };

@@ -12,17 +12,22 @@ class FrameTimes {
     using Clock = std::chrono::steady_clock;
 
     explicit FrameTimes(Clock::time_point start) : start_(start) {}
-    void add(double seconds) { frames_.push_back(seconds); }
+    /// How long a frame took until everything was laid out, textures included, and until its pixels were drawn.
+    void add(Clock::duration laid_out, Clock::duration drawn);
     /// The first frame whose heatmap has values of a recording; later calls change nothing.
     void first_picture();
-    void forget_frames() { frames_.clear(); }
-    /// JSON: first_picture_s, frames, p50_ms, p95_ms, max_ms, late, peak_mib. Late are those that took longer
-    /// than at 30 frames a second.
+    /// The first frame with a report; later calls change nothing.
+    void judged();
+    void forget_frames();
+    /// JSON: first_picture_s, judged_s (-1: not yet), frames, p50_ms, p95_ms, max_ms, late, layout_p95_ms, peak_mib. Late are
+    /// those that took longer than at 30 frames a second.
     std::string to_json() const;
 
  private:
     Clock::time_point start_;
     double first_picture_ = -1;
+    double judged_ = -1;
+    std::vector<double> layouts_;
     std::vector<double> frames_;
 };
 

@@ -336,8 +336,11 @@ void Window::begin_frame() {
     ImGui::NewFrame();
 }
 
-void Window::end_frame(Image* capture) {
+void Window::lay_out() {
     ImGui::Render();
+}
+
+void Window::end_frame(Image* capture) {
     int framebuffer_width = 0;
     int framebuffer_height = 0;
     glfwGetFramebufferSize(window_, &framebuffer_width, &framebuffer_height);

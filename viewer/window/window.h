@@ -55,7 +55,9 @@ class Window {
     /// Takes what a person or script did and begins the frame. Of key and button transitions at most one goes
     /// into a frame, so that none is missed.
     void begin_frame();
-    /// Draws the frame. `capture`, where given, receives its pixels.
+    /// Makes the lists of what is to be drawn: all that a frame takes but its pixels.
+    void lay_out();
+    /// Draws them. `capture`, where given, receives the frame's pixels.
     void end_frame(Image* capture = nullptr);
     /// Ends a frame that nobody looks at.
     void drop_frame();
