@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Measures what hooks cost the compiler: CPU seconds of each bundled kernel with hooks and without.
+
+usage: bench_compile.py [BUILD-DIR] [--rounds N]
+
+Runs the commands of the build, both of a kernel in turn and into a scratch folder; of several rounds the least counts. The
+plain build is the one that tile-run compares outputs with. Exit codes: 0 measured, 2 the folder compiles no kernels.
+"""
+
+import argparse
+import os
+import pathlib
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOAL = 2.0  # the whole of a kernel with hooks may take twice as long to compile
+BUILDS = ("tilescope_plain_kernels", "tilescope_kernels")
+
+
+def command_of(build, target, kernel, output):
+    """The compiler's command for a kernel, without what ninja or a cache need, or None."""
+    wanted = f"kernels/CMakeFiles/{target}.dir/attention/{kernel}.cu.o"
+    listed = subprocess.run(["ninja", "-C", build, "-t", "commands", "-s", wanted], capture_output=True, text=True)
+    words = shlex.split(listed.stdout.strip().splitlines()[-1]) if listed.returncode == 0 and listed.stdout.strip() else []
+    compiler = next((i for i, word in enumerate(words) if word.endswith("nvcc")), None)
+    if compiler is None:
+        return None
+    words = words[compiler:]
+    if "-MF" in words:
+        words[words.index("-MF") + 1] = f"{output}.d"
+    words[words.index("-o") + 1] = str(output)
+    return words
+
+
+def seconds(command, build):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=build, check=True, env=os.environ | {"CCACHE_DISABLE": "1"})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="bench_compile", description=__doc__.splitlines()[0])
+    parser.add_argument("build", nargs="?", type=pathlib.Path, default=ROOT / "build", metavar="BUILD-DIR")
+    parser.add_argument("--rounds", type=int, default=1, metavar="N")
+    options = parser.parse_args()
+    kernels = sorted(path.stem for path in (ROOT / "kernels/attention").glob("*.cu"))
+    measured = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for kernel in kernels:
+            output = pathlib.Path(scratch) / "kernel.o"
+            commands = [command_of(options.build, target, kernel, output) for target in BUILDS]
+            if None in commands:
+                continue
+            rounds = [[seconds(command, options.build) for command in commands] for _ in range(options.rounds)]
+            plain, hooked = map(min, zip(*rounds))
+            print(f"{kernel:8} without hooks {plain:6.1f} s   with hooks {hooked:6.1f} s   {hooked / plain:.2f} times (goal: {GOAL})",
+                  flush=True)
+            measured += 1
+    if not measured:
+        print(f"bench_compile: {options.build}: compiles no kernels; configure it with CUDA and Ninja", file=sys.stderr)
+    return 0 if measured else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
