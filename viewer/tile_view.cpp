@@ -184,19 +184,30 @@ class Program {
         return true;
     }
 
-    /// Nothing new is drawn while nothing happens.
+    /// Nothing new is drawn while nothing happens. While the session works the frames that are drawn leave it time: every
+    /// other one that a display could show, and of its progress alone a few a second.
     void wait() {
+        constexpr double frame = 1.0 / 60;
         constexpr double short_while = 1.0 / 30;
+        constexpr double between_progress = 0.2;
         constexpr int frames_to_settle = 3;
-        if (player_) return window_.wait_for_input(0);
+        const bool works = !app_.status.idle && app_.panes[0].has_values();
+        const double between_frames = works ? 2 * frame : frame;
+        if (player_) return window_.wait_for_input(0, between_frames);
         for (;;) {
-            window_.wait_for_input(frames_left_ > 0 ? 0 : short_while);
+            window_.wait_for_input(frames_left_ > 0 ? 0 : short_while, between_frames);
             const std::uint64_t version = app_.session.version();
             const bool resized = window_.width() != width_ || window_.height() != height_;
-            if (window_.has_input() || version != version_ || resized || app_.drift.waits())
+            const bool progress =
+                version != version_ && (!works || seconds() - progress_shown_ >= between_progress);
+            if (window_.has_input() || resized || app_.drift.waits() || (progress && !works))
                 frames_left_ = frames_to_settle;
+            if (progress && works) frames_left_ = std::max(frames_left_, 1);
             if (look_for_recordings(app_, seconds())) frames_left_ = frames_to_settle;
-            version_ = version;
+            if (progress) {
+                version_ = version;
+                progress_shown_ = seconds();
+            }
             width_ = window_.width();
             height_ = window_.height();
             if (frames_left_ > 0 || window_.closing() || asked_to_end != 0) break;
@@ -254,6 +265,7 @@ class Program {
     FrameTimes times_;
     std::optional<ScriptPlayer> player_;
     std::uint64_t version_ = 0;
+    double progress_shown_ = 0;
     int width_ = 0;
     int height_ = 0;
     int frames_left_ = 3;

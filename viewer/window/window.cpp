@@ -252,9 +252,7 @@ void Window::resize(int width, int height) {
     glfwPollEvents();
 }
 
-void Window::wait_for_input(double seconds) {
-    // A display shows no more, and what is open is read and judged in the time between.
-    constexpr double frame = 1.0 / 60;
+void Window::wait_for_input(double seconds, double frame) {
     for (double left = begun_ + frame - glfwGetTime(); left > 0; left = begun_ + frame - glfwGetTime())
         glfwWaitEventsTimeout(left);
     if (seconds > 0 && events_.empty()) {

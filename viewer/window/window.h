@@ -49,9 +49,9 @@ class Window {
 
     bool closing() const;
     void close();
-    /// Waits for input, at most so many seconds; 0 does not wait for it. In any case until a display would
-    /// show another frame.
-    void wait_for_input(double seconds);
+    /// Waits for input, at most so many seconds; 0 does not wait for it. In any case until `frame` seconds after the frame
+    /// before: a display shows no more, and what is open is read and judged in the time between.
+    void wait_for_input(double seconds, double frame);
     /// Takes what a person or script did and begins the frame. Of key and button transitions at most one goes
     /// into a frame, so that none is missed.
     void begin_frame();
