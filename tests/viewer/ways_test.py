@@ -58,6 +58,17 @@ class Ways(TileViewCase):
                   "expect_not menu Go", "click help:0.5 0.5", "frames 2", "expect Mouse: wheel zooms", "key Escape", "frames 2",
                   "expect_not Mouse: wheel zooms")
 
+    def test_evidence_is_shown_step_by_step(self):
+        self.play([self.PATH], "wait", "key PageUp", "wait", "key Enter", "wait", "expect 1 of 5: where it diverges first",
+                  "expect acc,0,0,0,0,1 of batch", "expect over budget, log", "key Enter", "wait",
+                  "expect 2 of 5: what a kernel with acc_not_rescaled would hold", "expect replayed, linear", "click show_me:0.5 0.5",
+                  "wait", "expect 3 of 5: what that leaves unexplained", "expect unexplained, log", "key Enter", "wait",
+                  "expect 4 of 5: since when", "key Right", "wait", "expect acc,0,0,0,0,2 of batch", "key Enter", "wait",
+                  f"expect 5 of 5: the command that says the same was copied: tile-diff {self.PATH}", "key Enter", "wait",
+                  "expect 1 of 5: where")
+        self.play([SAMPLES / "healthy_scalar.h5"], "wait", "key Enter", "frames 2", "expect nothing diverges: there is nothing to show")
+        self.play([self.PATH, SAMPLES / "acc_not_rescaled.h5"], "wait", "key Enter", "frames 2", "expect nothing diverges")
+
     def test_words_of_ours_are_explained_under_the_pointer(self):
         def pointed(*words):
             return [line for word in words for line in

@@ -198,10 +198,12 @@ void draw_menu(App& app) {
 }
 
 void draw_help(App& app, const Group& group) {
-    if (named_choice(app, "menu", group.labels[0], false)) ImGui::OpenPopup("menu");
+    if (named_choice(app, "show me", group.labels[0], false)) show_next_step(app);
+    ImGui::SameLine(0, between);
+    if (named_choice(app, "menu", group.labels[1], false)) ImGui::OpenPopup("menu");
     draw_menu(app);
     ImGui::SameLine(0, between);
-    if (named_choice(app, "help", group.labels[1], app.show_help)) app.show_help = !app.show_help;
+    if (named_choice(app, "help", group.labels[2], app.show_help)) app.show_help = !app.show_help;
 }
 
 Group group_of(std::vector<std::string> labels, void (*draw)(App& app, const Group& group)) {
@@ -228,7 +230,7 @@ std::vector<Group> groups_of(const App& app, float room) {
     labels.clear();
     for (int i = 0; i < layout_count; ++i) labels.emplace_back(to_string(Layout(i)));
     groups.push_back(group_of(std::move(labels), draw_layouts));
-    groups.push_back(group_of({"menu", "? help"}, draw_help));
+    groups.push_back(group_of({"show me", "menu", "? help"}, draw_help));
     return groups;
 }
 

@@ -13,6 +13,7 @@
 #include "viewer/state/file_list.h"
 #include "viewer/state/history.h"
 #include "viewer/state/settings.h"
+#include "viewer/state/show_me.h"
 #include "viewer/state/thread_groups.h"
 #include "viewer/state/view_state.h"
 #include "viewer/state/visits.h"
@@ -141,6 +142,7 @@ struct App {
     bool show_recent = false;
     bool show_goto = false;
     CommandSearch search;
+    ShowMe show_me;
     FileList files;
     const Command* chosen_command = nullptr;  ///< in a menu: it runs at the next frame
     std::array<char, 128> goto_input{};

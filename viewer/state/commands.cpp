@@ -201,6 +201,7 @@ constexpr std::string_view file = "File";
 
 constexpr std::array commands = {
     Command{go, "Home", "first divergence", true, false, to_first_divergence},
+    Command{go, "Enter", "show me: the evidence, step by step", true, false, show_next_step},
     Command{go, "N", "next bad row", true, true, [](App& a) { walk_bad(a, false, 1); }},
     Command{go, "Shift+N", "previous bad row", true, true, [](App& a) { walk_bad(a, false, -1); }},
     Command{go, "T", "next bad tile", true, true, [](App& a) { walk_bad(a, true, 1); }},
