@@ -98,6 +98,12 @@ class History(TileViewCase):
                   step(path, "o,0,1,40,3", "right"), "expect_not wrong, first",
                   options=["--goto", "o:0,1,40,3", *WIDE])
 
+    def test_of_two_recordings_nothing_is_called_right_or_wrong(self):
+        self.play([SAMPLES / "torch_backward.h5", SAMPLES / "torch_backward_group_overwritten.h5"], "wait", "expect first to differ: dk",
+                  "expect \nsame\n", "expect \ndiffers\n", "expect differs, first", "expect_not first wrong", "expect_not \nright\n",
+                  "expect_not \nwrong\n", "move history_first:0.5 0.5", "frames 2",
+                  "expect the first step in order of time in which the two recordings differ")
+
     def test_backward(self):
         path = SAMPLES / "torch_backward_group_overwritten.h5"
         with h5py.File(path) as file:

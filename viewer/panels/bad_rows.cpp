@@ -253,9 +253,13 @@ std::string why_empty(const App& app) {
 }
 
 /// That the column needs beside the others.
-float letters_of(BadColumn column, const std::string& name) {
-    // A number of four digits with its exponent.
-    const std::size_t cell = column == BadColumn::worst ? 8 : 0;
+float letters_of(BadColumn column, const std::string& name, const App& app) {
+    // A number of four digits with its exponent, or a range as long as the largest of the sequence.
+    const std::size_t last =
+        std::to_string(std::max(app.problem().seqlen_q, app.problem().seqlen_kv) - 1).size();
+    const std::size_t cell = column == BadColumn::worst                                     ? 8
+                             : column == BadColumn::row && listed_of(app) == Listed::ranges ? 2 * last + 1
+                                                                                            : 0;
     return float(std::max(name.size(), cell)) + 3;
 }
 
@@ -298,7 +302,7 @@ void bad_rows_contents(App& app) {
                              (by_worst ? ImGuiTableColumnFlags_PreferSortDescending : 0)
                        : 0;
         const std::string name = name_of(column.column, app);
-        ImGui::TableSetupColumn(name.c_str(), sorted, letters_of(column.column, name),
+        ImGui::TableSetupColumn(name.c_str(), sorted, letters_of(column.column, name, app),
                                 ImGuiID(column.column));
         shown.push_back(column.column);
         headings += name + " ";

@@ -287,8 +287,11 @@ void flow_text(App& app, const std::string& line, ImU32 colour) {
 
 void draw_legend(App& app) {
     const float em = ImGui::GetFontSize();
+    const bool pair = app.document->pair();
     for (const StepState state : {StepState::right, StepState::inherited, StepState::wrong}) {
-        const std::string word(to_string(state));
+        // Two recordings have no inputs alone to be held against.
+        if (pair && state == StepState::inherited) continue;
+        const std::string word(word_of(state, pair));
         flow(em + ImGui::CalcTextSize(word.c_str()).x);
         const ImVec2 at = ImGui::GetCursorScreenPos();
         draw_step_mark(*ImGui::GetWindowDrawList(), {at.x + 0.4F * em, at.y + ImGui::GetFrameHeight() / 2},
@@ -297,7 +300,7 @@ void draw_legend(App& app) {
         ImGui::SameLine(0, 0);
         ImGui::AlignTextToFramePadding();
         text(app, word, colours::dim);
-        if (ImGui::IsItemHovered()) tooltip(app, fmt::format("{}: {}", word, says(state)));
+        if (ImGui::IsItemHovered()) tooltip(app, fmt::format("{}: {}", word, says(state, pair)));
     }
 }
 
@@ -317,19 +320,22 @@ void draw_title(Drawing& on) {
     const std::string name = (on.grid.stacked ? "" : "History of ") + title_of(history, app);
     text(app, ellipsized(name, ImGui::GetContentRegionAvail().x));
     if (on.first_wrong) {
-        const std::string whole = "first wrong: " + name_of(history, *on.first_wrong, app);
+        const std::string whole = (app.document->pair() ? "first to differ: " : "first wrong: ") +
+                                  name_of(history, *on.first_wrong, app);
         const float padding = 2 * ImGui::GetStyle().FramePadding.x;
         flow(ImGui::CalcTextSize(whole.c_str()).x + padding);
         app.readout.add(whole);
         const std::string label = ellipsized(whole, ImGui::GetContentRegionAvail().x - padding);
         if (choice(label.c_str(), false, colours::bad)) go_to_step(app, history, *on.first_wrong);
         if (ImGui::IsItemHovered())
-            tooltip(app, "the first step in order of time that the steps before it do not explain");
+            tooltip(app, app.document->pair()
+                             ? "the first step in order of time in which the two recordings differ"
+                             : "the first step in order of time that the steps before it do not explain");
         const ImVec2 at = ImGui::GetItemRectMin();
         const ImVec2 size = ImGui::GetItemRectSize();
         app.readout.place("history first", {at.x, at.y, size.x, size.y});
     } else {
-        flow_text(app, "nothing wrong in it", colours::dim);
+        flow_text(app, app.document->pair() ? "nothing differs in it" : "nothing wrong in it", colours::dim);
     }
     const std::string second = app.document->pair() ? "the other in grey" : "expected in grey";
     if (on.grid.stacked) return;

@@ -61,9 +61,22 @@ void write_numbers(std::vector<CellNumber>& numbers, float width) {
     for (CellNumber& number : numbers) number.text = ellipsized(number.text, width);
 }
 
+/// Of two recordings neither is known to be right or wrong.
+struct PairWord {
+    StepState state;
+    std::string_view word;
+    const char* says;
+};
+constexpr std::array pair_words = {
+    PairWord{StepState::right, "same",
+             "the two recordings are as near to each other as rounding in both may leave them"},
+    PairWord{StepState::wrong, "differs",
+             "the two recordings are further apart than rounding in both can explain"},
+};
+
 /// In place of numbers.
-std::string words_of(const HistoryStep& step) {
-    return step.state == StepState::wrong ? "never written" : std::string(to_string(step.state));
+std::string words_of(const HistoryStep& step, bool pair) {
+    return step.state == StepState::wrong ? "never written" : std::string(word_of(step.state, pair));
 }
 
 StepState shown_state(const HistoryCell& cell) {
@@ -97,7 +110,8 @@ std::string draw_numbers(const App& app, ImDrawList& draw, const HistoryCell& ce
     const auto count = float(numbers.size());
     const float width = cell.stacked ? end - at.x : (end - at.x - (count - 1) * em) / count;
     write_numbers(numbers, width);
-    std::string words = fmt::format("{} {} {}", numbers[0].text, numbers[1].text, to_string(state));
+    std::string words =
+        fmt::format("{} {} {}", numbers[0].text, numbers[1].text, word_of(state, app.document->pair()));
     if (both) words += ", end to end " + numbers[2].text;
     if (app.view.flipped) std::swap(numbers[0], numbers[1]);
     for (const CellNumber& number : numbers) {
@@ -113,8 +127,14 @@ ImU32 colour_of(StepState state) {
     return style_of(state).colour;
 }
 
-const char* says(StepState state) {
-    return style_of(state).says;
+std::string_view word_of(StepState state, bool pair) {
+    const auto* const found = std::ranges::find(pair_words, state, &PairWord::state);
+    return pair && found != pair_words.end() ? found->word : to_string(state);
+}
+
+const char* says(StepState state, bool pair) {
+    const auto* const found = std::ranges::find(pair_words, state, &PairWord::state);
+    return pair && found != pair_words.end() ? found->says : style_of(state).says;
 }
 
 void draw_step_mark(ImDrawList& draw, ImVec2 centre, float radius, StepState state) {
@@ -156,8 +176,8 @@ void draw_history_cell(App& app, ImDrawList& draw, const HistoryCell& cell) {
     }
     std::string words = name + " ";
     if (!step.element) {
-        words += words_of(step);
-        const std::string fits = ellipsized(words_of(step), end - x);
+        words += words_of(step, app.document->pair());
+        const std::string fits = ellipsized(words_of(step, app.document->pair()), end - x);
         draw.AddText({std::round(x), std::round(first)}, colour_of(step.state), fits.c_str());
     } else {
         draw_step_mark(draw, {x + radius, first + em / 2}, radius, state);
@@ -176,9 +196,9 @@ std::string describe_step(const App& app, const HistoryCell& cell) {
     const HistoryStep& step = cell.step;
     const StepState state = shown_state(cell);
     const std::string name(stage_info(app.problem(), step.stage).name);
-    if (!step.element) return fmt::format("{}: {}", name, words_of(step));
-    const Element& element = *step.element;
     const bool pair = app.document->pair();
+    if (!step.element) return fmt::format("{}: {}", name, words_of(step, pair));
+    const Element& element = *step.element;
     std::string text =
         fmt::format("{}\ndumped {}\n{} {} +- {:.3g}",
                     coordinates_of(app.problem(), {step.stage, element.tile, element.row, element.col}),
@@ -190,10 +210,11 @@ std::string describe_step(const App& app, const HistoryCell& cell) {
         text += fmt::format("\nend to end {} +- {:.3g}", number_text(step.end_to_end->expected, 0),
                             step.end_to_end->tolerance);
     if (step.wrong + step.inherited > 1)
-        text += fmt::format("\nof all elements that go into it: {} wrong, {} inherited", step.wrong,
-                            step.inherited);
+        text += "\nof all elements that go into it: " +
+                (pair ? fmt::format("{} differ", step.wrong)
+                      : fmt::format("{} wrong, {} inherited", step.wrong, step.inherited));
     return text + (cell.undeclared ? "\nnot judged: the stage does what is not declared"
-                                   : fmt::format("\n{}: {}", to_string(state), says(state)));
+                                   : fmt::format("\n{}: {}", word_of(state, pair), says(state, pair)));
 }
 
 }  // namespace tilescope::viewer

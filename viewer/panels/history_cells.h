@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "viewer/panels/panel.h"
@@ -29,7 +30,8 @@ std::string describe_step(const App& app, const HistoryCell& cell);
 ImU32 colour_of(StepState state);
 /// A shape for each state, so that they differ without colour, too.
 void draw_step_mark(ImDrawList& draw, ImVec2 centre, float radius, StepState state);
-/// What the state means, in a sentence.
-const char* says(StepState state);
+/// What the state is called, and what it means in a sentence: of one recording against the oracle, or of two.
+std::string_view word_of(StepState state, bool pair);
+const char* says(StepState state, bool pair);
 
 }  // namespace tilescope::viewer

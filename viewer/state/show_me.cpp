@@ -75,14 +75,16 @@ constexpr std::array steps = {
 
 void show_next_step(App& app) {
     if (app.document->report == nullptr || !app.document->report->guilty) {
-        app.notice = app.document->report == nullptr ? "not judged yet" : "nothing diverges: there is nothing to show";
+        app.notice =
+            app.document->report == nullptr ? "not judged yet" : "nothing diverges: there is nothing to show";
         return;
     }
     std::vector<const Step*> these;
     for (const Step& step : steps)
         if (step.applies(app)) these.push_back(&step);
     ShowMe& shown = app.show_me;
-    const bool begins = !shown.step || shown.generation != app.document->generation || *shown.step + 1 >= these.size();
+    const bool begins =
+        !shown.step || shown.generation != app.document->generation || *shown.step + 1 >= these.size();
     shown = {begins ? 0 : *shown.step + 1, app.document->generation};
     const std::string says = these[*shown.step]->show(app);
     app.notice = fmt::format("{} of {}: {}", *shown.step + 1, these.size(), says);
