@@ -184,35 +184,45 @@ class Program {
         return true;
     }
 
-    /// Nothing new is drawn while nothing happens. While the session works the frames that are drawn leave it time: every
-    /// other one that a display could show, and of its progress alone a few a second.
+    /// The session works, and there is a picture already. As the frame before found it.
+    bool works() const { return !app_.status.idle && app_.panes[0].has_values(); }
+
+    /// Nothing new is drawn while nothing happens. While the session works every other frame that a display could show is
+    /// left to it.
     void wait() {
         constexpr double frame = 1.0 / 60;
         constexpr double short_while = 1.0 / 30;
-        constexpr double between_progress = 0.2;
-        constexpr int frames_to_settle = 3;
-        const bool works = !app_.status.idle && app_.panes[0].has_values();
-        const double between_frames = works ? 2 * frame : frame;
+        const double between_frames = works() ? 2 * frame : frame;
         if (player_) return window_.wait_for_input(0, between_frames);
-        for (;;) {
+        do {
             window_.wait_for_input(frames_left_ > 0 ? 0 : short_while, between_frames);
-            const std::uint64_t version = app_.session.version();
-            const bool resized = window_.width() != width_ || window_.height() != height_;
-            const bool progress =
-                version != version_ && (!works || seconds() - progress_shown_ >= between_progress);
-            if (window_.has_input() || resized || app_.drift.waits() || (progress && !works))
-                frames_left_ = frames_to_settle;
-            if (progress && works) frames_left_ = std::max(frames_left_, 1);
-            if (look_for_recordings(app_, seconds())) frames_left_ = frames_to_settle;
-            if (progress) {
-                version_ = version;
-                progress_shown_ = seconds();
-            }
-            width_ = window_.width();
-            height_ = window_.height();
-            if (frames_left_ > 0 || window_.closing() || asked_to_end != 0) break;
-        }
+            frames_left_ = std::max(frames_left_, frames_asked_for());
+        } while (frames_left_ == 0 && !window_.closing() && asked_to_end == 0);
         --frames_left_;
+    }
+
+    /// What happened since the last look, as the frames that it takes: panels follow each other by a frame. Of progress alone
+    /// one is drawn, a few times a second, while the session works.
+    int frames_asked_for() {
+        constexpr int frames_to_settle = 3;
+        constexpr double between_progress = 0.2;
+        const bool resized = window_.width() != width_ || window_.height() != height_;
+        const bool ended = worked_ && !works();
+        const bool appeared = look_for_recordings(app_, seconds());
+        const std::uint64_t version = app_.session.version();
+        const bool progressed =
+            version != version_ && (!works() || seconds() - progress_shown_ >= between_progress);
+        width_ = window_.width();
+        height_ = window_.height();
+        worked_ = works();
+        if (progressed) {
+            version_ = version;
+            progress_shown_ = seconds();
+        }
+        if (window_.has_input() || resized || ended || appeared || app_.drift.waits())
+            return frames_to_settle;
+        if (!progressed) return 0;
+        return works() ? 1 : frames_to_settle;
     }
 
     static double seconds() {
@@ -266,6 +276,7 @@ class Program {
     std::optional<ScriptPlayer> player_;
     std::uint64_t version_ = 0;
     double progress_shown_ = 0;
+    bool worked_ = false;
     int width_ = 0;
     int height_ = 0;
     int frames_left_ = 3;

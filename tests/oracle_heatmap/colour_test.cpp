@@ -11,15 +11,6 @@
 namespace tilescope::test {
 namespace {
 
-/// Relative luminance as WCAG 2 defines it.
-double luminance(Colour colour) {
-    const auto linear = [](double c) {
-        return c <= 0.03928 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
-    };
-    return 0.2126 * linear(colour.r / 255.0) + 0.7152 * linear(colour.g / 255.0) +
-           0.0722 * linear(colour.b / 255.0);
-}
-
 /// Red, green and blue in linear light.
 using Light = std::array<double, 3>;
 
@@ -28,6 +19,12 @@ Light light_of(Colour colour) {
         return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
     };
     return {linear(colour.r / 255.0), linear(colour.g / 255.0), linear(colour.b / 255.0)};
+}
+
+/// Relative luminance as WCAG 2 defines it.
+double luminance(Colour colour) {
+    const Light light = light_of(colour);
+    return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2];
 }
 
 /// What an eye without one kind of cones makes of light: Machado, Oliveira and Fernandes, A physiologically-based model for

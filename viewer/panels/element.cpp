@@ -28,9 +28,9 @@ Shown shown_element(const App& app) {
     return shown;
 }
 
-void line(App& app, const char* name, const std::string& value, ImU32 colour = colours::text) {
+void line(App& app, std::string_view name, const std::string& value, ImU32 colour = colours::text) {
     const float column = 9.5F * ImGui::GetFontSize();
-    text(app, name, colours::dim);
+    text(app, std::string(name), colours::dim);
     explain(app, name);
     ImGui::SameLine(column);
     text(app, value, colour);
@@ -120,7 +120,7 @@ void describe(App& app, const DetailTile& tile, std::int64_t row, std::int64_t c
     line(app, "ulps",
          value_text(tile, Quantity::ulps, row, col) +
              (counted ? fmt::format(" of {}", dtype_info(tile.dtype()).name) : ""));
-    line(app, "relative", value_text(tile, Quantity::relative, row, col));
+    line(app, quantity_info(Quantity::relative).name, value_text(tile, Quantity::relative, row, col));
     line(app, "bits", bits_of(tile.dtype(), dumped));
 }
 

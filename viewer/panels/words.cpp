@@ -15,20 +15,18 @@ struct Word {
     std::string_view meaning;
 };
 
+// True of whatever is on screen: of one recording or two, of the stages before or end to end, forward or backward.
 constexpr std::array words = {
     Word{"dumped", "what the kernel wrote"},
     Word{"expected",
-         "what the float64 oracle computes of the stages before, as they were dumped; the budget stands "
-         "beside it"},
+         "what dumped is held against: what the float64 oracle computes of the stages before, as they were "
+         "dumped, or end to end of the inputs alone; of two recordings the other one"},
     Word{"end to end", "what the float64 oracle computes of the inputs alone"},
     Word{"other file", "what the second recording holds"},
     Word{"difference", "dumped less expected"},
-    Word{"over budget",
-         "the difference in budgets: rounding explains up to 1, and a healthy kernel goes beyond with a "
-         "probability of 1e-6 at most"},
+    Word{"over budget", "the difference in budgets: rounding explains up to 1"},
     Word{"ulps", "the difference in steps from one number of the dtype to the next, at what is expected"},
     Word{"relative error", "the difference by the magnitude of what is expected"},
-    Word{"relative", "the difference by the magnitude of what is expected"},
     Word{"replayed", "what a kernel with the chosen cause would have written"},
     Word{"unexplained", "how far the dumped values are from the replay, in budgets"},
     Word{"finding", "how the element compares with what is expected"},
@@ -38,14 +36,14 @@ constexpr std::array words = {
     Word{"Drift", "how far the running m, l and acc are from exact arithmetic, KV tile by KV tile"},
     Word{"Histogram", "how the errors and the exponents are spread"},
     Word{"Budget", "what rounding can explain: its terms, each with its source"},
-    Word{"Causes", "mistakes and declarations whose replay gives the dumped values"},
-    Word{"History", "what went into one element of o, KV tile by KV tile"},
+    Word{"Causes", "mistakes and declarations that explain what diverges, the best first"},
+    Word{"History", "what went into one element of the output, tile by tile"},
     Word{"Map", "a cell for each tile, in the colour of its worst element"},
-    Word{"Bad", "rows with elements that diverge, the worst first"},
+    Word{"Bad", "rows and tiles with elements that diverge"},
 
     Word{"NaN", "not a number"},
-    Word{"+Inf", "plus infinity, where a number is expected"},
-    Word{"-Inf", "minus infinity, where a number is expected"},
+    Word{"+Inf", "plus infinity"},
+    Word{"-Inf", "minus infinity"},
     Word{"masked", "hidden by the mask, and as it is to be there"},
     Word{"unwritten", "no thread wrote it"},
     Word{"not captured", "its tile was not recorded"},

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <iterator>
 #include <sstream>
 #include <string>
@@ -336,16 +335,12 @@ void zoom_to_element(App& app) {
 }
 
 std::vector<const Command*> commands_with(std::string_view typed) {
-    const auto lower = [](std::string_view text) {
-        std::string small(text);
-        std::ranges::transform(small, small.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-        return small;
-    };
-    std::istringstream stream(lower(typed));
+    std::istringstream stream(lower_case(typed));
     const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
     std::vector<const Command*> found;
     for (const Command& command : commands) {
-        const std::string line = lower(fmt::format("{} {} {}", command.group, command.key, command.help));
+        const std::string line =
+            lower_case(fmt::format("{} {} {}", command.group, command.key, command.help));
         const bool all = std::ranges::all_of(
             words, [&](const std::string& word) { return line.find(word) != std::string::npos; });
         if (all && !command.help.empty()) found.push_back(&command);

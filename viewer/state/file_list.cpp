@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdlib>
 #include <system_error>
 
 #include "viewer/state/app.h"
+#include "viewer/window/input.h"
 
 namespace tilescope::viewer {
 
@@ -16,12 +16,6 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 3> endings = {".h5", ".hdf5", ".he5"};
 
-std::string lower(std::string_view text) {
-    std::string small(text);
-    std::ranges::transform(small, small.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-    return small;
-}
-
 std::vector<FileList::Entry> entries_of(const fs::path& folder, std::error_code& error) {
     std::vector<FileList::Entry> entries;
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
@@ -30,7 +24,7 @@ std::vector<FileList::Entry> entries_of(const fs::path& folder, std::error_code&
         const bool is_folder = at->is_directory(ignored);
         if (name.starts_with('.') ||
             (!is_folder &&
-             std::ranges::find(endings, lower(at->path().extension().string())) == endings.end()))
+             std::ranges::find(endings, lower_case(at->path().extension().string())) == endings.end()))
             continue;
         if (is_folder) name += '/';
         entries.push_back({std::move(name), is_folder});
@@ -73,7 +67,7 @@ void toggle_file_list(App& app) {
 std::vector<const FileList::Entry*> entries_with(const FileList& list, std::string_view typed) {
     std::vector<const FileList::Entry*> found;
     for (const FileList::Entry& entry : list.entries)
-        if (lower(entry.name).find(lower(typed)) != std::string::npos) found.push_back(&entry);
+        if (lower_case(entry.name).find(lower_case(typed)) != std::string::npos) found.push_back(&entry);
     return found;
 }
 

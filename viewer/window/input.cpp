@@ -128,4 +128,10 @@ std::string name_of(const KeyChord& chord) {
                                                   : std::string(1, static_cast<char>(chord.key)));
 }
 
+std::string lower_case(std::string_view text) {
+    std::string small(text);
+    std::ranges::transform(small, small.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+    return small;
+}
+
 }  // namespace tilescope::viewer

@@ -56,4 +56,7 @@ std::optional<KeyChord> chord_from_name(std::string_view name);
 /// The shortest name that chord_from_name() reads back.
 std::string name_of(const KeyChord& chord);
 
+/// With the letters of ASCII in lower case, to find what is typed whatever its case.
+std::string lower_case(std::string_view text);
+
 }  // namespace tilescope::viewer
