@@ -9,14 +9,14 @@
 #include <cuda_fp16.h>
 #define TILESCOPE_HOOK __host__ __device__ __forceinline__
 // Beside the kernel, once, and slower: there a sink's fields are read through a pointer.
-#define TILESCOPE_HOOK_APART __host__ __device__ __noinline__
+#define TILESCOPE_HOOK_APART inline __host__ __device__ __noinline__
 // Without __grid_constant__ every thread makes a copy of a kernel parameter whose address is taken.
 #define TILESCOPE_GRID_CONSTANT __grid_constant__
 #define TILESCOPE_HOOK_UNROLL _Pragma("unroll")
 #define TILESCOPE_HOOK_ROLLED _Pragma("unroll 1")
 #else
 #define TILESCOPE_HOOK inline
-#define TILESCOPE_HOOK_APART
+#define TILESCOPE_HOOK_APART inline
 #define TILESCOPE_GRID_CONSTANT
 #define TILESCOPE_HOOK_UNROLL
 #define TILESCOPE_HOOK_ROLLED

@@ -181,8 +181,9 @@ TILESCOPE_HOOK void hook_store_registers(std::uint32_t* first, int pitch, const 
 
 /// Keeps values in memory, run after run, where runs lie at multiples of their length. Returns whether that was so.
 template <class Values, class Places>
-TILESCOPE_HOOK bool hook_keep_runs(const HookBlock& block, Stage stage, int kv_tile, const HookTile& tile,
-                                   const Values& values, const Places& places) {
+TILESCOPE_HOOK bool hook_keep_runs(const HookBlock& block, Stage stage, int kv_tile, const Values& values,
+                                   const Places& places) {
+    const HookTile tile = hook_find(block, stage, kv_tile);
     constexpr int run = hook_run<Places>;
     const Sink& sink = *block.sink;
     const SinkStage& room = sink.stages[int(stage)];
@@ -222,7 +223,9 @@ TILESCOPE_HOOK bool hook_keep_runs(const HookBlock& block, Stage stage, int kv_t
                                 [&](int j) { return hook_kept_bits(hook_element_of(values, i + j)); });
         });
     }
-    hook_lose(block, kv_tile, &sink.counters->out_of_range[int(stage)], outside, first_outside);
+    if (outside != 0) {
+        hook_lose(block, kv_tile, &sink.counters->out_of_range[int(stage)], outside, first_outside);
+    }
     return true;
 }
 
@@ -230,27 +233,20 @@ TILESCOPE_HOOK bool hook_keep_runs(const HookBlock& block, Stage stage, int kv_t
 template <class Values, class Places>
 TILESCOPE_HOOK void hook_fragment_in_loop(const HookBlock& block, Stage stage, int kv_tile,
                                           const Values& values, int size, const Places& places) {
-    if constexpr (hook_copies<Places> != 1) {
-        TILESCOPE_HOOK_ROLLED
-        for (int i = 0; i < size; ++i) {
-            const HookPlace place = places(i);
-            hook_replicated(block, stage, kv_tile, place.row, place.col, values[i]);
-        }
-        return;
-    }
-    hook_wait(block, int(stage), kv_tile);
-    const HookTile tile = hook_find(block, stage, kv_tile);
-    if (tile.fate == HookFate::skipped) return;
+    constexpr bool compared = hook_copies<Places> != 1;
+    // A conflict is where the copies were: there is nothing to wait for.
+    if constexpr (!compared) hook_wait(block, int(stage), kv_tile);
     if constexpr (hook_run<Places> != 1 && !std::is_pointer_v<Values>) {
-        if (hook_keep_runs(block, stage, kv_tile, tile, values, places)) return;
+        if (hook_keep_runs(block, stage, kv_tile, values, places)) return;
     }
-    hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
-        TILESCOPE_HOOK_ROLLED
-        for (int i = 0; i < size; ++i) {
-            const HookPlace place = hook_place(*block.sink, places, i);
-            visit(place.row, place.col, hook_element_of(values, i));
-        }
-    });
+    hook_share<compared ? HookCopies::compared : HookCopies::none>(
+        block, stage, kv_tile, [&](const auto& visit) {
+            TILESCOPE_HOOK_ROLLED
+            for (int i = 0; i < size; ++i) {
+                const HookPlace place = hook_place(*block.sink, places, i);
+                visit(place.row, place.col, hook_element_of(values, i));
+            }
+        });
 }
 
 /// Adds the statistics of registers that are finite and not 0. Returns whether they were.
@@ -300,13 +296,40 @@ TILESCOPE_HOOK bool hook_whole_fragment(const HookBlock& block, Stage stage, int
     return hook_store_copies<size>(tile.word(room, first), room.col.extent, stored, values, places);
 }
 
-/// Registers that are recorded without a loop in every mode; more would take long to compile.
+/// Registers that are stored without a loop wherever they lie; more would take long to compile.
 inline constexpr int hook_most_unrolled = 16;
 
-/// Records copies of registers, which have no fast way: tiles that are not whole, NaNs, counted conflicts.
-template <class Element, class Places>
-TILESCOPE_HOOK_APART void hook_copies_in_loop(HookBlock block, Stage stage, int kv_tile,
-                                              const Element* values, int size, Places places) {
+/// Records registers whose places may be anywhere, where all of them are inside a tile that has room. Returns whether that
+/// was so; if not, some may have been stored.
+template <int size, class Values, class Places>
+TILESCOPE_HOOK bool hook_scattered_fragment(const HookBlock& block, Stage stage, int kv_tile,
+                                            const Values& values, const Places& places) {
+    const Sink& sink = *block.sink;
+    const SinkStage& room = sink.stages[int(stage)];
+    const HookWhole tile = hook_whole(block, stage, kv_tile);
+    bool all = true;
+    if (sink.mode == SinkMode::tiles) {
+        TILESCOPE_HOOK_UNROLL
+        for (int i = 0; i < size; ++i) {
+            const HookPlace place = hook_place(sink, places, i);
+            if (tile.holds(place)) {
+                hook_set(tile.word(room, place), hook_kept_bits(hook_element_of(values, i)));
+            } else {
+                all = false;
+            }
+        }
+        return all;
+    }
+    TILESCOPE_HOOK_UNROLL
+    for (int i = 0; i < size; ++i) all = all && tile.holds(hook_place(sink, places, i));
+    return all && sink.mode == SinkMode::statistics &&
+           hook_count_registers<size>(room.statistics + tile.slot, hook_place(sink, places, 0), values);
+}
+
+/// Records copies of registers, which have no fast way.
+template <class Places>
+TILESCOPE_HOOK_APART void hook_copies_in_loop(HookBlock block, Stage stage, int kv_tile, const float* values,
+                                              int size, Places places) {
     hook_fragment_in_loop(block, stage, kv_tile, values, size, places);
 }
 
@@ -321,29 +344,25 @@ TILESCOPE_HOOK void hook_fragment(const HookBlock& block, Stage stage, int kv_ti
     if (!block.keeps(stage)) return;
     const auto places = hook_places(values, given);
     constexpr int size = hook_registers<Values>();
-    if constexpr (size > 0 && hook_is_grouped<Places>) {
-        if (hook_whole_fragment<size>(block, stage, kv_tile, values, places)) return;
-    }
     if constexpr (size == 0) {
         hook_fragment_in_loop(block, stage, kv_tile, values, hook_size(values), places);
-    } else if constexpr (size <= hook_most_unrolled && hook_copies<Places> == 1) {
-        hook_wait(block, int(stage), kv_tile);
-        const HookTile tile = hook_find(block, stage, kv_tile);
-        if (tile.fate == HookFate::skipped) return;
-        hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
-            TILESCOPE_HOOK_UNROLL
-            for (int i = 0; i < size; ++i) {
-                const HookPlace place = hook_place(*block.sink, places, i);
-                visit(place.row, place.col, hook_element_of(values, i));
-            }
-        });
     } else {
+        if constexpr (hook_is_grouped<Places>) {
+            if (hook_whole_fragment<size>(block, stage, kv_tile, values, places)) return;
+        }
+        if constexpr (!hook_is_grouped<Places> && size <= hook_most_unrolled) {
+            if (hook_scattered_fragment<size>(block, stage, kv_tile, values, places)) return;
+        }
         // A loop cannot index registers: they are copied to local memory.
         float copy[size];
         TILESCOPE_HOOK_UNROLL
         for (int i = 0; i < size; ++i) copy[i] = hook_float(hook_element_of(values, i));
         const float* const copied = copy;
-        hook_copies_in_loop(block, stage, kv_tile, copied, size, places);
+        if constexpr (size <= hook_most_unrolled) {
+            hook_fragment_in_loop(block, stage, kv_tile, copied, size, places);
+        } else {
+            hook_copies_in_loop(block, stage, kv_tile, copied, size, places);
+        }
     }
 }
 

@@ -123,24 +123,14 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
         return;
     }
     const HookTile tile = hook_find(block, stage, kv_tile);
-    if (tile.fate == HookFate::skipped) return;
-    const int cols = int(tile.cols);
     const int rows_inside = first_row + rows < int(tile.rows) ? rows : int(tile.rows) - first_row;
-    if (rows_inside <= 0) return;
-    if (tile.fate != HookFate::kept) {
-        unsigned long long lost = 0;
-        hook_walk(rows_inside, cols, thread, threads, [&](int, int) { ++lost; });
-        hook_lose(block, kv_tile, hook_loss(sink, stage, tile), lost,
-                  {first_row + thread / cols, thread % cols});
-        return;
-    }
-    if (hook_goes_in_fours(sink, room, tile, data, ld)) {
+    if (tile.fate == HookFate::kept && hook_goes_in_fours(sink, room, tile, data, ld)) {
         hook_rows_in_fours(sink, room, tile, first_row, rows_inside, data, ld, thread, threads);
         return;
     }
     hook_wait(block, int(stage), kv_tile);
-    hook_share(block, stage, kv_tile, tile, [&](const auto& visit) {
-        hook_walk(rows_inside, cols, thread, threads, [&](int row, int col) {
+    hook_share(block, stage, kv_tile, [&](const auto& visit) {
+        hook_walk(rows_inside, int(tile.cols), thread, threads, [&](int row, int col) {
             visit(first_row + row, col, data[std::ptrdiff_t(row) * ld + col]);
         });
     });

@@ -208,9 +208,9 @@ TILESCOPE_HOOK void hook_wait(const HookBlock& block, int place, int kv_tile) {
 }
 
 /// Counts elements that are not kept, the first of them at `first`.
-TILESCOPE_HOOK void hook_lose(const HookBlock& block, int kv_tile, SinkLoss* loss,
-                              unsigned long long elements, HookPlace first) {
-    if (elements == 0 || hook_count_from(&loss->elements, elements) != 0) return;
+TILESCOPE_HOOK_APART void hook_lose(HookBlock block, int kv_tile, SinkLoss* loss, unsigned long long elements,
+                                    HookPlace first) {
+    if (hook_count_from(&loss->elements, elements) != 0) return;
     const int place[] = {block.batch, block.head, block.q_block, kv_tile, first.row, first.col};
     for (int i = 0; i < 6; ++i) loss->first[i] = place[i];
 }
@@ -221,59 +221,48 @@ TILESCOPE_HOOK SinkLoss* hook_loss(const Sink& sink, Stage stage, const HookTile
     return dropped ? &sink.counters->dropped[int(stage)] : &sink.counters->out_of_range[int(stage)];
 }
 
-/// Records the calling thread's elements of a tile, wherever they come from: `each` is called with a function
-/// of (row, col, value) and calls it for every element.
-template <class Each>
-TILESCOPE_HOOK void hook_share(const HookBlock& block, Stage stage, int kv_tile, const HookTile& tile,
-                               const Each& each) {
+/// Whether an element is one of several copies, each of which is recorded.
+enum class HookCopies : std::uint8_t { none, compared };
+
+/// Records the calling thread's elements of a tile one by one, in every mode and whatever becomes of the tile: `each`
+/// is called with a function of (row, col, value) and calls it for every element. Copies that differ count as
+/// conflicts in every mode that keeps values.
+template <HookCopies copies = HookCopies::none, class Each>
+TILESCOPE_HOOK void hook_share(const HookBlock& block, Stage stage, int kv_tile, const Each& each) {
+    const HookTile tile = hook_find(block, stage, kv_tile);
+    if (tile.fate == HookFate::skipped) return;
     const Sink& sink = *block.sink;
     const SinkStage& room = sink.stages[int(stage)];
-    bool all_inside = true;
-    // Whether the element is inside the tensor.
-    const auto inside = [&](int row, int col) {
-        const bool is = unsigned(row) < tile.rows && unsigned(col) < tile.cols;
-        all_inside = all_inside && is;
-        return is;
-    };
-    if (tile.fate != HookFate::kept) {
-        unsigned long long lost = 0;
-        HookPlace first = {0, 0};
-        each([&](int row, int col, const auto&) {
-            if (!inside(row, col)) return;
-            if (lost++ == 0) first = {row, col};
-        });
-        hook_lose(block, kv_tile, hook_loss(sink, stage, tile), lost, first);
-    } else if (sink.mode == SinkMode::statistics) {
-        HookPlace first = {hook_nowhere, hook_nowhere};
-        hook_keep_statistics(tile.statistics(room), first, [&](const auto& add) {
-            each([&](int row, int col, const auto& value) {
-                if (first.row == hook_nowhere) first = {row, col};
-                if (inside(row, col)) add(hook_float(value));
-            });
-        });
-    } else if (sink.mode == SinkMode::tiles) {
-        std::uint32_t* const words = tile.words(room);
-        each([&](int row, int col, const auto& value) {
-            if (inside(row, col)) hook_set(&words[hook_place_in(room, row, col)], hook_kept_bits(value));
-        });
-    } else {
-        std::uint32_t* const words = tile.words(room);
-        each([&](int row, int col, const auto& value) {
-            if (!inside(row, col)) return;
-            hook_store_checked(sink, &words[hook_place_in(room, row, col)], tile.conflicts(room),
-                               hook_kept_bits(value));
-        });
-    }
-    if (all_inside) return;
-    unsigned long long outside = 0;
-    HookPlace first = {0, 0};
-    each([&](int row, int col, const auto&) {
+    const bool kept = tile.fate == HookFate::kept;
+    HookPlace first = {hook_nowhere, hook_nowhere}, first_lost = {0, 0}, first_outside = {0, 0};
+    unsigned lost = 0, outside = 0;
+    HookStatistics part;
+    each([&](int row, int col, const auto& value) {
+        if (first.row == hook_nowhere) first = {row, col};
+        if (unsigned(row) < tile.rows && unsigned(col) < tile.cols) {
+            if (!kept) {
+                if (lost++ == 0) first_lost = {row, col};
+            } else if (sink.mode == SinkMode::statistics) {
+                part.add_any(hook_float(value));
+            } else if (copies == HookCopies::none && sink.mode == SinkMode::tiles) {
+                hook_set(tile.words(room) + hook_place_in(room, row, col), hook_kept_bits(value));
+            } else {
+                hook_store_checked(sink, tile.words(room) + hook_place_in(room, row, col),
+                                   tile.conflicts(room), hook_kept_bits(value));
+            }
+            return;
+        }
+        // Inside the tile's shape it is a tail, which may be given.
         const bool in_tile =
             unsigned(row) < unsigned(room.row.extent) && unsigned(col) < unsigned(room.col.extent);
         if (in_tile || row == hook_nowhere) return;
-        if (outside++ == 0) first = {row, col};
+        if (outside++ == 0) first_outside = {row, col};
     });
-    hook_lose(block, kv_tile, &sink.counters->out_of_range[int(stage)], outside, first);
+    if (part.written != 0) hook_merge(tile.statistics(room), part, first);
+    if (lost != 0) hook_lose(block, kv_tile, hook_loss(sink, stage, tile), lost, first_lost);
+    if (outside != 0) {
+        hook_lose(block, kv_tile, &sink.counters->out_of_range[int(stage)], outside, first_outside);
+    }
 }
 
 /// Records one element of a tile at its place in the tile.
@@ -288,26 +277,16 @@ TILESCOPE_HOOK void hook_value(const HookBlock& block, Stage stage, int kv_tile,
             return;
         }
     }
-    const HookTile tile = hook_find(block, stage, kv_tile);
-    if (tile.fate == HookFate::skipped) return;
-    hook_share(block, stage, kv_tile, tile, [&](const auto& visit) { visit(row, col, hook_float(value)); });
+    hook_share(block, stage, kv_tile, [&](const auto& visit) { visit(row, col, hook_float(value)); });
 }
 
-/// Records an element of which several threads hold a copy: copies that differ count as conflicts, in every
-/// mode that keeps values.
+/// Records an element of which several threads hold a copy.
 template <class T>
 TILESCOPE_HOOK void hook_replicated(const HookBlock& block, Stage stage, int kv_tile, int row, int col,
                                     const T& value) {
     if (!block.keeps(stage)) return;
-    const HookTile tile = hook_find(block, stage, kv_tile);
-    const SinkStage& room = block.sink->stages[int(stage)];
-    const bool kept = tile.fate == HookFate::kept && block.sink->mode != SinkMode::statistics;
-    if (kept && unsigned(row) < tile.rows && unsigned(col) < tile.cols) {
-        hook_store_checked(*block.sink, &tile.words(room)[hook_place_in(room, row, col)],
-                           tile.conflicts(room), hook_kept_bits(value));
-    } else {
-        hook_value(block, stage, kv_tile, row, col, value);
-    }
+    hook_share<HookCopies::compared>(block, stage, kv_tile,
+                                     [&](const auto& visit) { visit(row, col, hook_float(value)); });
 }
 
 }  // namespace tilescope
