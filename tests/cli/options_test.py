@@ -244,7 +244,7 @@ class Declarations(TileDiffCase):
                 self.assert_one_line(self.run_it(self.file, "--declare", assignment), words)
 
     def test_of_one_recording_alone(self):
-        self.assert_one_line(self.run_it(self.file, self.file, "--declare", "s.scaled=true"), "--declare")
+        self.assert_one_line(self.run_it("--against", self.file, self.file, "--declare", "s.scaled=true"), "--declare")
 
 
 class Arrays(TileDiffCase):
@@ -307,46 +307,46 @@ class Pairs(TileDiffCase):
 
     def test_same_dump(self):
         small_dump.write(self.other)
-        run = self.run_it(self.file, self.other)
+        run = self.run_it("--against", self.other, self.file)
         self.assertEqual(run.returncode, MATCH, run.stdout)
         self.assertIn(str(self.other), run.stdout.splitlines()[-1])
-        self.assertEqual(self.judge(self.file, self.file)["verdict"], "match")
+        self.assertEqual(self.judge("--against", self.file, self.file)["verdict"], "match")
 
     def test_mistake_in_either(self):
         given = small_dump.inputs()
         small_dump.write(self.other, small_dump.stages(given, p_factor=1.001), given)
         for pair in ((self.file, self.other), (self.other, self.file)):
-            report = self.judge(*pair)
+            report = self.judge(pair[0], "--against", pair[1])
             self.assertEqual(report["first_divergence"]["stage"], "p")
             self.assertEqual(report["other"], str(pair[1]))
 
     def test_nan_in_either(self):
         small_dump.write(self.other, spoiled("o", (0, 0, 3, 3), np.nan))
         for pair in ((self.file, self.other), (self.other, self.file)):
-            self.assertEqual(self.judge(*pair)["first_divergence"]["stage"], "o")
+            self.assertEqual(self.judge(pair[0], "--against", pair[1])["first_divergence"]["stage"], "o")
 
     def test_arrays(self):
         given = small_dump.inputs()
         small_dump.write(self.other, small_dump.stages(given, p_factor=1.001), given)
         target = self.folder / "arrays"
-        self.assertEqual(self.run_it(self.file, self.other, "--npy", target).returncode, DIVERGED)
+        self.assertEqual(self.run_it("--against", self.other, self.file, "--npy", target).returncode, DIVERGED)
         with h5py.File(self.other) as f:
             np.testing.assert_allclose(np.load(target / "expected.npy"), f["tiles/p"][0, 0], rtol=1e-15)
 
     def test_other_inputs(self):
         small_dump.write(self.other, given=small_dump.inputs(seed=8))
-        self.assert_one_line(self.run_it(self.file, self.other), "/inputs/q differs")
+        self.assert_one_line(self.run_it("--against", self.other, self.file), "/inputs/q differs")
 
     def test_other_problem(self):
         small_dump.write(self.other)
         with h5py.File(self.other, "r+") as f:
             f["problem"].attrs["mask"] = "causal"
-        self.assert_one_line(self.run_it(self.file, self.other), "/problem differs")
+        self.assert_one_line(self.run_it("--against", self.other, self.file), "/problem differs")
 
     def test_nothing_in_common(self):
         small_dump.write(self.file, only=["s"])
         small_dump.write(self.other, only=["p"])
-        self.assert_one_line(self.run_it(self.file, self.other), "no tile")
+        self.assert_one_line(self.run_it("--against", self.other, self.file), "no tile")
 
 
 if __name__ == "__main__":
