@@ -51,12 +51,12 @@ std::string result_of(const JudgedRecording& judged, const std::string& text) {
 
 std::string junit_head(std::span<const JudgedRecording> all) {
     const JudgedCounts counts = count_judged(all);
-    const std::string numbers =
-        fmt::format(R"(tests="{}" failures="{}" errors="{}" skipped="{}" time="{:.3f}")", all.size(),
-                    counts.diverged, counts.unjudged, counts.known, counts.seconds);
+    const std::string numbers = fmt::format(R"(tests="{}" failures="{}" errors="{}" time="{:.3f}")",
+                                            all.size(), counts.diverged, counts.unjudged, counts.seconds);
     return fmt::format(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {0}>\n<testsuite name=\"tile-diff\" {0}>\n",
-        numbers);
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {0}>\n"
+        "<testsuite name=\"tile-diff\" {0} skipped=\"{1}\">\n",
+        numbers, counts.known);
 }
 
 std::string junit_part(const JudgedRecording& judged, const Outcome& outcome, const Exhibits& exhibits) {
