@@ -72,11 +72,15 @@ class Reports(TileDiffCase):
                 self.validator.validate(self.judge(*arguments))
 
     def test_json_of_every_sample(self):
-        run = self.run_it(ROOT / "samples", "--json", "-", "--without-cause", "m_of_part_of_row")
-        self.assertEqual(run.returncode, DIVERGED, run.stderr)
-        report = json.loads(run.stdout)
-        self.validator.validate(report)
-        self.assertEqual(len(report["recordings"]), len(list((ROOT / "samples").glob("*.h5"))))
+        slow = ("max_own_lane.h5", "exp_clamped.h5", "torch_backward_group_overwritten.h5")  # to say why
+        samples = list((ROOT / "samples").glob("*.h5"))
+        for options, paths in (([], [path for path in samples if path.name not in slow]),
+                               (["--no-causes"], [path for path in samples if path.name in slow])):
+            run = self.run_it(*paths, *options, "--json", "-")
+            self.assertEqual(run.returncode, DIVERGED, run.stderr)
+            report = json.loads(run.stdout)
+            self.validator.validate(report)
+            self.assertEqual(len(report["recordings"]), len(paths))
 
     def test_the_schema_tells_what_is_wrong(self):
         report = self.judge(self.runs / "wrong.h5")
