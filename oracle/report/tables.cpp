@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+#include <cstdint>
+
 #include "oracle/report/text.h"
 
 namespace tilescope {
@@ -20,6 +23,18 @@ std::string got_cell(const Element& element) {
     if (element.finding == Finding::unwritten) return "unwritten";
     if (element.finding == Finding::conflicting) return "conflicting";
     return digits_of(element.got);
+}
+
+/// Beyond all bits of a significand it says no more than that sign or magnitude are others.
+std::string ulps_cell(std::uint64_t ulps) {
+    constexpr int significand = 24;
+    return ulps > std::uint64_t(1) << significand ? fmt::format("> 2^{}", significand) : std::to_string(ulps);
+}
+
+/// How much wider the tolerances would have to be; "" where none is wide enough.
+std::string passing_text(const StageTally& tally) {
+    if (tally.worst.empty() || !std::isfinite(tally.worst.front().ratio())) return "";
+    return fmt::format("; it would pass with {:.2g} times its tolerances", tally.worst.front().ratio());
 }
 
 }  // namespace
@@ -62,7 +77,7 @@ ReportTable stage_table(const Report& report) {
              {t.compared, t.outside, t.nan, t.infinite, t.unwritten, t.conflicting, t.inherited})
             row.push_back(std::to_string(count));
         row.push_back(fmt::format("{:.3g}", t.max_abs));
-        row.push_back(std::to_string(t.max_ulp));
+        row.push_back(ulps_cell(t.max_ulp));
         row.emplace_back(state_text(report, info.stage));
         table.rows.push_back(std::move(row));
     }
@@ -122,7 +137,8 @@ std::vector<std::string> bad_row_lines(const Report& report, std::size_t most_he
     if (bad.empty()) return {};
     const StageInfo info = stage_info(report.problem, *report.guilty);
     std::vector<std::string> lines = {
-        fmt::format("bad {} of {}: {}", info.row_axis == Axis::key ? "keys" : "rows", info.name, bad.size())};
+        fmt::format("bad {} of {}: {}{}", info.row_axis == Axis::key ? "keys" : "rows", info.name, bad.size(),
+                    passing_text(report.stage(*report.guilty).tally))};
     for (std::size_t i = 0; i < bad.size();) {
         const BadRow& start = bad[i];
         std::vector<std::int64_t> rows;

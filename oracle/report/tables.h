@@ -25,7 +25,7 @@ std::vector<std::string> lines_below_stages(const Report& report);
 /// coordinate.
 ReportTable worst_table(const Report& report);
 
-/// "bad rows of acc: 64", and a line for each head with the ranges of its rows, at most so many; nothing where there are none.
+/// "bad rows of acc: 64; it would pass with 1.7e+06 times its tolerances", and a line for each head with the ranges of its rows, at most so many; nothing where there are none.
 std::vector<std::string> bad_row_lines(const Report& report, std::size_t most_heads, std::size_t most_ranges);
 
 /// File, kernel and device; then the call.

@@ -76,16 +76,19 @@ TEST(List, LinesAreAsWideAsTheyMayBe) {
     }
     EXPECT_EQ(list_line(came_out("a.h5", Came::match), list_layout(80, 4, false)),
               "match     a.h5  " + std::string(6 + 2 + 40 + 2, ' ') + "  0.00 s\n");
-    EXPECT_TRUE(list_line(came_out("a.h5", Came::match), list_layout(80, 4, true)).starts_with("\033[32mmatch   \033[0m  a.h5"));
+    EXPECT_TRUE(list_line(came_out("a.h5", Came::match), list_layout(80, 4, true))
+                    .starts_with("\033[32mmatch   \033[0m  a.h5"));
 }
 
 TEST(List, NamesStayOnTheirLine) {
-    EXPECT_EQ(list_text(std::vector{came_out("a\nb\033[31m.h5", Came::match)}).find_first_of("\033"), std::string::npos);
+    EXPECT_EQ(list_text(std::vector{came_out("a\nb\033[31m.h5", Came::match)}).find_first_of("\033"),
+              std::string::npos);
     EXPECT_EQ(markup_escaped("<a b='\"c\"'>&\x01\xff"), "&lt;a b=&#39;&quot;c&quot;&#39;&gt;&amp;??");
 }
 
 constexpr std::string_view known_text =
-    "# why\n\n[runs/a.h5]\n stage = acc \nplace = batch 0, head 0, row 3\ncause=acc_not_rescaled\nreason = a = b # c\n";
+    "# why\n\n[runs/a.h5]\n stage = acc \nplace = batch 0, head 0, row 3\ncause=acc_not_rescaled\nreason = a "
+    "= b # c\n";
 
 TEST(BaselineOf, IsReadAsItIsWritten) {
     const Baseline baseline = parse_baseline("known", known_text);
@@ -110,8 +113,8 @@ TEST(BaselineOf, AcceptsWhatItSays) {
     for (const std::string recording : {"a.h5", "xruns/a.h5", "runs/a.h5x", "runs/b.h5"})
         EXPECT_EQ(find_known(baseline, came_out(recording, Came::diverged)), nullptr) << recording;
     EXPECT_EQ(find_known(baseline, came_out("runs/a.h5", Came::unjudged)), nullptr);
-    for (std::string JudgedRecording::*field :
-         {&JudgedRecording::stage, &JudgedRecording::place, &JudgedRecording::cause, &JudgedRecording::wrong_too}) {
+    for (std::string JudgedRecording::*field : {&JudgedRecording::stage, &JudgedRecording::place,
+                                                &JudgedRecording::cause, &JudgedRecording::wrong_too}) {
         JudgedRecording other = came_out("runs/a.h5", Came::diverged);
         other.*field = "o";
         EXPECT_EQ(find_known(baseline, other), nullptr);
@@ -124,7 +127,8 @@ TEST(BaselineOf, SaysWhichLineIsWrong) {
         parse_baseline("known", text);
         FAIL();
     } catch (const Error& error) {
-        EXPECT_STREQ(error.what(), "known:4: b.h5 has no reason; write reason = and why this divergence is accepted");
+        EXPECT_STREQ(error.what(),
+                     "known:4: b.h5 has no reason; write reason = and why this divergence is accepted");
     }
 }
 
@@ -143,8 +147,9 @@ class Paths : public testing::Test {
         std::istringstream names(input);
         std::vector<std::string> relative;
         for (const FoundPath& one : find_recordings(paths, names))
-            relative.push_back(one.wrong.empty() ? std::filesystem::path(one.path).lexically_relative(folder_).string()
-                                                 : "wrong: " + one.wrong);
+            relative.push_back(one.wrong.empty()
+                                   ? std::filesystem::path(one.path).lexically_relative(folder_).string()
+                                   : "wrong: " + one.wrong);
         return relative;
     }
     std::string in(const std::string& name) const { return (folder_ / name).string(); }
@@ -158,7 +163,9 @@ TEST_F(Paths, OfFoldersAreSorted) {
     EXPECT_EQ(found({in("c"), in("")}), (Names{"c/d.h5", "a.h5", "b.h5"}));
     EXPECT_EQ(found({in("b.h5"), in("c/../b.h5"), in("missing.h5")}), (Names{"b.h5", "missing.h5"}));
     EXPECT_EQ(found({"-", in("b.h5")}, in("c") + "\n" + in("b.h5")), (Names{"c/d.h5", "b.h5"}));
-    EXPECT_EQ(found({"-"}), Names{"wrong: standard input: names no recording; write the names of recordings to it, a line each"});
+    EXPECT_EQ(
+        found({"-"}),
+        Names{"wrong: standard input: names no recording; write the names of recordings to it, a line each"});
 }
 
 TEST_F(Paths, LinksThatLeadBackEnd) {
