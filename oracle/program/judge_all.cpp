@@ -138,15 +138,13 @@ class Printed {
     std::string worst_;
 };
 
-/// The report of one recording, and how it stands to the baseline.
+/// The report of one recording.
 void print_alone(const Answer& answer, const Arguments& arguments, const std::vector<FoundPath>& found) {
     if (arguments.quiet) {
         Printed(arguments, found, false).line(answer);
-        return;
+    } else {
+        write_to_stdout(answer.text);
     }
-    const JudgedRecording& judged = answer.judged;
-    write_to_stdout(answer.text);
-    if (judged.came == Came::known) write_to_stdout(fmt::format("known: {}\n", one_line(judged.reason)));
 }
 
 /// Everything that goes to files once all of them are judged.

@@ -135,13 +135,14 @@ SameRun compare_recordings(const std::string& recording, const std::string& othe
     return runs;
 }
 
-Answer answer_of(const Shown& shown, const std::string& complaint, double seconds, const JudgePlan& plan) {
+Answer answer_of(Shown& shown, const std::string& complaint, double seconds, const JudgePlan& plan) {
     Answer answer;
     answer.judged = judged_of(shown.outcome);
     answer.judged.seconds = seconds;
     if (const KnownDivergence* const known = find_known(plan.baseline, answer.judged)) {
         answer.judged.came = Came::known;
         answer.judged.reason = known->reason;
+        shown.exhibits.known = known->reason;
     }
     answer.complaint = complaint;
     const bool said = std::holds_alternative<Unjudged>(shown.outcome);

@@ -21,8 +21,10 @@ std::string render(const Outcome& outcome, std::string (*report)(const Report&),
     return unjudged(std::get<Unjudged>(outcome));
 }
 
-std::string as_text(const Outcome& outcome, const Exhibits&) {
-    return render(outcome, to_text, to_text, [](const Unjudged& of) { return of.reason + "\n"; });
+std::string as_text(const Outcome& outcome, const Exhibits& exhibits) {
+    const std::string text =
+        render(outcome, to_text, to_text, [](const Unjudged& of) { return of.reason + "\n"; });
+    return exhibits.known.empty() ? text : text + "known: " + one_line(exhibits.known) + "\n";
 }
 
 std::string text_head(std::span<const JudgedRecording> all) {
@@ -37,9 +39,10 @@ std::string text_tail(std::span<const JudgedRecording> all) {
     return "\n" + counts_text(count_judged(all)) + "\n";
 }
 
-std::string as_json(const Outcome& outcome, const Exhibits&) {
-    return render(outcome, to_json, to_json,
-                  [](const Unjudged& of) { return unjudged_json(of.recording, of.reason); });
+std::string as_json(const Outcome& outcome, const Exhibits& exhibits) {
+    const std::string text = render(
+        outcome, to_json, to_json, [](const Unjudged& of) { return unjudged_json(of.recording, of.reason); });
+    return exhibits.known.empty() ? text : known_json(text, exhibits.known);
 }
 
 constexpr ReportFormat formats[] = {

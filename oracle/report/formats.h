@@ -21,6 +21,7 @@ struct ReportPicture {
 struct Exhibits {
     std::string command;  ///< that wrote the report, as a shell takes it
     std::vector<ReportPicture> pictures;
+    std::string known;  ///< why a baseline accepts how it diverges; empty: none does
 };
 
 /// A row of the table of formats. A report of many recordings is a head, a part for each of them in their order, and a

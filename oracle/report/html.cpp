@@ -211,7 +211,8 @@ std::string body_of(const Report& report, const Exhibits& exhibits) {
              : report.unjudged.empty() ? "right"
                                        : "unjudged",
              words.headline,
-             paragraph("look", look_at) + paragraph("", words.evidence) + paragraph("", words.also));
+             paragraph("look", look_at) + paragraph("", words.evidence) + paragraph("", words.also) +
+                 paragraph("", exhibits.known.empty() ? "" : "known: " + one_line(exhibits.known)));
     html += spans(words_of_run(report)) + spans(words_of_problem(report)) + chain(report);
     html += section("Stages", stages(report)) +
             section("Where", wrong_places(report) + preformatted(places_text(report)));

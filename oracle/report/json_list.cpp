@@ -16,6 +16,12 @@ std::string as_list_json(const ListJson& json) {
 
 }  // namespace
 
+std::string known_json(const std::string& report, const std::string& known) {
+    ListJson json = ListJson::parse(report);
+    json["known"] = known;
+    return as_list_json(json) + "\n";
+}
+
 std::string json_head(std::span<const JudgedRecording> all) {
     const JudgedCounts counts = count_judged(all);
     constexpr std::string_view verdicts[] = {"match", "diverged", "unjudged"};
@@ -34,7 +40,7 @@ std::string json_head(std::span<const JudgedRecording> all) {
 std::string json_part(const JudgedRecording& judged, const Outcome& outcome, const Exhibits& exhibits) {
     ListJson json = ListJson::parse(report_format("json")->alone(outcome, exhibits));
     json["seconds"] = judged.seconds;
-    json["known"] = judged.came == Came::known ? ListJson(judged.reason) : ListJson();
+    if (exhibits.known.empty()) json["known"] = nullptr;
     return as_list_json(json);
 }
 

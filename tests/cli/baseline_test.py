@@ -3,6 +3,8 @@
 usage: baseline_test.py TILE_DIFF
 """
 
+import json
+
 import small_dump
 from tile_diff_case import DIVERGED, MATCH, UNJUDGED, TileDiffCase, main
 
@@ -44,6 +46,9 @@ class Baseline(TileDiffCase):
         run = self.check(KNOWN.format(cause=self.cause), self.file)
         self.assertEqual((run.returncode, run.stderr), (MATCH, ""))
         self.assertTrue(run.stdout.endswith("\nknown: issue 12\n"), run.stdout[-200:])
+        run = self.run_it(self.file, "--baseline", self.known, "--json", "-")
+        report = json.loads(run.stdout)
+        self.assertEqual((run.returncode, report["verdict"], report["known"]), (MATCH, "diverged", "issue 12"))
 
     def test_any_place_and_cause_where_none_is_said(self):
         for name in ("wrong.h5", "runs/wrong.h5", self.file):
