@@ -110,6 +110,25 @@ void declare_printed(CLI::App& app, Arguments& arguments) {
     app.add_flag("-q,--quiet", arguments.quiet, "a line for each that does not match, and nothing else")
         ->excludes("--verbose")
         ->group(group);
+    app.add_option("--stage", arguments.stage,
+                   "show this stage alone, and its worst elements\n"
+                   "  tile-diff run.h5 --stage o --row 17")
+        ->type_name("NAME")
+        ->check(named)
+        ->excludes("--same-run")
+        ->group(group);
+    app.add_option("--row", arguments.judge.compare.only_row,
+                   "show worst elements of this row alone (k, v, dk, dv: of this key)")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber)
+        ->excludes("--same-run")
+        ->group(group);
+    app.add_option("--tile", arguments.judge.compare.only_kv_tile,
+                   "show worst elements of this KV tile alone")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber)
+        ->excludes("--same-run")
+        ->group(group);
     app.add_option("--top", arguments.judge.compare.top, "worst elements to show")
         ->type_name("N")
         ->check(CLI::Range(0, 1000))

@@ -29,6 +29,7 @@ struct Arguments {
     std::vector<std::string> reports;  ///< NAME=FILE
     std::string npy;
     std::string png;
+    std::string stage;                      ///< that is shown in place of all
     std::string like;                       ///< a family of kernels
     std::vector<std::string> declarations;  ///< NAME=VALUE
     std::string element;                    ///< whose tolerance is explained; empty: recordings are judged

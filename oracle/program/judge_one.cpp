@@ -91,6 +91,22 @@ struct Shown {
     std::string pictures;  ///< a line that names the heatmaps that were written
 };
 
+/// What --stage, --row and --tile show of the report. Errors: Error where the recording has no such stage.
+void narrow_report(const Arguments& arguments, const std::string& path, Report& report) {
+    report.narrowed_row = arguments.judge.compare.only_row;
+    report.narrowed_kv_tile = arguments.judge.compare.only_kv_tile;
+    if (arguments.stage.empty()) return;
+    std::string names;
+    for (const StageInfo& info : stages_of(report.problem)) {
+        if (!report.stage(info.stage).captured) continue;
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", info.name);
+        if (info.name == arguments.stage) report.narrowed_to = info.stage;
+    }
+    if (!report.narrowed_to)
+        throw Error(fmt::format("it has no stage {} for --stage", arguments.stage), path,
+                    "choose one of " + names);
+}
+
 Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& shown) {
     const Arguments& arguments = plan.arguments;
     const OpenedRecording recording(path, arguments);
@@ -106,6 +122,7 @@ Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& sh
     ExhibitFinder finder(*recording, other.get(), options.compare);
     if (want_pictures(plan)) options.observe = finder.observer();
     Report report = other ? judge_pair(*recording, *other, options) : judge(*recording, options);
+    narrow_report(arguments, path, report);
     if (!arguments.no_causes)
         report.diagnosis = causes_and_declarations(*recording, report, cause_options(arguments));
     if (!arguments.cause_of.empty())

@@ -136,7 +136,8 @@ std::string wrong_places(const Report& report) {
     std::string html;
     const ReportTable worst = worst_table(report);
     if (!worst.rows.empty())
-        html += table(worst, fmt::format("worst of {}", stage_info(report.problem, *report.guilty).name), "");
+        html += table(worst,
+                      fmt::format("worst of {}", stage_info(report.problem, *shown_stage(report)).name), "");
     std::string rows;
     for (const std::string& line : bad_row_lines(report, 64, 32))
         rows += (rows.empty() ? "" : "  ") + line + "\n";

@@ -4,6 +4,7 @@ usage: options_test.py TILE_DIFF
 """
 
 import json
+import re
 
 import h5py
 import numpy as np
@@ -133,6 +134,30 @@ class Options(TileDiffCase):
             report = self.judge(self.file, "--top", str(top))
             self.assertEqual(len(report["stages"][small_dump.STAGES.index("p")]["worst"]), top)
         self.assertEqual(len(self.judge(self.file)["stages"][small_dump.STAGES.index("p")]["worst"]), 5)
+
+    def test_narrowed_to_a_place(self):
+        values = spoiled("p", (0, 2, 17, 21), 3)["p"]
+        values[0, 1, 5, 7] = 2
+        small_dump.write(self.file, {"p": values}, self.given)
+        table = re.compile(r"^worst of (\w+) .*\n((?: {17}.*\n)+)", re.MULTILINE)
+        def worst(*arguments):
+            run = self.run_it(self.file, "--no-causes", *arguments)
+            self.assertEqual(run.returncode, DIVERGED, run.stderr)
+            self.assertIn("\ndiverged: p is the first wrong stage", run.stdout)
+            found = table.search(run.stdout)
+            return run.stdout if found is None else (found[1], [tuple(map(int, line.split()[1:5])) for line in found[2].splitlines()])
+        both = [(2, 1, 17, 21), (1, 0, 5, 7)]  # head, query block, row, key
+        self.assertEqual(sorted(worst()[1]), sorted(both))
+        self.assertEqual(worst("--row", "17"), ("p", both[:1]))
+        self.assertEqual(worst("--tile", "0"), ("p", both[1:]))
+        self.assertEqual(worst("--stage", "p", "--row", "5", "--tile", "0"), ("p", both[1:]))
+        self.assertIn("\nnothing of p diverges by itself in row 5, KV tile 1\n", worst("--row", "5", "--tile", "1"))
+        alone = worst("--stage", "s")
+        self.assertIn("\nnothing of s diverges by itself\n", alone)
+        self.assertRegex(alone, r"\nstage .*\ns +\d.*  ok\n\n")
+        self.assert_one_line(self.run_it(self.file, "--stage", "x"), "it has no stage x", "q, k, v, s, m, p, l, acc, o, lse")
+        for wrong in ("-1", "few"):
+            self.assert_one_line(self.run_it(self.file, "--row", wrong), "--row")
 
     def test_threads_change_nothing(self):
         outputs = {self.run_it(self.file, "--threads", str(threads)).stdout for threads in (0, 1, 2, 7, 1024)}
