@@ -2,7 +2,7 @@
 # A test that runs a hooked program and has tile-diff judge every recording that it saves; the component tools is needed.
 # The recordings lie in tilescope/NAME of the build folder, and stay there unless all of them match. The log ends with
 # "diverged", "cannot be judged" or what else was wrong. SELECT is TILESCOPE_SELECT, and TILE_DIFF what tile-diff is told
-# beside the file.
+# beside the recordings: --baseline and --report junit=FILE are of all of them.
 function(tilescope_add_test)
   cmake_parse_arguments(arg "" "NAME;SELECT" "COMMAND;TILE_DIFF" ${ARGN})
   if(NOT arg_NAME OR NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)

@@ -88,6 +88,8 @@ End wait_for(pid_t child, int done) {
     return end;
 }
 
+}  // namespace
+
 std::string how_it_ended(int status) {
     if (!WIFSIGNALED(status))
         return "a library ends it with exit code " + std::to_string(WEXITSTATUS(status));
@@ -96,8 +98,6 @@ std::string how_it_ended(int status) {
     if (signal == SIGKILL) return "it was killed, perhaps for lack of memory";
     return std::string("it crashes: ") + strsignal(signal);
 }
-
-}  // namespace
 
 int run_program(const std::function<int()>& work) {
     std::signal(SIGXFSZ, SIG_IGN);

@@ -18,4 +18,7 @@ int run_program(const std::function<int()>& work);
 int run_supervised(const std::function<int()>& work,
                    const std::function<int(const std::string&)>& unfinished);
 
+/// "it crashes: Segmentation fault", of a process that waitpid() told of and that did not end as it should.
+std::string how_it_ended(int status);
+
 }  // namespace tilescope

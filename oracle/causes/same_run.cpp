@@ -156,16 +156,6 @@ std::string place_of(const SameRun& runs, const StageDifference& stage) {
     return tensor_place_of(runs.problem, stage.stage, element);
 }
 
-std::string summary_of(const SameRun& runs) {
-    const StageDifference* const changed = runs.changed();
-    if (changed == nullptr)
-        return fmt::format("match: {} elements have the same bits in both", count_compared(runs.stages));
-    return fmt::format("diverged: {} is the first stage that differs from run to run, at {}: {} and {}",
-                       stage_info(runs.problem, changed->stage).name, place_of(runs, *changed),
-                       digits_of(double(changed->first->first_run)),
-                       digits_of(double(changed->first->second_run)));
-}
-
 std::string name_of(const SameRun& runs, Stage stage) {
     return std::string(stage_info(runs.problem, stage).name);
 }
@@ -256,6 +246,16 @@ SameRun compare_same_run(const Recording& first, const Recording& second) {
     return runs;
 }
 
+std::string summary_of(const SameRun& runs) {
+    const StageDifference* const changed = runs.changed();
+    if (changed == nullptr)
+        return fmt::format("match: {} elements have the same bits in both", count_compared(runs.stages));
+    return fmt::format("diverged: {} is the first stage that differs from run to run, at {}: {} and {}",
+                       stage_info(runs.problem, changed->stage).name, place_of(runs, *changed),
+                       digits_of(double(changed->first->first_run)),
+                       digits_of(double(changed->first->second_run)));
+}
+
 std::string to_text(const SameRun& runs) {
     std::string text =
         fmt::format("{}  and {}, of the same run\n\n{:<8} {:>12} {:>12}  {}\n", one_line(runs.first),
@@ -271,6 +271,7 @@ std::string to_text(const SameRun& runs) {
 std::string to_json(const SameRun& runs) {
     ordered_json json;
     const StageDifference* const changed = runs.changed();
+    json["report_version"] = 1;  // report_version of oracle/report/text.h
     json["verdict"] = changed == nullptr ? "match" : "diverged";
     json["recording"] = runs.first;
     json["other"] = runs.second;

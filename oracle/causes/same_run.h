@@ -38,6 +38,8 @@ struct SameRun {
 /// Bit by bit. Errors: as compare_runs().
 SameRun compare_same_run(const Recording& first, const Recording& second);
 
+/// One sentence: what differs and where, or that nothing does. The last line of the text.
+std::string summary_of(const SameRun& runs);
 std::string to_text(const SameRun& runs);
 /// verdict, recording, other, stages with what changed, and causes: racing and read_before_written, of which only the
 /// latter has rank 1 where memory was filled otherwise, or none.

@@ -14,7 +14,7 @@ ObservedTile end_to_end_of(const ObservedTile& tile) {
 
 CompareOptions compare_options(const ObservedTile& tile) {
     if (!is_operand(tile.context.stage)) return tile.options;
-    return {std::nullopt, std::nullopt, tile.options.top};
+    return tile.options.derived();
 }
 
 TileContext observed_context(const Problem& entry, const Units& units, Stage stage, const TileId& tile,

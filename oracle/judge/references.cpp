@@ -23,7 +23,7 @@ namespace {
 constexpr double tie = 1.01;
 
 /// A tolerance given by hand is for the kernel.
-const CompareOptions derived{std::nullopt, std::nullopt, 0};
+const CompareOptions derived{std::nullopt, std::nullopt, 0, std::nullopt, std::nullopt};
 
 /// The sum of a tensor core for operands of the type.
 Accumulation tensor_core_sum(Dtype dtype) {

@@ -58,6 +58,9 @@ struct Report {
     Verdict verdict = Verdict::match;
     std::optional<Stage> guilty;              ///< first stage, in order of computation, that diverges
     std::optional<Element> first_divergence;  ///< of the guilty stage, first in order of KV tiles
+    std::optional<Stage> narrowed_to;  ///< the stage that is shown, in place of all and of the guilty one
+    std::optional<std::int64_t> narrowed_row;
+    std::optional<std::int64_t> narrowed_kv_tile;
     std::array<StageReport, stage_count> stages;
     /// Names of the named tiles that were captured and that nothing was compared with.
     std::vector<std::string> without_reference;

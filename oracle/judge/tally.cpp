@@ -61,6 +61,11 @@ void add_values(const MatrixF& got, const Estimate& expected, StageTally& tally)
         add_value(got.data()[i], expected.value.data()[i], expected.error.data()[i], tally);
 }
 
+bool may_be_worst(const Element& element, const CompareOptions& options) {
+    return element.row == options.only_row.value_or(element.row) &&
+           element.tile.kv_tile == options.only_kv_tile.value_or(element.tile.kv_tile);
+}
+
 void count_finding(const Element& element, const CompareOptions& options, StageTally& tally) {
     switch (element.finding) {
         case Finding::nan:
@@ -87,7 +92,7 @@ void count_finding(const Element& element, const CompareOptions& options, StageT
     if (!is_divergence(element.finding)) return;
     ++tally.outside;
     keep_first(element, tally.first);
-    keep_worst(element, options.top, tally.worst);
+    if (may_be_worst(element, options)) keep_worst(element, options.top, tally.worst);
 }
 
 void count_bad_row(const Element& element, StageTally& tally) {

@@ -105,6 +105,16 @@ struct CompareOptions {
     std::optional<double> atol;  ///< with rtol, in place of the derived tolerance
     std::optional<double> rtol;
     int top = 5;  ///< worst elements kept
+    /// Of these alone worst elements are kept; nullopt: of all of them.
+    std::optional<std::int64_t> only_row;
+    std::optional<std::int64_t> only_kv_tile;
+
+    /// The same without tolerances given by hand, which are not for operands.
+    CompareOptions derived() const {
+        CompareOptions options = *this;
+        options.atol = options.rtol = std::nullopt;
+        return options;
+    }
 };
 
 /// The part of a tile that is compared: where it is, and how its values are rounded.

@@ -100,7 +100,7 @@ void TileJudge::compare_with(Stage stage, const TileId& id, const MatrixF& got, 
     context.may_be_unwritten =
         !completed(plan_.recording) || (plan_.other != nullptr && !completed(*plan_.other));
     // Operands must be exact copies: a tolerance given by hand is not for them.
-    const CompareOptions exact_options{std::nullopt, std::nullopt, plan_.compare.top};
+    const CompareOptions exact_options = plan_.compare.derived();
     const CompareOptions& options = is_operand(stage) ? exact_options : plan_.compare;
     const DumpFactor factor = factor_of(stage, id);
     const auto judge = [&](const Estimate& there, const Estimate* end_to_end_there) {

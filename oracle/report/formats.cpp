@@ -3,6 +3,11 @@
 #include <algorithm>
 
 #include "oracle/report/html.h"
+#include "oracle/report/json_list.h"
+#include "oracle/report/junit.h"
+#include "oracle/report/list.h"
+#include "oracle/report/markdown.h"
+#include "oracle/report/sarif.h"
 #include "oracle/report/text.h"
 
 namespace tilescope {
@@ -16,19 +21,37 @@ std::string render(const Outcome& outcome, std::string (*report)(const Report&),
     return unjudged(std::get<Unjudged>(outcome));
 }
 
-std::string as_text(const Outcome& outcome, const Exhibits&) {
-    return render(outcome, to_text, to_text, [](const Unjudged& of) { return of.reason + "\n"; });
+std::string as_text(const Outcome& outcome, const Exhibits& exhibits) {
+    const std::string text =
+        render(outcome, to_text, to_text, [](const Unjudged& of) { return of.reason + "\n"; });
+    return exhibits.known.empty() ? text : text + "known: " + one_line(exhibits.known) + "\n";
 }
 
-std::string as_json(const Outcome& outcome, const Exhibits&) {
-    return render(outcome, to_json, to_json,
-                  [](const Unjudged& of) { return unjudged_json(of.recording, of.reason); });
+std::string text_head(std::span<const JudgedRecording> all) {
+    return list_text(all);
+}
+
+std::string text_part(const JudgedRecording& judged, const Outcome& outcome, const Exhibits& exhibits) {
+    return judged.came == Came::match ? "" : "\n" + as_text(outcome, exhibits);
+}
+
+std::string text_tail(std::span<const JudgedRecording> all) {
+    return "\n" + counts_text(count_judged(all)) + "\n";
+}
+
+std::string as_json(const Outcome& outcome, const Exhibits& exhibits) {
+    const std::string text = render(
+        outcome, to_json, to_json, [](const Unjudged& of) { return unjudged_json(of.recording, of.reason); });
+    return exhibits.known.empty() ? text : known_json(text, exhibits.known);
 }
 
 constexpr ReportFormat formats[] = {
-    {"text", "what is printed", as_text},
-    {"json", "for programs", as_json},
-    {"html", "one page with pictures", to_html, true},
+    {"text", "what is printed", text_head, text_part, text_tail, "", as_text},
+    {"json", "for programs", json_head, json_part, json_tail, ",\n", as_json},
+    {"html", "one page with pictures", html_head, html_part, html_tail, "", to_html, true},
+    {"junit", "for CI servers", junit_head, junit_part, junit_tail, ""},
+    {"markdown", "for a pull request", markdown_head, markdown_part, markdown_tail, ""},
+    {"sarif", "for code hosts", sarif_head, sarif_part, sarif_tail, ",\n"},
 };
 
 }  // namespace
@@ -40,6 +63,13 @@ std::span<const ReportFormat> report_formats() {
 const ReportFormat* report_format(std::string_view name) {
     const auto found = std::ranges::find(formats, name, &ReportFormat::name);
     return found == std::end(formats) ? nullptr : found;
+}
+
+std::string render_alone(const ReportFormat& format, const JudgedRecording& judged, const Outcome& outcome,
+                         const Exhibits& exhibits) {
+    if (format.alone != nullptr) return format.alone(outcome, exhibits);
+    const std::span all(&judged, 1);
+    return format.head(all) + format.part(judged, outcome, exhibits) + format.tail(all);
 }
 
 }  // namespace tilescope

@@ -3,22 +3,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "oracle/causes/same_run.h"
-#include "oracle/judge/report.h"
+#include "oracle/report/judged.h"
 
 namespace tilescope {
-
-/// A recording that could not be judged, and the one line that says why.
-struct Unjudged {
-    std::string recording;
-    std::string reason;
-};
-
-/// How tile-diff came out.
-using Outcome = std::variant<Report, SameRun, Unjudged>;
 
 /// A picture as a PNG file.
 struct ReportPicture {
@@ -32,13 +21,19 @@ struct ReportPicture {
 struct Exhibits {
     std::string command;  ///< that wrote the report, as a shell takes it
     std::vector<ReportPicture> pictures;
+    std::string known;  ///< why a baseline accepts how it diverges; empty: none does
 };
 
-/// A row of the table of formats.
+/// A row of the table of formats. A report of many recordings is a head, a part for each of them in their order, and a
+/// tail; that of one is the same, or what `alone` makes of it.
 struct ReportFormat {
     std::string_view name;
     std::string_view says;  ///< for the help
-    std::string (*render)(const Outcome& outcome, const Exhibits& exhibits);
+    std::string (*head)(std::span<const JudgedRecording> all);
+    std::string (*part)(const JudgedRecording& judged, const Outcome& outcome, const Exhibits& exhibits);
+    std::string (*tail)(std::span<const JudgedRecording> all);
+    std::string_view between;  ///< parts
+    std::string (*alone)(const Outcome& outcome, const Exhibits& exhibits) = nullptr;
     bool has_pictures = false;
 };
 
@@ -46,5 +41,9 @@ std::span<const ReportFormat> report_formats();
 
 /// Null where no format has that name.
 const ReportFormat* report_format(std::string_view name);
+
+/// The whole report of one recording.
+std::string render_alone(const ReportFormat& format, const JudgedRecording& judged, const Outcome& outcome,
+                         const Exhibits& exhibits);
 
 }  // namespace tilescope

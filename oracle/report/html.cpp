@@ -9,39 +9,13 @@
 #include "dump/schema/shell_word.h"
 #include "dump/schema/text.h"
 #include "oracle/report/card.h"
+#include "oracle/report/markup.h"
 #include "oracle/report/tables.h"
 #include "oracle/report/text.h"
 
 namespace tilescope {
 
 namespace {
-
-/// Text of any origin between tags or inside an attribute.
-std::string escaped(std::string_view text) {
-    std::string result;
-    for (const char c : readable(text)) {
-        switch (c) {
-            case '&':
-                result += "&amp;";
-                break;
-            case '<':
-                result += "&lt;";
-                break;
-            case '>':
-                result += "&gt;";
-                break;
-            case '"':
-                result += "&quot;";
-                break;
-            case '\'':
-                result += "&#39;";
-                break;
-            default:
-                result += c;
-        }
-    }
-    return result;
-}
 
 /// Source: RFC 4648, section 4.
 std::string base64(std::string_view bytes) {
@@ -83,17 +57,17 @@ std::string_view look_of(const Report& report, Stage stage) {
 }
 
 std::string paragraph(std::string_view kind, std::string_view text) {
-    return text.empty() ? "" : fmt::format("<p class=\"{}\">{}</p>\n", kind, escaped(text));
+    return text.empty() ? "" : fmt::format("<p class=\"{}\">{}</p>\n", kind, markup_escaped(text));
 }
 
 std::string card(std::string_view look, std::string_view headline, const std::string& below) {
-    return fmt::format("<header class=\"card {}\">\n<h1>{}</h1>\n{}</header>\n", look, escaped(headline),
-                       below);
+    return fmt::format("<header class=\"card {}\">\n<h1>{}</h1>\n{}</header>\n", look,
+                       markup_escaped(headline), below);
 }
 
 std::string spans(const std::vector<std::string>& words) {
     std::string text;
-    for (const std::string& word : words) text += fmt::format("<span>{}</span>\n", escaped(word));
+    for (const std::string& word : words) text += fmt::format("<span>{}</span>\n", markup_escaped(word));
     return fmt::format("<p class=\"run dim\">\n{}</p>\n", text);
 }
 
@@ -102,8 +76,9 @@ std::string chain(const Report& report) {
     for (const ChainLink& link : chain_of(report)) {
         if (is_named(link.stage) && !report.stage(link.stage).captured) continue;
         items += fmt::format("<li class=\"{}\" title=\"{}\"><b>{}</b> <i></i>{}</li>\n",
-                             look_of(report, link.stage), escaped(link.says),
-                             escaped(stage_info(report.problem, link.stage).name), escaped(link.word));
+                             look_of(report, link.stage), markup_escaped(link.says),
+                             markup_escaped(stage_info(report.problem, link.stage).name),
+                             markup_escaped(link.word));
     }
     return fmt::format("<ol class=\"chain\">\n{}</ol>\n", items);
 }
@@ -113,20 +88,21 @@ std::string table(const ReportTable& cells, std::string_view caption, std::strin
     const auto row_of = [&](const std::vector<std::string>& row, std::string_view tag) {
         std::string text;
         for (std::size_t i = 0; i < row.size(); ++i)
-            if (!cells.head[i].empty()) text += fmt::format("<{0}>{1}</{0}> ", tag, escaped(row[i]));
+            if (!cells.head[i].empty()) text += fmt::format("<{0}>{1}</{0}> ", tag, markup_escaped(row[i]));
         const bool stands_out = tag == "td" && !marked.empty() && row[0] == marked;
         return fmt::format("<tr{}>{}</tr>\n", stands_out ? " class=\"marked\"" : "", text);
     };
     std::string body;
     for (const std::vector<std::string>& row : cells.rows) body += row_of(row, "td");
-    const std::string title = caption.empty() ? "" : fmt::format("<caption>{}</caption>\n", escaped(caption));
+    const std::string title =
+        caption.empty() ? "" : fmt::format("<caption>{}</caption>\n", markup_escaped(caption));
     return fmt::format(
         "<div class=\"scroll\"><table>\n{}<thead>\n{}</thead>\n<tbody>\n{}</tbody>\n</table></div>\n", title,
         row_of(cells.head, "th"), body);
 }
 
 std::string preformatted(const std::string& text) {
-    return text.empty() ? "" : fmt::format("<pre>{}</pre>\n", escaped(text));
+    return text.empty() ? "" : fmt::format("<pre>{}</pre>\n", markup_escaped(text));
 }
 
 /// A paragraph for each line; those that are indented belong to the one above.
@@ -160,7 +136,8 @@ std::string wrong_places(const Report& report) {
     std::string html;
     const ReportTable worst = worst_table(report);
     if (!worst.rows.empty())
-        html += table(worst, fmt::format("worst of {}", stage_info(report.problem, *report.guilty).name), "");
+        html += table(worst,
+                      fmt::format("worst of {}", stage_info(report.problem, *shown_stage(report)).name), "");
     std::string rows;
     for (const std::string& line : bad_row_lines(report, 64, 32))
         rows += (rows.empty() ? "" : "  ") + line + "\n";
@@ -170,7 +147,7 @@ std::string wrong_places(const Report& report) {
 std::string pictures(const Exhibits& exhibits) {
     std::string figures;
     for (const ReportPicture& picture : exhibits.pictures) {
-        const std::string caption = escaped(picture.caption);
+        const std::string caption = markup_escaped(picture.caption);
         figures += fmt::format(
             "<figure><img alt=\"{0}\" width=\"{1}\" height=\"{2}\" "
             "src=\"data:image/png;base64,{3}\">\n<figcaption>{0}</figcaption></figure>\n",
@@ -193,7 +170,8 @@ std::string place_for_programs(const Report& report, char after_stage) {
 
 std::string command(std::string_view what, std::string_view line) {
     return line.empty() ? ""
-                        : fmt::format("<p>{}</p>\n<pre>{}</pre>\n", escaped(what), escaped(one_line(line)));
+                        : fmt::format("<p>{}</p>\n<pre>{}</pre>\n", markup_escaped(what),
+                                      markup_escaped(one_line(line)));
 }
 
 std::string commands_of(const Report& report) {
@@ -208,7 +186,7 @@ std::string commands_of(const Report& report) {
                    fmt::format("tile-view {} --goto {}", file, place_for_programs(report, ':')));
 }
 
-std::string page(std::string_view title, const std::string& body) {
+std::string page_begin(std::string_view title) {
     return fmt::format(R"(<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -219,11 +197,11 @@ std::string page(std::string_view title, const std::string& body) {
 <style>{}</style>
 </head>
 <body>
-{}</body>
-</html>
 )",
-                       escaped(title), html_style, body);
+                       markup_escaped(title), html_style);
 }
+
+constexpr std::string_view page_end = "</body>\n</html>\n";
 
 std::string body_of(const Report& report, const Exhibits& exhibits) {
     const Card words =
@@ -234,7 +212,8 @@ std::string body_of(const Report& report, const Exhibits& exhibits) {
              : report.unjudged.empty() ? "right"
                                        : "unjudged",
              words.headline,
-             paragraph("look", look_at) + paragraph("", words.evidence) + paragraph("", words.also));
+             paragraph("look", look_at) + paragraph("", words.evidence) + paragraph("", words.also) +
+                 paragraph("", exhibits.known.empty() ? "" : "known: " + one_line(exhibits.known)));
     html += spans(words_of_run(report)) + spans(words_of_problem(report)) + chain(report);
     html += section("Stages", stages(report)) +
             section("Where", wrong_places(report) + preformatted(places_text(report)));
@@ -282,7 +261,37 @@ std::string title_of(const Unjudged& unjudged) {
 }  // namespace
 
 std::string to_html(const Outcome& outcome, const Exhibits& exhibits) {
-    return std::visit([&](const auto& of) { return page(title_of(of), body_of(of, exhibits)); }, outcome);
+    return std::visit(
+        [&](const auto& of) {
+            return page_begin(title_of(of)) + body_of(of, exhibits) + std::string(page_end);
+        },
+        outcome);
+}
+
+std::string html_head(std::span<const JudgedRecording> all) {
+    constexpr std::string_view looks[] = {"right", "wrong", "unjudged"};
+    const std::string counts = counts_text(count_judged(all));
+    ReportTable recordings{{"recording", "verdict", "stage", "cause", "time"}, {}};
+    for (const JudgedRecording& judged : all) {
+        const std::string cause =
+            judged.came == Came::known ? judged.cause + ": " + judged.reason : judged.cause;
+        recordings.rows.push_back({one_line(judged.recording), std::string(to_string(judged.came)),
+                                   judged.stage, cause, fmt::format("{:.2f} s", judged.seconds)});
+    }
+    return page_begin(counts) + card(looks[std::size_t(exit_code_of(all))], counts, "") +
+           section("Recordings", table(recordings, "", ""));
+}
+
+/// Open where a person has to look.
+std::string html_part(const JudgedRecording& judged, const Outcome& outcome, const Exhibits& exhibits) {
+    const std::string body = std::visit([&](const auto& of) { return body_of(of, exhibits); }, outcome);
+    return fmt::format("<details{}>\n<summary>{} {}</summary>\n{}</details>\n",
+                       exit_code_of(judged.came) == 0 ? "" : " open", to_string(judged.came),
+                       markup_escaped(one_line(judged.recording)), body);
+}
+
+std::string html_tail(std::span<const JudgedRecording>) {
+    return std::string(page_end);
 }
 
 }  // namespace tilescope

@@ -49,6 +49,8 @@ th, td { padding: .15rem .75rem; border-bottom: 1px solid var(--line); text-alig
 th:first-child, td:first-child { text-align: left; }
 th { color: var(--dim); font-weight: 600; }
 tr.marked > * { color: var(--bad); font-weight: 700; }
+details { margin: 1rem 0; }
+summary { cursor: pointer; font-weight: 600; }
 .sub { padding-left: 1.5rem; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(32rem, 100%), 1fr)); gap: 1rem; align-items: start; }
 figure { margin: 0; }

@@ -313,6 +313,7 @@ std::string dump(const ordered_json& json) {
 std::string to_json(const Report& report) {
     ordered_json json;
     const bool match = report.verdict == Verdict::match;
+    json["report_version"] = report_version;
     json["verdict"] = !report.unjudged.empty() ? "unjudged" : match ? "match" : "diverged";
     if (!report.unjudged.empty()) json["reason"] = one_line(report.unjudged);
     json["recording"] = report.recording;
@@ -347,6 +348,7 @@ std::string to_json(const Report& report) {
 
 std::string unjudged_json(const std::string& recording, const std::string& reason) {
     const ordered_json json = {
+        {"report_version", report_version},
         {"verdict", "unjudged"},
         {"recording", recording},
         {"reason", reason},

@@ -1,10 +1,25 @@
 #include "oracle/report/outputs.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "dump/schema/error.h"
 
 namespace tilescope {
+
+namespace {
+
+[[noreturn]] void fail_to_wait(const std::string& path) {
+    throw Error(std::string("its parts cannot be kept: ") + std::strerror(errno), path,
+                "free space for temporary files");
+}
+
+}  // namespace
 
 ReportOutput report_output(const std::string& text) {
     const std::size_t equals = text.find('=');
@@ -19,22 +34,78 @@ std::string names_of_formats() {
     return names;
 }
 
-void ReportFiles::open(const std::vector<ReportOutput>& outputs) {
-    for (const ReportOutput& output : outputs) {
-        if (output.is_stdout() && to_stdout_ != nullptr) {
-            throw Error("two reports go to stdout", "--report", "give one of them a file");
-        } else if (output.is_stdout()) {
-            to_stdout_ = output.format;
-        } else {
-            files_.emplace_back(output.format, std::make_unique<OutputFile>(output.path));
-        }
+void WaitingParts::add(const std::string& part, std::string_view between, const std::string& path) {
+    if (part.empty()) return;
+    if (!file_) file_.reset(std::tmpfile());
+    if (!file_) fail_to_wait(path);
+    const std::string text = size_ == 0 ? part : std::string(between) + part;
+    if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size() || std::fflush(file_.get()) != 0)
+        fail_to_wait(path);
+    size_ += text.size();
+}
+
+void WaitingParts::read(std::size_t at, std::span<char> piece, const std::string& path) const {
+    while (!piece.empty()) {
+        const ssize_t count = ::pread(::fileno(file_.get()), piece.data(), piece.size(), off_t(at));
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) fail_to_wait(path);
+        piece = piece.subspan(std::size_t(count));
+        at += std::size_t(count);
     }
 }
 
-void ReportFiles::write(const Outcome& outcome, const Exhibits& exhibits) {
-    for (const auto& [format, file] : files_) {
-        file->write(format->render(outcome, exhibits));
-        file->commit();
+void ReportFiles::open(const std::vector<ReportOutput>& outputs) {
+    for (const ReportOutput& output : outputs) {
+        if (output.is_stdout() && to_stdout())
+            throw Error("two reports go to stdout", "--report", "give one of them a file");
+        outputs_.push_back(output);
+        files_.push_back(output.is_stdout() ? nullptr : std::make_unique<OutputFile>(output.path));
+        waiting_.emplace_back();
+    }
+}
+
+bool ReportFiles::to_stdout() const {
+    return std::ranges::any_of(outputs_, &ReportOutput::is_stdout);
+}
+
+void ReportFiles::write_alone(std::span<const std::string> reports) {
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+        if (!files_[i]) continue;
+        files_[i]->write(reports[i]);
+        files_[i]->commit();
+    }
+    for (std::size_t i = 0; i < files_.size(); ++i)
+        if (!files_[i]) write_to_stdout(reports[i]);
+}
+
+void ReportFiles::add(std::span<const std::string> parts) {
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+        waiting_[i].add(parts[i], outputs_[i].format->between, outputs_[i].path);
+}
+
+void ReportFiles::write(std::span<const JudgedRecording> all) {
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+        std::uint64_t written = 0;
+        const auto add = [&](std::string_view text) {
+            if (files_[i]) {
+                files_[i]->write_at(written, std::as_bytes(std::span(text)));
+            } else {
+                write_to_stdout(text);
+            }
+            written += text.size();
+        };
+        add(outputs_[i].format->head(all));
+        waiting_[i].each_piece(outputs_[i].path, add);
+        add(outputs_[i].format->tail(all));
+        if (files_[i]) files_[i]->commit();
+    }
+}
+
+void write_to_stdout(std::string_view text) {
+    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if (!written || std::fflush(stdout) != 0) {
+        throw Error(std::string("cannot be written: ") + std::strerror(errno), "stdout",
+                    "redirect it to a place that can be written");
     }
 }
 

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+#include <cstdint>
+
 #include "oracle/report/text.h"
 
 namespace tilescope {
@@ -22,7 +25,24 @@ std::string got_cell(const Element& element) {
     return digits_of(element.got);
 }
 
+/// Beyond all bits of a significand it says no more than that sign or magnitude are others.
+std::string ulps_cell(std::uint64_t ulps) {
+    constexpr int significand = 24;
+    return ulps > std::uint64_t(1) << significand ? fmt::format("> 2^{}", significand) : std::to_string(ulps);
+}
+
+/// How much wider the tolerances would have to be; "" where none is wide enough, or that is not known.
+std::string passing_text(const Report& report, const StageTally& tally) {
+    const bool knows_worst = !report.narrowed_row && !report.narrowed_kv_tile && !tally.worst.empty();
+    if (!knows_worst || tally.conflicting > 0 || !std::isfinite(tally.worst.front().ratio())) return "";
+    return fmt::format("; it would pass with {:.2g} times its tolerances", tally.worst.front().ratio());
+}
+
 }  // namespace
+
+std::optional<Stage> shown_stage(const Report& report) {
+    return report.narrowed_to ? report.narrowed_to : report.guilty;
+}
 
 std::vector<std::string> words_of_run(const Report& report) {
     std::vector<std::string> words = {one_line(report.recording)};
@@ -55,14 +75,14 @@ ReportTable stage_table(const Report& report) {
                       {}};
     for (const StageInfo& info : stages_of(report.problem)) {
         const StageReport& stage = report.stage(info.stage);
-        if (!stage.captured) continue;
+        if (!stage.captured || info.stage != report.narrowed_to.value_or(info.stage)) continue;
         const StageTally& t = stage.tally;
         std::vector<std::string> row = {std::string(info.name)};
         for (const std::int64_t count :
              {t.compared, t.outside, t.nan, t.infinite, t.unwritten, t.conflicting, t.inherited})
             row.push_back(std::to_string(count));
         row.push_back(fmt::format("{:.3g}", t.max_abs));
-        row.push_back(std::to_string(t.max_ulp));
+        row.push_back(ulps_cell(t.max_ulp));
         row.emplace_back(state_text(report, info.stage));
         table.rows.push_back(std::move(row));
     }
@@ -90,8 +110,9 @@ std::vector<std::string> lines_below_stages(const Report& report) {
 }
 
 ReportTable worst_table(const Report& report) {
-    if (!report.guilty) return {};
-    const StageInfo info = stage_info(report.problem, *report.guilty);
+    const std::optional<Stage> shown = shown_stage(report);
+    if (!shown) return {};
+    const StageInfo info = stage_info(report.problem, *shown);
     const bool keys = info.row_axis == Axis::key;
     const bool columns = info.col_axis == Axis::feature || is_named(info.stage);
     const std::string col_name = info.col_axis == Axis::key     ? "key"
@@ -117,12 +138,15 @@ ReportTable worst_table(const Report& report) {
 
 std::vector<std::string> bad_row_lines(const Report& report, std::size_t most_heads,
                                        std::size_t most_ranges) {
-    if (!report.guilty) return {};
-    const std::vector<BadRow>& bad = report.stage(*report.guilty).tally.bad_rows;
+    const std::optional<Stage> shown = shown_stage(report);
+    if (!shown) return {};
+    const StageTally& tally = report.stage(*shown).tally;
+    const std::vector<BadRow>& bad = tally.bad_rows;
     if (bad.empty()) return {};
-    const StageInfo info = stage_info(report.problem, *report.guilty);
-    std::vector<std::string> lines = {
-        fmt::format("bad {} of {}: {}", info.row_axis == Axis::key ? "keys" : "rows", info.name, bad.size())};
+    const StageInfo info = stage_info(report.problem, *shown);
+    std::vector<std::string> lines = {fmt::format("bad {} of {}: {}{}",
+                                                  info.row_axis == Axis::key ? "keys" : "rows", info.name,
+                                                  bad.size(), passing_text(report, tally))};
     for (std::size_t i = 0; i < bad.size();) {
         const BadRow& start = bad[i];
         std::vector<std::int64_t> rows;

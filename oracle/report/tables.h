@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,16 +17,19 @@ struct ReportTable {
     std::vector<std::vector<std::string>> rows;
 };
 
+/// The stage whose wrong elements are shown: the first that diverges, unless the report is narrowed to another; nullopt: none.
+std::optional<Stage> shown_stage(const Report& report);
+
 /// A row for each stage that was captured.
 ReportTable stage_table(const Report& report);
 /// What there is to say of stages below that table, a line each.
 std::vector<std::string> lines_below_stages(const Report& report);
 
-/// The worst elements of the first stage that diverges; no rows where none does. Of columns without a name its elements have no
+/// The worst elements of the shown stage; no rows where none is wrong. Of columns without a name its elements have no
 /// coordinate.
 ReportTable worst_table(const Report& report);
 
-/// "bad rows of acc: 64", and a line for each head with the ranges of its rows, at most so many; nothing where there are none.
+/// "bad rows of acc: 64; it would pass with 1.7e+06 times its tolerances", and a line for each head with the ranges of its rows, at most so many; nothing where there are none.
 std::vector<std::string> bad_row_lines(const Report& report, std::size_t most_heads, std::size_t most_ranges);
 
 /// File, kernel and device; then the call.

@@ -50,15 +50,28 @@ std::string stages_text(const Report& report) {
     return text;
 }
 
+/// Where nothing is shown because it was asked for another place.
+std::string narrowed_text(const Report& report, std::string_view stage) {
+    std::vector<std::string> where;
+    if (report.narrowed_row) where.push_back(fmt::format("row {}", *report.narrowed_row));
+    if (report.narrowed_kv_tile) where.push_back(fmt::format("KV tile {}", *report.narrowed_kv_tile));
+    if (where.empty() && !report.narrowed_to) return "";
+    return fmt::format("nothing of {} diverges by itself{}{}\n", stage, where.empty() ? "" : " in ",
+                       fmt::join(where, ", "));
+}
+
 std::string worst_text(const Report& report) {
+    const std::optional<Stage> shown = shown_stage(report);
+    if (!shown) return "";
     const ReportTable table = worst_table(report);
-    if (table.rows.empty()) return "";
+    const std::string_view name = stage_info(report.problem, *shown).name;
+    if (table.rows.empty()) return narrowed_text(report, name);
     std::string text;
     const auto add = [&](const std::string& title, const std::vector<std::string>& c) {
         text += fmt::format("{:<12} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>11} {:>15} {:>15} {:>9}\n", title,
                             c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
     };
-    add(fmt::format("worst of {}", stage_info(report.problem, *report.guilty).name), table.head);
+    add(fmt::format("worst of {}", name), table.head);
     for (const std::vector<std::string>& row : table.rows) add("", row);
     return text;
 }
@@ -289,7 +302,7 @@ std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow d
 std::string to_text(const Report& report) {
     std::string text = wrapped(words_of_run(report), "  ") + wrapped(words_of_problem(report), "  ");
     text += stages_text(report) + "\n";
-    if (report.guilty) text += worst_text(report) + bad_rows(report);
+    text += worst_text(report) + bad_rows(report);
     text += places_text(report) + references_text(report) + causes_text(report);
     if (report.reached) text += to_text(*report.reached);
     text += tolerance_line(report) + "\n";

@@ -21,7 +21,7 @@ std::string verdict_line(const Report& report);
 
 /// What tells a mistake from a race that leaves the same numbers.
 inline constexpr std::string_view how_to_tell_a_race =
-    "compare two of the same run (tile-diff A B --same-run, or tile-run repeat --runs N)";
+    "compare two of the same run (tile-diff --against B A --same-run, or tile-run repeat --runs N)";
 
 /// The causes that were found for the first wrong stage, and further ones; "" where nothing was searched.
 std::string causes_text(const Report& report);
@@ -45,6 +45,9 @@ std::vector<EmptyRow> other_empty_rows(const ReferenceOutput& output, EmptyRow d
 /// what a run reached that did not complete, of 110 columns but for the verdict, the references, the causes
 /// and long names of tiles.
 std::string to_text(const Report& report);
+
+/// Of the JSON reports, as report.schema.json has it: members that it lists are not changed and not taken away while it stays.
+inline constexpr int report_version = 1;
 
 /// The report as JSON: verdict, first_divergence, stages, drift, references, causes and what was recorded.
 /// Non-finite numbers are strings ("nan", "inf", "-inf"), since JSON has none.

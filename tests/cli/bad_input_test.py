@@ -25,7 +25,7 @@ class NoDump(TileDiffCase):
         self.assert_refused("No such file")
 
     def test_folder(self):
-        self.assert_refused("directory", path=self.folder)
+        self.assert_one_line(self.run_it(self.folder), self.folder, "holds no recording")
 
     def test_empty_file(self):
         self.file.touch()
@@ -123,7 +123,7 @@ class OtherLayout(Spoiled):
         self.assert_refused("/tiles/s/kept_in_tf32", "update Tilescope")
         other = self.folder / "other.h5"
         small_dump.write(other)
-        self.assert_one_line(self.run_it(other, self.file), self.file, "/tiles/s/kept_in_tf32")
+        self.assert_one_line(self.run_it("--against", self.file, other), self.file, "/tiles/s/kept_in_tf32")
 
     def test_incomplete(self):
         with self.edit() as f:
@@ -389,9 +389,10 @@ class Usage(Spoiled):
         self.assertEqual(run.stdout, "")
 
     def test_options(self):
-        self.assert_usage(word="recording")
+        self.assert_usage(word="paths")
         self.assert_usage(self.file, "--tolerance", "3", word="--tolerance")
-        self.assert_usage(self.file, self.file, self.file, word=self.file)
+        self.assert_usage(self.file, self.file, word=f"--against {self.file} {self.file}")
+        self.assert_usage(self.file, self.file, word=f"--each {self.file} {self.file}")
         self.assert_usage(self.file, "--json", word="--json")
         self.assert_usage(self.file, "--json", "", word="--json")
         for option in ("--atol", "--rtol"):
@@ -405,7 +406,7 @@ class Usage(Spoiled):
 
     def test_other_recording_is_checked_as_well(self):
         missing = self.folder / "missing.h5"
-        run = self.run_it(self.file, missing)
+        run = self.run_it("--against", missing, self.file)
         self.assert_one_line(run, missing)
 
 

@@ -168,18 +168,18 @@ class Causes(TileDiffCase):
     def test_two_dumps_of_the_same_run_show_a_race(self):
         path = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped")
         again = self.record("l_not_rescaled", "--shape 1,2,64,256,64 --input ramped", name="again.h5")
-        same = self.judge(path, again, "--same-run")
+        same = self.judge("--against", again, path, "--same-run")
         self.assertEqual((same["verdict"], same["causes"]), ("match", []))
         with h5py.File(again, "r+") as file:
             file["tiles/p"][0, 1, 32:64, 64:128] += 0.25
-        raced = self.judge(path, again, "--same-run")
+        raced = self.judge("--against", again, path, "--same-run")
         self.assertEqual(raced["verdict"], "diverged")
         self.assertEqual((raced["causes"][0]["name"], raced["causes"][0]["stage"]), ("racing", "p"))
         self.assertEqual(raced["causes"][0]["tiles_filled"], 1)
-        run = self.run_it(path, again, "--same-run")
+        run = self.run_it("--against", again, path, "--same-run")
         self.assertEqual(run.returncode, DIVERGED)
         self.assertIn("1 of 16 tiles differ, 1 of them in every element", run.stdout)
-        self.assertEqual(self.run_it(path, again).returncode, DIVERGED)
+        self.assertEqual(self.run_it("--against", again, path).returncode, DIVERGED)
         self.assert_one_line(self.run_it(path, "--same-run"), "--same-run")
 
 

@@ -103,7 +103,7 @@ class Explain(TileDiffCase):
         self.explain("o,0,1,22,9")
 
     def test_other_options(self):
-        for arguments in (["--atol", "1"], ["--rtol", "1"], ["--json", "-"], ["--npy", "x"], [self.file]):
+        for arguments in (["--atol", "1"], ["--rtol", "1"], ["--json", "-"], ["--npy", "x"], ["--against", self.file]):
             self.refused("s,0,0,0,0", "excludes", arguments=arguments)
 
     def test_file_that_cannot_be_read(self):

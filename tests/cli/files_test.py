@@ -68,9 +68,9 @@ class Inputs(FilesCase):
         other = self.folder / "other"
         other.mkdir()
         shutil.copy(self.file, other / "got.npy")
-        self.assert_spared(self.file, other / "got.npy", "--npy", other)
+        self.assert_spared(self.file, "--against", other / "got.npy", "--npy", other)
         self.assertEqual((other / "got.npy").read_bytes(), self.content)
-        self.assert_spared(self.file, other / "got.npy", "--json", other / "got.npy")
+        self.assert_spared(self.file, "--against", other / "got.npy", "--json", other / "got.npy")
         self.assertEqual((other / "got.npy").read_bytes(), self.content)
 
     def test_report(self):

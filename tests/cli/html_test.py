@@ -122,7 +122,7 @@ class Html(TileDiffCase):
         self.assertRegex(page.text, r"The ring is around the closest to its budget: row \d+, column \d+: got ")
 
     def test_two_recordings_of_which_neither_is_blamed(self):
-        page = self.page_of(SAMPLES / "torch_backward.h5", SAMPLES / "torch_backward_group_overwritten.h5")
+        page = self.page_of(SAMPLES / "torch_backward.h5", "--against", SAMPLES / "torch_backward_group_overwritten.h5")
         self.assert_says_what_is_printed(page)
         self.assertTrue(page.text.startswith("dk differs between the two recordings"), page.text[:100])
         titles = [a["title"] for a in page.all("li") if "title" in a]
@@ -138,7 +138,7 @@ class Html(TileDiffCase):
         values["s"][0, 1, 2, 3] += 1
         other = self.folder / "other.h5"
         small_dump.write(other, values)
-        page = self.page_of(self.file, other, "--same-run")
+        page = self.page_of("--against", other, self.file, "--same-run")
         self.assert_says_what_is_printed(page)
 
     def test_what_cannot_be_judged(self):

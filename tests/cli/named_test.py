@@ -86,7 +86,7 @@ class Named(TileDiffCase):
         report = self.judge(path)
         self.assertEqual((report["verdict"], report["without_reference"]), ("unjudged", ["rescale"]))
 
-        same = self.judge(path, self.record("rescale", "again.h5"))
+        same = self.judge("--against", self.record("rescale", "again.h5"), path)
         self.assertEqual(same["verdict"], "match")
         [row] = [stage for stage in same["stages"] if stage["captured"]]
         self.assertEqual((row["name"], row["compared"], row["outside"]), ("rescale", B * H * TILES * SQ, 0))
@@ -99,20 +99,20 @@ class Named(TileDiffCase):
             file["tiles/rescale"][0, 1, 1, 38] += np.float32(0.125)
 
         other = self.changed(path, "other.h5", change)
-        report = self.judge(path, other)
+        report = self.judge("--against", other, path)
         first = report["first_divergence"]
         self.assertEqual([first[key] for key in ("stage", "batch", "head", "row", "col", "kv_tile")],
                          ["rescale", 0, 1, 38, 0, 1])
         [row] = [stage for stage in report["stages"] if stage["name"] == "rescale"]
         self.assertEqual((row["outside"], row["unwritten"]), (2, 0))
         self.assertAlmostEqual(row["max_abs"], 0.25, places=5)
-        run = self.run_it(path, other)
+        run = self.run_it("--against", other, path)
         self.assertEqual(run.returncode, DIVERGED)
         self.assertIn(f"diverged: rescale is the first stage that differs from {other}, at batch 0, head 1, row 38, KV tile 1",
                       run.stdout)
-        self.assertEqual(self.run_it(path, other, "--atol", "0.3").returncode, MATCH)
-        self.assertEqual(self.run_it(path, other, "--atol", "0.2").returncode, DIVERGED)
-        pictures = self.run_it(path, other, "--png", self.folder / "png", "--npy", self.folder / "npy")
+        self.assertEqual(self.run_it("--against", other, path, "--atol", "0.3").returncode, MATCH)
+        self.assertEqual(self.run_it("--against", other, path, "--atol", "0.2").returncode, DIVERGED)
+        pictures = self.run_it("--against", other, path, "--png", self.folder / "png", "--npy", self.folder / "npy")
         self.assertEqual(pictures.returncode, DIVERGED)
         difference = np.load(self.folder / "npy/difference.npy")
         self.assertEqual(difference.shape, (TILES, SQ))
@@ -130,9 +130,9 @@ class Named(TileDiffCase):
 
         other = self.changed(path, "other.h5", rename)
         self.assertEqual(self.judge(other)["without_reference"], ["scale"])
-        run = self.run_it(path, other)
+        run = self.run_it("--against", other, path)
         self.assert_one_line(run, "other.h5", "declares other named tiles than", "run.h5")
-        self.assertEqual(self.judge(path, self.record("m", "m.h5"))["verdict"], "match")
+        self.assertEqual(self.judge("--against", self.record("m", "m.h5"), path)["verdict"], "match")
 
     def test_runs_are_compared(self):
         for check, verdict in ((["repeat", "--runs", "2"], "repeatable"), (["poison"], "independent")):

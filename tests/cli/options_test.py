@@ -4,6 +4,7 @@ usage: options_test.py TILE_DIFF
 """
 
 import json
+import re
 
 import h5py
 import numpy as np
@@ -134,6 +135,30 @@ class Options(TileDiffCase):
             self.assertEqual(len(report["stages"][small_dump.STAGES.index("p")]["worst"]), top)
         self.assertEqual(len(self.judge(self.file)["stages"][small_dump.STAGES.index("p")]["worst"]), 5)
 
+    def test_narrowed_to_a_place(self):
+        values = spoiled("p", (0, 2, 17, 21), 3)["p"]
+        values[0, 1, 5, 7] = 2
+        small_dump.write(self.file, {"p": values}, self.given)
+        table = re.compile(r"^worst of (\w+) .*\n((?: {17}.*\n)+)", re.MULTILINE)
+        def worst(*arguments):
+            run = self.run_it(self.file, "--no-causes", *arguments)
+            self.assertEqual(run.returncode, DIVERGED, run.stderr)
+            self.assertIn("\ndiverged: p is the first wrong stage", run.stdout)
+            found = table.search(run.stdout)
+            return run.stdout if found is None else (found[1], [tuple(map(int, line.split()[1:5])) for line in found[2].splitlines()])
+        both = [(2, 1, 17, 21), (1, 0, 5, 7)]  # head, query block, row, key
+        self.assertEqual(sorted(worst()[1]), sorted(both))
+        self.assertEqual(worst("--row", "17"), ("p", both[:1]))
+        self.assertEqual(worst("--tile", "0"), ("p", both[1:]))
+        self.assertEqual(worst("--stage", "p", "--row", "5", "--tile", "0"), ("p", both[1:]))
+        self.assertIn("\nnothing of p diverges by itself in row 5, KV tile 1\n", worst("--row", "5", "--tile", "1"))
+        alone = worst("--stage", "s")
+        self.assertIn("\nnothing of s diverges by itself\n", alone)
+        self.assertRegex(alone, r"\nstage .*\ns +\d.*  ok\n\n")
+        self.assert_one_line(self.run_it(self.file, "--stage", "x"), "it has no stage x", "q, k, v, s, m, p, l, acc, o, lse")
+        for wrong in ("-1", "few"):
+            self.assert_one_line(self.run_it(self.file, "--row", wrong), "--row")
+
     def test_threads_change_nothing(self):
         outputs = {self.run_it(self.file, "--threads", str(threads)).stdout for threads in (0, 1, 2, 7, 1024)}
         self.assertEqual(len(outputs), 1)
@@ -244,7 +269,7 @@ class Declarations(TileDiffCase):
                 self.assert_one_line(self.run_it(self.file, "--declare", assignment), words)
 
     def test_of_one_recording_alone(self):
-        self.assert_one_line(self.run_it(self.file, self.file, "--declare", "s.scaled=true"), "--declare")
+        self.assert_one_line(self.run_it("--against", self.file, self.file, "--declare", "s.scaled=true"), "--declare")
 
 
 class Arrays(TileDiffCase):
@@ -307,46 +332,46 @@ class Pairs(TileDiffCase):
 
     def test_same_dump(self):
         small_dump.write(self.other)
-        run = self.run_it(self.file, self.other)
+        run = self.run_it("--against", self.other, self.file)
         self.assertEqual(run.returncode, MATCH, run.stdout)
         self.assertIn(str(self.other), run.stdout.splitlines()[-1])
-        self.assertEqual(self.judge(self.file, self.file)["verdict"], "match")
+        self.assertEqual(self.judge("--against", self.file, self.file)["verdict"], "match")
 
     def test_mistake_in_either(self):
         given = small_dump.inputs()
         small_dump.write(self.other, small_dump.stages(given, p_factor=1.001), given)
         for pair in ((self.file, self.other), (self.other, self.file)):
-            report = self.judge(*pair)
+            report = self.judge(pair[0], "--against", pair[1])
             self.assertEqual(report["first_divergence"]["stage"], "p")
             self.assertEqual(report["other"], str(pair[1]))
 
     def test_nan_in_either(self):
         small_dump.write(self.other, spoiled("o", (0, 0, 3, 3), np.nan))
         for pair in ((self.file, self.other), (self.other, self.file)):
-            self.assertEqual(self.judge(*pair)["first_divergence"]["stage"], "o")
+            self.assertEqual(self.judge(pair[0], "--against", pair[1])["first_divergence"]["stage"], "o")
 
     def test_arrays(self):
         given = small_dump.inputs()
         small_dump.write(self.other, small_dump.stages(given, p_factor=1.001), given)
         target = self.folder / "arrays"
-        self.assertEqual(self.run_it(self.file, self.other, "--npy", target).returncode, DIVERGED)
+        self.assertEqual(self.run_it("--against", self.other, self.file, "--npy", target).returncode, DIVERGED)
         with h5py.File(self.other) as f:
             np.testing.assert_allclose(np.load(target / "expected.npy"), f["tiles/p"][0, 0], rtol=1e-15)
 
     def test_other_inputs(self):
         small_dump.write(self.other, given=small_dump.inputs(seed=8))
-        self.assert_one_line(self.run_it(self.file, self.other), "/inputs/q differs")
+        self.assert_one_line(self.run_it("--against", self.other, self.file), "/inputs/q differs")
 
     def test_other_problem(self):
         small_dump.write(self.other)
         with h5py.File(self.other, "r+") as f:
             f["problem"].attrs["mask"] = "causal"
-        self.assert_one_line(self.run_it(self.file, self.other), "/problem differs")
+        self.assert_one_line(self.run_it("--against", self.other, self.file), "/problem differs")
 
     def test_nothing_in_common(self):
         small_dump.write(self.file, only=["s"])
         small_dump.write(self.other, only=["p"])
-        self.assert_one_line(self.run_it(self.file, self.other), "no tile")
+        self.assert_one_line(self.run_it("--against", self.other, self.file), "no tile")
 
 
 if __name__ == "__main__":

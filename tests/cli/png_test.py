@@ -121,7 +121,7 @@ class Heatmaps(TileDiffCase):
         values = small_dump.stages(small_dump.inputs())
         values["s"][0, 1, 2, 3] += 1
         small_dump.write(other, values)
-        run = self.run_it(self.file, other, "--png", self.folder / "pictures")
+        run = self.run_it("--against", other, self.file, "--png", self.folder / "pictures")
         self.assertEqual(run.returncode, DIVERGED, run.stderr)
         self.assertTrue(run.stdout.startswith("heatmaps of s of batch 0 head 1: "), run.stdout)
 

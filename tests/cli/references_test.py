@@ -135,7 +135,7 @@ class References(TileDiffCase):
 
     def test_pairs_say_nothing_of_them(self):
         self.append("math", self.o.astype(np.float16) + 1)
-        run = self.run_it(self.file, self.file)
+        run = self.run_it("--against", self.file, self.file)
         self.assertEqual(run.returncode, MATCH)
         self.assertNotIn("reference", run.stdout)
 

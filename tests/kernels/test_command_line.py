@@ -249,12 +249,11 @@ class Refusals(CommandLineCase):
 
     def test_of_tile_diff(self):
         self.assert_says(TILE_DIFF, [
-            ("--no-causes", "recording", "it is required and not given"),
-            ("a.h5 b.h5 c.h5", "c.h5", "tile-diff takes no such argument"),
+            ("--no-causes", "paths", "it is required and not given"),
             ("a.h5 --atol", "--atol", "it has no value"),
             ("a.h5 --atol nan", "--atol", "nan is not a finite number from 0 on"),
             ("a.h5 --threads 1 --threads 2", "--threads", "it takes 1 value and 2 are given"),
-            ("a.h5 --same-run", "--same-run", "it needs other"),
+            ("a.h5 --same-run", "--same-run", "it needs --against"),
             ("a.h5 --no-causes --replay-out x", "--replay-out", "it excludes --no-causes"),
             ("a.h5 --sweep", "--sweep", "tile-diff has no such option"),
         ])

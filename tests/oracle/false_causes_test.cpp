@@ -335,7 +335,7 @@ TEST(FalseCauses, StaleTilesMayBeARace) {
     EXPECT_TRUE(report.diagnosis.causes[0].race_alike);
     EXPECT_NE(
         causes_text(report).find("  a race looks the same in one recording: compare two of the same run "
-                                 "(tile-diff A B --same-run, or tile-run repeat --runs N)\n"),
+                                 "(tile-diff --against B A --same-run, or tile-run repeat --runs N)\n"),
         std::string::npos);
     const auto json = nlohmann::json::parse(to_json(report))["causes"][0];
     EXPECT_EQ(json["race_looks_the_same"], true);

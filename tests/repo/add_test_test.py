@@ -58,7 +58,8 @@ class AddTest(unittest.TestCase):
         self.assertIn("diverged: acc is the first wrong stage", log)
         kept = recordings("wrong")
         self.assertEqual(len(kept), 2)
-        self.assertIn(f"wrong: diverged: {kept[1]}", log)
+        self.assertRegex(log, r"match \S+launch0\S+ \S+ s diverged \S+launch1\S+ acc acc_not_rescaled \S+ s ")
+        self.assertIn(f"wrong: diverged: {kept[1].parent}", log)
 
     def test_what_cannot_be_judged_is_not_called_diverged(self):
         for test, why in (("unjudged", "unjudged: cannot be judged: "), ("silent", "silent: cannot be judged: nothing was recorded"),

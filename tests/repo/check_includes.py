@@ -34,7 +34,7 @@ ROOMS = [
     ("report", ["oracle/check.h", "oracle/gtest.h", "oracle/report/*"], "schema recording file replay judge causes", "Eigen"),
     ("explain", ["oracle/explain/*"], "schema recording formula replay judge", "Eigen"),
     ("heatmap", ["oracle/heatmap/*"], "schema recording formula replay judge report explain", "Eigen"),
-    ("tile-diff", ["oracle/tile_diff.cpp"], "schema recording file program judge causes report explain heatmap", "Eigen"),
+    ("tile-diff", ["oracle/tile_diff.cpp", "oracle/program/*"], "schema recording file program judge causes report explain heatmap", "Eigen"),
     ("module", ["oracle/python/*"], "schema recording bindings judge causes report heatmap", "Eigen Python"),
     ("attention", ["kernels/attention/*"], "hook schema", "CUDA"),
     ("run", ["kernels/run/*"], "hook schema recording watch file capture program attention", "CUDA"),

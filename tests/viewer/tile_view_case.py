@@ -26,14 +26,18 @@ FAILED = 2
 SCREEN = "1920x1200"
 
 
+def against(others):
+    return [word for other in others for word in ("--against", other)]
+
+
 def judged(path, *others):
     """The report of tile-diff as JSON."""
-    run = subprocess.run([TILE_DIFF, path, *others, "--json", "-"], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([TILE_DIFF, path, *against(others), "--json", "-"], capture_output=True, text=True, timeout=120)
     return json.loads(run.stdout)
 
 
 def verdict(path, *others):
-    run = subprocess.run([TILE_DIFF, path, *others], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([TILE_DIFF, path, *against(others)], capture_output=True, text=True, timeout=120)
     return run.stdout.splitlines()[-1]
 
 

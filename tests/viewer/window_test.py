@@ -57,7 +57,7 @@ class Pairs(TileViewCase):
                   "expect s,0,2,9,21 of batch", f"expect {a:.9g}", "expect other file", f"expect {b:.9g}",
                   f"expect difference\n{a - b:.4g}", "expect bad 0 2 9 1 1 ", "key F", "wait", "picture heatmap pane.png",
                   "key Ctrl+C",
-                  f"expect_clipboard tile-diff {mine} {other}")
+                  f"expect_clipboard tile-diff --against {other} {mine}")
         picture = self.picture("pane.png")
         shape = (small_dump.SQ, small_dump.SKV)
         for row, col in ((9, 21), (9, 20), (3, 35)):

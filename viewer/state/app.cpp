@@ -335,8 +335,8 @@ std::string coordinates_of(const Problem& problem, const ElementPlace& place) {
 
 std::string tile_diff_command(const App& app) {
     if (app.document->pair())
-        return fmt::format("tile-diff {} {}", shell_word(app.document->path),
-                           shell_word(app.document->other));
+        return fmt::format("tile-diff --against {} {}", shell_word(app.document->other),
+                           shell_word(app.document->path));
     return fmt::format("tile-diff {} --explain-tolerance {}", shell_word(app.document->path),
                        coordinates_of(app.problem(), selected_element(app)));
 }

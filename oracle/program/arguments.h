@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "oracle/judge.h"
+#include "oracle/report/outputs.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tilescope {
+
+/// What tile-diff was asked to do.
+struct Arguments {
+    std::string command;             ///< all of it, for who reads a report
+    std::vector<std::string> paths;  ///< recordings, folders, "-"
+    std::string against;             ///< the recording they are compared with; empty: the oracle
+    bool each = false;               ///< of two files, judge each
+    int jobs = 0;                    ///< 0: as many as there are cores for
+    bool fail_fast = false;
+    bool keep_going = false;  ///< as without it
+    bool verbose = false;
+    bool quiet = false;
+    std::string baseline;
+    std::string new_baseline;
+    std::string json;
+    std::vector<std::string> reports;  ///< NAME=FILE
+    std::string npy;
+    std::string png;
+    std::string stage;                      ///< that is shown in place of all
+    std::string like;                       ///< a family of kernels
+    std::vector<std::string> declarations;  ///< NAME=VALUE
+    std::string element;                    ///< whose tolerance is explained; empty: recordings are judged
+    std::string replay;
+    std::string cause_of;              ///< a recording whose mistake is tried on this one
+    std::vector<std::string> without;  ///< causes that are not searched for
+    bool no_causes = false;
+    bool same_run = false;
+    bool suggest = false;
+    JudgeOptions judge;
+};
+
+/// The options, and where each is stored.
+void declare(CLI::App& app, Arguments& arguments);
+
+/// Of --report and --json.
+std::vector<ReportOutput> report_outputs(const Arguments& arguments);
+
+}  // namespace tilescope

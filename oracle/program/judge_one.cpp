@@ -1,0 +1,287 @@
+#include "oracle/program/judge_one.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "dump/reader.h"
+#include "dump/recording/recording_view.h"
+#include "dump/schema/declarations.h"
+#include "dump/schema/error.h"
+#include "dump/schema/families.h"
+#include "dump/schema/text.h"
+#include "dump/writer.h"
+#include "oracle/causes/find_causes.h"
+#include "oracle/causes/prediction.h"
+#include "oracle/causes/replayed.h"
+#include "oracle/causes/same_run.h"
+#include "oracle/causes/suggest.h"
+#include "oracle/explain/explain.h"
+#include "oracle/heatmap/exhibits.h"
+#include "oracle/heatmap/write_heatmaps.h"
+#include "oracle/report/npy.h"
+#include "oracle/report/progress.h"
+#include "oracle/report/text.h"
+
+namespace tilescope {
+
+namespace {
+
+/// The recording, as if what --like and --declare say stood in it.
+class OpenedRecording {
+ public:
+    /// Errors: Error for what is no declaration, or none that the recording can have.
+    OpenedRecording(const std::string& path, const Arguments& arguments) : file_(open_recording(path)) {
+        if (arguments.declarations.empty() && arguments.like.empty()) return;
+        Problem problem = file_->problem();
+        Units units = file_->units();
+        if (!arguments.like.empty()) declarations::declare_family(arguments.like, problem, units);
+        for (const std::string& assignment : arguments.declarations)
+            declarations::declare(assignment, problem, units);
+        declared_.emplace(*file_, problem, units);
+    }
+
+    const Recording& operator*() const {
+        return declared_ ? static_cast<const Recording&>(*declared_) : *file_;
+    }
+    const Recording* operator->() const { return &**this; }
+
+ private:
+    std::unique_ptr<Recording> file_;
+    std::optional<DeclaredAs> declared_;
+};
+
+CauseOptions cause_options(const Arguments& arguments) {
+    CauseOptions options;
+    options.compare = arguments.judge.compare;
+    options.threads = arguments.judge.threads;
+    options.without = arguments.without;
+    return options;
+}
+
+/// Whether the mistake of `arguments.cause_of` explains the report's recording.
+Prediction predict_arguments(const Arguments& arguments, const Recording& recording, const Report& report) {
+    const OpenedRecording first(arguments.cause_of, arguments);
+    const CauseOptions options = cause_options(arguments);
+    const std::vector<FoundCause> causes =
+        find_causes(*first, judge(*first, arguments.judge), options).causes;
+    Prediction prediction;
+    if (!causes.empty() && !causes[0].structural)
+        prediction = predict(causes[0], first->problem(), recording, report, options);
+    prediction.of = first->name();
+    first->require_unchanged();
+    return prediction;
+}
+
+bool want_pictures(const JudgePlan& plan) {
+    return std::ranges::any_of(plan.outputs,
+                               [](const ReportOutput& output) { return output.format->has_pictures; });
+}
+
+/// How it came out, with what is shown beside it.
+struct Shown {
+    Outcome outcome;
+    Exhibits exhibits;
+    std::string pictures;  ///< a line that names the heatmaps that were written
+};
+
+/// What --stage, --row and --tile show of the report. Errors: Error where the recording has no such stage.
+void narrow_report(const Arguments& arguments, const std::string& path, Report& report) {
+    report.narrowed_row = arguments.judge.compare.only_row;
+    report.narrowed_kv_tile = arguments.judge.compare.only_kv_tile;
+    if (arguments.stage.empty()) return;
+    std::string names;
+    for (const StageInfo& info : stages_of(report.problem)) {
+        if (!report.stage(info.stage).captured) continue;
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", info.name);
+        if (info.name == arguments.stage) report.narrowed_to = info.stage;
+    }
+    if (!report.narrowed_to)
+        throw Error(fmt::format("it has no stage {} for --stage", arguments.stage), path,
+                    "choose one of " + names);
+}
+
+Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& shown) {
+    const Arguments& arguments = plan.arguments;
+    const OpenedRecording recording(path, arguments);
+    std::unique_ptr<Recording> other;
+    if (!arguments.against.empty()) other = open_recording(arguments.against);
+
+    std::optional<Progress> progress;
+    if (plan.alone) progress.emplace("judging");
+    JudgeOptions options = arguments.judge;
+    options.progress = [&](std::int64_t done, std::int64_t total) {
+        if (progress) progress->update(done, total);
+    };
+    ExhibitFinder finder(*recording, other.get(), options.compare);
+    if (want_pictures(plan)) options.observe = finder.observer();
+    Report report = other ? judge_pair(*recording, *other, options) : judge(*recording, options);
+    narrow_report(arguments, path, report);
+    if (!arguments.no_causes)
+        report.diagnosis = causes_and_declarations(*recording, report, cause_options(arguments));
+    if (!arguments.cause_of.empty())
+        report.diagnosis.prediction = predict_arguments(arguments, *recording, report);
+    if (!arguments.replay.empty()) {
+        if (report.diagnosis.causes.empty())
+            throw Error("no cause was found to replay", path, "leave --replay-out out");
+        write_recording(arguments.replay,
+                        ReplayedRecording(*recording, report.diagnosis.causes[0], report.confidence));
+    }
+    if (!arguments.npy.empty()) write_npy(arguments.npy, report, *recording, other.get(), arguments.judge);
+    if (!arguments.png.empty())
+        shown.pictures =
+            write_heatmaps(arguments.png, report, *recording, other.get(), arguments.judge) + "\n";
+    if (want_pictures(plan)) shown.exhibits.pictures = finder.pictures(report, arguments.judge);
+    recording->require_unchanged();
+    if (other) other->require_unchanged();
+    return report;
+}
+
+SameRun compare_recordings(const std::string& recording, const std::string& other) {
+    const std::unique_ptr<Recording> first = open_recording(recording);
+    const std::unique_ptr<Recording> second = open_recording(other);
+    SameRun runs = compare_same_run(*first, *second);
+    first->require_unchanged();
+    second->require_unchanged();
+    return runs;
+}
+
+Answer answer_of(Shown& shown, const std::string& complaint, double seconds, const JudgePlan& plan) {
+    Answer answer;
+    answer.judged = judged_of(shown.outcome);
+    answer.judged.seconds = seconds;
+    if (const KnownDivergence* const known = find_known(plan.baseline, answer.judged)) {
+        answer.judged.came = Came::known;
+        answer.judged.reason = known->reason;
+        shown.exhibits.known = known->reason;
+    }
+    answer.complaint = complaint;
+    const bool said = std::holds_alternative<Unjudged>(shown.outcome);
+    if (!said)
+        answer.text = readable(shown.pictures + report_format("text")->alone(shown.outcome, shown.exhibits));
+    for (const ReportOutput& output : plan.outputs) {
+        answer.reports.push_back(
+            plan.alone ? render_alone(*output.format, answer.judged, shown.outcome, shown.exhibits)
+                       : output.format->part(answer.judged, shown.outcome, shown.exhibits));
+    }
+    return answer;
+}
+
+void pack(const std::string& field, std::string& bytes) {
+    bytes += fmt::format("{}:{}", field.size(), field);
+}
+
+std::string unpack(std::string_view& bytes) {
+    const std::size_t colon = bytes.find(':');
+    const std::size_t size = std::stoul(std::string(bytes.substr(0, colon)));
+    std::string field(bytes.substr(colon + 1, size));
+    bytes.remove_prefix(colon + 1 + size);
+    return field;
+}
+
+/// Those that are text.
+template <class Answered, class Take>
+void each_text(Answered& answer, const Take& take) {
+    auto& judged = answer.judged;
+    for (auto* field : {&judged.recording, &judged.other, &judged.stage, &judged.place, &judged.cause,
+                        &judged.wrong_too, &judged.headline, &judged.reason, &answer.complaint, &answer.text})
+        take(*field);
+}
+
+}  // namespace
+
+std::string packed(const Answer& answer) {
+    std::string bytes;
+    each_text(answer, [&](const std::string& field) { pack(field, bytes); });
+    pack(fmt::format("{}", int(answer.judged.came)), bytes);
+    pack(fmt::format("{}", answer.judged.wrong_share), bytes);
+    pack(fmt::format("{}", answer.judged.seconds), bytes);
+    for (const std::string& report : answer.reports) pack(report, bytes);
+    return bytes;
+}
+
+Answer unpacked(std::string_view bytes) {
+    Answer answer;
+    each_text(answer, [&](std::string& field) { field = unpack(bytes); });
+    answer.judged.came = static_cast<Came>(std::stoi(unpack(bytes)));
+    answer.judged.wrong_share = std::stod(unpack(bytes));
+    answer.judged.seconds = std::stod(unpack(bytes));
+    while (!bytes.empty()) answer.reports.push_back(unpack(bytes));
+    return answer;
+}
+
+Answer judge_one(const std::string& recording, const JudgePlan& plan) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto seconds = [&] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    Shown shown;
+    shown.exhibits.command = plan.arguments.command;
+    try {
+        if (plan.arguments.same_run) {
+            shown.outcome = compare_recordings(recording, plan.arguments.against);
+        } else {
+            shown.outcome = judge_recording(recording, plan, shown);
+        }
+        return answer_of(shown, "", seconds(), plan);
+    } catch (const NoVerdict& unjudged) {
+        shown.outcome = unjudged.report();
+        return answer_of(shown, one_line(unjudged.what()), seconds(), plan);
+    } catch (const std::bad_alloc&) {
+        return cannot_judge(recording,
+                            recording + ": not enough memory; use fewer --threads or a larger machine", plan);
+    } catch (const std::exception& error) {
+        return cannot_judge(recording, error.what(), plan);
+    }
+}
+
+Answer cannot_judge(const std::string& recording, const std::string& why, const JudgePlan& plan) {
+    Shown shown;
+    shown.exhibits.command = plan.arguments.command;
+    shown.outcome = Unjudged{recording, one_line(why)};
+    return answer_of(shown, one_line(why), 0, plan);
+}
+
+namespace {
+
+/// Options that get it further go to stdout, where they lead is told on stderr.
+int suggest_arguments(const std::string& path, const Arguments& arguments) {
+    const OpenedRecording recording(path, arguments);
+    const auto report_of = [&] {
+        try {
+            return judge(*recording, arguments.judge);
+        } catch (const NoVerdict& unjudged) {
+            return unjudged.report();
+        }
+    };
+    Report report = report_of();
+    report.diagnosis.suggestion = suggest_declarations(*recording, report, arguments.judge.threads);
+    recording->require_unchanged();
+    write_to_stdout(readable(suggestion_arguments(report)));
+    fmt::print(stderr, "{}", readable(suggestion_advice(report)));
+    return exit_code_of(judged_of(report).came);
+}
+
+std::string explain_element(const std::string& path, const Arguments& arguments) {
+    const OpenedRecording recording(path, arguments);
+    const ElementPlace place = element_place(*recording, arguments.element);
+    std::string text = to_text(explain_tolerance(*recording, place, arguments.judge.confidence));
+    recording->require_unchanged();
+    return text;
+}
+
+}  // namespace
+
+int answer_question(const std::string& recording, const Arguments& arguments) {
+    if (arguments.suggest) return suggest_arguments(recording, arguments);
+    write_to_stdout(readable(explain_element(recording, arguments)));
+    return exit_code_of(Came::match);
+}
+
+}  // namespace tilescope

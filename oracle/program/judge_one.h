@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oracle/program/arguments.h"
+#include "oracle/program/baseline.h"
+#include "oracle/report/judged.h"
+
+namespace tilescope {
+
+/// What there is to say of one recording.
+struct Answer {
+    JudgedRecording judged;
+    std::string complaint;             ///< a line for stderr; empty: it was judged
+    std::string text;                  ///< for a terminal
+    std::vector<std::string> reports;  ///< for each output: all of it, or a part of a report of many
+};
+
+/// The bytes of an answer, from one process to another.
+std::string packed(const Answer& answer);
+Answer unpacked(std::string_view bytes);
+
+/// What all recordings have in common.
+struct JudgePlan {
+    Arguments arguments;
+    std::vector<ReportOutput> outputs;
+    Baseline baseline;
+    bool alone = false;  ///< there is one file, and nothing is printed but its report
+};
+
+/// Judges the recording, or compares it, and writes the arrays, pictures and recordings that are asked for.
+Answer judge_one(const std::string& recording, const JudgePlan& plan);
+
+/// What there is to say where it cannot be judged.
+Answer cannot_judge(const std::string& recording, const std::string& why, const JudgePlan& plan);
+
+/// Prints the answer of --suggest or --explain-tolerance; the exit code.
+int answer_question(const std::string& recording, const Arguments& arguments);
+
+}  // namespace tilescope

@@ -1,0 +1,103 @@
+#include "oracle/program/paths.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "dump/schema/error.h"
+
+namespace tilescope {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Collects paths, each once by whatever name.
+class Found {
+ public:
+    void add(const std::string& path) {
+        std::error_code unknown;
+        const fs::path whole = fs::weakly_canonical(path, unknown);
+        if (seen_.insert(unknown ? fs::path(path) : whole).second) found_.push_back({path, {}});
+    }
+    void refuse(const std::string& path, const std::string& what, const std::string& what_to_do) {
+        found_.push_back({path, Error(what, path, what_to_do).what()});
+    }
+    std::vector<FoundPath> take() { return std::move(found_); }
+
+ private:
+    std::set<fs::path> seen_;
+    std::vector<FoundPath> found_;
+};
+
+/// Links to folders are not followed: they may lead back.
+void add_folder(const std::string& folder, Found& found) {
+    std::vector<std::string> files;
+    std::error_code end;
+    for (fs::recursive_directory_iterator entry(folder, end), last; !end && entry != last;
+         entry.increment(end)) {
+        std::error_code unknown;
+        if (entry->path().extension() == ".h5" && !entry->is_directory(unknown))
+            files.push_back(entry->path().string());
+    }
+    std::ranges::sort(files);
+    for (const std::string& file : files) found.add(file);
+    if (end) {
+        found.refuse(folder, "cannot be searched for recordings: " + end.message(),
+                     "give it permissions to be read, or name the recordings");
+    } else if (files.empty()) {
+        found.refuse(folder, "holds no recording", "record into it, or name a folder with *.h5 files");
+    }
+}
+
+std::vector<std::string> names_on(std::istream& input) {
+    const std::string all(std::istreambuf_iterator<char>(input), {});
+    const char end = all.find('\0') == std::string::npos ? '\n' : '\0';
+    std::vector<std::string> names;
+    for (std::size_t at = 0; at < all.size();) {
+        const std::size_t next = std::min(all.find(end, at), all.size());
+        if (next > at) names.push_back(all.substr(at, next - at));
+        at = next + 1;
+    }
+    return names;
+}
+
+bool is_folder(const std::string& path) {
+    std::error_code unknown;
+    return fs::is_directory(path, unknown);
+}
+
+void add_path(const std::string& path, Found& found) {
+    if (is_folder(path)) {
+        add_folder(path, found);
+    } else {
+        found.add(path);
+    }
+}
+
+}  // namespace
+
+bool is_one_file(const std::string& path) {
+    return path != "-" && !is_folder(path);
+}
+
+std::vector<FoundPath> find_recordings(const std::vector<std::string>& paths, std::istream& input) {
+    Found found;
+    for (const std::string& path : paths) {
+        if (path != "-") {
+            add_path(path, found);
+            continue;
+        }
+        const std::vector<std::string> names = names_on(input);
+        if (names.empty())
+            found.refuse("standard input", "names no recording",
+                         "write the names of recordings to it, a line each");
+        for (const std::string& name : names) add_path(name, found);
+    }
+    return found.take();
+}
+
+}  // namespace tilescope

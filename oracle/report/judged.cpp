@@ -1,0 +1,147 @@
+#include "oracle/report/judged.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "oracle/report/card.h"
+#include "oracle/report/text.h"
+
+namespace tilescope {
+
+namespace {
+
+struct CameRow {
+    Came came;
+    std::string_view word;
+    int exit_code;
+    std::string_view of_several;  ///< after how many
+    std::size_t JudgedCounts::*count;
+};
+constexpr std::array came_rows = {
+    CameRow{Came::match, "match", 0, "match", &JudgedCounts::match},
+    CameRow{Came::known, "known", 0, "known", &JudgedCounts::known},
+    CameRow{Came::diverged, "diverged", 1, "diverged", &JudgedCounts::diverged},
+    CameRow{Came::unjudged, "unjudged", 2, "could not be judged", &JudgedCounts::unjudged},
+};
+
+const CameRow& row_of(Came came) {
+    return *std::ranges::find(came_rows, came, &CameRow::came);
+}
+
+std::string stages_wrong_too(const Report& report) {
+    std::string names;
+    for (const StageInfo& info : stages_of(report.problem)) {
+        if (state_of(report, info.stage) == StageState::wrong_too)
+            names += fmt::format("{}{}", names.empty() ? "" : " ", info.name);
+    }
+    return names;
+}
+
+JudgedRecording judged_in(const Report& report) {
+    JudgedRecording judged;
+    judged.recording = report.recording;
+    judged.other = report.other;
+    judged.came = !report.unjudged.empty()           ? Came::unjudged
+                  : report.verdict == Verdict::match ? Came::match
+                                                     : Came::diverged;
+    judged.headline =
+        card_of(report, report.diagnosis, report.diagnosis.searched ? CausesKnown::yes : CausesKnown::no)
+            .headline;
+    judged.reason = one_line(report.unjudged);
+    if (!report.guilty) return judged;
+    const StageTally& tally = report.stage(*report.guilty).tally;
+    judged.stage = stage_info(report.problem, *report.guilty).name;
+    judged.place = tensor_place_of(report.problem, *report.guilty, *report.first_divergence);
+    judged.cause = cause_in(report);
+    judged.wrong_too = stages_wrong_too(report);
+    judged.wrong_share = tally.compared > 0 ? double(tally.outside) / double(tally.compared) : 0;
+    return judged;
+}
+
+JudgedRecording judged_in(const SameRun& runs) {
+    JudgedRecording judged;
+    judged.recording = runs.first;
+    judged.other = runs.second;
+    const StageDifference* const changed = runs.changed();
+    judged.came = changed == nullptr ? Came::match : Came::diverged;
+    judged.headline = summary_of(runs);
+    if (changed == nullptr) return judged;
+    judged.stage = stage_info(runs.problem, changed->stage).name;
+    judged.place = runs.where;
+    judged.cause = runs.is_poisoned ? "read_before_written" : "racing";
+    judged.wrong_share = changed->compared > 0 ? double(changed->changed) / double(changed->compared) : 0;
+    return judged;
+}
+
+JudgedRecording judged_in(const Unjudged& unjudged) {
+    JudgedRecording judged;
+    judged.recording = unjudged.recording;
+    judged.headline = "unjudged: " + unjudged.reason;
+    judged.reason = unjudged.reason;
+    return judged;
+}
+
+}  // namespace
+
+std::string_view to_string(Came came) {
+    return row_of(came).word;
+}
+
+int exit_code_of(Came came) {
+    return row_of(came).exit_code;
+}
+
+std::string cause_in(const Report& report) {
+    if (!report.guilty) return "";
+    const Diagnosis& diagnosis = report.diagnosis;
+    if (diagnosis.suggestion) {
+        std::string text = "declare";
+        for (const auto& [name, value] : diagnosis.suggestion->assignments)
+            text += fmt::format(" {}={}", name, value);
+        return text;
+    }
+    if (!diagnosis.searched) return "not searched";
+    return diagnosis.causes.empty() ? "unexplained" : std::string(diagnosis.causes.front().name);
+}
+
+JudgedRecording judged_of(const Outcome& outcome) {
+    return std::visit([](const auto& of) { return judged_in(of); }, outcome);
+}
+
+JudgedCounts count_judged(std::span<const JudgedRecording> all) {
+    JudgedCounts counts;
+    for (const JudgedRecording& judged : all) {
+        ++(counts.*row_of(judged.came).count);
+        counts.seconds += judged.seconds;
+    }
+    return counts;
+}
+
+std::string counts_text(const JudgedCounts& counts) {
+    std::string text;
+    std::size_t all = 0;
+    for (const CameRow& row : came_rows) {
+        const std::size_t count = counts.*row.count;
+        all += count;
+        if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, row.of_several);
+    }
+    return fmt::format("{} recording{}{}{}", all, all == 1 ? "" : "s", text.empty() ? "" : ": ", text);
+}
+
+int exit_code_of(std::span<const JudgedRecording> all) {
+    if (all.empty()) return exit_code_of(Came::unjudged);
+    return exit_code_of(std::ranges::max_element(all, {}, &JudgedRecording::came)->came);
+}
+
+const JudgedRecording* worst_of(std::span<const JudgedRecording> all) {
+    const JudgedRecording* worst = nullptr;
+    for (const JudgedRecording& judged : all) {
+        if (judged.came != Came::diverged) continue;
+        if (worst == nullptr || judged.wrong_share > worst->wrong_share) worst = &judged;
+    }
+    return worst;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,75 @@
+#include "oracle/report/junit.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "dump/schema/text.h"
+#include "oracle/report/markup.h"
+
+namespace tilescope {
+
+namespace {
+
+std::string attribute(std::string_view name, std::string_view value) {
+    return fmt::format(" {}=\"{}\"", name, markup_escaped(one_line(value)));
+}
+
+std::string property(std::string_view name, std::string_view value) {
+    if (value.empty()) return "";
+    return fmt::format("<property{}{}/>\n", attribute("name", name), attribute("value", value));
+}
+
+std::string properties_of(const JudgedRecording& judged) {
+    const std::string all = property("verdict", to_string(judged.came)) + property("stage", judged.stage) +
+                            property("place", judged.place) + property("cause", judged.cause) +
+                            property("compared_with", judged.other);
+    return fmt::format("<properties>\n{}</properties>\n", all);
+}
+
+std::string element_of(std::string_view name, const JudgedRecording& judged, const std::string& text) {
+    const std::string_view type = judged.came == Came::diverged ? std::string_view(judged.cause) : "unjudged";
+    return fmt::format("<{0}{1}{2}>{3}</{0}>\n", name, attribute("message", judged.headline),
+                       attribute("type", type), markup_escaped(text));
+}
+
+std::string result_of(const JudgedRecording& judged, const std::string& text) {
+    switch (judged.came) {
+        case Came::match:
+            return "";
+        case Came::known:
+            return fmt::format("<skipped{}/>\n", attribute("message", "known: " + judged.reason));
+        case Came::diverged:
+            return element_of("failure", judged, text);
+        case Came::unjudged:
+            return element_of("error", judged, text);
+    }
+    return "";
+}
+
+}  // namespace
+
+std::string junit_head(std::span<const JudgedRecording> all) {
+    const JudgedCounts counts = count_judged(all);
+    const std::string numbers = fmt::format(R"(tests="{}" failures="{}" errors="{}" time="{:.3f}")",
+                                            all.size(), counts.diverged, counts.unjudged, counts.seconds);
+    return fmt::format(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {0}>\n"
+        "<testsuite name=\"tile-diff\" {0} skipped=\"{1}\">\n",
+        numbers, counts.known);
+}
+
+std::string junit_part(const JudgedRecording& judged, const Outcome& outcome, const Exhibits& exhibits) {
+    const std::filesystem::path path(judged.recording);
+    const std::string folder = path.parent_path().string();
+    return fmt::format("<testcase{}{} time=\"{:.3f}\">\n{}{}</testcase>\n",
+                       attribute("classname", folder.empty() ? "recordings" : folder),
+                       attribute("name", path.filename().string()), judged.seconds, properties_of(judged),
+                       result_of(judged, report_format("text")->alone(outcome, exhibits)));
+}
+
+std::string junit_tail(std::span<const JudgedRecording>) {
+    return "</testsuite>\n</testsuites>\n";
+}
+
+}  // namespace tilescope
