@@ -188,6 +188,13 @@ ImageStyle style_of(App& app, HeatmapPane& heatmap, const PaneFrame& pane,
     return {scale_for(app, heatmap, basis, quantity), colours, mark_pixels()};
 }
 
+/// Until the picture of the pane's elements is there, one of others lies where those are.
+void draw_picture(ImDrawList& draw, const PaneFrame& pane, const std::shared_ptr<const Pyramid>& pyramid,
+                  void* texture, const HeatmapPane::Contents& shown) {
+    const Box box = pane.box_of(shown.pyramid == pyramid ? shown.view : pane.view);
+    draw.AddImage(texture, {box.x, box.y}, {box.x + box.width, box.y + box.height});
+}
+
 ImageStyle draw_pane(App& app, std::size_t index, PaneFrame pane) {
     HeatmapPane& heatmap = app.panes[index];
     ImDrawList& draw = *ImGui::GetWindowDrawList();
@@ -201,9 +208,11 @@ ImageStyle draw_pane(App& app, std::size_t index, PaneFrame pane) {
     }
     const DetailTiles details = details_of(app, pane);
     void* texture = heatmap.texture(
-        {pyramid, details, pane.view, style, int(pane.size.x), int(pane.size.y), tint_of(app, index, pane)});
+        {pyramid, details, pane.view, style, int(pane.size.x), int(pane.size.y), tint_of(app, index, pane)},
+        app.pictures_at_once);
+    if (heatmap.waits()) app.waits = true;
     draw.PushClipRect(pane.at, pane.end(), true);
-    if (texture != nullptr) draw.AddImage(texture, pane.at, pane.end());
+    if (texture != nullptr) draw_picture(draw, pane, pyramid, texture, heatmap.shown());
     draw_overlays(app, draw, pane);
     draw_rings(draw, pane, *pyramid);
     draw_numbers(app, draw, pane, details);
@@ -245,7 +254,7 @@ Image figure_of(App& app, const HeatmapPane& heatmap, const PaneFrame& pane) {
     figure.shape = pane.shape;
     figure.quantity = pane.quantity;
     figure.view = pane.view;
-    figure.style = heatmap.style();
+    figure.style = heatmap.shown().style;
     figure.width = int(pane.size.x);
     figure.height = int(pane.size.y);
     const Document& document = *app.document;
@@ -253,8 +262,9 @@ Image figure_of(App& app, const HeatmapPane& heatmap, const PaneFrame& pane) {
     const Reference reference = quantity_info(pane.quantity).against;
     const auto over_budget = app.session.request(pane.plane, against(reference, Quantity::over_budget));
     const auto worst = over_budget == nullptr ? std::nullopt : worst_cell(*over_budget, pane.visible());
-    if (worst) ring_around(*worst, document.report.get(), held_at(app, heatmap.details(), *worst), figure);
-    return draw_figure(figure, *heatmap.pyramid(), heatmap.details()).image;
+    if (worst)
+        ring_around(*worst, document.report.get(), held_at(app, heatmap.shown().details, *worst), figure);
+    return draw_figure(figure, *heatmap.shown().pyramid, heatmap.shown().details).image;
 }
 
 void write_png_of(App& app, const std::vector<PaneFrame>& panes) {
@@ -262,7 +272,7 @@ void write_png_of(App& app, const std::vector<PaneFrame>& panes) {
     app.notice.clear();
     for (std::size_t i = 0; i < panes.size(); ++i) {
         const auto shown = app.session.request(panes[i].plane, panes[i].quantity);
-        if (shown == nullptr || shown != app.panes[i].pyramid()) continue;
+        if (shown == nullptr || shown != app.panes[i].shown().pyramid) continue;
         std::string name = path;
         if (i > 0) name.insert(name.size() - 4, fmt::format("-pane{}", i + 1));
         try {

@@ -129,7 +129,8 @@ struct App {
     // Of the current frame.
     std::shared_ptr<const Document> document;
     Status status;
-    bool waits = false;  ///< a panel shows something that is not there yet
+    bool waits = false;             ///< a panel shows something that is not there yet
+    bool pictures_at_once = false;  ///< the frame is kept: its heatmaps are waited for
 
     std::string goto_text;     ///< where to go once a recording is open; empty: to the first divergence
     std::string goto_refused;  ///< why there is no such place

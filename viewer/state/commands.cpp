@@ -329,7 +329,7 @@ void zoom_to_element(App& app) {
     app.view.ranges.centre_on(app.problem(), app.view.cursor);
     const PlaneView view = app.view.ranges.view(app.problem(), app.view.stage);
     const double letter = double(ImGui::CalcTextSize("0").x);
-    const double fit = double(app.panes[0].image().width) / (letters_of_numbers * letter);
+    const double fit = double(app.panes[0].shown().width) / (letters_of_numbers * letter);
     zoom_by(app, std::clamp(fit, 1.0, most_elements_with_numbers) / std::max(view.rows, view.cols));
     app.view.ranges.show(app.problem(), app.view.cursor, app.view.stage);
 }
