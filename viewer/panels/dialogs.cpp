@@ -67,8 +67,8 @@ void draw_help(App& app, const Box& box) {
             ImGui::EndTable();
         }
         text(app,
-             "Mouse: wheel zooms, left drags and selects, twice zooms to the element, right chooses a "
-             "region; files can be dropped.",
+             "Mouse: wheel zooms heatmap and map, left drags and selects, twice zooms to the element, right "
+             "chooses a region; files can be dropped.",
              colours::dim);
     }
     ImGui::End();

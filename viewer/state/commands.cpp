@@ -62,6 +62,11 @@ void zoom_by(App& app, double factor) {
                          double(point.col) + 0.5);
 }
 
+void fit_everything(App& app) {
+    app.view.ranges.fit(app.problem());
+    app.view.map = {};
+}
+
 void step_stage(App& app, int step) {
     for (int i = 1; i <= stage_count; ++i) {
         const auto stage = Stage((int(app.view.stage) + (step * i) + 2 * stage_count) % stage_count);
@@ -255,7 +260,7 @@ constexpr std::array commands = {
     Command{look, "-", "zoom out", true, true, [](App& a) { zoom_by(a, 1 / zoom_step); }},
     Command{look, "Z", "zoom to the element and its numbers (also a double click)", true, false,
             [](App& a) { viewer::zoom_to_element(a); }},
-    Command{look, "F", "fit everything", true, false, [](App& a) { a.view.ranges.fit(a.problem()); }},
+    Command{look, "F", "fit everything", true, false, fit_everything},
     Command{look, "C", "centre the element", true, false,
             [](App& a) { a.view.ranges.centre_on(a.problem(), a.view.cursor); }},
     Command{look, "Ctrl+Left", "Ctrl and arrows: move the view", true, true,
