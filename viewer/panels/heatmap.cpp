@@ -203,7 +203,8 @@ ImageStyle draw_pane(App& app, std::size_t index, PaneFrame pane) {
     const ImageStyle style = style_of(app, heatmap, pane, pyramid);
     if (pyramid != nullptr && !pyramid->is_complete() && !app.status.written_over) app.waits = true;
     if (pyramid == nullptr) {
-        text_at(app, draw, pane.at + ImVec2(12, 12), why_no_picture(app, pane), colours::dim);
+        text_at(app, draw, pane.at + ImVec2(12, 12), why_no_picture(app, pane), colours::dim,
+                pane.size.x - 24);
         return style;
     }
     const DetailTiles details = details_of(app, pane);
@@ -288,13 +289,8 @@ void write_png_of(App& app, const std::vector<PaneFrame>& panes) {
 
 /// Above the picture; the pointer shows what there is no room for.
 void draw_pane_title(App& app, ImDrawList& draw, const PaneFrame& pane, const std::string& title) {
-    app.readout.add(title);
-    const ImVec2 at{std::round(pane.at.x), std::round(pane.at.y - 2.6F * ImGui::GetFontSize())};
-    const std::string shown = ellipsized(title, pane.size.x);
-    draw.AddText(at, colours::text, shown.c_str());
-    const ImVec2 end{pane.end().x, at.y + ImGui::GetFontSize()};
-    if (shown != title && ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(at, end))
-        tooltip(app, title);
+    text_at(app, draw, {pane.at.x, pane.at.y - 2.6F * ImGui::GetFontSize()}, title, colours::text,
+            pane.size.x);
 }
 
 /// What rows and columns count, at the right end of the title.

@@ -182,7 +182,7 @@ void name_groups(App& app, ImDrawList& draw, const MapGrid& grid, ImVec2 origin)
         const ImVec2 at = origin + ImVec2(box.x, box.y);
         const std::string name = name_of_group(app, i, brief);
         const float end = ImGui::CalcTextSize(name.c_str()).x + 0.5F * em;
-        text_at(app, draw, at, name, colours::dim);
+        text_at(app, draw, at, name, colours::dim, box.width);
         if (end < box.width)
             draw.AddLine(at + ImVec2(end, 0.5F * em), at + ImVec2(box.width, 0.5F * em), colours::line);
     }
