@@ -104,8 +104,9 @@ def measure_judging(arguments, directory, dump):
 def measure(arguments, directory, name, dump):
     print(f"{name}, S and P of {pathlib.Path(dump).stat().st_size / 2**30:.2f} GiB")
     drop_from_memory(dump)
-    print_first_picture("cold", run(arguments, directory, dump, [FIRST_PICTURE]))
-    print_first_picture("warm", run(arguments, directory, dump, [FIRST_PICTURE]))
+    # The legend is there before the picture, which is made beside the frames.
+    print_first_picture("cold", run(arguments, directory, dump, [FIRST_PICTURE, "frames 30"]))
+    print_first_picture("warm", run(arguments, directory, dump, [FIRST_PICTURE, "frames 30"]))
     measure_frames(arguments, directory, dump, WINDOW, FRAME_LIMIT)
     measure_frames(arguments, directory, dump, LARGE_WINDOW, KEY_LIMIT)
     measure_judging(arguments, directory, dump)

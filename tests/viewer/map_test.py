@@ -44,7 +44,7 @@ class Map(TileViewCase):
                   options=["--goto", "s:0,0,0,0"])
 
     def test_narrow_groups_have_short_names(self):
-        self.play([self.dump(2, 16, 8)], "wait", "expect \nb0 kv 0\n", "expect \nb1 kv 7\n",
+        self.play([self.dump(2, 16, 8)], "wait", "expect \nb0 kv0\n", "expect \nb1 kv7\n",
                   options=["--goto", "s:0,0,0,0", "--size", "1000x1000"])
 
     def test_one_head_has_no_name(self):

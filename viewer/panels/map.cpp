@@ -167,7 +167,7 @@ std::string name_of_group(const App& app, std::int64_t group, bool brief) {
     if (problem.batch > 1) name = fmt::format("{}{}", brief ? "b" : "batch ", group / in_batch);
     if (!shares_kv_heads(app)) return name;
     if (!name.empty()) name += brief ? " " : ", ";
-    return name + fmt::format("kv {}{}", brief ? "" : "head ", group % in_batch);
+    return name + fmt::format("kv{}{}", brief ? "" : " head ", group % in_batch);
 }
 
 /// Above each group, with a line over its heads.
@@ -182,7 +182,7 @@ void name_groups(App& app, ImDrawList& draw, const MapGrid& grid, ImVec2 origin)
         const ImVec2 at = origin + ImVec2(box.x, box.y);
         const std::string name = name_of_group(app, i, brief);
         const float end = ImGui::CalcTextSize(name.c_str()).x + 0.5F * em;
-        text_at(app, draw, at, name, colours::dim, box.width);
+        text_at(app, draw, at, name, colours::dim, box.width + float(grid.room.between));
         if (end < box.width)
             draw.AddLine(at + ImVec2(end, 0.5F * em), at + ImVec2(box.width, 0.5F * em), colours::line);
     }
