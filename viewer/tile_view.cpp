@@ -221,7 +221,7 @@ class Program {
         }
         if (window_.has_input() || resized || ended || appeared || app_.drift.waits())
             return frames_to_settle;
-        if (!progressed) return 0;
+        if (!progressed) return std::ranges::any_of(app_.panes, &HeatmapPane::gets_ready) ? 1 : 0;
         return works() ? 1 : frames_to_settle;
     }
 
@@ -242,9 +242,10 @@ class Program {
         follow_document(app_);
         window_.set_title(window_title(app_));
         run_commands(app_, window_.typed());
+        const PanelPicture picture = player_ ? player_->take_picture() : PanelPicture();
+        app_.pictures_at_once = !picture.path.empty() || !app_.pictures.empty() || !app_.png.empty();
         draw_panels(app_);
         if (app_.document != nullptr) serve_exports(app_);
-        const PanelPicture picture = player_ ? player_->take_picture() : PanelPicture();
         const bool captured = !picture.path.empty() || !app_.pictures.empty();
         Image pixels;
         // A software renderer takes the processor from what a script waits for.
@@ -258,6 +259,9 @@ class Program {
         if (!app_.pictures.empty()) write_panels(app_, pixels, scale);
         if (app_.document != nullptr && app_.panes[0].has_values()) times_.first_picture();
         if (app_.document != nullptr && app_.document->report != nullptr) times_.judged();
+        for (HeatmapPane& pane : app_.panes) {
+            if (const auto asked = pane.take_asked()) times_.add_picture(FrameTimes::Clock::now() - *asked);
+        }
         times_.add(laid_out - begin, FrameTimes::Clock::now() - begin);
     }
 

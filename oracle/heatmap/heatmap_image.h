@@ -33,6 +33,8 @@ struct ImageStyle {
     Scale scale;
     ColourMap colours = ColourMap::sequential;
     int mark_pixels = 1;  ///< of the image for each of a kind's pattern
+
+    bool operator==(const ImageStyle&) const = default;
 };
 
 /// Fills the image, whose size is set. Each pixel shows the worst of what it covers: NaN before unwritten

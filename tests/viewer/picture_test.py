@@ -89,6 +89,12 @@ class Colours(TileViewCase):
                 red, _, blue = middle(picture, (64, 64), row, row)
                 self.assertEqual(red > blue, outside, (tile, row))
 
+    def test_picture_that_is_kept_is_of_what_was_chosen_last(self):
+        for keys in (["key F"], ["key 1"], ["key PageUp"], ["key V"]):
+            self.play([self.PATH], "wait", "move 5 5", *keys, "picture heatmap soon.png", "wait", "picture heatmap later.png",
+                      options=["--goto", "s:0,0,63,191"])
+            np.testing.assert_array_equal(self.picture("soon.png"), self.picture("later.png"), str(keys))
+
     def test_scale_and_clip_are_in_the_legend_and_change_the_picture(self):
         s = self.scores()
         self.play([self.PATH], "wait", "key F", "key 1", "wait", "expect dumped, linear", f"expect {np.abs(s).max():.4g}",

@@ -4,6 +4,8 @@
 usage: window_test.py TILE_VIEW TILE_DIFF SAMPLES
 """
 
+import shutil
+
 import h5py
 import numpy as np
 from tile_view_case import SAMPLES, TileViewCase, main, middle, verdict
@@ -88,6 +90,34 @@ class HighDensity(TileViewCase):
                   *["key Tab"] * 5, "wait", "expect o[0,0,0,0]", "key Tab", "wait", "expect Map of acc", "click map_picture:0.1 0.1", "wait",
                   "expect Element\nacc,0,0,0,0,0\n", "key Tab", "wait", "expect bad 0 0 0-63 1 8192 ")
 
+
+
+class LongLines(TileViewCase):
+    """What there is no room for ends in an ellipsis, and the pointer shows the whole."""
+
+    NAME = "a-recording-" + 12 * "of-a-kernel-" + "end.h5"
+    KERNEL = "flash_attention_" + 8 * "persistent_" + "v3<128, 64>"
+
+    def recording(self):
+        path = self.folder / self.NAME
+        shutil.copy(SAMPLES / "acc_not_rescaled.h5", path)
+        with h5py.File(path, "r+") as file:
+            file.attrs["kernel"] = self.KERNEL
+        return path
+
+    def test_names_of_file_and_kernel(self):
+        self.play([self.recording()], "wait", f"expect {self.NAME[:40]}", "expect_not end.h5", f"expect_not {self.KERNEL}", "expect ...",
+                  "move header:0.3 0.08", "frames 3", f"expect {self.NAME}", f"expect {self.KERNEL}", "move 5 700", "frames 3",
+                  "expect_not end.h5", options=["--size", "1280x720", "--scale", "1.5"])
+
+    def test_titles_of_narrow_panels(self):
+        self.play([SAMPLES / "acc_not_rescaled.h5"], "wait", "drag splitter_left:0.5 0.5 10 500", "wait", "expect Map of acc, ",
+                  "expect_not KV tiles across", "move map:0.4 0.06", "frames 3", "expect Map of acc, KV tiles across\n",
+                  "move bad_rows:0.4 0.065", "frames 3", "expect Bad rows of acc: 64 in 1 range\n", options=["--size", "1600x1000"])
+
+    def test_names_in_lists(self):
+        self.play([self.recording()], "wait", "key Ctrl+O", "frames 3", f"move file_{self.NAME}:0.5 0.5", "frames 3",
+                  f"expect \n{self.NAME}\n", options=["--size", "900x700", "--scale", "1.5"])
 
 
 class Splitters(TileViewCase):

@@ -101,6 +101,9 @@ void draw_filters(App& app) {
     BadList& list = app.bad.list;
     const std::array<const char*, listed_count> names = {"ranges", has_keys(app) ? "keys" : "rows", "tiles"};
     for (int i = 0; i < listed_count; ++i) {
+        const float width =
+            ImGui::CalcTextSize(names[std::size_t(i)]).x + 2 * ImGui::GetStyle().FramePadding.x;
+        if (i > 0 && ImGui::GetContentRegionAvail().x < width) ImGui::NewLine();
         if (choice(names[std::size_t(i)], list.listed == Listed(i))) list.listed = Listed(i);
         ImGui::SameLine(0, 3);
     }
@@ -185,7 +188,7 @@ void draw_places(App& app) {
                 const std::string cell = cell_of(place, column.column);
                 line += cell + " ";
                 if (column.column != BadColumn::batch) {
-                    ImGui::TextUnformatted(cell.c_str());
+                    text_of_cell(app, cell);
                 } else if (ImGui::Selectable(cell.c_str(), is_at_cursor(app, place),
                                              ImGuiSelectableFlags_SpanAllColumns)) {
                     go_to_bad(app, list, place);

@@ -67,8 +67,8 @@ void draw_help(App& app, const Box& box) {
             ImGui::EndTable();
         }
         text(app,
-             "Mouse: wheel zooms, left drags and selects, twice zooms to the element, right chooses a "
-             "region; files can be dropped.",
+             "Mouse: wheel zooms heatmap and map, left drags and selects, twice zooms to the element, right "
+             "chooses a region; files can be dropped.",
              colours::dim);
     }
     ImGui::End();
@@ -83,7 +83,7 @@ void list_recent(App& app) {
         std::string label = one_line(entry.substr(0, end));
         if (end != std::string::npos) label += "  against  " + one_line(entry.substr(end + 1));
         app.readout.add(label);
-        if (!ImGui::Selectable((label + "##" + entry).c_str())) continue;
+        if (!selectable(app, label, entry, false)) continue;
         app.show_recent = false;
         if (end == std::string::npos) {
             open_paths(app, {entry});
@@ -156,7 +156,7 @@ void draw_search(App& app, const Box& box) {
                 search.shown = false;
             }
             ImGui::SameLine(column);
-            ImGui::TextUnformatted(help.c_str());
+            text_of_cell(app, help);
         }
         if (found.empty()) text(app, "no command has these words", colours::dim);
         if (entered && !found.empty()) {
@@ -170,9 +170,7 @@ void draw_search(App& app, const Box& box) {
 void draw_files(App& app, const Box& box) {
     FileList& list = app.files;
     if (begin_dialog(app, "files", box, 60 * ImGui::GetFontSize())) {
-        const float width = ImGui::GetContentRegionAvail().x;
-        title(app, "Open a recording of " +
-                       ellipsized(one_line(list.folder.string()), width - 12 * ImGui::GetFontSize()));
+        title(app, "Open a recording of " + one_line(list.folder.string()));
         // The field of another folder is another one: ImGui keeps what was typed into the one that has the keyboard.
         ImGui::PushID(list.folder.c_str());
         const bool entered =
@@ -184,9 +182,7 @@ void draw_files(App& app, const Box& box) {
         for (std::size_t i = first; i < std::min(found.size(), first + most_lines); ++i) {
             const std::string name = one_line(found[i]->name);
             app.readout.add(fmt::format("{} {}", i == list.chosen ? "chosen:" : "file:", name));
-            if (ImGui::Selectable(fmt::format("{}##{}", ellipsized(name, width), i).c_str(),
-                                  i == list.chosen))
-                pressed = found[i];
+            if (selectable(app, name, fmt::format("{}", i), i == list.chosen)) pressed = found[i];
             const ImVec2 low = ImGui::GetItemRectMin();
             const ImVec2 size = ImGui::GetItemRectSize();
             app.readout.place("file " + name, {low.x, low.y, size.x, size.y});

@@ -44,6 +44,7 @@ struct CardLine {
     ImU32 colour = colours::text;
     bool beside = false;
     bool spare = false;  ///< shown by a low window under the pointer alone
+    bool cut = false;    ///< to one line, in place of wrapped
 };
 
 CausesKnown causes_known(const App& app) {
@@ -89,10 +90,10 @@ float lay_out(const std::vector<CardLine>& lines, float width, const Show& show)
         const float alone = ImGui::CalcTextSize(line.words.c_str()).x;
         const bool beside = line.beside && used + gap + alone <= room;
         if (!beside)
-            height += ImGui::CalcTextSize(line.words.c_str(), nullptr, false, room).y +
+            height += ImGui::CalcTextSize(line.words.c_str(), nullptr, false, line.cut ? -1 : room).y +
                       ImGui::GetStyle().ItemSpacing.y;
         show(line, beside);
-        used = beside ? used + gap + alone : alone;
+        used = beside ? used + gap + alone : std::min(alone, room);
     }
     return height;
 }
@@ -105,7 +106,7 @@ struct HeaderLines {
 };
 
 HeaderLines header_lines(const App& app, float width) {
-    HeaderLines lines{{{name_of_files(*app.document, app.watch), colours::text},
+    HeaderLines lines{{{name_of_files(*app.document, app.watch), colours::text, false, false, true},
                        {name_of_call(app.problem()), colours::dim, true, true}},
                       ""};
     for (CardLine& line : card_lines(app)) lines.shown.push_back(std::move(line));
@@ -140,7 +141,9 @@ void draw_header(App& app, const Box& box) {
     const HeaderLines lines = header_lines(app, box.width);
     lay_out(lines.shown, box.width, [&](const CardLine& line, bool beside) {
         if (beside) ImGui::SameLine(0, 2 * ImGui::GetFontSize());
+        if (line.cut) ImGui::PushTextWrapPos(-1);
         text(app, line.words, line.colour);
+        if (line.cut) ImGui::PopTextWrapPos();
         if (!lines.under_pointer.empty() && ImGui::IsItemHovered()) tooltip(app, lines.under_pointer);
     });
     ImGui::PopTextWrapPos();

@@ -188,6 +188,13 @@ ImageStyle style_of(App& app, HeatmapPane& heatmap, const PaneFrame& pane,
     return {scale_for(app, heatmap, basis, quantity), colours, mark_pixels()};
 }
 
+/// Until the picture of the pane's elements is there, one of others lies where those are.
+void draw_picture(ImDrawList& draw, const PaneFrame& pane, const std::shared_ptr<const Pyramid>& pyramid,
+                  void* texture, const HeatmapPane::Contents& shown) {
+    const Box box = pane.box_of(shown.pyramid == pyramid ? shown.view : pane.view);
+    draw.AddImage(texture, {box.x, box.y}, {box.x + box.width, box.y + box.height});
+}
+
 ImageStyle draw_pane(App& app, std::size_t index, PaneFrame pane) {
     HeatmapPane& heatmap = app.panes[index];
     ImDrawList& draw = *ImGui::GetWindowDrawList();
@@ -196,14 +203,17 @@ ImageStyle draw_pane(App& app, std::size_t index, PaneFrame pane) {
     const ImageStyle style = style_of(app, heatmap, pane, pyramid);
     if (pyramid != nullptr && !pyramid->is_complete() && !app.status.written_over) app.waits = true;
     if (pyramid == nullptr) {
-        text_at(app, draw, pane.at + ImVec2(12, 12), why_no_picture(app, pane), colours::dim);
+        text_at(app, draw, pane.at + ImVec2(12, 12), why_no_picture(app, pane), colours::dim,
+                pane.size.x - 24);
         return style;
     }
     const DetailTiles details = details_of(app, pane);
     void* texture = heatmap.texture(
-        {pyramid, details, pane.view, style, int(pane.size.x), int(pane.size.y), tint_of(app, index, pane)});
+        {pyramid, details, pane.view, style, int(pane.size.x), int(pane.size.y), tint_of(app, index, pane)},
+        app.pictures_at_once);
+    if (heatmap.waits()) app.waits = true;
     draw.PushClipRect(pane.at, pane.end(), true);
-    if (texture != nullptr) draw.AddImage(texture, pane.at, pane.end());
+    if (texture != nullptr) draw_picture(draw, pane, pyramid, texture, heatmap.shown());
     draw_overlays(app, draw, pane);
     draw_rings(draw, pane, *pyramid);
     draw_numbers(app, draw, pane, details);
@@ -245,7 +255,7 @@ Image figure_of(App& app, const HeatmapPane& heatmap, const PaneFrame& pane) {
     figure.shape = pane.shape;
     figure.quantity = pane.quantity;
     figure.view = pane.view;
-    figure.style = heatmap.style();
+    figure.style = heatmap.shown().style;
     figure.width = int(pane.size.x);
     figure.height = int(pane.size.y);
     const Document& document = *app.document;
@@ -253,8 +263,9 @@ Image figure_of(App& app, const HeatmapPane& heatmap, const PaneFrame& pane) {
     const Reference reference = quantity_info(pane.quantity).against;
     const auto over_budget = app.session.request(pane.plane, against(reference, Quantity::over_budget));
     const auto worst = over_budget == nullptr ? std::nullopt : worst_cell(*over_budget, pane.visible());
-    if (worst) ring_around(*worst, document.report.get(), held_at(app, heatmap.details(), *worst), figure);
-    return draw_figure(figure, *heatmap.pyramid(), heatmap.details()).image;
+    if (worst)
+        ring_around(*worst, document.report.get(), held_at(app, heatmap.shown().details, *worst), figure);
+    return draw_figure(figure, *heatmap.shown().pyramid, heatmap.shown().details).image;
 }
 
 void write_png_of(App& app, const std::vector<PaneFrame>& panes) {
@@ -262,7 +273,7 @@ void write_png_of(App& app, const std::vector<PaneFrame>& panes) {
     app.notice.clear();
     for (std::size_t i = 0; i < panes.size(); ++i) {
         const auto shown = app.session.request(panes[i].plane, panes[i].quantity);
-        if (shown == nullptr || shown != app.panes[i].pyramid()) continue;
+        if (shown == nullptr || shown != app.panes[i].shown().pyramid) continue;
         std::string name = path;
         if (i > 0) name.insert(name.size() - 4, fmt::format("-pane{}", i + 1));
         try {
@@ -278,13 +289,8 @@ void write_png_of(App& app, const std::vector<PaneFrame>& panes) {
 
 /// Above the picture; the pointer shows what there is no room for.
 void draw_pane_title(App& app, ImDrawList& draw, const PaneFrame& pane, const std::string& title) {
-    app.readout.add(title);
-    const ImVec2 at{std::round(pane.at.x), std::round(pane.at.y - 2.6F * ImGui::GetFontSize())};
-    const std::string shown = ellipsized(title, pane.size.x);
-    draw.AddText(at, colours::text, shown.c_str());
-    const ImVec2 end{pane.end().x, at.y + ImGui::GetFontSize()};
-    if (shown != title && ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect(at, end))
-        tooltip(app, title);
+    text_at(app, draw, {pane.at.x, pane.at.y - 2.6F * ImGui::GetFontSize()}, title, colours::text,
+            pane.size.x);
 }
 
 /// What rows and columns count, at the right end of the title.

@@ -168,8 +168,8 @@ void draw_column(Drawing& on, std::size_t column) {
     const std::string heading = heading_of(moment, grid.history, on.app.problem());
     on.app.readout.place(fmt::format("history {}", heading),
                          {top.x, top.y, top.width, grid.height() - grid.heading});
-    text_at(on.app, on.draw, {top.x, grid.at.y + 0.2F * em}, ellipsized(heading, top.width),
-            here ? colours::accent : colours::dim);
+    text_at(on.app, on.draw, {top.x, grid.at.y + 0.2F * em}, heading, here ? colours::accent : colours::dim,
+            top.width);
     const Box head{top.x, grid.at.y, top.width, grid.heading};
     if (moment.kind != Moment::Kind::tile && on.hovered && contains(head, ImGui::GetIO().MousePos))
         tooltip(on.app, moment.kind == Moment::Kind::loaded ? "loaded once, before the tiles"
@@ -282,7 +282,7 @@ void flow(float width) {
 void flow_text(App& app, const std::string& line, ImU32 colour) {
     flow(ImGui::CalcTextSize(line.c_str()).x);
     ImGui::AlignTextToFramePadding();
-    text(app, ellipsized(line, ImGui::GetContentRegionAvail().x), colour);
+    text(app, line, colour);
 }
 
 void draw_legend(App& app) {
@@ -318,7 +318,7 @@ void draw_title(Drawing& on) {
     ImGui::AlignTextToFramePadding();
     // The tab says what it is.
     const std::string name = (on.grid.stacked ? "" : "History of ") + title_of(history, app);
-    text(app, ellipsized(name, ImGui::GetContentRegionAvail().x));
+    text(app, name);
     if (on.first_wrong) {
         const std::string whole = (app.document->pair() ? "first to differ: " : "first wrong: ") +
                                   name_of(history, *on.first_wrong, app);
@@ -327,6 +327,7 @@ void draw_title(Drawing& on) {
         app.readout.add(whole);
         const std::string label = ellipsized(whole, ImGui::GetContentRegionAvail().x - padding);
         if (choice(label.c_str(), false, colours::bad)) go_to_step(app, history, *on.first_wrong);
+        if (ImGui::IsItemHovered() && label != whole) tooltip(app, whole);
         if (ImGui::IsItemHovered())
             tooltip(app, app.document->pair()
                              ? "the first step in order of time in which the two recordings differ"

@@ -36,19 +36,17 @@ MapPlace place_of_cursor(const App& app) {
             tiles ? cursor.key / problem.block_n : 0};
 }
 
-std::optional<MapPlace> place_under_pointer(const App& app, const MapGrid& grid, ImVec2 origin) {
-    const ImVec2 at = ImGui::GetIO().MousePos - origin;
+/// `at` is in the grid.
+std::optional<MapPlace> place_at(const App& app, const MapGrid& grid, ImVec2 at) {
+    const std::optional<std::int64_t> head = grid.head_at(at.x, at.y);
+    if (!head) return std::nullopt;
+    const Box box = grid.cell(*head);
     const MapSize size = size_of_head(app.problem(), app.view.stage);
-    const int column = int(at.x) / grid.cell_width;
-    if (at.x < 0 || at.y < 0 || column >= grid.columns) return std::nullopt;
-    const std::int64_t index = std::int64_t(int(at.y) / grid.cell_height) * grid.columns + column;
-    if (index >= grid.heads) return std::nullopt;
-    const Box box = grid.cell(index);
     const auto down = std::int64_t((at.y - box.y) / box.height * float(size.rows));
     const auto across = std::int64_t((at.x - box.x) / box.width * float(size.cols));
     if (down >= size.rows || across >= size.cols) return std::nullopt;
     const std::int64_t heads = stage_heads(app.problem(), app.view.stage);
-    return MapPlace{index / heads, index % heads, down, across};
+    return MapPlace{*head / heads, *head % heads, down, across};
 }
 
 void go_to_place(App& app, const MapPlace& place) {
@@ -95,18 +93,31 @@ void draw_finding(App& app, const MapPlace& place) {
     ImGui::PopTextWrapPos();
 }
 
-/// A rim around the cursor's head and tile.
-void draw_marks(const App& app, ImDrawList& draw, const MapGrid& grid, ImVec2 origin) {
+Box box_of_cursor(const App& app, const MapGrid& grid) {
+    const MapPlace place = place_of_cursor(app);
+    return grid.cell(place.batch * stage_heads(app.problem(), app.view.stage) + place.head);
+}
+
+/// The cursor's tile.
+Box tile_of_cursor(const App& app, const MapGrid& grid) {
     const MapPlace place = place_of_cursor(app);
     const MapSize size = size_of_head(app.problem(), app.view.stage);
-    const Box box = grid.cell(place.batch * stage_heads(app.problem(), app.view.stage) + place.head);
+    const Box box = box_of_cursor(app, grid);
+    const float width = box.width / float(size.cols);
+    const float height = box.height / float(size.rows);
+    return {box.x + float(place.across) * width, box.y + float(place.down) * height, width, height};
+}
+
+/// A rim around the cursor's head and tile.
+void draw_marks(const App& app, ImDrawList& draw, const MapGrid& grid, ImVec2 origin) {
+    const Box box = box_of_cursor(app, grid);
     const ImVec2 head = origin + ImVec2(box.x, box.y);
-    if (grid.heads > 1)
+    if (grid.count() > 1)
         draw.AddRect(head - ImVec2(2, 2), head + ImVec2(box.width + 2, box.height + 2), colours::accent_dim,
                      0, 0, 1);
-    const ImVec2 one{box.width / float(size.cols), box.height / float(size.rows)};
-    const ImVec2 at = head + ImVec2(float(place.across) * one.x, float(place.down) * one.y);
-    const ImVec2 end = at + ImVec2(std::max(one.x, 4.0F), std::max(one.y, 4.0F));
+    const Box tile = tile_of_cursor(app, grid);
+    const ImVec2 at = origin + ImVec2(tile.x, tile.y);
+    const ImVec2 end = at + ImVec2(std::max(tile.width, 4.0F), std::max(tile.height, 4.0F));
     draw_rim(draw, at, end, head, head + ImVec2(box.width, box.height));
 }
 
@@ -126,37 +137,202 @@ void draw_conflicts(App& app, ImDrawList& draw, const MapGrid& grid, ImVec2 orig
     }
 }
 
-void draw_picture(App& app, const MapGrid& grid, int width, int height) {
+/// Whether the recording has anything of the head; until it is judged, whether that was to be recorded.
+bool is_captured(const App& app, std::int64_t batch, std::int64_t head) {
+    const Stage stage = app.view.stage;
+    if (app.document->map_of(app.view.against).picture(stage, batch, head) != nullptr) return true;
+    if (app.document->report != nullptr) return false;
+    const std::optional<Selection>& selection = app.document->recording->capture().selection;
+    return !selection ||
+           (selection->batch.contains(batch) && selection->selects_head(app.problem(), stage, head));
+}
+
+std::vector<bool> captured_heads(const App& app) {
+    const std::int64_t heads = stage_heads(app.problem(), app.view.stage);
+    std::vector<bool> captured;
+    for (std::int64_t i = 0; i < app.problem().batch * heads; ++i)
+        captured.push_back(is_captured(app, i / heads, i % heads));
+    return captured;
+}
+
+bool shares_kv_heads(const App& app) {
+    return stage_heads(app.problem(), app.view.stage) > app.problem().heads_kv;
+}
+
+/// What the heads of a group have in common; `brief` where there is little room.
+std::string name_of_group(const App& app, std::int64_t group, bool brief) {
+    const Problem& problem = app.problem();
+    const std::int64_t in_batch = shares_kv_heads(app) ? problem.heads_kv : 1;
+    std::string name;
+    if (problem.batch > 1) name = fmt::format("{}{}", brief ? "b" : "batch ", group / in_batch);
+    if (!shares_kv_heads(app)) return name;
+    if (!name.empty()) name += brief ? " " : ", ";
+    return name + fmt::format("kv{}{}", brief ? "" : " head ", group % in_batch);
+}
+
+/// Above each group, with a line over its heads.
+void name_groups(App& app, ImDrawList& draw, const MapGrid& grid, ImVec2 origin) {
+    if (grid.room.label == 0) return;
     const float em = ImGui::GetFontSize();
-    ImGui::BeginChild("map picture", {float(width) + ImGui::GetStyle().ScrollbarSize, float(height)}, false);
-    const ImVec2 origin = ImGui::GetCursorScreenPos();
-    const int scroll = int(ImGui::GetScrollY());
-    const ImVec2 corner = origin + ImVec2(0, float(scroll));
-    app.readout.place("map picture", {corner.x, corner.y, float(width), float(height)});
+    const std::int64_t last = grid.heads.groups - 1;
+    const bool brief =
+        ImGui::CalcTextSize(name_of_group(app, last, false).c_str()).x > grid.group(last).width;
+    for (std::int64_t i = 0; i <= last; ++i) {
+        const Box box = grid.group(i);
+        const ImVec2 at = origin + ImVec2(box.x, box.y);
+        const std::string name = name_of_group(app, i, brief);
+        const float end = ImGui::CalcTextSize(name.c_str()).x + 0.5F * em;
+        text_at(app, draw, at, name, colours::dim, box.width + float(grid.room.between));
+        if (end < box.width)
+            draw.AddLine(at + ImVec2(end, 0.5F * em), at + ImVec2(box.width, 0.5F * em), colours::line);
+    }
+}
+
+/// Below each head, and over those of which nothing was captured.
+void name_heads(App& app, ImDrawList& draw, const MapGrid& grid, ImVec2 origin,
+                const std::vector<bool>& captured) {
+    const std::int64_t heads = stage_heads(app.problem(), app.view.stage);
+    if (heads == 1) return;
+    const float em = ImGui::GetFontSize();
+    const bool of_kv = heads < app.problem().heads;
+    for (std::int64_t i = 0; i < grid.count(); ++i) {
+        const Box box = grid.cell(i);
+        const ImVec2 corner = origin + ImVec2(box.x, box.y);
+        if (!ImGui::IsRectVisible(corner, corner + ImVec2(box.width, box.height))) continue;
+        app.readout.place(fmt::format("map head {}", i), {corner.x, corner.y, box.width, box.height});
+        const ImVec2 at = corner + ImVec2(0, box.height + 1);
+        const bool there = captured[std::size_t(i)];
+        const std::string name = fmt::format("{}{}", of_kv ? "kv " : "", i % heads);
+        const std::string absent = name + " not captured";
+        const auto fits = [&](const std::string& line) {
+            return ImGui::CalcTextSize(line.c_str()).x <= box.width;
+        };
+        if (box.width < em) continue;
+        text_at(app, draw, at, !there && fits(absent) ? absent : name,
+                there ? colours::dim : colours::absent);
+        if (there) continue;
+        draw.AddLine(corner, corner + ImVec2(box.width, box.height), colours::absent);
+    }
+}
+
+/// As far as the grid goes, and no further.
+void keep_inside(MapView& view, const MapGrid& grid) {
+    view.left = std::clamp(view.left, 0.0F, std::max(0.0F, float(grid.width() - grid.room.width)));
+    view.top = std::clamp(view.top, 0.0F, std::max(0.0F, float(grid.height() - grid.room.height)));
+}
+
+/// Larger or smaller heads; what is at the point of the window stays there.
+MapGrid zoom_map(MapView& view, const MapGrid& whole, float steps, ImVec2 point) {
+    constexpr double step = 0.85;
+    constexpr double most = 32;
+    const MapGrid before = whole.zoomed(view.zoom);
+    const ImVec2 at = point + ImVec2(view.left, view.top);
+    const double fits =
+        std::min({1.0, double(whole.room.width) / whole.width(), double(whole.room.height) / whole.height()});
+    view.zoom = std::clamp(view.zoom / std::pow(step, double(steps)), fits, most);
+    const MapGrid after = whole.zoomed(view.zoom);
+    const std::optional<std::int64_t> head = before.head_at(at.x, at.y);
+    const Box from = head ? before.cell(*head) : Box{0, 0, float(before.width()), float(before.height())};
+    const Box to = head ? after.cell(*head) : Box{0, 0, float(after.width()), float(after.height())};
+    view.left = to.x + (at.x - from.x) / from.width * to.width - point.x;
+    view.top = to.y + (at.y - from.y) / from.height * to.height - point.y;
+    return after;
+}
+
+/// Where the cursor went to another tile, that is seen.
+void follow_cursor(const App& app, MapView& view, const MapGrid& grid) {
+    const MapPlace place = place_of_cursor(app);
+    const std::array now{std::int64_t(app.view.stage), place.batch, place.head, place.down, place.across};
+    if (std::exchange(view.followed, now) == now) return;
+    const Box tile = tile_of_cursor(app, grid);
+    const auto seen = [](float first, float size, float at, float room) {
+        return std::max(std::min(first, at), at + std::min(size, room) - room);
+    };
+    view.left = seen(view.left, tile.width, tile.x, float(grid.room.width));
+    view.top = seen(view.top, tile.height, tile.y, float(grid.room.height));
+}
+
+/// At the edges, where a part of the map is seen: which.
+void draw_scroll(ImDrawList& draw, const MapView& view, const MapGrid& grid, ImVec2 at) {
+    constexpr float thick = 3;
+    const ImVec2 room{float(grid.room.width), float(grid.room.height)};
+    const ImVec2 from{view.left / float(grid.width()) * room.x, view.top / float(grid.height()) * room.y};
+    const ImVec2 size{room.x / float(grid.width()) * room.x, room.y / float(grid.height()) * room.y};
+    if (size.y < room.y)
+        draw.AddRectFilled(at + ImVec2(room.x - thick, from.y), at + ImVec2(room.x, from.y + size.y),
+                           colours::accent_dim);
+    if (size.x < room.x)
+        draw.AddRectFilled(at + ImVec2(from.x, room.y - thick), at + ImVec2(from.x + size.x, room.y),
+                           colours::accent_dim);
+}
+
+/// The grid as the wheel and the left button leave it.
+MapGrid move_map(App& app, const MapGrid& whole, ImVec2 corner) {
+    MapView& view = app.view.map;
+    const ImGuiIO& io = ImGui::GetIO();
+    MapGrid grid = whole.zoomed(view.zoom);
+    if (ImGui::IsItemHovered() && io.MouseWheel != 0)
+        grid = zoom_map(view, whole, io.MouseWheel, io.MousePos - corner);
+    if (ImGui::IsItemActive() && ImGui::IsMouseDragging(ImGuiMouseButton_Left)) {
+        view.left -= io.MouseDelta.x;
+        view.top -= io.MouseDelta.y;
+    }
+    follow_cursor(app, view, grid);
+    keep_inside(view, grid);
+    return grid;
+}
+
+void take_click(App& app, const MapGrid& grid, ImVec2 origin) {
+    const ImGuiIO& io = ImGui::GetIO();
+    app.map_pointed.reset();
+    if (!ImGui::IsItemHovered()) return;
+    const std::optional<MapPlace> pointed = place_at(app, grid, io.MousePos - origin);
+    if (!pointed) return;
+    app.map_pointed = std::array{pointed->batch, pointed->head, pointed->down, pointed->across};
+    const bool dragged = io.MouseDragMaxDistanceSqr[0] >= io.MouseDragThreshold * io.MouseDragThreshold;
+    if (ImGui::IsMouseReleased(ImGuiMouseButton_Left) && !dragged) go_to_place(app, *pointed);
+}
+
+void draw_picture(App& app, const MapGrid& whole) {
+    const ImVec2 room{float(whole.room.width), float(whole.room.height)};
+    ImGui::BeginChild("map picture", room, false,
+                      ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
+    const ImVec2 corner = ImGui::GetCursorScreenPos();
+    app.readout.place("map picture", {corner.x, corner.y, room.x, room.y});
+    ImGui::InvisibleButton("map", room);
+    const MapGrid grid = move_map(app, whole, corner);
+    const MapView& view = app.view.map;
+    const MapWindow seen{int(view.left), int(view.top), whole.room.width, whole.room.height};
+    const ImVec2 origin = corner - ImVec2(float(seen.left), float(seen.top));
     ImDrawList& draw = *ImGui::GetWindowDrawList();
+    const std::vector<bool> captured = captured_heads(app);
     void* texture =
         app.map_picture.texture(app.document->map_of(app.view.against), app.problem(), app.view.stage, grid,
-                                scroll, width, height, app.document->generation, mark_pixels());
-    if (texture != nullptr) draw.AddImage(texture, corner, corner + ImVec2(float(width), float(height)));
+                                seen, captured, app.document->generation, mark_pixels());
+    if (texture != nullptr) draw.AddImage(texture, corner, corner + room);
     draw_conflicts(app, draw, grid, origin);
+    name_groups(app, draw, grid, origin);
+    name_heads(app, draw, grid, origin, captured);
     draw_marks(app, draw, grid, origin);
-    if (grid.heads > 1 && grid.gap > int(em)) {
-        const std::int64_t heads = stage_heads(app.problem(), app.view.stage);
-        for (std::int64_t i = 0; i < grid.heads; ++i) {
-            const Box box = grid.cell(i);
-            const std::string name =
-                app.problem().batch > 1 ? fmt::format("{}.{}", i / heads, i % heads) : fmt::format("{}", i);
-            draw.AddText(origin + ImVec2(box.x, box.y + box.height + 1), colours::dim, name.c_str());
-        }
-    }
-    ImGui::InvisibleButton("map", {float(width), float(grid.rows() * grid.cell_height)});
-    std::optional<MapPlace> pointed;
-    if (ImGui::IsItemHovered()) pointed = place_under_pointer(app, grid, origin);
-    if (pointed && ImGui::IsMouseClicked(ImGuiMouseButton_Left)) go_to_place(app, *pointed);
-    app.map_pointed =
-        pointed ? std::optional(std::array{pointed->batch, pointed->head, pointed->down, pointed->across})
-                : std::nullopt;
+    draw_scroll(draw, view, grid, corner);
+    take_click(app, grid, origin);
     ImGui::EndChild();
+}
+
+/// The room below the title, without that of the finding.
+MapRoom room_for_map(const App& app) {
+    const float em = ImGui::GetFontSize();
+    const ImVec2 left = ImGui::GetContentRegionAvail();
+    const Problem& problem = app.problem();
+    const bool named = stage_heads(problem, app.view.stage) > 1;
+    const bool grouped = head_groups(problem, app.view.stage).groups > 1 || shares_kv_heads(app);
+    return {.width = int(left.x),
+            .height = int(left.y - 4.1F * em),
+            .gap_across = named ? int(0.5F * em) : 0,
+            .gap_down = named ? int(1.5F * em) : 0,
+            .label = grouped ? int(1.4F * em) : 0,
+            .between = grouped ? int(0.8F * em) : 0,
+            .smallest = int(3.4F * em)};
 }
 
 }  // namespace
@@ -167,20 +343,15 @@ void draw_map(App& app, const Box& box) {
 }
 
 void map_contents(App& app) {
-    const float em = ImGui::GetFontSize();
     const Problem& problem = app.problem();
     const MapSize size = size_of_head(problem, app.view.stage);
     const bool end_to_end = app.view.against == Reference::end_to_end;
     title(app, fmt::format("Map of {}{}{}{}", stage_info(app.problem(), app.view.stage).name,
                            end_to_end ? " end to end" : "", size.rows > 1 ? ": q blocks down" : "",
                            size.cols > 1 ? ", KV tiles across" : ""));
-    const int width = int(ImGui::GetContentRegionAvail().x - ImGui::GetStyle().ScrollbarSize);
-    const int height = int(ImGui::GetContentRegionAvail().y - 4.1F * em);
-    if (width < 16 || height < 16) return;
-    const std::int64_t heads = problem.batch * stage_heads(problem, app.view.stage);
-    const int gap = heads == 1 ? 0 : heads <= 64 ? int(1.5F * em) : int(0.5F * em);
-    draw_picture(app, arrange_heads(heads, size.rows, size.cols, width, height, gap, int(3.4F * em)), width,
-                 height);
+    const MapRoom room = room_for_map(app);
+    if (room.width < 16 || room.height < 16) return;
+    draw_picture(app, arrange_heads(head_groups(problem, app.view.stage), size.rows, size.cols, room));
     const auto& pointed = app.map_pointed;
     draw_finding(app, pointed && app.pointer_leads
                           ? MapPlace{(*pointed)[0], (*pointed)[1], (*pointed)[2], (*pointed)[3]}

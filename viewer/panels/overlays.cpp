@@ -191,6 +191,12 @@ std::string number_of(const DetailTile& tile, Quantity quantity, std::int64_t ro
 
 }  // namespace
 
+Box PaneFrame::box_of(const PlaneView& elements) const {
+    if (elements == view) return {at.x, at.y, size.x, size.y};
+    return {x_of(elements.first_col), y_of(elements.first_row), float(elements.cols) * col_width(),
+            float(elements.rows) * row_height()};
+}
+
 Rect PaneFrame::visible() const {
     const auto inside = [](double value, std::int64_t count) {
         return std::clamp<std::int64_t>(std::int64_t(value), 0, count);

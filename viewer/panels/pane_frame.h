@@ -20,6 +20,8 @@ struct PaneFrame {
     double row_at(float y) const { return view.first_row + (y - at.y) / double(size.y) * view.rows; }
     double col_at(float x) const { return view.first_col + (x - at.x) / double(size.x) * view.cols; }
     ImVec2 end() const { return at + size; }
+    /// Where other elements of the plane lie; exactly the pane's pixels where they are its own.
+    Box box_of(const PlaneView& elements) const;
 
     /// Rows and columns of the plane that are seen, whole ones.
     Rect visible() const;

@@ -1,5 +1,7 @@
 #include "viewer/panels/panel.h"
 
+#include <imgui_internal.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,6 +10,7 @@
 
 #include "dump/schema/side_inputs.h"
 #include "oracle/replay/tiles.h"
+#include "viewer/panels/words.h"
 
 namespace tilescope::viewer {
 
@@ -24,16 +27,51 @@ PanelScope::~PanelScope() {
     ImGui::End();
 }
 
-void text(App& app, const std::string& line, ImU32 colour) {
-    app.readout.add(line);
-    ImGui::PushStyleColor(ImGuiCol_Text, colour);
-    ImGui::TextUnformatted(line.data(), line.data() + line.size());
-    ImGui::PopStyleColor();
+namespace {
+
+/// Without an end where a line is wrapped, where the window grows with it or is scrolled to its end.
+float room_for(const std::string& line) {
+    const ImGuiWindow& window = *ImGui::GetCurrentWindowRead();
+    constexpr ImGuiWindowFlags grows =
+        ImGuiWindowFlags_AlwaysAutoResize | ImGuiWindowFlags_HorizontalScrollbar;
+    const bool cut =
+        window.DC.TextWrapPos < 0 && (window.Flags & grows) == 0 && line.find('\n') == std::string::npos;
+    return cut ? ImGui::GetContentRegionAvail().x : std::numeric_limits<float>::max();
 }
 
-void text_at(App& app, ImDrawList& draw, ImVec2 at, const std::string& line, ImU32 colour) {
-    app.readout.add(line);
-    draw.AddText({std::round(at.x), std::round(at.y)}, colour, line.data(), line.data() + line.size());
+void draw_line(App& app, const std::string& shown, const std::string& line, ImU32 colour) {
+    ImGui::PushStyleColor(ImGuiCol_Text, colour);
+    ImGui::TextUnformatted(shown.data(), shown.data() + shown.size());
+    ImGui::PopStyleColor();
+    if (shown != line && ImGui::IsItemHovered()) tooltip(app, line);
+}
+
+}  // namespace
+
+void text(App& app, const std::string& line, ImU32 colour) {
+    const std::string shown = ellipsized(line, room_for(line));
+    app.readout.add(shown);
+    draw_line(app, shown, line, colour);
+}
+
+void text_of_cell(App& app, const std::string& line, ImU32 colour) {
+    draw_line(app, ellipsized(line, room_for(line)), line, colour);
+}
+
+void text_at(App& app, ImDrawList& draw, ImVec2 at, const std::string& line, ImU32 colour, float width) {
+    const std::string shown = ellipsized(line, width);
+    app.readout.add(shown);
+    const ImVec2 corner{std::round(at.x), std::round(at.y)};
+    draw.AddText(corner, colour, shown.data(), shown.data() + shown.size());
+    if (shown == line || !ImGui::IsWindowHovered()) return;
+    if (ImGui::IsMouseHoveringRect(corner, corner + ImVec2(width, ImGui::GetFontSize()))) tooltip(app, line);
+}
+
+bool selectable(App& app, const std::string& line, const std::string& id, bool chosen) {
+    const std::string shown = ellipsized(line, ImGui::GetContentRegionAvail().x);
+    const bool pressed = ImGui::Selectable((shown + "##" + id).c_str(), chosen);
+    if (shown != line && ImGui::IsItemHovered()) tooltip(app, line);
+    return pressed;
 }
 
 void text_waiting(App& app, const std::string& line) {
@@ -43,16 +81,13 @@ void text_waiting(App& app, const std::string& line) {
 }
 
 std::string ellipsized(const std::string& line, float width) {
-    const auto fits = [&](const std::string& text) { return ImGui::CalcTextSize(text.c_str()).x <= width; };
-    if (fits(line)) return line;
+    if (width == std::numeric_limits<float>::max() || ImGui::CalcTextSize(line.c_str()).x <= width)
+        return line;
     constexpr const char* dots = "...";
-    std::string kept = line;
-    while (!kept.empty() && !fits(kept + dots)) {
-        // A letter of several bytes goes as a whole.
-        while (kept.size() > 1 && (static_cast<unsigned char>(kept.back()) & 0xC0U) == 0x80U) kept.pop_back();
-        kept.pop_back();
-    }
-    return kept + dots;
+    const char* end = nullptr;
+    ImGui::GetFont()->CalcTextSizeA(ImGui::GetFontSize(), std::max(0.0F, width - ImGui::CalcTextSize(dots).x),
+                                    0, line.data(), line.data() + line.size(), &end);
+    return std::string(line.data(), end) + dots;
 }
 
 void title(App& app, const std::string& line) {

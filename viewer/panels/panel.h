@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <imgui.h>
 
+#include <limits>
 #include <string>
 
 #include "viewer/state/app.h"
@@ -19,10 +20,16 @@ class PanelScope {
     PanelScope& operator=(const PanelScope&) = delete;
 };
 
-/// A line of text, kept for scripts as well.
+/// A line of text, kept for scripts as well. One for which there is no room, where text is not wrapped, ends in an ellipsis, and the
+/// pointer over it shows the whole.
 void text(App& app, const std::string& line, ImU32 colour = colours::text);
+/// The same of a cell that scripts know otherwise.
+void text_of_cell(App& app, const std::string& line, ImU32 colour = colours::text);
 /// The same at a place of the draw list.
-void text_at(App& app, ImDrawList& draw, ImVec2 at, const std::string& line, ImU32 colour = colours::text);
+void text_at(App& app, ImDrawList& draw, ImVec2 at, const std::string& line, ImU32 colour = colours::text,
+             float width = std::numeric_limits<float>::max());
+/// A line of a list to click on.
+bool selectable(App& app, const std::string& line, const std::string& id, bool chosen);
 /// In place of what is not there yet: scripts wait for it.
 void text_waiting(App& app, const std::string& line);
 /// The text, or as much of it as the width has room for and an ellipsis.

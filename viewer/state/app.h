@@ -41,6 +41,14 @@ enum class Tab : std::uint8_t { row, drift, histogram, budget, causes, history, 
 inline constexpr int tab_count = 8;
 std::string_view to_string(Tab tab);
 
+/// The part of the map that is seen: pixels of the grid, whose heads are so many times as large as they would fit.
+struct MapView {
+    double zoom = 1;
+    float left = 0;
+    float top = 0;
+    std::array<std::int64_t, 5> followed{-1};  ///< stage, batch, head, q block and KV tile of the cursor
+};
+
 /// The state of the view. Panels read and change it; nothing of it is computed from values.
 struct ViewState {
     Stage stage = Stage::s;
@@ -50,6 +58,7 @@ struct ViewState {
     Tab tab = Tab::row;
     Cursor cursor;
     ViewRanges ranges;
+    MapView map;
     std::optional<Rect> region;                   ///< of the stage's plane, chosen with the right button
     std::size_t cause = 0;                        ///< that quantities of a replay are of
     ThreadGroup coloured_by = ThreadGroup::none;  ///< elements of a heatmap
@@ -129,7 +138,8 @@ struct App {
     // Of the current frame.
     std::shared_ptr<const Document> document;
     Status status;
-    bool waits = false;  ///< a panel shows something that is not there yet
+    bool waits = false;             ///< a panel shows something that is not there yet
+    bool pictures_at_once = false;  ///< the frame is kept: its heatmaps are waited for
 
     std::string goto_text;     ///< where to go once a recording is open; empty: to the first divergence
     std::string goto_refused;  ///< why there is no such place

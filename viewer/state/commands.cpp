@@ -62,6 +62,11 @@ void zoom_by(App& app, double factor) {
                          double(point.col) + 0.5);
 }
 
+void fit_everything(App& app) {
+    app.view.ranges.fit(app.problem());
+    app.view.map = {};
+}
+
 void step_stage(App& app, int step) {
     for (int i = 1; i <= stage_count; ++i) {
         const auto stage = Stage((int(app.view.stage) + (step * i) + 2 * stage_count) % stage_count);
@@ -255,7 +260,7 @@ constexpr std::array commands = {
     Command{look, "-", "zoom out", true, true, [](App& a) { zoom_by(a, 1 / zoom_step); }},
     Command{look, "Z", "zoom to the element and its numbers (also a double click)", true, false,
             [](App& a) { viewer::zoom_to_element(a); }},
-    Command{look, "F", "fit everything", true, false, [](App& a) { a.view.ranges.fit(a.problem()); }},
+    Command{look, "F", "fit everything", true, false, fit_everything},
     Command{look, "C", "centre the element", true, false,
             [](App& a) { a.view.ranges.centre_on(a.problem(), a.view.cursor); }},
     Command{look, "Ctrl+Left", "Ctrl and arrows: move the view", true, true,
@@ -329,7 +334,7 @@ void zoom_to_element(App& app) {
     app.view.ranges.centre_on(app.problem(), app.view.cursor);
     const PlaneView view = app.view.ranges.view(app.problem(), app.view.stage);
     const double letter = double(ImGui::CalcTextSize("0").x);
-    const double fit = double(app.panes[0].image().width) / (letters_of_numbers * letter);
+    const double fit = double(app.panes[0].shown().width) / (letters_of_numbers * letter);
     zoom_by(app, std::clamp(fit, 1.0, most_elements_with_numbers) / std::max(view.rows, view.cols));
     app.view.ranges.show(app.problem(), app.view.cursor, app.view.stage);
 }

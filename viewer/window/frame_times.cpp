@@ -33,6 +33,10 @@ void FrameTimes::add(Clock::duration laid_out, Clock::duration drawn) {
     frames_.push_back(seconds(drawn));
 }
 
+void FrameTimes::add_picture(Clock::duration drawn) {
+    pictures_.push_back(seconds(drawn));
+}
+
 void FrameTimes::first_picture() {
     if (first_picture_ < 0) first_picture_ = seconds(Clock::now() - start_);
 }
@@ -44,6 +48,7 @@ void FrameTimes::judged() {
 void FrameTimes::forget_frames() {
     layouts_.clear();
     frames_.clear();
+    pictures_.clear();
 }
 
 std::string FrameTimes::to_json() const {
@@ -51,6 +56,8 @@ std::string FrameTimes::to_json() const {
     std::ranges::sort(sorted);
     std::vector<double> layouts = layouts_;
     std::ranges::sort(layouts);
+    std::vector<double> pictures = pictures_;
+    std::ranges::sort(pictures);
     constexpr double in_time = 0.033;
     const auto late = std::ranges::count_if(sorted, [](double seconds) { return seconds > in_time; });
     const nlohmann::json json = {{"first_picture_s", first_picture_},
@@ -61,6 +68,7 @@ std::string FrameTimes::to_json() const {
                                  {"max_ms", sorted.empty() ? 0 : 1000 * sorted.back()},
                                  {"late", late},
                                  {"layout_p95_ms", 1000 * percentile(layouts, 0.95)},
+                                 {"picture_p95_ms", 1000 * percentile(pictures, 0.95)},
                                  {"peak_mib", peak_mib()}};
     return json.dump(2) + "\n";
 }

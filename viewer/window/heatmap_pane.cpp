@@ -1,32 +1,64 @@
 #include "viewer/window/heatmap_pane.h"
 
+#include <sys/resource.h>
+
+#include <utility>
+
 namespace tilescope::viewer {
 
-bool HeatmapPane::is_shown(const Contents& contents) const {
-    return texture_ != nullptr && pyramid_ == contents.pyramid && version_ == contents.pyramid->version() &&
-           details_.tiles == contents.details.tiles && details_.quantity == contents.details.quantity &&
-           details_.first_down == contents.details.first_down &&
-           details_.first_across == contents.details.first_across && view_ == contents.view &&
-           style_.scale == contents.style.scale && style_.colours == contents.style.colours &&
-           tint_ == contents.tint && image_.width == contents.width && image_.height == contents.height;
+bool HeatmapPane::Contents::operator==(const Contents& other) const {
+    return pyramid == other.pyramid && details.tiles == other.details.tiles &&
+           details.quantity == other.details.quantity && details.first_down == other.details.first_down &&
+           details.first_across == other.details.first_across && view == other.view && style == other.style &&
+           tint == other.tint && width == other.width && height == other.height;
 }
 
-void* HeatmapPane::texture(const Contents& contents) {
-    if (contents.pyramid == nullptr || contents.width <= 0 || contents.height <= 0) return nullptr;
-    if (is_shown(contents)) return texture_->id();
-    pyramid_ = contents.pyramid;
-    version_ = pyramid_->version();
-    details_ = contents.details;
-    view_ = contents.view;
-    style_ = contents.style;
-    tint_ = contents.tint;
-    if (image_.width != contents.width || image_.height != contents.height)
-        image_ = Image(contents.width, contents.height);
-    render(*pyramid_, details_, view_, style_, image_);
-    if (tint_ != nullptr) apply(*tint_, view_, image_);
-    if (texture_ == nullptr) texture_ = std::make_unique<Texture>();
-    texture_->upload(image_);
-    return texture_->id();
+HeatmapPane::Made HeatmapPane::make(Contents contents, Image image) {
+    // Frames go first, and what reads and judges comes last.
+    constexpr int niceness = 5;
+    ::setpriority(PRIO_PROCESS, 0, niceness);
+    Made made{std::move(contents), 0, false, std::move(image)};
+    const Contents& of = made.contents;
+    made.version = of.pyramid->version();
+    made.has_values = of.pyramid->filled() > 0;
+    if (made.image.width != of.width || made.image.height != of.height)
+        made.image = Image(of.width, of.height);
+    render(*of.pyramid, of.details, of.view, of.style, made.image);
+    if (of.tint != nullptr) apply(*of.tint, of.view, made.image);
+    wake_window();
+    return made;
+}
+
+bool HeatmapPane::is_shown(const Contents& contents) const {
+    return shown_.contents == contents && shown_.version == contents.pyramid->version();
+}
+
+void HeatmapPane::start(const Contents& contents) {
+    announced_ = false;
+    asked_ = Clock::now();
+    pending_ = std::async(std::launch::async, make, contents, std::move(shown_.image));
+}
+
+void HeatmapPane::take() {
+    shown_ = pending_.get();
+    texture_.upload(shown_.image);
+    came_ = asked_;
+}
+
+bool HeatmapPane::is_ready() const {
+    return pending_.valid() && pending_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+bool HeatmapPane::gets_ready() {
+    return is_ready() && !std::exchange(announced_, true);
+}
+
+void* HeatmapPane::texture(const Contents& wanted, bool at_once) {
+    if (wanted.pyramid == nullptr || wanted.width <= 0 || wanted.height <= 0) return nullptr;
+    if (is_ready() || (at_once && pending_.valid())) take();
+    if (!pending_.valid() && !is_shown(wanted)) start(wanted);
+    if (at_once && pending_.valid()) take();
+    return texture_.id();
 }
 
 const Scale& HeatmapPane::fitted(const std::shared_ptr<const Pyramid>& pyramid, Quantity quantity,

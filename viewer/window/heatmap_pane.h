@@ -1,8 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
-#include <string>
+#include <optional>
+#include <utility>
 
 #include "oracle/heatmap/heatmap_image.h"
 #include "viewer/window/tint.h"
@@ -10,9 +13,12 @@
 
 namespace tilescope::viewer {
 
-/// A heatmap's image and its texture, made again only where something about it changed.
+/// A heatmap's texture. Its image is made beside the frames, again only where something about it changed; the one before is
+/// shown until it is there.
 class HeatmapPane {
  public:
+    using Clock = std::chrono::steady_clock;
+
     struct Contents {
         std::shared_ptr<const Pyramid> pyramid;
         DetailTiles details;
@@ -21,32 +27,46 @@ class HeatmapPane {
         int width = 0;  ///< pixels
         int height = 0;
         std::shared_ptr<const Tint> tint = nullptr;
+
+        bool operator==(const Contents& other) const;
     };
-    /// The texture of what is to be seen; null where there is no size.
-    void* texture(const Contents& contents);
-    const Image& image() const { return image_; }
-    /// What the texture shows: null without one.
-    const std::shared_ptr<const Pyramid>& pyramid() const { return pyramid_; }
-    const DetailTiles& details() const { return details_; }
-    const ImageStyle& style() const { return style_; }
+    /// Asks for what is to be seen, and returns the texture of what shown() says: of that or of what was asked for before. Null
+    /// where there is none yet, or no size. `at_once`: waits for what is asked for.
+    void* texture(const Contents& wanted, bool at_once);
+    /// What the texture shows; without a pyramid before there is one.
+    const Contents& shown() const { return shown_.contents; }
+    /// Whether the texture is of something else than what was asked for last.
+    bool waits() const { return pending_.valid(); }
+    /// Whether what was asked for last has got ready since the last call.
+    bool gets_ready();
+    /// When what is shown was asked for, where it came since the last call.
+    std::optional<Clock::time_point> take_asked() { return std::exchange(came_, std::nullopt); }
     /// Whether some of the picture's values were there.
-    bool has_values() const { return pyramid_ != nullptr && pyramid_->filled() > 0; }
+    bool has_values() const { return shown_.has_values; }
 
     /// fitting_scale() of the pyramid, found again where the pyramid or the choice changed.
     const Scale& fitted(const std::shared_ptr<const Pyramid>& pyramid, Quantity quantity, ScaleKind kind,
                         double clip);
 
  private:
+    struct Made {
+        Contents contents;
+        std::uint64_t version = 0;  ///< of the pyramid, before it was looked at
+        bool has_values = false;
+        Image image;
+    };
+    static Made make(Contents contents, Image image);
+    bool is_ready() const;
     bool is_shown(const Contents& contents) const;
+    void start(const Contents& contents);
+    void take();
 
-    std::shared_ptr<const Pyramid> pyramid_;
-    std::uint64_t version_ = 0;
-    DetailTiles details_;
-    PlaneView view_;
-    ImageStyle style_;
-    std::shared_ptr<const Tint> tint_;
-    Image image_;
-    std::unique_ptr<Texture> texture_;
+    Made shown_;
+    std::future<Made> pending_;
+    bool announced_ = true;
+    Clock::time_point asked_;
+    std::optional<Clock::time_point> came_;
+    Texture texture_;
 
     std::shared_ptr<const Pyramid> fitted_to_;
     std::uint64_t fitted_version_ = 0;

@@ -140,6 +140,10 @@ void* Texture::id() const {
     return reinterpret_cast<void*>(std::uintptr_t(name_));
 }
 
+void wake_window() {
+    glfwPostEmptyEvent();
+}
+
 Window::Window(const WindowOptions& options) : scripted_(options.scripted) {
     glfwSetErrorCallback(nullptr);
     if (glfwInit() == GLFW_FALSE) {

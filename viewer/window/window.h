@@ -38,6 +38,9 @@ struct WindowOptions {
     bool scripted = false;  ///< nobody watches: draw as fast as asked, and take input only from feed()
 };
 
+/// From any thread: ends the window's wait for input.
+void wake_window();
+
 /// The one place that knows GLFW, OpenGL and ImGui's backends. One window a process.
 class Window {
  public:
