@@ -13,6 +13,7 @@
 #include "dump/schema/error.h"
 #include "dump/schema/selection.h"
 #include "dump/schema/side_inputs.h"
+#include "dump/schema/source_line.h"
 #include "dump/schema/span.h"
 #include "dump/schema/thread_layout.h"
 
@@ -57,6 +58,7 @@ struct StageCapture {
     std::int64_t elements_out_of_range = 0;  ///< writes at coordinates that the problem does not have
     /// One of them, as its hook got it; nullopt where there is none or the producer does not say.
     std::optional<OutOfRange> first_out_of_range;
+    std::vector<SourceLine> hooks;  ///< that recorded something of the stage, in order of file and line
 };
 
 /// CaptureSummary::ended of a run that did not end: its process was killed, or it still runs.

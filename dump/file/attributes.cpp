@@ -18,8 +18,6 @@ void refuse(const std::string& what, const std::string& where) {
 namespace {
 
 constexpr std::size_t longest_text = std::size_t(1) << 20;
-constexpr std::size_t longest_list =
-    64;  ///< texts of variable length are only known to be long once they are read
 
 [[noreturn]] void refuse_attribute(const char* name, const std::string& what, const std::string& where) {
     throw Error("attribute " + std::string(name) + " " + what, where, damaged_advice);
@@ -149,17 +147,19 @@ std::optional<std::string> read_text(hid_t object, const char* name, const std::
     return read_all_texts(*attribute, name, where).front();
 }
 
-std::vector<std::string> read_texts(hid_t object, const char* name, const std::string& where) {
+// Texts of variable length are only known to be long once they are read.
+std::vector<std::string> read_texts(hid_t object, const char* name, const std::string& where,
+                                    std::size_t longest) {
     const std::optional<Attribute> attribute = open_any(object, name, where);
     // h5py writes an empty list as one of numbers.
     if (!attribute || attribute->elements == 0) return {};
     if (attribute->rank > 1)
         refuse_attribute(name, "is not a list, but has " + std::to_string(attribute->rank) + " dimensions",
                          where);
-    if (attribute->elements > longest_list) {
+    if (attribute->elements > longest) {
         refuse_attribute(name,
                          "lists " + std::to_string(attribute->elements) + " texts, more than " +
-                             std::to_string(longest_list),
+                             std::to_string(longest),
                          where);
     }
     return read_all_texts(*attribute, name, where);

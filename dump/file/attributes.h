@@ -31,8 +31,9 @@ std::optional<double> read_number(hid_t object, const char* name, const std::str
 std::optional<bool> read_flag(hid_t object, const char* name, const std::string& where);
 
 /// A list of text, or one text; empty when there is no such attribute. Errors: as above, and Error for a list
-/// that is absurdly long.
-std::vector<std::string> read_texts(hid_t object, const char* name, const std::string& where);
+/// that is longer than `longest`.
+std::vector<std::string> read_texts(hid_t object, const char* name, const std::string& where,
+                                    std::size_t longest = 64);
 
 /// Reads the name of an enumerator. Errors: as above, and Error for a name that the table does not have.
 template <class Enum>

@@ -12,6 +12,7 @@ namespace tilescope::hdf5 {
 
 namespace {
 
+constexpr const char* hooks_attribute = "hooks";
 constexpr std::int64_t tile_columns = 4;      // batch, head, q_block, kv_tile
 constexpr std::int64_t conflict_columns = 5;  // and elements
 constexpr std::int64_t place_columns = 6;     // a tile, and row and column in it
@@ -173,6 +174,27 @@ CaptureSummary read_capture(const InputFile& file, const Problem& problem,
         capture.stages[index] = read_stage(file, problem, info.stage, tiles_stored[index]);
     }
     return capture;
+}
+
+std::vector<SourceLine> read_stage_hooks(hid_t dataset, const std::string& where) {
+    const std::vector<std::string> texts = read_texts(dataset, hooks_attribute, where, max_hooks);
+    std::vector<SourceLine> hooks;
+    for (const std::string& text : texts) {
+        const std::optional<SourceLine> hook = source_line_from(text);
+        if (!hook) {
+            throw Error("attribute hooks has \"" + shortened(text) + "\", which is no line of a file below a project", where,
+                        "write it as in \"csrc/attention.cu:61\": a relative path without \"..\", and a line from 1 on");
+        }
+        hooks.push_back(*hook);
+    }
+    return hooks;
+}
+
+void write_stage_hooks(hid_t dataset, std::span<const SourceLine> hooks) {
+    if (hooks.empty()) return;
+    std::vector<std::string> texts;
+    for (const SourceLine& hook : hooks) texts.push_back(to_string(hook));
+    write_texts(dataset, hooks_attribute, texts);
 }
 
 void write_capture(hid_t file, const Problem& problem, const CaptureSummary& capture,

@@ -1,8 +1,11 @@
 #pragma once
 
-// The group /capture: what was asked for, and what was lost or seen twice.
+// The group /capture: what was asked for, and what was lost or seen twice; and which hooks recorded a stage, at its dataset.
 
 #include <array>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "dump/file/check.h"
 #include "dump/recording.h"
@@ -22,6 +25,12 @@ using CaptureCounts = std::array<StageCounts, stage_count>;
 /// Errors: Error for an invalid selection, a tile outside the problem, and counts that contradict each other.
 CaptureSummary read_capture(const InputFile& file, const Problem& problem,
                             const std::array<std::int64_t, stage_count>& tiles_stored);
+
+/// Which hooks recorded the stage: an attribute of its dataset; nothing where there is none. Errors: Error for what is no line of a
+/// file below a project, and for too many.
+std::vector<SourceLine> read_stage_hooks(hid_t dataset, const std::string& where);
+/// Errors: Failure.
+void write_stage_hooks(hid_t dataset, std::span<const SourceLine> hooks);
 
 /// Writes the stages that the direction has. Errors: Failure.
 void write_capture(hid_t file, const Problem& problem, const CaptureSummary& capture,

@@ -74,6 +74,12 @@ std::int64_t open_stage(Contents& contents, const StageInfo& info) {
     return tiles;
 }
 
+void open_hooks(Contents& contents, Stage stage) {
+    const auto index = static_cast<std::size_t>(stage);
+    const std::optional<StoredDataset>& dataset = contents.stages[index];
+    if (dataset) contents.capture.stages[index].hooks = read_stage_hooks(dataset->id.get(), dataset->where);
+}
+
 // Who wrote the elements of a stage that the direction has.
 void open_writers(Contents& contents, const StageInfo& info) {
     const DatasetShape shape = dataset_shape(contents.problem, info.stage);
@@ -111,7 +117,10 @@ Contents open_contents(InputFile file) {
     read_lse_units(contents);
     contents.references = open_references(contents.file, contents.problem);
     contents.capture = read_capture(contents.file, contents.problem, tiles_stored);
-    for (const StageInfo& info : stages_of(contents.problem)) open_writers(contents, info);
+    for (const StageInfo& info : stages_of(contents.problem)) {
+        open_hooks(contents, info.stage);
+        open_writers(contents, info);
+    }
     contents.sink = open_sink_image(contents.file, contents.problem, tiles_stored, contents.capture);
     return contents;
 }

@@ -197,6 +197,7 @@ hdf5::StageCounts write_stage(OutputFile& file, const Recording& recording, cons
     hdf5::write_stage_units(id, stage, recording.units());
     hdf5::write_named_axes(id, problem, stage);
     hdf5::write_stage_threads(id, recording.threads()[stage]);
+    hdf5::write_stage_hooks(id, capture.stages[static_cast<std::size_t>(stage)].hooks);
     if (is_output(stage)) hdf5::write_dtype(id, stage_dtype(problem, stage));
     hdf5::StageCounts counts;
     if (stored) write_stored_tiles(file, dataset, recording, stage, capture, counts);

@@ -80,9 +80,19 @@ struct SinkLoss {
     std::int32_t first[6] = {};
 };
 
+/// A hook that recorded something: a line of a source file.
+struct SinkHook {
+    std::uint32_t id = 0;    ///< of stage, file and line; 0: none is here
+    std::uint32_t line = 0;  ///< written last
+    Stage stage = Stage::q;
+    char file[55] = {};  ///< no zero behind a name that fills it
+};
+inline constexpr unsigned sink_hooks = 128;
+
 struct SinkCounters {
     SinkLoss dropped[stage_count];       ///< no room for the tile
     SinkLoss out_of_range[stage_count];  ///< coordinates that the problem does not have
+    SinkHook hooks[sink_hooks];          ///< each at its id or at the next free place behind it
 };
 
 /// WMMA accumulators: 16x16, 32x8 and 8x32 of float and half, eight values a lane.

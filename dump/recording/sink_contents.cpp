@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace tilescope {
@@ -98,10 +100,32 @@ Span<std::byte> HeldParts::find(std::size_t offset, std::size_t bytes) const {
     return {};
 }
 
+namespace {
+
+static_assert(sink_hooks <= max_hooks);
+
+/// As far as hooks came, which a crash may have stopped anywhere; the bytes may be a stranger's.
+std::vector<SourceLine> hooks_of(const SinkCounters& counters, Stage stage) {
+    std::vector<SourceLine> hooks;
+    for (const SinkHook& hook : counters.hooks) {
+        if (hook.id == 0 || hook.stage != stage) continue;
+        const std::string_view file(hook.file, strnlen(hook.file, sizeof hook.file));
+        const SourceLine source{kept_path(file), hook.line};
+        if (source_line_from(to_string(source)) == source) hooks.push_back(source);
+    }
+    std::ranges::sort(hooks, {}, [](const SourceLine& hook) { return std::tie(hook.file, hook.line); });
+    const auto twice = std::ranges::unique(hooks);
+    hooks.erase(twice.begin(), twice.end());
+    return hooks;
+}
+
+}  // namespace
+
 StageCapture summarise_stage(const CapturePlan& plan, const Sink& sink, Stage stage) {
     const std::size_t index = std::size_t(stage);
     const std::int64_t capacity = plan.capacity(stage);
     StageCapture summary;
+    summary.hooks = hooks_of(*sink.counters, stage);
     for (std::int64_t slot = 0; slot < capacity; ++slot) {
         const std::uint32_t conflicts = sink.stages[index].conflicts[slot];
         if (conflicts != 0) summary.conflicts.push_back({plan.tile_of_slot(stage, slot), conflicts});

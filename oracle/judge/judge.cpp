@@ -281,6 +281,8 @@ Report begin_report(const Recording& recording, const Recording* other, const Ju
     report.problem = recording.problem();
     report.units = recording.units();
     report.threads = recording.threads();
+    for (std::size_t i = 0; i < report.stages.size(); ++i)
+        report.stages[i].hooks = recording.capture().stages[i].hooks;
     report.options = options_of(recording);
     report.provenance = recording.provenance();
     report.ended = recording.capture().ended;

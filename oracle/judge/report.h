@@ -36,6 +36,7 @@ struct WrittenAgain {
 struct StageReport {
     bool captured = false;
     StageTally tally;
+    std::vector<SourceLine> hooks;               ///< that recorded it, where the recording says
     std::optional<WriterCounts> writers;         ///< nullopt where the recording does not say
     std::optional<WrittenAgain> first_repeated;  ///< the same, and where nothing conflicts
     /// What the stage does that healthy kernels do and no attribute declares; empty: nothing. Then it is not

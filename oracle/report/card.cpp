@@ -211,7 +211,7 @@ Card card_of(const Report& report, const Diagnosis& diagnosis, CausesKnown known
     if (!diagnosis.causes.empty() && !diagnosis.suggestion) {
         const FoundCause& cause = diagnosis.causes.front();
         card.evidence = evidence_of(cause);
-        if (!cause.legal) card.look_at = cause.look_at;
+        if (!cause.legal) card.look_at = std::string(cause.look_at) + hooked_text(report, cause.stage);
     }
     if (!diagnosis.suggestion) card.also = also_of(report, diagnosis);
     return card;

@@ -13,7 +13,7 @@ namespace tilescope {
 struct Card {
     std::string headline;  ///< what is wrong, where and why; or what agrees
     std::string evidence;  ///< how much the cause explains; or how close to the budget it came
-    std::string look_at;   ///< in the code
+    std::string look_at;   ///< in the code, and where its stage is hooked
     std::string threads;   ///< that own what is wrong: "every wrong element belongs to lane 5 of every warp"
     std::string
         also;  ///< what explains it alike, and which stages are wrong by themselves; or what was not recorded

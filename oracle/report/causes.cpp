@@ -23,7 +23,7 @@ std::string fitted(const FoundCause& cause) {
 }
 
 /// The cause that explains best, in three lines.
-std::string best_cause(const FoundCause& cause) {
+std::string best_cause(const Report& report, const FoundCause& cause) {
     const bool is_race = cause.name == racing_name;
     const char* kind = cause.legal        ? "legal, if it is meant"
                        : is_race          ? "written again"
@@ -43,7 +43,8 @@ std::string best_cause(const FoundCause& cause) {
                             percent_of(cause.explained_before), cause.where, fitted(cause));
         if (cause.leaves_rest) text += "  no known cause explains what it leaves\n";
     }
-    return text + fmt::format("  {}{}\n", cause.legal ? "" : "look at: ", cause.look_at);
+    return text + fmt::format("  {}{}{}\n", cause.legal ? "" : "look at: ", cause.look_at,
+                              cause.legal ? "" : hooked_text(report, cause.stage));
 }
 
 /// Causes that explain as much as the first.
@@ -120,6 +121,17 @@ std::string race_text(const Diagnosis& diagnosis, const std::vector<const FoundC
 
 }  // namespace
 
+std::string hooked_text(const Report& report, Stage stage) {
+    const std::vector<SourceLine>& hooks = report.stage(stage).hooks;
+    if (hooks.empty()) return "";
+    constexpr std::size_t most = 3;
+    std::string places;
+    for (std::size_t i = 0; i < std::min(hooks.size(), most); ++i)
+        places += (i > 0 ? ", " : "") + to_string(hooks[i]);
+    if (hooks.size() > most) places += fmt::format(" and {} more", hooks.size() - most);
+    return fmt::format("; {} is hooked at {}", stage_info(report.problem, stage).name, places);
+}
+
 std::string remains_text(const Suggestion& suggestion) {
     if (!suggestion.then) return "then it matches";
     const std::vector<FoundCause>& causes = suggestion.causes;
@@ -152,7 +164,7 @@ std::string causes_text(const Report& report) {
     const bool is_wrong = report.guilty && report.stage(*report.guilty).tally.outside > 0;
     if (diagnosis.causes[0].structural && is_wrong) text += "no known cause explains the values\n";
     const std::vector<const FoundCause*> tied = tied_with_first(diagnosis.causes);
-    text += best_cause(diagnosis.causes[0]) + places + ties_text(diagnosis, tied);
+    text += best_cause(report, diagnosis.causes[0]) + places + ties_text(diagnosis, tied);
     text += race_text(diagnosis, tied);
     for (std::size_t i = 0; i < std::min<std::size_t>(diagnosis.then.size(), 3); ++i) {
         const FoundCause& next = diagnosis.then[i];

@@ -72,6 +72,10 @@ ordered_json to_json(const StageInfo& info, const StageReport& stage) {
     json["compared"] = t.compared;
     json["not_judged"] = t.not_judged;
     json["saturated"] = t.saturated;
+    if (!stage.hooks.empty()) {
+        json["hooks"] = ordered_json::array();
+        for (const SourceLine& hook : stage.hooks) json["hooks"].push_back(to_string(hook));
+    }
     if (!stage.undeclared.empty()) json["undeclared"] = stage.undeclared;
     json["outside"] = t.outside;
     json["nonfinite"] = t.nan + t.infinite;

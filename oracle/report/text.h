@@ -26,6 +26,9 @@ inline constexpr std::string_view how_to_tell_a_race =
 /// The causes that were found for the first wrong stage, and further ones; "" where nothing was searched.
 std::string causes_text(const Report& report);
 
+/// Where the stage is hooked: "; acc is hooked at csrc/attention.cu:61"; "" where the recording does not say.
+std::string hooked_text(const Report& report, Stage stage);
+
 /// What is left to find once it is declared: "then it matches", or the cause of what is still wrong.
 std::string remains_text(const Suggestion& suggestion);
 /// What to declare, and what is left then; one line.
