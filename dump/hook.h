@@ -166,14 +166,13 @@ TILESCOPE_HOOK auto hook_block_if(const Sink& sink, int batch, int head, int q_b
 #define TILESCOPE_CALL_PARAM , const auto& tilescope_block
 #define TILESCOPE_BLOCK_ARG , tilescope_block
 // Where the hook stands, before what it records.
-#define TILESCOPE_HOOK_NOTE(stage)                                                                    \
+#define TILESCOPE_HOOK_NOTE(stage)                                                                     \
     ::tilescope::hook_note<::tilescope::hook_id(__FILE__, __LINE__, ::tilescope::hook_stages::stage)>( \
-        tilescope_block, ::tilescope::hook_stages::stage,                                             \
+        tilescope_block, ::tilescope::hook_stages::stage,                                              \
         __FILE__ + std::integral_constant<int, ::tilescope::hook_file_begin(__FILE__)>::value, __LINE__)
-#define TILESCOPE_VALUE(stage, kv_tile, row, col, value)                                               \
-    (TILESCOPE_HOOK_NOTE(stage),                                                                       \
-     ::tilescope::hook_value(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), int(row), \
-                             int(col), value))
+#define TILESCOPE_VALUE(stage, kv_tile, row, col, value)                                                   \
+    (TILESCOPE_HOOK_NOTE(stage), ::tilescope::hook_value(tilescope_block, ::tilescope::hook_stages::stage, \
+                                                         int(kv_tile), int(row), int(col), value))
 #define TILESCOPE_REPLICATED(stage, kv_tile, row, col, value)                                               \
     (TILESCOPE_HOOK_NOTE(stage),                                                                            \
      ::tilescope::hook_replicated(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), int(row), \

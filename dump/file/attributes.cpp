@@ -157,10 +157,10 @@ std::vector<std::string> read_texts(hid_t object, const char* name, const std::s
         refuse_attribute(name, "is not a list, but has " + std::to_string(attribute->rank) + " dimensions",
                          where);
     if (attribute->elements > longest) {
-        refuse_attribute(name,
-                         "lists " + std::to_string(attribute->elements) + " texts, more than " +
-                             std::to_string(longest),
-                         where);
+        refuse_attribute(
+            name,
+            "lists " + std::to_string(attribute->elements) + " texts, more than " + std::to_string(longest),
+            where);
     }
     return read_all_texts(*attribute, name, where);
 }

@@ -182,8 +182,11 @@ std::vector<SourceLine> read_stage_hooks(hid_t dataset, const std::string& where
     for (const std::string& text : texts) {
         const std::optional<SourceLine> hook = source_line_from(text);
         if (!hook) {
-            throw Error("attribute hooks has \"" + shortened(text) + "\", which is no line of a file below a project", where,
-                        "write it as in \"csrc/attention.cu:61\": a relative path without \"..\", and a line from 1 on");
+            throw Error(
+                "attribute hooks has \"" + shortened(text) + "\", which is no line of a file below a project",
+                where,
+                "write it as in \"csrc/attention.cu:61\": a relative path without \"..\", and a line from 1 "
+                "on");
         }
         hooks.push_back(*hook);
     }

@@ -55,8 +55,9 @@ TILESCOPE_HOOK void hook_enter(SinkHook* hooks, std::uint32_t id, Stage stage, c
     TILESCOPE_HOOK_ROLLED
     for (unsigned i = 0; i < sink_hooks; ++i) {
         SinkHook& hook = hooks[(id + i) % sink_hooks];
-        if (hook.id == id) return;
-        if (hook.id != 0) continue;
+        const std::uint32_t known = hook.id;
+        if (known == id) return;
+        if (known != 0) continue;
         const std::uint32_t found = hook_compare_exchange(&hook.id, 0, id);
         if (found != 0 && found != id) continue;
         // Again, for the cache of this multiprocessor, which an atomic passes by.
