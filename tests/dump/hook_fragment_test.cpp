@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -60,6 +61,12 @@ struct FragmentHost {
         std::vector<float> values(std::size_t(tile_shape(plan.problem(), stage).elements()));
         EXPECT_TRUE(finish().read_tile(stage, id, values));
         return values;
+    }
+    /// All but where the hooks stand, on other lines in each way of recording.
+    std::vector<std::byte> recorded() const {
+        std::vector<std::byte> copy = memory;
+        std::fill_n(copy.begin() + offsetof(SinkCounters, hooks), sizeof(SinkCounters::hooks), std::byte(0));
+        return copy;
     }
     std::int64_t out_of_range(Stage stage) const {
         return finish().capture().stages[std::size_t(stage)].elements_out_of_range;
@@ -173,7 +180,7 @@ TEST(Fragment, RolledRecordsTheSame) {
             EXPECT_EQ(std::ranges::count_if(s, [](float value) { return !is_unwritten(value); }), 3);
             EXPECT_EQ(host.out_of_range(Stage::s), 1);
         }
-        return host.memory;
+        return host.recorded();
     };
     for (SinkMode mode : {SinkMode::tiles, SinkMode::checked, SinkMode::statistics}) {
         const auto unrolled = recorded(mode, [&](const Sink& sink) {
@@ -388,7 +395,7 @@ TEST(Fragment, RecordsWhatSingleValuesDo) {
                             }
                         }
                         if (mode == SinkMode::tiles) {
-                            EXPECT_EQ(of_fragments.memory, of_values.memory) << rows << " x " << cols;
+                            EXPECT_EQ(of_fragments.recorded(), of_values.recorded()) << rows << " x " << cols;
                         } else {
                             expect_same_but_hash(of_fragments, of_values);
                         }

@@ -195,7 +195,7 @@ TEST(NamedTiles, WhatIsOutsideIsCountedAndWhatHasNoRoomIsListed) {
     EXPECT_FALSE(run.has_stage(Stage::named0));
 
     // The tables take all but a few tiles of 4 rows.
-    const Host small("stage=rescale", 2000);
+    const Host small("stage=rescale", sizeof(SinkCounters::hooks) + 2000);
     small.play(0, 1);
     const CapturedRun cut = small.finish();
     const StageCapture& rescale = cut.capture().stages[int(Stage::named0)];
