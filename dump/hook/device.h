@@ -44,6 +44,17 @@ TILESCOPE_HOOK float hook_float_of(std::uint32_t bits) {
 #endif
 }
 
+/// Reads a word once, which other threads may write meanwhile; the GPU's L1 cache may hold an older one.
+TILESCOPE_HOOK std::uint32_t hook_get(const std::uint32_t* word) {
+#ifdef __CUDA_ARCH__
+    std::uint32_t bits;
+    asm volatile("ld.ca.u32 %0, [%1];" : "=r"(bits) : "l"(word) : "memory");
+    return bits;
+#else
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
 TILESCOPE_HOOK void hook_set(std::uint32_t* word, std::uint32_t bits) {
 #ifdef __CUDA_ARCH__
     *word = bits;

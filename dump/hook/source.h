@@ -1,7 +1,7 @@
 #pragma once
 
-// Which line of which file recorded a stage. A hook looks at its entry of a table in the sink, and the first thread that finds
-// none writes it.
+// Which line of which file recorded a stage. Behind what it recorded, a hook looks at its entry of a table in the sink, and the
+// first thread that finds none writes it.
 
 #include <cstdint>
 
@@ -49,15 +49,15 @@ TILESCOPE_HOOK constexpr std::uint32_t hook_id(const char* path, int line, Stage
     return hash == 0 ? 1 : hash;
 }
 
-/// Finds the hook's entry, or writes it to the first free place. Mostly the first look finds it: a test of that of its own makes
-/// `scalar` spill.
+/// Finds the hook's entry, or writes it to the first free place from the hook's own on.
 TILESCOPE_HOOK void hook_enter(SinkHook* hooks, std::uint32_t id, Stage stage, const char* file, int line) {
     TILESCOPE_HOOK_ROLLED
     for (unsigned i = 0; i < sink_hooks; ++i) {
         SinkHook& hook = hooks[(id + i) % sink_hooks];
-        const std::uint32_t known = hook.id;
-        if (known == id) return;
-        if (known != 0) continue;
+        // Looked at once: of two looks the second may find what another thread wrote after the first.
+        const std::uint32_t here = hook_get(&hook.id);
+        if (here == id) return;
+        if (here != 0) continue;
         const std::uint32_t found = hook_compare_exchange(&hook.id, 0, id);
         if (found != 0 && found != id) continue;
         // Again, for the cache of this multiprocessor, which an atomic passes by.
@@ -71,10 +71,13 @@ TILESCOPE_HOOK void hook_enter(SinkHook* hooks, std::uint32_t id, Stage stage, c
     }
 }
 
-/// Notes that a hook records a stage of the block.
+/// Notes that a hook recorded a stage of the block. Mostly it finds its entry at its own place, whose address the compiler
+/// knows: a look there before the search, and behind what the hook recorded, takes no register of a kernel's.
 template <std::uint32_t id>
 TILESCOPE_HOOK void hook_note(const HookBlock& block, Stage stage, const char* file, int line) {
-    if (block.keeps(stage)) hook_enter(block.sink->counters->hooks, id, stage, file, line);
+    if (!block.keeps(stage)) return;
+    SinkHook* const hooks = block.sink->counters->hooks;
+    if (hook_get(&hooks[id % sink_hooks].id) != id) hook_enter(hooks, id, stage, file, line);
 }
 template <std::uint32_t id>
 TILESCOPE_HOOK void hook_note(HookNothing, Stage, const char*, int) {}

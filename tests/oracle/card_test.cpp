@@ -136,7 +136,8 @@ TEST(Card, SaysWhereTheStageIsHooked) {
     diagnosis.causes = {cause_of("acc_not_rescaled", 1)};
     std::vector<SourceLine>& hooks = report.stages[std::size_t(Stage::acc)].hooks;
     hooks = {{"csrc/attention.cu", 61}};
-    EXPECT_EQ(card_of(report, diagnosis, CausesKnown::yes).look_at, "acc *= alpha; acc is hooked at csrc/attention.cu:61");
+    EXPECT_EQ(card_of(report, diagnosis, CausesKnown::yes).look_at,
+              "acc *= alpha; acc is hooked at csrc/attention.cu:61");
     hooks.insert(hooks.end(), {{"a.cu", 1}, {"a.cu", 2}, {"a.cu", 3}});
     EXPECT_EQ(card_of(report, diagnosis, CausesKnown::yes).look_at,
               "acc *= alpha; acc is hooked at csrc/attention.cu:61, a.cu:1, a.cu:2 and 1 more");
