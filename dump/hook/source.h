@@ -75,7 +75,7 @@ TILESCOPE_HOOK void hook_enter(SinkHook* hooks, std::uint32_t id, Stage stage, c
 /// knows: a look there before the search, and behind what the hook recorded, takes no register of a kernel's.
 template <std::uint32_t id>
 TILESCOPE_HOOK void hook_note(const HookBlock& block, Stage stage, const char* file, int line) {
-    if (!block.keeps(stage)) return;
+    if (!block.keeps(stage) || (block.stages & sink_notes_hooks) == 0) return;
     SinkHook* const hooks = block.sink->counters->hooks;
     if (hook_get(&hooks[id % sink_hooks].id) != id) hook_enter(hooks, id, stage, file, line);
 }

@@ -184,7 +184,8 @@ Sink CapturePlan::sink(std::byte* base) const {
     for (const StageInfo& info : stages_of(problem_)) {
         const StagePlan& plan = stage_plan(info.stage);
         if (plan.selected == 0) continue;
-        (info.per_q_block ? sink.q_block_stages : sink.head_stages) |= 1u << unsigned(info.stage);
+        (info.per_q_block ? sink.q_block_stages : sink.head_stages) |=
+            1u << unsigned(info.stage) | (mode_ == SinkMode::statistics ? 0 : sink_notes_hooks);
         const TileShape shape = tile_shape(problem_, info.stage);
         SinkStage& stage = sink.stages[std::size_t(info.stage)];
         if (mode_ == SinkMode::statistics) {

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 # A folder of a user or of the system; paths of HDF5 objects begin otherwise.
-MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|Users|work|srv|mnt|opt|usr|var)/")
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|Users|srv|mnt|opt|usr|var)/")
 HOOK = re.compile(r"(?!/)[^\\\x00-\x1f]+:[1-9]\d*")
 
 
