@@ -165,34 +165,34 @@ TILESCOPE_HOOK auto hook_block_if(const Sink& sink, int batch, int head, int q_b
 #define TILESCOPE_BLOCK_PARAM , const ::tilescope::HookBlock& tilescope_block
 #define TILESCOPE_CALL_PARAM , const auto& tilescope_block
 #define TILESCOPE_BLOCK_ARG , tilescope_block
-// Where the hook stands, behind what it recorded.
-#define TILESCOPE_HOOK_NOTE(stage)                                                                     \
-    ::tilescope::hook_note<::tilescope::hook_id(__FILE__, __LINE__, ::tilescope::hook_stages::stage)>( \
-        tilescope_block, ::tilescope::hook_stages::stage,                                              \
-        __FILE__ + std::integral_constant<int, ::tilescope::hook_file_begin(__FILE__)>::value, __LINE__)
-#define TILESCOPE_VALUE(stage, kv_tile, row, col, value)                                               \
-    (::tilescope::hook_value(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), int(row), \
-                             int(col), value),                                                         \
-     TILESCOPE_HOOK_NOTE(stage))
-#define TILESCOPE_REPLICATED(stage, kv_tile, row, col, value)                                               \
-    (::tilescope::hook_replicated(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), int(row), \
-                                  int(col), value),                                                         \
-     TILESCOPE_HOOK_NOTE(stage))
-#define TILESCOPE_TILE(stage, kv_tile, data, ld, thread, threads)                                          \
-    (::tilescope::hook_tile(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), data, int(ld), \
-                            int(thread), int(threads)),                                                    \
-     TILESCOPE_HOOK_NOTE(stage))
-#define TILESCOPE_ROWS(stage, kv_tile, first_row, rows, data, ld, thread, threads)                          \
-    (::tilescope::hook_rows(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), int(first_row), \
-                            int(rows), data, int(ld), int(thread), int(threads)),                           \
-     TILESCOPE_HOOK_NOTE(stage))
+// What records a stage and then notes where the hook stands, behind one test for both.
+#define TILESCOPE_HOOKED(stage, call)                                                                        \
+    (tilescope_block.keeps(::tilescope::hook_stages::stage)                                                  \
+         ? (call, ::tilescope::hook_note<::tilescope::hook_id(__FILE__, __LINE__,                            \
+                                                              ::tilescope::hook_stages::stage)>(             \
+                      tilescope_block, ::tilescope::hook_stages::stage,                                      \
+                      __FILE__ + std::integral_constant<int, ::tilescope::hook_file_begin(__FILE__)>::value, \
+                      __LINE__))                                                                             \
+         : void())
+#define TILESCOPE_VALUE(stage, kv_tile, row, col, value)                                              \
+    TILESCOPE_HOOKED(stage, ::tilescope::hook_value(tilescope_block, ::tilescope::hook_stages::stage, \
+                                                    int(kv_tile), int(row), int(col), value))
+#define TILESCOPE_REPLICATED(stage, kv_tile, row, col, value)                                              \
+    TILESCOPE_HOOKED(stage, ::tilescope::hook_replicated(tilescope_block, ::tilescope::hook_stages::stage, \
+                                                         int(kv_tile), int(row), int(col), value))
+#define TILESCOPE_TILE(stage, kv_tile, data, ld, thread, threads)                                    \
+    TILESCOPE_HOOKED(stage, ::tilescope::hook_tile(tilescope_block, ::tilescope::hook_stages::stage, \
+                                                   int(kv_tile), data, int(ld), int(thread), int(threads)))
+#define TILESCOPE_ROWS(stage, kv_tile, first_row, rows, data, ld, thread, threads)                    \
+    TILESCOPE_HOOKED(                                                                                 \
+        stage, ::tilescope::hook_rows(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), \
+                                      int(first_row), int(rows), data, int(ld), int(thread), int(threads)))
 // The places come last: their commas need no parentheses.
-#define TILESCOPE_FRAGMENT(stage, kv_tile, values, ...)                                                    \
-    do {                                                                                                   \
-        using namespace ::tilescope::fragments;                                                            \
-        ::tilescope::hook_fragment(tilescope_block, ::tilescope::hook_stages::stage, int(kv_tile), values, \
-                                   __VA_ARGS__);                                                           \
-        TILESCOPE_HOOK_NOTE(stage);                                                                        \
+#define TILESCOPE_FRAGMENT(stage, kv_tile, values, ...)                                                      \
+    do {                                                                                                     \
+        using namespace ::tilescope::fragments;                                                              \
+        TILESCOPE_HOOKED(stage, ::tilescope::hook_fragment(tilescope_block, ::tilescope::hook_stages::stage, \
+                                                           int(kv_tile), values, __VA_ARGS__));              \
     } while (false)
 #define TILESCOPE_WAIT(kv_tile) ::tilescope::hook_wait(tilescope_block, __LINE__, int(kv_tile))
 

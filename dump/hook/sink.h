@@ -105,8 +105,9 @@ inline constexpr int wmma_values = 8;
 /// it points to is memory that the kernel can write: device memory, mapped host memory, or host memory for a
 /// kernel that runs on the CPU. batch * heads * q_blocks, and the elements of any tile, fit into an int.
 struct Sink {
-    std::uint32_t q_block_stages = 0;  ///< a bit for each captured stage that has query blocks, and sink_notes_hooks
-    std::uint32_t head_stages = 0;     ///< likewise for each that has none (dk, dv). Both 0: nothing is captured
+    std::uint32_t q_block_stages =
+        0;  ///< a bit for each captured stage that has query blocks, and sink_notes_hooks
+    std::uint32_t head_stages = 0;  ///< likewise for each that has none (dk, dv). Both 0: nothing is captured
     SinkMode mode = SinkMode::tiles;
     bool every_kv_tile = false;  ///< all KV tiles are selected
     SinkStage stages[stage_count];

@@ -28,6 +28,7 @@ struct HookBlock {
 /// In place of a block of which nothing is recorded: its hooks are empty.
 struct HookNothing {
     constexpr operator HookBlock() const { return {nullptr, 0, -1, 0, 0, 0}; }
+    TILESCOPE_HOOK constexpr bool keeps(Stage) const { return false; }
 };
 
 /// The exact float32 value of an element. A type of one's own is recorded through a hook_float in its
