@@ -102,7 +102,8 @@ CommitVerdict verdict_on(const Json& report, const BisectOptions& options, const
     }
     if (!failure.empty())
         return {CommitState::skipped,
-                fmt::format("the command ended with {}, and nothing that it recorded before diverges so", failure)};
+                fmt::format("the command ended with {}, and nothing that it recorded before diverges so",
+                            failure)};
     if (untold == 0) return {CommitState::good, count(recordings.size()) + " judged"};
     const std::string of_stage = options.stage.empty() ? "" : ", or nothing was compared of " + options.stage;
     return {CommitState::skipped, fmt::format("{} could not be judged{}", count(untold), of_stage)};

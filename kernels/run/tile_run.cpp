@@ -94,7 +94,8 @@ Subcommand parse(std::vector<std::string> arguments) {
         CLI::App* subcommand = app.add_subcommand(command.name, command.summary);
         works.push_back(command.declare(*subcommand));
         // The list of all subcommands has a line for each.
-        if (arguments.empty() || arguments.front() != command.name) subcommand->description(command.summary);
+        const bool is_chosen = !arguments.empty() && arguments.front() == command.name;
+        if (!is_chosen && !asks_for_description(arguments)) subcommand->description(command.summary);
     }
     take_program(app, arguments);
     refuse_old_spellings(app, arguments);

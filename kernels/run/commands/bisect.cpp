@@ -54,8 +54,9 @@ Subcommand declare_bisect(CLI::App& app) {
     app.add_option("--cause", options->cause, "bad is where tile-diff names this cause")
         ->type_name("NAME")
         ->group(group);
-    app.add_option("--baseline", options->baseline,
-                   "known divergences, as of tile-diff, which are good; FILE is outside of what git checks out")
+    app.add_option(
+           "--baseline", options->baseline,
+           "known divergences, as of tile-diff, which are good; FILE is outside of what git checks out")
         ->type_name("FILE")
         ->group(group);
     // tile_run.cpp puts what stands behind -- here, a word each.
