@@ -98,9 +98,11 @@ std::string zsh_arguments(const CommandText& command, const std::string& indent)
 std::string zsh_commands(const CommandText& program) {
     std::string text =
         "    local context state line\n    local -a commands\n"
-        "    _arguments -C '1: :->command' '*:: :->arguments'\n    case $state in\n    command)\n        commands=(\n";
+        "    _arguments -C '1: :->command' '*:: :->arguments'\n    case $state in\n    command)\n        "
+        "commands=(\n";
     for (const CommandText& command : program.commands)
-        text += "            " + quoted(command.name + ":" + replaced(summary_of(command.description), ":\\", "\\")) + "\n";
+        text += "            " +
+                quoted(command.name + ":" + replaced(summary_of(command.description), ":\\", "\\")) + "\n";
     text += "        )\n        _describe command commands ;;\n    arguments)\n        case $line[1] in\n";
     for (const CommandText& command : program.commands)
         text += "        " + command.name + ") " + zsh_arguments(command, "        ") + "            ;;\n";
@@ -122,8 +124,10 @@ std::string fish_option(const OptionText& option, const std::string& head) {
 
 std::string bash_completion(const CommandText& program) {
     std::string text = "# Completes command lines of " + program.name + " in bash.\n_" + program.name +
-                       "() {\n    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command='' words='' word\n"
-                       "    if [[ $current == = ]]; then current=''; elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+                       "() {\n    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
+                       "command='' words='' word\n"
+                       "    if [[ $current == = ]]; then current=''; elif [[ $before == = ]]; then "
+                       "before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
                        "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
                        "        [[ $word == -- ]] && return\n";
     if (!program.commands.empty())
@@ -141,8 +145,8 @@ std::string bash_completion(const CommandText& program) {
 std::string zsh_completion(const CommandText& program) {
     const std::string name = "_" + program.name;
     return "#compdef " + program.name + "\n" + name + "() {\n" +
-           (program.commands.empty() ? "    " + zsh_arguments(program, "    ") : zsh_commands(program)) + "}\n" + name +
-           " \"$@\"\n";
+           (program.commands.empty() ? "    " + zsh_arguments(program, "    ") : zsh_commands(program)) +
+           "}\n" + name + " \"$@\"\n";
 }
 
 std::string fish_completion(const CommandText& program) {
@@ -151,7 +155,8 @@ std::string fish_completion(const CommandText& program) {
     for (const OptionText& option : program.options)
         text += fish_option(option, head + (program.commands.empty() ? "" : " -n __fish_use_subcommand"));
     for (const CommandText& command : program.commands) {
-        text += head + " -f -n __fish_use_subcommand -a " + command.name + " -d " + quoted(summary_of(command.description)) + "\n";
+        text += head + " -f -n __fish_use_subcommand -a " + command.name + " -d " +
+                quoted(summary_of(command.description)) + "\n";
         for (const OptionText& option : command.options)
             text += fish_option(option, head + " -n '__fish_seen_subcommand_from " + command.name + "'");
     }

@@ -13,10 +13,17 @@ std::string troff(const std::string& text) {
     std::string escaped = text.starts_with('.') ? "\\&" : "";
     for (const char letter : text) {
         switch (letter) {
-            case '\\': escaped += "\\e"; break;
-            case '-': escaped += "\\-"; break;
-            case '\'': escaped += "\\(aq"; break;
-            default: escaped += letter;
+            case '\\':
+                escaped += "\\e";
+                break;
+            case '-':
+                escaped += "\\-";
+                break;
+            case '\'':
+                escaped += "\\(aq";
+                break;
+            default:
+                escaped += letter;
         }
     }
     return escaped;
@@ -99,11 +106,12 @@ std::string command_section(const CommandText& program, const CommandText& comma
 }  // namespace
 
 std::string man_page(const CommandText& program) {
-    std::string text = ".TH " + troff(upper(program.name)) + " 1 \"\" \"" + troff(program.version) + "\" \"Tilescope\"\n" +
-                       ".SH NAME\n" + troff(program.name) + " \\- " + troff(summary_of(program.description)) + "\n" +
-                       ".SH SYNOPSIS\n" + bold(program.name) + " ";
-    text += program.commands.empty() ? synopsis(program)
-                                     : italic("COMMAND") + " [" + italic("OPTION") + "]...";
+    std::string text = ".TH " + troff(upper(program.name)) + " 1 \"\" \"" + troff(program.version) +
+                       "\" \"Tilescope\"\n" + ".SH NAME\n" + troff(program.name) + " \\- " +
+                       troff(summary_of(program.description)) + "\n" + ".SH SYNOPSIS\n" + bold(program.name) +
+                       " ";
+    text +=
+        program.commands.empty() ? synopsis(program) : italic("COMMAND") + " [" + italic("OPTION") + "]...";
     text += "\n.SH DESCRIPTION\n" + paragraphs(program.description);
     if (!program.options.empty()) text += ".SH OPTIONS\n" + options_of(program);
     for (const CommandText& command : program.commands) text += command_section(program, command);
