@@ -76,7 +76,8 @@ std::string options_of(const CommandText& command) {
     all.insert(all.end(), command.options.begin(), command.options.end());
     // CLI11 has this group for what is in none.
     const std::string none = "Options";
-    std::ranges::stable_partition(all, [&](const OptionText& option) { return option.group == none; });
+    std::stable_partition(all.begin(), all.end(),
+                          [&](const OptionText& option) { return option.group == none; });
     std::string text;
     std::string group = none;
     for (const OptionText& option : all) {
