@@ -135,6 +135,10 @@ void try_in_child(const std::function<void()>& task, const std::string& where) {
         end = run_copy(task, seconds, where);
         if (!is_waiting(end)) break;
     }
+#ifdef TILESCOPE_FUZZ
+    // Only what this process does tells a fuzzer where to go on; what HDF5 crashes on is none of its business.
+    if (WIFEXITED(end.status)) return;
+#endif
     if (WIFEXITED(end.status) && WEXITSTATUS(end.status) == out_of_memory) {
         throw Error("opening it takes more memory than there is, or more than 1 GiB", where,
                     "allow more memory, or record it again");

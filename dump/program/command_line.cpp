@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "dump/program/program_text.h"
 #include "dump/schema/error.h"
 
 namespace tilescope {
@@ -153,11 +154,30 @@ Error explained(const CLI::App& app, const CLI::ParseError& error) {
     return {message.starts_with(prefix) ? message.substr(prefix.size()) : message, where, advice_of(app)};
 }
 
+struct Description {
+    const char* name;
+    std::string (*text)(const CommandText& program);
+};
+constexpr Description descriptions[] = {
+    {"man", man_page}, {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
+
+/// Null where none is asked for.
+const Description* asked_description(std::span<const std::string> arguments) {
+    if (arguments.size() != 2 || arguments[0] != "--describe") return nullptr;
+    const auto found = std::ranges::find(descriptions, arguments[1], &Description::name);
+    return found == std::end(descriptions) ? nullptr : found;
+}
+
 }  // namespace
 
+bool asks_for_description(std::span<const std::string> arguments) {
+    return asked_description(arguments) != nullptr;
+}
+
 std::string parse_command_line(CLI::App& app, std::vector<std::string> arguments) {
-    std::ranges::reverse(arguments);
     app.set_version_flag("--version", app.get_name() + " " TILESCOPE_VERSION, "Print the version and exit");
+    if (const Description* const asked = asked_description(arguments)) return asked->text(program_text(app));
+    std::ranges::reverse(arguments);
     try {
         app.parse(std::move(arguments));
     } catch (const CLI::CallForHelp&) {

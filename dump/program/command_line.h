@@ -2,6 +2,7 @@
 
 // The one place in which the programs read their command lines, so that all of them refuse in the same words.
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,13 @@ class App;
 
 namespace tilescope {
 
+/// Whether a program is asked for what is installed for man or a shell: --describe man, bash, zsh or fish. --help does not
+/// show it.
+bool asks_for_description(std::span<const std::string> arguments);
+
 /// Parses the arguments after the program's name, and gives every program its --version. Returns the text of
-/// --help or --version where that was asked for, and otherwise "". Errors: Error that names the option or the subcommands that there are, what is wrong, and
-/// the --help that describes them.
+/// --help, --version or --describe where that was asked for, and otherwise "". Errors: Error that names the option or the
+/// subcommands that there are, what is wrong, and the --help that describes them.
 std::string parse_command_line(CLI::App& app, std::vector<std::string> arguments);
 
 }  // namespace tilescope

@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
@@ -13,6 +15,20 @@
 #include "dump/schema/error.h"
 
 namespace tilescope {
+
+namespace {
+
+std::atomic<pid_t> running_child = 0;
+std::atomic<int> postponed_signal = 0;
+
+void postpone(int signal) {
+    postponed_signal = signal;
+    const pid_t child = running_child.load();
+    const bool from_keyboard = signal == SIGINT || signal == SIGQUIT;
+    if (child > 0 && !from_keyboard) kill(child, signal);
+}
+
+}  // namespace
 
 int run_child(const std::vector<std::string>& command, ChildOutput output, const std::string& advice) {
     std::vector<char*> arguments;
@@ -28,11 +44,35 @@ int run_child(const std::vector<std::string>& command, ChildOutput output, const
     posix_spawn_file_actions_destroy(&files);
     if (failed != 0)
         throw Error(std::string("cannot be started: ") + std::strerror(failed), command[0], advice);
+    running_child = child;
     int status = 0;
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) throw Error("was waited for by someone else", command[0], "run it by hand");
     }
+    running_child = 0;
     return status;
+}
+
+PostponedSignals::PostponedSignals() {
+    postponed_signal = 0;
+    for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGQUIT}) {
+        struct sigaction action = {};
+        sigaction(signal, nullptr, &action);
+        // Who ignores them wants that.
+        if (action.sa_handler == SIG_IGN) continue;
+        before_[signal] = action;
+        action.sa_handler = postpone;
+        action.sa_flags = SA_RESTART;
+        sigaction(signal, &action, nullptr);
+    }
+}
+
+PostponedSignals::~PostponedSignals() {
+    for (const auto& [signal, action] : before_) sigaction(signal, &action, nullptr);
+}
+
+int PostponedSignals::caught() {
+    return postponed_signal;
 }
 
 ScratchFolder::ScratchFolder(const std::string& name) {

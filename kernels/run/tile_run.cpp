@@ -24,6 +24,7 @@ struct Command {
     const char* was;      ///< the option that it was before there were subcommands; null: there was none
     const char* now;      ///< what takes that option's place, with what must be given
     Subcommand (*declare)(CLI::App& app);
+    int failed = exit_failed;  ///< the exit code where it could not be done
 };
 
 constexpr Command commands[] = {
@@ -32,6 +33,8 @@ constexpr Command commands[] = {
      declare_prove_inert},
     {"poison", "look for what depends on what memory held", "--poison", "poison", declare_poison},
     {"repeat", "look for what differs from run to run", "--repeat", "repeat --runs N", declare_repeat},
+    {"bisect", "judge a commit for git bisect run", nullptr, "bisect -- COMMAND", declare_bisect,
+     exit_bisect_stops},
     {"watch", "look for what no healthy kernel has, by statistics", "--watch", "watch", declare_watch},
     {"flight", "keep the last launches of many", "--flight-recorder", "flight --keep N", declare_flight},
     {"sweep", "record and judge many problems", "--sweep", "sweep", declare_sweep},
@@ -60,12 +63,17 @@ void refuse_old_spellings(const CLI::App& app, const std::vector<std::string>& a
     }
 }
 
-/// Options that say what stands behind --, in its place: the program of repeat. Errors: Error for another subcommand.
-void take_program(std::vector<std::string>& arguments) {
+/// Options that say what stands behind --, in its place: the program of repeat or bisect. Errors: Error for another
+/// subcommand.
+void take_program(const CLI::App& app, std::vector<std::string>& arguments) {
     const auto dashes = std::ranges::find(arguments, "--");
     if (dashes == arguments.end()) return;
-    if (arguments.front() != "repeat" || dashes + 1 == arguments.end())
-        throw Error("-- belongs before the program of repeat", "command line", "see tile-run repeat --help");
+    const auto takes_one = app.get_subcommands([&](const CLI::App* one) {
+        return one->get_name() == arguments.front() && one->get_option_no_throw("--program") != nullptr;
+    });
+    if (takes_one.empty() || dashes + 1 == arguments.end())
+        throw Error("-- belongs before the program of repeat or bisect", "command line",
+                    "see tile-run repeat --help");
     std::vector<std::string> program;
     for (auto word = dashes + 1; word != arguments.end(); ++word) program.push_back("--program=" + *word);
     arguments.erase(dashes, arguments.end());
@@ -86,9 +94,10 @@ Subcommand parse(std::vector<std::string> arguments) {
         CLI::App* subcommand = app.add_subcommand(command.name, command.summary);
         works.push_back(command.declare(*subcommand));
         // The list of all subcommands has a line for each.
-        if (arguments.empty() || arguments.front() != command.name) subcommand->description(command.summary);
+        const bool is_chosen = !arguments.empty() && arguments.front() == command.name;
+        if (!is_chosen && !asks_for_description(arguments)) subcommand->description(command.summary);
     }
-    take_program(arguments);
+    take_program(app, arguments);
     refuse_old_spellings(app, arguments);
     const std::string help = parse_command_line(app, std::move(arguments));
     if (!help.empty()) {
@@ -103,18 +112,24 @@ Subcommand parse(std::vector<std::string> arguments) {
     throw Error("no subcommand is given", "command line", "see tile-run --help");
 }
 
-int fail(const std::string& line) {
-    say(stderr, "tile-run: {}\n", one_line(line));
+int failed_code_of(const std::vector<std::string>& arguments) {
+    for (const Command& command : commands)
+        if (!arguments.empty() && arguments.front() == command.name) return command.failed;
     return exit_failed;
 }
 
-int run(const Subcommand& work) {
+int fail(const std::string& line, int code) {
+    say(stderr, "tile-run: {}\n", one_line(line));
+    return code;
+}
+
+int run(const Subcommand& work, int failed) {
     try {
         return work.run();
     } catch (const std::bad_alloc&) {
-        return fail("--shape: not enough memory; choose a smaller shape or --select less");
+        return fail("--shape: not enough memory; choose a smaller shape or --select less", failed);
     } catch (const std::exception& error) {
-        return fail(error.what());
+        return fail(error.what(), failed);
     }
 }
 
@@ -123,13 +138,15 @@ int run(const Subcommand& work) {
 
 int main(int argc, char** argv) {
     using namespace tilescope;
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    const int failed = failed_code_of(arguments);
     Subcommand work;
     try {
-        work = parse({argv + 1, argv + argc});
+        work = parse(arguments);
     } catch (const std::exception& error) {
-        return fail(error.what());
+        return fail(error.what(), failed);
     }
-    const auto run_it = [&] { return run(work); };
+    const auto run_it = [&] { return run(work, failed); };
     if (!work.unfinished) return run_program(run_it);
-    return run_supervised(run_it, [&](const std::string& how) { return fail(work.unfinished(how)); });
+    return run_supervised(run_it, [&](const std::string& how) { return fail(work.unfinished(how), failed); });
 }

@@ -19,6 +19,7 @@
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/program/judge_one.h"
 #include "oracle/program/paths.h"
+#include "oracle/program/progress.h"
 #include "oracle/program/terminal.h"
 #include "oracle/report/list.h"
 #include "oracle/report/npy.h"
@@ -189,6 +190,7 @@ int judge_found(const JudgePlan& plan, const std::vector<FoundPath>& found, int 
     const auto start = std::chrono::steady_clock::now();
     Conclusion conclusion(plan);
     Printed printed(plan.arguments, found, plan.alone || conclusion.reports().to_stdout());
+    Progress progress("judging", "recordings");
     std::vector<JudgedRecording> all;
     std::optional<Answer> alone;
     const auto work = [&](std::size_t i) {
@@ -199,14 +201,17 @@ int judge_found(const JudgePlan& plan, const std::vector<FoundPath>& found, int 
     const auto take = [&](std::size_t i, const CopyEnd& end) {
         Answer answer =
             end.said ? unpacked(*end.said) : cannot_judge(found[i].path, died(found[i].path, end.how), plan);
+        progress.clear();
         if (!answer.complaint.empty()) complain(answer.complaint);
         all.push_back(answer.judged);
         printed.line(answer);
         if (!plan.alone) conclusion.reports().add(answer.reports);
         if (plan.alone) alone = std::move(answer);
+        progress.update(std::int64_t(all.size()), std::int64_t(found.size()));
         return !plan.arguments.fail_fast || exit_code_of(all.back().came) == 0;
     };
     run_copies(found.size(), jobs, work, take);
+    progress.clear();
     if (alone) return judge_alone(plan, found, *alone, conclusion);
 
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

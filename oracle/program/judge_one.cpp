@@ -25,8 +25,8 @@
 #include "oracle/explain/explain.h"
 #include "oracle/heatmap/exhibits.h"
 #include "oracle/heatmap/write_heatmaps.h"
+#include "oracle/program/progress.h"
 #include "oracle/report/npy.h"
-#include "oracle/report/progress.h"
 #include "oracle/report/text.h"
 
 namespace tilescope {
@@ -114,7 +114,7 @@ Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& sh
     if (!arguments.against.empty()) other = open_recording(arguments.against);
 
     std::optional<Progress> progress;
-    if (plan.alone) progress.emplace("judging");
+    if (plan.alone) progress.emplace("judging", "");
     JudgeOptions options = arguments.judge;
     options.progress = [&](std::int64_t done, std::int64_t total) {
         if (progress) progress->update(done, total);

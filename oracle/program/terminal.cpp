@@ -8,11 +8,22 @@
 
 namespace tilescope {
 
-std::size_t columns_of_stdout() {
+namespace {
+
+std::size_t columns_of_stream(int file) {
     winsize size = {};
-    if (isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-        return size.ws_col;
+    if (isatty(file) == 1 && ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
     return 80;
+}
+
+}  // namespace
+
+std::size_t columns_of_stdout() {
+    return columns_of_stream(STDOUT_FILENO);
+}
+
+std::size_t columns_of_stderr() {
+    return columns_of_stream(STDERR_FILENO);
 }
 
 bool stdout_has_colour() {

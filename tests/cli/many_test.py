@@ -7,13 +7,28 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
+import time
 
 import small_dump
 from tile_diff_case import DIVERGED, MATCH, TILE_DIFF, UNJUDGED, TileDiffCase, main
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
+SAMPLES = pathlib.Path(__file__).parents[2] / "samples"
 LINE = re.compile(r"(match|known|diverged|unjudged) +(\S.*?)(?: {2,}(\S+))?(?: {2,}(\S.*?))? +(\d+\.\d\d) s")
+
+
+def all_of(terminal):
+    """What is drawn until its other end has gone."""
+    text = b""
+    try:
+        while chunk := os.read(terminal, 4096):
+            text += chunk
+    except OSError:
+        pass  # how a terminal says so
+    os.close(terminal)
+    return text
 
 
 class Many(TileDiffCase):
@@ -130,15 +145,28 @@ class Printed(Many):
             env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
             process = subprocess.Popen([TILE_DIFF, self.b, self.c, "--each"], stdout=other, env={**env, **variables})
             os.close(other)
-            text = b""
-            try:
-                while chunk := os.read(terminal, 4096):
-                    text += chunk
-            except OSError:
-                pass  # how a terminal says that its other end has gone
-            os.close(terminal)
+            text = all_of(terminal)
             self.assertEqual(process.wait(), MATCH)
             self.assertEqual(b"\033[" in text, coloured, variables)
+
+    def test_progress_on_a_terminal(self):
+        terminal, other = os.openpty()
+        slow = SAMPLES / "max_own_lane.h5"  # to say why
+        process = subprocess.Popen([TILE_DIFF, self.b, slow, self.c, "--jobs", "1"], stdout=subprocess.PIPE, stderr=other, text=True)
+        os.close(other)
+        # So that it takes longer than a second.
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1.1)
+        process.send_signal(signal.SIGCONT)
+        drawn = all_of(terminal).decode()
+        rest = process.stdout.read()
+        process.stdout.close()
+        self.assertEqual(process.wait(), DIVERGED)
+        self.assertRegex(drawn, r"^(\r\x1b\[Kjudging \d of 3 recordings, \d+\.\d/s, \d+ %, \d+ s left\r\x1b\[K)+$")
+        self.assertIn("judging 2 of 3 recordings, ", drawn)
+        self.assertIn(", 66 %, ", drawn)
+        self.assertEqual(len(self.lines(subprocess.CompletedProcess([], 0, first + rest))), 3)
 
 
 class Ends(Many):

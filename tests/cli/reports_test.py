@@ -98,7 +98,7 @@ class Reports(TileDiffCase):
         # As Jenkins' JUnit plugin reads it: a case is what its children say, else it passed.
         suite = xml.etree.ElementTree.fromstring(text).find("testsuite")
         cases = {case.get("name"): case for case in suite.iter("testcase")}
-        state = {name: next((child.tag for child in case if child.tag != "properties"), "passed") for name, case in cases.items()}
+        state = {name: next((child.tag for child in case if child.tag != "system-out"), "passed") for name, case in cases.items()}
         hostile = next(name for name in state if name.startswith("<b>"))
         self.assertEqual(state, {"bad.h5": "error", "known.h5": "skipped", "right.h5": "passed", "wrong.h5": "failure",
                                  hostile: "failure"})
@@ -109,9 +109,9 @@ class Reports(TileDiffCase):
         self.assertTrue(failure.get("message").startswith("p is wrong in every row, first in KV tile 0: "), failure.get("message"))
         self.assertEqual(failure.get("type"), alone["causes"][0]["name"])
         self.assertIn("diverged: p is the first wrong stage", failure.text)
-        properties = {p.get("name"): p.get("value") for p in cases["wrong.h5"].iter("property")}
-        self.assertEqual(properties, {"verdict": "diverged", "stage": "p", "place": "batch 0, head 0, row 0, key 0, KV tile 0",
-                                      "cause": alone["causes"][0]["name"]})
+        facts = dict(line.split(": ", 1) for line in cases["wrong.h5"].find("system-out").text.splitlines())
+        self.assertEqual(facts, {"verdict": "diverged", "stage": "p", "place": "batch 0, head 0, row 0, key 0, KV tile 0",
+                                 "cause": alone["causes"][0]["name"]})
         self.assertIn("is not an HDF5 file", cases["bad.h5"].find("error").get("message"))
         self.assertEqual(cases["known.h5"].find("skipped").get("message"), "known: issue <12>")
 
@@ -120,7 +120,7 @@ class Reports(TileDiffCase):
             run = self.run_it(self.runs / name, "--no-causes", "--report", "junit=-")
             self.assertEqual(run.returncode, code)
             case, = xml.etree.ElementTree.fromstring(run.stdout).iter("testcase")
-            self.assertEqual([child.tag for child in case], ["properties"] + [tag] * (tag is not None))
+            self.assertEqual([child.tag for child in case], [tag] * (tag is not None) + ["system-out"])
 
     def test_markdown(self):
         text = self.report("markdown")

@@ -15,7 +15,14 @@
 
 namespace tilescope {
 
-enum ExitCode { exit_done = 0, exit_difference = 1, exit_failed = 2 };
+enum ExitCode {
+    exit_done = 0,
+    exit_difference = 1,
+    exit_failed = 2,
+    // Of bisect: git bisect run takes 2 for a bad commit.
+    exit_bisect_skips = 125,
+    exit_bisect_stops = 128
+};
 
 /// What is done once the command line is parsed.
 struct Subcommand {
@@ -30,6 +37,7 @@ Subcommand declare_record(CLI::App& app);
 Subcommand declare_prove_inert(CLI::App& app);
 Subcommand declare_poison(CLI::App& app);
 Subcommand declare_repeat(CLI::App& app);
+Subcommand declare_bisect(CLI::App& app);
 Subcommand declare_watch(CLI::App& app);
 Subcommand declare_flight(CLI::App& app);
 Subcommand declare_sweep(CLI::App& app);

@@ -1,0 +1,143 @@
+"""What programs say of themselves for man and for shells, and that it is installed.
+
+usage: described_test.py CMAKE BUILD TILE_DIFF TILE_RUN TILE_GATE [TILE_VIEW]
+"""
+
+import os
+import pathlib
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CMAKE, BUILD, *PROGRAMS = (pathlib.Path(word).resolve() for word in sys.argv[1:])
+del sys.argv[1:]
+TILE_DIFF, TILE_RUN = PROGRAMS[:2]
+SUBCOMMANDS = {"tile-run": ["record", "prove-inert", "poison", "repeat", "bisect", "watch", "flight", "sweep", "recover", "list"],
+               "tile-gate": ["latency", "measure", "tile"]}
+
+
+def output_of(*command, **options):
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+    assert run.returncode == 0, (command, run.stderr)
+    assert run.stderr == "", (command, run.stderr)
+    return run.stdout
+
+
+def described(program, form):
+    return output_of(program, "--describe", form)
+
+
+def options_in_help(program):
+    """Of each subcommand, or of the program itself."""
+    for command in SUBCOMMANDS.get(program.name, [None]):
+        text = output_of(program, *([command] if command else []), "--help")
+        yield command, re.findall(r"^  (?:-\w,)?(--[\w-]+)", text, re.MULTILINE)
+
+
+class Described(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def file_of(self, program, form):
+        path = self.folder / f"{program.name}.{form}"
+        path.write_text(described(program, form))
+        return path
+
+    def test_help_does_not_show_it(self):
+        for program in PROGRAMS:
+            self.assertNotIn("--describe", output_of(program, "--help"))
+            run = subprocess.run([program, "--describe", "csh"], capture_output=True, text=True)
+            self.assertEqual((run.returncode, run.stdout), (2, ""))
+
+    def test_pages_for_man(self):
+        for program in PROGRAMS:
+            page = self.file_of(program, "man")
+            # Without a date, so that the same source makes the same page.
+            readers = {"groff": ["-man", "-ww", "-z"], "mandoc": ["-Tlint", "-Werror"]}
+            for reader, options in readers.items():
+                if shutil.which(reader):
+                    self.assertEqual(output_of(reader, *options, page), "")
+            text = page.read_text()
+            self.assertTrue(text.startswith(f".TH {program.name.upper()} 1 ".replace("-", r"\-")), text[:80])
+            for name in (".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION", ".SH OPTIONS"):
+                self.assertIn(f"\n{name}\n", text)
+            for command, options in options_in_help(program):
+                heading = f'.SH "{program.name} {command}"'.upper() if command else ".SH OPTIONS"
+                section = text.partition("\n" + heading.replace("-", r"\-") + "\n")[2].partition("\n.SH ")[0]
+                shown = re.findall(r"\\fB(--[\w-]+)\\fR", section.replace(r"\-", "-"))
+                self.assertTrue(set(options) <= set(shown), (heading, set(options) - set(shown)))
+        self.assertIn(r"One of \fBcuda\fR, \fBcpu\fR.", described(TILE_RUN, "man"))
+
+    def complete(self, script, *words):
+        """What bash offers for the last of the words."""
+        ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); "_$1"; printf "%s\\n" "${COMPREPLY[@]}"'
+        return output_of("bash", "-c", ask, "bash", script, *words).split()
+
+    def test_bash_completes_every_option(self):
+        for program in PROGRAMS:
+            script = self.file_of(program, "bash")
+            output_of("bash", "-n", script)
+            for command, options in options_in_help(program):
+                words = [command] if command else []
+                self.assertEqual(sorted(self.complete(script, program.name, *words, "--")), sorted(options), command)
+            if program.name in SUBCOMMANDS:
+                offered = self.complete(script, program.name, "")
+                self.assertEqual([word for word in offered if word[0] != "-"], SUBCOMMANDS[program.name])
+
+    def test_bash_completes_values(self):
+        script = self.file_of(TILE_RUN, "bash")
+        for words, offered in ((["record", "--engine", ""], ["cuda", "cpu"]), (["record", "--engine", "=", "cu"], ["cuda"]),
+                               (["record", "--engine", "="], ["cuda", "cpu"]), (["record", "--seed", ""], []), (["rec"], ["record", "recover"]),
+                               (["watch", "--causal-a"], ["--causal-alignment"]), (["bisect", "--", "rec"], [])):
+            self.assertEqual(self.complete(script, "tile-run", *words), offered, words)
+
+    def test_a_person_at_a_terminal(self):
+        """Of bash as it is used: with the key, and with files where no word fits."""
+        script = self.file_of(TILE_DIFF, "bash")
+        (self.folder / "recording_of_today.h5").touch()
+        master, slave = pty.openpty()
+        shell = subprocess.Popen(["bash", "--norc", "--noprofile", "-i"], stdin=slave, stdout=slave, stderr=slave, cwd=self.folder,
+                                 env={**os.environ, "PS1": "$ ", "INPUTRC": os.devnull, "TERM": "dumb"}, start_new_session=True)
+        os.close(slave)
+        os.write(master, f"source {script}\nPATH=\ntile-diff --fail-f\tx recording_of\t\nexit\n".encode())
+        typed = b""
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            try:
+                typed += os.read(master, 4096)
+            except OSError:
+                break
+        shell.wait(timeout=20)
+        os.close(master)
+        self.assertIn(b"tile-diff --fail-fast x recording_of_today.h5 ", typed)
+
+    def test_other_shells_read_theirs(self):
+        for shell, options in (("zsh", ["-n"]), ("fish", ["--no-execute"])):
+            for program in PROGRAMS:
+                script = self.file_of(program, shell)
+                if shutil.which(shell):
+                    output_of(shell, *options, script)
+                for command, names in options_in_help(program):
+                    text = script.read_text()
+                    for name in names:
+                        self.assertIn(name if shell == "zsh" else f"-l {name[2:]} ", text)
+
+    def test_installed(self):
+        component = {"tile-view": "viewer"}
+        for program in PROGRAMS:
+            prefix = self.folder / program.name
+            output_of(CMAKE, "--install", BUILD, "--prefix", prefix, "--component", component.get(program.name, "tools"))
+            for path, form in ((f"man/man1/{program.name}.1", "man"), (f"bash-completion/completions/{program.name}", "bash"),
+                               (f"zsh/site-functions/_{program.name}", "zsh"), (f"fish/vendor_completions.d/{program.name}.fish", "fish")):
+                self.assertEqual((prefix / "share" / path).read_text(), described(program, form))
+
+
+if __name__ == "__main__":
+    unittest.main()

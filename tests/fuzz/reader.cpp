@@ -1,0 +1,54 @@
+// The bytes of a file, as open_recording() takes them, and what can be read of it.
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dump/reader.h"
+#include "dump/recording/array_shape.h"
+#include "dump/schema/error.h"
+
+namespace {
+
+using namespace tilescope;
+
+constexpr std::int64_t most_elements = 1 << 20;
+
+void read_first_tile(const Recording& recording, Stage stage) {
+    const std::int64_t elements = tile_shape(recording.problem(), stage).elements();
+    if (!recording.has_stage(stage) || elements > most_elements) return;
+    std::vector<float> values(static_cast<std::size_t>(elements));
+    recording.read_tile(stage, TileId{}, values);
+    std::vector<ElementWriter> writers(values.size());
+    if (recording.has_writers(stage)) recording.read_writers(stage, TileId{}, writers);
+}
+
+void read_first_row(const Recording& recording, Input input) {
+    if (!recording.has_input(input)) return;
+    const ArrayShape shape = input_shape(problem_of(recording.problem(), recording.side_inputs(), 0), input);
+    if (shape.rows < 1 || shape.cols > most_elements) return;
+    std::vector<float> values(static_cast<std::size_t>(shape.cols));
+    recording.read_input(input, 0, 0, 0, 1, values);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const int file = memfd_create("run.h5", MFD_CLOEXEC);
+    const bool written = write(file, data, size) == static_cast<ssize_t>(size);
+    try {
+        if (written) {
+            const auto recording = open_recording("/proc/self/fd/" + std::to_string(file));
+            for (const StageInfo& info : stages_of(recording->problem())) read_first_tile(*recording, info.stage);
+            for (int i = 0; i < input_count; ++i) read_first_row(*recording, Input(i));
+        }
+    } catch (const Error&) {
+        // What a file that is none deserves.
+    }
+    close(file);
+    return 0;
+}
