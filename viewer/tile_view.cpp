@@ -46,6 +46,7 @@ struct Arguments {
     std::string settings;
     std::string timing;
     std::string watch;
+    std::string source;
     std::optional<std::string> size;
     double scale = 0;
     int threads = 0;
@@ -77,6 +78,11 @@ void declare(CLI::App& app, Arguments& arguments) {
                    "show each new recording in DIR as it appears; Ctrl+PageUp shows the ones before")
         ->type_name("DIR")
         ->excludes("recordings");
+    app.add_option("--source", arguments.source,
+                   "the project's folder, whose files the hooks name; without it those that hold the "
+                   "recording or this one")
+        ->type_name("DIR")
+        ->check(CLI::ExistingDirectory);
     app.add_option("--script", arguments.script, "play the events in FILE, one a line, and end")
         ->type_name("FILE");
     app.add_option("--screenshot", arguments.screenshot, "write the window as PNG and end")
@@ -151,6 +157,7 @@ class Program {
             throw Error("no recording to go to a place of", "--goto " + arguments.go_to, "name one as well");
         app_.goto_text = arguments.go_to;
         app_.watch.folder = arguments.watch;
+        app_.source.folder = arguments.source;
         look_for_recordings(app_, 0);
         open_paths(app_, arguments.recordings);
     }

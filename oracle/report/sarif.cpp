@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <variant>
+#include <vector>
 
 #include "dump/schema/text.h"
 
@@ -11,15 +13,12 @@ namespace {
 
 using Sarif = nlohmann::ordered_json;
 
-/// A line of a source.
-struct SourceLine {
-    std::string file;
-    int line = 0;
-};
-
-/// The hook of the first wrong stage; nullopt: recordings do not say where their hooks stand.
-std::optional<SourceLine> hook_of(const Outcome&) {
-    return std::nullopt;
+/// The first hook that recorded the first wrong stage; nullopt where the recording does not say.
+std::optional<SourceLine> hook_of(const Outcome& outcome) {
+    const auto* const report = std::get_if<Report>(&outcome);
+    if (report == nullptr || !report->guilty) return std::nullopt;
+    const std::vector<SourceLine>& hooks = report->stage(*report->guilty).hooks;
+    return hooks.empty() ? std::nullopt : std::optional(hooks.front());
 }
 
 std::string as_sarif(const Sarif& json) {

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import xml.etree.ElementTree
 
+import h5py
 import jsonschema
 
 import small_dump
@@ -156,6 +157,20 @@ class Reports(TileDiffCase):
         invocation, = run["invocations"]
         self.assertEqual((invocation["executionSuccessful"], invocation["exitCode"]), (False, 2))
         self.assertEqual(len(invocation["toolExecutionNotifications"]), 1)
+
+    def test_line_of_the_hook(self):
+        path = small_dump.write(self.folder / "hooked.h5", small_dump.stages(small_dump.inputs(), p_factor=1.001))
+        with h5py.File(path, "r+") as file:
+            file["tiles/p"].attrs["hooks"] = ["csrc/attention.cu:61", "csrc/tail.cu:7"]
+        run = self.run_it(path, "--report", f"sarif={self.folder / 'sarif'}", "--report", f"json={self.folder / 'json'}", "--no-causes")
+        self.assertEqual(run.returncode, DIVERGED)
+        result, = json.loads((self.folder / "sarif").read_text())["runs"][0]["results"]
+        self.assertEqual(result["locations"][0]["physicalLocation"],
+                         {"artifactLocation": {"uri": "csrc/attention.cu"}, "region": {"startLine": 61}})
+        report = json.loads((self.folder / "json").read_text())
+        self.validator.validate(report)
+        hooks = {stage["name"]: stage["hooks"] for stage in report["stages"] if "hooks" in stage}
+        self.assertEqual(hooks, {"p": ["csrc/attention.cu:61", "csrc/tail.cu:7"]})
 
     def test_text_and_page(self):
         text = self.report("text")

@@ -79,7 +79,7 @@ class Table(TileViewCase):
 
     def quotients(self, path, stage):
         """Difference / budget of the worst elements that tile-diff names, by head, row and column."""
-        stages = judged(path, "--top", "20")["stages"]
+        stages = judged(path, options=["--top", "20"])["stages"]
         worst = next(s["worst"] for s in stages if s["name"] == stage)
         return {(e["head"], e["row"], e["col"]): abs(e["got"] - e["expected"]) / e["tolerance"] for e in worst}
 

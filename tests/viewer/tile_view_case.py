@@ -30,9 +30,9 @@ def against(others):
     return [word for other in others for word in ("--against", other)]
 
 
-def judged(path, *others):
+def judged(path, *others, options=()):
     """The report of tile-diff as JSON."""
-    run = subprocess.run([TILE_DIFF, path, *against(others), "--json", "-"], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([TILE_DIFF, path, *against(others), *options, "--json", "-"], capture_output=True, text=True, timeout=120)
     return json.loads(run.stdout)
 
 

@@ -89,6 +89,7 @@ void draw_drift(App& app);
 void draw_histogram(App& app);
 void draw_budget(App& app);
 void draw_causes(App& app);
+void draw_source(App& app);
 void draw_history_tab(App& app);
 
 /// Draws every panel.

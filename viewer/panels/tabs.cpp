@@ -24,6 +24,7 @@ constexpr std::array<TabDrawing, tab_count> drawings = {{
     {Tab::histogram, draw_histogram},
     {Tab::budget, draw_budget},
     {Tab::causes, draw_causes},
+    {Tab::source, draw_source},
     {Tab::history, draw_history_tab},
     {Tab::map, map_contents},
     {Tab::bad_rows, bad_rows_contents},

@@ -37,6 +37,7 @@ constexpr std::array words = {
     Word{"Histogram", "how the errors and the exponents are spread"},
     Word{"Budget", "what rounding can explain: its terms, each with its source"},
     Word{"Causes", "mistakes and declarations that explain what diverges, the best first"},
+    Word{"Source", "the lines of the kernel that recorded the stage on screen"},
     Word{"History", "what went into one element of the output, tile by tile"},
     Word{"Map", "a cell for each tile, in the colour of its worst element"},
     Word{"Bad", "rows and tiles with elements that diverge"},

@@ -37,6 +37,7 @@ constexpr std::array<TabName, tab_count> tab_names = {{
     {Tab::histogram, "Histogram"},
     {Tab::budget, "Budget"},
     {Tab::causes, "Causes"},
+    {Tab::source, "Source"},
     {Tab::history, "History"},
     {Tab::map, "Map"},
     {Tab::bad_rows, "Bad"},

@@ -14,6 +14,7 @@
 #include "viewer/state/history.h"
 #include "viewer/state/settings.h"
 #include "viewer/state/show_me.h"
+#include "viewer/state/source_text.h"
 #include "viewer/state/thread_groups.h"
 #include "viewer/state/view_state.h"
 #include "viewer/state/visits.h"
@@ -37,8 +38,8 @@ std::string_view to_string(Layout layout);
 
 /// The tabs under the element on the right. The last three are shown where the window has no room for them at
 /// the bottom and on the left.
-enum class Tab : std::uint8_t { row, drift, histogram, budget, causes, history, map, bad_rows };
-inline constexpr int tab_count = 8;
+enum class Tab : std::uint8_t { row, drift, histogram, budget, causes, source, history, map, bad_rows };
+inline constexpr int tab_count = 9;
 std::string_view to_string(Tab tab);
 
 /// The part of the map that is seen: pixels of the grid, whose heads are so many times as large as they would fit.
@@ -153,6 +154,7 @@ struct App {
     bool show_goto = false;
     CommandSearch search;
     ShowMe show_me;
+    SourceView source;
     FileList files;
     const Command* chosen_command = nullptr;  ///< in a menu: it runs at the next frame
     std::array<char, 128> goto_input{};

@@ -253,7 +253,7 @@ constexpr std::array commands = {
     Command{look, "PageUp", "previous stage", true, false, [](App& a) { step_stage(a, -1); }},
     Command{look, "V", "one heatmap, four quantities, four stages", true, false,
             [](App& a) { a.view.layout = Layout((int(a.view.layout) + 1) % layout_count); }},
-    Command{look, "Tab", "row, drift, histogram, budget, causes", true, false, next_tab},
+    Command{look, "Tab", "row, drift, histogram, budget, causes, source", true, false, next_tab},
     Command{look, "Q", "history: shown, with the arrows, or hidden", true, false, toggle_history},
     Command{look, "+", "zoom in (also the wheel)", true, true, [](App& a) { zoom_by(a, zoom_step); }},
     Command{look, "=", "", true, true, [](App& a) { zoom_by(a, zoom_step); }},
