@@ -43,7 +43,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     try {
         if (written) {
             const auto recording = open_recording("/proc/self/fd/" + std::to_string(file));
-            for (const StageInfo& info : stages_of(recording->problem())) read_first_tile(*recording, info.stage);
+            for (const StageInfo& info : stages_of(recording->problem()))
+                read_first_tile(*recording, info.stage);
             for (int i = 0; i < input_count; ++i) read_first_row(*recording, Input(i));
         }
     } catch (const Error&) {
