@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <map>
 #include <string_view>
 
@@ -31,6 +33,7 @@ std::string quoted(const std::string& text) {
 
 std::vector<std::string> names_of(const std::vector<CommandText>& commands) {
     std::vector<std::string> names;
+    names.reserve(commands.size());
     for (const CommandText& command : commands) names.push_back(command.name);
     return names;
 }
@@ -55,7 +58,7 @@ std::string bash_branches(const CommandText& command, const std::string& chosen,
         words.insert(words.end(), option.names.begin(), option.names.end());
         if (option.value.empty()) continue;
         for (const std::string& name : option.names)
-            options_before[joined(option.choices, " ")].push_back(chosen + "," + name);
+            options_before[joined(option.choices, " ")].push_back(fmt::format("{},{}", chosen, name));
     }
     const auto branch = [](const std::string& pattern, const std::string& values) {
         return "    " + pattern + ") words=" + quoted(values) + " ;;\n";
@@ -82,8 +85,9 @@ std::string zsh_option(const OptionText& option) {
     for (const std::string& name : option.names) {
         const std::string others = "(" + joined(option.names, " ") + ")";
         const std::string equals = option.value.empty() ? "" : is_long(name) ? "=" : "+";
-        text += (text.empty() ? "" : " ") +
-                quoted((option.may_repeat ? "*" : others) + name + equals + "[" + said + "]" + value);
+        const std::string head = option.may_repeat ? "*" : others;
+        text +=
+            (text.empty() ? "" : " ") + quoted(fmt::format("{}{}{}[{}]{}", head, name, equals, said, value));
     }
     return text;
 }
@@ -96,16 +100,25 @@ std::string zsh_arguments(const CommandText& command, const std::string& indent)
 }
 
 std::string zsh_commands(const CommandText& program) {
-    std::string text =
-        "    local context state line\n    local -a commands\n"
-        "    _arguments -C '1: :->command' '*:: :->arguments'\n    case $state in\n    command)\n        "
-        "commands=(\n";
+    std::string text = R"(    local context state line
+    local -a commands
+    _arguments -C '1: :->command' '*:: :->arguments'
+    case $state in
+    command)
+        commands=(
+)";
+    for (const CommandText& command : program.commands) {
+        const std::string said = replaced(summary_of(command.description), ":\\", "\\");
+        text += fmt::format("            {}\n", quoted(command.name + ":" + said));
+    }
+    text += R"(        )
+        _describe command commands ;;
+    arguments)
+        case $line[1] in
+)";
     for (const CommandText& command : program.commands)
-        text += "            " +
-                quoted(command.name + ":" + replaced(summary_of(command.description), ":\\", "\\")) + "\n";
-    text += "        )\n        _describe command commands ;;\n    arguments)\n        case $line[1] in\n";
-    for (const CommandText& command : program.commands)
-        text += "        " + command.name + ") " + zsh_arguments(command, "        ") + "            ;;\n";
+        text +=
+            fmt::format("        {}) {}            ;;\n", command.name, zsh_arguments(command, "        "));
     return text + "        esac ;;\n    esac\n";
 }
 
@@ -123,23 +136,23 @@ std::string fish_option(const OptionText& option, const std::string& head) {
 }  // namespace
 
 std::string bash_completion(const CommandText& program) {
-    std::string text = "# Completes command lines of " + program.name + " in bash.\n_" + program.name +
-                       "() {\n    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
-                       "command='' words='' word\n"
-                       "    if [[ $current == = ]]; then current=''; elif [[ $before == = ]]; then "
-                       "before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
-                       "    for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-                       "        [[ $word == -- ]] && return\n";
+    std::string text = fmt::format("# Completes command lines of {0} in bash.\n_{0}()", program.name) + R"( {
+    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command='' words='' word
+    if [[ $current == = ]]; then current=''; elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+        [[ $word == -- ]] && return
+)";
     if (!program.commands.empty())
-        text += "        case $word in " + joined(names_of(program.commands), "|") +
-                ") [[ -n $command ]] || command=$word ;; esac\n";
+        text += fmt::format("        case $word in {}) [[ -n $command ]] || command=$word ;; esac\n",
+                            joined(names_of(program.commands), "|"));
     text += "    done\n    case $command,$before in\n";
     for (const CommandText& command : program.commands) text += bash_branches(command, command.name, {});
     text += bash_branches(program, "", names_of(program.commands));
-    return text +
-           "    esac\n    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n}\n"
-           "# Where nothing fits, files do.\ncomplete -o bashdefault -o default -F _" +
-           program.name + " " + program.name + "\n";
+    return text + R"(    esac
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+# Where nothing fits, files do.
+)" + fmt::format("complete -o bashdefault -o default -F _{0} {0}\n", program.name);
 }
 
 std::string zsh_completion(const CommandText& program) {
