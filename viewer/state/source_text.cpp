@@ -76,8 +76,7 @@ SourceText find_source(const std::vector<std::filesystem::path>& folders, const 
 std::vector<SourceLine> shown_hooks(const App& app) {
     std::vector<SourceLine> hooks =
         app.document->recording->capture().stages[std::size_t(app.view.stage)].hooks;
-    std::ranges::sort(hooks, {},
-                      [](const SourceLine& hook) { return std::tie(hook.file, hook.line); });
+    std::ranges::sort(hooks, {}, [](const SourceLine& hook) { return std::tie(hook.file, hook.line); });
     return hooks;
 }
 

@@ -24,8 +24,8 @@ struct SourceView {
     std::filesystem::path folder;  ///< of --source
     std::string beside;            ///< the recording that `text` was looked for beside
     SourceText text;
-    std::size_t chosen = 0;        ///< hook of the stage
-    std::size_t scrolled_to = 0;   ///< line that was brought into view
+    std::size_t chosen = 0;       ///< hook of the stage
+    std::size_t scrolled_to = 0;  ///< line that was brought into view
 };
 
 /// Folders below which files of hooks are looked for, nearest first: the one of --source alone where it was given, else those
