@@ -131,7 +131,9 @@ TILESCOPE_HOOK void hook_rows(const HookBlock& block, Stage stage, int kv_tile, 
     hook_wait(block, int(stage), kv_tile);
     hook_share(block, stage, kv_tile, [&](const auto& visit) {
         hook_walk(rows_inside, int(tile.cols), thread, threads, [&](int row, int col) {
-            visit(first_row + row, col, data[std::ptrdiff_t(row) * ld + col]);
+            // Of a tile that is not kept there may be no data.
+            const bool kept = tile.fate == HookFate::kept;
+            visit(first_row + row, col, kept ? hook_float(data[std::ptrdiff_t(row) * ld + col]) : 0.0F);
         });
     });
 }

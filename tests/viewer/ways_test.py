@@ -90,7 +90,7 @@ class Ways(TileViewCase):
 
     def test_two_recordings_have_no_dead_tabs(self):
         self.play([self.PATH, self.PATH], "wait", "key D", "expect two recordings: nothing says which of them is wrong",
-                  *["key Tab"] * 2, "wait", "expect q row 0 across the KV tiles\n", options=["--size", "1600x1000"])
+                  *["key Tab"] * 3, "wait", "expect q row 0 across the KV tiles\n", options=["--size", "1600x1000"])
 
     def test_title_says_what_was_found(self):
         self.play([self.PATH], "wait", "expect_title acc_not_rescaled.h5: diverged: acc is the first wrong stage - tile-view")

@@ -87,7 +87,7 @@ class HighDensity(TileViewCase):
             header = (self.folder / "all.png").read_bytes()[16:24]
             self.assertEqual((int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")), (width, height))
         self.play([self.PATH], "wait", "resize 200 150", "wait", "resize 1 1", "frames 5", "resize 800 600", "wait",
-                  *["key Tab"] * 5, "wait", "expect o[0,0,0,0]", "key Tab", "wait", "expect Map of acc", "click map_picture:0.1 0.1", "wait",
+                  *["key Tab"] * 6, "wait", "expect o[0,0,0,0]", "key Tab", "wait", "expect Map of acc", "click map_picture:0.1 0.1", "wait",
                   "expect Element\nacc,0,0,0,0,0\n", "key Tab", "wait", "expect bad 0 0 0-63 1 8192 ")
 
 
