@@ -93,6 +93,16 @@ TEST(HookSource, ABlockThatIsNotSelectedNamesNone) {
     EXPECT_EQ(hooks_of(CapturedRun(plan, memory, Units(), Provenance(), {}), Stage::s), Texts());
 }
 
+TEST(HookSource, StatisticsNameNone) {
+    const CapturePlan plan(small_problem(), Selection(), std::size_t(1) << 30, SinkMode::statistics);
+    std::vector<std::byte> memory(plan.bytes());
+    plan.fill_unwritten(memory.data());
+    const Sink sink = plan.sink(memory.data());
+    play(sink);
+    EXPECT_GT(sink.stages[std::size_t(Stage::s)].statistics[0].written, 0u);
+    for (const SinkHook& hook : sink.counters->hooks) EXPECT_EQ(hook.id, 0u);
+}
+
 TEST(HookSource, KeepsNoFolderOfTheMachine) {
     EXPECT_EQ(kept_path("/srv/somebody/project/include/softmax.cuh"), "include/softmax.cuh");
     EXPECT_EQ(kept_path("C:\\work\\attention\\fast.cu"), "attention/fast.cu");
