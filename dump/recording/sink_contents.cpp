@@ -114,8 +114,7 @@ std::vector<SourceLine> hooks_of(const SinkCounters& counters, Stage stage) {
         if (source_line_from(to_string(source)) == source) hooks.push_back(source);
     }
     std::ranges::sort(hooks, {}, [](const SourceLine& hook) { return std::tie(hook.file, hook.line); });
-    const auto twice = std::ranges::unique(hooks);
-    hooks.erase(twice.begin(), twice.end());
+    hooks.erase(std::unique(hooks.begin(), hooks.end()), hooks.end());
     return hooks;
 }
 
