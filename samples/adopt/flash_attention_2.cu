@@ -1,7 +1,9 @@
 // Launches FlashAttention-2's forward kernel of head_dim 64, float16, without PyTorch: flash-attention-2.md says how it is
 // built, with and without hooks.
 //
-// usage: flash_attention_2 [BATCH HEADS HEADS_KV SEQLEN_Q SEQLEN_KV CAUSAL [FILE]]   without FILE it is timed
+// usage: flash_attention_2 [BATCH HEADS HEADS_KV SEQLEN_Q SEQLEN_KV CAUSAL [FILE | tiles | statistics]]
+//
+// Without FILE it is timed; with `tiles` or `statistics` while hooks keep these of what TILESCOPE_SELECT names.
 //
 // The two macros below are all that the launch code of FlashAttention-2 takes from PyTorch.
 
@@ -12,6 +14,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <random>
 #include <stdexcept>
@@ -155,11 +158,17 @@ void run(const Call& call, const char* file) {
         std::printf("%.4f ms\n", time_of(params));
         return;
     }
+    const bool statistics = std::strcmp(file, "statistics") == 0;
     tilescope::CaptureOptions options;
     options.units = units();
+    if (statistics) options.mode = tilescope::SinkMode::statistics;
     tilescope::Capture capture(problem_of(call, params.scale_softmax), options);
     capture.inputs(q.strided(), k.strided(), v.strided());
     TILESCOPE_SINK_SET(params.sink, capture.sink());
+    if (statistics || std::strcmp(file, "tiles") == 0) {
+        std::printf("%.4f ms\n", time_of(params));
+        return;
+    }
     launch(params);
     capture.outputs(o.strided(), lse);
     capture.save(file);

@@ -19,6 +19,7 @@ class Source(TileViewCase):
         shutil.copyfile(SAMPLES / "acc_not_rescaled.h5", path)
         with h5py.File(path, "r+") as file:
             file["tiles/acc"].attrs["hooks"] = list(hooks)
+            del file["tiles/s"].attrs["hooks"]
         return path
 
     def project(self, folder, lines=40):
