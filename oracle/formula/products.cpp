@@ -12,7 +12,7 @@ namespace tilescope {
 namespace {
 
 Estimate bounded(const Product& p, const SumBound& bound) {
-    Estimate sum{p.start, Matrix::Zero(p.a.rows(), p.transposed ? p.b.rows() : p.b.cols())};
+    Estimate sum{p.start, Matrix(p.a.rows(), p.transposed ? p.b.rows() : p.b.cols())};
     vector_kernels().sum_of_products(view(p.a), view(p.b), p.transposed, bound, view(sum.value),
                                      view(sum.error));
     return sum;

@@ -64,6 +64,9 @@ struct VectorKernels {
     void (*sum_of_products)(View<const double> a, View<const double> b, bool transposed,
                             const SumBound& bound, View<double> sum, View<double> error);
 
+    /// product(i, j) = scale |a_i| |b_j|, of the norms of rows.
+    void (*product_of_norms)(View<const double> a, View<const double> b, double scale, View<double> product);
+
     /// sum += a b, or a b^T where `transposed`.
     void (*add_product)(View<const double> a, View<const double> b, bool transposed, View<double> sum);
 
@@ -78,6 +81,12 @@ struct VectorKernels {
 
     /// Whether neither a NaN nor an infinity is among them.
     bool (*all_finite)(std::span<const double> values);
+
+    /// Whether every error is finite and below what is possible at all, `spread`: unless that is 0, or null.
+    bool (*tells)(std::span<const double> error, const double* spread);
+
+    /// The same values as float64.
+    void (*widen)(std::span<const float> values, double* wide);
 
     /// Whether |got - expected| <= tolerance everywhere; both infinities alike match, NaN never.
     MatchSummary (*match)(std::span<const float> got, const double* expected, const double* tolerance);

@@ -46,25 +46,30 @@ View<const double> chunk_of(View<const double> view, bool of_columns, std::int64
                       : View<const double>{view.data + first * view.ld, terms, view.cols, view.ld};
 }
 
-using Chunk = Eigen::Matrix<double, chunk_terms, 1>;
+using Chunk = Eigen::Array<double, chunk_terms, 1>;
 
-/// Norms of rows of up to chunk_terms elements; the order of their sums must not depend on where they lie.
-Eigen::VectorXf row_norms(View<const double> view) {
-    Eigen::VectorXf norms(view.rows);
+/// Norms of rows; the order of their sums must not depend on where they lie.
+Eigen::ArrayXd row_norms(View<const double> view) {
+    Eigen::ArrayXd squares(view.rows);
     for (std::int64_t i = 0; i < view.rows; ++i) {
         const double* row = view.data + i * view.ld;
-        if (view.cols == chunk_terms) {
-            norms(i) = float(Eigen::Map<const Chunk>(row).norm());
-            continue;
-        }
-        Chunk rest = Chunk::Zero();
-        for (std::int64_t j = 0; j < view.cols; ++j) rest(j) = row[j];
-        norms(i) = float(rest.norm());
+        Chunk sums = Chunk::Zero();
+        std::int64_t j = 0;
+        for (; j + chunk_terms <= view.cols; j += chunk_terms)
+            sums += Eigen::Map<const Chunk>(row + j).square();
+        for (std::int64_t rest = j; rest < view.cols; ++rest) sums(rest - j) += row[rest] * row[rest];
+        squares(i) = sums.sum();
     }
-    return norms;
+    return squares.sqrt();
 }
 
-Eigen::VectorXf col_norms(View<const double> view) {
+void product_of_norms(View<const double> a, View<const double> b, double scale, View<double> product) {
+    const Eigen::ArrayXd of_a = scale * row_norms(a);
+    const Eigen::ArrayXd of_b = row_norms(b);
+    for (std::int64_t i = 0; i < product.rows; ++i) map(product).row(i) = of_a(i) * of_b.matrix().transpose();
+}
+
+Eigen::ArrayXd col_norms(View<const double> view) {
     Eigen::ArrayXd squares = Eigen::ArrayXd::Zero(view.cols);
     for (std::int64_t i = 0; i < view.rows; ++i) {
         for (std::int64_t j = 0; j < view.cols; ++j) {
@@ -72,14 +77,14 @@ Eigen::VectorXf col_norms(View<const double> view) {
             squares(j) += value * value;
         }
     }
-    return squares.sqrt().matrix().cast<float>();
+    return squares.sqrt();
 }
 
 /// Bounds of partial sums, which float32 is precise enough for.
 struct BoundSums {
     RowMajor<float> before;  ///< |sum| before the chunk
     RowMajor<float> linear;
-    RowMajor<float> squares;
+    RowMajor<float> squares;  ///< empty where they are not looked at
 };
 
 template <bool with_squares>
@@ -95,42 +100,51 @@ void add_chunk(const double* sum, const float* col_norm, float row_norm, std::in
     }
 }
 
+template <bool with_squares>
 void finish_bounds(double* sum, const float* linear, const float* squares, const SumBound& bound,
                    std::int64_t cols, double* error) {
     for (std::int64_t j = 0; j < cols; ++j) {
-        const double certain = bound.per_partial_sum * double(linear[j]);
-        const double likely = bound.per_root_squares * double(std::sqrt(squares[j]));
-        // Squares that underflow bound nothing.
-        const bool usable = bound.per_root_squares > 0 && squares[j] > 0x1p-100f;
-        const double rounding = usable && likely < certain ? likely : certain;
+        double rounding = bound.per_partial_sum * double(linear[j]);
+        if constexpr (with_squares) {
+            const double likely = bound.per_root_squares * double(std::sqrt(squares[j]));
+            // Squares that underflow bound nothing.
+            const bool usable = squares[j] > 0x1p-100f;
+            rounding = usable && likely < rounding ? likely : rounding;
+        }
         const double value = sum[j] * bound.scale;
         sum[j] = value;
         error[j] = rounding + bound.per_value * (value < 0 ? -value : value) + bound.constant;
     }
 }
 
-void sum_of_products(View<const double> a, View<const double> b, bool transposed, const SumBound& bound,
-                     View<double> sum, View<double> error) {
-    const Map<double> result = map(sum);
-    BoundSums sums{result.cwiseAbs().cast<float>(), RowMajor<float>::Zero(sum.rows, sum.cols),
-                   RowMajor<float>::Zero(sum.rows, sum.cols)};
+template <bool with_squares>
+void sum_with(View<const double> a, View<const double> b, bool transposed, const SumBound& bound,
+              View<double> sum, View<double> error) {
+    BoundSums sums{map(sum).cwiseAbs().cast<float>(), RowMajor<float>::Zero(sum.rows, sum.cols), {}};
+    if (with_squares) sums.squares.setZero(sum.rows, sum.cols);
+    const auto squares_of = [&](std::int64_t row) { return with_squares ? &sums.squares(row, 0) : nullptr; };
     for (std::int64_t first = 0; first < a.cols; first += chunk_terms) {
         const std::int64_t terms = a.cols - first < chunk_terms ? a.cols - first : chunk_terms;
         const View<const double> a_chunk = chunk_of(a, true, first, terms);
         const View<const double> b_chunk = chunk_of(b, transposed, first, terms);
         add_product(a_chunk, b_chunk, transposed, sum);
-        const Eigen::VectorXf row_norm = float(bound.norm_share) * row_norms(a_chunk);
-        const Eigen::VectorXf col_norm = transposed ? row_norms(b_chunk) : col_norms(b_chunk);
-        const auto add = bound.per_root_squares > 0 ? add_chunk<true> : add_chunk<false>;
+        const Eigen::ArrayXf row_norm = float(bound.norm_share) * row_norms(a_chunk).cast<float>();
+        const Eigen::ArrayXf col_norm = (transposed ? row_norms(b_chunk) : col_norms(b_chunk)).cast<float>();
         for (std::int64_t i = 0; i < sum.rows; ++i) {
-            add(sum.data + i * sum.ld, col_norm.data(), row_norm(i), sum.cols, float(terms),
-                &sums.before(i, 0), &sums.linear(i, 0), &sums.squares(i, 0));
+            add_chunk<with_squares>(sum.data + i * sum.ld, col_norm.data(), row_norm(i), sum.cols,
+                                    float(terms), &sums.before(i, 0), &sums.linear(i, 0), squares_of(i));
         }
     }
     for (std::int64_t i = 0; i < sum.rows; ++i) {
-        finish_bounds(sum.data + i * sum.ld, &sums.linear(i, 0), &sums.squares(i, 0), bound, sum.cols,
-                      error.data + i * error.ld);
+        finish_bounds<with_squares>(sum.data + i * sum.ld, &sums.linear(i, 0), squares_of(i), bound, sum.cols,
+                                    error.data + i * error.ld);
     }
+}
+
+void sum_of_products(View<const double> a, View<const double> b, bool transposed, const SumBound& bound,
+                     View<double> sum, View<double> error) {
+    const auto function = bound.per_root_squares > 0 ? sum_with<true> : sum_with<false>;
+    function(a, b, transposed, bound, sum, error);
 }
 
 constexpr std::int64_t lanes = 8;
@@ -251,6 +265,23 @@ bool all_finite(std::span<const double> values) {
     return others == 0;
 }
 
+bool tells(std::span<const double> error, const double* spread) {
+    const double* e = error.data();
+    const auto size = std::int64_t(error.size());
+    if (spread == nullptr) return all_finite(error);
+    int silent = 0;
+#pragma omp simd reduction(| : silent)
+    for (std::int64_t i = 0; i < size; ++i)
+        silent |= (!(e[i] - e[i] == 0)) | ((spread[i] > 0) & (e[i] >= spread[i]));
+    return silent == 0;
+}
+
+void widen(std::span<const float> values, double* wide) {
+    const float* v = values.data();
+    const auto size = std::int64_t(values.size());
+    for (std::int64_t i = 0; i < size; ++i) wide[i] = double(v[i]);
+}
+
 /// Float32 bits as integers that are ordered like the values, both zeros at 0.
 std::int32_t ordered(float value) {
     std::int32_t bits = 0;
@@ -296,8 +327,16 @@ MatchSummary match(std::span<const float> got, const double* expected, const dou
     return {bad == 0, max_abs, max_ulp, budget_used};
 }
 
-constexpr VectorKernels kernels = {TILESCOPE_LEVEL_NAME, sum_of_products, add_product, exponentials,
-                                   row_extremes,         all_finite,      match};
+constexpr VectorKernels kernels = {TILESCOPE_LEVEL_NAME,
+                                   sum_of_products,
+                                   product_of_norms,
+                                   add_product,
+                                   exponentials,
+                                   row_extremes,
+                                   all_finite,
+                                   tells,
+                                   widen,
+                                   match};
 
 }  // namespace
 

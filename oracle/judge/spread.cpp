@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/formula/products.h"
+
 namespace tilescope {
 
 namespace {
@@ -28,7 +30,9 @@ double finite_part(double value) {
 }  // namespace
 
 Matrix spread_of_scores(const HeadCall& call, const Operand& q, const Operand& k) {
-    return call.problem.sm_scale * q.value.rowwise().norm() * k.value.rowwise().norm().transpose();
+    Matrix spread(q.value.rows(), k.value.rows());
+    vector_kernels().product_of_norms(view(q.value), view(k.value), call.problem.sm_scale, view(spread));
+    return spread;
 }
 
 Spreads::Spreads(const HeadCall& call, std::int64_t q_block, std::int64_t rows)

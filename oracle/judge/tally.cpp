@@ -138,18 +138,13 @@ Expected expected_of(const Estimate& estimate, Eigen::Index i, const CompareOpti
 
 bool tells_everywhere(const Estimate& estimate, const CompareOptions& options) {
     const Eigen::Index size = estimate.value.size();
-    std::int64_t silent = 0;
-    if (options.atol || options.rtol) {
-        for (Eigen::Index i = 0; i < size; ++i) silent += !expected_of(estimate, i, options).tells;
-    } else if (estimate.spread.size() == 0) {
-        silent = std::count_if(estimate.error.data(), estimate.error.data() + size,
-                               [](double tolerance) { return !std::isfinite(tolerance); });
-    } else {
-        const double* error = estimate.error.data();
-        const double* spread = estimate.spread.data();
-        for (Eigen::Index i = 0; i < size; ++i) silent += !tells(error[i], spread[i]);
+    if (!options.atol && !options.rtol)
+        return vector_kernels().tells({estimate.error.data(), std::size_t(size)},
+                                      estimate.spread.size() == 0 ? nullptr : estimate.spread.data());
+    for (Eigen::Index i = 0; i < size; ++i) {
+        if (!expected_of(estimate, i, options).tells) return false;
     }
-    return silent == 0;
+    return true;
 }
 
 bool is_masked(const TileContext& context, double expected) {

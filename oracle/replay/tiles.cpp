@@ -9,6 +9,7 @@
 #include "dump/recording/array_shape.h"
 #include "dump/schema/semantics.h"
 #include "oracle/formula/budget.h"
+#include "oracle/formula/vector_kernels.h"
 #include "oracle/replay/replay.h"
 
 namespace tilescope {
@@ -133,7 +134,7 @@ Matrix HeadInputs::rows(Parts& of, std::int64_t first, std::int64_t count) const
             part.rows = std::move(values);
         });
         const std::int64_t here = std::min(count - done, begin + part.rows.rows() - row);
-        rows.middleRows(done, here) = part.rows.middleRows(row - begin, here).cast<double>();
+        vector_kernels().widen({&part.rows(row - begin, 0), std::size_t(here * rows.cols())}, &rows(done, 0));
         done += here;
     }
     return rows;

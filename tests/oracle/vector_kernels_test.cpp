@@ -343,6 +343,56 @@ TEST_P(EveryInstructionSet, SeesWhatIsNotFinite) {
     }
 }
 
+TEST_P(EveryInstructionSet, MultipliesTheNormsOfRows) {
+    std::mt19937_64 random(13);
+    for (const std::int64_t cols : {1, 7, 16, 40, 128}) {
+        Strided a(5, cols, 3);
+        Strided b(9, cols, 1);
+        for (Strided* matrix : {&a, &b}) {
+            for (std::int64_t i = 0; i < matrix->rows; ++i)
+                for (std::int64_t j = 0; j < cols; ++j) matrix->at(i, j) = element(Data::random, j, random);
+        }
+        Strided product(5, 9, 2);
+        kernels().product_of_norms(a.in(), b.in(), 0.125, product.out());
+        const auto norm = [&](const Strided& matrix, std::int64_t row) {
+            Real squares = 0;
+            for (std::int64_t j = 0; j < cols; ++j)
+                squares += Real(matrix.at(row, j)) * Real(matrix.at(row, j));
+            return std::sqrt(squares);
+        };
+        for (std::int64_t i = 0; i < 5; ++i) {
+            for (std::int64_t j = 0; j < 9; ++j)
+                EXPECT_NEAR(product.at(i, j), double(norm(a, i) * norm(b, j) / 8), 1e-14 * product.at(i, j))
+                    << cols;
+        }
+        EXPECT_TRUE(product.gaps_are_untouched());
+    }
+}
+
+TEST_P(EveryInstructionSet, TellsWhereAnErrorIsBelowWhatIsPossible) {
+    const double largest = std::numeric_limits<double>::max();
+    struct Case {
+        double error;
+        double spread;
+        bool tells;
+        bool tells_without_spread;
+    };
+    const Case cases[] = {
+        {1, 2, true, true},          {2, 2, false, true},    {3, 2, false, true},
+        {0, 0, true, true},          {5, 0, true, true},     {largest, infinity, true, true},
+        {infinity, 0, false, false}, {nan, 1, false, false}, {1, nan, true, true}};
+    for (const Case& c : cases) {
+        for (std::size_t place = 0; place < 19; ++place) {
+            std::vector<double> error(19, 0.5);
+            std::vector<double> spread(19, 1.0);
+            error[place] = c.error;
+            spread[place] = c.spread;
+            EXPECT_EQ(kernels().tells(error, spread.data()), c.tells) << c.error << " of " << c.spread;
+            EXPECT_EQ(kernels().tells(error, nullptr), c.tells_without_spread) << c.error;
+        }
+    }
+}
+
 TEST_P(EveryInstructionSet, FindsNoExtremesWhereEverythingIsHidden) {
     const std::vector<double> hidden(11, -infinity);
     const std::vector<double> error(11, 0);
