@@ -31,8 +31,6 @@ struct PanelPlace {
     std::optional<bool> document;  ///< whether one has to be open; nullopt: shown either way
 };
 
-constexpr float gap = 1;
-
 /// Pixels of the share that somebody chose of `whole`, between limits; what is found otherwise.
 float chosen(const Room& room, Split split, float whole, float least, float most, float found) {
     const double share = (*room.shares)[static_cast<std::size_t>(split)];
@@ -55,7 +53,8 @@ float right_width(const Room& room) {
                   std::clamp(0.27F * width, 26 * room.em, 44 * room.em));
 }
 float body_height(const Room& room) {
-    return room.window.height - room.header - room.history - room.status - (room.history > 0 ? 3 : 2) * gap;
+    return room.window.height - room.header - room.history - room.status -
+           (room.history > 0 ? 3 : 2) * panel_gap;
 }
 
 /// Whether it is known of any stage who wrote it.
@@ -75,19 +74,20 @@ Box header_box(const Room& room) {
 
 Box map_box(const Room& room) {
     const float body = body_height(room);
-    return {0, room.header + gap, left_width(room),
+    return {0, room.header + panel_gap, left_width(room),
             chosen(room, Split::map, body, 0.15F * body, 0.85F * body, 0.52F * body)};
 }
 
 Box bad_box(const Room& room) {
     const Box map = map_box(room);
-    return {0, map.y + map.height + gap, map.width, body_height(room) - map.height - gap};
+    return {0, map.y + map.height + panel_gap, map.width, body_height(room) - map.height - panel_gap};
 }
 
 Box heatmap_box(const Room& room) {
     const float left = left_width(room);
     const float right = right_width(room);
-    return {left + gap, room.header + gap, room.window.width - left - right - 2 * gap, body_height(room)};
+    return {left + panel_gap, room.header + panel_gap, room.window.width - left - right - 2 * panel_gap,
+            body_height(room)};
 }
 
 /// Not high enough for the element in full above the tabs.
@@ -101,18 +101,18 @@ Box element_box(const Room& room) {
     const float lines = 18.4F + (room.writers ? 3.0F : 0) + (room.threads ? 2.0F : 0);
     const float body = body_height(room);
     const float found = is_low(body, room.em) ? 0.36F * body : lines * room.em;
-    return {room.window.width - right, room.header + gap, right,
+    return {room.window.width - right, room.header + panel_gap, right,
             chosen(room, Split::element, body, 0.1F * body, 0.85F * body, found)};
 }
 
 Box tabs_box(const Room& room) {
     const Box element = element_box(room);
-    return {element.x, element.y + element.height + gap, element.width,
-            body_height(room) - element.height - gap};
+    return {element.x, element.y + element.height + panel_gap, element.width,
+            body_height(room) - element.height - panel_gap};
 }
 
 Box history_box(const Room& room) {
-    return {0, room.window.height - room.status - gap - room.history, room.window.width, room.history};
+    return {0, room.window.height - room.status - panel_gap - room.history, room.window.width, room.history};
 }
 
 Box status_box(const Room& room) {
@@ -120,7 +120,7 @@ Box status_box(const Room& room) {
 }
 
 Box body_box(const Room& room) {
-    return {0, room.header + gap, room.window.width, body_height(room)};
+    return {0, room.header + panel_gap, room.window.width, body_height(room)};
 }
 
 Box whole_box(const Room& room) {
