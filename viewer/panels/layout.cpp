@@ -22,6 +22,8 @@ struct Room {
     bool wide = false;               ///< the column on the right holds lines of 110 letters
     bool threads = false;            ///< two lines more for the element
     bool writers = false;            ///< two more lines for the element
+    bool high_tab =
+        false;  ///< the tab that is shown needs more lines than a low window has beside the element
 };
 
 /// Where a panel is.
@@ -97,10 +99,12 @@ bool is_low(float body, float em) {
 
 Box element_box(const Room& room) {
     const float right = right_width(room);
-    // The tabs of a low window need most of it; what the element has more is reached by the wheel.
+    // The tabs of a low window need most of it; what the element has more is reached by the wheel. Name and finding stay.
+    constexpr float name_and_finding = 3.9F;
     const float lines = 18.4F + (room.writers ? 3.0F : 0) + (room.threads ? 2.0F : 0);
     const float body = body_height(room);
-    const float found = is_low(body, room.em) ? 0.36F * body : lines * room.em;
+    const float low = room.high_tab ? name_and_finding * room.em : 0.36F * body;
+    const float found = is_low(body, room.em) ? low : lines * room.em;
     return {room.window.width - right, room.header + panel_gap, right,
             chosen(room, Split::element, body, 0.1F * body, 0.85F * body, found)};
 }
@@ -223,7 +227,8 @@ void draw_panels(App& app) {
               &app.settings.shares,
               wide,
               app.document != nullptr && has_threads(*app.document->recording),
-              app.document != nullptr && has_writers(*app.document->recording)};
+              app.document != nullptr && has_writers(*app.document->recording),
+              app.view.tab != Tab::row && app.view.tab != Tab::histogram};
     const float history = history_height(app);
     if (history > 0) room.history = chosen(room, Split::history, size.y, 6 * em, 0.6F * size.y, history);
     app.narrow = left_width(room) <= 0;
