@@ -246,6 +246,7 @@ class Program {
         if (player_) player_->advance(app_, window_);
         if (player_ && player_->take_time()) times_.forget_frames();
         const auto begin = FrameTimes::Clock::now();
+        const auto computed_before = FrameTimes::computed_so_far();
         window_.begin_frame();
         if (window_.pointer_moved()) app_.pointer_leads = true;
         const std::vector<std::string> dropped = window_.take_dropped();
@@ -265,6 +266,7 @@ class Program {
             return window_.drop_frame();
         window_.lay_out();
         const auto laid_out = FrameTimes::Clock::now();
+        const auto computed = FrameTimes::computed_so_far() - computed_before;
         window_.end_frame(captured ? &pixels : nullptr);
         const double scale = double(pixels.width) / std::max(1, window_.width());
         if (!picture.path.empty()) write_png(picture.path, part_of(pixels, picture.box, scale));
@@ -276,7 +278,7 @@ class Program {
         }
         const auto took = FrameTimes::Clock::now() - begin;
         frame_took_ = std::chrono::duration<double>(took).count();
-        times_.add(laid_out - begin, took);
+        times_.add({.laid_out = laid_out - begin, .computed = computed, .drawn = took});
     }
 
     void write_timing() {

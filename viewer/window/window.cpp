@@ -371,6 +371,8 @@ void Window::end_frame(Image* capture) {
         for (std::uint32_t& pixel : capture->pixels) pixel |= 0xff000000u;
     }
     glfwSwapBuffers(window_);
+    // The display answers when it has taken the pixels: the next frame does not wait for those of this one.
+    width();
 }
 
 void Window::set_title(const std::string& title) {
