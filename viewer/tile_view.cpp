@@ -194,15 +194,20 @@ class Program {
     /// The session works, and there is a picture already. As the frame before found it.
     bool works() const { return !app_.status.idle && app_.panes[0].has_values(); }
 
-    /// Nothing new is drawn while nothing happens. While the session works every other frame that a display could show is
-    /// left to it.
-    void wait() {
+    /// From the beginning of a frame to that of the next. While the session works frames leave it most of the time, as long as
+    /// a key is answered at once.
+    double between_frames() const {
         constexpr double frame = 1.0 / 60;
+        constexpr double longest = 0.1;
+        return works() ? std::clamp(3 * frame_took_, 2 * frame, longest) : frame;
+    }
+
+    /// Nothing new is drawn while nothing happens.
+    void wait() {
         constexpr double short_while = 1.0 / 30;
-        const double between_frames = works() ? 2 * frame : frame;
-        if (player_) return window_.wait_for_input(0, between_frames);
+        if (player_) return window_.wait_for_input(0, between_frames());
         do {
-            window_.wait_for_input(frames_left_ > 0 ? 0 : short_while, between_frames);
+            window_.wait_for_input(frames_left_ > 0 ? 0 : short_while, between_frames());
             frames_left_ = std::max(frames_left_, frames_asked_for());
         } while (frames_left_ == 0 && !window_.closing() && asked_to_end == 0);
         --frames_left_;
@@ -241,6 +246,7 @@ class Program {
         if (player_) player_->advance(app_, window_);
         if (player_ && player_->take_time()) times_.forget_frames();
         const auto begin = FrameTimes::Clock::now();
+        const auto computed_before = FrameTimes::computed_so_far();
         window_.begin_frame();
         if (window_.pointer_moved()) app_.pointer_leads = true;
         const std::vector<std::string> dropped = window_.take_dropped();
@@ -260,6 +266,7 @@ class Program {
             return window_.drop_frame();
         window_.lay_out();
         const auto laid_out = FrameTimes::Clock::now();
+        const auto computed = FrameTimes::computed_so_far() - computed_before;
         window_.end_frame(captured ? &pixels : nullptr);
         const double scale = double(pixels.width) / std::max(1, window_.width());
         if (!picture.path.empty()) write_png(picture.path, part_of(pixels, picture.box, scale));
@@ -269,7 +276,9 @@ class Program {
         for (HeatmapPane& pane : app_.panes) {
             if (const auto asked = pane.take_asked()) times_.add_picture(FrameTimes::Clock::now() - *asked);
         }
-        times_.add(laid_out - begin, FrameTimes::Clock::now() - begin);
+        const auto took = FrameTimes::Clock::now() - begin;
+        frame_took_ = std::chrono::duration<double>(took).count();
+        times_.add({.laid_out = laid_out - begin, .computed = computed, .drawn = took});
     }
 
     void write_timing() {
@@ -287,6 +296,7 @@ class Program {
     std::optional<ScriptPlayer> player_;
     std::uint64_t version_ = 0;
     double progress_shown_ = 0;
+    double frame_took_ = 0;
     bool worked_ = false;
     int width_ = 0;
     int height_ = 0;

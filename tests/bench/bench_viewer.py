@@ -3,7 +3,8 @@
 frames while it is moved and zoomed in windows of two sizes, memory, and how much the window keeps the judge.
 
 The window is driven by a script on a display in memory, drawn by the software renderer. Frames are timed twice: while the
-recording is judged, and after that; of all that they take but the drawing of pixels, layout and textures, apart from it.
+recording is judged, and after that; of all that they take but the drawing of pixels, layout and textures, apart from it, and of that what the frames' thread had of the
+processor, which the judge uses as well.
 The heatmap's picture is made beside the frames: from when it is asked for until a frame shows it, p95. The
 first picture is timed twice, too: cold, with nothing of the recording in memory, and warm. Beside each figure stands its goal;
 the exit status says nothing of it.
@@ -67,7 +68,8 @@ def print_first_picture(name, times):
 
 def print_frames(name, times, limit=FRAME_LIMIT):
     print(f"{name:<24}{times['frames']:4} frames   p50 {times['p50_ms']:5.1f} ms   p95 {times['p95_ms']:5.1f} ms "
-          f"({limit})   max {times['max_ms']:5.1f} ms   all but pixels, p95 {times['layout_p95_ms']:4.1f} ms ({LAYOUT_LIMIT})   "
+          f"({limit})   max {times['max_ms']:5.1f} ms   all but pixels, p95 {times['layout_p95_ms']:4.1f} ms ({LAYOUT_LIMIT}, "
+          f"{times['layout_cpu_p95_ms']:.1f} on the processor)   "
           f"heatmap after {times['picture_p95_ms']:.0f} ms   "
           f"{times['peak_mib']:4.0f} MiB resident ({MEMORY_GOAL})")
 

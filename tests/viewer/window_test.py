@@ -120,6 +120,26 @@ class LongLines(TileViewCase):
                   f"expect \n{self.NAME}\n", options=["--size", "900x700", "--scale", "1.5"])
 
 
+class LowWindows(TileViewCase):
+    """At 1280 x 720 with text of one and a half times the size."""
+
+    OPTIONS = ["--size", "1280x720", "--scale", "1.5"]
+
+    def test_tabs_that_need_it_have_the_room_of_the_element(self):
+        names = ["row", "drift", "histogram", "budget"]
+        self.play([SAMPLES / "acc_not_rescaled.h5"], "wait", *[line for name in names for line in (f"picture tabs {name}.png", "key Tab", "wait")],
+                  "expect finding\noutside\n", options=self.OPTIONS)
+        height = {name: self.picture(f"{name}.png").shape[0] for name in names}
+        self.assertEqual(height["row"], height["histogram"])
+        self.assertGreater(height["drift"], height["row"] + 40)
+        self.assertEqual(height["budget"], height["drift"])
+
+    def test_history_begins_at_the_step_at_the_cursor(self):
+        # The last of seven rows.
+        self.play([SAMPLES / "acc_not_rescaled.h5"], "wait", "key Q", "wait", "move history_KV_tile_1:0.5 0.93", "frames 3",
+                  "expect wrong: further from what the stages before it give", options=self.OPTIONS)
+
+
 class Splitters(TileViewCase):
     PATH = SAMPLES / "acc_not_rescaled.h5"
 

@@ -188,21 +188,46 @@ ImageStyle style_of(App& app, HeatmapPane& heatmap, const PaneFrame& pane,
     return {scale_for(app, heatmap, basis, quantity), colours, mark_pixels()};
 }
 
-/// Until the picture of the pane's elements is there, one of others lies where those are.
+bool is_inside(const PlaneView& view, const PlaneShape& shape) {
+    return view.first_row >= 0 && view.first_col >= 0 && view.first_row + view.rows <= double(shape.rows) &&
+           view.first_col + view.cols <= double(shape.cols);
+}
+
+/// What of the pane is not in the box.
+void draw_canvas_around(ImDrawList& draw, const PaneFrame& pane, ImVec2 at, ImVec2 end) {
+    const auto fill = [&](ImVec2 from, ImVec2 to) {
+        if (from.x < to.x && from.y < to.y) draw.AddRectFilled(from, to, colours::canvas);
+    };
+    fill(pane.at, {pane.end().x, at.y});
+    fill({pane.at.x, end.y}, pane.end());
+    fill({pane.at.x, at.y}, {at.x, end.y});
+    fill({end.x, at.y}, {pane.end().x, end.y});
+}
+
+/// Until the picture of the pane's elements is there, one of others lies where those are. Pixels past the edge of the plane are
+/// transparent.
 void draw_picture(ImDrawList& draw, const PaneFrame& pane, const std::shared_ptr<const Pyramid>& pyramid,
                   void* texture, const HeatmapPane::Contents& shown) {
-    const Box box = pane.box_of(shown.pyramid == pyramid ? shown.view : pane.view);
-    draw.AddImage(texture, {box.x, box.y}, {box.x + box.width, box.y + box.height});
+    const bool same_plane = texture != nullptr && shown.pyramid == pyramid;
+    const Box box = pane.box_of(same_plane ? shown.view : pane.view);
+    const ImVec2 at{box.x, box.y};
+    const ImVec2 end{box.x + box.width, box.y + box.height};
+    if (same_plane && is_inside(shown.view, pane.shape)) {
+        draw_canvas_around(draw, pane, at, end);
+        return add_opaque_image(draw, texture, at, end);
+    }
+    draw.AddRectFilled(pane.at, pane.end(), colours::canvas);
+    if (texture != nullptr) draw.AddImage(texture, at, end);
 }
 
 ImageStyle draw_pane(App& app, std::size_t index, PaneFrame pane) {
     HeatmapPane& heatmap = app.panes[index];
     ImDrawList& draw = *ImGui::GetWindowDrawList();
-    draw.AddRectFilled(pane.at, pane.end(), colours::canvas);
     const std::shared_ptr<const Pyramid> pyramid = app.session.request(pane.plane, pane.quantity);
     const ImageStyle style = style_of(app, heatmap, pane, pyramid);
     if (pyramid != nullptr && !pyramid->is_complete() && !app.status.written_over) app.waits = true;
     if (pyramid == nullptr) {
+        draw.AddRectFilled(pane.at, pane.end(), colours::canvas);
         text_at(app, draw, pane.at + ImVec2(12, 12), why_no_picture(app, pane), colours::dim,
                 pane.size.x - 24);
         return style;
@@ -213,7 +238,7 @@ ImageStyle draw_pane(App& app, std::size_t index, PaneFrame pane) {
         app.pictures_at_once);
     if (heatmap.waits()) app.waits = true;
     draw.PushClipRect(pane.at, pane.end(), true);
-    if (texture != nullptr) draw_picture(draw, pane, pyramid, texture, heatmap.shown());
+    draw_picture(draw, pane, pyramid, texture, heatmap.shown());
     draw_overlays(app, draw, pane);
     draw_rings(draw, pane, *pyramid);
     draw_numbers(app, draw, pane, details);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "viewer/panels/history_cells.h"
@@ -141,6 +142,14 @@ bool contains(const Box& box, ImVec2 at) {
     return at.x >= box.x && at.y >= box.y && at.x < box.x + box.width && at.y < box.y + box.height;
 }
 
+/// Where the step at the cursor is another one, until somebody scrolls.
+void scroll_to(App& app, const Box& box, PixelHistory::Index index) {
+    if (std::exchange(app.history.followed, index) == index) return;
+    const float top = ImGui::GetWindowPos().y;
+    if (box.y < top || box.y + box.height > top + ImGui::GetWindowHeight())
+        ImGui::SetScrollFromPosY(box.y + box.height / 2 - top, 0.5F);
+}
+
 void draw_step(Drawing& on, const Box& box, PixelHistory::Index index, bool named) {
     const PixelHistory& history = on.grid.history;
     const HistoryStep& step = history.moments[index.moment].steps[index.step];
@@ -152,6 +161,7 @@ void draw_step(Drawing& on, const Box& box, PixelHistory::Index index, bool name
                            .first_wrong = on.first_wrong == index,
                            .selected = on.cursor.moment == index.moment && on.cursor.step == index.step,
                            .undeclared = undeclared};
+    if (cell.selected) scroll_to(on.app, box, index);
     draw_history_cell(on.app, on.draw, cell);
     if (!on.hovered || !contains(box, ImGui::GetIO().MousePos)) return;
     tooltip(on.app, describe_step(on.app, cell));

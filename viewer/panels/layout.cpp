@@ -22,6 +22,8 @@ struct Room {
     bool wide = false;               ///< the column on the right holds lines of 110 letters
     bool threads = false;            ///< two lines more for the element
     bool writers = false;            ///< two more lines for the element
+    bool high_tab =
+        false;  ///< the tab that is shown needs more lines than a low window has beside the element
 };
 
 /// Where a panel is.
@@ -30,8 +32,6 @@ struct PanelPlace {
     Box (*place)(const Room& room);
     std::optional<bool> document;  ///< whether one has to be open; nullopt: shown either way
 };
-
-constexpr float gap = 1;
 
 /// Pixels of the share that somebody chose of `whole`, between limits; what is found otherwise.
 float chosen(const Room& room, Split split, float whole, float least, float most, float found) {
@@ -55,7 +55,8 @@ float right_width(const Room& room) {
                   std::clamp(0.27F * width, 26 * room.em, 44 * room.em));
 }
 float body_height(const Room& room) {
-    return room.window.height - room.header - room.history - room.status - (room.history > 0 ? 3 : 2) * gap;
+    return room.window.height - room.header - room.history - room.status -
+           (room.history > 0 ? 3 : 2) * panel_gap;
 }
 
 /// Whether it is known of any stage who wrote it.
@@ -75,19 +76,20 @@ Box header_box(const Room& room) {
 
 Box map_box(const Room& room) {
     const float body = body_height(room);
-    return {0, room.header + gap, left_width(room),
+    return {0, room.header + panel_gap, left_width(room),
             chosen(room, Split::map, body, 0.15F * body, 0.85F * body, 0.52F * body)};
 }
 
 Box bad_box(const Room& room) {
     const Box map = map_box(room);
-    return {0, map.y + map.height + gap, map.width, body_height(room) - map.height - gap};
+    return {0, map.y + map.height + panel_gap, map.width, body_height(room) - map.height - panel_gap};
 }
 
 Box heatmap_box(const Room& room) {
     const float left = left_width(room);
     const float right = right_width(room);
-    return {left + gap, room.header + gap, room.window.width - left - right - 2 * gap, body_height(room)};
+    return {left + panel_gap, room.header + panel_gap, room.window.width - left - right - 2 * panel_gap,
+            body_height(room)};
 }
 
 /// Not high enough for the element in full above the tabs.
@@ -97,22 +99,24 @@ bool is_low(float body, float em) {
 
 Box element_box(const Room& room) {
     const float right = right_width(room);
-    // The tabs of a low window need most of it; what the element has more is reached by the wheel.
+    // The tabs of a low window need most of it; what the element has more is reached by the wheel. Name and finding stay.
+    constexpr float name_and_finding = 3.9F;
     const float lines = 18.4F + (room.writers ? 3.0F : 0) + (room.threads ? 2.0F : 0);
     const float body = body_height(room);
-    const float found = is_low(body, room.em) ? 0.36F * body : lines * room.em;
-    return {room.window.width - right, room.header + gap, right,
+    const float low = room.high_tab ? name_and_finding * room.em : 0.36F * body;
+    const float found = is_low(body, room.em) ? low : lines * room.em;
+    return {room.window.width - right, room.header + panel_gap, right,
             chosen(room, Split::element, body, 0.1F * body, 0.85F * body, found)};
 }
 
 Box tabs_box(const Room& room) {
     const Box element = element_box(room);
-    return {element.x, element.y + element.height + gap, element.width,
-            body_height(room) - element.height - gap};
+    return {element.x, element.y + element.height + panel_gap, element.width,
+            body_height(room) - element.height - panel_gap};
 }
 
 Box history_box(const Room& room) {
-    return {0, room.window.height - room.status - gap - room.history, room.window.width, room.history};
+    return {0, room.window.height - room.status - panel_gap - room.history, room.window.width, room.history};
 }
 
 Box status_box(const Room& room) {
@@ -120,7 +124,7 @@ Box status_box(const Room& room) {
 }
 
 Box body_box(const Room& room) {
-    return {0, room.header + gap, room.window.width, body_height(room)};
+    return {0, room.header + panel_gap, room.window.width, body_height(room)};
 }
 
 Box whole_box(const Room& room) {
@@ -223,7 +227,8 @@ void draw_panels(App& app) {
               &app.settings.shares,
               wide,
               app.document != nullptr && has_threads(*app.document->recording),
-              app.document != nullptr && has_writers(*app.document->recording)};
+              app.document != nullptr && has_writers(*app.document->recording),
+              app.view.tab != Tab::row && app.view.tab != Tab::histogram};
     const float history = history_height(app);
     if (history > 0) room.history = chosen(room, Split::history, size.y, 6 * em, 0.6F * size.y, history);
     app.narrow = left_width(room) <= 0;

@@ -20,7 +20,13 @@ PanelScope::PanelScope(App& app, const char* name, const Box& box, ImGuiWindowFl
     ImGui::SetNextWindowSize({box.width, box.height});
     ImGui::Begin(name, nullptr,
                  flags | ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
-                     ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus);
+                     ImGuiWindowFlags_NoBackground | ImGuiWindowFlags_NoSavedSettings |
+                     ImGuiWindowFlags_NoBringToFrontOnFocus);
+    // The window is cleared to the colour of panels: only what is between them is left to draw.
+    ImDrawList& draw = *ImGui::GetBackgroundDrawList();
+    const ImVec2 end{box.x + box.width, box.y + box.height};
+    draw.AddRectFilled({end.x, box.y}, {end.x + panel_gap, end.y + panel_gap}, colours::gap);
+    draw.AddRectFilled({box.x, end.y}, {end.x, end.y + panel_gap}, colours::gap);
 }
 
 PanelScope::~PanelScope() {

@@ -11,6 +11,9 @@
 
 namespace tilescope::viewer {
 
+/// Pixels between panels.
+constexpr float panel_gap = 1;
+
 /// Begins a panel that fills `box` and makes it known by name to scripts; ends with the object.
 class PanelScope {
  public:

@@ -188,7 +188,8 @@ void draw_tabs(App& app, const Box& box) {
         explain(app, name);
     }
     ImGui::Spacing();
-    ImGui::BeginChild("contents");
+    // Each is scrolled by itself.
+    ImGui::BeginChild(to_string(app.view.tab).data());
     drawings[std::size_t(app.view.tab)].draw(app);
     ImGui::EndChild();
 }

@@ -19,8 +19,9 @@ struct HistoryView {
     bool focused = false;  ///< arrows walk through it
     bool in_tab = false;   ///< the window has no room for it at the bottom
     std::shared_ptr<const PixelHistory> shown;
-    std::uint64_t generation = 0;  ///< of the document that it is of
-    std::size_t first_tile = 0;    ///< moment of the first tile that there was room for
+    std::uint64_t generation = 0;                 ///< of the document that it is of
+    std::size_t first_tile = 0;                   ///< moment of the first tile that there was room for
+    std::optional<PixelHistory::Index> followed;  ///< the step at the cursor that the panel was scrolled to
 
     /// Who walks through a history stays in it, wherever its elements are.
     struct Walk {

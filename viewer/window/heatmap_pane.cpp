@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace tilescope::viewer {
@@ -13,9 +14,7 @@ bool HeatmapPane::Contents::operator==(const Contents& other) const {
            tint == other.tint && width == other.width && height == other.height;
 }
 
-HeatmapPane::Made HeatmapPane::make(Contents contents, Image image) {
-    // Frames go first, and what reads and judges comes last.
-    constexpr int niceness = 5;
+HeatmapPane::Made HeatmapPane::make(Contents contents, Image image, int niceness) {
     ::setpriority(PRIO_PROCESS, 0, niceness);
     Made made{std::move(contents), 0, false, std::move(image)};
     const Contents& of = made.contents;
@@ -29,19 +28,28 @@ HeatmapPane::Made HeatmapPane::make(Contents contents, Image image) {
     return made;
 }
 
-bool HeatmapPane::is_shown(const Contents& contents) const {
-    return shown_.contents == contents && shown_.version == contents.pyramid->version();
+/// Tiles come in all the time while they are judged: pictures of them alone leave most of the time to that.
+std::optional<HeatmapPane::Clock::time_point> HeatmapPane::due(const Contents& wanted) const {
+    if (!(shown_.contents == wanted)) return Clock::time_point();
+    if (shown_.version == wanted.pyramid->version()) return std::nullopt;
+    constexpr std::chrono::milliseconds between(200);
+    if (wanted.pyramid->is_complete()) return Clock::time_point();
+    return asked_ + std::max<Clock::duration>(between, 5 * took_);
 }
 
 void HeatmapPane::start(const Contents& contents) {
+    // What somebody moved to goes with the frames, what came in behind them, and what reads and judges comes last.
+    const int niceness = shown_.contents == contents ? 5 : 0;
     announced_ = false;
+    due_.reset();
     asked_ = Clock::now();
-    pending_ = std::async(std::launch::async, make, contents, std::move(shown_.image));
+    pending_ = std::async(std::launch::async, make, contents, std::move(shown_.image), niceness);
 }
 
 void HeatmapPane::take() {
     shown_ = pending_.get();
     texture_.upload(shown_.image);
+    took_ = Clock::now() - asked_;
     came_ = asked_;
 }
 
@@ -50,13 +58,14 @@ bool HeatmapPane::is_ready() const {
 }
 
 bool HeatmapPane::gets_ready() {
-    return is_ready() && !std::exchange(announced_, true);
+    return (is_ready() && !std::exchange(announced_, true)) || (due_ && *due_ <= Clock::now());
 }
 
 void* HeatmapPane::texture(const Contents& wanted, bool at_once) {
     if (wanted.pyramid == nullptr || wanted.width <= 0 || wanted.height <= 0) return nullptr;
     if (is_ready() || (at_once && pending_.valid())) take();
-    if (!pending_.valid() && !is_shown(wanted)) start(wanted);
+    if (!pending_.valid()) due_ = due(wanted);
+    if (due_ && (at_once || *due_ <= Clock::now())) start(wanted);
     if (at_once && pending_.valid()) take();
     return texture_.id();
 }

@@ -31,13 +31,13 @@ class HeatmapPane {
         bool operator==(const Contents& other) const;
     };
     /// Asks for what is to be seen, and returns the texture of what shown() says: of that or of what was asked for before. Null
-    /// where there is none yet, or no size. `at_once`: waits for what is asked for.
+    /// where there is none yet, or no size. Where only values came in, not with each of them. `at_once`: waits for what is asked for.
     void* texture(const Contents& wanted, bool at_once);
     /// What the texture shows; without a pyramid before there is one.
     const Contents& shown() const { return shown_.contents; }
     /// Whether the texture is of something else than what was asked for last.
-    bool waits() const { return pending_.valid(); }
-    /// Whether what was asked for last has got ready since the last call.
+    bool waits() const { return pending_.valid() || due_; }
+    /// Whether a frame would bring on what was asked for last: it has got ready since the last call, or may be made now.
     bool gets_ready();
     /// When what is shown was asked for, where it came since the last call.
     std::optional<Clock::time_point> take_asked() { return std::exchange(came_, std::nullopt); }
@@ -55,9 +55,10 @@ class HeatmapPane {
         bool has_values = false;
         Image image;
     };
-    static Made make(Contents contents, Image image);
+    static Made make(Contents contents, Image image, int niceness);
     bool is_ready() const;
-    bool is_shown(const Contents& contents) const;
+    /// When it may be made; null where it is shown.
+    std::optional<Clock::time_point> due(const Contents& wanted) const;
     void start(const Contents& contents);
     void take();
 
@@ -65,6 +66,8 @@ class HeatmapPane {
     std::future<Made> pending_;
     bool announced_ = true;
     Clock::time_point asked_;
+    std::optional<Clock::time_point> due_;  ///< where it waits for its time
+    Clock::duration took_{};                ///< from when what is shown was asked for
     std::optional<Clock::time_point> came_;
     Texture texture_;
 

@@ -12,6 +12,7 @@ inline constexpr ImU32 text = IM_COL32(222, 225, 230, 255);
 inline constexpr ImU32 dim = IM_COL32(140, 147, 158, 255);
 inline constexpr ImU32 line = IM_COL32(58, 63, 73, 255);
 inline constexpr ImU32 panel = IM_COL32(24, 27, 32, 255);
+inline constexpr ImU32 gap = IM_COL32(0, 0, 0, 255);
 inline constexpr ImU32 canvas = IM_COL32(14, 16, 19, 255);
 inline constexpr ImU32 bad = IM_COL32(240, 140, 90, 255);
 inline constexpr ImU32 inherited = IM_COL32(176, 150, 228, 255);

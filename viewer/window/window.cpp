@@ -140,6 +140,12 @@ void* Texture::id() const {
     return reinterpret_cast<void*>(std::uintptr_t(name_));
 }
 
+void add_opaque_image(ImDrawList& draw, void* texture, const ImVec2& at, const ImVec2& end) {
+    draw.AddCallback([](const ImDrawList*, const ImDrawCmd*) { glDisable(GL_BLEND); }, nullptr);
+    draw.AddImage(texture, at, end);
+    draw.AddCallback([](const ImDrawList*, const ImDrawCmd*) { glEnable(GL_BLEND); }, nullptr);
+}
+
 void wake_window() {
     glfwPostEmptyEvent();
 }
@@ -347,7 +353,8 @@ void Window::end_frame(Image* capture) {
     int framebuffer_height = 0;
     glfwGetFramebufferSize(window_, &framebuffer_width, &framebuffer_height);
     glViewport(0, 0, framebuffer_width, framebuffer_height);
-    glClearColor(0, 0, 0, 1);
+    const ImVec4& background = ImGui::GetStyle().Colors[ImGuiCol_WindowBg];
+    glClearColor(background.x, background.y, background.z, 1);
     glClear(GL_COLOR_BUFFER_BIT);
     ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
     if (capture != nullptr) {
@@ -364,6 +371,8 @@ void Window::end_frame(Image* capture) {
         for (std::uint32_t& pixel : capture->pixels) pixel |= 0xff000000u;
     }
     glfwSwapBuffers(window_);
+    // The display answers when it has taken the pixels: the next frame does not wait for those of this one.
+    width();
 }
 
 void Window::set_title(const std::string& title) {

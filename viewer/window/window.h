@@ -11,6 +11,8 @@
 #include "viewer/window/input.h"
 
 struct GLFWwindow;
+struct ImDrawList;
+struct ImVec2;
 
 namespace tilescope::viewer {
 
@@ -37,6 +39,9 @@ struct WindowOptions {
     double scale = 0;       ///< size of text and spacing; 0: what the display asks for
     bool scripted = false;  ///< nobody watches: draw as fast as asked, and take input only from feed()
 };
+
+/// Puts pixels of a texture of which all are opaque: a software renderer blends at several times the cost.
+void add_opaque_image(ImDrawList& draw, void* texture, const ImVec2& at, const ImVec2& end);
 
 /// From any thread: ends the window's wait for input.
 void wake_window();
