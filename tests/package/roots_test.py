@@ -15,6 +15,8 @@ ROOT, SCRATCH = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 SUITE = sys.argv[3]
 # What follows the version in those of packages.
 MARK = {"bookworm": "deb12", "trixie": "deb13"}[SUITE]
+# Dear ImGui of Debian 13 is too new for the viewer.
+PROGRAMS = {"bookworm": ["tilescope-tools", "tilescope-view"], "trixie": ["tilescope-tools"]}[SUITE]
 del sys.argv[1:]
 UBUNTU = pathlib.Path(__file__).with_name("ubuntu-24.04.txt")
 APT = "DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends -o Dpkg::Use-Pty=0"
@@ -110,7 +112,7 @@ class Packages(unittest.TestCase):
     def test_packages_of_one_version(self):
         version = re.search(r"project\(tilescope VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
         soversion = version.rpartition(".")[0]
-        names = {"tilescope-tools", "tilescope-view", "libtilescope-dev", f"libtilescope{soversion}"}
+        names = {*PROGRAMS, "libtilescope-dev", f"libtilescope{soversion}"}
         self.assertEqual({path.name for path in self.made.glob("*.deb")}, {f"{name}_{version}~{MARK}_amd64.deb" for name in names})
         self.assertEqual([path.name for path in self.made.glob("*.tar.gz")], [f"tilescope-{version}-x86_64.tar.gz"])
 
@@ -127,9 +129,11 @@ class Packages(unittest.TestCase):
         self.clean.run(f"apt-get update -qq && {APT} {' '.join(packages)}")
 
     def test_programs_judge_every_sample(self):
-        self.install("/made/tilescope-tools_*.deb", "/made/tilescope-view_*.deb", "python3")
+        self.install(*(f"/made/{name}_*.deb" for name in PROGRAMS), "python3")
         self.clean.run("python3 /source/samples/judge.py --tile-diff /usr/bin/tile-diff")
-        self.assertIn("tile-view", self.clean.run("tile-view --version"))
+        for name in PROGRAMS:
+            program = {"tilescope-tools": "tile-diff", "tilescope-view": "tile-view"}[name]
+            self.assertTrue(self.clean.run(f"{program} --version").startswith(program))
         self.clean.run("apt-get purge -qq 'tilescope-*'")
         self.assertEqual(self.clean.run("find /usr /etc -name '*tilescope*' -o -name 'tile-*'"), "")
 
