@@ -129,11 +129,12 @@ std::vector<ScriptStep> steps_of(const Arguments& arguments) {
     std::vector<ScriptStep> steps;
     if (!arguments.script.empty()) steps = read_script(arguments.script);
     if (arguments.screenshot.empty()) return steps;
-    steps.push_back({.line = 0, .command = "wait", .arguments = {}, .rest = {}});
+    steps.push_back({.line = 0, .command = "wait", .arguments = {}, .rest = {}, .numbers = {}});
     steps.push_back({.line = 0,
                      .command = "screenshot",
                      .arguments = {arguments.screenshot},
-                     .rest = arguments.screenshot});
+                     .rest = arguments.screenshot,
+                     .numbers = {}});
     return steps;
 }
 

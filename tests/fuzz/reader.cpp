@@ -1,16 +1,13 @@
 // The bytes of a file, as open_recording() takes them, and what can be read of it.
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "dump/reader.h"
 #include "dump/recording/array_shape.h"
 #include "dump/schema/error.h"
+#include "tests/fuzz/memory_file.h"
 
 namespace {
 
@@ -38,18 +35,13 @@ void read_first_row(const Recording& recording, Input input) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    const int file = memfd_create("run.h5", MFD_CLOEXEC);
-    const bool written = write(file, data, size) == static_cast<ssize_t>(size);
+    const fuzz::MemoryFile file("run.h5", data, size);
     try {
-        if (written) {
-            const auto recording = open_recording("/proc/self/fd/" + std::to_string(file));
-            for (const StageInfo& info : stages_of(recording->problem()))
-                read_first_tile(*recording, info.stage);
-            for (int i = 0; i < input_count; ++i) read_first_row(*recording, Input(i));
-        }
+        const auto recording = open_recording(file.path());
+        for (const StageInfo& info : stages_of(recording->problem())) read_first_tile(*recording, info.stage);
+        for (int i = 0; i < input_count; ++i) read_first_row(*recording, Input(i));
     } catch (const Error&) {
         // What a file that is none deserves.
     }
-    close(file);
     return 0;
 }

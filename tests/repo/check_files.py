@@ -18,6 +18,7 @@ LONGEST_SOURCE = 700
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py"}
 SCRIPTS = {".cmake", ".txt", ".md", ".json", ".in", ""}
 DATA = ("samples/", "tests/data/")
+CHANGELOG = ".github/CHANGELOG.md"
 
 # Written in two pieces, so that this file does not hold what it looks for.
 MACHINE_PATH = re.compile(rb"(?<![\w.$}])/(?:ho" rb"me/\w|ro" rb"ot/|Us" rb"ers/\w|wo" rb"rk/)")
@@ -46,9 +47,24 @@ def check_content(path, content):
         yield f"has {lines} lines; split it, the limit is {LONGEST_SOURCE}"
 
 
+def check_version(files):
+    """The version stands in project() alone, and in the changelog, whose first heading it is."""
+    declared = re.search(rb"^project\(\w+ VERSION ([\d.]+)", files.get("CMakeLists.txt", b""), re.MULTILINE)
+    if not declared:
+        return
+    version = re.compile(rb"(?<![\d.])" + re.escape(declared.group(1)) + rb"(?![\d.])")
+    for path, content in files.items():
+        if path not in ("CMakeLists.txt", CHANGELOG) and not path.startswith(DATA) and version.search(content):
+            yield f"{path}: repeats the version of CMakeLists.txt; ask for that one"
+    heading = re.search(rb"^## ([\d.]+)", files.get(CHANGELOG, b""), re.MULTILINE)
+    if not heading or heading.group(1) != declared.group(1):
+        yield f"{CHANGELOG}: does not begin with the version of CMakeLists.txt"
+
+
 def check_files(files):
     """Findings in all files: a dict from path to content."""
     found = [f"{path}: {finding}" for path, content in files.items() for finding in check_content(path, content)]
+    found += check_version(files)
     data = sum(len(content) for path, content in files.items() if path.startswith(DATA))
     if data > LARGEST_DATA:
         found.append(f"samples and tests/data: hold {data} bytes; the limit is {LARGEST_DATA}")

@@ -121,6 +121,14 @@ class FilesTest(unittest.TestCase):
         files = {"samples/a.h5": bytes(12 << 20), "tests/data/b.h5": bytes(8 << 20), "samples/c": b"\n"}
         self.assertIn("the limit is 20971520", check_files.check_files(files)[-1])
 
+    def test_version_that_is_repeated(self):
+        declared = {"CMakeLists.txt": b"project(tilescope VERSION 1.2.3 LANGUAGES CXX)\n", ".github/CHANGELOG.md": b"## 1.2.3, today\n"}
+        self.assertEqual(check_files.check_files({**declared, "README.md": b"HDF5 1.2.31 and 11.2.3\n"}), [])
+        found = check_files.check_files({**declared, "README.md": b"Tilescope 1.2.3 is\n"})
+        self.assertIn("README.md: repeats the version", found[0])
+        found = check_files.check_files({**declared, ".github/CHANGELOG.md": b"## 1.2.2, today\n"})
+        self.assertIn("does not begin with the version", found[0])
+
 
 HEALTHY_PAGES = {
     "README.md": "# A `b`: c!\n[first](#a-b-c) [page](dump/A.md#two-1) [code](dump/a.h) [site](https://example.org/#x)\n"

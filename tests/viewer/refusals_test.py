@@ -28,9 +28,11 @@ class Refusals(TileViewCase):
         for arguments in (["--size", "big"], ["--scale", "9"], ["--scale", "nan"], ["--what"], ["a.h5", "b.h5", "c.h5"]):
             self.assert_fails(self.start(*arguments))
 
-    def test_size_that_no_window_has(self):
-        for size in ("0 0", "-5 100", "1e9 1e9", "nan 5"):
-            self.assert_fails(self.start("--script", self.script([f"resize {size}"])), "is no size")
+    def test_numbers_that_are_none(self):
+        for step, limits in (("resize 0 0", "1 to 16384"), ("resize 1e9 9", "1 to 16384"), ("resize nan 5", "1 to 16384"),
+                             ("frames 1e300", "1 to 1000000"), ("frames x", "1 to 1000000"), ("click map:inf 0", "-16384 to 16384"),
+                             ("drag 1 2 3 4x", "-16384 to 16384"), ("scroll map:0.5 0.5 nan", "-16384 to 16384")):
+            self.assert_fails(self.start("--script", self.script(["wait", step])), "script.txt:2", f"is no number from {limits}")
 
 
 class Ending(TileViewCase):

@@ -4,11 +4,6 @@
 #include <imgui.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <fstream>
-#include <optional>
-#include <sstream>
 
 #include "dump/schema/error.h"
 
@@ -22,30 +17,6 @@ constexpr int calm_enough = 4;
 /// The picture of the map is not drawn with every tile that is judged.
 constexpr double calm_seconds = 0.2;
 constexpr int drag_steps = 8;
-constexpr double most_pixels = 16384;
-
-struct StepKind {
-    std::string_view name;
-    int least;  ///< arguments
-    int most;   ///< -1: any number
-};
-constexpr std::array step_kinds = {
-    StepKind{"key", 1, 1},         StepKind{"key_down", 1, 1},      StepKind{"key_up", 1, 1},
-    StepKind{"type", 1, -1},       StepKind{"click", 2, 2},         StepKind{"click_right", 2, 2},
-    StepKind{"move", 2, 2},        StepKind{"drag", 4, 4},          StepKind{"drag_right", 4, 4},
-    StepKind{"scroll", 3, 3},      StepKind{"drop", 1, -1},         StepKind{"resize", 2, 2},
-    StepKind{"wait", 0, 0},        StepKind{"frames", 1, 1},        StepKind{"expect", 1, -1},
-    StepKind{"expect_not", 1, -1}, StepKind{"screenshot", 1, 1},    StepKind{"time", 0, 0},
-    StepKind{"await", 1, -1},      StepKind{"picture", 2, 2},       StepKind{"expect_clipboard", 1, -1},
-    StepKind{"listen", 0, 0},      StepKind{"expect_title", 1, -1},
-};
-
-std::optional<double> number_from(const std::string& text) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-    return value;
-}
 
 void feed_key(Window& window, const KeyChord& chord, bool down) {
     constexpr int shift = 340;
@@ -87,33 +58,6 @@ void feed_drag(Window& window, int button, Point from, Point to) {
 
 }  // namespace
 
-std::vector<ScriptStep> read_script(const std::string& path) {
-    std::ifstream file(path);
-    if (!file) throw Error("cannot be read", path, "give --script a text file with an event a line");
-    std::vector<ScriptStep> steps;
-    std::string line;
-    for (int number = 1; std::getline(file, line); ++number) {
-        std::istringstream words(line);
-        ScriptStep step;
-        step.line = number;
-        if (!(words >> step.command) || step.command.starts_with('#')) continue;
-        words >> std::ws;
-        std::getline(words, step.rest);
-        std::istringstream arguments(step.rest);
-        for (std::string argument; arguments >> argument;) step.arguments.push_back(argument);
-        const auto* kind = std::ranges::find(step_kinds, step.command, &StepKind::name);
-        const auto count = int(step.arguments.size());
-        const std::string where = fmt::format("{}:{}", path, number);
-        if (kind == step_kinds.end())
-            throw Error(step.command + " is no event", where, "viewer/state/script.h lists the events");
-        if (count < kind->least || (kind->most >= 0 && count > kind->most))
-            throw Error(fmt::format("{} with {} arguments", step.command, count), where,
-                        "viewer/state/script.h lists the events");
-        steps.push_back(std::move(step));
-    }
-    return steps;
-}
-
 void ScriptPlayer::fail(const ScriptStep& step, const std::string& what) const {
     throw Error(what, fmt::format("{}:{}", path_, step.line), "see the screenshot, or mend the script");
 }
@@ -142,7 +86,7 @@ Box ScriptPlayer::box_named(const ScriptStep& step, const App& app, std::string 
 
 void ScriptPlayer::play_pointer(const ScriptStep& step, const App& app, Window& window) {
     const auto place = [&](std::size_t first) {
-        std::string x = step.arguments[first];
+        const std::string& x = step.arguments[first];
         const std::size_t colon = x.rfind(':');
         Point scale{1, 1};
         Point origin;
@@ -150,21 +94,15 @@ void ScriptPlayer::play_pointer(const ScriptStep& step, const App& app, Window& 
             const Box box = box_named(step, app, x.substr(0, colon));
             origin = {box.x, box.y};
             scale = {box.width, box.height};
-            x = x.substr(colon + 1);
         }
-        const auto along = number_from(x);
-        const auto down = number_from(step.arguments[first + 1]);
-        if (!along || !down) fail(step, step.rest + " is no place");
-        return Point{origin.x + scale.x * *along, origin.y + scale.y * *down};
+        return Point{origin.x + scale.x * step.numbers[first], origin.y + scale.y * step.numbers[first + 1]};
     };
     const Point at = place(0);
     const int button = step.command.ends_with("_right") ? 1 : 0;
     if (step.command.starts_with("drag")) return feed_drag(window, button, at, place(2));
     feed_move(window, at);
     if (step.command == "scroll") {
-        const auto turns = number_from(step.arguments[2]);
-        if (!turns) fail(step, step.arguments[2] + " is no number");
-        window.feed({.type = InputEvent::Type::scroll, .y = *turns, .path = {}});
+        window.feed({.type = InputEvent::Type::scroll, .y = step.numbers[2], .path = {}});
     }
     if (step.command.starts_with("click")) {
         feed_button(window, button, true);
@@ -186,19 +124,13 @@ void ScriptPlayer::play(const ScriptStep& step, App& app, Window& window) {
         for (const std::string& path : step.arguments)
             window.feed({.type = InputEvent::Type::drop, .path = path});
     } else if (command == "resize") {
-        const auto width = number_from(step.arguments[0]);
-        const auto height = number_from(step.arguments[1]);
-        // The display ends programs that ask for less.
-        if (!width || !height ||
-            !(*width >= 1 && *width <= most_pixels && *height >= 1 && *height <= most_pixels))
-            fail(step, step.rest + " is no size");
-        window.resize(int(*width), int(*height));
+        window.resize(int(step.numbers[0]), int(step.numbers[1]));
     } else if (command == "wait") {
         waits_ = true;
         calm_frames_ = 0;
         waited_since_ = ImGui::GetTime();
     } else if (command == "frames") {
-        frames_left_ = int(number_from(step.arguments[0]).value_or(1));
+        frames_left_ = int(step.numbers[0]);
     } else if (command == "expect_clipboard") {
         const char* held = ImGui::GetClipboardText();
         if (held == nullptr || std::string_view(held).find(step.rest) == std::string_view::npos)
