@@ -33,7 +33,8 @@ Expected expected_at(const CauseSearch& world, const Observation& seen, const Es
 
 Finding finding_at(const CauseSearch& world, const Observation& seen, const Estimate& expected,
                    Eigen::Index i) {
-    return judge_element(seen.context, seen.got.data()[i], expected_at(world, seen, expected, i));
+    return judge_element(seen.context, i / seen.got.cols(), seen.got.data()[i],
+                         expected_at(world, seen, expected, i));
 }
 
 /// Whether the type of P cannot hold an element because its maximum is too small: what is there then is no mistake of P.

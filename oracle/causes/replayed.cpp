@@ -38,7 +38,7 @@ std::vector<bool> bad_rows(const CauseSearch& world, Stage stage, const Replayed
     context.expects_nan = is_operand(stage);
     for (Eigen::Index i = 0; i < got->size(); ++i) {
         const Expected expected = expected_of(healthy.expected, i, world.compare());
-        if (is_divergence(judge_element(context, got->data()[i], expected)))
+        if (is_divergence(judge_element(context, i / got->cols(), got->data()[i], expected)))
             bad[std::size_t(i / got->cols())] = true;
     }
     return bad;

@@ -30,7 +30,7 @@ Judged judge_at(const ObservedTile& tile, const CompareOptions& options, Eigen::
     const Eigen::Index i = row * tile.got.cols() + col;
     const float got = tile.got.data()[i];
     const Expected expected = expected_of(*tile.expected, i, options);
-    return {got, expected.value, expected.tolerance, judge_element(tile.context, got, expected)};
+    return {got, expected.value, expected.tolerance, judge_element(tile.context, row, got, expected)};
 }
 
 bool is_inherited(const ObservedTile& tile, Eigen::Index row, Eigen::Index col) {

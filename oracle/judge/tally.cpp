@@ -120,6 +120,23 @@ bool all_match(const MatrixF& got, const Estimate& expected, const CompareOption
     return true;
 }
 
+/// See TileContext::sees. Both ends of what a row sees rise from row to row, so that two rows tell of those between.
+std::vector<bool> rows_that_see(const Problem& problem, Stage stage, const TileId& tile) {
+    const StageInfo info = stage_info(problem, stage);
+    if (!info.per_kv_tile || info.row_axis != Axis::query) return {};
+    const std::int64_t first_row = tile.q_block * problem.block_m;
+    const std::int64_t first_key = tile.kv_tile * problem.block_n;
+    const std::int64_t rows = tile_extent(problem, stage, tile).rows;
+    const auto sees = [&](std::int64_t row) {
+        const KeyRange keys = visible_keys(problem, first_row + row);
+        return !keys.empty() && keys.first < first_key + problem.block_n && keys.last > first_key;
+    };
+    if (rows == 0 || (sees(0) && sees(rows - 1))) return {};
+    std::vector<bool> seeing;
+    for (std::int64_t row = 0; row < rows; ++row) seeing.push_back(sees(row));
+    return seeing;
+}
+
 void merge_first(const std::optional<Element>& part, std::optional<Element>& whole) {
     if (part) keep_first(*part, whole);
 }
@@ -151,11 +168,13 @@ bool is_masked(const TileContext& context, double expected) {
     return expected == -infinity || float(expected) == float(context.masked_score);
 }
 
-Finding judge_element(const TileContext& context, float got, const Expected& expected) {
+Finding judge_element(const TileContext& context, Eigen::Index row, float got, const Expected& expected) {
     const bool expects_unwritten = context.expects_nan && is_unwritten(float(expected.value));
     // Nobody reads a hidden score; an output is read whatever its row sees.
     const bool is_hidden = is_masked(context, expected.value) && !is_output(context.stage);
     if (is_unwritten(got) && (is_hidden || expects_unwritten)) return Finding::indifferent;
+    const bool is_left_out = !context.sees.empty() && !context.sees[std::size_t(row)];
+    if (is_unwritten(got) && is_left_out && !context.expects_nan) return Finding::indifferent;
     if (is_unwritten(got) || expects_unwritten)
         return context.may_be_unwritten ? Finding::indifferent : Finding::unwritten;
     if (std::isnan(expected.value)) {
@@ -175,7 +194,8 @@ Finding judge_element(const TileContext& context, float got, const Expected& exp
 bool is_inherited(const TileContext& context, float got, Finding finding, const Estimate& end_to_end,
                   Eigen::Index i, const CompareOptions& options) {
     if (is_divergence(finding) || is_unwritten(got)) return false;
-    return is_divergence(judge_element(context, got, expected_of(end_to_end, i, options)));
+    const Eigen::Index row = i / end_to_end.value.cols();
+    return is_divergence(judge_element(context, row, got, expected_of(end_to_end, i, options)));
 }
 
 bool is_divergence(Finding finding) {
@@ -200,6 +220,7 @@ TileContext tile_context(const Problem& problem, Stage stage, const TileId& tile
 
 TileContext tile_context(const Problem& problem, const Units& units, Stage stage, const TileId& tile) {
     TileContext context = tile_context(problem, stage, tile);
+    context.sees = rows_that_see(problem, stage, tile);
     if (stage != Stage::s) return context;
     context.dtype = units.s_cast;
     context.masked_score = masked_score(units);
@@ -242,7 +263,7 @@ void compare_tile(const TileContext& context, const MatrixF& got, const Estimate
         for (Eigen::Index col = 0; col < got.cols(); ++col) {
             const Eigen::Index i = row * got.cols() + col;
             const Expected here = expected_of(expected, i, options);
-            const Element element{judge_element(context, got.data()[i], here),
+            const Element element{judge_element(context, row, got.data()[i], here),
                                   context.tile,
                                   context.first_row + row,
                                   context.first_col + col,

@@ -129,6 +129,8 @@ struct TileContext {
     /// What a score that the mask hides holds, in the dump's units.
     double masked_score = -std::numeric_limits<double>::infinity();
     bool expects_nan = false;  ///< expected are copies, not results: an expected NaN must be NaN in the dump
+    /// Which rows see a key of the tile, where not all of them do: a kernel may leave the others out of it.
+    std::vector<bool> sees = {};
 };
 
 /// Where the tile stands in its tensor and how its values were rounded.
@@ -155,8 +157,8 @@ bool tells_everywhere(const Estimate& estimate, const CompareOptions& options);
 /// Whether `expected` is what a hidden score holds.
 bool is_masked(const TileContext& context, double expected);
 
-/// NaN is judged before any metric.
-Finding judge_element(const TileContext& context, float got, const Expected& expected);
+/// NaN is judged before any metric. `row` is that in the tile.
+Finding judge_element(const TileContext& context, Eigen::Index row, float got, const Expected& expected);
 
 /// Whether the element, whose finding is `finding`, agrees with the stages before it and yet differs from
 /// what is expected end to end. `i` is its place in the tile, row-major.

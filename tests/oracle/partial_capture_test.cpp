@@ -243,63 +243,6 @@ TEST(ForwardCapture, WarnsOfRowsThatAreABlockOfTheirOwn) {
     }
 }
 
-TEST(ForwardCapture, HiddenTilesMayBeSkipped) {
-    Problem problem = small_problem(Mask::causal);
-    problem.seqlen_kv = problem.seqlen_q;
-    for (const bool skips : {true, false}) {
-        Arithmetic arithmetic;
-        arithmetic.skips_hidden_tiles = skips;
-        MemoryRecording run = recorded(make_call(problem, seed, arithmetic));
-        run.set_capture(everything_selected());
-        EXPECT_EQ(run.has_tile(Stage::s, {0, 0, 0, 2}), !skips);
-        EXPECT_TRUE(matches(run));
-    }
-}
-
-/// A kernel that returns early where no key is visible never loads such a query block.
-/// Arrays that were filled with the unwritten pattern and then written whole hold every tile.
-TEST(ForwardCapture, HiddenTilesThatNobodyWroteCountAsNotRecorded) {
-    for (const Mask mask : {Mask::causal, Mask::none}) {
-        Problem problem = small_problem(mask);
-        problem.window_left = 20;
-        const MemoryRecording run = healthy_run(problem);
-        MemoryRecording whole = copy_of(run);
-        std::int64_t added = 0;
-        for (const StageInfo& info : stages_of(Direction::forward)) {
-            for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
-                const TileId tile = tile_at(problem, info.stage, i);
-                if (whole.has_tile(info.stage, tile)) continue;
-                ++added;
-                whole.set_tile(
-                    info.stage, tile,
-                    std::vector<float>(std::size_t(tile_shape(problem, info.stage).elements()), unwritten));
-            }
-        }
-        EXPECT_GT(added, 0) << "the kernel skips no tile";
-        const Report report = judged(whole);
-        EXPECT_TRUE(matches(report));
-        EXPECT_EQ(report.compared(), judged(run).compared());
-
-        // A tile that rows see is none of them.
-        whole.set_tile(Stage::p, {0, 0, 0, 0},
-                       std::vector<float>(std::size_t(tile_shape(problem, Stage::p).elements()), unwritten));
-        EXPECT_EQ(judged(whole).guilty, Stage::p);
-    }
-}
-
-TEST(ForwardCapture, QueryBlockThatSeesNothingNeedNotBeLoaded) {
-    Problem problem = small_problem(Mask::causal);
-    problem.seqlen_kv = 20;
-    MemoryRecording run = recorded(make_call(problem, seed));
-    run.set_capture(everything_selected());
-    run.remove_tile(Stage::q, {0, 0, 0, 0});
-    EXPECT_TRUE(matches(run));
-    run.remove_tile(Stage::o, {0, 0, 0, 0});
-    EXPECT_EQ(judged(run).guilty, Stage::o) << "its output must be written all the same";
-    run.remove_tile(Stage::q, {0, 0, 2, 0});
-    EXPECT_EQ(judged(run).guilty, Stage::q) << "a block that sees keys must be loaded";
-}
-
 TEST(ForwardCapture, UnwrittenElementsAreCountedAndLocated) {
     const MemoryRecording run = healthy_run(small_problem());
     MemoryRecording recording = poked(run, Stage::p, {0, 1, 0, 2}, 3, 7, unwritten);
@@ -314,17 +257,6 @@ TEST(ForwardCapture, UnwrittenElementsAreCountedAndLocated) {
     EXPECT_EQ(tally.first_unwritten->row, 21);
     EXPECT_EQ(tally.first_unwritten->col, 18);
     EXPECT_EQ(report.stage(Stage::l).tally.outside, 0) << "what follows is computed from the expected value";
-}
-
-TEST(ForwardCapture, UnwrittenScoresThatTheMaskHidesDoNotMatter) {
-    Problem problem = small_problem(Mask::causal);
-    problem.seqlen_kv = problem.seqlen_q;
-    MemoryRecording run = healthy_run(problem);
-    ASSERT_TRUE(std::isinf(peek(run, Stage::s, {0, 0, 0, 0}, 3, 4)));
-    poke(run, Stage::s, {0, 0, 0, 0}, 3, 4, unwritten);
-    const Report report = judged(run);
-    EXPECT_TRUE(matches(report));
-    EXPECT_EQ(report.stage(Stage::s).tally.unwritten, 1);
 }
 
 TEST(ForwardCapture, OutputsOfRowsThatSeeNoKeyMustBeWritten) {

@@ -1,0 +1,140 @@
+// What no row sees, and what a row does not see, a kernel may leave out.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "oracle/judge.h"
+#include "oracle/report/text.h"
+#include "tests/oracle/honest_kernel.h"
+#include "tests/oracle/passes.h"
+#include "tests/oracle/recording_tools.h"
+
+namespace tilescope::test {
+namespace {
+
+constexpr std::uint64_t seed = 12;
+
+MemoryRecording healthy_run(const Problem& problem) {
+    return recorded(make_call(problem, seed, {}, InputKind::ramped_k));
+}
+
+TEST(HiddenParts, HiddenTilesMayBeSkipped) {
+    Problem problem = small_problem(Mask::causal);
+    problem.seqlen_kv = problem.seqlen_q;
+    for (const bool skips : {true, false}) {
+        Arithmetic arithmetic;
+        arithmetic.skips_hidden_tiles = skips;
+        MemoryRecording run = recorded(make_call(problem, seed, arithmetic));
+        run.set_capture(everything_selected());
+        EXPECT_EQ(run.has_tile(Stage::s, {0, 0, 0, 2}), !skips);
+        EXPECT_TRUE(matches(run));
+    }
+}
+
+/// Arrays that were filled with the unwritten pattern and then written whole hold every tile.
+TEST(HiddenParts, HiddenTilesThatNobodyWroteCountAsNotRecorded) {
+    for (const Mask mask : {Mask::causal, Mask::none}) {
+        Problem problem = small_problem(mask);
+        problem.window_left = 20;
+        const MemoryRecording run = healthy_run(problem);
+        MemoryRecording whole = copy_of(run);
+        std::int64_t added = 0;
+        for (const StageInfo& info : stages_of(Direction::forward)) {
+            for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
+                const TileId tile = tile_at(problem, info.stage, i);
+                if (whole.has_tile(info.stage, tile)) continue;
+                ++added;
+                whole.set_tile(
+                    info.stage, tile,
+                    std::vector<float>(std::size_t(tile_shape(problem, info.stage).elements()), unwritten));
+            }
+        }
+        EXPECT_GT(added, 0) << "the kernel skips no tile";
+        const Report report = judged(whole);
+        EXPECT_TRUE(matches(report));
+        EXPECT_EQ(report.compared(), judged(run).compared());
+
+        // A tile that rows see is none of them.
+        whole.set_tile(Stage::p, {0, 0, 0, 0},
+                       std::vector<float>(std::size_t(tile_shape(problem, Stage::p).elements()), unwritten));
+        EXPECT_EQ(judged(whole).guilty, Stage::p);
+    }
+}
+
+/// A kernel that returns early where no key is visible never loads such a query block.
+TEST(HiddenParts, QueryBlockThatSeesNothingNeedNotBeLoaded) {
+    Problem problem = small_problem(Mask::causal);
+    problem.seqlen_kv = 20;
+    MemoryRecording run = recorded(make_call(problem, seed));
+    run.set_capture(everything_selected());
+    run.remove_tile(Stage::q, {0, 0, 0, 0});
+    EXPECT_TRUE(matches(run));
+    run.remove_tile(Stage::o, {0, 0, 0, 0});
+    EXPECT_EQ(judged(run).guilty, Stage::o) << "its output must be written all the same";
+    run.remove_tile(Stage::q, {0, 0, 2, 0});
+    EXPECT_EQ(judged(run).guilty, Stage::q) << "a block that sees keys must be loaded";
+}
+
+TEST(HiddenParts, UnwrittenScoresThatTheMaskHidesDoNotMatter) {
+    Problem problem = small_problem(Mask::causal);
+    problem.seqlen_kv = problem.seqlen_q;
+    MemoryRecording run = healthy_run(problem);
+    ASSERT_TRUE(std::isinf(peek(run, Stage::s, {0, 0, 0, 0}, 3, 4)));
+    poke(run, Stage::s, {0, 0, 0, 0}, 3, 4, unwritten);
+    const Report report = judged(run);
+    EXPECT_TRUE(matches(report));
+    EXPECT_EQ(report.stage(Stage::s).tally.unwritten, 1);
+}
+
+/// Whether a row sees a key of the tile: causal, its diagonal at the bottom right, and a window to the left.
+bool sees(const Problem& problem, std::int64_t row, std::int64_t kv_tile) {
+    const std::int64_t diagonal = row + problem.seqlen_kv - problem.seqlen_q;
+    const std::int64_t first = kv_tile * problem.block_n;
+    for (std::int64_t key = first; key < std::min(first + problem.block_n, problem.seqlen_kv); ++key)
+        if (key <= diagonal && key >= diagonal - problem.window_left) return true;
+    return false;
+}
+
+class SkippedRows : public BothPasses {};
+
+/// A thread that has a row of its own leaves tiles out of which it sees nothing.
+TEST_P(SkippedRows, WhatARowDoesNotSeeNeedNotBeWritten) {
+    Problem problem = one_entry(Mask::causal, direction());
+    problem.window_left = 20;
+    const MemoryRecording whole = healthy_run(problem);
+    MemoryRecording run = copy_of(whole);
+    std::int64_t left_out = 0;
+    for (const StageInfo& info : stages()) {
+        if (!info.per_kv_tile || info.row_axis != Axis::query) continue;
+        for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
+            const TileId tile = tile_at(problem, info.stage, i);
+            if (!run.has_tile(info.stage, tile)) continue;
+            const TileShape extent = tile_extent(problem, info.stage, tile);
+            for (std::int64_t row = 0; row < extent.rows; ++row) {
+                if (sees(problem, tile.q_block * problem.block_m + row, tile.kv_tile)) continue;
+                for (std::int64_t col = 0; col < extent.cols; ++col, ++left_out)
+                    poke(run, info.stage, tile, row, col, unwritten);
+            }
+        }
+    }
+    EXPECT_GT(left_out, 0);
+    const Report report = judged(run);
+    EXPECT_TRUE(matches(report)) << verdict_line(report);
+    EXPECT_EQ(report.compared() + left_out, judged(whole).compared());
+
+    // A row that sees the tile is none of them, nor what the mask hides of it: p is multiplied with V there, too.
+    const std::int64_t key =
+        problem.block_m + problem.seqlen_kv - problem.seqlen_q;  // of row 0 of query block 1
+    const TileId diagonal{0, 0, 1, key / problem.block_n};
+    EXPECT_EQ(judged(poked(run, Stage::p, diagonal, 0, key % problem.block_n, unwritten)).guilty, Stage::p);
+    if (key % problem.block_n + 1 < problem.block_n) {
+        EXPECT_EQ(judged(poked(run, Stage::p, diagonal, 0, key % problem.block_n + 1, unwritten)).guilty,
+                  Stage::p);
+    }
+}
+
+TILESCOPE_TEST_BOTH_PASSES(SkippedRows);
+
+}  // namespace
+}  // namespace tilescope::test
