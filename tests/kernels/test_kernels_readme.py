@@ -34,8 +34,10 @@ class KernelsReadme(unittest.TestCase):
                                 for fault in LISTED["faults"]})
 
     def test_what_hooks_cost_is_said_of_every_kernel(self):
-        costs = [row for row in rows_of("dump/HOOKS.md") if len(row) == 10]
-        self.assertEqual([row[0].strip("`") for row in costs], [kernel["name"] for kernel in LISTED["kernels"]])
+        # Kernels of others are in the rows after.
+        costs = [row for row in rows_of("dump/HOOKS.md") if len(row) == 11]
+        names = [kernel["name"] for kernel in LISTED["kernels"]]
+        self.assertEqual([row[0].strip("`") for row in costs][:len(names)], names)
 
 
 if __name__ == "__main__":
