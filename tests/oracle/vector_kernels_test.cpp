@@ -393,6 +393,18 @@ TEST_P(EveryInstructionSet, TellsWhereAnErrorIsBelowWhatIsPossible) {
     }
 }
 
+TEST_P(EveryInstructionSet, WidensEveryValueAndNothingBehindThem) {
+    for (const std::size_t size : {0, 1, 7, 16, 33}) {
+        std::vector<float> values(size);
+        for (std::size_t i = 0; i < size; ++i)
+            values[i] = i % 5 == 4 ? -float(infinity) : 0x1.8p-149F * float(i) + float(i);
+        std::vector<double> wide(size + 1, -1);
+        kernels().widen(values, wide.data());
+        for (std::size_t i = 0; i < size; ++i) EXPECT_EQ(wide[i], double(values[i])) << i << " of " << size;
+        EXPECT_EQ(wide[size], -1) << size;
+    }
+}
+
 TEST_P(EveryInstructionSet, FindsNoExtremesWhereEverythingIsHidden) {
     const std::vector<double> hidden(11, -infinity);
     const std::vector<double> error(11, 0);
