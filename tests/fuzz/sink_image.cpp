@@ -35,7 +35,7 @@ struct Kept {
 
 Kept keep(const Problem& problem, const char* selection, std::size_t max_bytes) {
     CapturePlan plan(problem, parse_selection(selection, "fuzz"), max_bytes);
-    std::string path = "/tmp/tilescope-fuzz-XXXXXX";
+    std::string path = (std::filesystem::temp_directory_path() / "tilescope-fuzz-XXXXXX").string();
     const int descriptor = mkstemp(path.data());
     if (descriptor < 0) std::abort();
     close(descriptor);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "tests/fuzz/memory_file.h"
@@ -29,7 +30,7 @@ bool same(const Settings& a, const Settings& b) {
 
 /// Where settings are kept; the process ends with it.
 std::string kept_file() {
-    std::string folder = "/tmp/tilescope-fuzz-XXXXXX";
+    std::string folder = (std::filesystem::temp_directory_path() / "tilescope-fuzz-XXXXXX").string();
     if (mkdtemp(folder.data()) == nullptr) std::abort();
     return folder + "/view.json";
 }
