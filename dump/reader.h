@@ -12,4 +12,7 @@ namespace tilescope {
 /// whatever is not a complete, valid recording.
 std::unique_ptr<Recording> open_recording(const std::string& path);
 
+/// The run on several ranks that the file says it is a shard of; "" where it says none, and where it cannot be read.
+std::string run_of(const std::string& path);
+
 }  // namespace tilescope

@@ -29,6 +29,7 @@ struct Provenance {
     std::string launch;   ///< grid, block and dynamic shared memory
     std::string command;  ///< command line that records it again
     std::string time;     ///< ISO 8601, UTC
+    std::string run;      ///< the same in all shards of a run on several ranks
     std::string poison;  ///< the word that shared memory was filled with before the kernel; empty: nobody did
 };
 

@@ -12,6 +12,7 @@
 #include "dump/hook/stage.h"
 #include "dump/schema/comparison.h"
 #include "dump/schema/dtype.h"
+#include "dump/schema/shard.h"
 #include "dump/schema/span.h"
 
 namespace tilescope {
@@ -97,6 +98,8 @@ struct Problem {
     /// Each query head has its own dk and dv; otherwise they are summed over the query heads of a KV head.
     bool dkv_per_head = false;
     std::vector<NamedTile> named_tiles;  ///< Stage::named0 and so on; at most max_named_tiles
+    /// Where the rows and keys lie in a call of several ranks: mask, windows and ALiBi are those of the whole call.
+    Shard shard;
 
     std::int64_t q_blocks() const { return (seqlen_q + block_m - 1) / block_m; }
     std::int64_t kv_tiles() const { return (seqlen_kv + block_n - 1) / block_n; }
@@ -112,6 +115,9 @@ struct Problem {
     /// Heads of dk and dv, and how many query heads add up to one of them.
     std::int64_t dkv_heads() const { return dkv_per_head ? heads : heads_kv; }
     std::int64_t dkv_group() const { return heads / dkv_heads(); }
+    /// Of the whole call, of which the recording may be a shard.
+    std::int64_t whole_seqlen_q() const { return shard.seqlen_q > 0 ? shard.seqlen_q : seqlen_q; }
+    std::int64_t whole_seqlen_kv() const { return shard.seqlen_kv > 0 ? shard.seqlen_kv : seqlen_kv; }
     /// The lane whose partial sum takes column `key_in_tile` of P.
     std::int64_t l_lane(std::int64_t key_in_tile) const { return key_in_tile / l_lane_columns % l_lanes; }
 
@@ -293,7 +299,7 @@ TileId tile_at(const Problem& problem, Stage stage, std::int64_t index);
 /// Throws Error(where) unless every size is positive, heads is a multiple of heads_kv, sm_scale is finite and
 /// positive, logits_soft_cap is finite and not negative, no window is below -1, kv_tiles_per_split is not
 /// negative, split_starts ascend from 1 and stand alone, diagonal_offset is within 2^31 - 1, no size exceeds
-/// 2^31 - 1, and the named tiles are valid.
+/// 2^31 - 1, and the named tiles and the shard are valid.
 void validate(const Problem& problem, const std::string& where);
 
 /// Throws Error(where) unless there are at most max_named_tiles, with different names; no tile has query

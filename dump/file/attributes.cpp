@@ -227,6 +227,7 @@ template std::optional<ExpFunction> read_name(hid_t, const char*, const std::str
 template std::optional<TanhFunction> read_name(hid_t, const char*, const std::string&);
 template std::optional<EmptyRow> read_name(hid_t, const char*, const std::string&);
 template std::optional<Dtype> read_name(hid_t, const char*, const std::string&);
+template std::optional<ShardKind> read_name(hid_t, const char*, const std::string&);
 
 void write_text(hid_t object, const char* name, std::string_view value) {
     const Id type = text_type();

@@ -15,6 +15,7 @@ constexpr ProvenanceAttribute provenance[] = {
     {"launch", &Provenance::launch},
     {"command", &Provenance::command},
     {"time", &Provenance::time},
+    {"run", &Provenance::run},
     {"poison", &Provenance::poison},
 };
 

@@ -8,6 +8,7 @@
 #include "dump/file/layout.h"
 #include "dump/file/named_tiles.h"
 #include "dump/file/requires.h"
+#include "dump/file/shard.h"
 #include "dump/schema/error.h"
 #include "dump/schema/text.h"
 
@@ -101,6 +102,7 @@ Problem read_problem(const InputFile& file) {
         throw Error("split_starts is " + readable(starts) + ", no list of KV tiles", where, damaged_advice);
     problem.split_starts = *list;
     problem.dkv_per_head = read_flag(group.get(), "dkv_per_head", where).value_or(problem.dkv_per_head);
+    problem.shard = read_shard(group.get(), where);
     validate(problem, where);
     return problem;
 }
@@ -161,6 +163,7 @@ void write_problem(hid_t group, const Problem& problem, const Units& units) {
     write_text(group, "kv_order", declarations::name_of(units.kv_order));
     write_flag(group, "dkv_per_head", problem.dkv_per_head);
     write_named_tiles(group, problem);
+    write_shard(group, problem.shard);
     for (const declarations::NameAttribute& attribute : declarations::name_attributes()) {
         const auto write = [&](auto Problem::*member) {
             write_text(group, attribute.name, declarations::name_of(problem.*member));

@@ -360,12 +360,30 @@ std::unique_ptr<Recording> open_recording(const std::string& path) {
     const hdf5::Session session;
     // What the copy has tried is what is opened: another file may have the name by now.
     hdf5::InputFile file = hdf5::open_file(path);
-    try_in_child([&] { FileRecording(hdf5::open_contents(std::move(file))).try_some_tiles(); },
-                 shortened(path));
+    const auto try_it = [&] {
+        FileRecording(hdf5::open_contents(std::move(file))).try_some_tiles();
+        return std::string();
+    };
+    ask_in_child(try_it, shortened(path));
     auto recording = std::make_unique<FileRecording>(hdf5::open_contents(std::move(file)));
     recording->look_around();
     recording->require_unchanged();
     return recording;
+}
+
+std::string run_of(const std::string& path) {
+    const hdf5::Session session;
+    const auto read = [&] {
+        const hdf5::PluginsOff plugins_off;
+        hdf5::InputFile file = hdf5::open_file(path);
+        hdf5::open_hdf5(file);
+        return hdf5::read_text(file.id.get(), "run", shortened(path)).value_or("");
+    };
+    try {
+        return ask_in_child(read, shortened(path));
+    } catch (const Error&) {
+        return "";  // whoever opens it says what is wrong with it
+    }
 }
 
 }  // namespace tilescope

@@ -8,6 +8,7 @@
 
 #include "dump/file/attributes.h"
 #include "dump/file/layout.h"
+#include "dump/file/shard.h"
 #include "dump/schema/error.h"
 
 namespace tilescope::hdf5 {
@@ -38,6 +39,7 @@ std::vector<std::string> known_declarations() {
     for (const declarations::NameAttribute& attribute : declarations::name_attributes())
         add(layout::path::problem, attribute.name);
     for (const char* name : other_attributes) add(layout::path::problem, name);
+    for (const char* name : shard_attributes) add(layout::path::problem, name);
     for (const declarations::UnitsAttribute& attribute : declarations::units_attributes()) {
         known.push_back(path_of(attribute));
         // The backward pass reads lse: its units stand at the input.
@@ -75,6 +77,8 @@ void write_requires(hid_t file, const Problem& problem, const Units& units) {
             names.push_back(std::string(layout::path::problem) + "/" + attribute.name);
     }
     if (!problem.split_starts.empty()) names.push_back(std::string(layout::path::problem) + "/split_starts");
+    for (const char* name : required_of_shard(problem.shard))
+        names.push_back(std::string(layout::path::problem) + "/" + name);
     for (const declarations::UnitsAttribute& attribute : declarations::units_attributes()) {
         if (attribute.is_required && !declarations::is_default(attribute, units))
             names.push_back(path_of(attribute));

@@ -27,7 +27,9 @@ constexpr rlim_t more_memory = rlim_t(1) << 30;
 // of the copy is never released in it: that says nothing of the file, and the next copy has better luck.
 constexpr unsigned waits[] = {5, 10, 30};
 
-constexpr int out_of_memory = 3;  ///< exit code of a copy
+// Exit codes of a copy.
+constexpr int out_of_memory = 3;
+constexpr int has_thrown = 4;
 
 void limit(int resource, rlim_t value) {
     const rlimit both = {value, value};
@@ -55,7 +57,7 @@ void write_line(int descriptor, const char* line) {
     }
 }
 
-[[noreturn]] void run_child(const std::function<void()>& task, unsigned seconds, int answer) {
+[[noreturn]] void run_child(const std::function<std::string()>& task, unsigned seconds, int answer) {
     // A crash here is reported by the parent: no handler, no message, no core file.
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGALRM}) {
         std::signal(signal, SIG_DFL);
@@ -64,11 +66,12 @@ void write_line(int descriptor, const char* line) {
     if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
     limit_resources(seconds);
     try {
-        task();
+        write_line(answer, task().c_str());
     } catch (const std::bad_alloc&) {
         _exit(out_of_memory);
     } catch (const std::exception& error) {
         write_line(answer, error.what());
+        _exit(has_thrown);
     }
     _exit(0);
 }
@@ -85,7 +88,10 @@ std::string read_line(int descriptor) {
 }
 
 std::string death_of(int status) {
-    if (!WIFSIGNALED(status)) return WEXITSTATUS(status) == 0 ? "" : "it crashes";
+    if (!WIFSIGNALED(status)) {
+        const int code = WEXITSTATUS(status);
+        return code == 0 || code == has_thrown ? "" : "it crashes";
+    }
     const int signal = WTERMSIG(status);
     const bool slow = signal == SIGXCPU || signal == SIGKILL || signal == SIGALRM;
     return slow ? "it takes too long" : std::string("it crashes: ") + strsignal(signal);
@@ -98,7 +104,7 @@ struct End {
     std::string message;
 };
 
-End run_copy(const std::function<void()>& task, unsigned seconds, const std::string& where) {
+End run_copy(const std::function<std::string()>& task, unsigned seconds, const std::string& where) {
     int answer[2] = {-1, -1};
     if (pipe2(answer, O_CLOEXEC) != 0) {
         throw Error(std::string("cannot be checked: ") + std::strerror(errno), where, "close other programs");
@@ -129,7 +135,7 @@ bool is_waiting(const End& end) {
 
 }  // namespace
 
-void try_in_child(const std::function<void()>& task, const std::string& where) {
+std::string ask_in_child(const std::function<std::string()>& task, const std::string& where) {
     End end;
     for (const unsigned seconds : waits) {
         end = run_copy(task, seconds, where);
@@ -137,7 +143,7 @@ void try_in_child(const std::function<void()>& task, const std::string& where) {
     }
 #ifdef TILESCOPE_FUZZ
     // Only what this process does tells a fuzzer where to go on; what HDF5 crashes on is none of its business.
-    if (WIFEXITED(end.status)) return;
+    if (WIFEXITED(end.status)) return "";
 #endif
     if (WIFEXITED(end.status) && WEXITSTATUS(end.status) == out_of_memory) {
         throw Error("opening it takes more memory than there is, or more than 1 GiB", where,
@@ -148,7 +154,8 @@ void try_in_child(const std::function<void()>& task, const std::string& where) {
         throw Error("HDF5 does not survive opening it (" + death + ")", where,
                     "the file is damaged or malicious: record it again");
     }
-    if (!end.message.empty()) throw Error(end.message);
+    if (WIFEXITED(end.status) && WEXITSTATUS(end.status) == has_thrown) throw Error(end.message);
+    return end.message;
 }
 
 }  // namespace tilescope

@@ -55,7 +55,7 @@ class RecordingView : public Recording {
 };
 
 /// A recording with another problem and other units: as if they had been declared.
-class DeclaredAs final : public RecordingView {
+class DeclaredAs : public RecordingView {
  public:
     /// Errors: Error where they are not valid, or ask for inputs that the recording does not have.
     DeclaredAs(const Recording& of, const Problem& problem, const Units& units)

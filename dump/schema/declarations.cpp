@@ -44,6 +44,8 @@ constexpr Named<EmptyRow> empty_row_names[] = {{EmptyRow::zero, "zero"},
                                                {EmptyRow::minus_infinity, "-inf"},
                                                {EmptyRow::plus_infinity, "inf"},
                                                {EmptyRow::nan, "nan"}};
+constexpr Named<ShardKind> shard_kind_names[] = {
+    {ShardKind::step, "step"}, {ShardKind::owned, "owned"}, {ShardKind::final, "final"}};
 
 constexpr SizeAttribute sizes[] = {
     {"batch", &Problem::batch, true, nullptr},
@@ -396,6 +398,9 @@ void declare(std::string_view assignment, Problem& problem, Units& units) {
     declare(*declaration, assignment.substr(equals + 1), problem, units);
 }
 
+std::span<const Named<ShardKind>> names(ShardKind) {
+    return shard_kind_names;
+}
 std::span<const Named<Direction>> names(Direction) {
     return direction_names;
 }

@@ -35,6 +35,7 @@ std::span<const Named<ExpFunction>> names(ExpFunction);
 std::span<const Named<TanhFunction>> names(TanhFunction);
 std::span<const Named<EmptyRow>> names(EmptyRow);
 std::span<const Named<Dtype>> names(Dtype);
+std::span<const Named<ShardKind>> names(ShardKind);
 
 template <class Enum>
 std::string_view name_of(Enum value) {

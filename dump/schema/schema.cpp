@@ -354,6 +354,7 @@ void validate(const Problem& problem, const std::string& where) {
     }
     validate(problem.named_tiles, where);
     validate_tiles(problem, where);
+    validate_shard(problem, where);
 }
 
 void validate(const Units& units, const std::string& where) {

@@ -7,18 +7,25 @@ namespace tilescope {
 
 std::int64_t diagonal_of(const Problem& problem, std::int64_t row) {
     const bool top_left = problem.causal_alignment == CausalAlignment::top_left;
-    return row + problem.diagonal_offset + (top_left ? 0 : problem.seqlen_kv - problem.seqlen_q);
+    return position_of(problem.shard.q_positions, row) + problem.diagonal_offset +
+           (top_left ? 0 : problem.whole_seqlen_kv() - problem.whole_seqlen_q());
+}
+
+std::int64_t key_position(const Problem& problem, std::int64_t key) {
+    return position_of(problem.shard.kv_positions, key);
 }
 
 KeyRange visible_keys(const Problem& problem, std::int64_t row) {
     const std::int64_t diagonal = diagonal_of(problem, row);
-    KeyRange keys{0, problem.seqlen_kv};
+    KeyRange keys{0, problem.whole_seqlen_kv()};
     if (problem.mask == Mask::causal) keys.last = std::min(keys.last, diagonal + 1);
     const std::int64_t bound = problem.window_bounds == WindowBounds::inclusive ? 1 : 0;
     if (problem.window_right >= 0) keys.last = std::min(keys.last, diagonal + problem.window_right + bound);
     if (problem.window_left >= 0)
         keys.first = std::max(keys.first, diagonal - problem.window_left + 1 - bound);
-    return keys;
+    if (problem.shard.kv_positions.empty()) return keys;
+    return {rows_before(problem.shard.kv_positions, keys.first),
+            rows_before(problem.shard.kv_positions, keys.last)};
 }
 
 double product_scale(const Problem& problem, const Units& units) {

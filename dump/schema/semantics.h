@@ -15,9 +15,12 @@ struct KeyRange {
     bool contains(std::int64_t key) const { return key >= first && key < last; }
 };
 
-/// Key of the diagonal of q row `row`, which may lie outside of the keys: `row`, or row + seqlen_kv - seqlen_q, as
-/// causal_alignment says, and diagonal_offset further to the right.
+/// Key of the diagonal of q row `row` in the whole call, which may lie outside of the keys: the row's position, or that +
+/// seqlen_kv - seqlen_q, as causal_alignment says, and diagonal_offset further to the right.
 std::int64_t diagonal_of(const Problem& problem, std::int64_t row);
+
+/// Where key `key` of the recording lies in the whole call.
+std::int64_t key_position(const Problem& problem, std::int64_t key);
 
 /// The keys that q row `row` sees: causal alignment and windows.
 KeyRange visible_keys(const Problem& problem, std::int64_t row);

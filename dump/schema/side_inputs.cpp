@@ -81,6 +81,9 @@ Problem problem_of(const Problem& problem, const SideInputs& inputs, std::int64_
 void validate(const SideInputs& inputs, const Problem& problem, const std::string& where) {
     require_lengths(inputs.seqlens_q, problem.batch, problem.seqlen_q, "seqlens_q", where);
     require_lengths(inputs.seqlens_kv, problem.batch, problem.seqlen_kv, "seqlens_kv", where);
+    if (problem.shard.is_part() && !(inputs.seqlens_q.empty() && inputs.seqlens_kv.empty()))
+        throw Error("a shard has lengths of its batch entries", where,
+                    "record a call of several ranks whose entries all have the same lengths");
     require_finite(inputs.alibi_slopes, "alibi_slopes", where);
     require_finite(inputs.sink, "sink", where);
     if (problem.alibi != Alibi::none || !inputs.alibi_slopes.empty()) {

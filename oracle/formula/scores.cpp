@@ -47,12 +47,13 @@ TileBias tile_bias(const HeadCall& call, std::int64_t first_row, std::int64_t fi
     for (Eigen::Index i = 0; i < rows; ++i) {
         const double diagonal = double(diagonal_of(call.problem, first_row + i)) + call.alibi_shift;
         for (Eigen::Index j = 0; j < cols; ++j) {
-            const double distance = double(first_key + j) - diagonal;
+            const double position = double(key_position(call.problem, first_key + j));
+            const double distance = position - diagonal;
             const double slope = call.alibi_slope;
             bias.value(i, j) +=
                 call.problem.alibi == Alibi::linear ? slope * distance : -slope * std::abs(distance);
             // Kernels leave a multiple of the row's position out or add it in one product.
-            bias.magnitude(i, j) += std::abs(slope) * (double(first_key + j) + std::abs(diagonal));
+            bias.magnitude(i, j) += std::abs(slope) * (position + std::abs(diagonal));
         }
     }
     return bias;

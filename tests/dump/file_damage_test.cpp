@@ -187,7 +187,12 @@ INSTANTIATE_TEST_SUITE_P(, FileDamage, testing::Values("ours", "plain", "paged",
 
 std::string trial_message(const std::function<void()>& task) {
     try {
-        try_in_child(task, "file");
+        ask_in_child(
+            [&] {
+                task();
+                return std::string();
+            },
+            "file");
     } catch (const Error& error) {
         return error.what();
     }
@@ -197,6 +202,10 @@ std::string trial_message(const std::function<void()>& task) {
 TEST(FileTrial, PassesOnWhatTheTaskSays) {
     EXPECT_EQ(trial_message([] {}), "");
     EXPECT_EQ(trial_message([] { throw Error("what", "where", "do"); }), "where: what; do");
+}
+
+TEST(FileTrial, ReturnsWhatTheTaskReturns) {
+    EXPECT_EQ(ask_in_child([] { return std::string("an answer"); }, "file"), "an answer");
 }
 
 TEST(FileTrial, SurvivesACrash) {

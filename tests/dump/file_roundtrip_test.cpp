@@ -218,9 +218,12 @@ TEST(FileRoundtrip, KeepsTheProvenance) {
     const TemporaryFolder folder;
     MemoryRecording recording(sample_problem());
     recording.set_provenance({"tile-run 0.1", "scalar", "H200 \u00b5", "9.0", "13.0", "grid 1x2x3",
-                              "tile-run --kernel scalar\n  -o run.h5", "2026-01-02T03:04:05Z", "0x3c003c00"});
+                              "tile-run --kernel scalar\n  -o run.h5", "2026-01-02T03:04:05Z", "job 17",
+                              "0x3c003c00"});
     const Provenance got = written_and_opened(folder, recording)->provenance();
     EXPECT_EQ(got.producer, "tile-run 0.1");
+    EXPECT_EQ(got.run, "job 17");
+    EXPECT_EQ(run_of(folder.file("run.h5")), "job 17");
     EXPECT_EQ(got.kernel, "scalar");
     EXPECT_EQ(got.device, "H200 \u00b5");
     EXPECT_EQ(got.compute_capability, "9.0");

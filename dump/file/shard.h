@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "dump/file/hdf5.h"
+#include "dump/schema.h"
+
+namespace tilescope::hdf5 {
+
+/// Attributes of /problem that say which part of a call on several ranks the recording is.
+inline constexpr const char* shard_attributes[] = {
+    "ranks", "rank", "step", "shard", "whole_seqlen_q", "whole_seqlen_kv", "q_positions", "kv_positions"};
+
+/// Errors: Error for attributes that cannot be understood; what they say is not validated.
+Shard read_shard(hid_t problem_group, const std::string& where);
+void write_shard(hid_t problem_group, const Shard& shard);
+
+/// Those without which its tiles cannot be judged.
+std::vector<const char*> required_of_shard(const Shard& shard);
+
+}  // namespace tilescope::hdf5
