@@ -83,7 +83,10 @@ void require_one(const Arguments& arguments) {
 void spare_recordings(const Arguments& arguments, const std::vector<FoundPath>& found) {
     std::vector<std::string> inputs = {arguments.against, arguments.cause_of};
     for (const FoundPath& one : found)
-        if (one.wrong.empty()) inputs.push_back(one.path);
+        if (one.wrong.empty()) {
+            inputs.push_back(one.path);
+            inputs.insert(inputs.end(), one.shards.begin(), one.shards.end());
+        }
     std::vector<std::string> outputs = {arguments.replay, arguments.new_baseline};
     for (const ReportOutput& output : report_outputs(arguments))
         if (!output.is_stdout()) outputs.push_back(output.path);
@@ -195,8 +198,7 @@ int judge_found(const JudgePlan& plan, const std::vector<FoundPath>& found, int 
     std::optional<Answer> alone;
     const auto work = [&](std::size_t i) {
         const FoundPath& one = found[i];
-        return packed(one.wrong.empty() ? judge_one(one.path, plan)
-                                        : cannot_judge(one.path, one.wrong, plan));
+        return packed(one.wrong.empty() ? judge_one(one, plan) : cannot_judge(one.path, one.wrong, plan));
     };
     const auto take = [&](std::size_t i, const CopyEnd& end) {
         Answer answer =

@@ -26,6 +26,7 @@
 #include "oracle/heatmap/exhibits.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/program/progress.h"
+#include "oracle/ranks/judge_ranks.h"
 #include "oracle/report/npy.h"
 #include "oracle/report/text.h"
 
@@ -33,29 +34,28 @@ namespace tilescope {
 
 namespace {
 
-/// The recording, as if what --like and --declare say stood in it.
-class OpenedRecording {
+/// A recording, as if other things were declared in it.
+class DeclaredFile final : public DeclaredAs {
  public:
-    /// Errors: Error for what is no declaration, or none that the recording can have.
-    OpenedRecording(const std::string& path, const Arguments& arguments) : file_(open_recording(path)) {
-        if (arguments.declarations.empty() && arguments.like.empty()) return;
-        Problem problem = file_->problem();
-        Units units = file_->units();
-        if (!arguments.like.empty()) declarations::declare_family(arguments.like, problem, units);
-        for (const std::string& assignment : arguments.declarations)
-            declarations::declare(assignment, problem, units);
-        declared_.emplace(*file_, problem, units);
-    }
-
-    const Recording& operator*() const {
-        return declared_ ? static_cast<const Recording&>(*declared_) : *file_;
-    }
-    const Recording* operator->() const { return &**this; }
+    DeclaredFile(std::unique_ptr<Recording> file, const Problem& problem, const Units& units)
+        : DeclaredAs(*file, problem, units), file_(std::move(file)) {}
 
  private:
     std::unique_ptr<Recording> file_;
-    std::optional<DeclaredAs> declared_;
 };
+
+/// The recording, as if what --like and --declare say stood in it. Errors: Error for what is no declaration, or none that
+/// the recording can have.
+std::unique_ptr<Recording> open_declared(const std::string& path, const Arguments& arguments) {
+    std::unique_ptr<Recording> file = open_recording(path);
+    if (arguments.declarations.empty() && arguments.like.empty()) return file;
+    Problem problem = file->problem();
+    Units units = file->units();
+    if (!arguments.like.empty()) declarations::declare_family(arguments.like, problem, units);
+    for (const std::string& assignment : arguments.declarations)
+        declarations::declare(assignment, problem, units);
+    return std::make_unique<DeclaredFile>(std::move(file), problem, units);
+}
 
 CauseOptions cause_options(const Arguments& arguments) {
     CauseOptions options;
@@ -67,7 +67,7 @@ CauseOptions cause_options(const Arguments& arguments) {
 
 /// Whether the mistake of `arguments.cause_of` explains the report's recording.
 Prediction predict_arguments(const Arguments& arguments, const Recording& recording, const Report& report) {
-    const OpenedRecording first(arguments.cause_of, arguments);
+    const std::unique_ptr<Recording> first = open_declared(arguments.cause_of, arguments);
     const CauseOptions options = cause_options(arguments);
     const std::vector<FoundCause> causes =
         find_causes(*first, judge(*first, arguments.judge), options).causes;
@@ -109,7 +109,7 @@ void narrow_report(const Arguments& arguments, const std::string& path, Report& 
 
 Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& shown) {
     const Arguments& arguments = plan.arguments;
-    const OpenedRecording recording(path, arguments);
+    const std::unique_ptr<Recording> recording = open_declared(path, arguments);
     std::unique_ptr<Recording> other;
     if (!arguments.against.empty()) other = open_recording(arguments.against);
 
@@ -140,6 +140,23 @@ Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& sh
     if (want_pictures(plan)) shown.exhibits.pictures = finder.pictures(report, arguments.judge);
     recording->require_unchanged();
     if (other) other->require_unchanged();
+    return report;
+}
+
+/// Errors: Error where the shards are compared with something, and those of judge_ranks().
+RankReport judge_shards(const FoundPath& found, const Arguments& arguments) {
+    if (!arguments.against.empty())
+        throw Error("is a run of several ranks, which is judged by itself", found.path,
+                    "compare two recordings of one rank and step");
+    std::vector<std::unique_ptr<Recording>> parts;
+    for (const std::string& shard : found.shards) parts.push_back(open_declared(shard, arguments));
+    const RunOfRanks run(std::move(parts));
+    RankOptions options;
+    options.judge = arguments.judge;
+    options.causes = cause_options(arguments);
+    options.search_causes = !arguments.no_causes;
+    RankReport report = judge_ranks(run, found.path, options);
+    for (const auto& part : run.parts()) part->require_unchanged();
     return report;
 }
 
@@ -216,7 +233,8 @@ Answer unpacked(std::string_view bytes) {
     return answer;
 }
 
-Answer judge_one(const std::string& recording, const JudgePlan& plan) {
+Answer judge_one(const FoundPath& found, const JudgePlan& plan) {
+    const std::string& recording = found.path;
     const auto start = std::chrono::steady_clock::now();
     const auto seconds = [&] {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -224,12 +242,16 @@ Answer judge_one(const std::string& recording, const JudgePlan& plan) {
     Shown shown;
     shown.exhibits.command = plan.arguments.command;
     try {
-        if (plan.arguments.same_run) {
+        if (!found.shards.empty()) {
+            shown.outcome = judge_shards(found, plan.arguments);
+        } else if (plan.arguments.same_run) {
             shown.outcome = compare_recordings(recording, plan.arguments.against);
         } else {
             shown.outcome = judge_recording(recording, plan, shown);
         }
-        return answer_of(shown, "", seconds(), plan);
+        const auto* const ranks = std::get_if<RankReport>(&shown.outcome);
+        const std::string why = ranks != nullptr && !ranks->diverges() ? ranks->unjudged : "";
+        return answer_of(shown, why.empty() ? "" : one_line(recording + ": " + why), seconds(), plan);
     } catch (const NoVerdict& unjudged) {
         shown.outcome = unjudged.report();
         return answer_of(shown, one_line(unjudged.what()), seconds(), plan);
@@ -252,7 +274,7 @@ namespace {
 
 /// Options that get it further go to stdout, where they lead is told on stderr.
 int suggest_arguments(const std::string& path, const Arguments& arguments) {
-    const OpenedRecording recording(path, arguments);
+    const std::unique_ptr<Recording> recording = open_declared(path, arguments);
     const auto report_of = [&] {
         try {
             return judge(*recording, arguments.judge);
@@ -269,7 +291,7 @@ int suggest_arguments(const std::string& path, const Arguments& arguments) {
 }
 
 std::string explain_element(const std::string& path, const Arguments& arguments) {
-    const OpenedRecording recording(path, arguments);
+    const std::unique_ptr<Recording> recording = open_declared(path, arguments);
     const ElementPlace place = element_place(*recording, arguments.element);
     std::string text = to_text(explain_tolerance(*recording, place, arguments.judge.confidence));
     recording->require_unchanged();

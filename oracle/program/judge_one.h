@@ -6,6 +6,7 @@
 
 #include "oracle/program/arguments.h"
 #include "oracle/program/baseline.h"
+#include "oracle/program/paths.h"
 #include "oracle/report/judged.h"
 
 namespace tilescope {
@@ -30,8 +31,9 @@ struct JudgePlan {
     bool alone = false;  ///< there is one file, and nothing is printed but its report
 };
 
-/// Judges the recording, or compares it, and writes the arrays, pictures and recordings that are asked for.
-Answer judge_one(const std::string& recording, const JudgePlan& plan);
+/// Judges the recording, or the shards of a run, or compares it, and writes the arrays, pictures and recordings that are
+/// asked for.
+Answer judge_one(const FoundPath& found, const JudgePlan& plan);
 
 /// What there is to say where it cannot be judged.
 Answer cannot_judge(const std::string& recording, const std::string& why, const JudgePlan& plan);

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string_view>
 #include <system_error>
 
+#include "dump/reader.h"
 #include "dump/schema/error.h"
+#include "dump/schema/text.h"
 
 namespace tilescope {
 
@@ -25,6 +28,26 @@ class Found {
     }
     void refuse(const std::string& path, const std::string& what, const std::string& what_to_do) {
         found_.push_back({path, Error(what, path, what_to_do).what()});
+    }
+    /// Recordings of a folder, and the runs that they are of.
+    void add_all(const std::string& folder, const std::vector<std::string>& files) {
+        std::map<std::string, std::vector<std::string>> runs;
+        std::vector<std::string> alone;
+        for (const std::string& file : files) {
+            const std::string run = files.size() > 1 ? run_of(file) : "";
+            (run.empty() ? alone : runs[run]).push_back(file);
+        }
+        for (auto& [run, shards] : runs) {
+            if (shards.size() == 1) {
+                alone.push_back(shards.front());
+                continue;
+            }
+            const bool is_all = runs.size() == 1 && alone.empty();
+            found_.push_back(
+                {is_all ? folder : (fs::path(folder) / one_line(run)).string(), {}, std::move(shards)});
+        }
+        std::ranges::sort(alone);
+        for (const std::string& file : alone) add(file);
     }
     std::vector<FoundPath> take() { return std::move(found_); }
 
@@ -44,7 +67,7 @@ void add_folder(const std::string& folder, Found& found) {
             files.push_back(entry->path().string());
     }
     std::ranges::sort(files);
-    for (const std::string& file : files) found.add(file);
+    found.add_all(folder, files);
     if (end) {
         found.refuse(folder, "cannot be searched for recordings: " + end.message(),
                      "give it permissions to be read, or name the recordings");

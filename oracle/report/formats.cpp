@@ -7,6 +7,7 @@
 #include "oracle/report/junit.h"
 #include "oracle/report/list.h"
 #include "oracle/report/markdown.h"
+#include "oracle/report/ranks.h"
 #include "oracle/report/sarif.h"
 #include "oracle/report/text.h"
 
@@ -14,16 +15,22 @@ namespace tilescope {
 
 namespace {
 
-std::string render(const Outcome& outcome, std::string (*report)(const Report&),
-                   std::string (*runs)(const SameRun&), std::string (*unjudged)(const Unjudged&)) {
-    if (const auto* judged = std::get_if<Report>(&outcome)) return report(*judged);
-    if (const auto* compared = std::get_if<SameRun>(&outcome)) return runs(*compared);
-    return unjudged(std::get<Unjudged>(outcome));
-}
+/// A renderer of each kind of outcome.
+struct Renderers {
+    std::string (*report)(const Report&);
+    std::string (*runs)(const SameRun&);
+    std::string (*ranks)(const RankReport&);
+    std::string (*unjudged)(const Unjudged&);
+
+    std::string operator()(const Report& of) const { return report(of); }
+    std::string operator()(const SameRun& of) const { return runs(of); }
+    std::string operator()(const RankReport& of) const { return ranks(of); }
+    std::string operator()(const Unjudged& of) const { return unjudged(of); }
+};
 
 std::string as_text(const Outcome& outcome, const Exhibits& exhibits) {
-    const std::string text =
-        render(outcome, to_text, to_text, [](const Unjudged& of) { return of.reason + "\n"; });
+    const Renderers texts{to_text, to_text, to_text, [](const Unjudged& of) { return of.reason + "\n"; }};
+    const std::string text = std::visit(texts, outcome);
     return exhibits.known.empty() ? text : text + "known: " + one_line(exhibits.known) + "\n";
 }
 
@@ -40,8 +47,9 @@ std::string text_tail(std::span<const JudgedRecording> all) {
 }
 
 std::string as_json(const Outcome& outcome, const Exhibits& exhibits) {
-    const std::string text = render(
-        outcome, to_json, to_json, [](const Unjudged& of) { return unjudged_json(of.recording, of.reason); });
+    const Renderers texts{to_json, to_json, to_json,
+                          [](const Unjudged& of) { return unjudged_json(of.recording, of.reason); }};
+    const std::string text = std::visit(texts, outcome);
     return exhibits.known.empty() ? text : known_json(text, exhibits.known);
 }
 

@@ -10,6 +10,7 @@
 #include "dump/schema/text.h"
 #include "oracle/report/card.h"
 #include "oracle/report/markup.h"
+#include "oracle/report/ranks.h"
 #include "oracle/report/tables.h"
 #include "oracle/report/text.h"
 
@@ -240,6 +241,20 @@ std::string body_of(const SameRun& runs, const Exhibits& exhibits) {
            section("Commands", command("This page:", exhibits.command));
 }
 
+std::string body_of(const RankReport& report, const Exhibits& exhibits) {
+    const std::string_view look = report.diverges()         ? "wrong"
+                                  : report.unjudged.empty() ? "right"
+                                                            : "unjudged";
+    std::string html = card(look, verdict_line(report), paragraph("dim", one_line(report.recording))) +
+                       section("Ranks and steps", preformatted(to_text(report)));
+    for (const RankPart& part : report.parts)
+        if (part.report && part.report->guilty)
+            html +=
+                fmt::format("<details>\n<summary>{}</summary>\n{}</details>\n",
+                            markup_escaped(one_line(part.recording)), preformatted(to_text(*part.report)));
+    return html + section("Commands", command("This page:", exhibits.command));
+}
+
 std::string body_of(const Unjudged& unjudged, const Exhibits& exhibits) {
     return card("unjudged", "unjudged: " + unjudged.reason, paragraph("dim", one_line(unjudged.recording))) +
            section("Commands", command("This page:", exhibits.command));
@@ -253,6 +268,13 @@ std::string title_of(const Report& report) {
 }
 std::string title_of(const SameRun& runs) {
     return fmt::format("{}: {}", runs.changed() == nullptr ? "match" : "diverged", one_line(runs.first));
+}
+std::string title_of(const RankReport& report) {
+    return fmt::format("{}: {}",
+                       report.diverges()         ? "diverged"
+                       : report.unjudged.empty() ? "match"
+                                                 : "unjudged",
+                       one_line(report.recording));
 }
 std::string title_of(const Unjudged& unjudged) {
     return "unjudged: " + one_line(unjudged.recording);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "oracle/ranks/run_of_ranks.h"
 #include "oracle/report/card.h"
 #include "oracle/report/text.h"
 
@@ -72,6 +73,22 @@ JudgedRecording judged_in(const SameRun& runs) {
     judged.place = runs.where;
     judged.cause = runs.is_poisoned ? "read_before_written" : "racing";
     judged.wrong_share = changed->compared > 0 ? double(changed->changed) / double(changed->compared) : 0;
+    return judged;
+}
+
+JudgedRecording judged_in(const RankReport& report) {
+    JudgedRecording judged;
+    judged.recording = report.recording;
+    judged.came = report.diverges() ? Came::diverged : report.unjudged.empty() ? Came::match : Came::unjudged;
+    judged.headline = verdict_line(report);
+    judged.reason = one_line(report.unjudged);
+    if (!report.diverges()) return judged;
+    const RankFault& first = report.faults.front();
+    judged.stage = first.stage;
+    judged.place =
+        text_of_part(report.parts[first.part].shard) + (first.place.empty() ? "" : ", " + first.place);
+    judged.cause = first.cause.empty() ? "unexplained" : first.cause;
+    judged.wrong_share = first.wrong_share;
     return judged;
 }
 

@@ -9,6 +9,7 @@
 
 #include "oracle/causes/same_run.h"
 #include "oracle/judge/report.h"
+#include "oracle/ranks/rank_report.h"
 
 namespace tilescope {
 
@@ -19,7 +20,7 @@ struct Unjudged {
 };
 
 /// How tile-diff came out.
-using Outcome = std::variant<Report, SameRun, Unjudged>;
+using Outcome = std::variant<Report, SameRun, RankReport, Unjudged>;
 
 /// How a recording came out, from the best to the worst. `known`: it diverges as a baseline says.
 enum class Came : std::uint8_t { match, known, diverged, unjudged };

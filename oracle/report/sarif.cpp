@@ -15,7 +15,11 @@ using Sarif = nlohmann::ordered_json;
 
 /// The first hook that recorded the first wrong stage; nullopt where the recording does not say.
 std::optional<SourceLine> hook_of(const Outcome& outcome) {
-    const auto* const report = std::get_if<Report>(&outcome);
+    const auto* report = std::get_if<Report>(&outcome);
+    if (const auto* const ranks = std::get_if<RankReport>(&outcome); ranks != nullptr && ranks->diverges()) {
+        const std::optional<Report>& of_part = ranks->parts[ranks->faults.front().part].report;
+        if (of_part) report = &*of_part;
+    }
     if (report == nullptr || !report->guilty) return std::nullopt;
     const std::vector<SourceLine>& hooks = report->stage(*report->guilty).hooks;
     return hooks.empty() ? std::nullopt : std::optional(hooks.front());

@@ -1,0 +1,370 @@
+#include "oracle/ranks/judge_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+#include "dump/recording/recording_view.h"
+#include "dump/schema/error.h"
+#include "dump/schema/rounding.h"
+#include "oracle/causes/suggest.h"
+#include "oracle/ranks/arrivals.h"
+#include "oracle/ranks/coverage.h"
+#include "oracle/ranks/merges.h"
+#include "oracle/ranks/part_rows.h"
+#include "oracle/ranks/whole_view.h"
+
+namespace tilescope {
+
+namespace {
+
+// Orders of computation within a step: operands arrive, stages in their order, what is merged.
+constexpr int order_arrival = 0;
+constexpr int order_stages = 10;
+constexpr int order_merge = 100;
+
+constexpr Input operands[] = {Input::q, Input::k, Input::v};
+constexpr std::string_view operand_names[] = {"q", "k", "v"};
+
+std::string merge_place(const Problem& problem, Stage stage, const Element& element) {
+    std::string place = tensor_place_of(problem, stage, element);
+    const std::int64_t position = position_of(problem.shard.q_positions, element.row);
+    if (position != element.row) place += fmt::format(" (row {} of the call)", position);
+    return place;
+}
+
+double share_of(const StageTally& tally) {
+    return tally.compared > 0 ? double(tally.outside) / double(tally.compared) : 1;
+}
+
+/// Judges one part, and adds what is wrong with it.
+class PartJudge {
+ public:
+    PartJudge(const RunOfRanks& run, std::size_t index, const RankOptions& options, RankReport& report)
+        : run_(run), recording_(*run.parts()[index]), options_(options), report_(report), index_(index) {}
+
+    void judge() {
+        switch (shard().kind) {
+            case ShardKind::owned:
+                return;
+            case ShardKind::step:
+                judge_coverage();
+                judge_arrivals();
+                judge_tiles();
+                judge_merged();
+                return;
+            case ShardKind::final:
+                judge_outputs();
+                return;
+        }
+    }
+
+ private:
+    const Shard& shard() const { return recording_.problem().shard; }
+    RankPart& part() { return report_.parts[index_]; }
+
+    void add(RankFault fault) {
+        fault.part = index_;
+        report_.faults.push_back(std::move(fault));
+    }
+
+    /// Keys that a step before has taken.
+    void judge_coverage() {
+        const std::optional<CoverageFault> found = find_coverage_fault(run_, shard().rank);
+        if (found && found->step == shard().step) add_coverage(*found);
+    }
+
+    void judge_arrivals() {
+        if (!recording_.has_inputs() || run_.owned_by(shard().rank) == &recording_) return;
+        for (std::size_t i = 0; i < std::size(operands); ++i) {
+            Arrival arrival = judge_arrival(run_, recording_, operands[i]);
+            if (arrival.rows_not_owned > 0)
+                report_.missing.push_back(fmt::format("{}: {} rows of {} are of ranks that were not recorded",
+                                                      text_of_part(shard()), arrival.rows_not_owned,
+                                                      operand_names[i]));
+            if (arrival.tally.first) {
+                const Element& first = *arrival.tally.first;
+                RankFault fault;
+                fault.stage = operand_names[i];
+                fault.place = fmt::format("batch {}, head {}, row {}, column {}", first.tile.batch,
+                                          first.tile.head, first.row, first.col);
+                fault.values = values_of(first);
+                fault.cause = arrival.cause;
+                fault.says = arrival.says;
+                fault.look_at = "what is sent to the next rank, and what is waited for before the kernel";
+                fault.wrong_share = share_of(arrival.tally);
+                fault.order = order_arrival + int(i);
+                add(std::move(fault));
+            }
+            part().stages.push_back({std::string(operand_names[i]), std::move(arrival.tally), true});
+        }
+    }
+
+    /// As judged alone: from its own operands.
+    void judge_tiles() {
+        JudgeOptions judge_options = options_.judge;
+        try {
+            Report report = tilescope::judge(recording_, judge_options);
+            if (report.guilty) add_tile_fault(report);
+            part().report = std::move(report);
+        } catch (const NoVerdict& unjudged) {
+            part().report = unjudged.report();
+            part().unjudged = unjudged.what();
+        } catch (const Error& error) {
+            part().unjudged = error.what();
+        }
+    }
+
+    void add_tile_fault(Report& report) {
+        RankFault fault;
+        fault.stage = stage_info(report.problem, *report.guilty).name;
+        fault.place = place_of(report.problem, report.threads, *report.guilty, *report.first_divergence);
+        fault.values = values_of(*report.first_divergence);
+        fault.wrong_share = share_of(report.stage(*report.guilty).tally);
+        fault.order = order_stages + int(*report.guilty);
+        if (const std::string positions = other_positions(report); !positions.empty()) {
+            fault.cause = positions;
+            fault.says = "rows and keys are masked by where they stand in the shard, not in the whole call";
+            fault.look_at = "the positions that the causal mask compares";
+        } else if (options_.search_causes) {
+            report.diagnosis = causes_and_declarations(recording_, report, options_.causes);
+            if (!report.diagnosis.causes.empty()) {
+                const FoundCause& cause = report.diagnosis.causes.front();
+                fault.cause = cause.name;
+                fault.says = cause.says;
+                fault.look_at = cause.look_at;
+            }
+        }
+        add(std::move(fault));
+    }
+
+    /// Whether all is right once rows and keys count within the shard.
+    std::string other_positions(const Report& report) {
+        Problem local = recording_.problem();
+        local.shard.q_positions.clear();
+        local.shard.kv_positions.clear();
+        local.shard.seqlen_q = local.shard.seqlen_kv = 0;
+        if (local == recording_.problem()) return "";
+        JudgeOptions judge_options = options_.judge;
+        judge_options.observe = {};
+        judge_options.progress = {};
+        try {
+            const Report as_local =
+                tilescope::judge(DeclaredAs(recording_, local, recording_.units()), judge_options);
+            const bool gets_further = !as_local.guilty || *as_local.guilty > *report.guilty;
+            return gets_further ? "local_positions" : "";
+        } catch (const Error&) {
+            return "";
+        }
+    }
+
+    void judge_merged() {
+        MergeReport merged = judge_merge(run_, recording_);
+        if (!merged.is_judged) return;
+        const Problem& problem = recording_.problem();
+        const auto stages = merged_stages(recording_);
+        add_merge_fault(merged, problem, *stages, {merged_o_name, merged_lse_name}, order_merge);
+        part().stages.push_back({merged_o_name, std::move(merged.o), false});
+        part().stages.push_back({merged_lse_name, std::move(merged.lse), false});
+    }
+
+    /// One fault for o and lse together: they come out of one merge.
+    void add_merge_fault(const MergeReport& merged, const Problem& problem, const RowStages& stages,
+                         std::pair<const char*, const char*> names, int order) {
+        const bool of_o = merged.o.first.has_value();
+        const StageTally& tally = of_o ? merged.o : merged.lse;
+        if (!tally.first) return;
+        RankFault fault;
+        fault.stage = of_o ? names.first : names.second;
+        fault.place = merge_place(problem, of_o ? stages.o : stages.lse, *tally.first);
+        fault.values = values_of(*tally.first);
+        fault.cause = merged.cause;
+        fault.says = merged.says;
+        fault.look_at = merged.look_at;
+        fault.wrong_share = share_of(tally);
+        fault.order = order;
+        add(std::move(fault));
+    }
+
+    /// Outputs that are right from all keys are right, whatever the steps that were recorded say.
+    void judge_outputs() {
+        const EndToEnd all_keys = judge_end_to_end();
+        const bool is_right = all_keys.is_judged && !all_keys.diverges();
+        MergeReport stored = judge_final(run_, recording_);
+        std::optional<CoverageFault> coverage = find_coverage_fault(run_, shard().rank);
+        const bool left_out = coverage && coverage->step < 0;
+        const bool differs = stored.o.diverges() || stored.lse.diverges();
+        if (is_right && (left_out || differs)) {
+            report_.missing.push_back(fmt::format(
+                "rank {}: its outputs are right, so not all of its steps were recorded", shard().rank));
+        } else {
+            if (left_out) add_coverage(*coverage);
+            if (stored.is_judged)
+                add_merge_fault(stored, recording_.problem(), RowStages{}, {"o", "lse"}, order_merge);
+        }
+        if (stored.is_judged && !(is_right && differs)) {
+            part().stages.push_back({"o", std::move(stored.o), false});
+            part().stages.push_back({"lse", std::move(stored.lse), false});
+        }
+        if (all_keys.diverges()) add_end_to_end(all_keys);
+        if (!all_keys.is_judged) return;
+        part().stages.push_back({"o from all keys", all_keys.o, false});
+        part().stages.push_back({"lse from all keys", all_keys.lse, false});
+    }
+
+    void add_coverage(const CoverageFault& found) {
+        RankFault fault;
+        fault.stage = found.step < 0 ? "o" : "k";
+        fault.place = fmt::format("keys {}-{} of the call", found.first_key, found.last_key);
+        fault.cause = found.cause;
+        fault.says = found.says;
+        if (found.owner >= 0) fault.says += fmt::format("; rank {} owns them", found.owner);
+        fault.look_at = "which shard each step takes, and where the loop over steps begins and ends";
+        fault.wrong_share = 1;
+        fault.order = found.step < 0 ? order_merge - 1 : order_arrival;
+        add(std::move(fault));
+    }
+
+    /// Outputs from all keys, as their owners have them.
+    struct EndToEnd {
+        bool is_judged = false;
+        StageTally o;
+        StageTally lse;
+        std::optional<Report> report;
+
+        bool diverges() const { return o.diverges() || lse.diverges(); }
+    };
+
+    EndToEnd judge_end_to_end() {
+        EndToEnd found;
+        const WholeView whole(run_, recording_);
+        if (!recording_.has_stage(Stage::o) && !recording_.has_stage(Stage::lse)) return found;
+        if (!whole.has_input(Input::q) || !whole.has_input(Input::k)) {
+            report_.missing.push_back(fmt::format(
+                "{}: its outputs are not judged from the inputs, of which some ranks' are missing",
+                text_of_part(shard())));
+            return found;
+        }
+        std::mutex mutex;
+        JudgeOptions judge_options = options_.judge;
+        judge_options.observe = [&](Stage stage, const TileId& tile, const MatrixF& got,
+                                    const Estimate& expected) {
+            const std::lock_guard lock(mutex);
+            compare_tile(tile_context(whole.problem(), stage, tile), got,
+                         after_merges(expected, stage, whole.problem()), nullptr, judge_options.compare,
+                         stage == Stage::o ? found.o : found.lse);
+        };
+        try {
+            found.report = tilescope::judge(whole, judge_options);
+            found.is_judged = true;
+        } catch (const Error& error) {
+            part().unjudged = error.what();
+        }
+        return found;
+    }
+
+    /// Each step's o was rounded to its type: half a unit in the last place of what o could be.
+    static Estimate after_merges(Estimate expected, Stage stage, const Problem& problem) {
+        if (stage != Stage::o) return expected;
+        for (Eigen::Index i = 0; i < expected.value.size(); ++i) {
+            const double spread = expected.spread.size() > 0 ? expected.spread.data()[i] : 0;
+            expected.error.data()[i] +=
+                cast_bound(problem.dtype_o, std::abs(expected.value.data()[i]) + spread);
+        }
+        return expected;
+    }
+
+    /// What steps and merges explain is theirs.
+    void add_end_to_end(const EndToEnd& found) {
+        Report report = *found.report;
+        const WholeView whole(run_, recording_);
+        const bool is_known = std::ranges::any_of(report_.faults, [&](const RankFault& fault) {
+            return report_.parts[fault.part].shard.rank == shard().rank;
+        });
+        part().inherits = is_known;
+        if (is_known || !report.guilty) return;
+        if (options_.search_causes)
+            report.diagnosis = causes_and_declarations(whole, report, options_.causes);
+        RankFault fault;
+        fault.stage = stage_info(report.problem, *report.guilty).name;
+        fault.place = merge_place(recording_.problem(), *report.guilty, *report.first_divergence);
+        fault.values = values_of(*report.first_divergence);
+        fault.wrong_share = share_of(report.stage(*report.guilty).tally);
+        fault.order = order_merge + 1;
+        if (!report.diagnosis.causes.empty()) {
+            fault.cause = report.diagnosis.causes.front().name;
+            fault.says = report.diagnosis.causes.front().says;
+            fault.look_at = report.diagnosis.causes.front().look_at;
+        }
+        add(std::move(fault));
+        part().report = std::move(report);
+    }
+
+    const RunOfRanks& run_;
+    const Recording& recording_;
+    const RankOptions& options_;
+    RankReport& report_;
+    std::size_t index_;
+};
+
+void add_missing(const RunOfRanks& run, RankReport& report) {
+    for (std::int64_t rank = 0; rank < run.ranks(); ++rank) {
+        const auto steps = run.steps_of(rank);
+        if (steps.empty() && run.final_of(rank) == nullptr) {
+            report.missing.push_back(fmt::format("rank {} was not recorded", rank));
+            continue;
+        }
+        std::int64_t expected = 0;
+        for (const Recording* const step : steps) {
+            for (; expected < step->problem().shard.step; ++expected)
+                report.missing.push_back(fmt::format("rank {}, step {} was not recorded", rank, expected));
+            ++expected;
+        }
+        if (run.owned_by(rank) == nullptr)
+            report.missing.push_back(fmt::format("rank {}: what it owns was not recorded", rank));
+    }
+}
+
+auto order_of(const RankReport& report, const RankFault& fault) {
+    const Shard& shard = report.parts[fault.part].shard;
+    const std::int64_t step =
+        shard.kind == ShardKind::final ? std::numeric_limits<std::int64_t>::max() : shard.step;
+    return std::tuple(step, fault.order, shard.rank);
+}
+
+}  // namespace
+
+RankReport judge_ranks(const RunOfRanks& run, const std::string& name, const RankOptions& options) {
+    RankReport report;
+    report.recording = name;
+    report.run = run.id();
+    report.ranks = run.ranks();
+    report.whole = run.whole();
+    for (const auto& recording : run.parts())
+        report.parts.push_back({recording->name(), recording->problem().shard, {}, std::nullopt, ""});
+    // Steps first: what they explain is not blamed on the outputs.
+    for (const bool of_outputs : {false, true}) {
+        for (std::size_t i = 0; i < report.parts.size(); ++i)
+            if ((report.parts[i].shard.kind == ShardKind::final) == of_outputs)
+                PartJudge(run, i, options, report).judge();
+    }
+    add_missing(run, report);
+    std::ranges::stable_sort(report.faults, {},
+                             [&](const RankFault& fault) { return order_of(report, fault); });
+    if (report.diverges()) return report;
+    if (report.compared() == 0)
+        throw Error("nothing of the run could be compared", name,
+                    "record inputs, outputs or tiles of each rank's steps");
+    for (const RankPart& part : report.parts)
+        if (report.unjudged.empty() && !part.unjudged.empty()) report.unjudged = part.unjudged;
+    if (report.unjudged.empty() && !report.missing.empty())
+        report.unjudged = report.missing.front() + "; what was recorded matches";
+    return report;
+}
+
+}  // namespace tilescope

@@ -1,0 +1,57 @@
+#include "oracle/ranks/whole_view.h"
+
+#include <algorithm>
+
+namespace tilescope {
+
+namespace {
+
+/// KV tiles of all of the rank's steps, and the merges between them, each of which rounds as a tile's rescaling does.
+std::int64_t tiles_and_merges(const RunOfRanks& run, std::int64_t rank) {
+    std::int64_t count = 0;
+    for (const Recording* const step : run.steps_of(rank)) count += step->problem().kv_tiles() + 1;
+    return std::max(count, std::int64_t(1));
+}
+
+}  // namespace
+
+WholeView::WholeView(const RunOfRanks& run, const Recording& final)
+    : RecordingView(final), run_(run), problem_(final.problem()) {
+    const Shard& shard = problem_.shard;
+    const std::int64_t tiles = tiles_and_merges(run, shard.rank);
+    problem_.seqlen_kv = run.whole().seqlen_kv;
+    problem_.block_n = std::clamp(problem_.seqlen_kv / tiles, std::int64_t(1), problem_.block_n);
+    const std::int64_t steps = std::max(std::int64_t(run.steps_of(shard.rank).size()), std::int64_t(1));
+    problem_.kv_tiles_per_split = (problem_.kv_tiles() + steps - 1) / steps;
+    problem_.split_starts.clear();
+    problem_.shard.kv_positions.clear();
+}
+
+bool WholeView::has_input(Input input) const {
+    const std::int64_t rows = input == Input::q ? problem_.seqlen_q : problem_.seqlen_kv;
+    for (std::int64_t row = 0; row < rows; ++row)
+        if (run_.owner_of(input, position_of(positions_of(problem_, input), row)).recording == nullptr)
+            return false;
+    return input <= Input::v;
+}
+
+void WholeView::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
+                           std::int64_t count, Span<float> out) const {
+    const std::int64_t cols = input == Input::v ? problem_.head_dim_v : problem_.head_dim;
+    const Positions& positions = positions_of(problem_, input);
+    for (std::int64_t done = 0; done < count;) {
+        const RunOfRanks::Owner owner = run_.owner_of(input, position_of(positions, row + done));
+        std::int64_t together = 1;
+        while (done + together < count) {
+            const RunOfRanks::Owner next =
+                run_.owner_of(input, position_of(positions, row + done + together));
+            if (next.recording != owner.recording || next.row != owner.row + together) break;
+            ++together;
+        }
+        owner.recording->read_input(input, batch, head, owner.row, together,
+                                    out.subspan(std::size_t(done * cols), std::size_t(together * cols)));
+        done += together;
+    }
+}
+
+}  // namespace tilescope

@@ -1,0 +1,167 @@
+"""Attention over ranks as NumPy computes it, recorded as dump/FORMAT.md says, with mistakes that can be planted.
+
+A rank has `CHUNKS[layout]` of the sequence and takes the keys of one rank after the other: its own first. What it holds of a
+step is a recording; what it has at the end is another one.
+"""
+
+import h5py
+import numpy as np
+
+SEQLEN, HEADS, HEADS_KV, HEAD_DIM, BLOCK = 96, 2, 1, 16, 16
+SCALE = np.float32(0.25)
+PREFIX = 8  # keys that every rank holds, where they are replicated
+
+
+def positions_of(layout, rank, ranks):
+    """Rows of the sequence that the rank has, ascending."""
+    rows = np.arange(SEQLEN)
+    if layout == "striped":
+        return rows[rank::ranks]
+    pieces = np.split(rows, 2 * ranks)
+    if layout == "zigzag":
+        return np.concatenate([pieces[rank], pieces[2 * ranks - 1 - rank]])
+    return np.concatenate(pieces[2 * rank : 2 * rank + 2])
+
+
+def text_of(positions):
+    """FIRST+COUNT*STRIDE of each run of rows that are as far apart."""
+    ranges = []
+    for position in positions:
+        last = ranges[-1] if ranges else None
+        if last and len(last) == 1 and (len(ranges) > 1 or len(positions) < 2 or position - last[0] == positions[1] - positions[0]):
+            last.append(position)
+        elif last and len(last) > 1 and position - last[-1] == last[1] - last[0]:
+            last.append(position)
+        else:
+            ranges.append([position])
+    return ",".join(f"{r[0]}+{len(r)}" + (f"*{r[1] - r[0]}" if len(r) > 1 and r[1] - r[0] > 1 else "") for r in ranges)
+
+
+def attend(q, k, v, visible):
+    """o and lse of float32 operands [heads, rows, head_dim]; a row that sees nothing has 0 and -inf."""
+    s = np.where(visible, (q @ k.swapaxes(1, 2)) * SCALE, np.float32(-np.inf)).astype(np.float32)
+    m = s.max(axis=-1, initial=-np.inf, keepdims=True)
+    p = np.exp(s - np.where(np.isfinite(m), m, 0)).astype(np.float32)
+    total = p.sum(axis=-1, keepdims=True)
+    o = (p @ v) / np.where(total > 0, total, 1)
+    with np.errstate(divide="ignore"):
+        lse = (m + np.log(total))[..., 0]
+    return s, o.astype(np.float32), lse.astype(np.float32)
+
+
+def weights(a, b):
+    lse = np.logaddexp(a, b)
+    seen = np.isfinite(lse)
+    wa = np.exp(a - np.where(seen, lse, 0), where=seen, out=np.zeros_like(lse))
+    wb = np.exp(b - np.where(seen, lse, 0), where=seen, out=np.zeros_like(lse))
+    return wa, wb, lse
+
+
+def bf16(x):
+    """Rounded to nearest even."""
+    bits = x.astype(np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+    return np.where(np.isfinite(x), rounded.view(np.float32), x).astype(np.float32)
+
+
+def merge(a, b, fault, merged):
+    """(o, lse) of both; `merged` steps went into the first."""
+    if a is None:
+        return b
+    (o_a, lse_a), (o_b, lse_b) = a, b
+    wa, wb, lse = weights(lse_a, lse_b)
+    both = np.isfinite(lse_a) & np.isfinite(lse_b)
+    if fault == "merge_in_base_two":
+        ln2 = np.float32(np.log(2))
+        wa, wb, lse = weights(lse_a * ln2, lse_b * ln2)
+        lse = lse / ln2
+    elif fault == "merge_without_rescaling":
+        wa = np.where(both, 1, wa)
+    elif fault == "merge_without_weights":
+        wa, wb = np.where(both, 1, wa), np.where(both, 1, wb)
+    elif fault == "merge_takes_mean":
+        wa, wb = np.where(both, merged / (merged + 1), wa), np.where(both, 1 / (merged + 1), wb)
+    elif fault == "lse_in_bf16":
+        wa, wb, lse = weights(bf16(lse_a), bf16(lse_b))
+        lse = bf16(lse)
+    return (wa[..., None] * o_a + wb[..., None] * o_b).astype(np.float32), lse.astype(np.float32)
+
+
+class Ring:
+    def __init__(self, folder, ranks=2, layout="contiguous", causal=True, fault=None, seed=7, merged=True, run="ring"):
+        self.folder, self.ranks, self.layout, self.causal = folder, ranks, layout, causal
+        self.fault, self.keep_merged, self.run = fault, merged, run
+        rng = np.random.default_rng(seed)
+        self.q = rng.standard_normal((HEADS, SEQLEN, HEAD_DIM)).astype(np.float16)
+        self.k, self.v = rng.standard_normal((2, HEADS_KV, SEQLEN, HEAD_DIM)).astype(np.float16)
+
+    def keys_of(self, rank):
+        keys = positions_of(self.layout, rank, self.ranks)
+        if self.fault == "replicated_keys_counted_again":
+            keys = np.union1d(np.arange(PREFIX), keys)
+        return keys
+
+    def record(self, at=1):
+        """Writes the recordings of all ranks; the fault is made by rank `at`."""
+        for rank in range(self.ranks):
+            self.record_rank(rank, self.fault if rank == at else None)
+
+    def record_rank(self, rank, fault):
+        rows = positions_of(self.layout, rank, self.ranks)
+        state, step, held = None, 0, None
+        sources = [(rank - i) % self.ranks for i in range(self.ranks)]
+        if fault == "keys_left_out":
+            sources = sources[:-1]
+        if fault == "keys_taken_twice":
+            sources.append(sources[-1])
+        for source in sources:
+            keys = self.keys_of(source)
+            if self.causal and self.layout == "contiguous" and keys[0] > rows[-1]:
+                continue  # nothing of it is seen
+            k, v = self.k[:, keys], self.v[:, keys]
+            if step > 0 and fault == "stale_shard":
+                k, v = held
+            if step > 0 and fault == "wrong_shard":
+                other = self.keys_of((source - 1) % self.ranks)
+                k, v = self.k[:, other], self.v[:, other]
+            if step > 0 and fault == "transfer_incomplete":
+                half = len(keys) // 2
+                k = np.concatenate([k[:, :half], held[0][:, half:]], axis=1)
+            if step > 0 and fault == "wrong_rows_of_shard":
+                half = len(keys) // 2
+                k, v = (np.concatenate([x[:, half:], x[:, :half]], axis=1) for x in (k, v))
+            held = (k, v)
+            visible = keys <= rows[:, None] if self.causal else np.ones((len(rows), len(keys)), bool)
+            if fault == "local_positions" and step > 0:
+                visible = np.arange(len(keys)) <= np.arange(len(rows))[:, None]
+            group = HEADS // HEADS_KV
+            k32, v32 = (np.repeat(x.astype(np.float32), group, axis=0) for x in (k, v))
+            s, o, lse = attend(self.q[:, rows].astype(np.float32), k32, v32, visible)
+            o = o.astype(np.float16)
+            state = merge(state, (o.astype(np.float32), lse), fault, step)
+            self.write(f"rank{rank}_step{step}.h5", rank, step, "step", rows, keys, s=s, o=o, lse=lse, k=k, v=v, merged=state)
+            step += 1
+        self.write(f"rank{rank}_final.h5", rank, 0, "final", rows, None, o=state[0].astype(np.float16), lse=state[1])
+
+    def write(self, name, rank, step, kind, rows, keys, s=None, o=None, lse=None, k=None, v=None, merged=None):
+        with h5py.File(self.folder / name, "w") as f:
+            f.attrs.update(format="tilescope", format_version=1, kernel="ring", run=self.run)
+            seqlen_kv = SEQLEN if keys is None else len(keys)
+            problem = f.create_group("problem").attrs
+            problem.update(
+                batch=1, heads=HEADS, heads_kv=HEADS_KV, seqlen_q=len(rows), seqlen_kv=seqlen_kv, head_dim=HEAD_DIM,
+                block_m=BLOCK, block_n=BLOCK, sm_scale=float(SCALE), mask="causal" if self.causal else "none",
+                ranks=self.ranks, rank=rank, step=step, shard=kind, whole_seqlen_q=SEQLEN, whole_seqlen_kv=SEQLEN,
+                q_positions=text_of(rows), kv_positions="" if keys is None else text_of(keys))  # fmt: skip
+            if k is not None:
+                f["inputs/q"], f["inputs/k"], f["inputs/v"] = self.q[None, :, rows], k[None], v[None]
+            if s is not None:
+                f["tiles/s"] = s[None]
+            if merged is not None and self.keep_merged:
+                problem["named_tiles"] = "merged_o,merged_lse"
+                for stage, values, cols in (("merged_o", merged[0], "feature"), ("merged_lse", merged[1], "unit")):
+                    f[f"tiles/{stage}"] = values[None]
+                    f[f"tiles/{stage}"].attrs.update(rows="query", cols=cols, per_kv_tile=False)
+                f["tiles/merged_o"].attrs["col_size"] = HEAD_DIM
+            f["outputs/o"], f["outputs/lse"] = o[None], lse[None]
+            f.attrs["complete"] = 1
