@@ -96,7 +96,7 @@ struct CaptureOptions {
     ThreadLayouts threads;
     SideInputs side_inputs;  ///< in host memory, as the kernel gets them
     Bias bias;
-    /// Device, compute capability, CUDA version and time are filled in where they are empty.
+    /// Device, compute capability, CUDA version and time are filled in where they are empty, and the run from TILESCOPE_RUN.
     Provenance provenance;
 };
 
@@ -143,6 +143,11 @@ class Capture {
     /// [head_dim_v]) of dtype_o and float32; lse may be null. Called after the kernel, for which it waits. A
     /// device error ends up in the recording. Errors: Error for codes.
     void outputs(const StridedArray& o, const StridedArray& lse);
+
+    /// What the rank has after merging the step, of a problem that is with_shard(): float32, [batch][heads][seqlen_q](,
+    /// [head_dim_v]). Called after the merge, as outputs(). Errors: those of outputs(), and Error where the problem has no
+    /// tiles for it.
+    void merged(const StridedArray& o, const StridedArray& lse);
 
     /// As inputs(), what a backward kernel reads beside q, k and v: [batch][heads][seqlen_q](, [head_dim_v]) of
     /// dtype_dout, dtype_o and float32. `o` may be null where the kernel reads delta.
@@ -196,6 +201,7 @@ class Capture {
     void done(void* = nullptr) {}
     void inputs(const StridedArray&, const StridedArray&, const StridedArray&) {}
     void outputs(const StridedArray&, const StridedArray&) {}
+    void merged(const StridedArray&, const StridedArray&) {}
     void backward_inputs(const StridedArray&, const StridedArray&, const StridedArray&) {}
     void gradients(const StridedArray&, const StridedArray&, const StridedArray&) {}
     CapturedRun finish() { refuse(); }

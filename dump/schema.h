@@ -307,6 +307,16 @@ void validate(const Problem& problem, const std::string& where);
 /// axes of features and units have a size from 1 on, the others none.
 void validate(Span<const NamedTile> tiles, const std::string& where);
 
+/// The problem as that of a shard: its part of the call, and named tiles for what its rank has merged after a step.
+/// `problem` has the sizes of the shard. Of what a rank owns and of its outputs at the end nothing is merged.
+Problem with_shard(Problem problem, const Shard& shard);
+
+/// The stage of the problem's tiles that is named so, has rows of queries and `cols` columns, and one tile for all keys;
+/// nullopt where there is none.
+std::optional<Stage> merged_stage(const Problem& problem, std::string_view name, std::int64_t cols);
+/// Whether the stage is one of the two that say what was merged: kernels store it as they store outputs.
+bool is_merged(const Problem& problem, Stage stage);
+
 /// Throws Error(where) unless every number is finite, no threshold or error is negative and every scale is
 /// positive, and the least argument of P not above 0.
 void validate(const Units& units, const std::string& where);

@@ -93,6 +93,7 @@ void describe_device(Provenance& provenance) {
                   std::to_string(properties.major) + "." + std::to_string(properties.minor));
     fill_if_empty(provenance.cuda_version, version_text(version));
     fill_if_empty(provenance.time, utc_now());
+    if (const char* const run = std::getenv("TILESCOPE_RUN")) fill_if_empty(provenance.run, run);
 }
 
 Selection selection_of(const Problem& problem, const CaptureOptions& options) {
@@ -277,7 +278,8 @@ bool Capture::Impl::wait_for_outputs() {
 
 void Capture::Impl::copy_output(Stage stage, const StridedArray& from) {
     if (from.byte_codes) {
-        throw Error("an output in codes of one byte cannot be judged", std::string(stage_info(stage).name),
+        throw Error("an output in codes of one byte cannot be judged",
+                    std::string(stage_info(plan.problem(), stage).name),
                     "give the kernel a wider output, or record acc and l and leave o out");
     }
     const Dtype dtype = stage_dtype(plan.problem(), stage);
@@ -415,6 +417,18 @@ void Capture::outputs(const StridedArray& o, const StridedArray& lse) {
     if (!impl_->wait_for_outputs()) return;
     impl_->copy_output(Stage::o, o);
     if (lse.data != nullptr) impl_->copy_output(Stage::lse, lse);
+}
+
+void Capture::merged(const StridedArray& o, const StridedArray& lse) {
+    const OnDevice on(impl_->device);
+    const Problem& problem = impl_->plan.problem();
+    const std::optional<Stage> of_o = merged_stage(problem, merged_o_name, problem.head_dim_v);
+    const std::optional<Stage> of_lse = merged_stage(problem, merged_lse_name, 1);
+    if (!of_o || !of_lse)
+        throw Error("the problem has no tiles for what is merged", "capture", "make it with with_shard()");
+    if (!impl_->wait_for_outputs()) return;
+    impl_->copy_output(*of_o, o);
+    impl_->copy_output(*of_lse, lse);
 }
 
 void Capture::gradients(const StridedArray& dq, const StridedArray& dk, const StridedArray& dv) {

@@ -70,16 +70,36 @@ bool declare_shape(const std::string& name, const std::string& value, Problem& p
     return false;
 }
 
+/// Which part of a call on several ranks it is. False for another name.
+bool declare_shard(const std::string& name, const std::string& value, Problem& problem) {
+    Shard& shard = problem.shard;
+    const std::pair<const char*, std::int64_t Shard::*> sizes[] = {{"ranks", &Shard::ranks},
+                                                                   {"rank", &Shard::rank},
+                                                                   {"step", &Shard::step},
+                                                                   {"whole_seqlen_q", &Shard::seqlen_q},
+                                                                   {"whole_seqlen_kv", &Shard::seqlen_kv}};
+    for (const auto& [known, member] : sizes)
+        if (name == known) return shard.*member = std::stoll(value), true;
+    const std::pair<const char*, Positions Shard::*> lists[] = {{"q_positions", &Shard::q_positions},
+                                                                {"kv_positions", &Shard::kv_positions}};
+    for (const auto& [known, member] : lists)
+        if (name == known) return shard.*member = positions_in(value, name), true;
+    if (name != "shard") return false;
+    shard.kind = enumerator_of<ShardKind>(name, value);
+    return true;
+}
+
 /// What a call is, in order: its shape, what the family of kernels does, and what is declared beside.
 std::pair<Problem, Units> declared_call(const Declared& shape, const std::string& family,
                                         const Declared& others) {
     Problem problem;
     Units units;
     for (const auto& [name, value] : shape)
-        if (!declare_shape(name, value, problem))
+        if (!declare_shape(name, value, problem) && !declare_shard(name, value, problem))
             declarations::declare("problem." + name + "=" + value, problem, units);
     if (!family.empty()) declarations::declare_family(family, problem, units);
     for (const auto& [name, value] : others) declarations::declare(name + "=" + value, problem, units);
+    if (problem.shard.is_part()) problem = with_shard(problem, problem.shard);
     return {problem, units};
 }
 
@@ -271,6 +291,7 @@ void bind_recordings(nb::module_& module) {
             nb::keep_alive<1, 3>())
         .def("set_side_inputs", &set_sides)
         .def("set_bias", &set_bias_array)
+        .def("set_run", [](ArrayRecording& self, std::string run) { self.set_run(std::move(run)); })
         .def("selects",
              [](const ArrayRecording& self, std::int64_t batch, std::int64_t head, std::int64_t q_block) {
                  return self.may_hold({batch, head, q_block, 0});

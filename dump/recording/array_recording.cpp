@@ -118,7 +118,8 @@ void ArrayRecording::set_input(Input input, const HostArray& array) {
 void ArrayRecording::set_output(Stage stage, const HostArray& array) {
     const std::string what(stage_info(problem(), stage).name);
     require_data(what, array);
-    if (!is_output(stage) || !tilescope::has_stage(problem(), stage))
+    const bool is_stored = is_output(stage) || is_merged(problem(), stage);
+    if (!is_stored || !tilescope::has_stage(problem(), stage))
         throw Error(what + " is no output of this pass", arrays_place, "pass o and lse, or dq, dk and dv");
     require_dtype(what, array.dtype, stage_dtype(problem(), stage));
     outputs_[static_cast<std::size_t>(stage)] = array;

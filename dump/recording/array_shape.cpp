@@ -40,7 +40,7 @@ bool has_key_rows(Input input) {
 }
 
 ArrayShape output_shape(const Problem& problem, Stage stage, Dtype dtype) {
-    return {stage_heads(problem, stage), rows_along(problem, stage_info(stage).row_axis),
+    return {stage_heads(problem, stage), rows_along(problem, stage_info(problem, stage).row_axis),
             tile_shape(problem, stage).cols, dtype};
 }
 

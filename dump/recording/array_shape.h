@@ -37,7 +37,7 @@ constexpr bool reads_input(Direction direction, Input input) {
 /// Whether the rows of the input are keys; otherwise they are query rows.
 bool has_key_rows(Input input);
 
-/// Of a stage that is_output(), in a buffer of `dtype`.
+/// Of a stage that is_output() or is_merged(), in a buffer of `dtype`.
 ArrayShape output_shape(const Problem& problem, Stage stage, Dtype dtype);
 
 }  // namespace tilescope

@@ -79,13 +79,14 @@ void CapturedRun::summarise(Stage stage) {
 }
 
 void CapturedRun::merge_output(Stage stage, Dtype dtype, Span<const std::byte> bits) {
-    if (!is_output(stage) || !tilescope::has_stage(problem(), stage)) {
+    const std::string name(stage_info(problem(), stage).name);
+    const bool is_stored = is_output(stage) || is_merged(problem(), stage);
+    if (!is_stored || !tilescope::has_stage(problem(), stage)) {
         const bool forward = problem().direction == Direction::forward;
-        throw Error("stage " + std::string(stage_info(problem(), stage).name) + " is not an output",
-                    run_place, forward ? "merge o or lse" : "merge dq, dk or dv");
+        throw Error("stage " + name + " is not an output", run_place,
+                    forward ? "merge o or lse" : "merge dq, dk or dv");
     }
-    require_bytes("output " + std::string(stage_info(stage).name), bits.size(),
-                  output_bytes(problem(), stage, dtype));
+    require_bytes("output " + name, bits.size(), output_bytes(problem(), stage, dtype));
     const auto tile_words = std::size_t(tile_shape(problem(), stage).elements());
     const auto tiles = std::size_t(plan_.capacity(stage));
     auto* const words = reinterpret_cast<std::uint32_t*>(
@@ -110,7 +111,8 @@ void CapturedRun::merge_tile(Stage stage, std::int64_t slot, Dtype dtype, Span<c
     const TileShape extent = tile_extent(problem(), stage, tile);
     const ArrayShape shape = output_shape(problem(), stage, dtype);
     const TileShape whole = tile_shape(problem(), stage);
-    const std::int64_t first_row = (stage_info(stage).per_q_block ? tile.q_block : tile.kv_tile) * whole.rows;
+    const std::int64_t first_row =
+        (stage_info(problem(), stage).per_q_block ? tile.q_block : tile.kv_tile) * whole.rows;
     const std::size_t ld = std::size_t(sink_.stages[std::size_t(stage)].col.extent);
     std::uint32_t& conflicts = sink_.stages[std::size_t(stage)].conflicts[slot];
     std::vector<float> stored(std::size_t(shape.cols));

@@ -31,7 +31,7 @@ class CapturedRun final : public RecordedCall {
     /// Merges an output as it lies in the kernel's output buffer, the array that output_shape() of
     /// dump/recording/array_shape.h describes, with what the hooks wrote: elements that the hooks left unwritten take
     /// the buffer's value; where both exist and differ, the buffer's value stays and the element counts as
-    /// conflicting. `stage` is o or lse, in the backward pass dq, dk or dv; `bits` are of `dtype`.
+    /// conflicting. `stage` is o or lse, in the backward pass dq, dk or dv, or one that is_merged(); `bits` are of `dtype`.
     ///
     /// Fill the buffer with 0xff bytes before the run to learn which elements the kernel never stored: an
     /// element of f32, f16 or bf16 whose bits are still all ones counts as unwritten, and as conflicting if a

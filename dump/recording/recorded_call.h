@@ -42,6 +42,7 @@ class RecordedCall : public Recording {
     void set_threads(ThreadLayouts threads);
 
     void set_ended(std::string how) { capture_.ended = std::move(how); }
+    void set_run(std::string run) { provenance_.run = std::move(run); }
     void set_launch(std::string launch) { provenance_.launch = std::move(launch); }
 
     const std::string& name() const override { return name_; }

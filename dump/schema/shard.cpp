@@ -110,6 +110,29 @@ Positions positions_in(const std::string& text, const std::string& where) {
     return positions;
 }
 
+Problem with_shard(Problem problem, const Shard& shard) {
+    problem.shard = shard;
+    if (shard.kind != ShardKind::step) return problem;
+    const NamedTile merged = {merged_o_name, Axis::query, Axis::feature, 1, problem.head_dim_v, true, false};
+    problem.named_tiles.push_back(merged);
+    problem.named_tiles.push_back({merged_lse_name, Axis::query, Axis::unit, 1, 1, true, false});
+    return problem;
+}
+
+std::optional<Stage> merged_stage(const Problem& problem, std::string_view name, std::int64_t cols) {
+    for (int i = 0; i < int(problem.named_tiles.size()); ++i) {
+        const NamedTile& tile = problem.named_tiles[std::size_t(i)];
+        if (tile.name != name || tile.rows != Axis::query || tile.per_kv_tile) continue;
+        if (tile_shape(problem, named_tile(i)).cols == cols) return named_tile(i);
+    }
+    return std::nullopt;
+}
+
+bool is_merged(const Problem& problem, Stage stage) {
+    return stage == merged_stage(problem, merged_o_name, problem.head_dim_v) ||
+           stage == merged_stage(problem, merged_lse_name, 1);
+}
+
 void validate_shard(const Problem& problem, const std::string& where) {
     const Shard& shard = problem.shard;
     if (shard == Shard()) return;

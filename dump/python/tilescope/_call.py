@@ -235,16 +235,26 @@ def _mask_of(options):
     return declared
 
 
-def call_of(bits, direction, options):
-    """The call that check() and Recorder describe. Errors: Error for what is none."""
+def call_of(bits, direction, options, merged=None):
+    """The call that check() and Recorder describe; `merged`: o and lse of the rank after a step, as o and lse lie.
+    Errors: Error for what is none."""
     batch = Batch.of(bits, options["layout"], options["cu_seqlens"], backward=direction == "backward")
     scale = options["scale"]
     shape = batch.shape(options["block_m"], options["block_n"])
     shape["sm_scale"] = text_of(float(1 / math.sqrt(int(shape["head_dim"])) if scale is None else scale))
+    shard = dict(options.get("shard") or {})
+    run = shard.pop("run", "")
+    shape.update({name: text_of(value) for name, value in shard.items()})
     call = batch.call(shape, options["like"] or "", declarations_of(batch, options))
+    call.recording.set_run(run)
     slopes = [] if options["alibi_slopes"] is None else numbers("alibi_slopes", options["alibi_slopes"]).ravel()
     sinks = [] if options["sink"] is None else numbers("sink", options["sink"]).ravel()
     call.set_side_inputs(slopes, sinks, options["descales"] or {})
     if options["bias"] is not None:
         call.set_bias(options["bias"])
+    for name, array in (merged or {}).items():
+        of = name.removeprefix("merged_")
+        view = Batch.of({of: array}, options["layout"], options["cu_seqlens"]).arrays[of]
+        call.recording.set_output(name, view.bits, view.dtype, [])
+        call.batch.arrays[name] = view
     return call

@@ -22,6 +22,8 @@ class Recorder:
     stages:       what the kernel stores, under the names of FORMAT.md: "q", "k", "v", "s", "m", "p", "l", "acc"
     block_m/n:    tile sizes of the kernel
     dout, o, lse: make it a backward pass; its stages are "s", "p", "dout", "delta", "dp", "ds" beside the operands
+    shard:        which part of a call on several ranks it is, by the names of FORMAT.md: run, ranks, rank, step, q_positions,
+                  kv_positions, whole_seqlen_q, whole_seqlen_kv
     select:       which tiles, as TILESCOPE_SELECT has them: "head=0-1:q_block=3"; without it that of the environment
     options:      those of check()
 
@@ -40,13 +42,14 @@ class Recorder:
         dout: Any = None,
         o: Any = None,
         lse: Any = None,
+        shard: dict[str, Any] | None = None,
         select: str | None = None,
         **options: Any,
     ) -> None:
         unknown = set(options) - set(OPTIONS)
         if unknown:
             raise TypeError(f"Recorder() has no {', '.join(sorted(unknown))}; choose from {', '.join(OPTIONS)}")
-        self._options = {**OPTIONS, **options, "block_m": block_m, "block_n": block_n}
+        self._options = {**OPTIONS, **options, "block_m": block_m, "block_n": block_n, "shard": shard}
         self._direction = "forward" if dout is None else "backward"
         given = {"q": q, "k": k, "v": v, "dout": dout, "o": o, "lse": lse}
         self._arrays = {name: array for name, array in given.items() if array is not None}
@@ -59,6 +62,7 @@ class Recorder:
         self._buffers = {stage: _unwritten(box[4:], q) for stage, box in self._boxes.items()}
         self._hooks = _core.HookBuffers(call, list(self._buffers)) if self._buffers else None
         self._tables = None
+        self._merged = {}
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -97,14 +101,22 @@ class Recorder:
                 raise _core.Error(f"{name} is no output of a {self._direction} pass; choose from {', '.join(known)}")
             self._arrays[name] = array
 
+    def merged(self, *, o: Any, lse: Any) -> None:
+        """Of a shard: what the rank has after merging the step, float32 as o and lse of the call. Errors: Error without
+        `shard`."""
+        if not self._options["shard"]:
+            raise _core.Error("merged() is of a shard; give Recorder one")
+        self._merged = {"merged_o": o, "merged_lse": lse}
+
     def recording(self) -> _core.Recording:
         """What was recorded up to now, in host memory, for tilescope.judge(). Errors: Error where hooks were given a place
         that the call does not have."""
         if self._tables is not None:
             self._hooks.require_inside(_host(self._tables).tobytes())
         bits = {name: host_bits(name, array) for name, array in self._arrays.items()}
-        call = call_of(bits, self._direction, self._options).recording
-        stages = ",".join((*self._buffers, *_OUTPUTS[self._direction]))
+        merged = {name: host_bits(name, array) for name, array in self._merged.items()}
+        call = call_of(bits, self._direction, self._options, merged).recording
+        stages = ",".join((*self._buffers, *_OUTPUTS[self._direction], *merged))
         whole = [clause for clause in self._select.split(":") if clause and not clause.startswith("stage=")]
         call.select(":".join([*whole, f"stage={stages}"]))
         for stage, buffer in self._buffers.items():
