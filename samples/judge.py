@@ -2,7 +2,7 @@
 """Judges the recorded samples with tile-diff and compares its verdicts with samples.json.
 
 samples.json lists the samples in the order of the table:
-    file     the recording, a name in this folder
+    file     the recording, a name in this folder, or a folder with those of a call on several ranks
     command  what recorded it, from the root of the repository; only tile-run records it again here
     expect   "match" or "diverged"
     stage    the first guilty stage, null for a match
@@ -33,7 +33,7 @@ def load_samples():
         raise Unjudged(f"{index}: not found; get it from the repository")
     samples = json.loads(index.read_text())
     listed = {sample["file"] for sample in samples}
-    stored = {path.name for path in FOLDER.glob("*.h5")}
+    stored = {path.relative_to(FOLDER).parts[0] for pattern in ("*.h5", "*/*.h5") for path in FOLDER.glob(pattern)}
     if not listed:
         raise Unjudged(f"{index}: lists no sample; add one")
     for name in sorted(listed ^ stored):
@@ -65,10 +65,12 @@ def judge(recording, tile_diff):
     if run.returncode not in EXIT_CODES.values():
         return f"exit {run.returncode}: {run.stderr.strip()}", None
     report = json.loads(run.stdout)
+    if "recordings" in report:
+        [report] = report["recordings"]
     verdict = report["verdict"]
     if run.returncode != EXIT_CODES.get(verdict):
         return f"{verdict}, yet exit {run.returncode}", None
-    divergence = report.get("first_divergence")
+    divergence = report["faults"][0] if report.get("faults") else report.get("first_divergence")
     return verdict, divergence["stage"] if divergence else None
 
 

@@ -40,7 +40,7 @@ ROOMS = [
     ("attention", ["kernels/attention/*"], "hook schema", "CUDA"),
     ("run", ["kernels/run/*"], "hook schema recording watch file capture program attention", "CUDA"),
     ("gate", ["kernels/gate/*"], "schema file program attention run", "CUDA"),
-    ("samples", ["samples/*"], "hook schema capture", "CUDA"),
+    ("samples", ["samples/*"], "hook schema capture attention", "CUDA"),
     ("session", ["viewer/session/*"], "schema recording file replay judge causes explain heatmap", "Eigen"),
     ("window", ["viewer/window/*"], "schema heatmap", "Eigen GUI"),
     ("state", ["viewer/state/*"], "schema judge report explain heatmap session window", "Eigen GUI"),

@@ -35,7 +35,7 @@ def attributes_of(path):
 
 class Samples(unittest.TestCase):
     def test_no_absolute_path(self):
-        samples = sorted(pathlib.Path(folder).glob("*.h5"))
+        samples = sorted(pathlib.Path(folder).rglob("*.h5"))
         self.assertGreater(len(samples), 10)
         for sample in samples:
             texts = attributes_of(sample)
