@@ -43,8 +43,7 @@ class Found {
                 continue;
             }
             const bool is_all = runs.size() == 1 && alone.empty();
-            found_.push_back(
-                {is_all ? folder : (fs::path(folder) / one_line(run)).string(), {}, std::move(shards)});
+            found_.push_back({is_all ? folder : folder + "/" + one_line(run), {}, std::move(shards)});
         }
         std::ranges::sort(alone);
         for (const std::string& file : alone) add(file);

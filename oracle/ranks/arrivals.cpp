@@ -56,87 +56,87 @@ void compare_rows(const Problem& problem, Input input, const TileId& tile, std::
     compare_tile(context, got, expected, nullptr, CompareOptions(), tally);
 }
 
-/// A row of all heads of one batch entry, as a number.
-class RowHash {
- public:
-    void add(std::span<const float> values) {
-        for (const float value : values) {
-            hash_ ^= std::bit_cast<std::uint32_t>(value);
-            hash_ *= 0x100000001b3u;
-            hash_ ^= hash_ >> 29;
-        }
+/// A row of one head, as a number.
+std::uint64_t hash_of(std::span<const float> values) {
+    std::uint64_t hash = 0xcbf29ce484222325u;
+    for (const float value : values) {
+        hash ^= std::bit_cast<std::uint32_t>(value);
+        hash *= 0x100000001b3u;
+        hash ^= hash >> 29;
     }
-    std::uint64_t value() const { return hash_; }
+    return hash;
+}
 
- private:
-    std::uint64_t hash_ = 0xcbf29ce484222325u;
-};
-
-/// Of every row of the input, over its batch entries and heads.
-std::vector<std::uint64_t> row_hashes(const Recording& recording, Input input) {
+/// Of every row of the input: a list for each head of each batch entry.
+std::vector<std::vector<std::uint64_t>> row_hashes(const Recording& recording, Input input) {
     const Problem& problem = recording.problem();
     const InputSize size = size_of(problem, input);
-    std::vector<RowHash> hashes(std::size_t(size.rows));
+    std::vector<std::vector<std::uint64_t>> hashes;
     std::vector<float> rows(std::size_t(rows_at_once * size.cols));
     for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
         for (std::int64_t head = 0; head < size.heads; ++head) {
+            std::vector<std::uint64_t>& of_head = hashes.emplace_back();
             for (std::int64_t first = 0; first < size.rows; first += rows_at_once) {
                 const std::int64_t count = std::min(rows_at_once, size.rows - first);
                 recording.read_input(input, batch, head, first, count, rows);
                 for (std::int64_t i = 0; i < count; ++i)
-                    hashes[std::size_t(first + i)].add(
-                        std::span(rows).subspan(std::size_t(i * size.cols), std::size_t(size.cols)));
+                    of_head.push_back(
+                        hash_of(std::span(rows).subspan(std::size_t(i * size.cols), std::size_t(size.cols))));
             }
         }
     }
-    std::vector<std::uint64_t> values;
-    for (const RowHash& hash : hashes) values.push_back(hash.value());
-    return values;
+    return hashes;
 }
 
 /// Where a row of the whole call was found.
 struct Source {
     std::int64_t rank = 0;
+    std::size_t head = 0;  ///< among those of all batch entries
     std::int64_t position = 0;
 };
 
-/// Rows next to each other that come from rows next to each other.
+/// Rows of a head next to each other, all of them right or all from one rank.
 struct Piece {
+    std::size_t head = 0;
     std::int64_t first = 0;
     std::int64_t count = 0;
     std::optional<Source> from;  ///< of the first; nullopt: nobody owns what they hold
     bool is_right = false;
+    std::int64_t heads = 1;  ///< so many heads, one after the other, are alike
 };
 
-/// Where each row of the step's input comes from.
-std::vector<Piece> pieces_of(const RunOfRanks& run, const Recording& step, Input input) {
+/// Whether the rows of another head are the same ones, and come from there.
+bool are_alike(const Piece& a, const Piece& b) {
+    const bool same_rows = a.first == b.first && a.count == b.count && a.is_right == b.is_right;
+    if (!same_rows || a.from.has_value() != b.from.has_value()) return false;
+    return !a.from || (a.from->rank == b.from->rank && a.from->position == b.from->position);
+}
+
+/// Everything that is owned, by what its rows hold.
+std::unordered_map<std::uint64_t, Source> owned_rows(const RunOfRanks& run, Input input) {
     std::unordered_map<std::uint64_t, Source> owned;
-    std::unordered_map<std::int64_t, std::uint64_t> at_position;
     for (std::int64_t rank = 0; rank < run.ranks(); ++rank) {
         const Recording* const recording = run.owned_by(rank);
         if (recording == nullptr) continue;
         const Positions& positions = positions_of(recording->problem(), input);
-        const std::vector<std::uint64_t> hashes = row_hashes(*recording, input);
-        for (std::size_t i = 0; i < hashes.size(); ++i) {
-            const std::int64_t position = position_of(positions, std::int64_t(i));
-            owned.try_emplace(hashes[i], Source{rank, position});
-            at_position.try_emplace(position, hashes[i]);
-        }
+        const std::vector<std::vector<std::uint64_t>> hashes = row_hashes(*recording, input);
+        for (std::size_t head = 0; head < hashes.size(); ++head)
+            for (std::size_t row = 0; row < hashes[head].size(); ++row)
+                owned.try_emplace(hashes[head][row],
+                                  Source{rank, head, position_of(positions, std::int64_t(row))});
     }
-    const Positions& positions = positions_of(step.problem(), input);
-    const std::vector<std::uint64_t> got = row_hashes(step, input);
+    return owned;
+}
+
+/// Where the rows of a head come from. `right`: whether the row holds what it should.
+std::vector<Piece> pieces_of_head(std::size_t head, std::span<const std::uint64_t> got,
+                                  const std::vector<bool>& right,
+                                  const std::unordered_map<std::uint64_t, Source>& owned) {
     std::vector<Piece> pieces;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-        const std::int64_t row = std::int64_t(i);
-        const std::int64_t position = position_of(positions, row);
-        const auto right = at_position.find(position);
-        const auto found = owned.find(got[i]);
-        Piece piece{row, 1, std::nullopt, right != at_position.end() && right->second == got[i]};
-        if (piece.is_right) {
-            piece.from = Source{run.owner_of(input, position).rank, position};
-        } else if (found != owned.end()) {
-            piece.from = found->second;
-        }
+    for (std::size_t row = 0; row < got.size(); ++row) {
+        const auto found = owned.find(got[row]);
+        Piece piece{head, std::int64_t(row), 1, std::nullopt, right[row]};
+        if (!piece.is_right && found != owned.end()) piece.from = found->second;
         Piece* const last = pieces.empty() ? nullptr : &pieces.back();
         const bool goes_on = last != nullptr && last->is_right == piece.is_right &&
                              last->from.has_value() == piece.from.has_value() &&
@@ -150,8 +150,52 @@ std::vector<Piece> pieces_of(const RunOfRanks& run, const Recording& step, Input
     return pieces;
 }
 
+/// Which rows of a head hold what their owner has.
+std::vector<bool> right_rows(const RunOfRanks& run, const Recording& step, Input input, std::int64_t batch,
+                             std::int64_t head) {
+    const Problem& problem = step.problem();
+    const InputSize size = size_of(problem, input);
+    std::vector<bool> right(std::size_t(size.rows));
+    std::vector<float> got(std::size_t(size.cols));
+    std::vector<float> owned(std::size_t(size.cols));
+    for (std::int64_t row = 0; row < size.rows; ++row) {
+        const RunOfRanks::Owner owner = run.owner_of(input, position_of(positions_of(problem, input), row));
+        if (owner.recording == nullptr) continue;
+        step.read_input(input, batch, head, row, 1, got);
+        owner.recording->read_input(input, batch, head, owner.row, 1, owned);
+        right[std::size_t(row)] = hash_of(got) == hash_of(owned);
+    }
+    return right;
+}
+
+/// Where each row of the step's input comes from, head by head.
+std::vector<Piece> pieces_of(const RunOfRanks& run, const Recording& step, Input input) {
+    const std::unordered_map<std::uint64_t, Source> owned = owned_rows(run, input);
+    const std::vector<std::vector<std::uint64_t>> got = row_hashes(step, input);
+    const std::int64_t heads = size_of(step.problem(), input).heads;
+    std::vector<Piece> all;
+    std::size_t before = 0;  // where the pieces of the heads before that are alike begin
+    for (std::size_t head = 0; head < got.size(); ++head) {
+        const std::vector<bool> right =
+            right_rows(run, step, input, std::int64_t(head) / heads, std::int64_t(head) % heads);
+        const std::vector<Piece> pieces = pieces_of_head(head, got[head], right, owned);
+        if (head > 0 && std::equal(all.begin() + std::ptrdiff_t(before), all.end(), pieces.begin(),
+                                   pieces.end(), are_alike)) {
+            for (std::size_t i = before; i < all.size(); ++i) ++all[i].heads;
+            continue;
+        }
+        before = all.size();
+        all.insert(all.end(), pieces.begin(), pieces.end());
+    }
+    return all;
+}
+
 std::string text_of(const Piece& piece, const char* rows) {
-    const std::string which = fmt::format("{} {}-{}", rows, piece.first, piece.first + piece.count - 1);
+    const std::int64_t last = std::int64_t(piece.head) + piece.heads - 1;
+    const std::string heads =
+        piece.heads == 1 ? fmt::format("head {}", piece.head) : fmt::format("heads {}-{}", piece.head, last);
+    const std::string which =
+        fmt::format("{} {}-{} of {}", rows, piece.first, piece.first + piece.count - 1, heads);
     if (piece.is_right) return which + " are right";
     if (!piece.from) return which + " are no rank's";
     return fmt::format("{} are those from position {} on, which rank {} owns", which, piece.from->position,

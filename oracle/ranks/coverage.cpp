@@ -68,11 +68,13 @@ std::optional<CoverageFault> fault_of(const RunOfRanks& run, const RowClass& row
             if (by < 0) {
                 by = problem.shard.step;
             } else if (!fault) {
-                fault = CoverageFault{problem.shard.step, rows.first, position, position, -1,
+                fault = CoverageFault{problem.shard.step, rows.first, position, position, 0, -1,
                                       "keys_taken_twice", ""};
                 fault->says = fmt::format("step {} has taken them", by);
-            } else {
+            } else if (position == fault->last_key + 1) {
                 fault->last_key = position;
+            } else {
+                ++fault->more;
             }
         }
         if (fault) return fault;
@@ -86,6 +88,7 @@ std::optional<CoverageFault> fault_of(const RunOfRanks& run, const RowClass& row
     fault.first_row = rows.first;
     fault.first_key = seen.first + (missing - taken.begin());
     fault.last_key = seen.first + (end - taken.begin()) - 1;
+    fault.more = std::count(end, taken.end(), -1);
     fault.cause = "keys_left_out";
     fault.says = "no step takes them";
     return fault;

@@ -14,6 +14,7 @@ struct CoverageFault {
     std::int64_t first_row = 0;  ///< position of the first row that it is so of
     std::int64_t first_key = 0;  ///< positions
     std::int64_t last_key = 0;
+    std::int64_t more = 0;    ///< keys beyond last_key that it is so of
     std::int64_t owner = -1;  ///< the rank that owns the first of them; -1: nobody
     std::string cause;
     std::string says;

@@ -150,16 +150,24 @@ class PartJudge {
         local.shard.kv_positions.clear();
         local.shard.seqlen_q = local.shard.seqlen_kv = 0;
         if (local == recording_.problem()) return "";
+        for (const CausalAlignment alignment : {CausalAlignment::bottom_right, CausalAlignment::top_left}) {
+            local.causal_alignment = alignment;
+            if (gets_further(local, report)) return "local_positions";
+        }
+        return "";
+    }
+
+    /// Whether what diverges first is right with another declaration.
+    bool gets_further(const Problem& declared, const Report& report) {
         JudgeOptions judge_options = options_.judge;
         judge_options.observe = {};
         judge_options.progress = {};
         try {
             const Report as_local =
-                tilescope::judge(DeclaredAs(recording_, local, recording_.units()), judge_options);
-            const bool gets_further = !as_local.guilty || *as_local.guilty > *report.guilty;
-            return gets_further ? "local_positions" : "";
+                tilescope::judge(DeclaredAs(recording_, declared, recording_.units()), judge_options);
+            return !as_local.guilty || *as_local.guilty > *report.guilty;
         } catch (const Error&) {
-            return "";
+            return false;
         }
     }
 
@@ -220,7 +228,10 @@ class PartJudge {
     void add_coverage(const CoverageFault& found) {
         RankFault fault;
         fault.stage = found.step < 0 ? "o" : "k";
-        fault.place = fmt::format("keys {}-{} of the call", found.first_key, found.last_key);
+        fault.place = found.first_key == found.last_key
+                          ? fmt::format("key {} of the call", found.first_key)
+                          : fmt::format("keys {}-{} of the call", found.first_key, found.last_key);
+        if (found.more > 0) fault.place += fmt::format(" and {} more", found.more);
         fault.cause = found.cause;
         fault.says = found.says;
         if (found.owner >= 0) fault.says += fmt::format("; rank {} owns them", found.owner);

@@ -97,10 +97,10 @@ constexpr MergeMistake mistakes[] = {
          return MergeWeights{std::exp(a - (a + b)), std::exp(b - (a + b)), a + b};
      }},
     {"lse_in_f16", "log-sum-exps go through float16", "the type of the buffers that log-sum-exps are kept in",
-     [](double a, double b, int, LogBase base) { return narrow_lse(a, b, Dtype::f16, base); }},
+     [](double a, double b, int, LogBase base) { return narrow_lse(a, b, Dtype::f16, base); }, Dtype::f16},
     {"lse_in_bf16", "log-sum-exps go through bfloat16",
      "the type of the buffers that log-sum-exps are kept in",
-     [](double a, double b, int, LogBase base) { return narrow_lse(a, b, Dtype::bf16, base); }},
+     [](double a, double b, int, LogBase base) { return narrow_lse(a, b, Dtype::bf16, base); }, Dtype::bf16},
 };
 
 /// How far the weight exp(lse_a - lse) may be off, relative.
@@ -169,9 +169,10 @@ std::span<const MergeMistake> merge_mistakes() {
 
 PartialRow merge_wrongly(const PartialRow& a, const PartialRow& b, int merged, LogBase base,
                          const MergeMistake& mistake) {
-    if (a.is_empty()) return b;
-    if (b.is_empty()) return a;
-    return merge_with(a, b, mistake.weights(a.lse, b.lse, merged, base));
+    if (!a.is_empty() && !b.is_empty()) return merge_with(a, b, mistake.weights(a.lse, b.lse, merged, base));
+    PartialRow other = a.is_empty() ? b : a;
+    if (mistake.kept_in != Dtype::f32) other.lse = rounded(other.lse, mistake.kept_in, base);
+    return other;
 }
 
 }  // namespace tilescope

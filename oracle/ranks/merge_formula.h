@@ -47,10 +47,11 @@ struct MergeMistake {
     std::string_view look_at;
     /// `merged`: how many steps the first row is merged from. In natural units.
     MergeWeights (*weights)(double lse_a, double lse_b, int merged, LogBase base);
+    Dtype kept_in = Dtype::f32;  ///< the type that every log-sum-exp goes through, that of a first step, too
 };
 std::span<const MergeMistake> merge_mistakes();
 
-/// merge_rows() with other weights. A row over no key stays as it is.
+/// merge_rows() with other weights. What a row over no key is merged with stays as it is, but for its type.
 PartialRow merge_wrongly(const PartialRow& a, const PartialRow& b, int merged, LogBase base,
                          const MergeMistake& mistake);
 

@@ -23,7 +23,7 @@ constexpr std::size_t most_samples = 512;
 /// Rows over different keys, in the order in which they are merged, and what came of them.
 struct MergeSample {
     std::vector<PartialRow> rows;
-    int merged_before = 0;  ///< how many steps the first one is merged from
+    int merged_before = 0;  ///< how many steps the first one is merged from; 0: it is what one step left
     Eigen::RowVectorXd o;
     double lse = 0;
     bool o_is_wrong = false;
@@ -31,9 +31,11 @@ struct MergeSample {
 };
 
 PartialRow merge_all(const MergeSample& sample, LogBase base, const MergeMistake* mistake) {
-    PartialRow merged = sample.rows.front();
-    for (std::size_t i = 1; i < sample.rows.size(); ++i) {
-        const int before = sample.merged_before + int(i) - 1;
+    // A first row that is no merge yet is merged with nothing.
+    const bool begins = sample.merged_before == 0;
+    PartialRow merged = begins ? empty_row(sample.rows.front().o.size()) : sample.rows.front();
+    for (std::size_t i = begins ? 0 : 1; i < sample.rows.size(); ++i) {
+        const int before = sample.merged_before + int(i) - (begins ? 0 : 1);
         merged = mistake == nullptr ? merge_rows(merged, sample.rows[i])
                                     : merge_wrongly(merged, sample.rows[i], before, base, *mistake);
     }
@@ -57,7 +59,8 @@ class Before {
     }
 
     /// What the row is merged from: what was merged up to the last step that says so, and the o and lse of the steps with
-    /// the row since. `merged_steps`: how many went into the first. nullopt where one of them was not recorded.
+    /// the row since. `merged_steps`: how many went into the first, 0 where it is no merge. nullopt where one of them was
+    /// not recorded.
     std::optional<std::vector<PartialRow>> rows(std::int64_t batch, std::int64_t head, std::int64_t position,
                                                 int& merged_steps) {
         std::vector<PartialRow> found;
@@ -86,7 +89,6 @@ class Before {
         }
         if (!merged && next != 0) return std::nullopt;
         std::ranges::reverse(found);
-        merged_steps = std::max(merged_steps, 1);
         return found;
     }
 

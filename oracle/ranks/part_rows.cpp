@@ -17,15 +17,6 @@ bool read_whole(const Recording& recording, Stage stage, const TileId& tile, Mat
 
 }  // namespace
 
-std::optional<Stage> merged_stage(const Problem& problem, std::string_view name, std::int64_t cols) {
-    for (int i = 0; i < int(problem.named_tiles.size()); ++i) {
-        const NamedTile& tile = problem.named_tiles[std::size_t(i)];
-        if (tile.name != name || tile.rows != Axis::query || tile.per_kv_tile) continue;
-        if (tile_shape(problem, named_tile(i)).cols == cols) return named_tile(i);
-    }
-    return std::nullopt;
-}
-
 std::optional<RowStages> merged_stages(const Recording& recording) {
     const Problem& problem = recording.problem();
     const std::optional<Stage> o = merged_stage(problem, merged_o_name, problem.head_dim_v);

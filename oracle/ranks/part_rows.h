@@ -9,9 +9,6 @@
 
 namespace tilescope {
 
-/// The stage of the problem's tiles that is named so, with rows of queries and `cols` columns; nullopt where it has none.
-std::optional<Stage> merged_stage(const Problem& problem, std::string_view name, std::int64_t cols);
-
 /// Where a recording keeps o and lse of rows.
 struct RowStages {
     Stage o = Stage::o;

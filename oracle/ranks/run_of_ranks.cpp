@@ -51,6 +51,12 @@ std::string text_of_part(const Shard& shard) {
 }
 
 RunOfRanks::RunOfRanks(std::vector<std::unique_ptr<Recording>> parts) : parts_(std::move(parts)) {
+    constexpr std::int64_t most_ranks = 1 << 16;
+    for (const auto& part : parts_)
+        if (!part->problem().shard.is_part() || part->problem().shard.ranks > most_ranks)
+            throw Error(fmt::format("says that it is of a run of {} ranks", part->problem().shard.ranks),
+                        part->name(),
+                        fmt::format("give ranks and rank in /problem, of at most {}", most_ranks));
     std::ranges::sort(parts_, {}, [](const auto& part) { return order_of(*part); });
     whole_ = whole_call(parts_.front()->problem());
     const Problem common = in_common(parts_.front()->problem());
@@ -65,9 +71,10 @@ RunOfRanks::RunOfRanks(std::vector<std::unique_ptr<Recording>> parts) : parts_(s
                                     before.name()),
                         part.name(), "give each run an id of its own, and each launch of a rank a step");
     }
+    for (std::int64_t rank = 0; rank < ranks(); ++rank) owners_.push_back(find_owned(rank));
 }
 
-const Recording* RunOfRanks::owned_by(std::int64_t rank) const {
+const Recording* RunOfRanks::find_owned(std::int64_t rank) const {
     for (const auto& part : parts_) {
         const Shard& shard = part->problem().shard;
         if (shard.rank != rank || !part->has_inputs() || shard.kind == ShardKind::final) continue;

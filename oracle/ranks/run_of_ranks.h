@@ -25,7 +25,7 @@ class RunOfRanks {
 
     /// The recording with what the rank owns of q, k and v: that of kind `owned`, otherwise its first step. Null where
     /// neither has inputs.
-    const Recording* owned_by(std::int64_t rank) const;
+    const Recording* owned_by(std::int64_t rank) const { return owners_[std::size_t(rank)]; }
     /// The rank's steps, in their order.
     std::vector<const Recording*> steps_of(std::int64_t rank) const;
     /// Null where it was not recorded.
@@ -40,7 +40,10 @@ class RunOfRanks {
     Owner owner_of(Input input, std::int64_t position) const;
 
  private:
+    const Recording* find_owned(std::int64_t rank) const;
+
     std::vector<std::unique_ptr<Recording>> parts_;
+    std::vector<const Recording*> owners_;  ///< of each rank
     Problem whole_;
 };
 

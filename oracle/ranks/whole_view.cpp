@@ -25,14 +25,16 @@ WholeView::WholeView(const RunOfRanks& run, const Recording& final)
     problem_.kv_tiles_per_split = (problem_.kv_tiles() + steps - 1) / steps;
     problem_.split_starts.clear();
     problem_.shard.kv_positions.clear();
+    has_q_ = are_owned(Input::q);
+    has_kv_ = are_owned(Input::k);
 }
 
-bool WholeView::has_input(Input input) const {
+bool WholeView::are_owned(Input input) const {
     const std::int64_t rows = input == Input::q ? problem_.seqlen_q : problem_.seqlen_kv;
     for (std::int64_t row = 0; row < rows; ++row)
         if (run_.owner_of(input, position_of(positions_of(problem_, input), row)).recording == nullptr)
             return false;
-    return input <= Input::v;
+    return true;
 }
 
 void WholeView::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,

@@ -7,7 +7,7 @@ step is a recording; what it has at the end is another one.
 import h5py
 import numpy as np
 
-SEQLEN, HEADS, HEADS_KV, HEAD_DIM, BLOCK = 96, 2, 1, 16, 16
+SEQLEN, HEADS, HEADS_KV, HEAD_DIM, BLOCK = 96, 4, 2, 16, 16
 SCALE = np.float32(0.25)
 PREFIX = 8  # keys that every rank holds, where they are replicated
 
@@ -67,7 +67,7 @@ def bf16(x):
 def merge(a, b, fault, merged):
     """(o, lse) of both; `merged` steps went into the first."""
     if a is None:
-        return b
+        return (b[0], bf16(b[1])) if fault == "lse_in_bf16" else b
     (o_a, lse_a), (o_b, lse_b) = a, b
     wa, wb, lse = weights(lse_a, lse_b)
     both = np.isfinite(lse_a) & np.isfinite(lse_b)
@@ -118,6 +118,8 @@ class Ring:
             keys = self.keys_of(source)
             if self.causal and self.layout == "contiguous" and keys[0] > rows[-1]:
                 continue  # nothing of it is seen
+            if fault == "local_positions_of_half" and step > 0:
+                keys = keys[: len(keys) // 2]  # the rest is not seen
             k, v = self.k[:, keys], self.v[:, keys]
             if step > 0 and fault == "stale_shard":
                 k, v = held
@@ -127,12 +129,14 @@ class Ring:
             if step > 0 and fault == "transfer_incomplete":
                 half = len(keys) // 2
                 k = np.concatenate([k[:, :half], held[0][:, half:]], axis=1)
+            if step > 0 and fault == "heads_not_sent":
+                k = np.concatenate([k[:1], held[0][1:]])
             if step > 0 and fault == "wrong_rows_of_shard":
                 half = len(keys) // 2
                 k, v = (np.concatenate([x[:, half:], x[:, :half]], axis=1) for x in (k, v))
             held = (k, v)
             visible = keys <= rows[:, None] if self.causal else np.ones((len(rows), len(keys)), bool)
-            if fault == "local_positions" and step > 0:
+            if (fault or "").startswith("local_positions") and step > 0:
                 visible = np.arange(len(keys)) <= np.arange(len(rows))[:, None]
             group = HEADS // HEADS_KV
             k32, v32 = (np.repeat(x.astype(np.float32), group, axis=0) for x in (k, v))
