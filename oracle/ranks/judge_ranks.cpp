@@ -173,6 +173,10 @@ class PartJudge {
 
     void judge_merged() {
         MergeReport merged = judge_merge(run_, recording_);
+        if (merged_stages(recording_) && !output_stages(recording_))
+            report_.missing.push_back(
+                fmt::format("{}: what was merged is not judged, since its o and lse were not recorded",
+                            text_of_part(shard())));
         if (!merged.is_judged) return;
         const Problem& problem = recording_.problem();
         const auto stages = merged_stages(recording_);

@@ -105,6 +105,13 @@ class RanksTest(TileDiffCase):
         self.assertIn("rank 1 was not recorded", report["missing"])
         self.assertIn("rank 2, step 1 was not recorded", report["missing"])
 
+    def test_says_which_merges_cannot_be_judged(self):
+        Ring(self.folder, 2, "zigzag").record()
+        with h5py.File(self.folder / "rank1_step1.h5", "r+") as f:
+            del f["outputs/lse"]
+        self.assertIn("rank 1, step 1: what was merged is not judged, since its o and lse were not recorded",
+                      self.report(UNJUDGED)["missing"])
+
     def test_outputs_that_are_right_are_not_blamed_on_steps_that_were_not_recorded(self):
         Ring(self.folder, 3, "zigzag", False).record()
         (self.folder / "rank1_step2.h5").unlink()
