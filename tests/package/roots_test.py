@@ -1,6 +1,6 @@
 """What ./dev package makes on a release of Debian: made in a root of it, and used in others that hold nothing else.
 
-usage: roots_test.py ROOT SCRATCH SUITE   needs root, debootstrap and the mirror that apt uses
+usage: roots_test.py ROOT SCRATCH SUITE   needs root, debootstrap, the mirror that apt uses and the index that pip uses
 """
 
 import os
@@ -20,6 +20,7 @@ PROGRAMS = {"bookworm": ["tilescope-tools", "tilescope-view"], "trixie": ["tiles
 del sys.argv[1:]
 UBUNTU = pathlib.Path(__file__).with_name("ubuntu-24.04.txt")
 APT = "DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends -o Dpkg::Use-Pty=0"
+CERTIFICATE = "/certificate.crt"
 WRONG = "samples/acc_not_rescaled.h5"
 SAYS = "diverged: acc is the first wrong stage"
 
@@ -46,6 +47,12 @@ def why_not():
     return None if mirror() else "apt knows no mirror of Debian"
 
 
+def settings_of_pip():
+    """Of this machine, but what it asks for by a path; a certificate of its own is CERTIFICATE there."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith("PIP_") and not value.startswith("/")}
+    return {**settings, "PIP_CERT": CERTIFICATE} if "PIP_CERT" in os.environ else settings
+
+
 def compiler_cache():
     found = shutil.which("ccache")
     return output_of(found, "--get-config", "cache_dir").strip() if found else None
@@ -63,7 +70,7 @@ class Folder:
         if (self.path / "ccache").is_dir():
             mounts += f" && mount --bind {compiler_cache()} {self.path}/ccache"
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8",
-                       "CCACHE_DIR": "/ccache", "CCACHE_BASEDIR": "/source", "CCACHE_NOHASHDIR": "1",
+                       "CCACHE_DIR": "/ccache", "CCACHE_BASEDIR": "/source", "CCACHE_NOHASHDIR": "1", **settings_of_pip(),
                        "SOURCE_DATE_EPOCH": output_of("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()}
         return output_of("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
                          f'{mounts} && exec chroot {self.path} sh -ec "$0"', script, env=environment)
@@ -95,6 +102,8 @@ class Packages(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, folder)
         maker = cls.base.copy("maker")
         maker.add("source")
+        if "PIP_CERT" in os.environ:
+            shutil.copy(os.environ["PIP_CERT"], maker.path / CERTIFICATE[1:])
         if compiler_cache():
             (maker.path / "ccache").mkdir()
             maker.run(f"apt-get update -qq && {APT} ccache")
@@ -115,6 +124,9 @@ class Packages(unittest.TestCase):
         names = {*PROGRAMS, "libtilescope-dev", f"libtilescope{soversion}"}
         self.assertEqual({path.name for path in self.made.glob("*.deb")}, {f"{name}_{version}~{MARK}_amd64.deb" for name in names})
         self.assertEqual([path.name for path in self.made.glob("*.tar.gz")], [f"tilescope-{version}-x86_64.tar.gz"])
+        wheel, = self.made.glob("*.whl")
+        self.assertRegex(wheel.name, rf"^tilescope-{re.escape(version)}-cp3\d+-\w+-manylinux_2_\d+_x86_64\.whl$")
+        self.assertEqual(len(list(self.made.iterdir())), len(names) + 2)
 
     def test_archive_runs_from_any_folder(self):
         self.clean.run("mkdir '/opt/a b' && tar xzf /made/tilescope-*.tar.gz -C '/opt/a b' --strip-components 1")
@@ -136,6 +148,16 @@ class Packages(unittest.TestCase):
             self.assertTrue(self.clean.run(f"{program} --version").startswith(program))
         self.clean.run("apt-get purge -qq 'tilescope-*'")
         self.assertEqual(self.clean.run("find /usr /etc -name '*tilescope*' -o -name 'tile-*'"), "")
+
+    def test_wheel_judges_without_a_compiler(self):
+        """pip unpacks it, and asks nobody for anything."""
+        self.install("python3-pip", "python3-numpy")
+        self.clean.run("python3 -m pip install --quiet --no-index --no-deps --target /packages /made/*.whl")
+        said = self.clean.run("cd / && PYTHONPATH=/packages python3 -c 'import tilescope; print(tilescope.__version__); "
+                              f"print(tilescope.judge(\"/source/{WRONG}\"))'")
+        version, _, report = said.partition("\n")
+        self.assertIn(f"tilescope-{version}-", next(self.made.glob("*.whl")).name)
+        self.assertIn(SAYS, report)
 
     def test_a_project_is_built_with_it(self):
         self.install("/made/*.deb", "cmake make g++ pkg-config libgmock-dev")
