@@ -39,6 +39,7 @@ BlockCells cells_of(const Problem& entry, KvOrder order, std::int64_t q_block) {
             const std::int64_t keys =
                 overlap(visible_keys(entry, first_row + std::int64_t(row)), first_key, last_key);
             cells.visible = cells.visible || keys > 0;
+            cells.seeing_rows += keys > 0;
             cells.hidden += last_key - first_key - keys;
             seen[row] += keys;
             cells.keyless_rows += seen[row] == 0;
@@ -54,6 +55,20 @@ BlockCells cells_of(const Problem& entry, KvOrder order, std::int64_t q_block) {
         block.most_keys = std::max(block.most_keys, keys);
     }
     return block;
+}
+
+std::int64_t least_written(const Problem& entry, Stage stage, const TileId& tile, const TileCells& cells) {
+    const TileShape extent = tile_extent(entry, stage, tile);
+    const bool of_rows = stage_info(stage).row_axis == Axis::query;
+    return of_rows ? cells.seeing_rows * extent.cols : extent.elements();
+}
+
+bool has_all_rows(const Problem& entry, Stage stage, const TileId& tile, const TileCells& cells,
+                  std::int64_t written) {
+    const std::int64_t all = tile_extent(entry, stage, tile).elements();
+    const std::int64_t least = least_written(entry, stage, tile, cells);
+    if (least == all || written == all) return true;
+    return written % all == 0 && (least == 0 || written % least != 0);
 }
 
 double ValueRange::magnitude() const {
@@ -98,7 +113,7 @@ std::optional<double> WatchedTile::sum_of(const TileSummary& tile, std::int64_t 
 
 std::optional<std::int64_t> WatchedTile::writes_of(std::int64_t elements) const {
     if (elements == 0) return 0;
-    if (got.written % extent.elements() != 0) return std::nullopt;
+    if (!all_rows || got.written % extent.elements() != 0) return std::nullopt;
     return elements * (got.written / extent.elements());
 }
 

@@ -16,6 +16,7 @@ namespace tilescope {
 /// of KV tiles, since its split began.
 struct TileCells {
     bool visible = false;           ///< some row sees some key of the tile
+    std::int64_t seeing_rows = 0;   ///< rows that do: a kernel may leave the others out of it
     std::int64_t hidden = 0;        ///< cells whose key their row does not see
     std::int64_t keyless_rows = 0;  ///< rows that have seen no key yet
     std::int64_t most_keys = 0;     ///< that any row has seen
@@ -32,6 +33,14 @@ struct BlockCells {
 };
 
 BlockCells cells_of(const Problem& entry, KvOrder order, std::int64_t q_block);
+
+/// Elements of a KV tile's stage that every kernel writes: of its rows, those that see something of the tile.
+std::int64_t least_written(const Problem& entry, Stage stage, const TileId& tile, const TileCells& cells);
+
+/// Whether the statistics are of every row: those that see nothing of the tile may have been left out, and elements may have
+/// been written more than once. Where it cannot be told they are not.
+bool has_all_rows(const Problem& entry, Stage stage, const TileId& tile, const TileCells& cells,
+                  std::int64_t written);
 
 /// A hull of finite values.
 struct ValueRange {
@@ -51,8 +60,13 @@ struct SplitState {
     ValueRange s;              ///< scores, as dumped
     ValueRange v;
     std::array<std::optional<TileSummary>, stage_count> now;  ///< of this KV tile
+    std::array<bool, stage_count> all_rows = {};              ///< see has_all_rows()
 
     const std::optional<TileSummary>& of(Stage stage) const { return now[std::size_t(stage)]; }
+    /// Nullopt where rows may have been left out as well: what they hold is older.
+    std::optional<TileSummary> of_all_rows(Stage stage) const {
+        return all_rows[std::size_t(stage)] ? of(stage) : std::nullopt;
+    }
     double m_magnitude = 0;  ///< largest |m|, as dumped
 };
 
@@ -104,6 +118,7 @@ struct WatchedTile {
     const SplitState* state = nullptr;  ///< null for stages without a KV tile, but for o and lse
     ValueRange all_v = {};              ///< of every KV tile that the block sees
     ValueRange all_m = {};              ///< the same, as dumped
+    bool all_rows = true;               ///< see has_all_rows()
 
     const TileCells& cells() const { return block->tiles[std::size_t(id.kv_tile)]; }
     /// The sum over a tile's elements, each counted once; nullopt where they were not all written equally

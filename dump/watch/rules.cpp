@@ -125,8 +125,9 @@ Found l_sum_differs(const WatchedTile& tile) {
     const Problem& problem = tile.call.problem;
     const Units& units = tile.call.units;
     const std::optional<double> error = tile_sum_error(tile);
-    const std::optional<TileSummary>&p = tile.state->of(Stage::p), &l_before = tile.state->l_before;
-    if (!error || !p || problem.sink == AttentionSink::first) return std::nullopt;
+    const std::optional<TileSummary> p = tile.state->of_all_rows(Stage::p);
+    const std::optional<TileSummary>& l_before = tile.state->l_before;
+    if (!error || !p || !tile.all_rows || problem.sink == AttentionSink::first) return std::nullopt;
     if (tile.state->tiles > 1 && !l_before) return std::nullopt;
     const std::int64_t of_p = tile_extent(tile.entry, Stage::p, tile.id).elements();
     const std::optional<double> sum = WatchedTile::sum_of(tile.got, tile.extent.elements());
@@ -144,7 +145,8 @@ Found l_sum_differs(const WatchedTile& tile) {
 
 Found m_falls(const WatchedTile& tile) {
     const std::optional<TileSummary>& before = tile.state->m_before;
-    if (!before || before->nan > 0 || tile.got.nan > 0 || before->finite() == 0) return std::nullopt;
+    if (!before || before->nan > 0 || tile.got.nan > 0 || before->finite() == 0 || !tile.all_rows)
+        return std::nullopt;
     if (tile.got.finite() == 0) return below("finite elements", 0, double(before->finite()));
     if (Found fallen = below("greatest", tile.got.greatest, before->greatest)) return fallen;
     // The least of what is finite may fall where a row sees its first key.
@@ -206,7 +208,9 @@ std::optional<double> descale_of_v(const WatchedTile& tile, bool from_dequantise
 Found acc_outside(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const ValueRange& v = tile.state->v;
-    const std::optional<TileSummary>& l = tile.state->of(Stage::l);
+    // Of the rows that acc is of.
+    const std::optional<TileSummary> l =
+        tile.all_rows ? tile.state->of_all_rows(Stage::l) : tile.state->of(Stage::l);
     const std::optional<double> descale = descale_of_v(tile, units.v_dequantised, units.acc_dequantised);
     if (units.acc_normalised || !v.known || !std::isfinite(v.magnitude()) || !l || l->finite() < l->written ||
         tile.got.finite() == 0 || !descale)
@@ -247,8 +251,8 @@ Found o_is_not_acc_over_l(const WatchedTile& tile) {
     const Units& units = tile.call.units;
     const SplitState* const state = tile.state;
     const bool one_state = problem.sink == AttentionSink::none && !problem.is_split() && problem.l_lanes == 1;
-    if (!one_state || units.acc_normalised || state == nullptr || !state->of(Stage::acc) ||
-        !state->of(Stage::l))
+    if (!one_state || units.acc_normalised || state == nullptr || !state->of_all_rows(Stage::acc) ||
+        !state->of_all_rows(Stage::l))
         return std::nullopt;
     const TileSummary &acc = *state->of(Stage::acc), &l = *state->of(Stage::l);
     const std::optional<double> descale = descale_of_v(tile, units.acc_dequantised, true);
@@ -272,7 +276,8 @@ Found lse_outside(const WatchedTile& tile) {
     const SplitState* const state = tile.state;
     const std::optional<double> unit = score_unit(tile.call, units.m_scaled, units.m_log_base);
     const bool one_state = problem.sink == AttentionSink::none && !problem.is_split() && problem.l_lanes == 1;
-    if (!unit || !one_state || state == nullptr || !state->of(Stage::m) || !state->of(Stage::l))
+    if (!unit || !one_state || state == nullptr || !state->of_all_rows(Stage::m) ||
+        !state->of_all_rows(Stage::l))
         return std::nullopt;
     const TileSummary &m = *state->of(Stage::m), &l = *state->of(Stage::l);
     const bool clean = tile.block->keyless_rows == 0 && m.finite() == m.written && l.finite() == l.written &&
@@ -327,7 +332,10 @@ Found operand_differs(const WatchedTile& tile) {
 }
 
 Found unwritten(const WatchedTile& tile) {
-    return below("elements written", double(tile.got.written), double(tile.extent.elements()));
+    const bool of_kv_tile = tile.block != nullptr && stage_info(tile.stage).per_kv_tile;
+    const std::int64_t least =
+        of_kv_tile ? least_written(tile.entry, tile.stage, tile.id, tile.cells()) : tile.extent.elements();
+    return below("elements written", double(tile.got.written), double(least));
 }
 
 constexpr WatchRule rules[] = {
@@ -354,7 +362,8 @@ constexpr WatchRule rules[] = {
     {"o_outside_v", bit(Stage::o), 2, "the output lies between the least and the greatest v", o_outside},
     {"o_not_acc_over_l", bit(Stage::o), 2, "the output is acc / l of the last KV tile", o_is_not_acc_over_l},
     {"lse_outside", bit(Stage::lse), 2, "lse is m + log(l) of the last KV tile", lse_outside},
-    {"unwritten", every_stage, 3, "every element of a tile is written", unwritten},
+    {"unwritten", every_stage, 3, "every element is written of the rows that see something of a tile",
+     unwritten},
     {"missing", every_stage, 3, "every tile that has keys to see is written", nullptr},
     {"not_repeatable", every_stage, 4, "two launches with the same inputs give the same bits", nullptr},
 };

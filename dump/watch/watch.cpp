@@ -124,26 +124,28 @@ class Watcher {
     /// Moves the state to the tile. False where the kernel had no reason to go, and did not.
     bool advance(const Problem& entry, const BlockCells& cells, const TileId& id, SplitState& state,
                  ValueRange& all_v) const {
-        const auto tile_before = std::exchange(state.now, {});
-        const std::optional<TileSummary>& before = tile_before[std::size_t(Stage::m)];
+        const SplitState before = state;
+        const TileCells& cells_here = cells.tiles[std::size_t(id.kv_tile)];
         bool any = false;
         for (const StageInfo& info : stages_of(entry.direction)) {
             if (!info.per_kv_tile || !info.per_q_block) continue;
             std::optional<TileSummary>& now = state.now[std::size_t(info.stage)];
             now = call_.tile(entry, info.stage, id);
             any = any || now.has_value();
+            state.all_rows[std::size_t(info.stage)] =
+                now && has_all_rows(entry, info.stage, id, cells_here, now->written);
         }
-        const bool visible = cells.tiles[std::size_t(id.kv_tile)].visible;
+        const bool visible = cells_here.visible;
         if (!visible && !any) {
-            state.now = tile_before;
+            state = before;
             return false;
         }
         if (state.tiles > 0) {
-            state.m_before = before;
-            state.l_before = tile_before[std::size_t(Stage::l)];
-            const bool clean = before && before->nan == 0;
+            const std::optional<TileSummary> m = state.m_before = before.of_all_rows(Stage::m);
+            state.l_before = before.of_all_rows(Stage::l);
+            const bool clean = m && m->nan == 0;
             // A row that has seen no key is below any other.
-            const double most = clean && before->finite() > 0 ? double(before->greatest) : -infinity;
+            const double most = clean && m->finite() > 0 ? double(m->greatest) : -infinity;
             state.m_rises_above = clean ? most : infinity;
         }
         ++state.tiles;
@@ -171,6 +173,8 @@ class Watcher {
             return;
         }
         ++report_.tiles;
+        if (tile.block != nullptr && stage_info(tile.stage).per_kv_tile)
+            tile.all_rows = has_all_rows(tile.entry, tile.stage, tile.id, tile.cells(), got->written);
         const bool whole = call_.is_whole(tile.entry, tile.stage, tile.id);
         report_.beyond += !whole;
         for (const WatchRule& rule : all_watch_rules()) {

@@ -2,13 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "oracle/judge.h"
 #include "oracle/report/text.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/passes.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/oracle/unseen_rows.h"
 
 namespace tilescope::test {
 namespace {
@@ -87,15 +86,6 @@ TEST(HiddenParts, UnwrittenScoresThatTheMaskHidesDoNotMatter) {
     EXPECT_EQ(report.stage(Stage::s).tally.unwritten, 1);
 }
 
-/// Whether a row sees a key of the tile: causal, its diagonal at the bottom right, and a window to the left.
-bool sees(const Problem& problem, std::int64_t row, std::int64_t kv_tile) {
-    const std::int64_t diagonal = row + problem.seqlen_kv - problem.seqlen_q;
-    const std::int64_t first = kv_tile * problem.block_n;
-    for (std::int64_t key = first; key < std::min(first + problem.block_n, problem.seqlen_kv); ++key)
-        if (key <= diagonal && key >= diagonal - problem.window_left) return true;
-    return false;
-}
-
 class SkippedRows : public BothPasses {};
 
 /// A thread that has a row of its own leaves tiles out of which it sees nothing.
@@ -104,20 +94,7 @@ TEST_P(SkippedRows, WhatARowDoesNotSeeNeedNotBeWritten) {
     problem.window_left = 20;
     const MemoryRecording whole = healthy_run(problem);
     MemoryRecording run = copy_of(whole);
-    std::int64_t left_out = 0;
-    for (const StageInfo& info : stages()) {
-        if (!info.per_kv_tile || info.row_axis != Axis::query) continue;
-        for (std::int64_t i = 0; i < tile_count(problem, info.stage); ++i) {
-            const TileId tile = tile_at(problem, info.stage, i);
-            if (!run.has_tile(info.stage, tile)) continue;
-            const TileShape extent = tile_extent(problem, info.stage, tile);
-            for (std::int64_t row = 0; row < extent.rows; ++row) {
-                if (sees(problem, tile.q_block * problem.block_m + row, tile.kv_tile)) continue;
-                for (std::int64_t col = 0; col < extent.cols; ++col, ++left_out)
-                    poke(run, info.stage, tile, row, col, unwritten);
-            }
-        }
-    }
+    const std::int64_t left_out = leave_out_unseen_rows(run);
     EXPECT_GT(left_out, 0);
     const Report report = judged(run);
     EXPECT_TRUE(matches(report)) << verdict_line(report);

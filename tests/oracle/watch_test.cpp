@@ -15,6 +15,7 @@
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/passes.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/oracle/unseen_rows.h"
 #include "tests/oracle/watched_run.h"
 #include "tests/support/error_of.h"
 #include "tests/support/seeds.h"
@@ -80,6 +81,28 @@ TEST_P(Healthy, KernelsThatMaskWithNumbersAndCastTheirScoresBreakNoRule) {
         const WatchReport report = watch(statistics_of(recorded(call)));
         EXPECT_EQ(report.findings.size(), 0u) << text_of(report);
         EXPECT_GT(report.tiles, 0);
+    }
+}
+
+/// Of a KV tile they write a part of the rows, and what these held before is not beside them.
+TEST_P(Healthy, KernelsWhoseRowsLeaveOutWhatTheyDoNotSeeBreakNoRule) {
+    Problem problem = one_entry(Mask::causal, direction());
+    for (int i = 0; i < input_kinds * 12; ++i) {
+        problem.window_left = 1 + 2 * (i / input_kinds);
+        const Call call = make_call(problem, seed + std::uint64_t(i), {}, InputKind(i % input_kinds));
+        SCOPED_TRACE(how_to_repeat(seed + std::uint64_t(i), call));
+        MemoryRecording run = recorded(call);
+        EXPECT_GT(leave_out_unseen_rows(run), 0);
+        EXPECT_EQ(text_of(watch(statistics_of(run))), "");
+        // The row on whose diagonal the tile begins sees it.
+        const std::int64_t diagonal = problem.block_m + problem.seqlen_kv - problem.seqlen_q;
+        const TileId tile{0, 0, 1, diagonal / problem.block_n};
+        for (const Stage stage : {Stage::s, Stage::p}) {
+            const MemoryRecording lacks = poked(run, stage, tile, 0, 0, unwritten);
+            const WatchReport report = watch(statistics_of(lacks));
+            ASSERT_NE(find(report, "unwritten", stage), nullptr) << text_of(report);
+            EXPECT_EQ(find(report, "unwritten", stage)->tile, tile);
+        }
     }
 }
 
