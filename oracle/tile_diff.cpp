@@ -21,7 +21,8 @@ int main(int argc, char** argv) {
     arguments.command = "tile-diff";
     for (int i = 1; i < argc; ++i) arguments.command += " " + tilescope::shell_word(argv[i]);
     try {
-        const std::string help = tilescope::parse_command_line(app, {argv + 1, argv + argc});
+        const std::string help =
+            tilescope::parse_command_line(app, {argv + 1, argv + argc}, tilescope::known_words());
         if (!help.empty()) {
             fmt::print("{}", help);
             return 0;

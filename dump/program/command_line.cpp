@@ -174,9 +174,11 @@ bool asks_for_description(std::span<const std::string> arguments) {
     return asked_description(arguments) != nullptr;
 }
 
-std::string parse_command_line(CLI::App& app, std::vector<std::string> arguments) {
+std::string parse_command_line(CLI::App& app, std::vector<std::string> arguments,
+                               std::span<const OfferedWords> offered) {
     app.set_version_flag("--version", app.get_name() + " " TILESCOPE_VERSION, "Print the version and exit");
-    if (const Description* const asked = asked_description(arguments)) return asked->text(program_text(app));
+    if (const Description* const asked = asked_description(arguments))
+        return asked->text(program_text(app, offered));
     std::ranges::reverse(arguments);
     try {
         app.parse(std::move(arguments));

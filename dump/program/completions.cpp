@@ -58,7 +58,7 @@ std::string bash_branches(const CommandText& command, const std::string& chosen,
         words.insert(words.end(), option.names.begin(), option.names.end());
         if (option.value.empty()) continue;
         for (const std::string& name : option.names)
-            options_before[joined(option.choices, " ")].push_back(fmt::format("{},{}", chosen, name));
+            options_before[joined(option.offered, " ")].push_back(fmt::format("{},{}", chosen, name));
     }
     const auto branch = [](const std::string& pattern, const std::string& values) {
         return "    " + pattern + ") words=" + quoted(values) + " ;;\n";
@@ -77,7 +77,7 @@ std::string zsh_option(const OptionText& option) {
     if (!option.value.empty()) {
         value = ":" + replaced(option.value, ":\\", "\\") + ":";
         if (option.is_file) value += "_files";
-        if (!option.choices.empty()) value += "(" + joined(option.choices, " ") + ")";
+        if (!option.offered.empty()) value += "(" + joined(option.offered, " ") + ")";
     }
     if (!option.names[0].starts_with('-'))
         return quoted((option.may_repeat ? "*:" : ":") + option.names[0] + ":_files");
@@ -129,7 +129,7 @@ std::string fish_option(const OptionText& option, const std::string& head) {
     if (option.names[0].starts_with('-'))
         for (const std::string& name : option.names) text += (is_long(name) ? " -l " : " -s ") + bare(name);
     if (!option.value.empty() && option.names[0].starts_with('-')) text += option.is_file ? " -r -F" : " -x";
-    if (!option.choices.empty()) text += " -a " + quoted(joined(option.choices, " "));
+    if (!option.offered.empty()) text += " -a " + quoted(joined(option.offered, " "));
     return text + " -d " + quoted(summary_of(option.description)) + "\n";
 }
 

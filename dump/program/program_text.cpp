@@ -24,7 +24,7 @@ void read_value(const std::string& type, OptionText& text) {
     }
 }
 
-OptionText option_text(const CLI::Option& option) {
+OptionText option_text(const CLI::Option& option, std::span<const OfferedWords> offered) {
     OptionText text;
     for (const std::string& name : option.get_snames()) text.names.push_back("-" + name);
     for (const std::string& name : option.get_lnames()) text.names.push_back("--" + name);
@@ -33,6 +33,9 @@ OptionText option_text(const CLI::Option& option) {
         text.names = {option.get_name(true)};
         text.is_file = true;
     }
+    text.offered = text.choices;
+    for (const OfferedWords& words : offered)
+        if (std::ranges::find(text.names, words.option) != text.names.end()) text.offered = words.words;
     text.description = option.get_description();
     text.default_value = option.get_default_str();
     text.group = option.get_group();
@@ -51,17 +54,17 @@ void read_description(const std::string& said, CommandText& text) {
 
 }  // namespace
 
-CommandText program_text(const CLI::App& app) {
+CommandText program_text(const CLI::App& app, std::span<const OfferedWords> offered) {
     CommandText text;
     text.name = app.get_name();
     text.version = app.get_parent() == nullptr ? app.version() : "";
     read_description(app.get_description(), text);
     for (const CLI::Option* option : app.get_options()) {
         if (option->get_group().empty()) continue;
-        (option->get_positional() ? text.arguments : text.options).push_back(option_text(*option));
+        (option->get_positional() ? text.arguments : text.options).push_back(option_text(*option, offered));
     }
     for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-        text.commands.push_back(program_text(*command));
+        text.commands.push_back(program_text(*command, offered));
     return text;
 }
 

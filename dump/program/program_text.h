@@ -2,8 +2,11 @@
 
 // What a program says of itself, read once from its options: for man and for the completions of shells.
 
+#include <span>
 #include <string>
 #include <vector>
+
+#include "dump/program/command_line.h"
 
 namespace CLI {
 class App;
@@ -13,10 +16,11 @@ namespace tilescope {
 
 /// An option, or an argument without a name.
 struct OptionText {
-    std::vector<std::string> names;  ///< "-j", "--jobs"; of an argument "PATH" alone
-    std::string value;               ///< "N"; empty: it takes none
-    std::vector<std::string> choices;
-    std::string description;  ///< lines; those that begin with two blanks are examples
+    std::vector<std::string> names;    ///< "-j", "--jobs"; of an argument "PATH" alone
+    std::string value;                 ///< "N"; empty: it takes none
+    std::vector<std::string> choices;  ///< all that it takes
+    std::vector<std::string> offered;  ///< what completions offer: the choices, or OfferedWords
+    std::string description;           ///< lines; those that begin with two blanks are examples
     std::string default_value;
     std::string group;
     bool is_file = false;  ///< its value names a file or a folder
@@ -36,7 +40,7 @@ struct CommandText {
 };
 
 /// Without what --help does not show.
-CommandText program_text(const CLI::App& app);
+CommandText program_text(const CLI::App& app, std::span<const OfferedWords> offered);
 
 /// The first sentence, or what stands before its first semicolon, without what ends it.
 std::string summary_of(const std::string& description);

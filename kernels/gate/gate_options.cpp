@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dump/program/command_line.h"
+#include "kernels/run/kernel_list.h"
 #include "kernels/run/number_range.h"
 
 namespace tilescope {
@@ -113,7 +114,7 @@ GateOptions parse_gate_options(std::vector<std::string> arguments) {
     declare_latency(app, options);
     const CLI::App* measure = declare_measure(app, options);
     const CLI::App* tile = declare_tile(app, options);
-    options.help = parse_command_line(app, std::move(arguments));
+    options.help = parse_command_line(app, std::move(arguments), listed_words());
     if (measure->parsed()) options.measure = measure_latencies;
     if (tile->parsed()) options.measure = [](const MeasureOptions& how) { return measure_tiles(how); };
     return options;

@@ -35,6 +35,12 @@ std::vector<std::string_view> kernels_with(const FaultInfo& fault) {
     return names;
 }
 
+OfferedWords names_in(const char* option, const auto& table) {
+    OfferedWords offered{option, {}};
+    for (const auto& row : table) offered.words.emplace_back(row.name);
+    return offered;
+}
+
 constexpr int head_dims[] = {64, 128};
 constexpr Dtype dtypes[] = {Dtype::f16, Dtype::bf16};
 
@@ -95,6 +101,11 @@ std::string list_as_json() {
                                   {"gpu_only", fault.gpu_only}});
     }
     return list.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::vector<OfferedWords> listed_words() {
+    return {names_in("--kernel", all_kernels()), names_in("--input", all_input_kinds()),
+            names_in("--fault", all_faults), names_in("--stage", all_stages())};
 }
 
 }  // namespace tilescope

@@ -14,6 +14,7 @@
 #include "dump/schema/error.h"
 #include "dump/schema/text.h"
 #include "kernels/run/commands/command.h"
+#include "kernels/run/kernel_list.h"
 
 namespace tilescope {
 namespace {
@@ -99,7 +100,7 @@ Subcommand parse(std::vector<std::string> arguments) {
     }
     take_program(app, arguments);
     refuse_old_spellings(app, arguments);
-    const std::string help = parse_command_line(app, std::move(arguments));
+    const std::string help = parse_command_line(app, std::move(arguments), listed_words());
     if (!help.empty()) {
         return {[help] {
             say(stdout, "{}", help);

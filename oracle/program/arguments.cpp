@@ -258,6 +258,15 @@ void declare(CLI::App& app, Arguments& arguments) {
     declare_asked(app, arguments);
 }
 
+std::vector<OfferedWords> known_words() {
+    OfferedWords stages{"--stage", {}}, families{"--like", {}}, causes{"--without-cause", {}};
+    for (const StageInfo& info : all_stages()) stages.words.emplace_back(info.name);
+    for (const declarations::Family& family : declarations::all_families())
+        families.words.emplace_back(family.name);
+    for (const Cause& cause : all_causes()) causes.words.emplace_back(cause.name);
+    return {stages, families, causes};
+}
+
 std::vector<ReportOutput> report_outputs(const Arguments& arguments) {
     std::vector<ReportOutput> outputs;
     if (!arguments.json.empty()) outputs.push_back({report_format("json"), arguments.json});

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "dump/program/command_line.h"
 #include "oracle/judge.h"
 #include "oracle/report/outputs.h"
 
@@ -44,6 +45,9 @@ struct Arguments {
 
 /// The options, and where each is stored.
 void declare(CLI::App& app, Arguments& arguments);
+
+/// What completions offer for --stage, --like and --without-cause.
+std::vector<OfferedWords> known_words();
 
 /// Of --report and --json.
 std::vector<ReportOutput> report_outputs(const Arguments& arguments);

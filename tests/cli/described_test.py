@@ -3,6 +3,7 @@
 usage: described_test.py CMAKE BUILD TILE_DIFF TILE_RUN TILE_GATE [TILE_VIEW]
 """
 
+import json
 import os
 import pathlib
 import pty
@@ -110,6 +111,30 @@ class Described(unittest.TestCase):
                                (["record", "--engine", "="], ["cuda", "cpu"]), (["record", "--seed", ""], []), (["rec"], ["record", "recover"]),
                                (["watch", "--causal-a"], ["--causal-alignment"]), (["bisect", "--", "rec"], [])):
             self.assertEqual(self.complete(script, "tile-run", *words), offered, words)
+        script = self.file_of(TILE_DIFF, "bash")
+        for words, offered in ((["--stage", "ac"], ["acc"]), (["--like", "flash-attention-2"], ["flash-attention-2"]),
+                               (["a.h5", "--without-cause", "acc_not_r"], ["acc_not_rescaled"])):
+            self.assertEqual(self.complete(script, "tile-diff", *words), offered, words)
+
+    def test_shells_offer_what_tile_run_lists(self):
+        """Kernels, inputs and faults, to every subcommand that takes one, and in no other place."""
+        listed = json.loads(output_of(TILE_RUN, "list", "--json"))
+        names = {f"--{kind}": [one["name"] for one in listed[f"{kind}s"]] for kind in ("kernel", "fault", "input")}
+        self.assertTrue(all(names.values()), names)
+        takes = {command: [option for option in options if option in names] for command, options in options_in_help(TILE_RUN)}
+        self.assertEqual(takes["record"], list(names))
+        scripts = {shell: self.file_of(TILE_RUN, shell) for shell in ("bash", "zsh", "fish")}
+        zsh, fish = scripts["zsh"].read_text(), scripts["fish"].read_text()
+        for command, options in takes.items():
+            in_zsh = zsh.partition(f"\n        {command}) ")[2].partition(" ;;\n")[0]
+            for option in options:
+                self.assertEqual(self.complete(scripts["bash"], "tile-run", command, option, ""), names[option])
+                self.assertRegex(in_zsh, rf"{option}=\[[^\n]*:NAME:\({' '.join(names[option])}\)'")
+                line, = re.findall(rf"^.*from {command}' -l {option[2:]} .*$", fish, re.MULTILINE)
+                self.assertIn(f" -x -a '{' '.join(names[option])}' ", line)
+        help_text, page = output_of(TILE_RUN, "record", "--help"), described(TILE_RUN, "man")
+        for name in names["--fault"]:
+            self.assertNotIn(name, help_text + page)
 
     def test_a_person_at_a_terminal(self):
         """Of bash as it is used: with the key, and with files where no word fits."""
@@ -138,6 +163,14 @@ class Described(unittest.TestCase):
                 for _, names in options_in_help(program):
                     for name in names:
                         self.assertIn(name if shell == "zsh" else f"-l {name[2:]} ", text)
+
+    def test_fish_completes_values(self):
+        if not shutil.which("fish"):
+            self.skipTest("fish is not installed")
+        script = self.file_of(TILE_RUN, "fish")
+        for line, offered in (("record --fault acc_", ["acc_not_rescaled"]), ("watch --kernel sc", ["scalar"]), ("list --fault acc_", [])):
+            said = output_of("fish", "--no-config", "-c", 'source $argv[1]; complete -C "tile-run $argv[2]"', script, line)
+            self.assertEqual([word.split("\t")[0] for word in said.splitlines()], offered, line)
 
     def test_installed(self):
         component = {"tile-view": "viewer"}
