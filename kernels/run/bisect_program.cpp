@@ -49,7 +49,8 @@ Json report_of(const std::string& tile_diff, const std::filesystem::path& folder
     std::vector<std::string> command = {tile_diff, folder.string(), "--quiet", "--json", file};
     if (!options.baseline.empty()) command.insert(command.end(), {"--baseline", options.baseline});
     // Looking for causes may take longer than all the rest.
-    if (options.baseline.empty() && options.cause.empty()) command.push_back("--no-causes");
+    if (options.baseline.empty() && options.cause.empty() && options.stage.empty())
+        command.push_back("--no-causes");
     const int status = run_child(command, ChildOutput::dropped, tile_diff_advice);
     std::ifstream stream(file);
     Json report = Json::parse(stream, nullptr, false);
@@ -74,6 +75,15 @@ bool has_cause(const Json& recording, const std::string& name) {
     return false;
 }
 
+/// Whether a mistake in a stage before it is why it holds what it does.
+bool is_covered(const Json& recording, const std::string& stage) {
+    for (const Json& answer : recording.value("answers", Json::array()))
+        if (answer.at("stage") == stage)
+            return answer.at("answer") == "covered" && answer.at("made_in") != stage &&
+                   !answer.at("made_again").get<bool>();
+    return false;
+}
+
 /// Whether it diverges as is looked for; nullopt: it cannot be told.
 std::optional<bool> is_bad(const Json& recording, const BisectOptions& options) {
     if (recording.at("verdict") == "unjudged") return std::nullopt;
@@ -82,7 +92,7 @@ std::optional<bool> is_bad(const Json& recording, const BisectOptions& options) 
     if (recording.at("verdict") == "match" || recording.at("known").is_string()) return false;
     if (!options.cause.empty() && !has_cause(recording, options.cause)) return false;
     return stage == nullptr || recording.at("first_divergence").at("stage") == options.stage ||
-           stage->at("outside") > 0;
+           (stage->at("outside") > 0 && !is_covered(recording, options.stage));
 }
 
 std::string name_of(const Json& recording) {

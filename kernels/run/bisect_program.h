@@ -9,7 +9,7 @@ namespace tilescope {
 /// What git bisect is to look for.
 struct BisectOptions {
     std::vector<std::string> command;  ///< builds the commit that is checked out, and runs what records
-    std::string stage;                 ///< that has to diverge; empty: any
+    std::string stage;                 ///< that has to diverge by itself; empty: any
     std::string cause;                 ///< that has to be named; empty: any
     std::string baseline;              ///< of tile-diff: what is known and counts as a match
 };

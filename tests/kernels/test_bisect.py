@@ -162,6 +162,17 @@ class Verdicts(BisectCase):
         for option in (["--stage", "lse"], ["--cause", "lse_in_other_base"]):
             self.assert_says(self.bisect(*option), BAD)
 
+    def test_of_a_stage_that_follows_from_a_mistake_before_it(self):
+        """m and p differ from what the scores give that are recorded, and are right."""
+        scores = ('{"s": s,', '{"s": s * np.float32(1.5),')
+        self.write(scores)
+        self.assert_says(self.bisect(), BAD, "diverged: s is the first wrong stage")
+        for stage, code in (("s", BAD), ("m", GOOD), ("p", GOOD), ("acc", GOOD)):
+            self.assert_says(self.bisect("--stage", stage), code)
+        self.write(scores, ("acc = acc * rescale[:, None] + p", "acc = acc + p"))
+        for stage, code in (("m", GOOD), ("acc", BAD)):
+            self.assert_says(self.bisect("--stage", stage), code)
+
     def test_of_what_cannot_be_judged(self):
         for script, says in (("true", "left no recording in TILESCOPE_DIR"), ("exit 2", "exit code 2 and recorded nothing"),
                              ("kill -9 $$", "signal 9 and recorded nothing"),

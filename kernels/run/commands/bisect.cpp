@@ -47,8 +47,10 @@ Subcommand declare_bisect(CLI::App& app) {
         "Exit code: 0 it matches, 1 it diverges, 125 it cannot be judged: it does not build, fails or\n"
         "records nothing; 128 it could not be done, which stops git bisect.");
     const char* const group = "What is looked for";
-    app.add_option("--stage", options->stage,
-                   "bad is where this stage diverges from the stages before it, whatever the others do")
+    app.add_option(
+           "--stage", options->stage,
+           "bad is where this stage is the first wrong one, or diverges from the stages before it by\n"
+           "itself: not where a mistake in one of those explains what it holds")
         ->type_name("NAME")
         ->group(group);
     app.add_option("--cause", options->cause, "bad is where tile-diff names this cause")
