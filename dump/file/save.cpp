@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "dump/file/saved_name.h"
 #include "dump/schema/error.h"
 #include "dump/writer.h"
 
@@ -53,8 +54,7 @@ class SavedLaunches {
             throw Error("cannot be created: " + error.message(), folder.string(),
                         "let TILESCOPE_DIR name a folder that can be written");
         }
-        const std::string behind =
-            rank_in_name() + ".process" + std::to_string(getpid()) + name.extension().string();
+        const std::string behind = rank_in_name() + process_in_name(getpid()) + name.extension().string();
         std::filesystem::path path;
         do {
             path = folder / (name.stem().string() + ".launch" + std::to_string(launches_++) + behind);

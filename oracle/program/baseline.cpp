@@ -12,6 +12,7 @@
 #include <map>
 #include <sstream>
 
+#include "dump/file/saved_name.h"
 #include "dump/schema/error.h"
 
 namespace tilescope {
@@ -61,11 +62,13 @@ void read_assignment(const std::string& path, std::size_t line, const std::strin
     known.*(key->value) = trimmed(std::string_view(text).substr(equals + 1));
 }
 
-/// Whether the path ends with the name, whole folders and file.
+/// Whether the path ends with the name, whole folders and file, whichever process saved it.
 bool is_of(const KnownDivergence& known, const std::string& recording) {
-    if (!recording.ends_with(known.recording)) return false;
-    const std::size_t before = recording.size() - known.recording.size();
-    return before == 0 || recording[before - 1] == '/' || known.recording.starts_with('/');
+    const std::string name = path_in_every_run(known.recording);
+    const std::string path = path_in_every_run(recording);
+    if (!path.ends_with(name)) return false;
+    const std::size_t before = path.size() - name.size();
+    return before == 0 || path[before - 1] == '/' || name.starts_with('/');
 }
 
 bool is_the_same(const KnownDivergence& known, const JudgedRecording& judged) {
@@ -90,6 +93,14 @@ std::string spot_of(std::string_view stage, std::string_view place, std::string_
     return text;
 }
 
+/// Of the recordings that the section is of, the one that came out worst; null where there is none.
+const JudgedRecording* worst_in(const KnownDivergence& known, std::span<const JudgedRecording> all) {
+    const JudgedRecording* worst = nullptr;
+    for (const JudgedRecording& one : all)
+        if (is_of(known, one.recording) && (worst == nullptr || one.came > worst->came)) worst = &one;
+    return worst;
+}
+
 std::string path_end(const std::string& recording, std::size_t names) {
     const std::filesystem::path path(recording);
     std::filesystem::path end;
@@ -101,9 +112,10 @@ std::string path_end(const std::string& recording, std::size_t names) {
 
 /// The least of its path that no other ends with.
 std::string shortest_name(const JudgedRecording& judged, std::span<const JudgedRecording> all) {
+    const std::string whole = path_in_every_run(judged.recording);
     for (std::size_t names = 1;; ++names) {
-        const std::string end = path_end(judged.recording, names);
-        if (end == judged.recording) return end;
+        const std::string end = path_end(whole, names);
+        if (end == whole) return end;
         const KnownDivergence one{end, "", "", "", "", "", 0, 0};
         if (std::ranges::count_if(
                 all, [&](const JudgedRecording& other) { return is_of(one, other.recording); }) == 1)
@@ -157,10 +169,9 @@ std::vector<std::string> outdated_lines(const Baseline& baseline, std::span<cons
     std::vector<std::string> lines;
     std::size_t others = 0;
     for (const KnownDivergence& known : baseline.known) {
-        const auto judged = std::ranges::find_if(
-            all, [&](const JudgedRecording& one) { return is_of(known, one.recording); });
+        const JudgedRecording* const judged = worst_in(known, all);
         const std::string where = fmt::format("{}:{}", baseline.path, known.first_line);
-        if (judged == all.end()) {
+        if (judged == nullptr) {
             ++others;
         } else if (judged->came == Came::match) {
             lines.push_back(fmt::format("{}: {} no longer diverges in {}; delete {}", where, known.recording,

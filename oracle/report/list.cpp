@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "dump/file/saved_name.h"
 #include "dump/schema/text.h"
 
 namespace tilescope {
@@ -39,6 +40,13 @@ std::string without_beginning(const std::string& text, std::size_t columns) {
 
 std::string without_end(const std::string& text, std::size_t columns) {
     return columns_of(text) <= columns ? text : text.substr(0, byte_of(text, columns - 3)) + "...";
+}
+
+/// What tells one recording from another before what does not.
+std::string shortened(const std::string& recording, std::size_t columns) {
+    const std::string whole = one_line(recording);
+    if (columns_of(whole) <= columns) return whole;
+    return without_beginning(one_line(path_in_every_run(recording)), columns);
 }
 
 std::string padded(const std::string& text, std::size_t columns) {
@@ -76,7 +84,7 @@ ListLayout list_layout(std::size_t columns, std::size_t longest_recording, bool 
 std::string list_line(const JudgedRecording& judged, const ListLayout& layout) {
     const std::string word = padded(std::string(to_string(judged.came)), verdict_columns);
     const CameColour& colour = *std::ranges::find(came_colours, judged.came, &CameColour::came);
-    const std::string recording = without_beginning(one_line(judged.recording), layout.recording);
+    const std::string recording = shortened(judged.recording, layout.recording);
     return fmt::format("{}  {}  {}  {}  {:>{}}\n",
                        layout.colour ? fmt::format("{}{}\033[0m", colour.begin, word) : word,
                        padded(recording, layout.recording),

@@ -112,6 +112,29 @@ class Baseline(TileDiffCase):
         names = [line for line in self.known.read_text().splitlines() if line.startswith("[")]
         self.assertEqual(names, ["[one/same.h5]", "[two/same.h5]", "[wrong.h5]"])
 
+    def test_the_number_of_a_process_is_no_part_of_a_name(self):
+        """Which TILESCOPE_DIR adds, another one in every run."""
+        self.file.rename(self.runs / "run.launch0.rank1.process4711.h5")
+        self.run_it(self.runs, "--write-baseline", self.known)
+        written = self.known.read_text()
+        self.assertIn("\n[run.launch0.rank1.h5]\n", written)
+        (self.runs / "run.launch0.rank1.process4711.h5").rename(self.runs / "run.launch0.rank1.process12.h5")
+        for name in ("run.launch0.rank1.h5", "runs/run.launch0.rank1.h5", "run.launch0.rank1.process4711.h5"):
+            run = self.check(f"[{name}]\nstage = p\nreason = issue 12\n")
+            self.assertEqual((run.returncode, run.stderr), (MATCH, ""), name)
+        for name in ("run.launch0.rank2.h5", "run.launch0.h5", "launch0.rank1.h5"):
+            self.assertEqual(self.check(f"[{name}]\nstage = p\nreason = issue 12\n").returncode, DIVERGED, name)
+
+    def test_a_section_of_two_recordings_is_outdated_where_neither_diverges(self):
+        for number in (1, 2):
+            small_dump.write(self.runs / f"run.launch0.process{number}.h5", self.right if number == 1 else self.wrong)
+        self.file.unlink()
+        known = KNOWN.format(cause=self.cause).replace("wrong.h5", "run.launch0.h5")
+        run = self.check(known)
+        self.assertEqual((run.returncode, run.stderr), (MATCH, ""))
+        small_dump.write(self.runs / "run.launch0.process2.h5", self.right)
+        self.assertIn("run.launch0.h5 no longer diverges in p", self.check(known).stderr)
+
     def test_what_is_no_baseline(self):
         for text, line, words in (("stage = p\n", 1, "no [recording] stands above"), ("[a.h5]\nplace = x\nreason = y\n", 1, "has no stage"),
                                   ("[a.h5]\nstage = p\nwhy = y\n", 3, "why = y is no line of a baseline"),

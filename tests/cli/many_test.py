@@ -138,6 +138,16 @@ class Printed(Many):
         self.assertIn("...", run.stdout)
         self.assertNotIn("\033", run.stdout)
 
+    def test_names_that_are_cut_keep_what_tells_them_apart(self):
+        """The number of a process, which TILESCOPE_DIR adds, tells nothing."""
+        below = self.runs / "a_folder_with_a_name" / "of_some_length"
+        below.mkdir(parents=True)
+        for name in ("short.h5", "causal_attention.launch0.process1234567.h5"):
+            shutil.copy(self.b, below / name)
+        lines = self.run_in(self.runs, "a_folder_with_a_name").stdout.splitlines()[:2]
+        self.assertIn(" ...causal_attention.launch0.h5 ", lines[0])
+        self.assertIn(" ...ame/of_some_length/short.h5 ", lines[1])
+
     def test_colour_on_a_terminal_alone(self):
         for variables, coloured in (({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False),
                                     ({"TERM": "xterm", "NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)):

@@ -123,6 +123,15 @@ class Reports(TileDiffCase):
             case, = xml.etree.ElementTree.fromstring(run.stdout).iter("testcase")
             self.assertEqual([child.tag for child in case], [tag] * (tag is not None) + ["system-out"])
 
+    def test_junit_of_what_a_process_saved(self):
+        """CI servers compare runs by names: the process is in none."""
+        path = self.suite / "run.launch0.process4711.h5"
+        path.symlink_to(self.runs / "right.h5")
+        self.addCleanup(path.unlink)
+        case, = xml.etree.ElementTree.fromstring(self.run_it(path, "--report", "junit=-").stdout).iter("testcase")
+        self.assertEqual((case.get("classname"), case.get("name")), (str(self.suite), "run.launch0.h5"))
+        self.assertEqual(case.find("system-out").text, f"verdict: match\nrecording: {path}\n")
+
     def test_markdown(self):
         text = self.report("markdown")
         head, _, details = text.partition("\n\n<details>")

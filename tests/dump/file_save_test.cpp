@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "dump/file/saved_name.h"
 #include "dump/reader.h"
 #include "dump/writer.h"
 #include "tests/dump/file_sample.h"
@@ -88,6 +89,22 @@ TEST_F(FileSave, AFolderThatCannotBeMadeIsAnError) {
     std::ofstream(folder_.file("new")) << "a file in its place";
     const std::string error = error_of([] { save_recording("run.h5", saved_sample()); });
     EXPECT_NE(error.find("TILESCOPE_DIR"), std::string::npos) << error;
+}
+
+TEST_F(FileSave, TheProcessIsNoPartOfTheNameThatEveryRunHas) {
+    const std::string folder = folder_.file("new") + "/";
+    EXPECT_EQ(path_in_every_run(save_recording("run.h5", saved_sample())).rfind(folder + "run.launch", 0),
+              0u);
+    const std::pair<const char*, const char*> paths[] = {
+        {"a b/run.launch0.rank1.process47.h5", "a b/run.launch0.rank1.h5"},
+        {"run.process1.process47.h5", "run.process1.h5"},
+        {"a.process47/run.h5", "a.process47/run.h5"},
+        {"run.process.h5", "run.process.h5"},
+        {"run.process4x.h5", "run.process4x.h5"},
+        {"process47.h5", "process47.h5"},
+        {"", ""}};
+    for (const auto& [path, without] : paths) EXPECT_EQ(path_in_every_run(path), without);
+    EXPECT_EQ(path_in_every_run("run.launch0" + process_in_name(getpid()) + ".h5"), "run.launch0.h5");
 }
 
 }  // namespace
