@@ -301,7 +301,7 @@ std::string html_head(std::span<const JudgedRecording> all) {
                                    judged.stage, cause, fmt::format("{:.2f} s", judged.seconds)});
     }
     return page_begin(counts) + card(looks[std::size_t(exit_code_of(all))], counts, "") +
-           section("Recordings", table(recordings, "", ""));
+           section("Recordings", "<div class=\"words\">" + table(recordings, "", "") + "</div>\n");
 }
 
 /// Open where a person has to look.

@@ -48,6 +48,9 @@ caption { padding: .2rem 0; text-align: left; }
 th, td { padding: .15rem .75rem; border-bottom: 1px solid var(--line); text-align: right; }
 th:first-child, td:first-child { text-align: left; }
 th { color: var(--dim); font-weight: 600; }
+.words table { white-space: normal; }
+.words th, .words td { text-align: left; vertical-align: top; }
+.words td:last-child { white-space: nowrap; }
 tr.marked > * { color: var(--bad); font-weight: 700; }
 details { margin: 1rem 0; }
 summary { cursor: pointer; font-weight: 600; }

@@ -91,6 +91,18 @@ class Browser(TileDiffCase):
             self.assertGreater(len(np.unique(seen.reshape(-1, 3), axis=0)), 500)
         self.assertEqual(self.requests_of_page(), [])
 
+    def test_the_list_of_many_is_seen_whole(self):
+        runs = self.folder / "runs" / "of_a_folder_with_a_long_name" / "and_one_below"
+        runs.mkdir(parents=True)
+        small_dump.write(runs / "right.launch0.process4711.h5")
+        small_dump.write(runs / "wrong.launch0.process4711.h5", small_dump.stages(small_dump.inputs(), p_factor=1.001))
+        known, page = self.folder / "known.txt", self.folder / "page.html"
+        known.write_text("[wrong.launch0.h5]\nstage = p\nreason = issue 12: " + "a reason of many words " * 12 + "\n")
+        self.run_it(runs, "--baseline", known, "--report", f"html={page}")
+        script = "<script>const list = document.querySelector('.scroll'); document.title = list.scrollWidth - list.clientWidth</script>"
+        page.write_text(re.sub("<meta http-equiv[^>]*>", "", page.read_text()).replace("</body>", script + "</body>"))
+        self.assertIn("<title>0</title>", self.open(page, "--dump-dom"))
+
     def test_the_same_words_unescaped_would_be_seen_to_ask(self):
         page = self.folder / "control.html"
         page.write_text(f"<!DOCTYPE html><html><body>{HOSTILE}</body></html>")
