@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "dump/reader.h"
 #include "dump/schema/error.h"
@@ -55,22 +56,37 @@ class Found {
     std::vector<FoundPath> found_;
 };
 
-/// Links to folders are not followed: they may lead back.
-void add_folder(const std::string& folder, Found& found) {
+struct FolderContents {
     std::vector<std::string> files;
+    std::vector<std::pair<std::string, std::string>> not_searched;  ///< folders, and why
+};
+
+/// Links to folders are not followed: they may lead back.
+void search(const fs::path& folder, FolderContents& contents) {
     std::error_code end;
-    for (fs::recursive_directory_iterator entry(folder, end), last; !end && entry != last;
-         entry.increment(end)) {
+    std::vector<fs::path> below;
+    for (fs::directory_iterator entry(folder, end), last; !end && entry != last; entry.increment(end)) {
         std::error_code unknown;
-        if (entry->path().extension() == ".h5" && !entry->is_directory(unknown))
-            files.push_back(entry->path().string());
+        if (fs::is_directory(entry->symlink_status(unknown))) {
+            below.push_back(entry->path());
+        } else if (entry->path().extension() == ".h5" && !entry->is_directory(unknown)) {
+            contents.files.push_back(entry->path().string());
+        }
     }
-    std::ranges::sort(files);
-    found.add_all(folder, files);
-    if (end) {
-        found.refuse(folder, "cannot be searched for recordings: " + end.message(),
+    if (end) contents.not_searched.emplace_back(folder.string(), end.message());
+    for (const fs::path& each : below) search(each, contents);
+}
+
+void add_folder(const std::string& folder, Found& found) {
+    FolderContents contents;
+    search(folder, contents);
+    std::ranges::sort(contents.files);
+    std::ranges::sort(contents.not_searched);
+    found.add_all(folder, contents.files);
+    for (const auto& [path, why] : contents.not_searched)
+        found.refuse(path, "cannot be searched for recordings: " + why,
                      "give it permissions to be read, or name the recordings");
-    } else if (files.empty()) {
+    if (contents.files.empty() && contents.not_searched.empty()) {
         found.refuse(folder, "holds no recording", "record into it, or name a folder with *.h5 files");
     }
 }
