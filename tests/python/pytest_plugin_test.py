@@ -78,6 +78,14 @@ class Plugin(unittest.TestCase):
         self.assertEqual(self.properties("test_checked")["tilescope.stage"], "o")
         self.assertEqual(self.properties("test_of_something_else"), {})
 
+    def test_the_verdict_stands_where_messages_are_short(self):
+        failure = self.cases["test_wrong"].find("failure")
+        self.assertTrue(failure.get("message").startswith("diverged: acc is the first wrong stage, at batch 0"), failure.get("message"))
+        self.assertNotIn("\n", failure.get("message"))
+        self.assertIn("FIRST WRONG", failure.text)
+        # pytest cuts it where the terminal ends.
+        self.assertIn("\nFAILED test_kernels.py::test_wrong - diverged: acc is the", self.said)
+
     def test_what_failed_is_kept(self):
         kept = self.folder / "kept" / "test_kernels.py_test_wrong"
         self.assertTrue((kept / "recordings/acc_not_rescaled.h5").is_file())

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shutil
+import types
 
 import pytest
 
@@ -75,6 +76,20 @@ def _properties(report):
         yield "tilescope.cause", report.causes[0].name
 
 
+class _Shown:
+    """A report in place of a traceback. Its verdict is the message of the failure in summaries and JUnit."""
+
+    def __init__(self, report):
+        self.text = report.text
+        self.reprcrash = types.SimpleNamespace(message=report.json["summary"])
+
+    def __str__(self):
+        return self.text
+
+    def toterminal(self, terminal):
+        terminal.line(self.text)
+
+
 def _keep(item, report, folder):
     """The files of a failed test. Returns where they are."""
     kept = pathlib.Path(folder) / re.sub(r"[^\w.\-]+", "_", item.nodeid)
@@ -97,7 +112,7 @@ def pytest_runtest_makereport(item, call):
     shown = outcome.get_result()
     item.user_properties.extend(_properties(found))
     # The report says it all; the frames of the plugin and of check() say nothing of the kernel.
-    shown.longrepr = found.text
+    shown.longrepr = _Shown(found)
     keep = item.config.getoption("--tilescope-keep")
     if keep:
         shown.sections.append(("tilescope", f"kept in {_keep(item, found, keep)}"))
