@@ -41,12 +41,17 @@ class AddTest(unittest.TestCase):
         return done.returncode == 0, " ".join(re.sub(r"^\d+: ", "", done.stdout, flags=re.MULTILINE).split())
 
     def test_what_matches_passes_and_goes(self):
-        for test in ("healthy", "reported", "selected"):
+        for test in ("healthy", "reported", "selected", "known"):
             with self.subTest(test):
                 passed, log = self.log_of(test)
                 self.assertTrue(passed, log)
                 self.assertEqual(recordings(test), [])
         self.assertTrue((COMPILED / "report.json").exists())
+
+    def test_what_matches_is_kept_where_that_is_asked(self):
+        passed, log = self.log_of("kept")
+        self.assertTrue(passed, log)
+        self.assertEqual(len(recordings("kept")), 1)
 
     def test_a_program_may_ask_the_oracle_itself(self):
         passed, log = self.log_of("expectations")

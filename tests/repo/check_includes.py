@@ -60,7 +60,7 @@ LIBRARIES = {
 }
 
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
-ANOTHER_PROJECT = "tests/repo/consumer/*"
+OTHER_PROJECTS = ("tests/repo/consumer/*", "samples/pipeline/*")
 DIRECTIVE = re.compile(r"^\s*#.*", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
@@ -69,7 +69,7 @@ def find_sources(root):
     folders = {pattern.split("/")[0] for _, patterns, _, _ in ROOMS for pattern in patterns}
     paths = (path.relative_to(root).as_posix() for folder in folders
              for path in (root / folder).rglob("*") if path.suffix in SUFFIXES)
-    return sorted(path for path in paths if not fnmatch.fnmatch(path, ANOTHER_PROJECT))
+    return sorted(path for path in paths if not any(fnmatch.fnmatch(path, other) for other in OTHER_PROJECTS))
 
 
 def room_of(path):
