@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "dump/schema/families.h"
 #include "oracle/causes/table.h"
@@ -19,6 +20,14 @@ const CLI::Validator tolerance(
         double value = 0;
         const bool fine = CLI::detail::lexical_cast(text, value) && std::isfinite(value) && value >= 0;
         return fine ? std::string() : text + " is not a finite number from 0 on";
+    },
+    "");
+
+const CLI::Validator from_zero(
+    [](std::string& text) {
+        std::int64_t value = 0;
+        const bool fine = CLI::detail::lexical_cast(text, value) && value >= 0;
+        return fine ? std::string() : text + " is not a whole number from 0 on";
     },
     "");
 
@@ -120,13 +129,13 @@ void declare_printed(CLI::App& app, Arguments& arguments) {
     app.add_option("--row", arguments.judge.compare.only_row,
                    "show worst elements of this row alone (k, v, dk, dv: of this key)")
         ->type_name("N")
-        ->check(CLI::NonNegativeNumber)
+        ->check(from_zero)
         ->excludes("--same-run")
         ->group(group);
     app.add_option("--tile", arguments.judge.compare.only_kv_tile,
                    "show worst elements of this KV tile alone")
         ->type_name("N")
-        ->check(CLI::NonNegativeNumber)
+        ->check(from_zero)
         ->excludes("--same-run")
         ->group(group);
     app.add_option("--top", arguments.judge.compare.top, "worst elements to show")

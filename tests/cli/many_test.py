@@ -66,6 +66,21 @@ class Which(Many):
         self.assertEqual(run.returncode, DIVERGED)
         self.assertEqual(self.lines(run), [("diverged", "runs/a.h5"), ("match", "runs/b.h5"), ("match", "runs/below/c.h5")])
 
+    def test_folders_beside_one_that_cannot_be_read(self):
+        for number in range(8):
+            for name in ("locked", "open"):
+                (self.runs / f"{name}{number}").mkdir()
+                os.link(self.b, self.runs / f"{name}{number}" / "x.h5")
+            (self.runs / f"locked{number}").chmod(0)
+            self.addCleanup((self.runs / f"locked{number}").chmod, 0o700)
+        # Root reads everything.
+        self.folder.chmod(0o755)
+        run = self.run_in(self.runs, ".", "--keep-going", **({"user": 65534} if os.geteuid() == 0 else {}))
+        self.assertEqual(run.returncode, UNJUDGED)
+        self.assertEqual([(verdict, path) for verdict, path in self.lines(run) if "open" in path or "locked" in path],
+                         [("match", f"./open{number}/x.h5") for number in range(8)] + [("unjudged", f"./locked{number}") for number in range(8)])
+        self.assertEqual(run.stderr.count(": cannot be searched for recordings: Permission denied; "), 8)
+
     def test_paths_keep_their_order_and_are_judged_once(self):
         (self.runs / "again.h5").symlink_to("b.h5")
         run = self.run_in(self.runs, "below", "b.h5", "./b.h5", "again.h5", "below/c.h5", "a.h5", "below", "--jobs", "3")

@@ -157,7 +157,7 @@ class Options(TileDiffCase):
         self.assertRegex(alone, r"\nstage .*\ns +\d.*  ok\n\n")
         self.assert_one_line(self.run_it(self.file, "--stage", "x"), "it has no stage x", "q, k, v, s, m, p, l, acc, o, lse")
         for wrong in ("-1", "few"):
-            self.assert_one_line(self.run_it(self.file, "--row", wrong), "--row")
+            self.assert_one_line(self.run_it(self.file, "--row", wrong), "--row", f"{wrong} is not a whole number from 0 on")
 
     def test_threads_change_nothing(self):
         outputs = {self.run_it(self.file, "--threads", str(threads)).stdout for threads in (0, 1, 2, 7, 1024)}
