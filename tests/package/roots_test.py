@@ -11,6 +11,8 @@ import subprocess
 import sys
 import unittest
 
+import yaml
+
 ROOT, SCRATCH = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 SUITE = sys.argv[3]
 # What follows the version in those of packages.
@@ -167,6 +169,19 @@ class Packages(unittest.TestCase):
         self.clean.run("ctest --test-dir /judged --no-tests=error -R '^(healthy|reported|selected|expectations)$'")
         self.clean.run("echo '#include \"dump/reader.h\"\nint main() { return tilescope::is_unwritten(0); }' > /a.cpp"
                        " && g++ -std=c++17 /a.cpp -o /a $(pkg-config --cflags --libs tilescope) && /a")
+
+    @unittest.skipUnless(SUITE == "bookworm", "its container is of another release")
+    def test_the_pipeline_of_the_sample(self):
+        """From its step that installs the packages to its reports; what they hold is in tests/repo/pipeline_test.py."""
+        steps = yaml.safe_load((ROOT / "samples/pipeline/pipeline.yml").read_text())["jobs"]["kernels"]["steps"]
+        self.clean.run("cp -r /source/samples/pipeline /pipeline && mv /made /pipeline/packages")
+        for step in steps:
+            if "run" in step:
+                self.clean.run(f"export GITHUB_STEP_SUMMARY=/summary.md && cd /pipeline\n{step['run']}")
+        reports = self.clean.path / "pipeline/reports"
+        self.assertEqual({path.name for path in reports.iterdir()},
+                         {"ctest.xml", "pytest", "pytest.xml", *(f"tile-diff.{form}" for form in ("html", "md", "sarif", "xml"))})
+        self.assertIn("5 recordings: 4 match, 1 known", (self.clean.path / "summary.md").read_text())
 
     @unittest.skipUnless(SUITE == "bookworm", "another release has other libraries")
     def test_ubuntu_has_what_packages_ask_for(self):
