@@ -17,8 +17,7 @@ ROOT, SCRATCH = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 SUITE = sys.argv[3]
 # What follows the version in those of packages.
 MARK = {"bookworm": "deb12", "trixie": "deb13"}[SUITE]
-# Dear ImGui of Debian 13 is too new for the viewer.
-PROGRAMS = {"bookworm": ["tilescope-tools", "tilescope-view"], "trixie": ["tilescope-tools"]}[SUITE]
+PROGRAMS = ["tilescope-tools", "tilescope-view"]
 del sys.argv[1:]
 UBUNTU = pathlib.Path(__file__).with_name("ubuntu-24.04.txt")
 APT = "DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends -o Dpkg::Use-Pty=0"

@@ -53,6 +53,13 @@ class Keyboards(TileViewCase):
                    # AltGr and 8 are not 8.
                    last=["expect head 1   dumped"])
 
+    def test_keypad(self):
+        # It stands for the arrows and Home, and with NumLock it types digits, which are commands of their own.
+        here = "s,0,1,17,19 of batch"
+        self.press("us", ("KP_6", "s,0,1,17,21 of batch"), ("KP_4", "s,0,1,17,20 of batch"), ("KP_4", here), ("KP_7", "nothing diverges"),
+                   ("NumLock", here), ("KP_6", "head 1   relative error"), ("KP_4", "head 1   over budget"), ("NumLock", here),
+                   ("KP_6", "s,0,1,17,20 of batch"), ("KP_Enter", "there is nothing to show"))
+
     def test_no_latin_letters(self):
         # As on a US keyboard, but for what the layout types: ? is Shift and 7.
         self.press("ru", ("1", "head 1   dumped"), ("Z", self.numbers()), ("Shift+7", "next bad row"),

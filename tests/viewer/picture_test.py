@@ -5,6 +5,7 @@ usage: picture_test.py TILE_VIEW TILE_DIFF SAMPLES
 """
 
 import json
+import shutil
 
 import h5py
 import numpy as np
@@ -164,6 +165,51 @@ class Patterns(TileViewCase):
         self.assertLessEqual(nan, colours(self.picture("s.png").reshape(-1, 3)))
         self.assertNotIn(CONFLICT, colours(self.picture("s.png").reshape(-1, 3)))
         self.assertIn(CONFLICT, colours(self.picture("p.png").reshape(-1, 3)))
+
+    def ring(self, value=None):
+        """Where a ring stands around one element of s, as whiteness and blackness of its two circles."""
+        path = self.folder / "run.h5"
+        shutil.copy(SAMPLES / "healthy_scalar.h5", path)
+        with h5py.File(path, "r+") as file:
+            s = file["tiles/s"]
+            rows, cols = s.shape[2:]
+            if value is not None:
+                s[0, 0, 40, 100] = value
+        count = [] if value is None or not np.isnan(value) else ["expect \nNaN 1\n"]
+        self.play([path], "wait", "key F", "key G", "key M", "wait", *count, "picture heatmap pane.png",
+                  options=["--goto", "s:0,0,0,0", "--size", "1600x1000"])
+        picture = self.picture("pane.png")
+        middle = np.array([100.5 * picture.shape[1] / cols, 40.5 * picture.shape[0] / rows])
+        around = np.array([[np.cos(angle), np.sin(angle)] for angle in np.linspace(0, 2 * np.pi, 24, endpoint=False)])
+        # Of text of 14 pixels the circle has a radius of 1.1 times that and a half of its own breadth.
+        white, black = (np.rint(middle + radius * around).astype(int) for radius in (16.9, 18.9))
+        return [[picture[y, x] for x, y in places] for places in (white, black)]
+
+    def test_a_lone_nan_is_counted_and_has_a_ring_that_leads_to_it(self):
+        for value in (np.nan, np.inf):
+            white, black = self.ring(value)
+            self.assertGreater(np.mean(white), 220)
+            self.assertLess(np.mean(black), 60)
+        white, black = self.ring()
+        self.assertLess(np.abs(np.mean(white) - np.mean(black)), 30)
+
+    def test_the_cursor_is_seen_on_every_colour(self):
+        path = SAMPLES / "acc_not_rescaled.h5"
+        with h5py.File(path) as file:
+            s = file["tiles/s"][0, 0].astype(float)
+        inside = np.s_[3:-3, 3:-3]
+        places = [np.unravel_index(found, s[inside].shape) for found in
+                  (s[inside].argmin(), s[inside].argmax(), np.abs(s[inside]).argmin())]
+        for row, col in ((row + 3, col + 3) for row, col in places):
+            maps = [line for i in range(3) for line in (f"picture heatmap {i}.png", "key K", "wait")]
+            self.play([path], "wait", "key F", "key 1", "key G", "wait", *maps, options=["--goto", f"s:0,0,{row},{col}", "--size", "1600x1000"])
+            for i in range(3):
+                picture = self.picture(f"{i}.png")
+                height, width = picture.shape[0] / s.shape[0], picture.shape[1] / s.shape[1]
+                top, left = int(row * height), int(col * width)
+                around = picture[top - 5:top + int(height) + 6, left - 5:left + int(width) + 6].reshape(-1, 3)
+                for colour in ((0, 0, 0), (255, 255, 255)):
+                    self.assertGreater((around == colour).all(axis=1).sum(), 2 * (height + width) - 8, (i, row, col, colour))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ usage: ways_test.py TILE_VIEW TILE_DIFF SAMPLES
 """
 
 import os
+import re
 import shutil
 import threading
 
@@ -56,6 +57,18 @@ class Ways(TileViewCase):
                   "frames 20", "expect entry relative error", "click entry_6:0.5 0.5", "wait", "expect relative error, log",
                   "expect_not menu Go", "click menu:0.5 0.5", "frames 4", "expect menu Go", "key Escape", "frames 4",
                   "expect_not menu Go", "click help:0.5 0.5", "frames 2", "expect Mouse: wheel zooms", "key Escape", "frames 2",
+                  "expect_not Mouse: wheel zooms")
+
+    def test_every_key_of_the_page_has_an_entry_in_the_menu(self):
+        page = (SAMPLES.parent / "viewer/README.md").read_text()
+        rows = re.findall(r"^\| ([A-Z][a-z ]+) \| (\S.*?) \| (.+) \|$", page, re.MULTILINE)
+        self.assertGreater(len(rows), 60)
+        for group in dict.fromkeys(group for group, _, _ in rows):
+            self.play([self.PATH], "wait", "click menu:0.5 0.5", "frames 4", f"move menu_{group.replace(' ', '_')}:0.5 0.5", "frames 20",
+                      *[f"expect entry {what}" for row, _, what in rows if row == group], options=["--size", "1600x1000"])
+
+    def test_F1_opens_help_and_closes_it(self):
+        self.play([self.PATH], "wait", "key F1", "frames 2", "expect Mouse: wheel zooms", "key F1", "frames 2",
                   "expect_not Mouse: wheel zooms")
 
     def test_evidence_is_shown_step_by_step(self):
@@ -117,6 +130,22 @@ class WatchedFolder(TileViewCase):
                      "await acc is wrong", "wait", "expect 2 of 2 in", "expect_title b.h5: diverged: acc", "key Ctrl+PageUp",
                      "await match: ", "wait", "expect 1 of 2 in", "key Ctrl+PageUp", "frames 2", "expect this is the oldest",
                      "key Ctrl+PageDown", "await acc is wrong")
+
+    def test_the_last_ones_are_kept(self):
+        folder = self.folder / "runs"
+        folder.mkdir()
+        for i in range(17):
+            path = folder / f"{i:02}.h5"
+            shutil.copy(SAMPLES / "lse_base2.h5", path)
+            os.utime(path, (i, i))
+        # The oldest of 17 is not among them.
+        self.play([], "await 16 of 16 in", "wait", "expect_title 16.h5: ", *["key Ctrl+PageUp", "frames 2"] * 15, "await 1 of 16 in", "wait",
+                  "expect_title 01.h5: ", "key Ctrl+PageUp", "frames 2", "expect this is the oldest", options=["--watch", folder])
+
+    def test_one_that_is_removed_is_not_counted(self):
+        self.watched("healthy_scalar.h5", lambda folder: shutil.copy(SAMPLES / "acc_not_rescaled.h5", folder / "b.h5") and
+                     threading.Timer(3, os.remove, [folder / "a.h5"]).start(), "await 2 of 2 in", "await 1 of 1 in", "expect_title b.h5: ",
+                     f"drop {SAMPLES / 'lse_base2.h5'}", "await lse_base2.h5", "wait", "expect_not 1 of 1 in")
 
     def test_a_file_that_is_no_recording_leaves_the_one_before(self):
         self.watched("acc_not_rescaled.h5", lambda folder: (folder / "b.h5").write_text("no recording"), "await acc is wrong",

@@ -4,7 +4,10 @@
 usage: window_test.py TILE_VIEW TILE_DIFF SAMPLES
 """
 
+import json
 import shutil
+import subprocess
+import time
 
 import h5py
 import numpy as np
@@ -138,6 +141,23 @@ class LowWindows(TileViewCase):
         # The last of seven rows.
         self.play([SAMPLES / "acc_not_rescaled.h5"], "wait", "key Q", "wait", "move history_KV_tile_1:0.5 0.93", "frames 3",
                   "expect wrong: further from what the stages before it give", options=self.OPTIONS)
+
+
+class Rest(TileViewCase):
+    def frames_of(self, seconds):
+        """Of a window that nobody touches and that is closed after so many seconds."""
+        timing = self.folder / "timing.json"
+        window = subprocess.Popen(self.command(SAMPLES / "lse_base2.h5", "--timing", timing), env=self.environment(), cwd=self.folder)
+        time.sleep(seconds)
+        window.terminate()
+        self.assertEqual(window.wait(timeout=60), 0)
+        return json.loads(timing.read_text())["frames"]
+
+    def test_nothing_is_drawn_while_nothing_happens(self):
+        short, long = self.frames_of(5), self.frames_of(11)
+        self.assertGreater(short, 0)
+        # Six seconds are 360 frames of a display.
+        self.assertLess(long - short, 60)
 
 
 class Splitters(TileViewCase):

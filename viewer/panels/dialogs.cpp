@@ -1,9 +1,12 @@
+#include <GLFW/glfw3.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "viewer/panels/panel.h"
 #include "viewer/state/commands.h"
+#include "viewer/window/imgui_input.h"
 
 namespace tilescope::viewer {
 
@@ -130,11 +133,11 @@ constexpr std::size_t most_lines = 14;
 
 /// Lets the arrows choose one of `count`; returns the first line to show.
 std::size_t choose_line(std::size_t& chosen, std::size_t count) {
-    const auto step = [&](ImGuiKey key, std::size_t by) {
-        if (count > 0 && ImGui::IsKeyPressed(ImGui::GetKeyIndex(key))) chosen = (chosen + count + by) % count;
+    const auto step = [&](int key, std::size_t by) {
+        if (count > 0 && key_pressed(key, true)) chosen = (chosen + count + by) % count;
     };
-    step(ImGuiKey_DownArrow, 1);
-    step(ImGuiKey_UpArrow, std::size_t(-1));
+    step(GLFW_KEY_DOWN, 1);
+    step(GLFW_KEY_UP, std::size_t(-1));
     chosen = count == 0 ? 0 : std::min(chosen, count - 1);
     return chosen < most_lines ? 0 : chosen - most_lines + 1;
 }

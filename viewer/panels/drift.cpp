@@ -74,8 +74,8 @@ void draw_picture(App& app, const std::shared_ptr<const DriftRows>& drift, int q
                            ColourMap::sequential};
     const PlaneView view{0, 0, double(pyramid->rows()), double(pyramid->cols())};
     ImDrawList& draw = *ImGui::GetWindowDrawList();
-    void* texture = pane.texture({pyramid, {}, view, style, int(size.x), int(size.y)}, true);
-    if (texture != nullptr) draw.AddImage(texture, at, at + size);
+    const TextureName texture = pane.texture({pyramid, {}, view, style, int(size.x), int(size.y)}, true);
+    if (texture != 0) add_image(draw, texture, at, at + size);
     draw_range_of(app, draw, style, at, size.y);
     const float y = at.y + size.y * float((double(app.view.cursor.row) + 0.5) / view.rows);
     draw.AddRectFilled({at.x, y}, {at.x + size.x, y + 1}, colours::accent);

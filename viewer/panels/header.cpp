@@ -29,7 +29,8 @@ std::string name_of_files(const Document& document, const Watch& watch) {
     };
     std::string name = tail(document.path);
     if (!document.other.empty()) name += " against " + tail(document.other);
-    if (!watch.recordings.empty())
+    // Another one may have been opened meanwhile.
+    if (watch.shown < watch.recordings.size() && watch.recordings[watch.shown] == document.path)
         name += fmt::format("   {} of {} in {}", watch.shown + 1, watch.recordings.size(),
                             one_line(watch.folder));
     const Provenance& from = document.recording->provenance();

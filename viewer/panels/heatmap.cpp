@@ -207,8 +207,8 @@ void draw_canvas_around(ImDrawList& draw, const PaneFrame& pane, ImVec2 at, ImVe
 /// Until the picture of the pane's elements is there, one of others lies where those are. Pixels past the edge of the plane are
 /// transparent.
 void draw_picture(ImDrawList& draw, const PaneFrame& pane, const std::shared_ptr<const Pyramid>& pyramid,
-                  void* texture, const HeatmapPane::Contents& shown) {
-    const bool same_plane = texture != nullptr && shown.pyramid == pyramid;
+                  TextureName texture, const HeatmapPane::Contents& shown) {
+    const bool same_plane = texture != 0 && shown.pyramid == pyramid;
     const Box box = pane.box_of(same_plane ? shown.view : pane.view);
     const ImVec2 at{box.x, box.y};
     const ImVec2 end{box.x + box.width, box.y + box.height};
@@ -217,7 +217,7 @@ void draw_picture(ImDrawList& draw, const PaneFrame& pane, const std::shared_ptr
         return add_opaque_image(draw, texture, at, end);
     }
     draw.AddRectFilled(pane.at, pane.end(), colours::canvas);
-    if (texture != nullptr) draw.AddImage(texture, at, end);
+    if (texture != 0) add_image(draw, texture, at, end);
 }
 
 ImageStyle draw_pane(App& app, std::size_t index, PaneFrame pane) {
@@ -233,7 +233,7 @@ ImageStyle draw_pane(App& app, std::size_t index, PaneFrame pane) {
         return style;
     }
     const DetailTiles details = details_of(app, pane);
-    void* texture = heatmap.texture(
+    const TextureName texture = heatmap.texture(
         {pyramid, details, pane.view, style, int(pane.size.x), int(pane.size.y), tint_of(app, index, pane)},
         app.pictures_at_once);
     if (heatmap.waits()) app.waits = true;

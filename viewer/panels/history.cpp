@@ -284,7 +284,7 @@ void draw_overview(Drawing& on, const Box& box) {
 
 /// Beside what was drawn last where there is room, otherwise below.
 void flow(float width) {
-    const float right = ImGui::GetWindowPos().x + ImGui::GetWindowContentRegionMax().x;
+    const float right = ImGui::GetCursorScreenPos().x + ImGui::GetContentRegionAvail().x;
     if (ImGui::GetItemRectMax().x + ImGui::GetFontSize() + width <= right)
         ImGui::SameLine(0, ImGui::GetFontSize());
 }

@@ -306,10 +306,10 @@ void draw_picture(App& app, const MapGrid& whole) {
     const ImVec2 origin = corner - ImVec2(float(seen.left), float(seen.top));
     ImDrawList& draw = *ImGui::GetWindowDrawList();
     const std::vector<bool> captured = captured_heads(app);
-    void* texture =
+    const TextureName texture =
         app.map_picture.texture(app.document->map_of(app.view.against), app.problem(), app.view.stage, grid,
                                 seen, captured, app.document->generation, mark_pixels());
-    if (texture != nullptr) draw.AddImage(texture, corner, corner + room);
+    if (texture != 0) add_image(draw, texture, corner, corner + room);
     draw_conflicts(app, draw, grid, origin);
     name_groups(app, draw, grid, origin);
     name_heads(app, draw, grid, origin, captured);

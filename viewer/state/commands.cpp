@@ -15,6 +15,7 @@
 #include "viewer/state/app.h"
 #include "viewer/state/causes_state.h"
 #include "viewer/state/export.h"
+#include "viewer/window/imgui_input.h"
 #include "viewer/window/input.h"
 
 namespace tilescope::viewer {
@@ -321,7 +322,7 @@ bool is_asked(const KeyChord& chord, bool repeats, std::span<const TypedCharacte
     // AltGr and a letter type another character.
     const bool letter = chord.key > GLFW_KEY_SPACE && chord.key < 128;
     if (chord.shift != io.KeyShift || chord.control != io.KeyCtrl || (letter && io.KeyAlt)) return false;
-    return ImGui::IsKeyPressed(chord.key, repeats);
+    return key_pressed(chord.key, repeats);
 }
 
 }  // namespace
@@ -367,7 +368,7 @@ void run(App& app, const Command& command) {
 
 void run_commands(App& app, std::span<const TypedCharacter> typed) {
     const ImGuiIO& io = ImGui::GetIO();
-    app.view.flipped = !io.WantTextInput && ImGui::IsKeyDown(GLFW_KEY_SPACE);
+    app.view.flipped = !io.WantTextInput && key_held(GLFW_KEY_SPACE);
     app.view.to_replay = app.view.flipped && io.KeyShift;
     if (const Command* chosen = std::exchange(app.chosen_command, nullptr)) return run(app, *chosen);
     for (const Command& command : commands) {

@@ -27,6 +27,16 @@ std::map<std::string, FileStamp> recordings_in(const std::string& folder) {
     return found;
 }
 
+/// Lets go of what was removed, and of the oldest where they are more than are kept; the one that is shown keeps its place among the others.
+void forget_old_ones(Watch& watch, const std::map<std::string, FileStamp>& now) {
+    const std::string shown =
+        watch.shown < watch.recordings.size() ? watch.recordings[watch.shown] : std::string();
+    std::erase_if(watch.recordings, [&](const std::string& path) { return !now.contains(path); });
+    if (watch.recordings.size() > Watch::most)
+        watch.recordings.erase(watch.recordings.begin(), watch.recordings.end() - Watch::most);
+    watch.shown = std::size_t(std::ranges::find(watch.recordings, shown) - watch.recordings.begin());
+}
+
 /// The recordings that are there to be shown and were not yet, oldest first.
 std::vector<std::string> new_ones(Watch& watch, const std::map<std::string, FileStamp>& now) {
     std::vector<std::string> paths;
@@ -57,10 +67,7 @@ bool look_for_recordings(App& app, double now) {
         watch.recordings.push_back(path);
     }
     watch.seen = found;
-    // What was removed cannot be shown again.
-    std::erase_if(watch.recordings, [&](const std::string& path) { return !found.contains(path); });
-    if (watch.recordings.size() > Watch::most)
-        watch.recordings.erase(watch.recordings.begin(), watch.recordings.end() - Watch::most);
+    forget_old_ones(watch, found);
     if (fresh.empty()) return false;
     watch.shown = watch.recordings.size() - 1;
     open_paths(app, {watch.recordings.back()});

@@ -13,9 +13,9 @@ struct App;
 
 /// A folder whose new recordings are shown as they appear.
 struct Watch {
-    std::string folder;                   ///< empty: none is watched
-    std::vector<std::string> recordings;  ///< the last ones, oldest first
-    std::size_t shown = 0;
+    std::string folder;                         ///< empty: none is watched
+    std::vector<std::string> recordings;        ///< the last ones, oldest first
+    std::size_t shown = 0;                      ///< of them; their count where it was removed
     std::map<std::string, FileStamp> seen;      ///< as they were when the folder was looked at last
     std::map<std::string, FileStamp> shown_as;  ///< as they were when they were taken up
     double looked = 0;                          ///< when, in seconds

@@ -61,13 +61,13 @@ bool HeatmapPane::gets_ready() {
     return (is_ready() && !std::exchange(announced_, true)) || (due_ && *due_ <= Clock::now());
 }
 
-void* HeatmapPane::texture(const Contents& wanted, bool at_once) {
-    if (wanted.pyramid == nullptr || wanted.width <= 0 || wanted.height <= 0) return nullptr;
+TextureName HeatmapPane::texture(const Contents& wanted, bool at_once) {
+    if (wanted.pyramid == nullptr || wanted.width <= 0 || wanted.height <= 0) return 0;
     if (is_ready() || (at_once && pending_.valid())) take();
     if (!pending_.valid()) due_ = due(wanted);
     if (due_ && (at_once || *due_ <= Clock::now())) start(wanted);
     if (at_once && pending_.valid()) take();
-    return texture_.id();
+    return texture_.name();
 }
 
 const Scale& HeatmapPane::fitted(const std::shared_ptr<const Pyramid>& pyramid, Quantity quantity,

@@ -32,7 +32,7 @@ class HeatmapPane {
     };
     /// Asks for what is to be seen, and returns the texture of what shown() says: of that or of what was asked for before. Null
     /// where there is none yet, or no size. Where only values came in, not with each of them. `at_once`: waits for what is asked for.
-    void* texture(const Contents& wanted, bool at_once);
+    TextureName texture(const Contents& wanted, bool at_once);
     /// What the texture shows; without a pyramid before there is one.
     const Contents& shown() const { return shown_.contents; }
     /// Whether the texture is of something else than what was asked for last.

@@ -134,23 +134,23 @@ void MapPicture::draw(const TileMap& map, const Problem& problem, const std::vec
     }
 }
 
-void* MapPicture::texture(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid,
-                          const MapWindow& seen, const std::vector<bool>& captured, std::uint64_t generation,
-                          int mark_pixels) {
-    if (seen.width <= 0 || seen.height <= 0) return nullptr;
+TextureName MapPicture::texture(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid,
+                                const MapWindow& seen, const std::vector<bool>& captured,
+                                std::uint64_t generation, int mark_pixels) {
+    if (seen.width <= 0 || seen.height <= 0) return 0;
     const Shown now{&map, map.version(), generation, stage, grid, seen, mark_pixels};
     Shown same_but_version = now;
     same_but_version.version = shown_.version;
     const auto time = std::chrono::steady_clock::now();
     const bool soon = texture_ != nullptr && same_but_version == shown_ && time - drawn_ < between_drawings;
-    if (texture_ != nullptr && (now == shown_ || soon)) return texture_->id();
+    if (texture_ != nullptr && (now == shown_ || soon)) return texture_->name();
     shown_ = now;
     drawn_ = time;
     if (image_.width != seen.width || image_.height != seen.height) image_ = Image(seen.width, seen.height);
     draw(map, problem, captured);
     if (texture_ == nullptr) texture_ = std::make_unique<Texture>();
     texture_->upload(image_);
-    return texture_->id();
+    return texture_->name();
 }
 
 }  // namespace tilescope::viewer

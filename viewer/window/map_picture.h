@@ -77,9 +77,9 @@ class MapPicture {
  public:
     static ImageStyle style(int mark_pixels);
     /// Made again where the map changed, but not for every tile that is judged. `captured`: of each head, whether any of it was.
-    void* texture(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid,
-                  const MapWindow& seen, const std::vector<bool>& captured, std::uint64_t generation,
-                  int mark_pixels);
+    TextureName texture(const TileMap& map, const Problem& problem, Stage stage, const MapGrid& grid,
+                        const MapWindow& seen, const std::vector<bool>& captured, std::uint64_t generation,
+                        int mark_pixels);
     /// Tiles of the stage with conflicting writes.
     const std::vector<TileId>& conflicts() const { return conflicts_; }
 

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "dump/schema/error.h"
+#include "viewer/window/imgui_input.h"
 #include "viewer/window/theme.h"
 
 namespace tilescope::viewer {
@@ -136,14 +137,14 @@ void Texture::upload(const Image& image) {
     }
 }
 
-void* Texture::id() const {
-    return reinterpret_cast<void*>(std::uintptr_t(name_));
+void add_opaque_image(ImDrawList& draw, TextureName texture, const ImVec2& at, const ImVec2& end) {
+    draw.AddCallback([](const ImDrawList*, const ImDrawCmd*) { glDisable(GL_BLEND); }, nullptr);
+    add_image(draw, texture, at, end);
+    draw.AddCallback([](const ImDrawList*, const ImDrawCmd*) { glEnable(GL_BLEND); }, nullptr);
 }
 
-void add_opaque_image(ImDrawList& draw, void* texture, const ImVec2& at, const ImVec2& end) {
-    draw.AddCallback([](const ImDrawList*, const ImDrawCmd*) { glDisable(GL_BLEND); }, nullptr);
-    draw.AddImage(texture, at, end);
-    draw.AddCallback([](const ImDrawList*, const ImDrawCmd*) { glEnable(GL_BLEND); }, nullptr);
+void add_image(ImDrawList& draw, TextureName texture, const ImVec2& at, const ImVec2& end) {
+    draw.AddImage(ImTextureID(std::uintptr_t(texture)), at, end);
 }
 
 void wake_window() {
@@ -213,6 +214,7 @@ void Window::start_imgui() {
     ImGuiIO& io = ImGui::GetIO();
     io.IniFilename = nullptr;
     io.ConfigWindowsMoveFromTitleBarOnly = true;
+    take_input_as_told();
     has_font_ = load_font(scale_);
     set_theme(scale_);
     ImGui_ImplGlfw_InitForOpenGL(window_, false);
@@ -284,7 +286,7 @@ void Window::apply(const InputEvent& event) {
     ImGuiIO& io = ImGui::GetIO();
     switch (event.type) {
         case InputEvent::Type::key:
-            ImGui_ImplGlfw_KeyCallback(window_, event.code, 0, event.down ? GLFW_PRESS : GLFW_RELEASE, 0);
+            tell_key(event.code, event.down);
             if (event.down) letter_ = io.WantTextInput ? 0 : event.code;
             break;
         case InputEvent::Type::character:
@@ -300,8 +302,7 @@ void Window::apply(const InputEvent& event) {
             if (event.code >= 0 && event.code < 3) buttons_[event.code] = event.down;
             break;
         case InputEvent::Type::scroll:
-            io.MouseWheelH += float(event.x);
-            io.MouseWheel += float(event.y);
+            tell_wheel(event.x, event.y);
             break;
         case InputEvent::Type::drop:
             dropped_.push_back(event.path);
@@ -338,9 +339,8 @@ void Window::begin_frame() {
                      type == InputEvent::Type::button;
     }
     // The backend asks the display where the pointer is; scripts move it without the display.
-    ImGuiIO& io = ImGui::GetIO();
-    io.MousePos = {float(cursor_x_), float(cursor_y_)};
-    std::ranges::copy(buttons_, io.MouseDown);
+    tell_pointer(cursor_x_, cursor_y_);
+    for (int button = 0; button < int(std::size(buttons_)); ++button) tell_button(button, buttons_[button]);
     ImGui::NewFrame();
 }
 

@@ -16,6 +16,9 @@ struct ImVec2;
 
 namespace tilescope::viewer {
 
+/// As OpenGL has it; 0 for none.
+using TextureName = unsigned;
+
 /// Pixels on the graphics card. Lives no longer than the window.
 class Texture {
  public:
@@ -24,10 +27,10 @@ class Texture {
     Texture(const Texture&) = delete;
     Texture& operator=(const Texture&) = delete;
     void upload(const Image& image);
-    void* id() const;  ///< as ImGui takes it; null before the first upload
+    TextureName name() const { return name_; }  ///< none before the first upload
 
  private:
-    unsigned name_ = 0;
+    TextureName name_ = 0;
     int width_ = 0;
     int height_ = 0;
 };
@@ -40,8 +43,9 @@ struct WindowOptions {
     bool scripted = false;  ///< nobody watches: draw as fast as asked, and take input only from feed()
 };
 
-/// Puts pixels of a texture of which all are opaque: a software renderer blends at several times the cost.
-void add_opaque_image(ImDrawList& draw, void* texture, const ImVec2& at, const ImVec2& end);
+void add_image(ImDrawList& draw, TextureName texture, const ImVec2& at, const ImVec2& end);
+/// Of a texture of which all pixels are opaque: a software renderer blends at several times the cost.
+void add_opaque_image(ImDrawList& draw, TextureName texture, const ImVec2& at, const ImVec2& end);
 
 /// From any thread: ends the window's wait for input.
 void wake_window();
