@@ -255,15 +255,26 @@ std::string why_empty(const App& app) {
     return fmt::format("no {} of {} diverges", what, stage);
 }
 
+/// ImGui leaves room for the arrow in every heading; here only the one that has it does without that room. Returns what is shown.
+std::string draw_heading(const std::string& heading, bool has_arrow) {
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float arrow = has_arrow ? ImGui::GetFontSize() : 0;
+    const float room = ImGui::GetContentRegionAvail().x - arrow;
+    ImGui::TableHeader(("##" + heading).c_str());
+    const std::string text = ellipsized(heading, room);
+    ImGui::GetWindowDrawList()->AddText(at, colours::text, text.c_str());
+    return text;
+}
+
 /// That the column needs beside the others.
 float letters_of(BadColumn column, const std::string& name, const App& app) {
     // A number of four digits with its exponent, or a range as long as the largest of the sequence.
     const std::size_t last =
         std::to_string(std::max(app.problem().seqlen_q, app.problem().seqlen_kv) - 1).size();
-    const std::size_t cell = column == BadColumn::worst                                     ? 8
+    const std::size_t cell = column == BadColumn::worst                                     ? 9
                              : column == BadColumn::row && listed_of(app) == Listed::ranges ? 2 * last + 1
                                                                                             : 0;
-    return float(std::max(name.size(), cell)) + 3;
+    return float(std::max(name.size(), cell)) + 0.5F;
 }
 
 }  // namespace
@@ -300,24 +311,26 @@ void bad_rows_contents(App& app) {
         // Of ranges the worst comes first.
         const bool by_worst = listed == Listed::ranges;
         const bool is_default = column.column == (by_worst ? BadColumn::worst : BadColumn::batch);
-        const ImGuiTableColumnFlags sorted =
+        const ImGuiTableColumnFlags sorting =
             is_default ? ImGuiTableColumnFlags_DefaultSort |
                              (by_worst ? ImGuiTableColumnFlags_PreferSortDescending : 0)
                        : 0;
         const std::string name = name_of(column.column, app);
-        ImGui::TableSetupColumn(name.c_str(), sorted, letters_of(column.column, name, app),
+        ImGui::TableSetupColumn(name.c_str(), sorting, letters_of(column.column, name, app),
                                 ImGuiID(column.column));
         shown.push_back(column.column);
         headings += name + " ";
     }
     app.readout.add("headings " + headings);
+    const BadColumn sorted = app.bad.sort(app.problem()).column;
     ImGui::TableNextRow(ImGuiTableRowFlags_Headers);
     for (int i = 0; i < count; ++i) {
         ImGui::TableSetColumnIndex(i);
         const std::string heading = ImGui::TableGetColumnName(i);
-        ImGui::TableHeader(heading.c_str());
-        const char* const meaning = says(shown[std::size_t(i)], app);
-        if (*meaning != 0 && ImGui::IsItemHovered()) tooltip(app, meaning);
+        const bool whole = draw_heading(heading, sorted == shown[std::size_t(i)]) == heading;
+        const std::string meaning = says(shown[std::size_t(i)], app);
+        const std::string words = whole ? meaning : meaning.empty() ? heading : heading + ": " + meaning;
+        if (!words.empty() && ImGui::IsItemHovered()) tooltip(app, words);
         const ImVec2 at = ImGui::GetItemRectMin();
         const ImVec2 size = ImGui::GetItemRectSize();
         app.readout.place("heading " + heading, {at.x, at.y, size.x, size.y});

@@ -295,12 +295,25 @@ void flow_text(App& app, const std::string& line, ImU32 colour) {
     text(app, line, colour);
 }
 
-void draw_legend(App& app) {
+bool has_step_not_judged(const Drawing& on) {
+    const auto not_judged = [&](const HistoryStep& step) {
+        const bool undeclared = std::ranges::find(on.undeclared, step.stage) != on.undeclared.end();
+        return step.state == StepState::not_judged || (undeclared && step.element);
+    };
+    return std::ranges::any_of(on.grid.history.moments, [&](const Moment& moment) {
+        return std::ranges::any_of(moment.steps, not_judged);
+    });
+}
+
+void draw_legend(const Drawing& on) {
+    App& app = on.app;
     const float em = ImGui::GetFontSize();
     const bool pair = app.document->pair();
-    for (const StepState state : {StepState::right, StepState::inherited, StepState::wrong}) {
+    for (const StepState state :
+         {StepState::right, StepState::inherited, StepState::wrong, StepState::not_judged}) {
         // Two recordings have no inputs alone to be held against.
         if (pair && state == StepState::inherited) continue;
+        if (state == StepState::not_judged && !has_step_not_judged(on)) continue;
         const std::string word(word_of(state, pair));
         flow(em + ImGui::CalcTextSize(word.c_str()).x);
         const ImVec2 at = ImGui::GetCursorScreenPos();
@@ -355,7 +368,7 @@ void draw_title(Drawing& on) {
         tooltip(
             app,
             "expected: what the stages before give; of what inherited an error what the inputs give, too");
-    draw_legend(app);
+    draw_legend(on);
     flow_text(app, on.app.history.focused ? "arrows walk here, Escape leaves" : "a click: arrows walk here",
               on.app.history.focused ? colours::accent : colours::dim);
 }

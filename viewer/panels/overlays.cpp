@@ -235,19 +235,23 @@ void draw_rim(ImDrawList& draw, ImVec2 at, ImVec2 end, ImVec2 inside_at, ImVec2 
     };
     widen(at.x, end.x);
     widen(at.y, end.y);
-    const auto rim = [&](float out, ImU32 colour, float thickness) {
-        // At an edge of the picture the rim stands inside, so that it is seen whole.
+    // Filled, so that a line of one pixel is as dark as it can be. At an edge of the picture the rim stands inside, so that it is seen whole.
+    const auto rim = [&](float out, float in_from_edge, ImU32 colour, float thickness) {
         const auto low = [&](float x, float edge) {
-            return std::clamp(x - out, edge + 1, std::max(x, edge + 1));
+            return std::clamp(x - out, edge + in_from_edge, std::max(x, edge + in_from_edge));
         };
         const auto high = [&](float x, float edge) {
-            return std::clamp(x + out, std::min(x, edge - 1), edge - 1);
+            return std::clamp(x + out, std::min(x, edge - in_from_edge), edge - in_from_edge);
         };
-        draw.AddRect({low(at.x, inside_at.x), low(at.y, inside_at.y)},
-                     {high(end.x, inside_end.x), high(end.y, inside_end.y)}, colour, 0, 0, thickness);
+        const ImVec2 from{low(at.x, inside_at.x), low(at.y, inside_at.y)};
+        const ImVec2 to{high(end.x, inside_end.x), high(end.y, inside_end.y)};
+        draw.AddRectFilled(from, {to.x, from.y + thickness}, colour);
+        draw.AddRectFilled({from.x, to.y - thickness}, to, colour);
+        draw.AddRectFilled(from, {from.x + thickness, to.y}, colour);
+        draw.AddRectFilled({to.x - thickness, from.y}, to, colour);
     };
-    rim(3, IM_COL32(0, 0, 0, 255), 1);
-    rim(2, IM_COL32(255, 255, 255, 255), 2);
+    rim(3, 0, IM_COL32(0, 0, 0, 255), 1);
+    rim(2, 1, IM_COL32(255, 255, 255, 255), 2);
 }
 
 void draw_rings(ImDrawList& draw, const PaneFrame& pane, const Pyramid& pyramid) {
