@@ -113,9 +113,16 @@ void ring_around(const Rect& cell, const Report* report, const std::string& hold
     figure.ringed = cell;
     const bool local = quantity_info(figure.quantity).against == Reference::local;
     const bool fine = local && report != nullptr && !report->stage(figure.plane.stage).tally.diverges();
-    figure.ring_says = fmt::format("{}: {}, {}", fine ? "closest to its budget" : "worst",
-                                   places("row", cell.first_row, cell.last_row),
-                                   places("column", cell.first_col, cell.last_col));
+    // As the axes and the verdict name them.
+    const auto name = [&](auto axis, std::string_view otherwise) {
+        const bool of_keys =
+            report != nullptr && stage_info(report->problem, figure.plane.stage).*axis == Axis::key;
+        return of_keys ? "key" : otherwise;
+    };
+    figure.ring_says =
+        fmt::format("{}: {}, {}", fine ? "closest to its budget" : "worst",
+                    places(name(&StageInfo::row_axis, "row"), cell.first_row, cell.last_row),
+                    places(name(&StageInfo::col_axis, "column"), cell.first_col, cell.last_col));
     if (!holds.empty()) figure.ring_says += ": " + holds;
 }
 

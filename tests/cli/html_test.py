@@ -119,7 +119,7 @@ class Html(TileDiffCase):
         self.assertRegex(page.text, r"^match: 82048 elements of 12 stages agree with the float64 oracle closest to its budget: dv, 0\.\d+ of it ")
         self.assertEqual({a["class"] for a in page.all("li")}, {"right"})
         self.assertEqual(len(self.pictures(page)), 2)
-        self.assertRegex(page.text, r"The ring is around the closest to its budget: row \d+, column \d+: got ")
+        self.assertRegex(page.text, r"The ring is around the closest to its budget: key \d+, column \d+: got ")
 
     def test_two_recordings_of_which_neither_is_blamed(self):
         page = self.page_of(SAMPLES / "torch_backward.h5", "--against", SAMPLES / "torch_backward_group_overwritten.h5")
@@ -154,6 +154,10 @@ class Html(TileDiffCase):
         page = self.page_of(self.file)
         self.assert_says_what_is_printed(page)
         self.assertIn("The ring is around the worst: row 3, column 4: got nan, expected", page.text)
+        values = small_dump.stages(small_dump.inputs())
+        values["s"][0, 1, 5, 20] = np.nan
+        small_dump.write(self.file, values)
+        self.assertIn("The ring is around the worst: row 5, key 20: got nan, expected", self.page_of(self.file).text)
 
     def test_what_was_not_recorded(self):
         page = self.page_of(SAMPLES / "lse_base2.h5")

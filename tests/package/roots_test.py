@@ -160,6 +160,15 @@ class Packages(unittest.TestCase):
         self.assertIn(f"tilescope-{version}-", next(self.made.glob("*.whl")).name)
         self.assertIn(SAYS, report)
 
+    def test_the_viewer_draws(self):
+        self.install("/made/tilescope-view_*.deb", "xvfb xauth libgl1-mesa-dri fonts-dejavu-core")
+        said = self.clean.run(f"xvfb-run -a tile-view /source/{WRONG} --size 1600x1000 --screenshot /shown.png 2>&1")
+        self.assertEqual(said, "")
+        picture = (self.clean.path / "shown.png").read_bytes()
+        self.assertEqual(picture[:8], b"\x89PNG\r\n\x1a\n")
+        # An empty window takes a few thousand bytes.
+        self.assertGreater(len(picture), 50000)
+
     def test_a_project_is_built_with_it(self):
         self.install("/made/*.deb", "cmake make g++ pkg-config libgmock-dev")
         self.clean.run("cmake -S /source/tests/repo/consumer -B /consumer && cmake --build /consumer && cd /tmp && /consumer/consumer")

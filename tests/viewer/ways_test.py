@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import threading
+import time
 
 import h5py
 from tile_view_case import SAMPLES, TileViewCase, main
@@ -112,14 +113,20 @@ class Ways(TileViewCase):
 
 
 class WatchedFolder(TileViewCase):
-    def watched(self, first, later, *lines):
-        """Plays the lines in a folder that holds `first`; `later` is called with the folder while they are played."""
+    @staticmethod
+    def wait_for(path):
+        while not path.exists():
+            time.sleep(0.05)
+
+    def watched(self, first, later, begin, *lines):
+        """Plays the lines in a folder that holds `first`; `later` is called with the folder after the first of them."""
         folder = self.folder / "runs"
         folder.mkdir()
         shutil.copy(SAMPLES / first, folder / "a.h5")
-        loop = threading.Timer(3, later, [folder])
+        marker = self.folder / "begun.png"
+        loop = threading.Thread(target=lambda: (self.wait_for(marker), later(folder)), daemon=True)
         loop.start()
-        self.play([], *lines, options=["--watch", folder])
+        self.play([], begin, f"picture status {marker}", *lines, options=["--watch", folder])
         loop.join()
 
     def test_each_new_recording_is_shown_as_it_appears(self):
@@ -143,9 +150,14 @@ class WatchedFolder(TileViewCase):
                   "expect_title 01.h5: ", "key Ctrl+PageUp", "frames 2", "expect this is the oldest", options=["--watch", folder])
 
     def test_one_that_is_removed_is_not_counted(self):
-        self.watched("healthy_scalar.h5", lambda folder: shutil.copy(SAMPLES / "acc_not_rescaled.h5", folder / "b.h5") and
-                     threading.Timer(3, os.remove, [folder / "a.h5"]).start(), "await 2 of 2 in", "await 1 of 1 in", "expect_title b.h5: ",
-                     f"drop {SAMPLES / 'lse_base2.h5'}", "await lse_base2.h5", "wait", "expect_not 1 of 1 in")
+        counted = self.folder / "counted.png"
+
+        def run_again_and_remove(folder):
+            shutil.copy(SAMPLES / "acc_not_rescaled.h5", folder / "b.h5")
+            self.wait_for(counted)
+            os.remove(folder / "a.h5")
+        self.watched("healthy_scalar.h5", run_again_and_remove, "await match: ", "await 2 of 2 in", f"picture status {counted}",
+                     "await 1 of 1 in", "expect_title b.h5: ", f"drop {SAMPLES / 'lse_base2.h5'}", "await lse_base2.h5", "wait", "expect_not 1 of 1 in")
 
     def test_a_file_that_is_no_recording_leaves_the_one_before(self):
         self.watched("acc_not_rescaled.h5", lambda folder: (folder / "b.h5").write_text("no recording"), "await acc is wrong",

@@ -11,6 +11,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -153,6 +154,10 @@ void wake_window() {
 
 Window::Window(const WindowOptions& options) : scripted_(options.scripted) {
     glfwSetErrorCallback(nullptr);
+#ifdef GLFW_PLATFORM
+    // GLFW 3.4 would look for one of Wayland first, which complains on stderr where there is none.
+    if (std::getenv("WAYLAND_DISPLAY") == nullptr) glfwInitHint(GLFW_PLATFORM, GLFW_PLATFORM_X11);
+#endif
     if (glfwInit() == GLFW_FALSE) {
         throw Error("no display to open a window on: " + glfw_complaint(), "display",
                     "log in with a desktop or ssh -X, or render without one: xvfb-run tile-view run.h5 "
