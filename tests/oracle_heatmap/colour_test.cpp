@@ -155,6 +155,18 @@ TEST(Palette, BudgetStepsWhereTheBudgetIsSpent) {
     }
 }
 
+TEST(Palette, TheWorstIsTheMostSaturatedAndNotThePalest) {
+    const Palette& colours = palette(ColourMap::budget);
+    const auto saturation = [](const Colour& colour) {
+        const auto [least, most] = std::minmax({colour.r, colour.g, colour.b});
+        return double(most - least) / most;
+    };
+    for (std::size_t i = 129; i < 256; ++i) {
+        EXPECT_GE(saturation(colours.back()), saturation(colours[i])) << i;
+        EXPECT_LE(luminance(colours[i]), luminance(colours[i - 1]) + 1e-3) << i;
+    }
+}
+
 TEST(Palette, EndsAreThePublishedAnchors) {
     EXPECT_EQ(palette(ColourMap::sequential).front(), (Colour{0x44, 0x01, 0x54, 255}));
     EXPECT_EQ(palette(ColourMap::sequential).back(), (Colour{0xfd, 0xe7, 0x25, 255}));

@@ -39,7 +39,21 @@ class Opening(TileViewCase):
 
     def test_healthy_sample_says_so(self):
         path = SAMPLES / "healthy_scalar.h5"
-        self.play([path], "wait", f"expect {verdict(path)}", "key Home", "expect nothing diverges")
+        report = judged(path)
+        self.play([path], "wait", f"expect {verdict(path)}", "expect closest to its budget: ", "key Home", "expect nothing diverges",
+                  *(f"expect \n{stage['name']} right\n" for stage in report["stages"] if stage["compared"]))
+
+    def test_chain_of_stages_has_a_word_each(self):
+        self.play([SAMPLES / "acc_not_rescaled.h5"], "wait", *(f"expect \n{link}\n" for link in (
+            "q right", "k right", "v right", "s right", "m right", "p right", "l right", "acc guilty", "o from acc", "lse right")))
+        self.play([SAMPLES / "lse_base2.h5"], "wait", "expect \nlse guilty\n")
+
+    def test_where_the_budget_is_0_the_difference_is_shown(self):
+        path = SAMPLES / "head_modulo.h5"
+        first = judged(path)["first_divergence"]
+        self.assertEqual((first["stage"], first["tolerance"]), ("k", 0))
+        self.play([path], "wait", "expect q block 0   difference, as the budget is 0\n", "expect \ndifference, symlog\n",
+                  "expect_not over budget, log")
 
     def test_goto(self):
         path = SAMPLES / "acc_not_rescaled.h5"
