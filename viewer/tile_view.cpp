@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dump/file/identity.h"
@@ -206,12 +207,29 @@ class Program {
     /// Nothing new is drawn while nothing happens.
     void wait() {
         constexpr double short_while = 1.0 / 30;
+        if (held_since_) return wait_for_pictures();
         if (player_) return window_.wait_for_input(0, between_frames());
         do {
             window_.wait_for_input(frames_left_ > 0 ? 0 : short_while, between_frames());
             frames_left_ = std::max(frames_left_, frames_asked_for());
         } while (frames_left_ == 0 && !window_.closing() && asked_to_end == 0);
         --frames_left_;
+    }
+
+    /// A frame that takes long to draw is held back for a moment until it shows what somebody moved to: drawn without that, it would keep
+    /// the processor from it. Faster ones follow each other soon enough.
+    bool is_held_back() const {
+        constexpr double fast = 1.0 / 30;
+        return drew_ > fast && seconds() - held_since_.value_or(seconds()) < longest_held &&
+               std::ranges::any_of(app_.panes, &HeatmapPane::follows);
+    }
+
+    void wait_for_pictures() {
+        constexpr double look = 0.004;
+        const auto waits = [](const HeatmapPane& pane) { return pane.follows() && !pane.is_ready(); };
+        while (std::ranges::any_of(app_.panes, waits) && seconds() - *held_since_ < longest_held &&
+               !window_.has_input())
+            window_.wait_for_input(look, 0);
     }
 
     /// What happened since the last look, as the frames that it takes: panels follow each other by a frame. Of progress alone
@@ -238,14 +256,13 @@ class Program {
         return works() ? 1 : frames_to_settle;
     }
 
-    static double seconds() {
-        return std::chrono::duration<double>(FrameTimes::Clock::now().time_since_epoch()).count();
+    static double seconds_of(FrameTimes::Clock::time_point time) {
+        return std::chrono::duration<double>(time.time_since_epoch()).count();
     }
+    static double seconds() { return seconds_of(FrameTimes::Clock::now()); }
 
     void frame() {
-        if (player_) look_for_recordings(app_, seconds());
-        if (player_) player_->advance(app_, window_);
-        if (player_ && player_->take_time()) times_.forget_frames();
+        if (player_ && !held_since_) play();
         const auto begin = FrameTimes::Clock::now();
         const auto computed_before = FrameTimes::computed_so_far();
         window_.begin_frame();
@@ -263,11 +280,20 @@ class Program {
         const bool captured = !picture.path.empty() || !app_.pictures.empty();
         Image pixels;
         // A software renderer takes the processor from what a script waits for.
-        if (player_ && player_->waits() && !captured && arguments_.timing.empty())
+        if (player_ && player_->waits() && !captured && arguments_.timing.empty()) {
+            held_since_.reset();
             return window_.drop_frame();
-        window_.lay_out();
+        }
+        const bool held = !captured && is_held_back();
+        if (held)
+            window_.drop_frame();
+        else
+            window_.lay_out();
         const auto laid_out = FrameTimes::Clock::now();
-        const auto computed = FrameTimes::computed_so_far() - computed_before;
+        laid_out_ += laid_out - begin;
+        computed_ += FrameTimes::computed_so_far() - computed_before;
+        if (!held_since_) held_since_ = seconds_of(begin);
+        if (held) return;
         window_.end_frame(captured ? &pixels : nullptr);
         const double scale = double(pixels.width) / std::max(1, window_.width());
         if (!picture.path.empty()) write_png(picture.path, part_of(pixels, picture.box, scale));
@@ -277,9 +303,19 @@ class Program {
         for (HeatmapPane& pane : app_.panes) {
             if (const auto asked = pane.take_asked()) times_.add_picture(FrameTimes::Clock::now() - *asked);
         }
-        const auto took = FrameTimes::Clock::now() - begin;
-        frame_took_ = std::chrono::duration<double>(took).count();
-        times_.add({.laid_out = laid_out - begin, .computed = computed, .drawn = took});
+        const double now = seconds();
+        frame_took_ = now - seconds_of(begin);
+        drew_ = now - seconds_of(laid_out);
+        const std::chrono::duration<double> drawn(now - *std::exchange(held_since_, std::nullopt));
+        times_.add({.laid_out = std::exchange(laid_out_, {}),
+                    .computed = std::exchange(computed_, {}),
+                    .drawn = std::chrono::duration_cast<FrameTimes::Clock::duration>(drawn)});
+    }
+
+    void play() {
+        look_for_recordings(app_, seconds());
+        player_->advance(app_, window_);
+        if (player_->take_time()) times_.forget_frames();
     }
 
     void write_timing() {
@@ -297,7 +333,13 @@ class Program {
     std::optional<ScriptPlayer> player_;
     std::uint64_t version_ = 0;
     double progress_shown_ = 0;
+    static constexpr double longest_held = 0.06;
     double frame_took_ = 0;
+    double drew_ = 0;  ///< of that, its pixels
+    /// Of a frame that is held back: since when, and what it took so far.
+    std::optional<double> held_since_;
+    FrameTimes::Clock::duration laid_out_{};
+    FrameTimes::Clock::duration computed_{};
     bool worked_ = false;
     int width_ = 0;
     int height_ = 0;

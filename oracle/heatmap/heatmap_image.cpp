@@ -411,7 +411,17 @@ Cover inner(const std::vector<Cover>& pixels) {
 
 void render(const Pyramid& pyramid, const DetailTiles& details, const PlaneView& view,
             const ImageStyle& style, Image& image) {
-    const auto clear = [&] { std::ranges::fill(image.pixels, 0u); };
+    render_rows(pyramid, details, view, style, 0, image.height, image);
+}
+
+void render_rows(const Pyramid& pyramid, const DetailTiles& details, const PlaneView& view,
+                 const ImageStyle& style, int first, int last, Image& image) {
+    const auto line_of = [&](int y) {
+        return image.pixels.data() + std::size_t(y) * std::size_t(image.width);
+    };
+    const auto clear = [&] {
+        if (image.width > 0 && first < last) std::fill(line_of(first), line_of(last), 0u);
+    };
     if (image.width <= 0 || image.height <= 0 || !(view.rows > 0) || !(view.cols > 0)) return clear();
     const double element_rows = view.rows / image.height;
     const double element_cols = view.cols / image.width;
@@ -430,9 +440,9 @@ void render(const Pyramid& pyramid, const DetailTiles& details, const PlaneView&
     ElementRows tile_rows(level, details);
     std::optional<Cover> gathered;
     const std::uint32_t* painted = nullptr;
-    for (int y = 0; y < image.height; ++y) {
+    for (int y = first; y < last; ++y) {
         const Cover& cells = rows[std::size_t(y)];
-        std::uint32_t* out = image.pixels.data() + std::size_t(y) * std::size_t(image.width);
+        std::uint32_t* out = line_of(y);
         if (cells.empty()) {
             std::fill_n(out, image.width, 0u);
             continue;

@@ -44,6 +44,9 @@ struct ImageStyle {
 /// transparent; what is not there yet is shown as Kind::not_judged.
 void render(const Pyramid& pyramid, const DetailTiles& details, const PlaneView& view,
             const ImageStyle& style, Image& image);
+/// Fills rows [first, last) of the image, as render() does: rows of one image may be filled by several threads.
+void render_rows(const Pyramid& pyramid, const DetailTiles& details, const PlaneView& view,
+                 const ImageStyle& style, int first, int last, Image& image);
 
 /// The quantity's colours; sequential in place of diverging ones where all values have one sign.
 ColourMap fitting_colours(const Pyramid& pyramid, Quantity quantity);

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include "tests/oracle_heatmap/plain_matrix.h"
 
@@ -113,6 +114,10 @@ TEST_P(EveryPixel, ShowsTheWorstOfWhatItCovers) {
         for (int y = 0; y < c.height; ++y)
             for (int x = 0; x < c.width; ++x)
                 expect_pixel(image, x, y, worst_under(matrix, c.view, image, x, y), style);
+        Image in_parts(c.width, c.height);
+        for (const auto& [first, last] : {std::pair(c.height / 3, c.height), std::pair(0, c.height / 3)})
+            render_rows(pyramid, {}, c.view, style, first, last, in_parts);
+        EXPECT_EQ(in_parts.pixels, image.pixels);
     }
 }
 

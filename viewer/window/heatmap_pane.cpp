@@ -22,7 +22,14 @@ HeatmapPane::Made HeatmapPane::make(Contents contents, Image image, int niceness
     made.has_values = of.pyramid->filled() > 0;
     if (made.image.width != of.width || made.image.height != of.height)
         made.image = Image(of.width, of.height);
-    render(*of.pyramid, of.details, of.view, of.style, made.image);
+    const auto fill = [&](int first, int last) {
+        render_rows(*of.pyramid, of.details, of.view, of.style, first, last, made.image);
+    };
+    // The thread that is begun has the priority of this one.
+    const int half = made.image.height / 2;
+    std::future<void> lower = std::async(std::launch::async, fill, half, made.image.height);
+    fill(0, half);
+    lower.get();
     if (of.tint != nullptr) apply(*of.tint, of.view, made.image);
     wake_window();
     return made;
@@ -39,7 +46,8 @@ std::optional<HeatmapPane::Clock::time_point> HeatmapPane::due(const Contents& w
 
 void HeatmapPane::start(const Contents& contents) {
     // What somebody moved to goes with the frames, what came in behind them, and what reads and judges comes last.
-    const int niceness = shown_.contents == contents ? 5 : 0;
+    moved_ = !(shown_.contents == contents);
+    const int niceness = moved_ ? 0 : 5;
     announced_ = false;
     due_.reset();
     asked_ = Clock::now();

@@ -37,6 +37,9 @@ class HeatmapPane {
     const Contents& shown() const { return shown_.contents; }
     /// Whether the texture is of something else than what was asked for last.
     bool waits() const { return pending_.valid() || due_; }
+    /// Whether what somebody moved to is being made, and the picture of this frame is not newer than the one before.
+    bool follows() const { return pending_.valid() && moved_ && !came_; }
+    bool is_ready() const;
     /// Whether a frame would bring on what was asked for last: it has got ready since the last call, or may be made now.
     bool gets_ready();
     /// When what is shown was asked for, where it came since the last call.
@@ -56,7 +59,6 @@ class HeatmapPane {
         Image image;
     };
     static Made make(Contents contents, Image image, int niceness);
-    bool is_ready() const;
     /// When it may be made; null where it is shown.
     std::optional<Clock::time_point> due(const Contents& wanted) const;
     void start(const Contents& contents);
@@ -65,6 +67,7 @@ class HeatmapPane {
     Made shown_;
     std::future<Made> pending_;
     bool announced_ = true;
+    bool moved_ = false;  ///< what is being made is of something else than what is shown
     Clock::time_point asked_;
     std::optional<Clock::time_point> due_;  ///< where it waits for its time
     Clock::duration took_{};                ///< from when what is shown was asked for
