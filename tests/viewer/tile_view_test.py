@@ -124,7 +124,8 @@ class Looking(TileViewCase):
                   "expect none of s m p l acc was recorded\n")
 
     def test_tabs_show_what_was_counted(self):
-        self.play([self.PATH], "wait", "key Tab", "wait", "expect acc, relative to the row's largest", "key Tab", "wait",
+        # The stage on screen comes first.
+        self.play([self.PATH], "wait", "key Tab", "wait", "expect below all rows of the head\nacc, relative to the row's largest\n", "key Tab", "wait",
                   "expect 4096 elements", "key Tab", "wait", "expect tolerance")
 
 

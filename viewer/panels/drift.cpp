@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "viewer/panels/plot.h"
 
@@ -9,13 +10,14 @@ namespace tilescope::viewer {
 namespace {
 
 struct Line {
+    Stage stage;
     const char* name;
     const char* unit;
 };
 constexpr std::array<Line, DriftPicture::quantities> drift_lines = {{
-    {"m", "absolute"},
-    {"l", "relative"},
-    {"acc", "relative to the row's largest"},
+    {Stage::m, "m", "absolute"},
+    {Stage::l, "l", "relative"},
+    {Stage::acc, "acc", "relative to the row's largest"},
 }};
 
 std::vector<double> of_row(const MatrixF& drift, std::int64_t row) {
@@ -31,7 +33,7 @@ std::int64_t draw_line(App& app, const MatrixF& drift, const Line& line, float h
     plot.label = fmt::format("{}, {}", line.name, line.unit);
     plot.logarithmic = true;
     plot.cursor = app.view.cursor.key / app.problem().block_n;
-    Curve curve{of_row(drift, app.view.cursor.row), {}, colours::accent, 1.5F, "to the exact value"};
+    Curve curve{of_row(drift, app.view.cursor.row), {}, colours::accent, 1.5F, "from exact"};
     for (const double value : curve.low) plot.marks.push_back(std::isinf(value));
     plot.knee = knee_of(curve.low);
     plot.curves.push_back(std::move(curve));
@@ -89,6 +91,15 @@ void draw_picture(App& app, const std::shared_ptr<const DriftRows>& drift, int q
     go_to(app, app.view.stage, cursor, true);
 }
 
+/// The stage on screen first: low windows have no room for all.
+std::array<int, DriftPicture::quantities> drift_order(const App& app) {
+    std::array<int, DriftPicture::quantities> order{};
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_partition(order,
+                                  [&](int i) { return drift_lines[std::size_t(i)].stage == app.view.stage; });
+    return order;
+}
+
 }  // namespace
 
 void draw_drift(App& app) {
@@ -104,14 +115,15 @@ void draw_drift(App& app) {
         std::max(2.2F * em, (ImGui::GetContentRegionAvail().y - 2 * em) / float(2 * drift_lines.size()) -
                                 (plot_margin() + ImGui::GetStyle().ItemSpacing.y) / 2);
     std::int64_t clicked = -1;
-    for (int i = 0; i < DriftPicture::quantities; ++i) {
+    for (const int i : drift_order(app)) {
         const MatrixF& values = drift_of(*drift, i);
         const bool any = values.size() > 0 && !values.array().isNaN().all();
         if (!any) {
             text(app, fmt::format("{} was not captured", drift_lines[std::size_t(i)].name), colours::dim);
             continue;
         }
-        clicked = std::max(clicked, draw_line(app, values, drift_lines[std::size_t(i)], height));
+        clicked =
+            std::max(clicked, draw_line(app, values, drift_lines[std::size_t(i)], std::max(4 * em, height)));
         draw_picture(app, drift, i, height);
     }
     if (clicked < 0) return;
