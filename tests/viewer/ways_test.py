@@ -157,7 +157,7 @@ class WatchedFolder(TileViewCase):
             self.wait_for(counted)
             os.remove(folder / "a.h5")
         self.watched("healthy_scalar.h5", run_again_and_remove, "await match: ", "await 2 of 2 in", f"picture status {counted}",
-                     "await 1 of 1 in", "expect_title b.h5: ", f"drop {SAMPLES / 'lse_base2.h5'}", "await lse_base2.h5", "wait", "expect_not 1 of 1 in")
+                     "await 1 of 1 in", "wait", "expect_title b.h5: ", f"drop {SAMPLES / 'lse_base2.h5'}", "await lse_base2.h5", "wait", "expect_not 1 of 1 in")
 
     def test_a_file_that_is_no_recording_leaves_the_one_before(self):
         self.watched("acc_not_rescaled.h5", lambda folder: (folder / "b.h5").write_text("no recording"), "await acc is wrong",
