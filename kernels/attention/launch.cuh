@@ -15,19 +15,8 @@ namespace tilescope {
 template <class SharedMemory>
 inline constexpr int resident_blocks = std::min<int>(4, 228 * 1024 / (int(sizeof(SharedMemory)) + 1024));
 
-/// Launches `kernel` with one thread block for each block of queries of each head.
-/// Errors: Error when the launch is refused. What goes wrong in the kernel is seen by who waits for it.
-template <class Config, class Kernel, class... Arguments>
-Launch launch_attention(Kernel kernel, const char* name, int shared_bytes, const AttentionArgs& args,
-                        const Arguments&... arguments) {
-    const unsigned q_blocks = unsigned((args.seqlen_q + Config::block_m - 1) / Config::block_m);
-    const dim3 grid(q_blocks, unsigned(args.heads), unsigned(args.batch));
-    cudaError_t error =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-    if (error == cudaSuccess) {
-        kernel<<<grid, Config::threads, shared_bytes>>>(args, arguments...);
-        error = cudaGetLastError();
-    }
+/// Throws what is to be said of a launch that was refused.
+inline void check_launch(cudaError_t error, const char* name) {
     if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorUnsupportedPtxVersion) {
         throw Error(
             std::string("the kernel is not compiled for this GPU (") + cudaGetErrorString(error) + ")", name,
@@ -37,7 +26,39 @@ Launch launch_attention(Kernel kernel, const char* name, int shared_bytes, const
         throw Error(std::string("the launch failed (") + cudaGetErrorString(error) + ")", name,
                     "choose a smaller shape or another configuration");
     }
-    return {grid.x, grid.y, grid.z, unsigned(Config::threads), static_cast<unsigned long long>(shared_bytes)};
+}
+
+/// Launches `kernel` with a grid of thread blocks.
+/// Errors: Error when the launch is refused. What goes wrong in the kernel is seen by who waits for it.
+template <class Kernel, class... Arguments>
+Launch launch_grid(Kernel kernel, const char* name, dim3 grid, int threads, int shared_bytes,
+                   const Arguments&... arguments) {
+    cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    if (error == cudaSuccess) {
+        kernel<<<grid, threads, shared_bytes>>>(arguments...);
+        error = cudaGetLastError();
+    }
+    check_launch(error, name);
+    return {grid.x, grid.y, grid.z, unsigned(threads), static_cast<unsigned long long>(shared_bytes)};
+}
+
+/// The same with one thread block for each block of queries of each head.
+template <class Config, class Kernel, class... Arguments>
+Launch launch_attention(Kernel kernel, const char* name, int shared_bytes, const AttentionArgs& args,
+                        const Arguments&... arguments) {
+    const unsigned q_blocks = unsigned((args.seqlen_q + Config::block_m - 1) / Config::block_m);
+    return launch_grid(kernel, name, dim3(q_blocks, unsigned(args.heads), unsigned(args.batch)),
+                       Config::threads, shared_bytes, args, arguments...);
+}
+
+/// Those of the GPU that is used.
+inline int multiprocessors(const char* name) {
+    int device = 0;
+    int count = 0;
+    check_launch(cudaGetDevice(&device), name);
+    check_launch(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), name);
+    return count;
 }
 
 }  // namespace tilescope
