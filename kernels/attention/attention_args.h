@@ -42,6 +42,8 @@ struct KernelConfig {
     int splits = 1;              ///< parts of the KV tiles that are attended to side by side, and merged
     std::int64_t most_rows = 0;  ///< query rows of all heads up to which this is the fast one; 0: any number
     bool p_in_fp8 = false;       ///< P is e4m3 in the PV product, multiplied with fp8_p_scale before its cast
+    bool wgmma = false;          ///< warp-specialised, with instructions that sm_90 alone has
+    std::int64_t fewest_rows = 0;  ///< from so many query rows of all heads on this is the fast one
 
     bool operator==(const KernelConfig&) const = default;
 };

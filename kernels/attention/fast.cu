@@ -5,6 +5,27 @@
 
 namespace tilescope::KERNEL_BUILD {
 
-extern const CudaBuild fast = entry<FastKernel, fast_configs, fast_faults>();
+#ifdef PLANTED_FAULTS
+
+extern const CudaBuild fast = entry<FastKernel, fast_mma_configs, fast_faults>();
+
+#else
+
+/// In fast_hopper.cu, which is compiled for sm_90a alone.
+extern const CudaBuild fast_hopper;
+
+inline constexpr CudaBuild fast_mma = entry<FastKernel, fast_mma_configs, fast_faults>();
+
+const CudaBuild& fast_build(const KernelConfig& config) {
+    return config.wgmma ? fast_hopper : fast_mma;
+}
+
+extern const CudaBuild fast = {
+    [](const AttentionArgs& args, const KernelConfig& config, Fault fault, const Sink& sink) {
+        return fast_build(config).launch(args, config, fault, sink);
+    },
+    [](const KernelConfig& config) { return fast_build(config).function(config); }};
+
+#endif
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -99,8 +99,8 @@ constexpr std::array kernels = {
         .cpu = ON_CPU(stable_cpu),
         .cuda = ON_GPU(stable)},
     KernelInfo{.name = "fast",
-               .description = "mma.sync, everything but Q, K and V in registers, cp.async, swizzled shared "
-                              "memory; f16 and bf16",
+               .description = "everything but Q, K and V in registers, swizzled shared memory; mma.sync and "
+                              "cp.async, or wgmma and tensor maps on sm_90; f16 and bf16",
                .configs = fast_configs,
                .faults = fast_faults,
                .casts_p = true,
@@ -152,16 +152,18 @@ bool records(const KernelInfo& kernel, Stage stage) {
 
 std::string config_name(const KernelConfig& config) {
     return std::to_string(config.block_m) + "x" + std::to_string(config.block_n) + "x" +
-           std::to_string(config.stages) + (config.p_in_fp8 ? "xe4m3" : "");
+           std::to_string(config.stages) + (config.p_in_fp8 ? "xe4m3" : "") + (config.wgmma ? "xwgmma" : "");
 }
 
 const KernelConfig* find_config(const KernelInfo& kernel, std::string_view name, std::int64_t head_dim,
-                                Dtype dtype, std::int64_t query_rows) {
+                                Dtype dtype, std::int64_t query_rows, bool has_wgmma) {
     for (const KernelConfig& config : kernel.configs) {
         if (config.head_dim != head_dim || config.dtype != dtype) continue;
-        const bool is_meant = name.empty() ? config.most_rows == 0 || query_rows <= config.most_rows
-                                           : name == config_name(config);
-        if (is_meant) return &config;
+        // A shape is not checked yet: its rows may be negative.
+        const bool is_default = (config.fewest_rows == 0 || query_rows >= config.fewest_rows) &&
+                                (config.most_rows == 0 || query_rows <= config.most_rows) &&
+                                (has_wgmma || !config.wgmma);
+        if (name.empty() ? is_default : name == config_name(config)) return &config;
     }
     return nullptr;
 }

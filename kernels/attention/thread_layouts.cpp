@@ -56,7 +56,21 @@ ThreadLayouts wmma_threads(const KernelConfig& config) {
     return threads;
 }
 
+namespace {
+
+/// Eight warps own 16 rows each. What tensor maps copy no thread owns.
+ThreadLayouts fast_hopper_threads() {
+    ThreadLayouts threads;
+    declare(threads, {Stage::s, Stage::m, Stage::p, Stage::acc, Stage::o, Stage::lse},
+            {.fragment = "mma_m16n8", .group_rows = 16});
+    threads[Stage::l] = {.fragment = "lanes", .lanes = 4, .group_rows = 16};
+    return threads;
+}
+
+}  // namespace
+
 ThreadLayouts fast_threads(const KernelConfig& config) {
+    if (config.wgmma) return fast_hopper_threads();
     constexpr std::int64_t warps = 4;
     const std::int64_t split_warps = warps / config.splits;
     const std::int64_t own = config.splits > 1 ? split_warps : 0;

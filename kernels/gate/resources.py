@@ -11,7 +11,7 @@ each source and build, and compiles nothing.
 
 resource_limits.json:
     architecture  what is compiled for
-    sources       by name: flags of nvcc; dynamic_shared, for each kernel the expression of its dynamic shared memory,
+    sources       by name: flags of nvcc; the architecture, where it is another one; dynamic_shared, for each kernel the expression of its dynamic shared memory,
                   in which {config} stands for the first template argument and {build} for plain or hooked; and the
                   include that declares it
     limits        a row for each kernel, configuration and build. Kernels without hooks spill nothing.
@@ -136,7 +136,9 @@ def dynamic_shared(nvcc, flags, include, expressions, scratch):
 
 
 def flags_of(limits, name, build):
-    return [*FLAGS, f"-arch={limits['architecture']}", *limits["sources"][name].get("flags", []), *BUILDS[build]]
+    source = limits["sources"][name]
+    architecture = source.get("architecture", limits["architecture"])
+    return [*FLAGS, f"-arch={architecture}", *source.get("flags", []), *BUILDS[build]]
 
 
 def largest_of_each(rows):

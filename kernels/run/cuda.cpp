@@ -14,9 +14,8 @@ namespace tilescope {
 
 namespace {
 
-/// Before 8.9 the kernel turns fp8 operands to float16, and on 9.0 the compiler does: mma.sync of e4m3
-/// becomes two products of float16 and an addition there.
-bool multiplies_fp8_as_half() {
+/// 10 * major + minor of the GPU that is used.
+int compute_capability() {
     int device = 0;
     int major = 0;
     int minor = 0;
@@ -25,7 +24,14 @@ bool multiplies_fp8_as_half() {
                "asking for the compute capability");
     check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
                "asking for the compute capability");
-    return (major == 8 && minor < 9) || major == 9;
+    return 10 * major + minor;
+}
+
+/// Before 8.9 the kernel turns fp8 operands to float16, and on 9.0 the compiler does: mma.sync of e4m3
+/// becomes two products of float16 and an addition there.
+bool multiplies_fp8_as_half() {
+    const int capability = compute_capability();
+    return (capability >= 80 && capability < 89) || capability / 10 == 9;
 }
 
 /// What the kernel's stages contain on this GPU.
@@ -61,6 +67,10 @@ std::string why_no_gpu() {
     const cudaError_t status = cudaGetDeviceCount(&devices);
     if (status != cudaSuccess) return cudaGetErrorString(status);
     return devices == 0 ? "no CUDA device" : "";
+}
+
+bool gpu_has_wgmma() {
+    return why_no_gpu().empty() && compute_capability() == 90;
 }
 
 DeviceArray operand_on_device(const RunInputs& inputs, std::vector<std::byte> InputArrays::*operand) {

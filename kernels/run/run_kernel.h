@@ -66,6 +66,9 @@ std::string why_no_gpu();
 /// Why this one cannot, although others may.
 std::string why_no_gpu(const KernelInfo& kernel);
 
+/// Whether there is a GPU that runs configurations with KernelConfig::wgmma.
+bool gpu_has_wgmma();
+
 /// What a build of a kernel needs of a multiprocessor, as its compiler says.
 struct KernelFigures {
     int registers = 0;              ///< of a thread

@@ -63,7 +63,8 @@ std::vector<KernelConfig> configs_for(const RunOptions& options, const KernelInf
     for (const KernelConfig& config : kernel.configs) {
         const bool asked = options.config.empty() || options.config == config_name(config);
         const bool built = options.fault.empty() || config == kernel.faults.config;
-        if (config.head_dim == head_dim && asked && built) found.push_back(config);
+        const bool runs = !config.wgmma || gpu_has_wgmma();
+        if (config.head_dim == head_dim && asked && built && runs) found.push_back(config);
     }
     return found;
 }

@@ -21,6 +21,10 @@ std::string why_no_gpu() {
     return reason;
 }
 
+bool gpu_has_wgmma() {
+    return false;
+}
+
 KernelRun run_on_cuda(const RunRequest&, RunInputs, const MemoryFill&, TilesLie) {
     refuse();
 }

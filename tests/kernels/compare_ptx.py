@@ -5,11 +5,12 @@ usage: compare_ptx.py ROOT NVCC KERNEL.cu [COMPILED]
 
 Compiles the kernel of ROOT/kernels/attention twice without DEBUG_DUMP, as it is and with every hook removed from it and
 from its headers, in a tree that has no dump/hook.h: the PTX must be the same byte for byte, and so must the
-machine code for sm_90. Compiled with DEBUG_DUMP it must write to the sink. With COMPILED, a folder in which
+machine code for sm_90, or both for the architecture that kernels/resource_limits.json names for the kernel. Compiled with DEBUG_DUMP it must write to the sink. With COMPILED, a folder in which
 kernels/gate/resources.py left the kernel's first configuration with hooks and without, only the kernel that lost its
 hooks is compiled, and the PTX is that for sm_90 as well. Exit codes: 0 so it is, 1 it is not.
 """
 
+import json
 import pathlib
 import re
 import subprocess
@@ -25,6 +26,8 @@ KERNEL_SOURCES = ["*.h", "*.cuh", "*.cu"]
 # All of dump/hook/ but for what a sink is made of.
 WITHOUT_HOOKS = {"dump/hook/sink.h", "dump/hook/stage.h"}
 KERNELS = "kernels/attention"
+SOURCES = json.loads((pathlib.Path(__file__).resolve().parents[2] / "kernels/resource_limits.json").read_text())["sources"]
+ARCHITECTURES = {name: source["architecture"] for name, source in SOURCES.items() if "architecture" in source}
 
 
 def copy_tree(root, to, without_hooks):
@@ -44,6 +47,8 @@ def copy_tree(root, to, without_hooks):
 
 
 def compile_kernel(nvcc, tree, kernel, *flags):
+    flags = [f"-arch={ARCHITECTURES[kernel]}" if kernel in ARCHITECTURES and flag.startswith("-arch=") else flag
+             for flag in flags]
     subprocess.run([nvcc, *FLAGS, *flags, f"{KERNELS}/{kernel}", "-o", "compiled"], cwd=tree, check=True)
     return (tree / "compiled").read_bytes()
 
@@ -82,12 +87,14 @@ def included_kernel_sources(tree, kernel):
 
 
 def reads_through_address(ptx):
-    """Lines of entries that use the address of a parameter for more than to pass it on."""
+    """Lines of entries that use the address of a parameter for more than to pass it on, to a function or, as that of a
+    tensor map, to a copy."""
+    passed_on = (b"cvta.param", b"st.param", b"prefetch.tensormap", b"cp.async.bulk.tensor")
     found = []
     for function in re.split(rb"^(?=\.visible \.entry|\.func)", ptx, flags=re.MULTILINE):
         for address in re.findall(rb"cvta\.param\.u64\s+(%\w+),", function):
             uses = re.findall(rb"^.*" + re.escape(address) + rb"\b.*$", function, re.MULTILINE)
-            found += [use for use in uses if b"cvta.param" not in use and b"st.param" not in use]
+            found += [use for use in uses if not any(instruction in use for instruction in passed_on)]
     return found
 
 
@@ -120,7 +127,7 @@ def main(root, nvcc, kernel, compiled=None):
     check(len(code["machine code", "original"]) > 0, f"{kernel}: compiled to no machine code")
     check(code["machine code", "original"] == code["machine code", "stripped"],
           f"{kernel}: the machine code differs from that without hooks")
-    print(f"{kernel}: {len(code['machine code', 'original'])} bytes of machine code for sm_90 are equal")
+    print(f"{kernel}: {len(code['machine code', 'original'])} bytes of machine code are equal")
 
     # A copy of each without hooks may stand beside it.
     check(recording.count(b".entry") in (entries, 2 * entries), f"{kernel}: has other kernels with DEBUG_DUMP")

@@ -40,6 +40,10 @@ class KernelCaseOnGpu : public OnGpu, public ::testing::WithParamInterface<Case>
         if (IsSkipped() || HasFatalFailure()) return;
         const std::string reason = why_no_gpu(*this->GetParam().kernel);
         if (!reason.empty()) GTEST_SKIP() << reason;
+        if constexpr (requires(Case c) { c.config; }) {
+            const bool runs = !this->GetParam().config.wgmma || gpu_has_wgmma();
+            if (!runs) GTEST_SKIP() << "the GPU has no wgmma";
+        }
     }
 };
 

@@ -70,6 +70,19 @@ TEST(Kernels, FastTakesLargeTilesWhereTheyFillTheGpu) {
     EXPECT_EQ(find_config(*find_kernel("wmma"), "", 64, Dtype::bf16), nullptr);
 }
 
+TEST(Kernels, FastTakesWgmmaWhereTheGpuHasItAndTheCallIsLarge) {
+    const KernelInfo& fast = *find_kernel("fast");
+    for (Dtype dtype : {Dtype::f16, Dtype::bf16}) {
+        for (int head_dim : {64, 128}) {
+            EXPECT_TRUE(find_config(fast, "", head_dim, dtype, 64 * 2048, true)->wgmma);
+            EXPECT_FALSE(find_config(fast, "", head_dim, dtype, 64 * 2048, false)->wgmma);
+            EXPECT_FALSE(find_config(fast, "", head_dim, dtype, 8 * 512, true)->wgmma);
+            EXPECT_TRUE(find_config(fast, "128x128x2xwgmma", head_dim, dtype)->wgmma);
+        }
+    }
+    EXPECT_FALSE(find_config(fast, "128x128x2", 64)->wgmma);
+}
+
 TEST(RunRequest, TakesTypesAndSplitsFromTheConfiguration) {
     const KernelInfo& fast = *find_kernel("fast");
     EXPECT_EQ(units_of(fast, *find_config(fast, "", 64, Dtype::bf16)).p_cast, Dtype::bf16);

@@ -74,10 +74,10 @@ void expect_declared_owners(const std::string& command_line) {
     const CapturedRun run = run_kernel(request);
     ASSERT_EQ(run.capture().ended, "completed");
     for (const StageInfo& info : stages_of(run.problem())) {
-        const std::optional<ThreadMap> map = thread_map(run.problem(), info.stage, run.threads(), "test");
-        ASSERT_TRUE(map) << info.name;
         const Writers writers = writers_of(request.kernel->name, info.stage);
         if (writers == Writers::any) continue;
+        const std::optional<ThreadMap> map = thread_map(run.problem(), info.stage, run.threads(), "test");
+        ASSERT_TRUE(map) << info.name;
         std::int64_t compared = 0;
         for (std::int64_t i = 0; i < tile_count(run.problem(), info.stage); ++i)
             compared += compare_tile(run, info.stage, tile_at(run.problem(), info.stage, i), *map, writers);

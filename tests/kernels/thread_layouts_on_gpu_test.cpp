@@ -37,13 +37,13 @@ TEST_P(ThreadsOnGpu, OwnWhatTheyWrite) {
     expect_declared_owners(GetParam().command_line());
 }
 
-/// The block that was launched has the warps that own acc.
+/// The block that was launched has the warps that own acc and, with wgmma, four that fetch tiles.
 TEST_P(ThreadsOnGpu, AreThoseOfTheLaunch) {
     const CapturedRun run = run_kernel(request_of(GetParam().command_line()));
     const auto map = thread_map(run.problem(), Stage::acc, run.threads(), "test");
     ASSERT_TRUE(map);
-    EXPECT_NE(run.provenance().launch.find(fmt::format(", {} threads,", map->warps() * 32)),
-              std::string::npos)
+    const int threads = map->warps() * 32 + (GetParam().config.wgmma ? 128 : 0);
+    EXPECT_NE(run.provenance().launch.find(fmt::format(", {} threads,", threads)), std::string::npos)
         << run.provenance().launch;
 }
 

@@ -1,0 +1,9 @@
+#include "kernels/attention/entry.h"
+#include "kernels/attention/fast.h"
+#include "kernels/attention/fast_hopper_body.cuh"
+
+namespace tilescope::KERNEL_BUILD {
+
+extern const CudaBuild fast_hopper = entry<FastHopperKernel, fast_hopper_configs>();
+
+}  // namespace tilescope::KERNEL_BUILD

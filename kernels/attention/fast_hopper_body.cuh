@@ -1,0 +1,98 @@
+#pragma once
+
+// The fast kernel for sm_90a: a thread block for each multiprocessor takes blocks of queries until there are no
+// more. One warpgroup fetches their tiles by tensor maps, the others multiply them with wgmma.
+
+#include <algorithm>
+#include <type_traits>
+
+#include "dump/hook.h"
+#include "kernels/attention/fast_hopper_consumer.cuh"
+#include "kernels/attention/fast_hopper_producer.cuh"
+#include "kernels/attention/launch.cuh"
+#include "kernels/attention/tensor_map.h"
+
+namespace tilescope::KERNEL_BUILD {
+
+template <class Config>
+KERNEL_FUNCTION void init_barriers(HopperShared<Config>& shared) {
+    constexpr int consumer_warps = Config::consumers * Config::group / 32;
+    shared.q_full.init(1);
+    shared.q_empty.init(consumer_warps);
+    for (int stage = 0; stage < Config::stages; ++stage) {
+        shared.k_full[stage].init(1);
+        shared.v_full[stage].init(1);
+        shared.k_empty[stage].init(consumer_warps);
+        shared.v_empty[stage].init(consumer_warps);
+    }
+    publish_barriers();
+}
+
+template <class Config, Fault fault, bool record>
+__global__ void __launch_bounds__(Config::threads, 1)
+    fast_hopper_kernel(const __grid_constant__ HopperMaps maps, const AttentionArgs args,
+                       const HopperSchedule schedule TILESCOPE_SINK_PARAM(sink)) {
+    extern __shared__ __align__(1024) unsigned char fast_hopper_shared[];
+    auto& shared = *reinterpret_cast<HopperShared<Config>*>(fast_hopper_shared);
+    constexpr int first_producer = Config::consumers * Config::group;
+    if (threadIdx.x == 0) init_barriers<Config>(shared);
+    __syncthreads();
+    if (threadIdx.x >= first_producer) {
+        give_registers<Config::producer_registers>();
+        if (threadIdx.x == first_producer) produce<Config, fault>(maps, args, schedule, shared);
+    } else {
+        take_registers<Config::consumer_registers>();
+        HopperConsumer<Config, fault> consumer = {args, shared, hopper_thread(), {}, {}};
+        const int rounds = rounds_of(schedule);
+        KERNEL_ROLLED
+        for (int round = 0; round < rounds; ++round) {
+            const HopperWork work = work_of<Config>(args, schedule, round);
+            if (work.q_block < 0) continue;
+            TILESCOPE_BLOCK_CALL(record, sink, work.batch, work.head, work.q_block,
+                                 consumer.run(work TILESCOPE_BLOCK_ARG));
+        }
+    }
+}
+
+template <class Config>
+HopperMaps maps_of(const AttentionArgs& args) {
+    constexpr auto type = std::is_same_v<typename Config::Element, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                                           : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const std::int64_t heads = std::int64_t(args.batch) * args.heads;
+    const std::int64_t heads_kv = std::int64_t(args.batch) * args.heads_kv;
+    return {tensor_map(args.q, type, Config::head_dim, args.seqlen_q, heads, Config::block_m),
+            tensor_map(args.k, type, Config::head_dim, args.seqlen_kv, heads_kv, Config::block_n),
+            tensor_map(args.v, type, Config::head_dim, args.seqlen_kv, heads_kv, Config::block_n)};
+}
+
+/// Without a mask, blocks that read the same keys follow each other; with one, long blocks come first.
+template <class Config>
+HopperSchedule schedule_of(const AttentionArgs& args) {
+    const int heads = args.batch * args.heads;
+    return {(args.seqlen_q + Config::block_m - 1) / Config::block_m, heads,
+            args.causal ? heads : args.heads / args.heads_kv};
+}
+
+struct FastHopperKernel {
+    template <KernelConfig config>
+    using ConfigOf =
+        HopperConfig<ElementOf<config.dtype>, config.block_m, config.block_n, config.stages, config.head_dim>;
+
+    template <class Config, Fault fault>
+    static auto function() {
+        return fast_hopper_kernel<Config, fault, with_hooks>;
+    }
+
+    template <class Config, Fault fault>
+    static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
+        auto* const kernel = TILESCOPE_RECORDS(sink) ? fast_hopper_kernel<Config, fault, with_hooks>
+                                                     : fast_hopper_kernel<Config, fault, without_hooks>;
+        const HopperSchedule schedule = schedule_of<Config>(args);
+        const int blocks = std::min(multiprocessors("fast"), schedule.q_blocks * schedule.heads);
+        return launch_grid(kernel, "fast", dim3(unsigned(blocks)), Config::threads,
+                           int(sizeof(HopperShared<Config>)), maps_of<Config>(args), args,
+                           schedule TILESCOPE_SINK_ARG(sink));
+    }
+};
+
+}  // namespace tilescope::KERNEL_BUILD

@@ -1,0 +1,120 @@
+#pragma once
+
+// What the warp-specialised builds of the fast kernel are compiled for, how their warps and their shared memory
+// are laid out, and which blocks of queries a thread block takes.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "kernels/attention/fast_config.cuh"
+#include "kernels/attention/hopper.cuh"
+#include "kernels/attention/steps.h"
+#include "kernels/attention/wgmma.cuh"
+
+namespace tilescope {
+
+/// Warpgroups of four warps. The first ones are consumers, which own 64 rows of the query block each and
+/// compute; the last one is the producer, which fetches tiles.
+template <class Element_, int block_m_, int block_n_, int stages_, int head_dim_>
+struct HopperConfig {
+    using Element = Element_;
+    static constexpr int block_m = block_m_;
+    static constexpr int block_n = block_n_;
+    static constexpr int stages = stages_;  ///< of K, and as many of V
+    static constexpr int head_dim = head_dim_;
+    static constexpr int group = 128;  ///< threads of a warpgroup
+    static constexpr int group_rows = 64;
+    static constexpr int consumers = block_m / group_rows;
+    static constexpr int threads = (consumers + 1) * group;
+    /// Registers of a thread. A multiprocessor has 65536.
+    static constexpr int producer_registers = 24;
+    static constexpr int consumer_registers = 240;
+    static constexpr int scores = block_n / 2;       ///< of a consumer's thread
+    static constexpr int outputs = head_dim / 2;     ///< of a consumer's thread
+    static constexpr int depths = head_dim / 16;     ///< steps of a score,
+    static constexpr int key_depths = block_n / 16;  ///< and of the accumulator
+    static constexpr int feature_tiles = head_dim / 8;
+    /// A tile in shared memory: rows of 64 features, then the same rows of the next 64.
+    static constexpr int box_features = swizzled_row_bytes / 2;
+    static constexpr int boxes = head_dim / box_features;
+    static constexpr int q_bytes = block_m * head_dim * 2;
+    static constexpr int kv_bytes = block_n * head_dim * 2;
+    static_assert(consumers == 2 && block_m % group_rows == 0 && block_n % 16 == 0 && block_n <= 256);
+    static_assert(head_dim % box_features == 0 && stages >= 2);
+};
+
+/// The tensors as copies see them: 64 features, rows, the next 64 features, heads of all batch entries.
+struct HopperMaps {
+    CUtensorMap q, k, v;
+};
+
+/// How blocks of queries are numbered. `heads_at_once` heads are taken together, and of these the last blocks
+/// come first, which see the most keys behind a causal mask.
+struct HopperSchedule {
+    int q_blocks;
+    int heads;  ///< of all batch entries
+    int heads_at_once;
+};
+
+/// A block of queries.
+struct HopperWork {
+    int q_block;  ///< negative when there is none left
+    int head;
+    int batch;
+    int kv_tiles;
+};
+
+}  // namespace tilescope
+
+namespace tilescope::KERNEL_BUILD {
+
+template <class Config>
+struct HopperShared {
+    alignas(swizzled_unit_bytes) unsigned char q[Config::q_bytes];
+    alignas(swizzled_unit_bytes) unsigned char k[Config::stages][Config::kv_bytes];
+    alignas(swizzled_unit_bytes) unsigned char v[Config::stages][Config::kv_bytes];
+    // What was fetched is there, and what was there is no longer needed.
+    SharedBarrier q_full, q_empty;
+    SharedBarrier k_full[Config::stages], k_empty[Config::stages];
+    SharedBarrier v_full[Config::stages], v_empty[Config::stages];
+};
+
+/// A stage of a ring of tiles, and the parity of the phase that its barriers are in.
+template <class Config>
+struct RingPlace {
+    int stage = 0;
+    std::uint32_t parity = 0;
+
+    KERNEL_FUNCTION void advance() {
+        if (++stage < Config::stages) return;
+        stage = 0;
+        parity ^= 1;
+    }
+};
+
+/// How often a thread block takes a block of queries, or finds none left in the last round.
+KERNEL_FUNCTION int rounds_of(const HopperSchedule& schedule) {
+    const int all = schedule.q_blocks * schedule.heads;
+    return (all + int(gridDim.x) - 1) / int(gridDim.x);
+}
+
+/// The block of queries that the thread block takes in a round: they are dealt out from the first thread block to
+/// the last one, and the other way round in the next round, so that nobody always has the longest.
+template <class Config>
+KERNEL_FUNCTION HopperWork work_of(const AttentionArgs& args, const HopperSchedule& schedule, int round) {
+    const int blocks = int(gridDim.x);
+    const int place = int(blockIdx.x);
+    const int number = round * blocks + (round % 2 == 0 ? place : blocks - 1 - place);
+    if (number >= schedule.q_blocks * schedule.heads) return {-1, 0, 0, 0};
+    const int together = schedule.q_blocks * schedule.heads_at_once;
+    const int first_head = number / together * schedule.heads_at_once;
+    const int heads = smaller(schedule.heads_at_once, schedule.heads - first_head);
+    const int in_heads = number % together;
+    const int head = first_head + in_heads % heads;
+    const int q_block = schedule.q_blocks - 1 - in_heads / heads;
+    return {q_block, head % args.heads, head / args.heads, kv_tile_count<Config>(args, q_block)};
+}
+
+}  // namespace tilescope::KERNEL_BUILD

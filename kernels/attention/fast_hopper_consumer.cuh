@@ -1,0 +1,203 @@
+#pragma once
+
+// The consumers of the warp-specialised fast kernel, a warpgroup each. A consumer starts the scores of a tile
+// before the tile before is added to its accumulator; while one consumer computes exponentials, the products of
+// the other one have the tensor cores.
+
+#include <type_traits>
+
+#include "dump/hook.h"
+#include "kernels/attention/fast_hopper_outputs.cuh"
+#include "kernels/attention/fast_hopper_softmax.cuh"
+#ifdef DEBUG_DUMP
+#include "kernels/attention/fast_hooks.cuh"
+#endif
+
+namespace tilescope {
+
+/// A thread's part of its warp's queries, in the order of an accumulator.
+template <class Config>
+using HopperQ = std::uint32_t[Config::depths][4];
+
+}  // namespace tilescope
+
+namespace tilescope::KERNEL_BUILD {
+
+/// A thread of the consumers.
+struct HopperThread {
+    int lane;
+    int first_row;     ///< of the warp, in the query block
+    int in_consumers;  ///< index among the threads of all consumers
+};
+
+KERNEL_FUNCTION HopperThread hopper_thread() {
+    const int thread = int(threadIdx.x);
+    // The compiler does not know that a warp is uniform in it.
+    const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);
+    return {thread % 32, warp * 16, thread};
+}
+
+/// A warp says that it is done with what the barrier guards.
+KERNEL_FUNCTION void release(SharedBarrier& barrier, int lane) {
+    if (lane == 0) barrier.arrive();
+}
+
+template <class Config>
+KERNEL_FUNCTION void take_q(HopperQ<Config>& q, const unsigned char* q_tile, const HopperThread& thread) {
+    constexpr int depths_of_box = swizzled_row_bytes / 32;
+    const int row = thread.first_row + thread.lane % 16;
+    KERNEL_UNROLL
+    for (int depth = 0; depth < Config::depths; ++depth) {
+        const int box = depth / depths_of_box;
+        const int chunk = depth % depths_of_box * 2 + thread.lane / 16;
+        load_matrices(q[depth], shared_address(q_tile) +
+                                    std::uint32_t((box * Config::block_m + row) * swizzled_row_bytes +
+                                                  (chunk ^ row % swizzle_rows) * chunk_bytes));
+    }
+}
+
+/// Starts s = Q K^T.
+template <class Config>
+KERNEL_FUNCTION void start_scores(float (&s)[Config::scores], const HopperQ<Config>& q,
+                                  const unsigned char* k_tile) {
+    using Element = typename Config::Element;
+    constexpr int depths_of_box = swizzled_row_bytes / 32;
+    const SharedOperand k = shared_operand(shared_address(k_tile));
+    pin(s);
+    begin_products();
+    multiply_group<Element, false, false>(s, q[0], k);
+    KERNEL_UNROLL
+    for (int depth = 1; depth < Config::depths; ++depth) {
+        const int box = depth / depths_of_box;
+        multiply_group<Element, true, false>(
+            s, q[depth], k.at(box * Config::block_n * swizzled_row_bytes + depth % depths_of_box * 32));
+    }
+    commit_products();
+}
+
+/// Starts acc += P V.
+template <class Config>
+KERNEL_FUNCTION void start_outputs(float (&acc)[Config::outputs], const HopperP<Config>& p,
+                                   const unsigned char* v_tile) {
+    const SharedOperand v = shared_operand(shared_address(v_tile), Config::block_n * swizzled_row_bytes);
+    pin(acc);
+    begin_products();
+    KERNEL_UNROLL
+    for (int depth = 0; depth < Config::key_depths; ++depth) {
+        multiply_group<typename Config::Element, true, true>(acc, p[depth],
+                                                             v.at(depth * 16 * swizzled_row_bytes));
+    }
+    commit_products();
+}
+
+/// A consumer at work on a block of queries.
+template <class Config, Fault fault>
+struct HopperConsumer {
+    const AttentionArgs& args;
+    HopperShared<Config>& shared;
+    const HopperThread thread;
+    RingPlace<Config> k, v;
+    std::uint32_t q_parity = 0;
+
+    /// Adds the tile before to acc, whose scores are in P, and waits for it.
+    KERNEL_FUNCTION void end_outputs(HopperRows<Config>& rows, int tile TILESCOPE_CALL_PARAM) {
+        wait_for_products<0>();
+        pin(rows.acc);
+        TILESCOPE_FRAGMENT(v, tile, boxed<Config>(shared.v[v.stage], Config::block_n, thread.in_consumers),
+                           boxed<Config>(shared.v[v.stage], Config::block_n, thread.in_consumers));
+        release(shared.v_empty[v.stage], thread.lane);
+        v.advance();
+        TILESCOPE_FRAGMENT(acc, tile, rows.acc, MmaAccumulator{thread.first_row, 0, thread.lane});
+    }
+
+#ifdef DEBUG_DUMP
+    /// Where something is recorded no product is in flight while hooks are called: the compiler would let none be
+    /// in flight, in blocks of which nothing is recorded either.
+    template <class Block>
+    KERNEL_FUNCTION void wait_before_hooks(const Block&) {
+        if constexpr (!std::is_same_v<Block, HookNothing>) wait_for_products<0>();
+    }
+#endif
+
+    /// Masks the scores of a tile and raises the maxima; the stage of K is free then.
+    KERNEL_FUNCTION void end_scores(float (&s)[Config::scores], float (&rescale)[2], HopperRows<Config>& rows,
+                                    const HopperWork& work, float scale, int tile TILESCOPE_CALL_PARAM) {
+#ifdef DEBUG_DUMP
+        wait_before_hooks(tilescope_block);
+#endif
+        TILESCOPE_FRAGMENT(k, tile, boxed<Config>(shared.k[k.stage], Config::block_n, thread.in_consumers),
+                           boxed<Config>(shared.k[k.stage], Config::block_n, thread.in_consumers));
+        mask_tile<Config, fault>(s, args, work.q_block * Config::block_m + thread.first_row,
+                                 tile * Config::block_n, thread.lane);
+        raise_maxima<Config, fault>(rescale, rows, s, scale);
+        TILESCOPE_FRAGMENT(s, tile, s, MmaAccumulator{thread.first_row, 0, thread.lane});
+        TILESCOPE_FRAGMENT(m, tile, rows.m, MmaRowCopies{thread.first_row, thread.lane});
+        // Always so, but not to the compiler, which would wait for the product with V before the maxima.
+        if (!(rescale[0] + rescale[1] < 0.0f)) release(shared.k_empty[k.stage], thread.lane);
+        k.advance();
+    }
+
+    /// Scores become P.
+    KERNEL_FUNCTION void end_softmax(HopperP<Config>& p, float (&s)[Config::scores],
+                                     const float (&rescale)[2], HopperRows<Config>& rows, float scale,
+                                     int tile TILESCOPE_CALL_PARAM) {
+        exponentials<Config, fault>(s, rows, rescale, scale);
+        rescale_acc<Config, fault>(rows, rescale);
+        pack_p<Config, fault>(p, s);
+        TILESCOPE_FRAGMENT(p, tile, pairs_of<Config>(p), MmaAccumulator{thread.first_row, 0, thread.lane});
+        TILESCOPE_FRAGMENT(l, tile, rows.l, MmaRowParts{thread.first_row, thread.lane});
+    }
+
+    /// Adds all tiles to the rows.
+    KERNEL_FUNCTION void attend(HopperRows<Config>& rows, const HopperWork& work TILESCOPE_CALL_PARAM) {
+        const float scale = args.sm_scale * log2_e;
+        float s[Config::scores];
+        float rescale[2];
+        HopperP<Config> p;
+        HopperQ<Config> q;
+        shared.q_full.wait(q_parity);
+        q_parity ^= 1;
+        TILESCOPE_FRAGMENT(q, 0, boxed<Config>(shared.q, Config::block_m, thread.in_consumers),
+                           boxed<Config>(shared.q, Config::block_m, thread.in_consumers));
+        take_q<Config>(q, shared.q, thread);
+        __syncwarp();
+        release(shared.q_empty, thread.lane);
+
+        shared.k_full[k.stage].wait(k.parity);
+        start_scores<Config>(s, q, shared.k[k.stage]);
+        wait_for_products<0>();
+        pin(s);
+        end_scores(s, rescale, rows, work, scale, 0 TILESCOPE_BLOCK_ARG);
+        end_softmax(p, s, rescale, rows, scale, 0 TILESCOPE_BLOCK_ARG);
+        KERNEL_ROLLED
+        for (int tile = 1; tile < work.kv_tiles; ++tile) {
+            shared.k_full[k.stage].wait(k.parity);
+            start_scores<Config>(s, q, shared.k[k.stage]);
+            shared.v_full[v.stage].wait(v.parity);
+            start_outputs<Config>(rows.acc, p, shared.v[v.stage]);
+            wait_for_products<1>();
+            pin(s);
+            end_scores(s, rescale, rows, work, scale, tile TILESCOPE_BLOCK_ARG);
+            end_outputs(rows, tile - 1 TILESCOPE_BLOCK_ARG);
+            end_softmax(p, s, rescale, rows, scale, tile TILESCOPE_BLOCK_ARG);
+        }
+        shared.v_full[v.stage].wait(v.parity);
+        start_outputs<Config>(rows.acc, p, shared.v[v.stage]);
+        end_outputs(rows, work.kv_tiles - 1 TILESCOPE_BLOCK_ARG);
+    }
+
+    KERNEL_FUNCTION void run(const HopperWork& work TILESCOPE_CALL_PARAM) {
+        HopperRows<Config> rows;
+        KERNEL_UNROLL
+        for (int row = 0; row < 2; ++row) {
+            rows.m[row] = first_max<fault>();
+            rows.l[row] = 0.0f;
+        }
+        KERNEL_UNROLL
+        for (int i = 0; i < Config::outputs; ++i) rows.acc[i] = 0.0f;
+        if (work.kv_tiles > 0) attend(rows, work TILESCOPE_BLOCK_ARG);
+        store_block<Config, fault>(args, rows, work, thread.first_row, thread.lane TILESCOPE_BLOCK_ARG);
+    }
+};
+
+}  // namespace tilescope::KERNEL_BUILD

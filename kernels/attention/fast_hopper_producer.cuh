@@ -1,0 +1,54 @@
+#pragma once
+
+// The producer of the warp-specialised fast kernel: one thread that starts the copies of all tiles.
+
+#include "kernels/attention/fast_hopper_config.cuh"
+
+namespace tilescope::KERNEL_BUILD {
+
+/// Starts the copy of a tile of K or V as soon as its stage is free. `head` counts over all batch entries.
+template <class Config>
+KERNEL_FUNCTION void fetch_tile(const void* tile, const CUtensorMap& map, SharedBarrier& full,
+                                const SharedBarrier& empty, std::uint32_t parity, int first_row, int head) {
+    empty.wait(parity ^ 1);
+    full.arrive_expecting(Config::kv_bytes);
+    copy_box_async(tile, map, full, 0, first_row, 0, head);
+}
+
+template <class Config, Fault fault>
+KERNEL_FUNCTION void produce(const HopperMaps& maps, const AttentionArgs& args,
+                             const HopperSchedule& schedule, HopperShared<Config>& shared) {
+    prefetch_map(maps.q);
+    prefetch_map(maps.k);
+    prefetch_map(maps.v);
+    RingPlace<Config> k, v;
+    std::uint32_t q_parity = 0;
+    const int rounds = rounds_of(schedule);
+    KERNEL_ROLLED
+    for (int round = 0; round < rounds; ++round) {
+        const HopperWork work = work_of<Config>(args, schedule, round);
+        if (work.q_block < 0 || work.kv_tiles == 0) continue;
+        const int kv_head = work.batch * args.heads_kv + head_kv<fault>(args, work.head);
+        shared.q_empty.wait(q_parity ^ 1);
+        q_parity ^= 1;
+        shared.q_full.arrive_expecting(Config::q_bytes);
+        copy_box_async(shared.q, maps.q, shared.q_full, 0, work.q_block * Config::block_m, 0,
+                       work.batch * args.heads + work.head);
+        // In the order in which consumers are done with stages: K is needed a tile ahead of V.
+        KERNEL_ROLLED
+        for (int tile = 0; tile <= work.kv_tiles; ++tile) {
+            if (tile < work.kv_tiles) {
+                fetch_tile<Config>(shared.k[k.stage], maps.k, shared.k_full[k.stage], shared.k_empty[k.stage],
+                                   k.parity, tile * Config::block_n, kv_head);
+                k.advance();
+            }
+            if (tile > 0) {
+                fetch_tile<Config>(shared.v[v.stage], maps.v, shared.v_full[v.stage], shared.v_empty[v.stage],
+                                   v.parity, (tile - 1) * Config::block_n, kv_head);
+                v.advance();
+            }
+        }
+    }
+}
+
+}  // namespace tilescope::KERNEL_BUILD
