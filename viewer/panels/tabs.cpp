@@ -143,14 +143,14 @@ void draw_row(App& app) {
                     colours::dim);
     }
     put_first_what_concerns(app, lines);
-    // As many as can be read fill the panel; the wheel reaches the others.
+    // As many as can be read fill the panel, a low one with one that is lower; the wheel reaches the others.
     constexpr float most = 4;
     const float em = ImGui::GetFontSize();
     const float beside = plot_margin() + ImGui::GetStyle().ItemSpacing.y;
     const float room = ImGui::GetContentRegionAvail().y;
     const float shown =
         std::clamp(std::floor(room / (4 * em + beside)), 1.0F, std::min(most, float(lines.size() + 1)));
-    const float height = std::max(4 * em, room / shown - beside);
+    const float height = std::max(2 * em, room / shown - beside);
     const std::int64_t tile = cursor.key / app.problem().block_n;
     std::int64_t clicked = -1;
     const auto draw = [&](Plot plot) {
