@@ -39,7 +39,7 @@ std::vector<std::string> known_declarations() {
     for (const declarations::NameAttribute& attribute : declarations::name_attributes())
         add(layout::path::problem, attribute.name);
     for (const char* name : other_attributes) add(layout::path::problem, name);
-    for (const char* name : shard_attributes) add(layout::path::problem, name);
+    for (const char* name : shard_attributes()) add(layout::path::problem, name);
     for (const declarations::UnitsAttribute& attribute : declarations::units_attributes()) {
         known.push_back(path_of(attribute));
         // The backward pass reads lse: its units stand at the input.

@@ -7,9 +7,8 @@
 
 namespace tilescope::hdf5 {
 
-/// Attributes of /problem that say which part of a call on several ranks the recording is.
-inline constexpr const char* shard_attributes[] = {
-    "ranks", "rank", "step", "shard", "whole_seqlen_q", "whole_seqlen_kv", "q_positions", "kv_positions"};
+/// Names of the attributes of /problem that say which part of a call on several ranks the recording is.
+std::vector<const char*> shard_attributes();
 
 /// Errors: Error for attributes that cannot be understood; what they say is not validated.
 Shard read_shard(hid_t problem_group, const std::string& where);

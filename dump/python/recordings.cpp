@@ -73,17 +73,10 @@ bool declare_shape(const std::string& name, const std::string& value, Problem& p
 /// Which part of a call on several ranks it is. False for another name.
 bool declare_shard(const std::string& name, const std::string& value, Problem& problem) {
     Shard& shard = problem.shard;
-    const std::pair<const char*, std::int64_t Shard::*> sizes[] = {{"ranks", &Shard::ranks},
-                                                                   {"rank", &Shard::rank},
-                                                                   {"step", &Shard::step},
-                                                                   {"whole_seqlen_q", &Shard::seqlen_q},
-                                                                   {"whole_seqlen_kv", &Shard::seqlen_kv}};
-    for (const auto& [known, member] : sizes)
-        if (name == known) return shard.*member = std::stoll(value), true;
-    const std::pair<const char*, Positions Shard::*> lists[] = {{"q_positions", &Shard::q_positions},
-                                                                {"kv_positions", &Shard::kv_positions}};
-    for (const auto& [known, member] : lists)
-        if (name == known) return shard.*member = positions_in(value, name), true;
+    for (const ShardSize& size : shard_sizes)
+        if (name == size.name) return shard.*size.member = std::stoll(value), true;
+    for (const ShardPositions& list : shard_positions)
+        if (name == list.name) return shard.*list.member = positions_in(value, name), true;
     if (name != "shard") return false;
     shard.kind = enumerator_of<ShardKind>(name, value);
     return true;

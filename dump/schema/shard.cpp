@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
-#include <utility>
 
 #include "dump/schema.h"
 #include "dump/schema/error.h"
@@ -136,15 +135,12 @@ bool is_merged(const Problem& problem, Stage stage) {
 void validate_shard(const Problem& problem, const std::string& where) {
     const Shard& shard = problem.shard;
     if (shard == Shard()) return;
-    const std::pair<const char*, std::int64_t> sizes[] = {{"ranks", shard.ranks},
-                                                          {"step", shard.step},
-                                                          {"whole_seqlen_q", shard.seqlen_q},
-                                                          {"whole_seqlen_kv", shard.seqlen_kv}};
-    for (const auto& [name, size] : sizes)
-        if (size < 0 || size > largest_position)
-            throw Error(std::string(name) + " is " + std::to_string(size) + ", not between 0 and 2147483647",
+    for (const ShardSize& size : shard_sizes)
+        if (shard.*size.member < 0 || shard.*size.member > largest_position)
+            throw Error(std::string(size.name) + " is " + std::to_string(shard.*size.member) +
+                            ", not between 0 and 2147483647",
                         where, shard_advice);
-    if (shard.rank < 0 || shard.rank >= shard.ranks)
+    if (shard.rank >= shard.ranks)
         throw Error("rank is " + std::to_string(shard.rank) + " of " + std::to_string(shard.ranks) + " ranks",
                     where, shard_advice);
     if (problem.direction == Direction::backward)

@@ -44,6 +44,28 @@ struct Shard {
     TILESCOPE_EQUALITY(Shard);
 };
 
+/// An integer of a shard, and what it is called in /problem.
+struct ShardSize {
+    const char* name;
+    std::int64_t Shard::*member;
+    bool is_required;  ///< without it another element would be expected
+};
+inline constexpr ShardSize shard_sizes[] = {
+    {"ranks", &Shard::ranks, false},
+    {"rank", &Shard::rank, false},
+    {"step", &Shard::step, false},
+    {"whole_seqlen_q", &Shard::seqlen_q, true},
+    {"whole_seqlen_kv", &Shard::seqlen_kv, true},
+};
+
+/// The same of positions; all of them are required.
+struct ShardPositions {
+    const char* name;
+    Positions Shard::*member;
+};
+inline constexpr ShardPositions shard_positions[] = {{"q_positions", &Shard::q_positions},
+                                                     {"kv_positions", &Shard::kv_positions}};
+
 /// Where row `row` lies; beyond the last one as if its range went on.
 std::int64_t position_of(const Positions& positions, std::int64_t row);
 /// How many rows lie before `position`.
