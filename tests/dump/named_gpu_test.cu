@@ -55,5 +55,52 @@ TEST_P(NamedGpu, SavesWhatIsSelected) {
     EXPECT_EQ(expect_named(*opened, *options.selection), 2 * (10 * 13 + 13 * 6));
 }
 
+/// The rank's rows are the last of more that stand together.
+TEST(ShardGpu, KeepsWhatTheRankHasMerged) {
+    Shard shard;
+    shard.ranks = 2;
+    shard.rank = 1;
+    shard.seqlen_q = shard.seqlen_kv = 30;
+    const Problem problem = with_shard(small_problem(), shard);
+    const std::int64_t rows = problem.seqlen_q + 3;
+    const std::int64_t heads = problem.batch * problem.heads;
+    const std::int64_t cols = problem.head_dim_v;
+    float* o = nullptr;
+    float* lse = nullptr;
+    ASSERT_EQ(cudaMallocManaged(&o, std::size_t(heads * rows * cols) * sizeof(float)), cudaSuccess);
+    ASSERT_EQ(cudaMallocManaged(&lse, std::size_t(heads * rows) * sizeof(float)), cudaSuccess);
+    for (std::int64_t i = 0; i < heads * rows * cols; ++i) o[i] = float(i);
+    for (std::int64_t i = 0; i < heads * rows; ++i) lse[i] = -float(i);
+
+    CaptureOptions options;
+    options.provenance.run = "a run";
+    Capture capture(problem, options);
+    capture.merged({o + 3 * cols, problem.heads * rows * cols, rows * cols, cols},
+                   {lse + 3, problem.heads * rows, rows, 1});
+    const std::string path = sink_file() + ".h5";
+    capture.save(path);
+    const auto opened = open_recording(path);
+    EXPECT_EQ(run_of(path), "a run");
+    std::filesystem::remove(path);
+    EXPECT_EQ(opened->problem(), problem);
+    std::vector<float> tile(std::size_t(problem.block_m * cols));
+    for (std::int64_t head = 0; head < heads; ++head) {
+        for (std::int64_t row = 0; row < problem.seqlen_q; ++row) {
+            const TileId id = {head / problem.heads, head % problem.heads, row / problem.block_m, 0};
+            const std::int64_t at = head * rows + 3 + row;
+            ASSERT_TRUE(opened->read_tile(Stage::named0, id, tile));
+            for (std::int64_t col = 0; col < cols; ++col)
+                ASSERT_EQ(tile[std::size_t(row % problem.block_m * cols + col)], float(at * cols + col));
+            ASSERT_TRUE(
+                opened->read_tile(Stage::named1, id, Span<float>(tile.data(), std::size_t(problem.block_m))));
+            ASSERT_EQ(tile[std::size_t(row % problem.block_m)], -float(at));
+        }
+    }
+    cudaFree(o);
+    cudaFree(lse);
+    Capture without(small_problem(), CaptureOptions());
+    EXPECT_THROW(without.merged(nullptr, nullptr), Error);
+}
+
 }  // namespace
 }  // namespace tilescope
