@@ -18,7 +18,8 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// What a row without keys holds: exactly this.
+}  // namespace
+
 double empty_value(EmptyRow empty) {
     switch (empty) {
         case EmptyRow::zero:
@@ -32,6 +33,8 @@ double empty_value(EmptyRow empty) {
     }
     return 0;
 }
+
+namespace {
 
 /// Joins a sink that comes last.
 RunningState with_sink(const HeadCall& call, const RunningState& state) {

@@ -15,6 +15,9 @@ struct RunningState {
     Estimate acc;
 };
 
+/// What o or lse holds in a row without keys: exactly this.
+double empty_value(EmptyRow empty);
+
 /// Before the first KV tile: m = -inf, l = 0, acc = 0; where the sink comes first, m = sink and l = 1. A
 /// split that is not the first starts without it.
 RunningState initial_state(const HeadCall& call, std::int64_t rows, bool first_split);

@@ -148,6 +148,10 @@ RankReport judge_shards(const FoundPath& found, const Arguments& arguments) {
     if (!arguments.against.empty())
         throw Error("is a run of several ranks, which is judged by itself", found.path,
                     "compare two recordings of one rank and step");
+    const CompareOptions& compare = arguments.judge.compare;
+    if (!arguments.stage.empty() || compare.only_row || compare.only_kv_tile || !arguments.cause_of.empty())
+        throw Error("is a run of several ranks, of which --stage, --row, --tile and --cause-of say nothing",
+                    found.path, "name one of its recordings");
     std::vector<std::unique_ptr<Recording>> parts;
     for (const std::string& shard : found.shards) parts.push_back(open_declared(shard, arguments));
     const RunOfRanks run(std::move(parts));

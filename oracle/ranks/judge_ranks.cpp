@@ -8,6 +8,7 @@
 #include <mutex>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "dump/recording/recording_view.h"
 #include "dump/schema/error.h"
@@ -38,15 +39,39 @@ std::string merge_place(const Problem& problem, Stage stage, const Element& elem
     return place;
 }
 
-double share_of(const StageTally& tally) {
-    return tally.compared > 0 ? double(tally.outside) / double(tally.compared) : 1;
+/// A fault with elements, without its cause.
+RankFault fault_in(std::string_view stage, const StageTally& tally, std::string place, int order) {
+    RankFault fault;
+    fault.stage = stage;
+    fault.place = std::move(place);
+    fault.values = values_of(*tally.first);
+    fault.wrong_share = tally.compared > 0 ? double(tally.outside) / double(tally.compared) : 1;
+    fault.order = order;
+    return fault;
 }
+
+void name_cause(const Diagnosis& diagnosis, RankFault& fault) {
+    if (diagnosis.causes.empty()) return;
+    const FoundCause& cause = diagnosis.causes.front();
+    fault.cause = cause.name;
+    fault.says = cause.says;
+    fault.look_at = cause.look_at;
+}
+
+/// Of each rank.
+using Coverage = std::vector<std::optional<CoverageFault>>;
 
 /// Judges one part, and adds what is wrong with it.
 class PartJudge {
  public:
-    PartJudge(const RunOfRanks& run, std::size_t index, const RankOptions& options, RankReport& report)
-        : run_(run), recording_(*run.parts()[index]), options_(options), report_(report), index_(index) {}
+    PartJudge(const RunOfRanks& run, std::size_t index, const Coverage& coverage, const RankOptions& options,
+              RankReport& report)
+        : run_(run),
+          recording_(*run.parts()[index]),
+          coverage_(coverage[std::size_t(recording_.problem().shard.rank)]),
+          options_(options),
+          report_(report),
+          index_(index) {}
 
     void judge() {
         switch (shard().kind) {
@@ -75,8 +100,7 @@ class PartJudge {
 
     /// Keys that a step before has taken.
     void judge_coverage() {
-        const std::optional<CoverageFault> found = find_coverage_fault(run_, shard().rank);
-        if (found && found->step == shard().step) add_coverage(*found);
+        if (coverage_ && coverage_->step == shard().step) add_coverage(*coverage_);
     }
 
     void judge_arrivals() {
@@ -89,16 +113,13 @@ class PartJudge {
                                                       operand_names[i]));
             if (arrival.tally.first) {
                 const Element& first = *arrival.tally.first;
-                RankFault fault;
-                fault.stage = operand_names[i];
-                fault.place = fmt::format("batch {}, head {}, row {}, column {}", first.tile.batch,
-                                          first.tile.head, first.row, first.col);
-                fault.values = values_of(first);
+                std::string place = fmt::format("batch {}, head {}, row {}, column {}", first.tile.batch,
+                                                first.tile.head, first.row, first.col);
+                RankFault fault =
+                    fault_in(operand_names[i], arrival.tally, std::move(place), order_arrival + int(i));
                 fault.cause = arrival.cause;
                 fault.says = arrival.says;
                 fault.look_at = "what is sent to the next rank, and what is waited for before the kernel";
-                fault.wrong_share = share_of(arrival.tally);
-                fault.order = order_arrival + int(i);
                 add(std::move(fault));
             }
             part().stages.push_back({std::string(operand_names[i]), std::move(arrival.tally), true});
@@ -107,9 +128,8 @@ class PartJudge {
 
     /// As judged alone: from its own operands.
     void judge_tiles() {
-        JudgeOptions judge_options = options_.judge;
         try {
-            Report report = tilescope::judge(recording_, judge_options);
+            Report report = tilescope::judge(recording_, options_.judge);
             if (report.guilty) add_tile_fault(report);
             part().report = std::move(report);
         } catch (const NoVerdict& unjudged) {
@@ -121,44 +141,38 @@ class PartJudge {
     }
 
     void add_tile_fault(Report& report) {
-        RankFault fault;
-        fault.stage = stage_info(report.problem, *report.guilty).name;
-        fault.place = place_of(report.problem, report.threads, *report.guilty, *report.first_divergence);
-        fault.values = values_of(*report.first_divergence);
-        fault.wrong_share = share_of(report.stage(*report.guilty).tally);
-        fault.order = order_stages + int(*report.guilty);
-        if (const std::string positions = other_positions(report); !positions.empty()) {
-            fault.cause = positions;
+        const Stage guilty = *report.guilty;
+        RankFault fault = fault_in(stage_info(report.problem, guilty).name, report.stage(guilty).tally,
+                                   place_of(report.problem, report.threads, guilty, *report.first_divergence),
+                                   order_stages + int(guilty));
+        if (is_right_within_the_shard(report)) {
+            fault.cause = "local_positions";
             fault.says = "rows and keys are masked by where they stand in the shard, not in the whole call";
             fault.look_at = "the positions that the causal mask compares";
         } else if (options_.search_causes) {
             report.diagnosis = causes_and_declarations(recording_, report, options_.causes);
-            if (!report.diagnosis.causes.empty()) {
-                const FoundCause& cause = report.diagnosis.causes.front();
-                fault.cause = cause.name;
-                fault.says = cause.says;
-                fault.look_at = cause.look_at;
-            }
+            name_cause(report.diagnosis, fault);
         }
         add(std::move(fault));
     }
 
-    /// Whether all is right once rows and keys count within the shard.
-    std::string other_positions(const Report& report) {
+    /// Whether what diverges first is right once rows and keys count within the shard.
+    bool is_right_within_the_shard(const Report& report) const {
         Problem local = recording_.problem();
         local.shard.q_positions.clear();
         local.shard.kv_positions.clear();
         local.shard.seqlen_q = local.shard.seqlen_kv = 0;
-        if (local == recording_.problem()) return "";
-        for (const CausalAlignment alignment : {CausalAlignment::bottom_right, CausalAlignment::top_left}) {
+        if (local == recording_.problem()) return false;
+        const auto gets_further_aligned = [&](CausalAlignment alignment) {
             local.causal_alignment = alignment;
-            if (gets_further(local, report)) return "local_positions";
-        }
-        return "";
+            return gets_further(local, report);
+        };
+        return gets_further_aligned(CausalAlignment::bottom_right) ||
+               gets_further_aligned(CausalAlignment::top_left);
     }
 
     /// Whether what diverges first is right with another declaration.
-    bool gets_further(const Problem& declared, const Report& report) {
+    bool gets_further(const Problem& declared, const Report& report) const {
         JudgeOptions judge_options = options_.judge;
         judge_options.observe = {};
         judge_options.progress = {};
@@ -191,15 +205,11 @@ class PartJudge {
         const bool of_o = merged.o.first.has_value();
         const StageTally& tally = of_o ? merged.o : merged.lse;
         if (!tally.first) return;
-        RankFault fault;
-        fault.stage = of_o ? names.first : names.second;
-        fault.place = merge_place(problem, of_o ? stages.o : stages.lse, *tally.first);
-        fault.values = values_of(*tally.first);
+        RankFault fault = fault_in(of_o ? names.first : names.second, tally,
+                                   merge_place(problem, of_o ? stages.o : stages.lse, *tally.first), order);
         fault.cause = merged.cause;
         fault.says = merged.says;
         fault.look_at = merged.look_at;
-        fault.wrong_share = share_of(tally);
-        fault.order = order;
         add(std::move(fault));
     }
 
@@ -208,14 +218,13 @@ class PartJudge {
         const EndToEnd all_keys = judge_end_to_end();
         const bool is_right = all_keys.is_judged && !all_keys.diverges();
         MergeReport stored = judge_final(run_, recording_);
-        std::optional<CoverageFault> coverage = find_coverage_fault(run_, shard().rank);
-        const bool left_out = coverage && coverage->step < 0;
+        const bool left_out = coverage_ && coverage_->step < 0;
         const bool differs = stored.o.diverges() || stored.lse.diverges();
         if (is_right && (left_out || differs)) {
             report_.missing.push_back(fmt::format(
                 "rank {}: its outputs are right, so not all of its steps were recorded", shard().rank));
         } else {
-            if (left_out) add_coverage(*coverage);
+            if (left_out) add_coverage(*coverage_);
             if (stored.is_judged)
                 add_merge_fault(stored, recording_.problem(), RowStages{}, {"o", "lse"}, order_merge);
         }
@@ -252,7 +261,7 @@ class PartJudge {
         StageTally lse;
         std::optional<Report> report;
 
-        bool diverges() const { return o.diverges() || lse.diverges(); }
+        bool diverges() const { return is_judged && (o.diverges() || lse.diverges()); }
     };
 
     EndToEnd judge_end_to_end() {
@@ -296,32 +305,26 @@ class PartJudge {
 
     /// What steps and merges explain is theirs.
     void add_end_to_end(const EndToEnd& found) {
-        Report report = *found.report;
-        const WholeView whole(run_, recording_);
         const bool is_known = std::ranges::any_of(report_.faults, [&](const RankFault& fault) {
             return report_.parts[fault.part].shard.rank == shard().rank;
         });
         part().inherits = is_known;
+        Report report = *found.report;
         if (is_known || !report.guilty) return;
         if (options_.search_causes)
-            report.diagnosis = causes_and_declarations(whole, report, options_.causes);
-        RankFault fault;
-        fault.stage = stage_info(report.problem, *report.guilty).name;
-        fault.place = merge_place(recording_.problem(), *report.guilty, *report.first_divergence);
-        fault.values = values_of(*report.first_divergence);
-        fault.wrong_share = share_of(report.stage(*report.guilty).tally);
-        fault.order = order_merge + 1;
-        if (!report.diagnosis.causes.empty()) {
-            fault.cause = report.diagnosis.causes.front().name;
-            fault.says = report.diagnosis.causes.front().says;
-            fault.look_at = report.diagnosis.causes.front().look_at;
-        }
+            report.diagnosis = causes_and_declarations(WholeView(run_, recording_), report, options_.causes);
+        const Stage guilty = *report.guilty;
+        RankFault fault =
+            fault_in(stage_info(report.problem, guilty).name, report.stage(guilty).tally,
+                     merge_place(recording_.problem(), guilty, *report.first_divergence), order_merge + 1);
+        name_cause(report.diagnosis, fault);
         add(std::move(fault));
         part().report = std::move(report);
     }
 
     const RunOfRanks& run_;
     const Recording& recording_;
+    const std::optional<CoverageFault>& coverage_;  ///< of its rank
     const RankOptions& options_;
     RankReport& report_;
     std::size_t index_;
@@ -362,11 +365,14 @@ RankReport judge_ranks(const RunOfRanks& run, const std::string& name, const Ran
     report.whole = run.whole();
     for (const auto& recording : run.parts())
         report.parts.push_back({recording->name(), recording->problem().shard, {}, std::nullopt, ""});
+    Coverage coverage;
+    for (std::int64_t rank = 0; rank < run.ranks(); ++rank)
+        coverage.push_back(find_coverage_fault(run, rank));
     // Steps first: what they explain is not blamed on the outputs.
     for (const bool of_outputs : {false, true}) {
         for (std::size_t i = 0; i < report.parts.size(); ++i)
             if ((report.parts[i].shard.kind == ShardKind::final) == of_outputs)
-                PartJudge(run, i, options, report).judge();
+                PartJudge(run, i, coverage, options, report).judge();
     }
     add_missing(run, report);
     std::ranges::stable_sort(report.faults, {},

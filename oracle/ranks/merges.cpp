@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dump/schema/rounding.h"
+#include "oracle/formula/output.h"
 #include "oracle/ranks/part_rows.h"
 
 namespace tilescope {
@@ -158,9 +159,10 @@ class MergeJudge {
     /// In the units of the recording; a row over no key holds what its units say.
     void fill(const PartialRow& row, Eigen::Index i, Estimate& o, Estimate& lse) const {
         if (row.is_empty()) {
-            o.value.row(i).setZero();
+            const Units& units = rows_.recording().units();
+            o.value.row(i).setConstant(empty_value(units.o_empty_row));
             o.error.row(i).setZero();
-            lse.value(i, 0) = -std::numeric_limits<double>::infinity();
+            lse.value(i, 0) = empty_value(units.lse_empty_row);
             lse.error(i, 0) = 0;
             return;
         }
@@ -219,7 +221,7 @@ class MergeJudge {
             found =
                 best([](const MergeSample& sample) { return sample.o_is_wrong; },
                      [&](const MergeSample& sample, const PartialRow& row) { return fits_o(sample, row); });
-        if (found == nullptr && report_.lse.diverges())
+        else
             found = best([](const MergeSample& sample) { return sample.lse_is_wrong; },
                          [](const MergeSample& sample, const PartialRow& row) {
                              return std::abs(sample.lse - row.lse) <=

@@ -1,9 +1,11 @@
 #include "oracle/ranks/part_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numbers>
 
 #include "dump/schema/semantics.h"
+#include "oracle/formula/output.h"
 
 namespace tilescope {
 
@@ -50,8 +52,11 @@ std::optional<PartialRow> PartRows::row(std::int64_t batch, std::int64_t head, s
         if (is_unwritten_at(j)) return std::nullopt;
     const bool is_partial = !is_named(stages_.o);
     if (is_partial && visible_keys(problem, row).empty()) return empty_row(o_.cols());
+    // What was merged of no key yet may be marked with an infinity of either sign, as lse of such a row is.
+    const double lse = double(lse_(i, 0));
+    if (std::isinf(lse) && lse == empty_value(recording_.units().lse_empty_row)) return empty_row(o_.cols());
     const double unit = recording_.units().lse_log_base == LogBase::two ? std::numbers::ln2 : 1;
-    return exact_row(o_.row(i).cast<double>(), double(lse_(i, 0)) * unit);
+    return exact_row(o_.row(i).cast<double>(), lse * unit);
 }
 
 }  // namespace tilescope

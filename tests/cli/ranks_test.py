@@ -10,6 +10,7 @@ import shutil
 
 import h5py
 import jsonschema
+import numpy as np
 
 from ring import Ring
 from tile_diff_case import DIVERGED, MATCH, UNJUDGED, TileDiffCase, main
@@ -58,6 +59,33 @@ class RanksTest(TileDiffCase):
                         for part in steps:
                             compared = {stage["name"]: stage["compared"] for stage in part["stages"]}
                             self.assertTrue(all(compared[name] > 0 for name in ("k", "v", "merged_o", "merged_lse")), part)
+
+    def test_rows_that_have_seen_nothing_yet_are_marked_as_declared(self):
+        for empty_lse in (-np.inf, np.inf):
+            with self.subTest(empty_lse=empty_lse):
+                shutil.rmtree(self.folder)
+                self.folder.mkdir()
+                ring = Ring(self.folder, 3, "zigzag", empty_lse=empty_lse, own_last=True)
+                ring.record()
+                with h5py.File(self.folder / "rank0_step0.h5") as f:
+                    self.assertEqual(f["tiles/merged_lse"][0, 0, 0], empty_lse)
+                    # What the rank owns is no step's input before the last one.
+                    self.assertNotEqual(f["problem"].attrs["q_positions"], f["problem"].attrs["kv_positions"])
+                for rank in range(3):
+                    ring.write_owned(rank)
+                self.assertEqual(self.report(MATCH)["faults"], [])
+
+    def test_a_cause_explains_the_stage_that_it_stands_at(self):
+        Ring(self.folder, 2, "zigzag", fault="lse_in_bf16").record()
+        with h5py.File(self.folder / "rank1_step0.h5", "r+") as f:
+            f["tiles/merged_o"][...] *= 1.5  # by itself, and explained by nothing
+        first = self.report(DIVERGED)["faults"][0]
+        self.assertEqual((first["step"], first["stage"], first["cause"]), (0, "merged_o", None))
+
+    def test_refuses_what_is_of_one_recording(self):
+        Ring(self.folder, 2).record()
+        for arguments in (("--stage", "s"), ("--row", "3"), ("--tile", "1")):
+            self.assert_one_line(self.run_it(self.folder, *arguments), "name one of its recordings")
 
     def test_names_rank_step_stage_and_cause(self):
         for fault, (layout, ranks, causal, rank, step, stage) in FAULTS.items():

@@ -88,9 +88,11 @@ def merge(a, b, fault, merged):
 
 
 class Ring:
-    def __init__(self, folder, ranks=2, layout="contiguous", causal=True, fault=None, seed=7, merged=True, run="ring"):
+    def __init__(self, folder, ranks=2, layout="contiguous", causal=True, fault=None, seed=7, merged=True, run="ring",
+                 empty_lse=-np.inf, own_last=False):
         self.folder, self.ranks, self.layout, self.causal = folder, ranks, layout, causal
         self.fault, self.keep_merged, self.run = fault, merged, run
+        self.empty_lse, self.own_last = empty_lse, own_last
         rng = np.random.default_rng(seed)
         self.q = rng.standard_normal((HEADS, SEQLEN, HEAD_DIM)).astype(np.float16)
         self.k, self.v = rng.standard_normal((2, HEADS_KV, SEQLEN, HEAD_DIM)).astype(np.float16)
@@ -110,6 +112,8 @@ class Ring:
         rows = positions_of(self.layout, rank, self.ranks)
         state, step, held = None, 0, None
         sources = [(rank - i) % self.ranks for i in range(self.ranks)]
+        if self.own_last:
+            sources.reverse()
         if fault == "keys_left_out":
             sources = sources[:-1]
         if fault == "keys_taken_twice":
@@ -147,6 +151,14 @@ class Ring:
             step += 1
         self.write(f"rank{rank}_final.h5", rank, 0, "final", rows, None, o=state[0].astype(np.float16), lse=state[1])
 
+    def write_owned(self, rank):
+        rows, keys = positions_of(self.layout, rank, self.ranks), self.keys_of(rank)
+        self.write(f"rank{rank}_owned.h5", rank, 0, "owned", rows, keys, k=self.k[:, keys], v=self.v[:, keys])
+
+    def marked(self, lse):
+        """With what the kernel stores where nothing is seen."""
+        return np.where(np.isneginf(lse), np.float32(self.empty_lse), lse)
+
     def write(self, name, rank, step, kind, rows, keys, s=None, o=None, lse=None, k=None, v=None, merged=None):
         with h5py.File(self.folder / name, "w") as f:
             f.attrs.update(format="tilescope", format_version=1, kernel="ring", run=self.run)
@@ -163,9 +175,11 @@ class Ring:
                 f["tiles/s"] = s[None]
             if merged is not None and self.keep_merged:
                 problem["named_tiles"] = "merged_o,merged_lse"
-                for stage, values, cols in (("merged_o", merged[0], "feature"), ("merged_lse", merged[1], "unit")):
+                for stage, values, cols in (("merged_o", merged[0], "feature"), ("merged_lse", self.marked(merged[1]), "unit")):
                     f[f"tiles/{stage}"] = values[None]
                     f[f"tiles/{stage}"].attrs.update(rows="query", cols=cols, per_kv_tile=False)
                 f["tiles/merged_o"].attrs["col_size"] = HEAD_DIM
-            f["outputs/o"], f["outputs/lse"] = o[None], lse[None]
+            if o is not None:
+                f["outputs/o"], f["outputs/lse"] = o[None], self.marked(lse)[None]
+                f["outputs/lse"].attrs["empty_row"] = "inf" if self.empty_lse > 0 else "-inf"
             f.attrs["complete"] = 1
