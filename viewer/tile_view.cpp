@@ -201,7 +201,7 @@ class Program {
     double between_frames() const {
         constexpr double frame = 1.0 / 60;
         constexpr double longest = 0.1;
-        return works() ? std::clamp(3 * frame_took_, 2 * frame, longest) : frame;
+        return works() ? std::clamp(4 * frame_took_, 2 * frame, longest) : frame;
     }
 
     /// Nothing new is drawn while nothing happens.

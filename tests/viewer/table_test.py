@@ -34,6 +34,14 @@ class Table(TileViewCase):
         self.play([path], *lines, "key Y", "wait", "expect Bad rows of s: 0, of conflicting tiles", "key Y", "wait",
                   "expect Bad rows of s: 4\n")
 
+    def test_escape_closes_the_drop_downs(self):
+        path = self.dump({("s", (0, 1, 3, 4)): 99})
+        lines = ["wait"]
+        for name in ("stage", "kind"):
+            lines += [f"expect_not choices of bad {name}", f"click bad_{name}:0.5 0.5", "frames 3", f"expect choices of bad {name}", "key Escape",
+                      "frames 3", f"expect_not choices of bad {name}"]
+        self.play([path], *lines, "expect Bad rows of s: 1 in 1 range", "expect s,0,1,3,4 of batch")
+
     def test_kind_in_one_of_many_planes(self):
         # acc has a plane for each KV tile.
         path = self.dump({("acc", (0, 2, 1, 17, 3)): np.nan, ("acc", (0, 2, 1, 18, 3)): 99})

@@ -97,6 +97,15 @@ std::string cell_of(const BadPlace& place, BadColumn column) {
     }
 }
 
+/// Of the width that was set for the next item.
+bool begin_drop_down(App& app, const std::string& name, const std::string& chosen) {
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    app.readout.place(name, {at.x, at.y, ImGui::CalcItemWidth(), ImGui::GetFrameHeight()});
+    const bool is_open = ImGui::BeginCombo(("##" + name).c_str(), chosen.c_str());
+    if (is_open) app.readout.add("choices of " + name);
+    return is_open;
+}
+
 void draw_filters(App& app) {
     BadList& list = app.bad.list;
     const std::array<const char*, listed_count> names = {"ranges", has_keys(app) ? "keys" : "rows", "tiles"};
@@ -109,7 +118,7 @@ void draw_filters(App& app) {
     }
     const float em = ImGui::GetFontSize();
     ImGui::SetNextItemWidth(4.2F * em);
-    if (ImGui::BeginCombo("##stage", std::string(stage_info(app.problem(), list.stage).name).c_str())) {
+    if (begin_drop_down(app, "bad stage", std::string(stage_info(app.problem(), list.stage).name))) {
         for (const StageInfo& info : stages_of(app.problem())) {
             if (ImGui::Selectable(std::string(info.name).c_str(), info.stage == list.stage))
                 list.stage = info.stage;
@@ -120,7 +129,7 @@ void draw_filters(App& app) {
     // The longest of them.
     if (ImGui::GetContentRegionAvail().x < ImGui::CalcTextSize("conflicting").x + 2 * em) ImGui::NewLine();
     ImGui::SetNextItemWidth(-1);
-    if (ImGui::BeginCombo("##kind", std::string(to_string(list.filter)).c_str())) {
+    if (begin_drop_down(app, "bad kind", std::string(to_string(list.filter)))) {
         for (int i = 0; i < bad_filter_count; ++i) {
             if (ImGui::Selectable(std::string(to_string(BadFilter(i))).c_str(), list.filter == BadFilter(i)))
                 list.filter = BadFilter(i);
