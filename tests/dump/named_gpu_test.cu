@@ -56,7 +56,7 @@ TEST_P(NamedGpu, SavesWhatIsSelected) {
 }
 
 /// The rank's rows are the last of more that stand together.
-TEST(ShardGpu, KeepsWhatTheRankHasMerged) {
+TEST_P(NamedGpu, KeepsWhatTheRankHasMerged) {
     Shard shard;
     shard.ranks = 2;
     shard.rank = 1;
@@ -72,7 +72,7 @@ TEST(ShardGpu, KeepsWhatTheRankHasMerged) {
     for (std::int64_t i = 0; i < heads * rows * cols; ++i) o[i] = float(i);
     for (std::int64_t i = 0; i < heads * rows; ++i) lse[i] = -float(i);
 
-    CaptureOptions options;
+    CaptureOptions options = options_of(GetParam());
     options.provenance.run = "a run";
     Capture capture(problem, options);
     capture.merged({o + 3 * cols, problem.heads * rows * cols, rows * cols, cols},
