@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <string>
@@ -20,7 +21,11 @@ namespace tilescope {
 inline constexpr int format_version = 1;
 
 /// Whether `value` carries unwritten_bits.
-bool is_unwritten(float value);
+inline bool is_unwritten(float value) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(bits));
+    return bits == unwritten_bits;
+}
 
 enum class Mask : std::uint8_t { none, causal };
 enum class CausalAlignment : std::uint8_t { top_left, bottom_right };

@@ -100,10 +100,6 @@ std::string text_of(double value) {
 
 }  // namespace
 
-bool is_unwritten(float value) {
-    return std::bit_cast<std::uint32_t>(value) == unwritten_bits;
-}
-
 const std::array<StageInfo, built_in_stages>& all_stages() {
     return stages;
 }

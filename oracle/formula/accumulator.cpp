@@ -43,7 +43,7 @@ bool is_finite(const AccumulatorInputs& in, const Matrix& start) {
 }
 
 Product weighted_sum(const HeadCall& call, const AccumulatorInputs& in, const Matrix& start) {
-    return {call, Stage::acc, call.units.acc_accumulation, in.p.value, in.v.value, false, start};
+    return {call, Stage::acc, call.units.acc_accumulation, in.p.value, in.v.value, false, 1, &start};
 }
 
 /// The bound of a guarded sum, relative to its partial sums and terms, and near zero.
@@ -120,10 +120,15 @@ Estimate accumulate(const HeadCall& call, const AccumulatorInputs& in) {
         if (in.v.error > 0) acc.error += in.v.error * acc.value.cwiseAbs();
     }
     const AccumulatorRoundings roundings = accumulator_roundings(call);
-    acc.error += start.cwiseAbs() * roundings.of_rescaled + acc.value.cwiseAbs() * roundings.of_sum;
-    acc.error += in.factor.value.col(0).asDiagonal() * in.before.error;
-    acc.error += in.factor.error.col(0).asDiagonal() * (in.before.value.cwiseAbs() + in.before.error);
-    acc.error.array() += roundings.near_zero;
+    for (Eigen::Index i = 0; i < acc.error.rows(); ++i) {
+        const double factor = in.factor.value(i, 0);
+        const double factor_error = in.factor.error(i, 0);
+        const auto before_error = in.before.error.row(i).array();
+        acc.error.row(i).array() +=
+            start.row(i).array().abs() * roundings.of_rescaled +
+            acc.value.row(i).array().abs() * roundings.of_sum + factor * before_error +
+            factor_error * (in.before.value.row(i).array().abs() + before_error) + roundings.near_zero;
+    }
     return acc;
 }
 

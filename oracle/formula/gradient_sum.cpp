@@ -39,12 +39,12 @@ GradientSum::GradientSum(Stage stage, Eigen::Index rows, Eigen::Index cols)
 void GradientSum::add(const HeadCall& call, const Estimate& a, const Matrix& scores, const Matrix& b,
                       double b_error) {
     const Accumulation accumulation = units_of(call, stage_).accumulation;
-    const Matrix start = Matrix::Zero(a.value.rows(), b.cols());
     Estimate tile;
     if (all_finite(a.value) && all_finite(b)) {
-        tile = sum_of_products({call, stage_, accumulation, a.value, b, false, start});
+        tile = sum_of_products({call, stage_, accumulation, a.value, b, false});
     } else {
         const AccumulationBound bound = accumulation_bound(call.rounding, stage_, accumulation);
+        const Matrix start = Matrix::Zero(a.value.rows(), b.cols());
         tile = guarded_product(start, a.value, nullptr, scores, b, bound.per_partial_sum + bound.operand);
     }
     sum_.value += tile.value;

@@ -74,30 +74,27 @@ void chain_element(double derivative, double derivative_error, Bounded<Error>& d
     ds.value *= derivative;
 }
 
-Product delta_product(const HeadCall& call, const Matrix& dout, const Matrix& o, const Matrix& start) {
-    return {call, Stage::delta, Accumulation::fma_f32, dout, o, true, start};
+Product delta_product(const HeadCall& call, const Matrix& dout, const Matrix& o) {
+    return {call, Stage::delta, Accumulation::fma_f32, dout, o, true};
 }
 
-Product dp_product(const HeadCall& call, const Matrix& dout, const Operand& v, const Matrix& start) {
-    return {call, Stage::dp, call.units.dp_accumulation, dout, v.value, true, start};
+Product dp_product(const HeadCall& call, const Matrix& dout, const Operand& v) {
+    return {call, Stage::dp, call.units.dp_accumulation, dout, v.value, true};
 }
 
 }  // namespace
 
 Estimate row_delta(const HeadCall& call, const Matrix& dout, const Matrix& o) {
-    const Matrix start = Matrix::Zero(dout.rows(), o.rows());
-    const Estimate products = sum_of_products(delta_product(call, dout, o, start));
+    const Estimate products = sum_of_products(delta_product(call, dout, o));
     return {products.value.diagonal(), products.error.diagonal()};
 }
 
 BudgetTerms delta_terms(const HeadCall& call, const Matrix& dout, const Matrix& o, Eigen::Index row) {
-    const Matrix start = Matrix::Zero(dout.rows(), o.rows());
-    return product_terms(delta_product(call, dout, o, start), row, row);
+    return product_terms(delta_product(call, dout, o), row, row);
 }
 
 Estimate probability_gradients(const HeadCall& call, const Matrix& dout, const Operand& v) {
-    const Matrix start = Matrix::Zero(dout.rows(), v.value.rows());
-    Estimate dp = sum_of_products(dp_product(call, dout, v, start));
+    Estimate dp = sum_of_products(dp_product(call, dout, v));
     if (!call.bounds) return dp;
     if (v.error > 0) add_product(dout.cwiseAbs() * v.error, v.value.cwiseAbs(), true, dp.error);
     // The product of the sum with descale_v.
@@ -107,8 +104,7 @@ Estimate probability_gradients(const HeadCall& call, const Matrix& dout, const O
 
 BudgetTerms dp_terms(const HeadCall& call, const Matrix& dout, const Operand& v, Eigen::Index row,
                      Eigen::Index col) {
-    const Matrix start = Matrix::Zero(dout.rows(), v.value.rows());
-    BudgetTerms terms = product_terms(dp_product(call, dout, v, start), row, col);
+    BudgetTerms terms = product_terms(dp_product(call, dout, v), row, col);
     const double products = dout.row(row).cwiseAbs().dot(v.value.row(col).cwiseAbs());
     terms.add("v not dumped, dequantised",
               fmt::format("{:.3g} * {:.3g}, sum of |products|", v.error, products), v.error * products,

@@ -12,10 +12,12 @@ namespace tilescope {
 namespace {
 
 Estimate bounded(const Product& p, const SumBound& bound) {
-    Estimate sum{p.start, Matrix(p.a.rows(), p.transposed ? p.b.rows() : p.b.cols())};
-    vector_kernels().sum_of_products(view(p.a), view(p.b), p.transposed, bound, view(sum.value),
-                                     view(sum.error));
-    return sum;
+    Matrix value(p.a.rows(), p.transposed ? p.b.rows() : p.b.cols());
+    Matrix error(value.rows(), value.cols());
+    const View<const double> start = p.start == nullptr ? View<const double>{} : view(*p.start);
+    vector_kernels().sum_of_products(view(p.a), view(p.b), p.transposed, start, bound, view(value),
+                                     view(error));
+    return {std::move(value), std::move(error)};
 }
 
 /// What the terms of a sum lose near zero, before its scale.
@@ -61,7 +63,8 @@ void add_product(const Matrix& a, const Matrix& b, bool transposed, Matrix& sum)
 
 Estimate sum_of_products(const Product& p, double after) {
     if (!p.call.bounds) {
-        Estimate sum{p.start, Matrix::Zero(p.a.rows(), p.transposed ? p.b.rows() : p.b.cols())};
+        Estimate sum = zeros(p.a.rows(), p.transposed ? p.b.rows() : p.b.cols());
+        if (p.start != nullptr) sum.value = *p.start;
         add_product(p.a, p.b, p.transposed, sum.value);
         if (p.scale != 1) sum.value *= p.scale;
         return sum;

@@ -32,8 +32,8 @@ struct Product {
     const Matrix& a;
     const Matrix& b;
     bool transposed;
-    const Matrix& start;  ///< exact
     double scale = 1;
+    const Matrix* start = nullptr;  ///< exact; null: 0
 };
 
 /// The bound of computing it term by term; `after` is the relative bound of what the kernel multiplies the

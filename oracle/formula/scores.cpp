@@ -182,8 +182,8 @@ void for_each_score(Estimate& s, const Formula& formula) {
     }
 }
 
-Product scores_of(const HeadCall& call, const Operand& q, const Operand& k, const Matrix& start) {
-    return {call, Stage::s, call.units.s_accumulation, q.value, k.value, true, start, call.problem.sm_scale};
+Product scores_of(const HeadCall& call, const Operand& q, const Operand& k) {
+    return {call, Stage::s, call.units.s_accumulation, q.value, k.value, true, call.problem.sm_scale};
 }
 
 /// What the rounding of operands that were not dumped does to a product of two.
@@ -191,15 +191,10 @@ double operand_error(const Operand& q, const Operand& k) {
     return q.error + k.error + q.error * k.error;
 }
 
-Matrix nothing(const Operand& q, const Operand& k) {
-    return Matrix::Zero(q.value.rows(), k.value.rows());
-}
-
 }  // namespace
 
 Estimate scaled_scores(const HeadCall& call, const Operand& q, const Operand& k) {
-    const Matrix start = nothing(q, k);
-    Estimate s = sum_of_products(scores_of(call, q, k, start), gamma(scaling_roundings(call), u_f32));
+    Estimate s = sum_of_products(scores_of(call, q, k), gamma(scaling_roundings(call), u_f32));
     if (call.bounds && q.error + k.error > 0) {
         const double relative = operand_error(q, k) * call.problem.sm_scale;
         add_product(q.value.cwiseAbs() * relative, k.value.cwiseAbs(), true, s.error);
@@ -253,8 +248,7 @@ Estimate dumped_scores(const HeadCall& call, std::int64_t first_row, std::int64_
 
 BudgetTerms dumped_score_terms(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
                                const Operand& q, const Operand& k, Eigen::Index row, Eigen::Index col) {
-    const Matrix start = nothing(q, k);
-    const Product product = scores_of(call, q, k, start);
+    const Product product = scores_of(call, q, k);
     Bounded<BudgetTerms> s{sum_of_products(product).value(row, col), product_terms(product, row, col)};
     const double products = q.value.row(row).cwiseAbs().dot(k.value.row(col).cwiseAbs()) * product.scale;
     s.error.add("q, k not dumped, dequantised",

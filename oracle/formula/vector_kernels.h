@@ -50,19 +50,26 @@ struct MatchSummary {
     bool matches = false;
     double max_abs = 0;
     std::int32_t max_ulp = 0;  ///< of float32
-    double budget_used = 0;    ///< largest difference / tolerance
+    double budget_used = 0;    ///< largest difference / tolerance, or `used` where that is larger
+};
+
+/// How far values are from what was expected of them.
+struct Distances {
+    double largest = 0;
+    bool any = false;      ///< one was compared: written, and a number was expected
+    bool unknown = false;  ///< one of these is NaN
 };
 
 /// The loops that take the oracle's time, compiled for one instruction set.
 struct VectorKernels {
     const char* instruction_set;
 
-    /// sum = (sum + a b) * scale, or a b^T where `transposed`, and error = the bound. Within a chunk of terms
-    /// |partial sum|
-    /// <= max(|before|, |after|) + |a_c| |b_c| / 2: a partial sum is reached from either end of the chunk,
+    /// sum = (start + a b) * scale, or a b^T where `transposed`, and error = the bound; no `start` is 0. Within
+    /// a chunk of terms |partial sum| <= max(|before|, |after|) + |a_c| |b_c| / 2: a partial sum is reached from either end of the chunk,
     /// and the products of the norms of both ways (Cauchy and Schwarz) add up to at most that of the chunk.
     void (*sum_of_products)(View<const double> a, View<const double> b, bool transposed,
-                            const SumBound& bound, View<double> sum, View<double> error);
+                            View<const double> start, const SumBound& bound, View<double> sum,
+                            View<double> error);
 
     /// product(i, j) = scale |a_i| |b_j|, of the norms of rows.
     void (*product_of_norms)(View<const double> a, View<const double> b, double scale, View<double> product);
@@ -85,11 +92,20 @@ struct VectorKernels {
     /// Whether every error is finite and below what is possible at all, `spread`: unless that is 0, or null.
     bool (*tells)(std::span<const double> error, const double* spread);
 
+    /// |got - expected * by| of the elements that were written and of which a number is expected.
+    Distances (*distances)(std::span<const float> got, const double* expected, double by);
+
+    /// The values that were written, without errors, and what is estimated in place of the others.
+    void (*settle)(std::span<const float> got, const double* estimated, const double* estimated_error,
+                   double* value, double* error);
+
     /// The same values as float64.
     void (*widen)(std::span<const float> values, double* wide);
 
-    /// Whether |got - expected| <= tolerance everywhere; both infinities alike match, NaN never.
-    MatchSummary (*match)(std::span<const float> got, const double* expected, const double* tolerance);
+    /// Whether |got - expected| <= tolerance everywhere; both infinities alike match, NaN never. `used` is the
+    /// largest difference / tolerance before: where no element exceeds it, nothing is divided.
+    MatchSummary (*match)(std::span<const float> got, const double* expected, const double* tolerance,
+                          double used);
 };
 
 /// The kernels for the best instruction set that this processor has.

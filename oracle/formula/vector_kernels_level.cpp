@@ -5,7 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "dump/hook/stage.h"
 #include "oracle/formula/vector_kernels.h"
+#include "oracle/formula/vector_products.h"
 
 namespace tilescope {
 
@@ -20,30 +22,12 @@ template <class T>
 using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 template <class T>
 using Map = Eigen::Map<RowMajor<T>, 0, Eigen::OuterStride<>>;
-template <class T>
-using ConstMap = Eigen::Map<const RowMajor<T>, 0, Eigen::OuterStride<>>;
 
 Map<double> map(View<double> view) {
     return {view.data, view.rows, view.cols, Eigen::OuterStride<>(view.ld)};
 }
-ConstMap<double> map(View<const double> view) {
-    return {view.data, view.rows, view.cols, Eigen::OuterStride<>(view.ld)};
-}
-
 void add_product(View<const double> a, View<const double> b, bool transposed, View<double> sum) {
-    Map<double> result = map(sum);
-    if (transposed) {
-        result.noalias() += map(a) * map(b).transpose();
-    } else {
-        result.noalias() += map(a) * map(b);
-    }
-}
-
-/// Columns [first, first + terms) of a, and what they meet in b.
-View<const double> chunk_of(View<const double> view, bool of_columns, std::int64_t first,
-                            std::int64_t terms) {
-    return of_columns ? View<const double>{view.data + first, view.rows, terms, view.ld}
-                      : View<const double>{view.data + first * view.ld, terms, view.cols, view.ld};
+    product_with<Bounds::none>(a, b, transposed, {sum.data, sum.rows, sum.cols, sum.ld}, {}, sum, {});
 }
 
 using Chunk = Eigen::Array<double, chunk_terms, 1>;
@@ -69,82 +53,11 @@ void product_of_norms(View<const double> a, View<const double> b, double scale, 
     for (std::int64_t i = 0; i < product.rows; ++i) map(product).row(i) = of_a(i) * of_b.matrix().transpose();
 }
 
-Eigen::ArrayXd col_norms(View<const double> view) {
-    Eigen::ArrayXd squares = Eigen::ArrayXd::Zero(view.cols);
-    for (std::int64_t i = 0; i < view.rows; ++i) {
-        for (std::int64_t j = 0; j < view.cols; ++j) {
-            const double value = view.data[i * view.ld + j];
-            squares(j) += value * value;
-        }
-    }
-    return squares.sqrt();
-}
-
-/// Bounds of partial sums, which float32 is precise enough for.
-struct BoundSums {
-    RowMajor<float> before;  ///< |sum| before the chunk
-    RowMajor<float> linear;
-    RowMajor<float> squares;  ///< empty where they are not looked at
-};
-
-template <bool with_squares>
-void add_chunk(const double* sum, const float* col_norm, float row_norm, std::int64_t cols, float terms,
-               float* before, float* linear, float* squares) {
-    for (std::int64_t j = 0; j < cols; ++j) {
-        const auto value = float(sum[j]);
-        const float after = value < 0 ? -value : value;
-        const float bound = (before[j] > after ? before[j] : after) + row_norm * col_norm[j];
-        before[j] = after;
-        linear[j] += terms * bound;
-        if constexpr (with_squares) squares[j] += terms * bound * bound;
-    }
-}
-
-template <bool with_squares>
-void finish_bounds(double* sum, const float* linear, const float* squares, const SumBound& bound,
-                   std::int64_t cols, double* error) {
-    for (std::int64_t j = 0; j < cols; ++j) {
-        double rounding = bound.per_partial_sum * double(linear[j]);
-        if constexpr (with_squares) {
-            const double likely = bound.per_root_squares * double(std::sqrt(squares[j]));
-            // Squares that underflow bound nothing.
-            const bool usable = squares[j] > 0x1p-100f;
-            rounding = usable && likely < rounding ? likely : rounding;
-        }
-        const double value = sum[j] * bound.scale;
-        sum[j] = value;
-        error[j] = rounding + bound.per_value * (value < 0 ? -value : value) + bound.constant;
-    }
-}
-
-template <bool with_squares>
-void sum_with(View<const double> a, View<const double> b, bool transposed, const SumBound& bound,
-              View<double> sum, View<double> error) {
-    BoundSums sums{map(sum).cwiseAbs().cast<float>(), RowMajor<float>::Zero(sum.rows, sum.cols), {}};
-    if (with_squares) sums.squares.setZero(sum.rows, sum.cols);
-    const auto squares_of = [&](std::int64_t row) { return with_squares ? &sums.squares(row, 0) : nullptr; };
-    for (std::int64_t first = 0; first < a.cols; first += chunk_terms) {
-        const std::int64_t terms = a.cols - first < chunk_terms ? a.cols - first : chunk_terms;
-        const View<const double> a_chunk = chunk_of(a, true, first, terms);
-        const View<const double> b_chunk = chunk_of(b, transposed, first, terms);
-        add_product(a_chunk, b_chunk, transposed, sum);
-        const Eigen::ArrayXf row_norm = float(bound.norm_share) * row_norms(a_chunk).cast<float>();
-        const Eigen::ArrayXf col_norm = (transposed ? row_norms(b_chunk) : col_norms(b_chunk)).cast<float>();
-        for (std::int64_t i = 0; i < sum.rows; ++i) {
-            add_chunk<with_squares>(sum.data + i * sum.ld, col_norm.data(), row_norm(i), sum.cols,
-                                    float(terms), &sums.before(i, 0), &sums.linear(i, 0), squares_of(i));
-        }
-    }
-    for (std::int64_t i = 0; i < sum.rows; ++i) {
-        finish_bounds<with_squares>(sum.data + i * sum.ld, &sums.linear(i, 0), squares_of(i), bound, sum.cols,
-                                    error.data + i * error.ld);
-    }
-}
-
-void sum_of_products(View<const double> a, View<const double> b, bool transposed, const SumBound& bound,
-                     View<double> sum, View<double> error) {
-    const auto function = bound.per_root_squares > 0 ? sum_with<true> : sum_with<false>;
-    function(a, b, transposed, bound, sum, error);
+void sum_of_products(View<const double> a, View<const double> b, bool transposed, View<const double> start,
+                     const SumBound& bound, View<double> sum, View<double> error) {
+    const auto function =
+        bound.per_root_squares > 0 ? product_with<Bounds::squares> : product_with<Bounds::linear>;
+    function(a, b, transposed, start, bound, sum, error);
 }
 
 constexpr std::int64_t lanes = 8;
@@ -276,6 +189,42 @@ bool tells(std::span<const double> error, const double* spread) {
     return silent == 0;
 }
 
+bool was_written(float value) {
+    std::uint32_t bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof(bits));
+    return bits != unwritten_bits;
+}
+
+void settle(std::span<const float> got, const double* estimated, const double* estimated_error, double* value,
+            double* error) {
+    const float* g = got.data();
+    const auto size = std::int64_t(got.size());
+#pragma omp simd
+    for (std::int64_t i = 0; i < size; ++i) {
+        const bool known = was_written(g[i]);
+        value[i] = known ? double(g[i]) : estimated[i];
+        error[i] = known ? 0 : estimated_error[i];
+    }
+}
+
+Distances distances(std::span<const float> got, const double* expected, double by) {
+    const float* g = got.data();
+    const auto size = std::int64_t(got.size());
+    double largest = 0;
+    int any = 0;
+    int unknown = 0;
+#pragma omp simd reduction(max : largest) reduction(| : any, unknown)
+    for (std::int64_t i = 0; i < size; ++i) {
+        const int counts = was_written(g[i]) & (expected[i] - expected[i] == 0);
+        const double off = double(g[i]) - expected[i] * by;
+        const double magnitude = off < 0 ? -off : off;
+        any |= counts;
+        unknown |= counts & (off != off);
+        largest = counts & (magnitude > largest) ? magnitude : largest;
+    }
+    return {largest, any != 0, unknown != 0};
+}
+
 void widen(std::span<const float> values, double* wide) {
     const float* v = values.data();
     const auto size = std::int64_t(values.size());
@@ -299,44 +248,58 @@ std::int32_t ulps_between(float a, float b) {
     return distance < 0 ? std::numeric_limits<std::int32_t>::max() : distance;
 }
 
-// Free of branches, because nearly every tile of nearly every dump ends here.
-MatchSummary match(std::span<const float> got, const double* expected, const double* tolerance) {
+/// Infinities that are alike differ by 0 and not by NaN.
+double distance(double value, double expected) {
+    const double difference = value > expected ? value - expected : expected - value;
+    return value == expected ? 0.0 : difference;
+}
+
+/// Not even an infinite tolerance makes up for an infinity.
+double allowed_by(double tolerance) {
+    constexpr double largest = std::numeric_limits<double>::max();
+    return largest < tolerance ? largest : tolerance;
+}
+
+double largest_share(std::span<const float> got, const double* expected, const double* tolerance) {
     const float* g = got.data();
     const auto size = std::int64_t(got.size());
-    constexpr double largest = std::numeric_limits<double>::max();
+    double largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (std::int64_t i = 0; i < size; ++i) {
+        // A comparison with 0 / 0 changes nothing.
+        const double used = distance(double(g[i]), expected[i]) / allowed_by(tolerance[i]);
+        largest = used > largest ? used : largest;
+    }
+    return largest;
+}
+
+// Free of branches, because nearly every tile of nearly every dump ends here.
+MatchSummary match(std::span<const float> got, const double* expected, const double* tolerance, double used) {
+    const float* g = got.data();
+    const auto size = std::int64_t(got.size());
     double max_abs = 0;
-    double budget_used = 0;
     std::int32_t max_ulp = 0;
     std::int32_t bad = 0;
-#pragma omp simd reduction(max : max_abs, budget_used, max_ulp) reduction(+ : bad)
+    std::int32_t more = 0;
+    // Below `used` by more than products and quotients round: the largest share is the same in any order of tiles.
+    const double least = used * (1 - 0x1p-50);
+#pragma omp simd reduction(max : max_abs, max_ulp) reduction(+ : bad) reduction(| : more)
     for (std::int64_t i = 0; i < size; ++i) {
-        const double value = double(g[i]);
-        const double difference = value > expected[i] ? value - expected[i] : expected[i] - value;
-        const double counted =
-            value == expected[i] ? 0.0 : difference;  // infinities, whose difference is NaN
-        // Not even an infinite tolerance makes up for an infinity.
-        const double allowed = largest < tolerance[i] ? largest : tolerance[i];
+        const double counted = distance(double(g[i]), expected[i]);
+        const double allowed = allowed_by(tolerance[i]);
         bad += !(counted <= allowed);
+        more |= counted > least * allowed;
         max_abs = counted > max_abs ? counted : max_abs;
-        // A comparison with 0 / 0 changes nothing.
-        const double used = counted / allowed;
-        budget_used = used > budget_used ? used : budget_used;
         const std::int32_t ulps = ulps_between(g[i], float(expected[i]));
         max_ulp = ulps > max_ulp ? ulps : max_ulp;
     }
-    return {bad == 0, max_abs, max_ulp, budget_used};
+    const double share = more != 0 ? largest_share(got, expected, tolerance) : 0;
+    return {bad == 0, max_abs, max_ulp, share > used ? share : used};
 }
 
-constexpr VectorKernels kernels = {TILESCOPE_LEVEL_NAME,
-                                   sum_of_products,
-                                   product_of_norms,
-                                   add_product,
-                                   exponentials,
-                                   row_extremes,
-                                   all_finite,
-                                   tells,
-                                   widen,
-                                   match};
+constexpr VectorKernels kernels = {
+    TILESCOPE_LEVEL_NAME, sum_of_products, product_of_norms, add_product, exponentials, row_extremes,
+    all_finite,           tells,           distances,        settle,      widen,        match};
 
 }  // namespace
 

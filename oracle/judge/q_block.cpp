@@ -88,7 +88,7 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
     const StagedOperand v =
         needs_v ? staged_operand(call_, Stage::v, first_key, inputs_->v(first_key, keys), plan_.has(Stage::v))
                 : StagedOperand();
-    const TileOperands from_inputs{q_.natural, k.natural, v.natural};
+    TileOperands from_inputs{q_.natural, k.natural, v.natural};
     const DumpedTile dumped = judge_.load(forward_tile_stages, id);
     const auto estimate = [&](const TileEstimates& tile, Stage stage) -> const Estimate& {
         return stage == Stage::k ? k.expected : stage == Stage::v ? v.expected : of(tile, stage);
@@ -114,6 +114,7 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
     TileEstimates local = local_.step(kv_tile, staged, dumped);
     spreads_.add(kv_tile, staged, dumped, local);
     std::optional<TileEstimates> exact;
+    if (!plan_.has(Stage::q) && !k_dumped) from_inputs.scores = &local.s;
     if (judge_.pass() == Pass::inherited || plan_.drift) exact = exact_.step(kv_tile, from_inputs, dumped);
 
     for (const Stage stage : forward_tile_stages) {

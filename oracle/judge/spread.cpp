@@ -64,7 +64,9 @@ void Spreads::see(std::int64_t row, KeyRange keys, const Matrix& v) {
     largest_l_(row) += largest_p_ * double(keys.last - keys.first);
     if (v.size() == 0) return;
     if (!(keys.first == seen_keys_.first && keys.last == seen_keys_.last)) {
-        const auto seen = v.middleRows(keys.first, keys.last - keys.first).unaryExpr(&finite_part).eval();
+        const auto seen = v.middleRows(keys.first, keys.last - keys.first)
+                              .unaryExpr([](double value) { return finite_part(value); })
+                              .eval();
         seen_keys_ = keys;
         seen_least_ = seen.colwise().minCoeff();
         seen_most_ = seen.colwise().maxCoeff();

@@ -111,12 +111,13 @@ bool tells(double tolerance, double spread) {
 bool all_match(const MatrixF& got, const Estimate& expected, const CompareOptions& options,
                StageTally& tally) {
     if (options.atol || options.rtol) return false;
-    const MatchSummary summary = vector_kernels().match({got.data(), std::size_t(got.size())},
-                                                        expected.value.data(), expected.error.data());
+    const MatchSummary summary =
+        vector_kernels().match({got.data(), std::size_t(got.size())}, expected.value.data(),
+                               expected.error.data(), tally.budget_used);
     if (!summary.matches || !tells_everywhere(expected, options)) return false;
     tally.max_abs = std::max(tally.max_abs, summary.max_abs);
     tally.max_ulp = std::max(tally.max_ulp, std::uint64_t(summary.max_ulp));
-    tally.budget_used = std::max(tally.budget_used, summary.budget_used);
+    tally.budget_used = summary.budget_used;
     return true;
 }
 

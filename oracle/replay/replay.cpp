@@ -14,6 +14,7 @@
 #include "oracle/formula/row_max.h"
 #include "oracle/formula/row_sum.h"
 #include "oracle/formula/softmax.h"
+#include "oracle/formula/vector_kernels.h"
 
 namespace tilescope {
 
@@ -93,15 +94,13 @@ Estimate ones(const Estimate& like) {
 }  // namespace
 
 Estimate settle(const Estimate& estimate, const MatrixF& dumped, const DumpFactor& factor) {
-    Estimate settled = estimate;
-    const bool is_natural = factor.is_one();
+    Estimate settled{Matrix(dumped.rows(), dumped.cols()), Matrix(dumped.rows(), dumped.cols())};
+    vector_kernels().settle({dumped.data(), std::size_t(dumped.size())}, estimate.value.data(),
+                            estimate.error.data(), settled.value.data(), settled.error.data());
+    if (factor.is_one()) return settled;
     for (Eigen::Index i = 0; i < dumped.rows(); ++i) {
-        for (Eigen::Index j = 0; j < dumped.cols(); ++j) {
-            const float value = dumped(i, j);
-            if (is_unwritten(value)) continue;
-            settled.value(i, j) = is_natural ? double(value) : double(value) / factor.at(i, j);
-            settled.error(i, j) = 0;
-        }
+        for (Eigen::Index j = 0; j < dumped.cols(); ++j)
+            if (!is_unwritten(dumped(i, j))) settled.value(i, j) /= factor.at(i, j);
     }
     return settled;
 }
@@ -265,7 +264,9 @@ TileEstimates Replay::step(std::int64_t kv_tile, const TileOperands& operands, c
     inputs.before = &state;
 
     TileEstimates tile;
-    tile.s = compute(Stage::s, inputs);
+    tile.s = operands.scores == nullptr ? compute(Stage::s, inputs)
+             : call_.bounds             ? Estimate{operands.scores->value, operands.scores->error}
+                                        : exact(*operands.scores);
     if (!wants(Stage::m)) return tile;
 
     Estimate room;
@@ -363,7 +364,13 @@ void Replay::step_sums(TileInputs& inputs, const DumpedTile& dumped, TileEstimat
         tile.acc = compute(Stage::acc, inputs);
         Estimate acc_room;
         const Estimate& acc = settled(Stage::acc, inputs, tile.acc, dumped, acc_room);
-        state.acc = call_.units.acc_normalised ? times_rows(acc, exact(whole)) : acc;
+        if (call_.units.acc_normalised) {
+            state.acc = times_rows(acc, exact(whole));
+        } else if (&acc == &acc_room) {
+            state.acc = std::move(acc_room);
+        } else {
+            state.acc = acc;
+        }
     }
     state.l = std::move(l);
 }

@@ -40,6 +40,7 @@ struct TileOperands {
     const Operand& q;
     const Operand& k;
     const Operand& v;
+    const Estimate* scores = nullptr;  ///< what Stage::s comes out as, where somebody has computed it
 };
 
 /// What the formulas of a stage of one KV tile take, in natural units. Null: an input of a later stage.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Times tile-diff on a dump with S of 16384 x 16384 against h5diff and NumPy comparing two such files, and shows how
-its time and memory grow with the size of S.
+"""Times tile-diff on a dump with S of 16384 x 16384 against h5diff and NumPy comparing two such files, shows how its
+time and memory grow with the size of S and how threads share it, and where its time goes.
 
 tile-diff recomputes S; the others compare stored numbers. All of them run here, one after the other, the best of three
 rounds each, after one reading that brings the files into the page cache.
@@ -33,8 +33,8 @@ def measure(command):
     return seconds, usage.ru_maxrss / 1024
 
 
-def make_dump(arguments, path, seqlen):
-    subprocess.run([arguments.bin / "make_large_dump", path, str(seqlen)], check=True)
+def make_dump(arguments, path, seqlen, *content):
+    subprocess.run([arguments.bin / "make_large_dump", path, str(seqlen), *content], check=True)
 
 
 def compare_with_others(arguments, directory):
@@ -75,6 +75,25 @@ def show_growth(arguments, directory):
         seqlen *= 2
 
 
+def show_threads(arguments, directory):
+    dumps = {"S": (arguments.seqlen,), "6 stages of 32 heads": (arguments.seqlen // 8, "all", "32")}
+    paths = [f"{directory}/{name.replace(' ', '_')}.h5" for name in dumps]
+    for path, dump in zip(paths, dumps.values()):
+        make_dump(arguments, path, *dump)
+    print("\nthreads" + "".join(f"{name:>24}" for name in dumps))
+    threads = 1
+    while threads <= os.cpu_count():
+        row = f"{threads:7}"
+        for path in paths:
+            command = [arguments.bin / "tile-diff", "--threads", str(threads), path]
+            row += f"{min(measure(command)[0] for _ in range(arguments.rounds)):22.2f} s"
+        print(row)
+        threads *= 2
+    print()
+    sys.stdout.flush()
+    subprocess.run([arguments.bin / "judge_shares", *paths], check=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/bin"))
@@ -85,6 +104,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=arguments.dir) as directory:
         compare_with_others(arguments, directory)
         show_growth(arguments, directory)
+        show_threads(arguments, directory)
 
 
 if __name__ == "__main__":

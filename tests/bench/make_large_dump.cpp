@@ -1,6 +1,8 @@
-// Writes a recording of S, as large as asked for, and of P as well where asked for: make_large_dump FILE
-// SEQLEN [p|fault [HEADS]] fault: P with a lane's columns of one row unscaled, and one NaN. All heads hold the same.
+// Writes a recording of S, as large as asked for: make_large_dump FILE SEQLEN [p|fault|all [HEADS]]. p: of P as well.
+// fault: the same, with a lane's columns of one row of P unscaled, and one NaN. all: of s, m, p, l, acc and o. All heads
+// hold the same.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -19,9 +21,9 @@ namespace {
 constexpr std::int64_t block = 64;
 constexpr std::int64_t head_dim = 64;
 
-enum class Content { s, s_and_p, faulty_p };
+enum class Content { s, s_and_p, faulty_p, all };
 
-/// S and P as float32 arithmetic computes them, tile by tile when they are asked for.
+/// As float32 arithmetic computes it: S and P tile by tile when they are asked for, the rest before.
 class LargeRecording final : public Recording {
  public:
     LargeRecording(std::int64_t seqlen, Content content, std::int64_t heads) : content_(content) {
@@ -38,9 +40,11 @@ class LargeRecording final : public Recording {
         capture_.selection = Selection{};
         capture_.selection->stages = {Stage::s};
         if (content_ != Content::s) capture_.selection->stages.push_back(Stage::p);
+        if (content_ == Content::all) capture_.selection->stages.assign(std::begin(all), std::end(all));
         provenance_.producer = "make_large_dump";
         provenance_.kernel = "float32 products of Eigen";
         if (content_ != Content::s) fill_maxima();
+        if (content_ == Content::all) fill_sums();
     }
 
     const std::string& name() const override { return name_; }
@@ -49,11 +53,30 @@ class LargeRecording final : public Recording {
     const Provenance& provenance() const override { return provenance_; }
     const CaptureSummary& capture() const override { return capture_; }
     bool has_stage(Stage stage) const override {
-        return stage == Stage::s || (stage == Stage::p && content_ != Content::s);
+        const std::vector<Stage>& stages = capture_.selection->stages;
+        return std::find(stages.begin(), stages.end(), stage) != stages.end();
     }
     bool has_tile(Stage stage, const TileId&) const override { return has_stage(stage); }
     bool read_tile(Stage stage, const TileId& tile, Span<float> out) const override {
         if (!has_stage(stage)) return false;
+        const std::int64_t first = tile.q_block * block;
+        switch (stage) {
+            case Stage::m:
+                Eigen::Map<MatrixF>(out.data(), block, 1) = maxima_.block(first, tile.kv_tile, block, 1);
+                return true;
+            case Stage::l:
+                Eigen::Map<MatrixF>(out.data(), block, 1) = sums_.block(first, tile.kv_tile, block, 1);
+                return true;
+            case Stage::acc:
+                Eigen::Map<MatrixF>(out.data(), block, head_dim) =
+                    accumulators_.block(first, tile.kv_tile * head_dim, block, head_dim);
+                return true;
+            case Stage::o:
+                Eigen::Map<MatrixF>(out.data(), block, head_dim) = outputs(tile.q_block);
+                return true;
+            default:
+                break;
+        }
         Eigen::Map<MatrixF> values(out.data(), block, block);
         values = scores(tile);
         if (stage == Stage::p) exponentiate(tile, values);
@@ -70,6 +93,8 @@ class LargeRecording final : public Recording {
     void read_bias(std::int64_t, std::int64_t, std::int64_t, std::int64_t, Span<float>) const override {}
 
  private:
+    static constexpr Stage all[] = {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o};
+
     MatrixF scores(const TileId& tile) const {
         MatrixF s = inputs_[0].middleRows(tile.q_block * block, block) *
                     inputs_[1].middleRows(tile.kv_tile * block, block).transpose();
@@ -85,6 +110,36 @@ class LargeRecording final : public Recording {
                 m = m.cwiseMax(maxima_.block(tile.q_block * block, tile.kv_tile - 1, block, 1));
             }
         }
+    }
+    void fill_sums() {
+        sums_.resize(problem_.seqlen_q, problem_.kv_tiles());
+        accumulators_.resize(problem_.seqlen_q, problem_.kv_tiles() * head_dim);
+        MatrixF p(block, block);
+        Eigen::Map<MatrixF> values(p.data(), block, block);
+        for (TileId tile; tile.q_block < problem_.q_blocks(); ++tile.q_block) {
+            MatrixF l = MatrixF::Zero(block, 1);
+            MatrixF acc = MatrixF::Zero(block, head_dim);
+            for (tile.kv_tile = 0; tile.kv_tile < problem_.kv_tiles(); ++tile.kv_tile) {
+                values = scores(tile);
+                exponentiate(tile, values);
+                for (std::int64_t row = 0; row < block && tile.kv_tile > 0; ++row) {
+                    const auto m = maxima_.row(tile.q_block * block + row);
+                    const float alpha = std::exp(m(tile.kv_tile - 1) - m(tile.kv_tile));
+                    l.row(row) *= alpha;
+                    acc.row(row) *= alpha;
+                }
+                l += p.rowwise().sum();
+                acc += p * inputs_[2].middleRows(tile.kv_tile * block, block);
+                sums_.block(tile.q_block * block, tile.kv_tile, block, 1) = l;
+                accumulators_.block(tile.q_block * block, tile.kv_tile * head_dim, block, head_dim) = acc;
+            }
+        }
+    }
+    MatrixF outputs(std::int64_t q_block) const {
+        const std::int64_t last = problem_.kv_tiles() - 1;
+        MatrixF o = accumulators_.block(q_block * block, last * head_dim, block, head_dim);
+        for (std::int64_t row = 0; row < block; ++row) o.row(row) /= sums_(q_block * block + row, last);
+        return o;
     }
     void exponentiate(const TileId& tile, Eigen::Map<MatrixF>& values) const {
         for (Eigen::Index row = 0; row < block; ++row) {
@@ -109,7 +164,9 @@ class LargeRecording final : public Recording {
     SideInputs side_inputs_;
     std::array<MatrixF, 3> inputs_;
     Content content_;
-    MatrixF maxima_;  ///< running, by q row and KV tile
+    MatrixF maxima_;        ///< running, by q row and KV tile
+    MatrixF sums_;          ///< the same
+    MatrixF accumulators_;  ///< by q row, and KV tile times head_dim
 };
 
 }  // namespace
@@ -118,14 +175,18 @@ class LargeRecording final : public Recording {
 int main(int argc, char** argv) {
     using tilescope::Content;
     const std::string what = argc > 3 ? argv[3] : "";
-    const bool known = what.empty() || what == "p" || what == "fault";
+    const bool known = what.empty() || what == "p" || what == "fault" || what == "all";
     const std::int64_t seqlen = argc > 2 ? std::atoll(argv[2]) : 0;
     const std::int64_t heads = argc > 4 ? std::atoll(argv[4]) : 1;
     if (argc > 5 || !known || seqlen < 1 || heads < 1 || seqlen % tilescope::block != 0) {
-        std::fputs("usage: make_large_dump FILE SEQLEN [p|fault [HEADS]], SEQLEN a multiple of 64\n", stderr);
+        std::fputs("usage: make_large_dump FILE SEQLEN [p|fault|all [HEADS]], SEQLEN a multiple of 64\n",
+                   stderr);
         return 2;
     }
-    const Content content = what.empty() ? Content::s : what == "p" ? Content::s_and_p : Content::faulty_p;
+    const Content content = what.empty()    ? Content::s
+                            : what == "p"   ? Content::s_and_p
+                            : what == "all" ? Content::all
+                                            : Content::faulty_p;
     try {
         tilescope::write_recording(argv[1], tilescope::LargeRecording(seqlen, content, heads));
     } catch (const std::exception& error) {

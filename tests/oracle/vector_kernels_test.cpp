@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
 
+#include "dump/hook/stage.h"
 #include "tests/oracle/strided_matrix.h"
 
 namespace tilescope::test {
@@ -145,8 +147,8 @@ void expect_bounds(const VectorKernels& kernels, const Product& product, bool sq
     const SumBound bound{.per_partial_sum = squares ? 1e6 : 1.0, .per_root_squares = squares ? 1.0 : 0.0};
     Strided sum = product.start;
     Strided error(sum.rows, sum.cols, 4);
-    kernels.sum_of_products(product.a.in(), product.b.in(), product.transposed, bound, sum.out(),
-                            error.out());
+    kernels.sum_of_products(product.a.in(), product.b.in(), product.transposed, product.start.in(), bound,
+                            sum.out(), error.out());
     ASSERT_TRUE(sum.gaps_are_untouched() && error.gaps_are_untouched());
     for (std::int64_t i = 0; i < sum.rows; ++i) {
         for (std::int64_t j = 0; j < sum.cols; ++j) {
@@ -174,7 +176,8 @@ TEST_P(EveryInstructionSet, TakesTheSmallerOfTwoBoundsAndAddsTheRest) {
     const auto run = [&](const SumBound& bound, Strided& sum) {
         Strided error(sum.rows, sum.cols, 0);
         sum = product.start;
-        kernels().sum_of_products(product.a.in(), product.b.in(), true, bound, sum.out(), error.out());
+        kernels().sum_of_products(product.a.in(), product.b.in(), true, sum.in(), bound, sum.out(),
+                                  error.out());
         return error;
     };
     Strided plain = product.start;
@@ -207,14 +210,14 @@ TEST_P(EveryInstructionSet, MatchesWhatIsWithinItsTolerance) {
             tolerance[i] = std::abs(double(got[i]) - expected[i]);
             largest = std::max(largest, tolerance[i]);
         }
-        const MatchSummary summary = kernels().match(got, expected.data(), tolerance.data());
+        const MatchSummary summary = kernels().match(got, expected.data(), tolerance.data(), 0);
         EXPECT_TRUE(summary.matches) << "a difference that is just its tolerance";
         EXPECT_EQ(summary.max_abs, largest);
         for (std::size_t i = 0; i < size; ++i) {
             const double before = tolerance[i];
             tolerance[i] = std::nextafter(before, -1.0);
             if (before > 0) {
-                EXPECT_FALSE(kernels().match(got, expected.data(), tolerance.data()).matches)
+                EXPECT_FALSE(kernels().match(got, expected.data(), tolerance.data(), 0).matches)
                     << i << " of " << size;
             }
             tolerance[i] = before;
@@ -256,33 +259,85 @@ TEST_P(EveryInstructionSet, MatchesNothingThatIsNoNumber) {
             got[place] = c.got;
             expected[place] = c.expected;
             tolerance[place] = c.tolerance;
-            EXPECT_EQ(kernels().match(got, expected.data(), tolerance.data()).matches, c.matches)
+            EXPECT_EQ(kernels().match(got, expected.data(), tolerance.data(), 0).matches, c.matches)
                 << c.got << " for " << c.expected << " +- " << c.tolerance << " at " << place;
         }
     }
 }
 
 TEST_P(EveryInstructionSet, SaysHowMuchOfTheToleranceIsUsed) {
-    const auto used = [&](float got, double expected, double tolerance) {
+    const auto used = [&](float got, double expected, double tolerance, double before = 0) {
         std::vector<float> all(19, 1.0F);
         std::vector<double> values(19, 1.0);
         std::vector<double> tolerances(19, 0.0);
         all[17] = got;
         values[17] = expected;
         tolerances[17] = tolerance;
-        return kernels().match(all, values.data(), tolerances.data()).budget_used;
+        return kernels().match(all, values.data(), tolerances.data(), before).budget_used;
     };
     EXPECT_EQ(used(1, 1, 0), 0);
     EXPECT_EQ(used(1, 1, 0.5), 0);
     EXPECT_EQ(used(1.5F, 1, 2), 0.25);
     EXPECT_EQ(used(0.5F, 1, 0.5), 1);
     EXPECT_EQ(used(float(infinity), infinity, 0), 0);
+    EXPECT_EQ(used(1.5F, 1, 2, 0.125), 0.25);
+    EXPECT_EQ(used(1.5F, 1, 2, 0.5), 0.5);
+    EXPECT_EQ(used(1.5F, 1, 2, 1), 1);
+    // As close as two shares can be: 1/3 and the numbers beside it.
+    const double third = 1.0 / 3;
+    for (const double before : {std::nextafter(third, 0.0), third, std::nextafter(third, 1.0)})
+        EXPECT_EQ(used(2, 1, 3, before), std::max(before, third));
+}
+
+TEST_P(EveryInstructionSet, SettlesWhatWasWritten) {
+    const float unwritten = std::bit_cast<float>(unwritten_bits);
+    for (std::size_t place = 0; place < 19; ++place) {
+        std::vector<float> got(19, 2.0F);
+        std::vector<double> estimated(19, 3.0);
+        std::vector<double> estimated_error(19, 0.5);
+        std::vector<double> value(19);
+        std::vector<double> error(19);
+        got[place] = unwritten;
+        kernels().settle(got, estimated.data(), estimated_error.data(), value.data(), error.data());
+        for (std::size_t i = 0; i < 19; ++i) {
+            EXPECT_EQ(value[i], i == place ? 3.0 : 2.0) << i;
+            EXPECT_EQ(error[i], i == place ? 0.5 : 0.0) << i;
+        }
+    }
+}
+
+TEST_P(EveryInstructionSet, FindsTheLargestDistance) {
+    const float unwritten = std::bit_cast<float>(unwritten_bits);
+    const auto inf = float(infinity);
+    struct Case {
+        float got;
+        double expected;
+        Distances found;
+    };
+    const Case cases[] = {
+        {3, 1, {1, true, false}},         {-3, 1, {5, true, false}},
+        {2, 1, {0, true, false}},         {inf, 1, {infinity, true, false}},
+        {float(nan), 1, {0, true, true}}, {unwritten, 1, {0, false, false}},
+        {3, infinity, {0, false, false}}, {3, nan, {0, false, false}},
+    };
+    for (const Case& c : cases) {
+        for (std::size_t place = 0; place < 19; ++place) {
+            std::vector<float> got(19, unwritten);
+            std::vector<double> expected(19, 1.0);
+            got[place] = c.got;
+            expected[place] = c.expected;
+            const Distances found = kernels().distances(got, expected.data(), 2);
+            EXPECT_EQ(found.largest, c.found.largest) << c.got << " for " << c.expected << " at " << place;
+            EXPECT_EQ(found.any, c.found.any) << c.got << " for " << c.expected << " at " << place;
+            EXPECT_EQ(found.unknown, c.found.unknown) << c.got << " for " << c.expected << " at " << place;
+        }
+    }
 }
 
 TEST_P(EveryInstructionSet, CountsUlpsOfFloat32) {
     const auto ulps_of = [&](float got, double expected) {
         const double tolerance = infinity;
-        return kernels().match({&got, 1}, &expected, &tolerance).max_ulp;
+        return kernels().match({&got, 1}, &expected, &tolerance, 0).max_ulp;
     };
     EXPECT_EQ(ulps_of(1.5f, 1.5), 0);
     EXPECT_EQ(ulps_of(std::nextafter(1.5f, 2.0f), 1.5), 1);

@@ -1,0 +1,315 @@
+// Products of matrices with the bounds of their partial sums, both in registers. Included by
+// vector_kernels_level.cpp alone, once for each instruction set.
+
+#pragma once
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "oracle/formula/vector_kernels.h"
+
+namespace tilescope {
+namespace {
+
+// The sums of `product_rows` rows and a panel of b fit the registers.
+#if defined(__AVX512F__)
+constexpr int product_lanes = 8;
+constexpr int product_rows = 8;
+#elif defined(__AVX__)
+constexpr int product_lanes = 4;
+constexpr int product_rows = 4;
+#else
+constexpr int product_lanes = 2;
+constexpr int product_rows = 4;
+#endif
+constexpr int panel_cols = 2 * product_lanes;
+
+using Doubles = double __attribute__((vector_size(8 * product_lanes)));
+using Floats = float __attribute__((vector_size(4 * product_lanes)));
+
+template <class Vector, class T>
+Vector load(const T* from) {
+    Vector vector;
+    std::memcpy(&vector, from, sizeof(vector));
+    return vector;
+}
+
+template <class Vector, class T>
+void store(const Vector& vector, T* to) {
+    std::memcpy(to, &vector, sizeof(vector));
+}
+
+Floats magnitudes(Floats vector) {
+    using Bits = std::int32_t __attribute__((vector_size(sizeof(Floats))));
+    return Floats(Bits(vector) & 0x7fffffff);
+}
+
+Floats narrow(Doubles sums) {
+    return __builtin_convertvector(sums, Floats);
+}
+
+// a b + sum. The build lets the compiler contract nothing.
+
+Doubles multiply_add(double a, Doubles b, Doubles sum) {
+#if defined(__AVX512F__)
+    return _mm512_fmadd_pd(_mm512_set1_pd(a), b, sum);
+#elif defined(__FMA__)
+    return _mm256_fmadd_pd(_mm256_set1_pd(a), b, sum);
+#else
+    return a * b + sum;
+#endif
+}
+
+Floats multiply_add(float a, Floats b, Floats sum) {
+#if defined(__AVX512F__)
+    return _mm256_fmadd_ps(_mm256_set1_ps(a), b, sum);
+#elif defined(__FMA__)
+    return _mm_fmadd_ps(_mm_set1_ps(a), b, sum);
+#else
+    return a * b + sum;
+#endif
+}
+
+std::int64_t chunks_of(std::int64_t terms) {
+    return (terms + chunk_terms - 1) / chunk_terms;
+}
+
+/// Which bounds of partial sums a product keeps.
+enum class Bounds : std::uint8_t { none, linear, squares };
+
+/// Columns of b that are summed at once, term by term. Those that b does not have are 0.
+struct Panel {
+    std::int64_t cols = 0;       ///< that b has
+    std::vector<double> values;  ///< [terms][panel_cols]
+    std::vector<float> norms;    ///< [chunks][panel_cols], of a chunk's terms
+};
+
+void fill_values(View<const double> b, bool transposed, std::int64_t first, Panel& panel) {
+    const std::int64_t terms = transposed ? b.cols : b.rows;
+    double* values = panel.values.data();
+    if (panel.cols < panel_cols) std::memset(values, 0, sizeof(double) * panel.values.size());
+    if (!transposed) {
+        for (std::int64_t k = 0; k < terms; ++k) {
+            std::memcpy(values + k * panel_cols, b.data + k * b.ld + first,
+                        sizeof(double) * std::size_t(panel.cols));
+        }
+        return;
+    }
+    for (std::int64_t j = 0; j < panel.cols; ++j) {
+        const double* row = b.data + (first + j) * b.ld;
+        for (std::int64_t k = 0; k < terms; ++k) values[k * panel_cols + j] = row[k];
+    }
+}
+
+void fill_norms(std::int64_t terms, Panel& panel) {
+    const double* values = panel.values.data();
+    float* norms = panel.norms.data();
+    for (std::int64_t k = 0; k < terms; norms += panel_cols) {
+        double squares[panel_cols] = {};
+        const std::int64_t end = k + chunk_terms < terms ? k + chunk_terms : terms;
+        for (; k < end; ++k, values += panel_cols) {
+            for (int j = 0; j < panel_cols; ++j) squares[j] += values[j] * values[j];
+        }
+        for (int j = 0; j < panel_cols; ++j) norms[j] = float(std::sqrt(squares[j]));
+    }
+}
+
+/// Rows of a, and where a panel's sums of them come from and go to.
+struct ProductRows {
+    const double* a;
+    std::int64_t a_ld;
+    const float* norms;   ///< [rows][chunks], of a chunk's terms, times norm_share
+    const double* start;  ///< null: 0
+    std::int64_t start_ld;
+    double* sum;
+    std::int64_t sum_ld;
+    double* error;
+    std::int64_t error_ld;
+};
+
+Doubles start_of(const ProductRows& at, int row, int vector, std::int64_t cols) {
+    if (at.start == nullptr) return Doubles{};
+    const double* from = at.start + row * at.start_ld;
+    if (cols == panel_cols) return load<Doubles>(from + vector * product_lanes);
+    double whole[panel_cols] = {};
+    std::memcpy(whole, from, sizeof(double) * std::size_t(cols));
+    return load<Doubles>(whole + vector * product_lanes);
+}
+
+/// A row of sums, and what their partial sums add up to.
+template <Bounds bounds>
+struct RowSums {
+    Doubles sum[2];
+    // float32 is precise enough for bounds.
+    Floats before[2];  ///< |sum| before the chunk
+    Floats linear[2];
+    Floats squares[2];
+};
+
+template <Bounds bounds>
+void add_bounds(const float* col_norms, float row_norm, float terms, RowSums<bounds>& row) {
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+        const Floats after = magnitudes(narrow(row.sum[v]));
+        const Floats most = row.before[v] > after ? row.before[v] : after;
+        const Floats partial = multiply_add(row_norm, load<Floats>(col_norms + v * product_lanes), most);
+        row.before[v] = after;
+        row.linear[v] = multiply_add(terms, partial, row.linear[v]);
+        if constexpr (bounds == Bounds::squares)
+            row.squares[v] = multiply_add(terms, partial * partial, row.squares[v]);
+    }
+}
+
+/// The first `cols` of a panel's columns.
+void put(const Doubles (&values)[2], std::int64_t cols, double* to) {
+    if (cols == panel_cols) {
+        store(values[0], to);
+        store(values[1], to + product_lanes);
+    } else {
+        std::memcpy(to, values, sizeof(double) * std::size_t(cols));
+    }
+}
+
+/// The smaller of the certain and the probable bound.
+Doubles smaller_bound(Doubles certain, Floats squares, double per_root_squares) {
+    for (int j = 0; j < product_lanes; ++j) {
+        const double probable = per_root_squares * double(std::sqrt(squares[j]));
+        // Squares that underflow bound nothing.
+        if (squares[j] > 0x1p-100f && probable < certain[j]) certain[j] = probable;
+    }
+    return certain;
+}
+
+template <Bounds bounds>
+void finish_row(const RowSums<bounds>& row, const SumBound& bound, std::int64_t cols, double* sum,
+                double* error) {
+    Doubles value[2];
+    Doubles total[2];
+    for (int v = 0; v < 2; ++v) {
+        value[v] = row.sum[v] * bound.scale;
+        if constexpr (bounds == Bounds::none) continue;
+        Doubles rounding = bound.per_partial_sum * __builtin_convertvector(row.linear[v], Doubles);
+        if constexpr (bounds == Bounds::squares)
+            rounding = smaller_bound(rounding, row.squares[v], bound.per_root_squares);
+        const Doubles magnitude = value[v] < 0 ? -value[v] : value[v];
+        total[v] = rounding + bound.per_value * magnitude + bound.constant;
+    }
+    put(value, cols, sum);
+    if constexpr (bounds != Bounds::none) put(total, cols, error);
+}
+
+template <int rows, Bounds bounds>
+void sum_rows(const ProductRows& at, const Panel& panel, std::int64_t terms, const SumBound& bound) {
+    RowSums<bounds> row[rows];
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; ++v) {
+            row[i].sum[v] = start_of(at, i, v, panel.cols);
+            row[i].before[v] = magnitudes(narrow(row[i].sum[v]));
+            row[i].linear[v] = row[i].squares[v] = Floats{};
+        }
+    }
+    const std::int64_t chunks = chunks_of(terms);
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+        const std::int64_t first = chunk * chunk_terms;
+        const std::int64_t end = first + chunk_terms < terms ? first + chunk_terms : terms;
+        const double* b = panel.values.data() + first * panel_cols;
+        for (std::int64_t k = first; k < end; ++k, b += panel_cols) {
+            const auto b0 = load<Doubles>(b);
+            const auto b1 = load<Doubles>(b + product_lanes);
+#pragma GCC unroll 8
+            for (int i = 0; i < rows; ++i) {
+                const double a = at.a[i * at.a_ld + k];
+                row[i].sum[0] = multiply_add(a, b0, row[i].sum[0]);
+                row[i].sum[1] = multiply_add(a, b1, row[i].sum[1]);
+            }
+        }
+        if constexpr (bounds == Bounds::none) continue;
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; ++i)
+            add_bounds(&panel.norms[std::size_t(chunk * panel_cols)], at.norms[i * chunks + chunk],
+                       float(end - first), row[i]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; ++i)
+        finish_row(row[i], bound, panel.cols, at.sum + i * at.sum_ld, at.error + i * at.error_ld);
+}
+
+/// All rows of a panel, from `at` on.
+template <Bounds bounds>
+void sum_panel(ProductRows at, std::int64_t rows, const Panel& panel, std::int64_t terms,
+               const SumBound& bound) {
+    const auto advance = [&](std::int64_t by) {
+        at.a += by * at.a_ld;
+        if (at.norms != nullptr) at.norms += by * chunks_of(terms);
+        if (at.start != nullptr) at.start += by * at.start_ld;
+        at.sum += by * at.sum_ld;
+        if (at.error != nullptr) at.error += by * at.error_ld;
+    };
+    for (; rows >= product_rows; rows -= product_rows) {
+        sum_rows<product_rows, bounds>(at, panel, terms, bound);
+        advance(product_rows);
+    }
+    for (; rows > 0; --rows) {
+        sum_rows<1, bounds>(at, panel, terms, bound);
+        advance(1);
+    }
+}
+
+/// In an order that does not depend on where the terms lie.
+double chunk_norm(const double* terms) {
+    Doubles squares = {};
+    for (int j = 0; j < chunk_terms; j += product_lanes) {
+        const auto part = load<Doubles>(terms + j);
+        squares += part * part;
+    }
+    double sum = 0;
+    for (int j = 0; j < product_lanes; j += 2) sum += squares[j] + squares[j + 1];
+    return std::sqrt(sum);
+}
+
+/// Norms of rows of a, chunk by chunk, times norm_share.
+void chunk_norms(View<const double> a, double norm_share, float* norms) {
+    for (std::int64_t i = 0; i < a.rows; ++i) {
+        const double* row = a.data + i * a.ld;
+        std::int64_t k = 0;
+        for (; k + chunk_terms <= a.cols; k += chunk_terms) *norms++ = float(norm_share * chunk_norm(row + k));
+        if (k == a.cols) continue;
+        double rest[chunk_terms] = {};
+        std::memcpy(rest, row + k, sizeof(double) * std::size_t(a.cols - k));
+        *norms++ = float(norm_share * chunk_norm(rest));
+    }
+}
+
+template <Bounds bounds>
+void product_with(View<const double> a, View<const double> b, bool transposed, View<const double> start,
+                  const SumBound& bound, View<double> sum, View<double> error) {
+    const std::int64_t terms = a.cols;
+    thread_local Panel panel;
+    thread_local std::vector<float> norms;
+    panel.values.resize(std::size_t(terms * panel_cols));
+    if constexpr (bounds != Bounds::none) {
+        panel.norms.resize(std::size_t(chunks_of(terms) * panel_cols));
+        norms.resize(std::size_t(a.rows * chunks_of(terms)));
+        chunk_norms(a, bound.norm_share, norms.data());
+    }
+    for (std::int64_t first = 0; first < sum.cols; first += panel_cols) {
+        panel.cols = sum.cols - first < panel_cols ? sum.cols - first : panel_cols;
+        fill_values(b, transposed, first, panel);
+        if constexpr (bounds != Bounds::none) fill_norms(terms, panel);
+        const double* const from = start.data == nullptr ? nullptr : start.data + first;
+        double* const to = error.data == nullptr ? nullptr : error.data + first;
+        sum_panel<bounds>({a.data, a.ld, norms.data(), from, start.ld, sum.data + first, sum.ld, to, error.ld},
+                          sum.rows, panel, terms, bound);
+    }
+}
+
+}  // namespace
+}  // namespace tilescope
