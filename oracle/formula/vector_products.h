@@ -280,7 +280,8 @@ void chunk_norms(View<const double> a, double norm_share, float* norms) {
     for (std::int64_t i = 0; i < a.rows; ++i) {
         const double* row = a.data + i * a.ld;
         std::int64_t k = 0;
-        for (; k + chunk_terms <= a.cols; k += chunk_terms) *norms++ = float(norm_share * chunk_norm(row + k));
+        for (; k + chunk_terms <= a.cols; k += chunk_terms)
+            *norms++ = float(norm_share * chunk_norm(row + k));
         if (k == a.cols) continue;
         double rest[chunk_terms] = {};
         std::memcpy(rest, row + k, sizeof(double) * std::size_t(a.cols - k));
@@ -306,8 +307,9 @@ void product_with(View<const double> a, View<const double> b, bool transposed, V
         if constexpr (bounds != Bounds::none) fill_norms(terms, panel);
         const double* const from = start.data == nullptr ? nullptr : start.data + first;
         double* const to = error.data == nullptr ? nullptr : error.data + first;
-        sum_panel<bounds>({a.data, a.ld, norms.data(), from, start.ld, sum.data + first, sum.ld, to, error.ld},
-                          sum.rows, panel, terms, bound);
+        sum_panel<bounds>(
+            {a.data, a.ld, norms.data(), from, start.ld, sum.data + first, sum.ld, to, error.ld}, sum.rows,
+            panel, terms, bound);
     }
 }
 

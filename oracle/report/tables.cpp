@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 
 #include "oracle/report/text.h"
 
@@ -38,7 +40,46 @@ std::string passing_text(const Report& report, const StageTally& tally) {
     return fmt::format("; it would pass with {:.2g} times its tolerances", tally.worst.front().ratio());
 }
 
+void erase_column(ReportTable& table, std::size_t column) {
+    const auto erase = [&](std::vector<std::string>& cells) {
+        cells.erase(cells.begin() + std::ptrdiff_t(column));
+    };
+    erase(table.head);
+    for (std::vector<std::string>& row : table.rows) erase(row);
+}
+
+/// Without those of its columns `may_go` that are empty or 0 everywhere, and without the one that others tell, `known`,
+/// where it is too wide with it.
+ReportTable fitted(ReportTable table, const std::vector<std::string_view>& may_go, std::string_view known) {
+    const auto is_empty = [&](std::size_t column) {
+        return std::ranges::all_of(table.rows, [&](const std::vector<std::string>& row) {
+            return row[column].empty() || row[column] == "0";
+        });
+    };
+    for (std::size_t i = table.head.size(); i-- > 0;)
+        if (std::ranges::count(may_go, table.head[i]) > 0 && is_empty(i)) erase_column(table, i);
+    const auto at = std::ranges::find(table.head, known);
+    if (width_of(column_widths(table), 2) > text_columns && at != table.head.end())
+        erase_column(table, std::size_t(at - table.head.begin()));
+    return table;
+}
+
 }  // namespace
+
+std::vector<std::size_t> column_widths(const ReportTable& table) {
+    std::vector<std::size_t> widths;
+    for (std::size_t i = 0; i < table.head.size(); ++i) {
+        std::size_t width = table.head[i].size();
+        for (const std::vector<std::string>& row : table.rows) width = std::max(width, row[i].size());
+        widths.push_back(width);
+    }
+    return widths;
+}
+
+std::size_t width_of(const std::vector<std::size_t>& widths, std::size_t gap) {
+    const std::size_t gaps = widths.empty() ? 0 : gap * (widths.size() - 1);
+    return std::accumulate(widths.begin(), widths.end(), gaps);
+}
 
 std::optional<Stage> shown_stage(const Report& report) {
     return report.narrowed_to ? report.narrowed_to : report.guilty;
@@ -86,7 +127,7 @@ ReportTable stage_table(const Report& report) {
         row.emplace_back(state_text(report, info.stage));
         table.rows.push_back(std::move(row));
     }
-    return table;
+    return fitted(std::move(table), {"nan", "inf", "unwritten", "conflicts", "inherited"}, "max ulp");
 }
 
 std::vector<std::string> lines_below_stages(const Report& report) {
@@ -133,7 +174,8 @@ ReportTable worst_table(const Report& report) {
                               std::to_string(e.row % block), got_cell(e), digits_of(e.expected),
                               fmt::format("{:.3g}", e.tolerance)});
     }
-    return table;
+    if (table.rows.empty()) return table;
+    return fitted(std::move(table), {"batch", "head", "q block", "KV tile", ""}, "q block");
 }
 
 std::vector<std::string> bad_row_lines(const Report& report, std::size_t most_heads,

@@ -17,16 +17,24 @@ struct ReportTable {
     std::vector<std::vector<std::string>> rows;
 };
 
+/// What tables and lists fit in. Sentences stay on one line, where grep and tail find them whole.
+inline constexpr std::size_t text_columns = 80;
+
+/// Of each column with its head.
+std::vector<std::size_t> column_widths(const ReportTable& table);
+/// Of columns with gaps between them.
+std::size_t width_of(const std::vector<std::size_t>& widths, std::size_t gap);
+
 /// The stage whose wrong elements are shown: the first that diverges, unless the report is narrowed to another; nullopt: none.
 std::optional<Stage> shown_stage(const Report& report);
 
-/// A row for each stage that was captured.
+/// A row for each stage that was captured. Counts of what is the exception have a column where one is not 0.
 ReportTable stage_table(const Report& report);
 /// What there is to say of stages below that table, a line each.
 std::vector<std::string> lines_below_stages(const Report& report);
 
-/// The worst elements of the shown stage; no rows where none is wrong. Of columns without a name its elements have no
-/// coordinate.
+/// The worst elements of the shown stage; no rows where none is wrong. Coordinates have
+/// a column where one is not 0.
 ReportTable worst_table(const Report& report);
 
 /// "bad rows of acc: 64; it would pass with 1.7e+06 times its tolerances", and a line for each head with the ranges of its rows, at most so many; nothing where there are none.

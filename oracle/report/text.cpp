@@ -17,11 +17,10 @@ namespace {
 
 /// Parts with a gap between them, on as many lines as they take.
 std::string wrapped(const std::vector<std::string>& parts, std::string_view gap) {
-    constexpr std::size_t columns = 110;
     std::string text;
     std::size_t used = 0;
     for (const std::string& part : parts) {
-        const bool begins = used == 0 || used + gap.size() + part.size() > columns;
+        const bool begins = used == 0 || used + gap.size() + part.size() > text_columns;
         if (used != 0) text += begins ? "\n" : gap;
         used = begins ? part.size() : used + gap.size() + part.size();
         text += part;
@@ -34,18 +33,28 @@ std::vector<std::string> words_of(const std::string& text) {
     return {std::istream_iterator<std::string>(stream), {}};
 }
 
-/// The table with its columns as wide as they are in every report.
-std::string stages_text(const Report& report) {
-    const ReportTable table = stage_table(report);
-    std::size_t width = 5;
-    for (const std::vector<std::string>& row : table.rows) width = std::max(width, row[0].size());
-    std::string text = "\n";
-    const auto add = [&](const std::vector<std::string>& c) {
-        text += fmt::format("{:<{}} {:>10} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>10} {:>10}  {}\n", c[0],
-                            width, c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], c[10]);
+/// The table with its numbers to the right.
+std::string table_text(const ReportTable& table) {
+    const std::vector<std::size_t> widths = column_widths(table);
+    const std::size_t gap = width_of(widths, 2) <= text_columns ? 2 : 1;
+    std::string text;
+    const auto add = [&](const std::vector<std::string>& cells) {
+        std::string line;
+        for (std::size_t i = 0; i < cells.size(); ++i) {
+            const bool is_word = table.head[i] == "stage" || table.head[i] == "state";
+            if (i > 0) line.append(gap, ' ');
+            line += is_word ? fmt::format("{:<{}}", cells[i], widths[i])
+                            : fmt::format("{:>{}}", cells[i], widths[i]);
+        }
+        text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
     };
     add(table.head);
     for (const std::vector<std::string>& row : table.rows) add(row);
+    return text;
+}
+
+std::string stages_text(const Report& report) {
+    std::string text = "\n" + table_text(stage_table(report));
     for (const std::string& line : lines_below_stages(report)) text += line + "\n";
     return text;
 }
@@ -66,14 +75,7 @@ std::string worst_text(const Report& report) {
     const ReportTable table = worst_table(report);
     const std::string_view name = stage_info(report.problem, *shown).name;
     if (table.rows.empty()) return narrowed_text(report, name);
-    std::string text;
-    const auto add = [&](const std::string& title, const std::vector<std::string>& c) {
-        text += fmt::format("{:<12} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>11} {:>15} {:>15} {:>9}\n", title,
-                            c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9]);
-    };
-    add(fmt::format("worst of {}", name), table.head);
-    for (const std::vector<std::string>& row : table.rows) add("", row);
-    return text;
+    return fmt::format("worst of {}\n", name) + table_text(table);
 }
 
 std::string bad_rows(const Report& report) {
@@ -103,7 +105,7 @@ std::string nonfinite_places(const Report& report) {
                 others += fmt::format(" {}", info.name);
             }
         }
-        if (!others.empty()) line += fmt::format("\n  also in{}", others);
+        if (!others.empty()) line += fmt::format("; also in{}", others);
         if (!line.empty()) text += line + "\n";
     }
     return text;
@@ -124,7 +126,7 @@ std::string writers_of_conflicts(const Report& report) {
 /// The KV tiles worth a line: evenly spread, first and last included.
 std::string drift_table(const Report& report) {
     if (report.drift.empty()) return "";
-    constexpr std::size_t most = 8;
+    constexpr std::size_t most = 6;
     const std::size_t tiles = report.drift.size();
     const std::size_t shown = std::min(tiles, most);
     std::string head = "drift at KV tile";

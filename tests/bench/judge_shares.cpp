@@ -39,7 +39,8 @@ void for_each_tile(const Recording& recording, const Visit& visit) {
     for (const StageInfo& info : stages_of(recording.problem())) {
         if (!recording.has_stage(info.stage)) continue;
         const std::int64_t tiles = tile_count(recording.problem(), info.stage);
-        for (std::int64_t i = 0; i < tiles; ++i) visit(info.stage, tile_at(recording.problem(), info.stage, i));
+        for (std::int64_t i = 0; i < tiles; ++i)
+            visit(info.stage, tile_at(recording.problem(), info.stage, i));
     }
 }
 
@@ -56,7 +57,8 @@ Part read_alone(const Recording& recording) {
         for_each_tile(recording, [&](Stage stage, const TileId& tile) {
             const TileShape shape = tile_shape(recording.problem(), stage);
             values.resize(std::size_t(shape.rows * shape.cols));
-            if (recording.read_tile(stage, tile, values)) part.amount += double(values.size() * sizeof(float));
+            if (recording.read_tile(stage, tile, values))
+                part.amount += double(values.size() * sizeof(float));
         });
     });
     return part;
@@ -82,7 +84,8 @@ Part multiply_alone(const Recording& recording) {
                 if (!sums) continue;
                 // From the dumped stages, with bounds, and from the inputs, without.
                 const Matrix v = load_input(recording, Input::v, 0, 0, first, problem.block_n);
-                vector_kernels().sum_of_products(view(std::as_const(s)), view(v), false, {}, bound, view(acc), view(acc_error));
+                vector_kernels().sum_of_products(view(std::as_const(s)), view(v), false, {}, bound, view(acc),
+                                                 view(acc_error));
                 add_product(s, v, false, acc);
                 part.amount += 4.0 * double(acc.size() * s.cols());
             }
@@ -166,8 +169,8 @@ double operations_per_second(int rounds) {
     Matrix product = Matrix::Zero(size, size);
     const double seconds = seconds_of([&] {
         for (int i = 0; i < rounds; ++i) {
-            dgemm_("N", "N", &size, &size, &size, &one, a.data(), &size, a.data(), &size, &one, product.data(),
-                   &size);
+            dgemm_("N", "N", &size, &size, &size, &one, a.data(), &size, a.data(), &size, &one,
+                   product.data(), &size);
         }
     });
     return rounds * 2.0 * size * size * size / seconds;
@@ -184,10 +187,10 @@ Limits limits_of(const std::string& path) {
     Matrix p(16, 64);
     const double exponentials = seconds_of([&] {
         for (int i = 0; i < 1000 * rounds; ++i)
-            vector_kernels().exponentials(view(s), view(nothing), nothing.data(), nothing.data(), {}, view(p), {});
+            vector_kernels().exponentials(view(s), view(nothing), nothing.data(), nothing.data(), {}, view(p),
+                                          {});
     });
-    return {bytes_per_second(path), operations,
-            1000.0 * rounds * double(s.size()) / exponentials};
+    return {bytes_per_second(path), operations, 1000.0 * rounds * double(s.size()) / exponentials};
 }
 
 void show(const std::string& path) {
@@ -207,14 +210,14 @@ void show(const std::string& path) {
                         {"products", multiply_alone(*recording), limits.operations, 1e9, "GFLOP/s"},
                         {"exponentials", exponentials_alone(*recording), limits.exponentials, 1e6, "M/s"},
                         {"comparing", compare_alone(*recording), 0, 1e6, "M/s"}};
-    fmt::print("{}: {:.2f} s on one thread, {}\n", path, total,
-               vector_kernels().instruction_set);
+    fmt::print("{}: {:.2f} s on one thread, {}\n", path, total, vector_kernels().instruction_set);
     double known = 0;
     for (const Row& row : rows) {
         if (row.part.seconds == 0) continue;
         known += row.part.seconds;
         const double rate = row.part.amount / row.part.seconds;
-        fmt::print("  {:<13}{:5.1f} %  {:8.1f} {}", row.name, 100 * row.part.seconds / total, rate / row.per, row.unit);
+        fmt::print("  {:<13}{:5.1f} %  {:8.1f} {}", row.name, 100 * row.part.seconds / total, rate / row.per,
+                   row.unit);
         if (row.limit > 0)
             fmt::print(", {:.0f} % of this machine's {:.1f}", 100 * rate / row.limit, row.limit / row.per);
         fmt::print("\n");
