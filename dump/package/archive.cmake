@@ -8,24 +8,16 @@ foreach(component capture tools)
     OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
 
-# The C library belongs to the system, as does what loads it.
 file(GLOB programs ${ARCHIVE}/bin/*)
 file(GLOB libraries ${ARCHIVE}/lib/*.so.*.*)
-file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${programs} LIBRARIES ${libraries} RESOLVED_DEPENDENCIES_VAR needed
-  PRE_EXCLUDE_REGEXES "^lib(c|m|dl|rt|pthread|resolv|util|anl|nss_[a-z]+)\\.so" "^ld-linux" "^libtilescope")
-set(packages ${compiled_in_tools})
+find_libraries(needed owners PROGRAMS ${programs} LIBRARIES ${libraries})
 foreach(library IN LISTS needed)
   file(REAL_PATH ${library} file)
   get_filename_component(name ${library} NAME)
   file(COPY_FILE ${file} ${ARCHIVE}/lib/${name})
   list(APPEND libraries ${ARCHIVE}/lib/${name})
-  # Of a library below /lib, which is a link, the package knows the one below /usr or the other way round.
-  execute_process(COMMAND dpkg-query --search *${name} OUTPUT_VARIABLE owner COMMAND_ERROR_IS_FATAL ANY)
-  string(REGEX MATCH "^[^:]+" package "${owner}")
-  list(APPEND packages ${package})
 endforeach()
-list(REMOVE_DUPLICATES packages)
-copy_notices(${ARCHIVE}/share/doc/tilescope/notices ${packages})
+copy_notices(${ARCHIVE}/share/doc/tilescope/notices ${compiled_in_tools} ${owners})
 
 foreach(file IN LISTS programs)
   execute_process(COMMAND patchelf --set-rpath $ORIGIN/../lib ${file} COMMAND_ERROR_IS_FATAL ANY)

@@ -6,6 +6,7 @@ usage: wheel_test.py ROOT   needs the Python package index
 import itertools
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,16 @@ class Wheel(unittest.TestCase):
                 begin = [f"import sys, {', '.join(order)}", "path, folder = sys.argv[1:]"]
                 run = self.run_python("\n".join([*begin, *(DOES[name] for name in order)]))
                 self.assertEqual((run.returncode, run.stdout, run.stderr), (0, "", ""))
+
+    def test_what_it_brings_along_has_its_notice(self):
+        notices = {path.name for path in (pathlib.Path(self.scratch.name) / "tilescope" / "notices").iterdir()}
+        self.assertLessEqual({"libeigen3-dev", "nanobind"}, notices)
+        # auditwheel puts a hash into their names.
+        brought = {re.sub("-[0-9a-f]{8}", "", path.name) for path in pathlib.Path(self.scratch.name).glob("tilescope.libs/*")}
+        self.assertTrue(any(name.startswith("libhdf5") for name in brought), brought)
+        for library in brought:
+            owner = subprocess.run(["dpkg-query", "--search", f"*/{library}"], text=True, capture_output=True, check=True)
+            self.assertIn(owner.stdout.partition(":")[0], notices, library)
 
     def test_it_brings_its_own_hdf5(self):
         libraries = "{line.split()[-1] for line in open('/proc/self/maps') if 'hdf5' in line}"
