@@ -11,6 +11,7 @@
 
 #include "dump/file/attributes.h"
 #include "dump/file/blocks.h"
+#include "dump/file/chunks.h"
 #include "dump/file/contents.h"
 #include "dump/file/trial.h"
 #include "dump/recording/array_shape.h"
@@ -33,7 +34,9 @@ struct StoredTile {
 
 class FileRecording final : public Recording {
  public:
-    explicit FileRecording(hdf5::Contents contents) : contents_(std::move(contents)) {}
+    explicit FileRecording(hdf5::Contents contents) : contents_(std::move(contents)) {
+        chunks_.emplace(*contents_);
+    }
     ~FileRecording() override;
 
     const std::string& name() const override { return contents_->file.path; }
@@ -78,8 +81,6 @@ class FileRecording final : public Recording {
     const StoredDataset* recorded(const Datasets& datasets, Stage stage, const TileId& tile) const;
     std::optional<StoredTile> locate(const Datasets& datasets, Stage stage, const TileId& tile) const;
     std::vector<std::byte> bits_of(const StoredDataset& dataset, const StoredTile& stored) const;
-    std::optional<std::int64_t> chunk_address(const StoredDataset& dataset,
-                                              Span<const std::int64_t> start) const;
     void read(const std::string& where, std::int64_t address, std::int64_t bytes, void* out) const;
 
     bool read_from_sink(Stage stage, const TileId& tile, Span<float> out) const {
@@ -87,6 +88,7 @@ class FileRecording final : public Recording {
     }
 
     std::optional<hdf5::Contents> contents_;  // never empty before the destructor
+    std::optional<hdf5::Chunks> chunks_;      // the same
     std::array<bool, stage_count> in_sink_ = {};
     std::optional<hdf5::BlockNumbers> blocks_;  ///< that something was recorded of; nullopt: not known
 };
@@ -144,64 +146,25 @@ std::vector<std::int64_t> start_of(const Problem& problem, Stage stage, const Ti
     return start;
 }
 
-// HDF5 1.10 reports a chunk that does not exist as an error; damage was found when the file was opened, by
-// H5Dget_storage_size, which walks the whole index.
-bool chunk_exists(const StoredDataset& dataset, const hsize_t* offset) {
-    hsize_t bytes = 0;
-    return H5Dget_chunk_storage_size(dataset.id.get(), offset, &bytes) >= 0 && bytes > 0;
-}
-
-// HDF5 looks the chunk up, our driver tells where it would have read. Nothing when there is no such chunk.
-std::optional<std::int64_t> FileRecording::chunk_address(const StoredDataset& dataset,
-                                                         Span<const std::int64_t> start) const {
-    const std::vector<hsize_t> offset(start.begin(), start.end());
-    std::uint32_t filters = 0;
-    std::byte untouched = {};
-    const hdf5::Session session;
-    hdf5::DriverTarget& target = *contents_->file.target;
-    target.located_at = -1;
-    const auto look_up = [&] {
-        target.locate_elements = true;
-        const herr_t result =
-            H5Dread_chunk(dataset.id.get(), H5P_DEFAULT, offset.data(), &filters, &untouched);
-        target.locate_elements = false;
-        return result >= 0;
-    };
-    if (!look_up()) {
-        if (!chunk_exists(dataset, offset.data())) return std::nullopt;
-        // Putting the reason into words costs more than looking up, and is rarely needed.
-        look_up();
-        throw Error("a tile cannot be read (" + hdf5::last_error() + ")", dataset.where, damaged_advice);
-    }
-    if (target.located_bytes != dataset.chunk_bytes || target.located_at < 0 ||
-        target.located_at > contents_->file.bytes - dataset.chunk_bytes) {
-        throw Error("has a chunk of " + std::to_string(target.located_bytes) + " bytes at " +
-                        std::to_string(target.located_at) + ", not of " +
-                        std::to_string(dataset.chunk_bytes) + " in the file",
-                    dataset.where, damaged_advice);
-    }
-    return target.located_at;
-}
-
 // Nothing when the tile was not recorded.
 std::optional<StoredTile> FileRecording::locate(const Datasets& datasets, Stage stage,
                                                 const TileId& tile) const {
     const StoredDataset* dataset = recorded(datasets, stage, tile);
     if (dataset == nullptr) return std::nullopt;
-    const std::vector<std::int64_t> start = start_of(problem(), stage, tile);
     const std::int64_t element_bytes = dtype_info(dataset->dtype).bytes;
     const bool is_column =
         stage_info(problem(), stage).col_axis == Axis::unit && tile_shape(problem(), stage).cols == 1;
     StoredTile stored;
     if (dataset->chunk.empty()) {
         stored.shape = tile_extent(problem(), stage, tile);
+        const std::vector<std::int64_t> start = start_of(problem(), stage, tile);
         std::int64_t element = 0;
         for (std::size_t i = 0; i < start.size(); ++i) element = element * dataset->dims[i] + start[i];
         stored.address = dataset->offset + element * element_bytes;
         stored.row_stride = element_bytes * (is_column ? 1 : dataset->dims.back());
         return stored;
     }
-    const std::optional<std::int64_t> address = chunk_address(*dataset, start);
+    const std::optional<std::int64_t> address = chunks_->address_of(*dataset, stage, tile);
     if (!address) return std::nullopt;
     stored.shape = is_column ? TileShape{dataset->chunk.back(), 1}
                              : TileShape{dataset->chunk.end()[-2], dataset->chunk.back()};
