@@ -15,7 +15,8 @@ class Chunks {
 
     /// Where the chunk of the tile begins in the file; nullopt: there is none. `dataset` is one of the contents'.
     /// Errors: Error for a damaged file.
-    std::optional<std::int64_t> address_of(const StoredDataset& dataset, Stage stage, const TileId& tile) const;
+    std::optional<std::int64_t> address_of(const StoredDataset& dataset, Stage stage,
+                                           const TileId& tile) const;
 
  private:
     const Contents& contents_;

@@ -2,7 +2,11 @@
 
 #include <vector>
 
+#include "dump/schema.h"
+
 namespace tilescope {
+
+static_assert(unwritten_word == unwritten_bits);
 
 const VectorKernels& baseline_vector_kernels();
 #ifdef TILESCOPE_X86_64_LEVELS

@@ -14,6 +14,9 @@ struct View {
     std::int64_t ld = 0;
 };
 
+/// unwritten_bits of a dump: what else a header of the dump has must not be compiled for an instruction set.
+inline constexpr std::uint32_t unwritten_word = 0x7fd17e5c;
+
 /// Terms of a sum of products are taken in chunks of this many.
 inline constexpr std::int64_t chunk_terms = 16;
 

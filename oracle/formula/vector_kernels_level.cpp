@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "dump/hook/stage.h"
 #include "oracle/formula/vector_kernels.h"
 #include "oracle/formula/vector_products.h"
 
@@ -192,7 +191,7 @@ bool tells(std::span<const double> error, const double* spread) {
 bool was_written(float value) {
     std::uint32_t bits = 0;
     __builtin_memcpy(&bits, &value, sizeof(bits));
-    return bits != unwritten_bits;
+    return bits != unwritten_word;
 }
 
 void settle(std::span<const float> got, const double* estimated, const double* estimated_error, double* value,

@@ -7,10 +7,10 @@
 #include <immintrin.h>
 #endif
 
+#include <Eigen/Core>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "oracle/formula/vector_kernels.h"
 
@@ -85,15 +85,16 @@ enum class Bounds : std::uint8_t { none, linear, squares };
 
 /// Columns of b that are summed at once, term by term. Those that b does not have are 0.
 struct Panel {
-    std::int64_t cols = 0;       ///< that b has
-    std::vector<double> values;  ///< [terms][panel_cols]
-    std::vector<float> norms;    ///< [chunks][panel_cols], of a chunk's terms
+    std::int64_t cols = 0;  ///< that b has
+    // Of Eigen, whose namespace the build renames.
+    Eigen::ArrayXd values;  ///< [terms][panel_cols]
+    Eigen::ArrayXf norms;   ///< [chunks][panel_cols], of a chunk's terms
 };
 
 void fill_values(View<const double> b, bool transposed, std::int64_t first, Panel& panel) {
     const std::int64_t terms = transposed ? b.cols : b.rows;
     double* values = panel.values.data();
-    if (panel.cols < panel_cols) std::memset(values, 0, sizeof(double) * panel.values.size());
+    if (panel.cols < panel_cols) std::memset(values, 0, sizeof(double) * std::size_t(panel.values.size()));
     if (!transposed) {
         for (std::int64_t k = 0; k < terms; ++k) {
             std::memcpy(values + k * panel_cols, b.data + k * b.ld + first,
@@ -234,7 +235,7 @@ void sum_rows(const ProductRows& at, const Panel& panel, std::int64_t terms, con
         if constexpr (bounds == Bounds::none) continue;
 #pragma GCC unroll 8
         for (int i = 0; i < rows; ++i)
-            add_bounds(&panel.norms[std::size_t(chunk * panel_cols)], at.norms[i * chunks + chunk],
+            add_bounds(panel.norms.data() + chunk * panel_cols, at.norms[i * chunks + chunk],
                        float(end - first), row[i]);
     }
 #pragma GCC unroll 8
@@ -294,11 +295,11 @@ void product_with(View<const double> a, View<const double> b, bool transposed, V
                   const SumBound& bound, View<double> sum, View<double> error) {
     const std::int64_t terms = a.cols;
     thread_local Panel panel;
-    thread_local std::vector<float> norms;
-    panel.values.resize(std::size_t(terms * panel_cols));
+    thread_local Eigen::ArrayXf norms;
+    panel.values.resize(terms * panel_cols);
     if constexpr (bounds != Bounds::none) {
-        panel.norms.resize(std::size_t(chunks_of(terms) * panel_cols));
-        norms.resize(std::size_t(a.rows * chunks_of(terms)));
+        panel.norms.resize(chunks_of(terms) * panel_cols);
+        norms.resize(a.rows * chunks_of(terms));
         chunk_norms(a, bound.norm_share, norms.data());
     }
     for (std::int64_t first = 0; first < sum.cols; first += panel_cols) {
