@@ -14,11 +14,11 @@
 
 #include "dump/file/identity.h"
 #include "dump/program/copies.h"
+#include "dump/program/paths.h"
 #include "dump/schema/error.h"
 #include "dump/schema/shell_word.h"
 #include "oracle/heatmap/write_heatmaps.h"
 #include "oracle/program/judge_one.h"
-#include "oracle/program/paths.h"
 #include "oracle/program/progress.h"
 #include "oracle/program/terminal.h"
 #include "oracle/report/list.h"

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include "dump/program/paths.h"
 #include "oracle/program/arguments.h"
 #include "oracle/program/baseline.h"
-#include "oracle/program/paths.h"
 #include "oracle/report/judged.h"
 
 namespace tilescope {

@@ -339,9 +339,13 @@ void add_missing(const RunOfRanks& run, RankReport& report) {
         }
         std::int64_t expected = 0;
         for (const Recording* const step : steps) {
-            for (; expected < step->problem().shard.step; ++expected)
+            const std::int64_t recorded = step->problem().shard.step;
+            if (recorded == expected + 1)
                 report.missing.push_back(fmt::format("rank {}, step {} was not recorded", rank, expected));
-            ++expected;
+            else if (recorded > expected)
+                report.missing.push_back(
+                    fmt::format("rank {}, steps {}-{} were not recorded", rank, expected, recorded - 1));
+            expected = recorded + 1;
         }
         if (run.owned_by(rank) == nullptr)
             report.missing.push_back(fmt::format("rank {}: what it owns was not recorded", rank));
@@ -368,13 +372,16 @@ RankReport judge_ranks(const RunOfRanks& run, const std::string& name, const Ran
     Coverage coverage;
     for (std::int64_t rank = 0; rank < run.ranks(); ++rank)
         coverage.push_back(find_coverage_fault(run, rank));
+    // First of all, since the rest of what is not judged comes from it.
+    add_missing(run, report);
     // Steps first: what they explain is not blamed on the outputs.
     for (const bool of_outputs : {false, true}) {
-        for (std::size_t i = 0; i < report.parts.size(); ++i)
-            if ((report.parts[i].shard.kind == ShardKind::final) == of_outputs)
-                PartJudge(run, i, coverage, options, report).judge();
+        for (std::size_t i = 0; i < report.parts.size(); ++i) {
+            if ((report.parts[i].shard.kind == ShardKind::final) != of_outputs) continue;
+            PartJudge(run, i, coverage, options, report).judge();
+            if (options.judged) options.judged(report, i);
+        }
     }
-    add_missing(run, report);
     std::ranges::stable_sort(report.faults, {},
                              [&](const RankFault& fault) { return order_of(report, fault); });
     if (report.diverges()) return report;

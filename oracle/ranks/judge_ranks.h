@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <string>
+
 #include "oracle/causes/find_causes.h"
 #include "oracle/judge.h"
 #include "oracle/ranks/rank_report.h"
@@ -11,6 +15,8 @@ struct RankOptions {
     JudgeOptions judge;
     CauseOptions causes;
     bool search_causes = true;
+    /// Called after each part, with what is known so far.
+    std::function<void(const RankReport& so_far, std::size_t part)> judged;
 };
 
 /// Judges all recordings of a run as one call: operands against the rank that owns them, tiles and outputs of each step from

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "oracle/ranks/rank_grid.h"
 #include "oracle/ranks/run_of_ranks.h"
 
 namespace tilescope {
@@ -19,12 +20,18 @@ std::int64_t RankReport::compared() const {
 }
 
 std::string word_of(const RankReport& report, std::size_t part) {
-    const auto fault = std::ranges::find(report.faults, part, &RankFault::part);
-    if (fault != report.faults.end()) return fault->stage;
-    const RankPart& of = report.parts[part];
-    if (of.inherits) return "inherited";
-    const bool judged = of.report || !of.stages.empty();
-    return judged ? "ok" : of.shard.kind == ShardKind::owned ? "" : "-";
+    switch (state_of(report, part)) {
+        case PartState::first_wrong:
+        case PartState::wrong_too:
+            return std::ranges::find(report.faults, part, &RankFault::part)->stage;
+        case PartState::inherited:
+            return "inherited";
+        case PartState::right:
+            return "ok";
+        case PartState::not_judged:
+            break;
+    }
+    return report.parts[part].shard.kind == ShardKind::owned ? "" : "-";
 }
 
 std::string verdict_line(const RankReport& report) {

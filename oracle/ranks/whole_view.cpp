@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "oracle/ranks/owned_rows.h"
+
 namespace tilescope {
 
 namespace {
@@ -25,35 +27,13 @@ WholeView::WholeView(const RunOfRanks& run, const Recording& final)
     problem_.kv_tiles_per_split = (problem_.kv_tiles() + steps - 1) / steps;
     problem_.split_starts.clear();
     problem_.shard.kv_positions.clear();
-    has_q_ = are_owned(Input::q);
-    has_kv_ = are_owned(Input::k);
-}
-
-bool WholeView::are_owned(Input input) const {
-    const std::int64_t rows = input == Input::q ? problem_.seqlen_q : problem_.seqlen_kv;
-    for (std::int64_t row = 0; row < rows; ++row)
-        if (run_.owner_of(input, position_of(positions_of(problem_, input), row)).recording == nullptr)
-            return false;
-    return true;
+    has_q_ = are_owned(run, problem_, Input::q);
+    has_kv_ = are_owned(run, problem_, Input::k);
 }
 
 void WholeView::read_input(Input input, std::int64_t batch, std::int64_t head, std::int64_t row,
                            std::int64_t count, Span<float> out) const {
-    const std::int64_t cols = input == Input::v ? problem_.head_dim_v : problem_.head_dim;
-    const Positions& positions = positions_of(problem_, input);
-    for (std::int64_t done = 0; done < count;) {
-        const RunOfRanks::Owner owner = run_.owner_of(input, position_of(positions, row + done));
-        std::int64_t together = 1;
-        while (done + together < count) {
-            const RunOfRanks::Owner next =
-                run_.owner_of(input, position_of(positions, row + done + together));
-            if (next.recording != owner.recording || next.row != owner.row + together) break;
-            ++together;
-        }
-        owner.recording->read_input(input, batch, head, owner.row, together,
-                                    out.subspan(std::size_t(done * cols), std::size_t(together * cols)));
-        done += together;
-    }
+    read_owned_rows(run_, problem_, input, batch, head, row, count, out);
 }
 
 }  // namespace tilescope

@@ -23,8 +23,6 @@ class WholeView final : public RecordingView {
 
  private:
     const RunOfRanks& run_;
-    bool are_owned(Input input) const;
-
     Problem problem_;
     bool has_q_ = false;
     bool has_kv_ = false;

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
 
 #include "dump/schema/declarations.h"
 #include "dump/schema/text.h"
+#include "oracle/ranks/rank_grid.h"
 #include "oracle/ranks/run_of_ranks.h"
 #include "oracle/report/text.h"
 
@@ -32,37 +33,26 @@ std::string call_text(const RankReport& report) {
 
 /// A row for each rank and a column for each step; "" where there are too many.
 std::string map_text(const RankReport& report) {
-    std::set<std::int64_t> steps;
-    bool has_final = false;
-    for (const RankPart& part : report.parts) {
-        if (part.shard.kind == ShardKind::step) steps.insert(part.shard.step);
-        has_final = has_final || part.shard.kind == ShardKind::final;
-    }
-    if (report.ranks > most_of_map || std::int64_t(steps.size()) > most_of_map) return "";
+    const RankGrid grid = grid_of(report);
+    if (grid.ranks() > most_of_map || std::int64_t(grid.steps().size()) > most_of_map) return "";
     std::size_t width = 8;
     for (std::size_t i = 0; i < report.parts.size(); ++i)
         width = std::max(width, word_of(report, i).size() + 1);
-    const auto cell = [&](std::int64_t rank, ShardKind kind, std::int64_t step) -> std::string {
-        for (std::size_t i = 0; i < report.parts.size(); ++i) {
-            const Shard& shard = report.parts[i].shard;
-            if (shard.rank == rank && shard.kind == kind && (kind == ShardKind::final || shard.step == step))
-                return word_of(report, i);
-        }
-        return "";
-    };
     const auto trimmed = [](std::string line) {
         while (!line.empty() && line.back() == ' ') line.pop_back();
         return line + "\n";
     };
     std::string line = fmt::format("{:<9}", "");
-    for (const std::int64_t step : steps) line += fmt::format("{:<{}}", fmt::format("step {}", step), width);
-    if (has_final) line += "at the end";
+    for (const std::int64_t step : grid.steps())
+        line += fmt::format("{:<{}}", fmt::format("step {}", step), width);
+    if (grid.has_final()) line += "at the end";
     std::string text = "\n" + trimmed(line);
-    for (std::int64_t rank = 0; rank < report.ranks; ++rank) {
+    for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
         line = fmt::format("{:<9}", fmt::format("rank {}", rank));
-        for (const std::int64_t step : steps)
-            line += fmt::format("{:<{}}", cell(rank, ShardKind::step, step), width);
-        if (has_final) line += cell(rank, ShardKind::final, 0);
+        for (std::int64_t column = 0; column < grid.columns(); ++column) {
+            const std::optional<std::size_t> part = grid.part_at(rank, column);
+            line += fmt::format("{:<{}}", part ? word_of(report, *part) : "", width);
+        }
         text += trimmed(line);
     }
     return text;

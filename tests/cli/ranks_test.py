@@ -133,6 +133,12 @@ class RanksTest(TileDiffCase):
         self.assertIn("rank 1 was not recorded", report["missing"])
         self.assertIn("rank 2, step 1 was not recorded", report["missing"])
 
+    def test_says_in_one_line_which_steps_were_not_recorded(self):
+        Ring(self.folder, 2, "zigzag").record()
+        with h5py.File(self.folder / "rank1_step1.h5", "r+") as f:
+            f["problem"].attrs["step"] = 2**31 - 1
+        self.assertEqual(self.report(UNJUDGED)["missing"][0], "rank 1, steps 1-2147483646 were not recorded")
+
     def test_says_which_merges_cannot_be_judged(self):
         Ring(self.folder, 2, "zigzag").record()
         with h5py.File(self.folder / "rank1_step1.h5", "r+") as f:

@@ -1,4 +1,4 @@
-#include "oracle/program/paths.h"
+#include "dump/program/paths.h"
 
 #include <algorithm>
 #include <filesystem>
