@@ -68,12 +68,18 @@ const CLI::Validator text_scale(
 void declare(CLI::App& app, Arguments& arguments) {
     app.description(
         "Shows a recording of an attention kernel at the first element that diverges from the oracle.\n"
-        "Two recordings are shown against each other. Press ? in the window for the keys.\n"
+        "Two recordings are shown against each other, and a folder with those of a call on several ranks as "
+        "a map of\n"
+        "ranks and steps. Press ? in the window for the keys.\n"
         "Without a display: xvfb-run tile-view run.h5 --screenshot out.png\n"
         "Exit code: 0, or 2 with one line on stderr.");
-    app.add_option("recordings", arguments.recordings, "run.h5, or a.h5 b.h5")->expected(0, 2);
-    app.add_option("--goto", arguments.go_to,
-                   "begin at this element, as --explain-tolerance of tile-diff has it")
+    app.add_option("recordings", arguments.recordings,
+                   "run.h5, a.h5 b.h5, or a folder with the recordings of several ranks")
+        ->expected(0, 2);
+    app.add_option(
+           "--goto", arguments.go_to,
+           "begin at this element, as --explain-tolerance of tile-diff has it; of a folder at RANK,STEP or "
+           "RANK,end")
         ->type_name("STAGE:BATCH,HEAD,ROW,COL[,KV_TILE]");
     app.add_option("--watch", arguments.watch,
                    "show each new recording in DIR as it appears; Ctrl+PageUp shows the ones before")
@@ -186,8 +192,8 @@ class Program {
             fmt::print(stderr, "tile-view: {}\n", app_.goto_refused);
             return true;
         }
-        if (arguments_.screenshot.empty() || arguments_.recordings.empty() || app_.document != nullptr)
-            return false;
+        const bool shows = app_.ranks.shown ? app_.ranks.run->refused.empty() : app_.document != nullptr;
+        if (arguments_.screenshot.empty() || arguments_.recordings.empty() || shows) return false;
         fmt::print(stderr, "tile-view: {}\n",
                    one_line(app_.status.error.empty() ? app_.notice : app_.status.error));
         return true;
@@ -240,7 +246,7 @@ class Program {
         const bool resized = window_.width() != width_ || window_.height() != height_;
         const bool ended = worked_ && !works();
         const bool appeared = look_for_recordings(app_, seconds());
-        const std::uint64_t version = app_.session.version();
+        const std::uint64_t version = app_.version();
         const bool progressed =
             version != version_ && (!works() || seconds() - progress_shown_ >= between_progress);
         width_ = window_.width();
@@ -276,7 +282,7 @@ class Program {
         const PanelPicture picture = player_ ? player_->take_picture() : PanelPicture();
         app_.pictures_at_once = !picture.path.empty() || !app_.pictures.empty() || !app_.png.empty();
         draw_panels(app_);
-        if (app_.document != nullptr) serve_exports(app_);
+        if (app_.shows_recording()) serve_exports(app_);
         const bool captured = !picture.path.empty() || !app_.pictures.empty();
         Image pixels;
         // A software renderer takes the processor from what a script waits for.

@@ -41,10 +41,10 @@ ROOMS = [
     ("run", ["kernels/run/*"], "hook schema recording watch file capture program attention", "CUDA"),
     ("gate", ["kernels/gate/*"], "schema file program attention run", "CUDA"),
     ("samples", ["samples/*"], "hook schema capture attention", "CUDA"),
-    ("session", ["viewer/session/*"], "schema recording file replay judge causes explain heatmap", "Eigen"),
+    ("session", ["viewer/session/*"], "schema recording file program replay judge causes ranks explain heatmap", "Eigen"),
     ("window", ["viewer/window/*"], "schema heatmap", "Eigen GUI"),
-    ("state", ["viewer/state/*"], "schema judge report explain heatmap session window", "Eigen GUI"),
-    ("panels", ["viewer/panels/*"], "schema replay report heatmap window state", "Eigen GUI"),
+    ("state", ["viewer/state/*"], "schema judge ranks report explain heatmap session window", "Eigen GUI"),
+    ("panels", ["viewer/panels/*"], "schema replay ranks report heatmap window state", "Eigen GUI"),
     ("tile-view", ["viewer/tile_view.cpp"], "schema file program judge report heatmap window state panels", "Eigen GUI"),
 ]
 ALL_ROOMS = " ".join(name for name, *_ in ROOMS)

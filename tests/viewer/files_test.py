@@ -84,7 +84,7 @@ class Files(TileViewCase):
         other = SAMPLES / "causal_top_left.h5"
         view = [f"expect {verdict(self.PATH)}", "expect acc,0,0,0,0,1 of batch"]
         self.play([self.PATH], "wait", f"drop {other} {other} {other}", "frames 5", "expect 3 files were given", *view,
-                  f"drop {self.folder}", "wait", f"expect {self.folder}: is a directory; give a file in it", *view, "key Escape",
+                  f"drop {self.folder}", "wait", f"expect {self.folder}: holds no recording", *view, "key Escape",
                   f"drop {other} {other}", "wait", "expect causal_top_left.h5 against causal_top_left.h5",
                   "expect match: ", f"drop {self.PATH}", "wait", *view)
 

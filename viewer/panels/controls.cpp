@@ -197,13 +197,44 @@ void draw_menu(App& app) {
     ImGui::EndPopup();
 }
 
+/// A button beside the controls.
+struct HelpButton {
+    std::string_view label;
+    void (*draw)(App& app, const std::string& label);
+};
+constexpr std::array help_buttons = {
+    HelpButton{"up",
+               [](App& app, const std::string& label) {
+                   if (named_choice(app, "up", label, false)) go_up(app);
+                   if (ImGui::IsItemHovered()) tooltip(app, "to ranks and steps (Ctrl+Backspace)");
+               }},
+    HelpButton{"open",
+               [](App& app, const std::string& label) {
+                   if (named_choice(app, "open", label, false)) enter_recording(app);
+                   if (ImGui::IsItemHovered())
+                       tooltip(app, "the recording of the chosen rank and step (Enter)");
+               }},
+    HelpButton{"show me",
+               [](App& app, const std::string& label) {
+                   if (named_choice(app, "show me", label, false)) show_next_step(app);
+               }},
+    HelpButton{"menu",
+               [](App& app, const std::string& label) {
+                   if (named_choice(app, "menu", label, false)) ImGui::OpenPopup("menu");
+                   draw_menu(app);
+               }},
+    HelpButton{"? help",
+               [](App& app, const std::string& label) {
+                   if (named_choice(app, "help", label, app.show_help)) app.show_help = !app.show_help;
+               }},
+};
+
 void draw_help(App& app, const Group& group) {
-    if (named_choice(app, "show me", group.labels[0], false)) show_next_step(app);
-    ImGui::SameLine(0, between);
-    if (named_choice(app, "menu", group.labels[1], false)) ImGui::OpenPopup("menu");
-    draw_menu(app);
-    ImGui::SameLine(0, between);
-    if (named_choice(app, "help", group.labels[2], app.show_help)) app.show_help = !app.show_help;
+    for (const std::string& label : group.labels) {
+        const auto button = std::ranges::find(help_buttons, label, &HelpButton::label);
+        if (&label != &group.labels.front()) ImGui::SameLine(0, between);
+        button->draw(app, label);
+    }
 }
 
 Group group_of(std::vector<std::string> labels, void (*draw)(App& app, const Group& group)) {
@@ -213,6 +244,7 @@ Group group_of(std::vector<std::string> labels, void (*draw)(App& app, const Gro
 }
 
 std::vector<Group> groups_of(const App& app, float room) {
+    if (app.ranks.shown) return {group_of({"open", "menu", "? help"}, draw_help)};
     std::vector<Group> groups;
     Group& stages = groups.emplace_back(Group{cells_of(app, true), {}, draw_stages});
     stages.words = app.document->report != nullptr && width_of(stages.stages) <= room;
@@ -230,7 +262,9 @@ std::vector<Group> groups_of(const App& app, float room) {
     labels.clear();
     for (int i = 0; i < layout_count; ++i) labels.emplace_back(to_string(Layout(i)));
     groups.push_back(group_of(std::move(labels), draw_layouts));
-    groups.push_back(group_of({"show me", "menu", "? help"}, draw_help));
+    std::vector<std::string> buttons = {"show me", "menu", "? help"};
+    if (app.problem().shard.is_part() && !app.document->pair()) buttons.insert(buttons.begin(), "up");
+    groups.push_back(group_of(std::move(buttons), draw_help));
     return groups;
 }
 

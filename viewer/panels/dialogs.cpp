@@ -184,8 +184,11 @@ void draw_files(App& app, const Box& box) {
         const FileList::Entry* pressed = nullptr;
         for (std::size_t i = first; i < std::min(found.size(), first + most_lines); ++i) {
             const std::string name = one_line(found[i]->name);
+            const bool is_itself = found[i]->name == FileList::itself;
             app.readout.add(fmt::format("{} {}", i == list.chosen ? "chosen:" : "file:", name));
-            if (selectable(app, name, fmt::format("{}", i), i == list.chosen)) pressed = found[i];
+            if (selectable(app, is_itself ? name + "   all of them, as a run of several ranks" : name,
+                           fmt::format("{}", i), i == list.chosen))
+                pressed = found[i];
             const ImVec2 low = ImGui::GetItemRectMin();
             const ImVec2 size = ImGui::GetItemRectSize();
             app.readout.place("file " + name, {low.x, low.y, size.x, size.y});
@@ -227,7 +230,7 @@ void draw_dialogs(App& app, const Box& box) {
     if (app.show_recent) draw_recent(app, box);
     if (app.search.shown) draw_search(app, box);
     if (app.files.shown) draw_files(app, box);
-    if (app.show_goto && app.document != nullptr) draw_goto(app, box);
+    if (app.show_goto && app.shows_recording()) draw_goto(app, box);
 }
 
 }  // namespace tilescope::viewer

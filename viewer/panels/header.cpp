@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "oracle/ranks/rank_report.h"
+#include "oracle/ranks/run_of_ranks.h"
 #include "oracle/report/card.h"
 #include "oracle/report/text.h"
 #include "viewer/panels/panel.h"
@@ -33,10 +35,18 @@ std::string name_of_files(const Document& document, const Watch& watch) {
     if (watch.shown < watch.recordings.size() && watch.recordings[watch.shown] == document.path)
         name += fmt::format("   {} of {} in {}", watch.shown + 1, watch.recordings.size(),
                             one_line(watch.folder));
+    const Shard& shard = document.problem().shard;
+    if (shard.is_part() && !document.of_run)
+        name += fmt::format("   {} of {} ranks", text_of_part(shard), shard.ranks);
     const Provenance& from = document.recording->provenance();
     if (!from.kernel.empty()) name += "   " + one_line(from.kernel);
     if (!from.device.empty()) name += " on " + one_line(from.device);
     return name;
+}
+
+std::string name_of_run(const RunDocument& run) {
+    return fmt::format("{}   {} ranks, {} recordings", viewer::name_of(run.folder), run.ranks,
+                       run.paths.size());
 }
 
 /// A line of the card, and whether it stands beside the one before where there is room.
@@ -80,6 +90,74 @@ std::vector<CardLine> card_lines(const App& app) {
     return lines;
 }
 
+/// "k of rank 1, step 1 is wrong: what was sent stopped half way".
+std::string headline_of(const RankReport& report) {
+    const RankFault& first = report.faults.front();
+    const std::string where = text_of_part(report.parts[first.part].shard);
+    const std::string why = first.says.empty() ? "no known cause explains it" : first.says;
+    return fmt::format("{} of {} is wrong first: {}", first.stage, where, why);
+}
+
+std::vector<CardLine> lines_of_report(const RankReport& report) {
+    if (!report.diverges())
+        return {{verdict_line(report), report.unjudged.empty() ? colours::good : colours::unjudged}};
+    const RankFault& first = report.faults.front();
+    std::vector<CardLine> lines = {{headline_of(report), colours::bad}};
+    if (!first.look_at.empty()) lines.push_back({"look at: " + first.look_at, colours::accent});
+    if (!first.cause.empty()) lines.push_back({"cause: " + first.cause, colours::dim, true});
+    lines.push_back({verdict_line(report), colours::dim, false, true});
+    return lines;
+}
+
+/// What is wrong first in the run, and why; then what is not judged.
+std::vector<CardLine> run_lines(const App& app) {
+    const RunDocument& run = *app.ranks.run;
+    if (!run.refused.empty()) return {{run.refused, colours::bad}};
+    if (run.report == nullptr)
+        return {
+            {app.run_session.status().idle ? "not judged: it was cancelled, F5 judges again" : "being judged",
+             colours::dim}};
+    std::vector<CardLine> lines = lines_of_report(*run.report);
+    std::vector<std::string> missing = run.report->missing;
+    // It is in the verdict.
+    if (!run.report->diverges() && !missing.empty()) missing.erase(missing.begin());
+    missing.insert(missing.end(), run.beside.begin(), run.beside.end());
+    if (!missing.empty())
+        lines.push_back(
+            {fmt::format("not judged: {}{}", one_line(missing.front()),
+                         missing.size() > 1 ? fmt::format("; and {} more", missing.size() - 1) : ""),
+             colours::unjudged});
+    return lines;
+}
+
+/// Whether the run explains what diverges first in the recording on screen: it is what arrived.
+bool is_wrong_as_it_arrived(const App& app) {
+    const std::optional<std::size_t> part = part_on_screen(app);
+    const Report* report = app.document->report.get();
+    if (!part || app.ranks.run->report == nullptr || report == nullptr || !report->guilty) return false;
+    const RankFault* fault = fault_of(*app.ranks.run->report, *part);
+    if (fault == nullptr || fault->stage != stage_info(report->problem, *report->guilty).name) return false;
+    const std::vector<PartStage>& stages = app.ranks.run->report->parts[*part].stages;
+    const auto stage = std::ranges::find(stages, fault->stage, &PartStage::name);
+    return stage != stages.end() && stage->arrived;
+}
+
+/// Of a recording that was opened from a run: where it stands there, and what the run says of it.
+std::vector<CardLine> lines_of_part(const App& app) {
+    const std::optional<std::size_t> part = part_on_screen(app);
+    if (!part) return {};
+    const RunDocument& run = *app.ranks.run;
+    std::string line = fmt::format("{} of {}", text_of_part(run.shards[*part]), viewer::name_of(run.folder));
+    const RankFault* fault = run.report != nullptr ? fault_of(*run.report, *part) : nullptr;
+    if (fault == nullptr) return {{line, colours::dim}};
+    line += fmt::format(": {} is wrong", fault->stage);
+    if (!fault->place.empty()) line += ", first at " + fault->place;
+    if (!fault->says.empty()) line += ": " + fault->says;
+    std::vector<CardLine> lines = {{line, colours::bad}};
+    if (!fault->look_at.empty()) lines.push_back({"look at: " + fault->look_at, colours::accent});
+    return lines;
+}
+
 /// Shows each line, wrapped, with `show(line, beside)`; returns their height.
 template <class Show>
 float lay_out(const std::vector<CardLine>& lines, float width, const Show& show) {
@@ -107,10 +185,18 @@ struct HeaderLines {
 };
 
 HeaderLines header_lines(const App& app, float width) {
-    HeaderLines lines{{{name_of_files(*app.document, app.watch), colours::text, false, false, true},
-                       {name_of_call(app.problem()), colours::dim, true, true}},
-                      ""};
-    for (CardLine& line : card_lines(app)) lines.shown.push_back(std::move(line));
+    const bool of_run = app.ranks.shown;
+    const std::string name = of_run ? name_of_run(*app.ranks.run) : name_of_files(*app.document, app.watch);
+    HeaderLines lines{
+        {{name, colours::text, false, false, true},
+         {name_of_call(of_run ? app.ranks.run->whole : app.problem()), colours::dim, true, true}},
+        ""};
+    if (!of_run)
+        for (CardLine& line : lines_of_part(app)) lines.shown.push_back(std::move(line));
+    // What arrived wrong is explained by the run alone.
+    const bool is_explained = !of_run && is_wrong_as_it_arrived(app);
+    for (CardLine& line : of_run ? run_lines(app) : card_lines(app))
+        if (!is_explained || (line.spare && !line.beside)) lines.shown.push_back(std::move(line));
     const float room = ImGui::GetIO().DisplaySize.y / 3 - controls_height(app, width);
     while (lay_out(lines.shown, width, [](const CardLine&, bool) {}) > room) {
         const auto last = std::ranges::find(lines.shown.rbegin(), lines.shown.rend(), true, &CardLine::spare);
@@ -125,19 +211,21 @@ HeaderLines header_lines(const App& app, float width) {
 
 float header_height(const App& app, float width) {
     const float padding = 2 * ImGui::GetStyle().WindowPadding.y;
-    if (app.document == nullptr) return padding + 2 * ImGui::GetTextLineHeightWithSpacing();
+    if (app.document == nullptr && !app.ranks.shown)
+        return padding + 2 * ImGui::GetTextLineHeightWithSpacing();
     return padding + lay_out(header_lines(app, width).shown, width, [](const CardLine&, bool) {}) +
            controls_height(app, width);
 }
 
 void draw_header(App& app, const Box& box) {
     const PanelScope panel(app, "header", box);
-    if (app.document == nullptr) {
+    if (app.document == nullptr && !app.ranks.shown) {
         text(app, "tile-view");
         text(app, "What an attention kernel computed, and where it went wrong", colours::dim);
         return;
     }
-    if (app.document->report == nullptr) app.waits = app.waits || !app.status.message.empty();
+    if (app.shows_recording() && app.document->report == nullptr)
+        app.waits = app.waits || !app.status.message.empty();
     ImGui::PushTextWrapPos(0);
     const HeaderLines lines = header_lines(app, box.width);
     lay_out(lines.shown, box.width, [&](const CardLine& line, bool beside) {

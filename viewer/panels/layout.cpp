@@ -22,6 +22,7 @@ struct Room {
     bool wide = false;               ///< the column on the right holds lines of 110 letters
     bool threads = false;            ///< two lines more for the element
     bool writers = false;            ///< two more lines for the element
+    bool ranks = false;              ///< and steps are shown in place of a recording
     bool high_tab =
         false;  ///< the tab that is shown needs more lines than a low window has beside the element
 };
@@ -30,8 +31,21 @@ struct Room {
 struct PanelPlace {
     void (*draw)(App& app, const Box& box);
     Box (*place)(const Room& room);
-    std::optional<bool> document;  ///< whether one has to be open; nullopt: shown either way
+    bool (*is_shown)(const App& app);
 };
+
+bool always(const App&) {
+    return true;
+}
+bool of_recording(const App& app) {
+    return app.shows_recording();
+}
+bool of_ranks(const App& app) {
+    return app.ranks.shown;
+}
+bool of_nothing(const App& app) {
+    return app.document == nullptr && !app.ranks.shown;
+}
 
 /// Pixels of the share that somebody chose of `whole`, between limits; what is found otherwise.
 float chosen(const Room& room, Split split, float whole, float least, float most, float found) {
@@ -104,7 +118,7 @@ Box element_box(const Room& room) {
     const float lines = 18.4F + (room.writers ? 3.0F : 0) + (room.threads ? 2.0F : 0);
     const float body = body_height(room);
     const float low = room.high_tab ? name_and_finding * room.em : 0.36F * body;
-    const float found = is_low(body, room.em) ? low : lines * room.em;
+    const float found = room.ranks ? 0.6F * body : is_low(body, room.em) ? low : lines * room.em;
     return {room.window.width - right, room.header + panel_gap, right,
             chosen(room, Split::element, body, 0.1F * body, 0.85F * body, found)};
 }
@@ -123,6 +137,10 @@ Box status_box(const Room& room) {
     return {0, room.window.height - room.status, room.window.width, room.status};
 }
 
+Box ranks_box(const Room& room) {
+    return {0, room.header + panel_gap, room.window.width - right_width(room) - panel_gap, body_height(room)};
+}
+
 Box body_box(const Room& room) {
     return {0, room.header + panel_gap, room.window.width, body_height(room)};
 }
@@ -132,17 +150,20 @@ Box whole_box(const Room& room) {
 }
 
 constexpr std::array panels = {
-    PanelPlace{draw_header, header_box, {}},     PanelPlace{draw_map, map_box, true},
-    PanelPlace{draw_bad_rows, bad_box, true},    PanelPlace{draw_heatmaps, heatmap_box, true},
-    PanelPlace{draw_element, element_box, true}, PanelPlace{draw_tabs, tabs_box, true},
-    PanelPlace{draw_history, history_box, true}, PanelPlace{draw_status, status_box, {}},
-    PanelPlace{draw_welcome, body_box, false},   PanelPlace{draw_dialogs, whole_box, {}},
+    PanelPlace{draw_header, header_box, always},         PanelPlace{draw_map, map_box, of_recording},
+    PanelPlace{draw_bad_rows, bad_box, of_recording},    PanelPlace{draw_heatmaps, heatmap_box, of_recording},
+    PanelPlace{draw_element, element_box, of_recording}, PanelPlace{draw_tabs, tabs_box, of_recording},
+    PanelPlace{draw_history, history_box, of_recording}, PanelPlace{draw_ranks, ranks_box, of_ranks},
+    PanelPlace{draw_rank_part, element_box, of_ranks},   PanelPlace{draw_rank_faults, tabs_box, of_ranks},
+    PanelPlace{draw_status, status_box, always},         PanelPlace{draw_welcome, body_box, of_nothing},
+    PanelPlace{draw_dialogs, whole_box, always},
 };
 
 /// Between two panels: dragging moves it, a double click puts it back where the layout has it.
 struct Splitter {
     Split split;
-    bool across;  ///< it is moved to the left and right
+    bool across;    ///< it is moved to the left and right
+    bool of_ranks;  ///< ranks and steps have it as well
     Box (*place)(const Room& room);
     /// The share that is chosen where it is dragged to a pixel.
     float (*share_at)(const Room& room, float pixel);
@@ -156,17 +177,18 @@ Box below(const Box& box) {
 }
 
 constexpr std::array splitters = {
-    Splitter{Split::left, true, [](const Room& room) { return beside(heatmap_box(room), left_width(room)); },
+    Splitter{Split::left, true, false,
+             [](const Room& room) { return beside(heatmap_box(room), left_width(room)); },
              [](const Room& room, float x) { return x / room.window.width; }},
     Splitter{
-        Split::right, true,
+        Split::right, true, true,
         [](const Room& room) { return beside(heatmap_box(room), room.window.width - right_width(room)); },
         [](const Room& room, float x) { return 1 - x / room.window.width; }},
-    Splitter{Split::map, false, [](const Room& room) { return below(map_box(room)); },
+    Splitter{Split::map, false, false, [](const Room& room) { return below(map_box(room)); },
              [](const Room& room, float y) { return (y - map_box(room).y) / body_height(room); }},
-    Splitter{Split::element, false, [](const Room& room) { return below(element_box(room)); },
+    Splitter{Split::element, false, true, [](const Room& room) { return below(element_box(room)); },
              [](const Room& room, float y) { return (y - element_box(room).y) / body_height(room); }},
-    Splitter{Split::history, false,
+    Splitter{Split::history, false, false,
              [](const Room& room) {
                  const Box box = history_box(room);
                  return Box{box.x, box.y, room.history > 0 ? box.width : 0, 0};
@@ -215,7 +237,7 @@ void draw_splitter(App& app, const Room& room, const Splitter& splitter) {
 
 void draw_panels(App& app) {
     const ImVec2 size = ImGui::GetIO().DisplaySize;
-    const bool wide = app.view.tab == Tab::budget && app.document != nullptr && !app.document->pair();
+    const bool wide = app.view.tab == Tab::budget && app.shows_recording() && !app.document->pair();
     const float em = ImGui::GetFontSize();
     // What is above the history stays higher than it is.
     app.history.in_tab = size.x < 70 * em || size.y < 62 * em;
@@ -226,20 +248,21 @@ void draw_panels(App& app) {
               em,
               &app.settings.shares,
               wide,
-              app.document != nullptr && has_threads(*app.document->recording),
-              app.document != nullptr && has_writers(*app.document->recording),
+              app.shows_recording() && has_threads(*app.document->recording),
+              app.shows_recording() && has_writers(*app.document->recording),
+              app.ranks.shown,
               app.view.tab != Tab::row && app.view.tab != Tab::histogram};
-    const float history = history_height(app);
+    const float history = app.shows_recording() ? history_height(app) : 0;
     if (history > 0) room.history = chosen(room, Split::history, size.y, 6 * em, 0.6F * size.y, history);
     app.narrow = left_width(room) <= 0;
     if (!is_shown(app, app.view.tab)) app.view.tab = Tab::row;
     for (const PanelPlace& panel : panels) {
         const Box box = panel.place(room);
-        const bool shown = !panel.document || *panel.document == (app.document != nullptr);
-        if (shown && box.width > 0 && box.height > 0) panel.draw(app, box);
+        if (panel.is_shown(app) && box.width > 0 && box.height > 0) panel.draw(app, box);
     }
-    if (app.document == nullptr) return;
-    for (const Splitter& splitter : splitters) draw_splitter(app, room, splitter);
+    if (of_nothing(app)) return;
+    for (const Splitter& splitter : splitters)
+        if (!app.ranks.shown || splitter.of_ranks) draw_splitter(app, room, splitter);
 }
 
 }  // namespace tilescope::viewer

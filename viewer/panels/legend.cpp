@@ -169,23 +169,6 @@ LegendPlan plan_of(const App& app, float width, KindFlags shown, const std::stri
     return plan;
 }
 
-/// The pattern of a kind, pixel by pixel as the picture has it, with a rim: some are as dark as the ground.
-void draw_swatch(ImDrawList& draw, ImVec2 at, Kind kind, int size, int mark_pixels) {
-    const auto colour_at = [&](int x, int y) { return colour_of(kind, x / mark_pixels, y / mark_pixels); };
-    for (int y = 0; y < size; ++y) {
-        // Runs of one colour: most patterns have few.
-        for (int x = 0; x < size;) {
-            const Colour colour = colour_at(x, y);
-            int end = x + 1;
-            while (end < size && colour_at(end, y) == colour) ++end;
-            draw.AddRectFilled(at + ImVec2(float(x), float(y)), at + ImVec2(float(end), float(y + 1)),
-                               packed(colour));
-            x = end;
-        }
-    }
-    draw.AddRect(at - ImVec2(1, 1), at + ImVec2(float(size + 1), float(size + 1)), colours::dim);
-}
-
 void draw_scale(App& app, ImDrawList& draw, const Box& box, const ImageStyle& style) {
     const float em = ImGui::GetFontSize();
     const float bar = 0.9F * em;
@@ -203,6 +186,22 @@ void draw_scale(App& app, ImDrawList& draw, const Box& box, const ImageStyle& st
 }
 
 }  // namespace
+
+void draw_swatch(ImDrawList& draw, ImVec2 at, Kind kind, int size, int mark_pixels) {
+    const auto colour_at = [&](int x, int y) { return colour_of(kind, x / mark_pixels, y / mark_pixels); };
+    for (int y = 0; y < size; ++y) {
+        // Runs of one colour: most patterns have few.
+        for (int x = 0; x < size;) {
+            const Colour colour = colour_at(x, y);
+            int end = x + 1;
+            while (end < size && colour_at(end, y) == colour) ++end;
+            draw.AddRectFilled(at + ImVec2(float(x), float(y)), at + ImVec2(float(end), float(y + 1)),
+                               packed(colour));
+            x = end;
+        }
+    }
+    draw.AddRect(at - ImVec2(1, 1), at + ImVec2(float(size + 1), float(size + 1)), colours::dim);
+}
 
 void draw_colours(ImDrawList& draw, const Box& box, ColourMap map) {
     const Palette& colours = palette(map);

@@ -55,6 +55,8 @@ void draw_numbers(App& app, ImDrawList& draw, const PaneFrame& pane, const Detai
 void draw_axes(ImDrawList& draw, const PaneFrame& pane);
 /// The colours of a map from end to end.
 void draw_colours(ImDrawList& draw, const Box& box, ColourMap map);
+/// The pattern of a kind, pixel by pixel as pictures have it, with a rim: some are as dark as the ground.
+void draw_swatch(ImDrawList& draw, ImVec2 at, Kind kind, int size, int mark_pixels);
 /// The mark of conflicting writes.
 void draw_cross(ImDrawList& draw, const Box& box);
 /// The legend takes as many lines as the width asks for. `shown` are the kinds in the panes.

@@ -74,6 +74,10 @@ float status_height(const App& app, float width);
 void draw_map(App& app, const Box& box);
 void draw_bad_rows(App& app, const Box& box);
 void draw_heatmaps(App& app, const Box& box);
+/// Ranks and steps, in place of a recording: the map of them, the chosen one, and what is wrong in all of them.
+void draw_ranks(App& app, const Box& box);
+void draw_rank_part(App& app, const Box& box);
+void draw_rank_faults(App& app, const Box& box);
 /// In place of a recording, before one is open.
 void draw_welcome(App& app, const Box& box);
 void draw_element(App& app, const Box& box);

@@ -19,7 +19,7 @@ void draw_progress(App& app, float width) {
 }
 
 std::string place_under_pointer(const App& app) {
-    if (!app.hovered || !app.pointer_leads || app.document == nullptr) return "";
+    if (!app.hovered || !app.pointer_leads || !app.shows_recording()) return "";
     const Plane plane = plane_at(app.problem(), app.view.cursor, app.hovered_stage);
     return coordinates_of(app.problem(),
                           element_at(app.problem(), plane, app.hovered->first, app.hovered->second));
@@ -29,7 +29,10 @@ void draw_message(App& app) {
     if (!app.status.error.empty()) {
         text(app, app.status.error + escape_hint, colours::bad);
     } else if (app.status.gone) {
-        text(app, "the file is gone; what was read of it stays", colours::bad);
+        text(app,
+             fmt::format("{} is gone; what was read of it stays",
+                         app.ranks.shown ? "a recording" : "the file"),
+             colours::bad);
     } else if (app.status.changed) {
         text(app, "the file has changed; F5 reads it again", colours::bad);
     } else if (!app.status.message.empty()) {
@@ -40,7 +43,9 @@ void draw_message(App& app) {
         text(app, fmt::format("{}{}   Escape cancels", app.status.message, share), colours::dim);
     } else if (!app.notice.empty()) {
         text(app, app.notice);
-    } else if (app.document != nullptr && app.document->report != nullptr) {
+    } else if (app.ranks.shown) {
+        text(app, "Enter opens the recording, Home is the first wrong one, ? lists the keys", colours::dim);
+    } else if (app.shows_recording() && app.document->report != nullptr) {
         text(app, tolerance_line(*app.document->report), colours::dim);
     }
 }

@@ -102,7 +102,7 @@ bool Session::Work::step_judging(std::unique_lock<std::mutex>& lock) {
         }
         // Its own judging was given up for this one.
         if (before != nullptr && before->report == nullptr && !opening && epoch == ticket)
-            opening = {before->path, before->other};
+            opening = {before->path, before->other, before->of_run ? before->recording : nullptr};
         throw;
     }
     return true;
@@ -114,7 +114,8 @@ std::shared_ptr<Document> Session::Work::open_document(const Opening& what, std:
     opened->path = what.path;
     opened->other = what.other;
     opened->stamps = stamps_of(what.path, what.other);
-    opened->recording = open_recording(what.path);
+    opened->of_run = what.recording != nullptr;
+    opened->recording = opened->of_run ? what.recording : open_recording(what.path);
     check(ticket);
     if (!what.other.empty()) opened->other_recording = open_recording(what.other);
     check(ticket);

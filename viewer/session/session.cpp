@@ -21,13 +21,21 @@ void Session::open(const std::string& path, const std::string& other) {
     const Lock lock(work_->mutex);
     ++work_->epoch;
     work_->error.clear();
-    work_->opening = {path, other};
+    work_->opening = {path, other, nullptr};
+    work_->wake();
+}
+
+void Session::open_part(const std::string& path, std::shared_ptr<const Recording> recording) {
+    const Lock lock(work_->mutex);
+    ++work_->epoch;
+    work_->error.clear();
+    work_->opening = {path, "", std::move(recording)};
     work_->wake();
 }
 
 void Session::reload() {
     const std::shared_ptr<const Document> known = document();
-    if (known != nullptr) open(known->path, known->other);
+    if (known != nullptr && !known->of_run) open(known->path, known->other);
 }
 
 void Session::cancel() {

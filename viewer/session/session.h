@@ -42,6 +42,7 @@ struct EndToEnd {
 struct Document {
     std::string path;
     std::string other;              ///< compared with; empty: the oracle
+    bool of_run = false;            ///< it was opened as a part of a run of several ranks
     std::vector<FileStamp> stamps;  ///< of both files, before they were opened
     std::shared_ptr<const Recording> recording;
     std::shared_ptr<const Recording> other_recording;
@@ -89,6 +90,9 @@ class Session {
     /// Opens and judges. What was open before stays until the new one can be shown, and comes back where it
     /// cannot be judged.
     void open(const std::string& path, const std::string& other = "");
+    /// The same of a recording that is open already, of the file at `path`, as a part of its run.
+    void open_part(const std::string& path, std::shared_ptr<const Recording> recording);
+    /// Not of a part of a run.
     void reload();
     /// Stops everything that runs and drops what waits. A recording that was not judged yet stays without a
     /// report, and one whose causes were not found yet without them, until reload(). The panels go on asking

@@ -76,6 +76,7 @@ class Session::Work {
     struct Opening {
         std::string path;
         std::string other;
+        std::shared_ptr<const Recording> recording;  ///< null: it is opened
     };
     /// What one thread does right now.
     struct Activity {

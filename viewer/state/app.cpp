@@ -9,6 +9,7 @@
 
 #include "dump/schema/error.h"
 #include "dump/schema/shell_word.h"
+#include "oracle/ranks/rank_report.h"
 #include "oracle/report/text.h"
 #include "viewer/state/bad_ranges.h"
 #include "viewer/state/row_kinds.h"
@@ -120,6 +121,11 @@ std::string absolute_path(const std::string& path) {
     return absolute.empty() ? path : absolute.string();
 }
 
+bool is_folder(const std::string& path) {
+    std::error_code unknown;
+    return std::filesystem::is_directory(path, unknown);
+}
+
 void place_new_document(App& app) {
     const Document& document = *app.document;
     app.shown_generation = document.generation;
@@ -139,10 +145,7 @@ void place_new_document(App& app) {
     const auto stage = std::ranges::find_if(choice, [&](Stage captured) { return app.has(captured); });
     if (stage != choice.end()) app.view.stage = app.bad.list.stage = *stage;
     app.view.ranges.fit(app.problem());
-    // The next run may begin in another folder.
-    std::string entry = absolute_path(document.path);
-    if (!document.other.empty()) entry += "\n" + absolute_path(document.other);
-    remember_recent(app.settings, entry);
+    if (!part_on_screen(app)) remember_opened(app, document.path, document.other);
     if (app.goto_text.empty()) return;
     if (!go_to_text(app, std::exchange(app.goto_text, {}))) app.goto_refused = app.notice;
 }
@@ -164,7 +167,21 @@ void open_paths(App& app, const std::vector<std::string>& paths) {
         return;
     }
     app.notice.clear();
-    app.session.open(paths[0], paths.size() > 1 ? paths[1] : "");
+    if (std::ranges::none_of(paths, is_folder)) {
+        show_recording_once_open(app, paths[0]);
+        app.session.open(paths[0], paths.size() > 1 ? paths[1] : "");
+    } else if (paths.size() == 1) {
+        open_folder(app, paths[0]);
+    } else {
+        app.notice = "a folder is shown by itself; two recordings are compared";
+    }
+}
+
+void remember_opened(App& app, const std::string& path, const std::string& other) {
+    // The next run may begin in another folder.
+    std::string entry = absolute_path(path);
+    if (!other.empty()) entry += "\n" + absolute_path(other);
+    remember_recent(app.settings, entry);
 }
 
 void go_to(App& app, Stage stage, const Cursor& cursor, bool keep_ranges) {
@@ -335,6 +352,7 @@ std::string coordinates_of(const Problem& problem, const ElementPlace& place) {
 }
 
 std::string tile_diff_command(const App& app) {
+    if (app.ranks.shown) return fmt::format("tile-diff {}", shell_word(app.ranks.run->folder));
     if (app.document->pair())
         return fmt::format("tile-diff --against {} {}", shell_word(app.document->other),
                            shell_word(app.document->path));
@@ -343,6 +361,9 @@ std::string tile_diff_command(const App& app) {
 }
 
 std::string tile_view_command(const App& app) {
+    if (app.ranks.shown)
+        return fmt::format("tile-view {} --goto {}", shell_word(app.ranks.run->folder),
+                           coordinates_of(*app.ranks.run, app.ranks.cell));
     std::string place = coordinates_of(app.problem(), selected_element(app));
     place[place.find(',')] = ':';
     std::string files = shell_word(app.document->path);
@@ -371,13 +392,30 @@ void next_tab(App& app) {
     while (!is_shown(app, app.view.tab));
 }
 
+std::string name_of(const std::string& path) {
+    const std::filesystem::path of(absolute_path(path));
+    // Of a folder with a slash at its end.
+    return one_line((of.has_filename() ? of : of.parent_path()).filename().string());
+}
+
+namespace {
+
+std::string title_of_run(const RunDocument& run) {
+    std::string title = name_of(run.folder);
+    if (run.report != nullptr) {
+        const std::string verdict = verdict_line(*run.report);
+        title += ": " + verdict.substr(0, verdict.find(", batch"));
+    }
+    return title + " - tile-view";
+}
+
+}  // namespace
+
 std::string window_title(const App& app) {
+    if (app.ranks.shown) return title_of_run(*app.ranks.run);
     if (app.document == nullptr) return "tile-view";
-    const auto name = [](const std::string& path) {
-        return one_line(std::filesystem::path(path).filename().string());
-    };
-    std::string title = name(app.document->path);
-    if (app.document->pair()) title += " against " + name(app.document->other);
+    std::string title = name_of(app.document->path);
+    if (app.document->pair()) title += " against " + name_of(app.document->other);
     const Report* report = app.document->report.get();
     if (report != nullptr) {
         const std::string verdict = verdict_line(*report);
@@ -387,16 +425,15 @@ std::string window_title(const App& app) {
 }
 
 void follow_document(App& app) {
-    app.status = app.session.status();
-    app.document = app.session.document();
     app.waits = false;
+    follow_run(app);
     reload_changed(app);
-    if (app.document == nullptr) return;
+    if (!app.shows_recording()) return;
     if (app.document->generation != app.shown_generation) place_new_document(app);
     if (!app.placed_by_report && app.document->report != nullptr) {
         app.placed_by_report = true;
         // Nobody chose the place before.
-        if (go_to_first_divergence(app)) app.visits.places.clear();
+        if (go_to_wrong_of_run(app) || go_to_first_divergence(app)) app.visits.places.clear();
     }
     update_bad_table(app);
     take_aim(app);

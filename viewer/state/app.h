@@ -12,6 +12,7 @@
 #include "viewer/state/bad_places.h"
 #include "viewer/state/file_list.h"
 #include "viewer/state/history.h"
+#include "viewer/state/ranks.h"
 #include "viewer/state/settings.h"
 #include "viewer/state/show_me.h"
 #include "viewer/state/source_text.h"
@@ -19,6 +20,7 @@
 #include "viewer/state/view_state.h"
 #include "viewer/state/visits.h"
 #include "viewer/state/watch.h"
+#include "viewer/window/cell_picture.h"
 #include "viewer/window/drift_picture.h"
 #include "viewer/window/heatmap_pane.h"
 #include "viewer/window/map_picture.h"
@@ -129,9 +131,11 @@ struct CommandSearch {
 
 /// Everything that lasts longer than a frame.
 struct App {
-    explicit App(SessionOptions options, Settings loaded) : session(options), settings(std::move(loaded)) {}
+    explicit App(SessionOptions options, Settings loaded)
+        : session(options), run_session(options), settings(std::move(loaded)) {}
 
     Session session;
+    RunSession run_session;
     Settings settings;
     Readout readout;
     ViewState view;
@@ -167,6 +171,7 @@ struct App {
     std::vector<DetailTiles> shown_details;  ///< that the heatmaps of this frame asked for
     Scale shown_scale;                       ///< of the chosen quantity, in the frame before
 
+    RanksView ranks;
     Visits visits;
     Watch watch;
     BadTable bad;
@@ -180,12 +185,17 @@ struct App {
     std::array<HeatmapPane, 4> panes;
     std::array<KeptTint, 4> tints;
     MapPicture map_picture;
+    CellPicture rank_picture;
     /// Batch, head, q block and KV tile under the pointer.
     std::optional<std::array<std::int64_t, 4>> map_pointed;
     DriftPicture drift;
     HistoryView history;
 
     const Problem& problem() const { return document->problem(); }
+    /// A recording is on screen.
+    bool shows_recording() const { return document != nullptr && !ranks.shown; }
+    /// Changes whenever something new can be shown.
+    std::uint64_t version() const { return session.version() + run_session.version(); }
     bool has(Stage stage) const { return document->recording->has_stage(stage); }
 };
 
@@ -193,8 +203,11 @@ struct App {
 /// at the first divergence once there is a report, unless somebody went elsewhere meanwhile.
 void follow_document(App& app);
 
-/// Opens what was dropped or asked for. One path: against the oracle; two: against each other.
+/// Opens what was dropped or asked for. One path: against the oracle, or a folder with a run of several ranks; two: against each other.
 void open_paths(App& app, const std::vector<std::string>& paths);
+
+/// Puts what was opened first among the recent files.
+void remember_opened(App& app, const std::string& path, const std::string& other = "");
 
 /// Goes to an element and shows it. `keep_ranges`: moves the view only as far as is needed.
 void go_to(App& app, Stage stage, const Cursor& cursor, bool keep_ranges);
@@ -222,13 +235,15 @@ ElementPlace selected_element(const App& app);
 Rect selected_rect(const App& app);
 /// STAGE,BATCH,HEAD,ROW,COL[,KV_TILE]
 std::string coordinates_of(const Problem& problem, const ElementPlace& place);
-/// The command that explains the element; of two recordings, the one that compares them.
+/// The command that explains the element; of two recordings, the one that compares them; of ranks and steps, the one that judges them.
 std::string tile_diff_command(const App& app);
-/// The command that opens tile-view at the element.
+/// The command that opens tile-view at the element, or at the rank and step.
 std::string tile_view_command(const App& app);
 /// Tabs that have something to show: of two recordings some never have.
 bool is_shown(const App& app, Tab tab);
 void next_tab(App& app);
+/// The last name of a path, of a file or of a folder.
+std::string name_of(const std::string& path);
 /// What the window is called: the file and what was found of it.
 std::string window_title(const App& app);
 

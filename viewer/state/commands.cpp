@@ -121,7 +121,8 @@ void next_colours(App& app) {
 }
 
 void copy(App& app) {
-    const std::string place = coordinates_of(app.problem(), selected_element(app));
+    const std::string place = app.ranks.shown ? coordinates_of(*app.ranks.run, app.ranks.cell)
+                                              : coordinates_of(app.problem(), selected_element(app));
     ImGui::SetClipboardText((place + "\n" + tile_diff_command(app)).c_str());
     app.notice = fmt::format("copied {} and its tile-diff command", place);
 }
@@ -176,6 +177,14 @@ void open_goto(App& app) {
     std::ranges::copy_n(place.begin(), std::ptrdiff_t(length), app.goto_input.begin());
 }
 
+/// What the status names.
+void cancel(App& app) {
+    if (!app.session.status().message.empty()) app.session.cancel();
+    if (!app.run_session.status().message.empty()) app.run_session.cancel();
+    app.ranks.entering.clear();
+    app.notice = "cancelled";
+}
+
 void leave(App& app) {
     if (ImGui::IsPopupOpen("", ImGuiPopupFlags_AnyPopup)) {
         ImGui::ClosePopupToLevel(0, true);
@@ -183,10 +192,10 @@ void leave(App& app) {
         app.show_help = app.show_recent = app.show_goto = app.search.shown = app.files.shown = false;
     } else if (!app.status.error.empty()) {
         app.session.dismiss_error();
+        app.run_session.dismiss_error();
     } else if (!app.status.message.empty()) {
-        app.session.cancel();
-        app.notice = "cancelled";
-    } else {
+        cancel(app);
+    } else if (app.view.region || app.history.focused || !app.notice.empty() || !leave_recording(app)) {
         app.view.region.reset();
         app.history.focused = false;
         app.notice.clear();
@@ -194,123 +203,158 @@ void leave(App& app) {
 }
 
 void to_first_divergence(App& app) {
-    if (!go_to_first_divergence(app))
+    if (!go_to_wrong_of_run(app) && !go_to_first_divergence(app))
         app.notice = app.document->report == nullptr ? "not judged yet" : "nothing diverges";
 }
 
+void to_first_wrong(App& app) {
+    if (!choose_first_wrong(app))
+        app.notice = app.ranks.run->report == nullptr ? "not judged yet" : "nothing diverges";
+}
+
+/// To the place before; from where it began, up.
+void go_back(App& app) {
+    if (app.visits.here > 0 || !leave_recording(app)) walk_visits(app, -1);
+}
+
+void reload(App& app) {
+    if (app.ranks.shown || app.document->of_run)
+        app.run_session.reload();
+    else
+        app.session.reload();
+}
+
 constexpr std::string_view go = "Go";
+constexpr std::string_view of_ranks = "Ranks and steps";
 constexpr std::string_view look = "Look";
 constexpr std::string_view colour = "Colours and lines";
 constexpr std::string_view table = "Bad rows";
 constexpr std::string_view file = "File";
 
+using enum Needs;
 constexpr std::array commands = {
-    Command{go, "Home", "first divergence", true, false, to_first_divergence},
-    Command{go, "Enter", "show me: the evidence, step by step", true, false, show_next_step},
-    Command{go, "N", "next bad row", true, true, [](App& a) { walk_bad(a, false, 1); }},
-    Command{go, "Shift+N", "previous bad row", true, true, [](App& a) { walk_bad(a, false, -1); }},
-    Command{go, "T", "next bad tile", true, true, [](App& a) { walk_bad(a, true, 1); }},
-    Command{go, "Shift+T", "previous bad tile", true, true, [](App& a) { walk_bad(a, true, -1); }},
-    Command{go, "H", "next bad head", true, true, [](App& a) { walk_bad_heads(a, 1); }},
-    Command{go, "Shift+H", "previous bad head", true, true, [](App& a) { walk_bad_heads(a, -1); }},
-    Command{go, "Left", "arrows: neighbouring element; in the history KV tile and stage", true, true,
+    Command{go, "Home", "first divergence", recording, false, to_first_divergence},
+    Command{go, "Enter", "show me: the evidence, step by step", recording, false, show_next_step},
+    Command{go, "N", "next bad row", recording, true, [](App& a) { walk_bad(a, false, 1); }},
+    Command{go, "Shift+N", "previous bad row", recording, true, [](App& a) { walk_bad(a, false, -1); }},
+    Command{go, "T", "next bad tile", recording, true, [](App& a) { walk_bad(a, true, 1); }},
+    Command{go, "Shift+T", "previous bad tile", recording, true, [](App& a) { walk_bad(a, true, -1); }},
+    Command{go, "H", "next bad head", recording, true, [](App& a) { walk_bad_heads(a, 1); }},
+    Command{go, "Shift+H", "previous bad head", recording, true, [](App& a) { walk_bad_heads(a, -1); }},
+    Command{go, "Left", "arrows: neighbouring element; in the history KV tile and stage", recording, true,
             [](App& a) { arrow(a, 0, -1); }},
-    Command{go, "Right", "", true, true, [](App& a) { arrow(a, 0, 1); }},
-    Command{go, "Up", "", true, true, [](App& a) { arrow(a, -1, 0); }},
-    Command{go, "Down", "", true, true, [](App& a) { arrow(a, 1, 0); }},
-    Command{go, "Shift+Left", "Shift and arrows: neighbouring tile", true, true,
+    Command{go, "Right", "", recording, true, [](App& a) { arrow(a, 0, 1); }},
+    Command{go, "Up", "", recording, true, [](App& a) { arrow(a, -1, 0); }},
+    Command{go, "Down", "", recording, true, [](App& a) { arrow(a, 1, 0); }},
+    Command{go, "Shift+Left", "Shift and arrows: neighbouring tile", recording, true,
             [](App& a) { move_by_tiles(a, 0, -1); }},
-    Command{go, "Shift+Right", "", true, true, [](App& a) { move_by_tiles(a, 0, 1); }},
-    Command{go, "Shift+Up", "", true, true, [](App& a) { move_by_tiles(a, -1, 0); }},
-    Command{go, "Shift+Down", "", true, true, [](App& a) { move_by_tiles(a, 1, 0); }},
-    Command{go, "]", "next head", true, true, [](App& a) { step_head(a, 1); }},
-    Command{go, "[", "previous head", true, true, [](App& a) { step_head(a, -1); }},
-    Command{go, ".", "next KV tile", true, true, [](App& a) { step_kv_tile(a, 1); }},
-    Command{go, ",", "previous KV tile", true, true, [](App& a) { step_kv_tile(a, -1); }},
-    Command{go, "Backspace", "back to the place before", true, false, [](App& a) { walk_visits(a, -1); }},
-    Command{go, "Shift+Backspace", "forward again", true, false, [](App& a) { walk_visits(a, 1); }},
-    Command{go, "J", "jump to coordinates", true, false, open_goto},
+    Command{go, "Shift+Right", "", recording, true, [](App& a) { move_by_tiles(a, 0, 1); }},
+    Command{go, "Shift+Up", "", recording, true, [](App& a) { move_by_tiles(a, -1, 0); }},
+    Command{go, "Shift+Down", "", recording, true, [](App& a) { move_by_tiles(a, 1, 0); }},
+    Command{go, "]", "next head", recording, true, [](App& a) { step_head(a, 1); }},
+    Command{go, "[", "previous head", recording, true, [](App& a) { step_head(a, -1); }},
+    Command{go, ".", "next KV tile", recording, true, [](App& a) { step_kv_tile(a, 1); }},
+    Command{go, ",", "previous KV tile", recording, true, [](App& a) { step_kv_tile(a, -1); }},
+    Command{go, "Backspace", "back to the place before", recording, false, go_back},
+    Command{go, "Shift+Backspace", "forward again", recording, false, [](App& a) { walk_visits(a, 1); }},
+    Command{go, "J", "jump to coordinates", recording, false, open_goto},
+    Command{go, "Ctrl+Backspace", "up to ranks and steps, of a recording of a run", recording, false, go_up},
 
-    Command{look, "1", "dumped", true, false, choose<Quantity::dumped>},
-    Command{look, "2", "expected", true, false, choose<Quantity::expected>},
-    Command{look, "3", "difference", true, false, choose<Quantity::difference>},
-    Command{look, "4", "difference / budget", true, false, choose<Quantity::over_budget>},
-    Command{look, "5", "ulps", true, false, choose<Quantity::ulps>},
-    Command{look, "6", "relative error", true, false, choose<Quantity::relative>},
-    Command{look, "7", "replayed with the cause", true, false, choose<Quantity::replayed>},
-    Command{look, "8", "unexplained: difference to the replay / budget", true, false,
+    Command{of_ranks, "Enter", "open the recording (also a double click)", run_of_ranks, false,
+            enter_recording},
+    Command{of_ranks, "Left", "arrows: neighbouring rank and step", run_of_ranks, true,
+            [](App& a) { move_cell(a, 0, -1); }},
+    Command{of_ranks, "Right", "", run_of_ranks, true, [](App& a) { move_cell(a, 0, 1); }},
+    Command{of_ranks, "Up", "", run_of_ranks, true, [](App& a) { move_cell(a, -1, 0); }},
+    Command{of_ranks, "Down", "", run_of_ranks, true, [](App& a) { move_cell(a, 1, 0); }},
+    Command{of_ranks, "Home", "first wrong rank and step", run_of_ranks, false, to_first_wrong},
+    Command{of_ranks, "N", "next wrong rank and step", run_of_ranks, true,
+            [](App& a) { walk_wrong_cells(a, 1); }},
+    Command{of_ranks, "Shift+N", "previous wrong rank and step", run_of_ranks, true,
+            [](App& a) { walk_wrong_cells(a, -1); }},
+
+    Command{look, "1", "dumped", recording, false, choose<Quantity::dumped>},
+    Command{look, "2", "expected", recording, false, choose<Quantity::expected>},
+    Command{look, "3", "difference", recording, false, choose<Quantity::difference>},
+    Command{look, "4", "difference / budget", recording, false, choose<Quantity::over_budget>},
+    Command{look, "5", "ulps", recording, false, choose<Quantity::ulps>},
+    Command{look, "6", "relative error", recording, false, choose<Quantity::relative>},
+    Command{look, "7", "replayed with the cause", recording, false, choose<Quantity::replayed>},
+    Command{look, "8", "unexplained: difference to the replay / budget", recording, false,
             choose<Quantity::unexplained>},
-    Command{look, "I", "local: of the stages before, or end to end: of the inputs alone", true, false,
+    Command{look, "I", "local: of the stages before, or end to end: of the inputs alone", recording, false,
             [](App& a) {
                 choose_reference(
                     a, a.view.against == Reference::local ? Reference::end_to_end : Reference::local);
             }},
-    Command{look, "Space", "held: expected in place of dumped, dumped in place of replayed", true, false,
+    Command{look, "Space", "held: expected in place of dumped, dumped in place of replayed", recording, false,
             [](App&) {}},
-    Command{look, "Shift+Space", "held: replayed in place of dumped", true, false, [](App&) {}},
-    Command{look, "D", "causes, next cause", true, false, [](App& a) { walk_causes(a, 1); }},
-    Command{look, "Shift+D", "previous cause", true, false, [](App& a) { walk_causes(a, -1); }},
-    Command{look, "PageDown", "next stage", true, false, [](App& a) { step_stage(a, 1); }},
-    Command{look, "PageUp", "previous stage", true, false, [](App& a) { step_stage(a, -1); }},
-    Command{look, "V", "one heatmap, four quantities, four stages", true, false,
+    Command{look, "Shift+Space", "held: replayed in place of dumped", recording, false, [](App&) {}},
+    Command{look, "D", "causes, next cause", recording, false, [](App& a) { walk_causes(a, 1); }},
+    Command{look, "Shift+D", "previous cause", recording, false, [](App& a) { walk_causes(a, -1); }},
+    Command{look, "PageDown", "next stage", recording, false, [](App& a) { step_stage(a, 1); }},
+    Command{look, "PageUp", "previous stage", recording, false, [](App& a) { step_stage(a, -1); }},
+    Command{look, "V", "one heatmap, four quantities, four stages", recording, false,
             [](App& a) { a.view.layout = Layout((int(a.view.layout) + 1) % layout_count); }},
-    Command{look, "Tab", "row, drift, histogram, budget, causes, source", true, false, next_tab},
-    Command{look, "Q", "history: shown, with the arrows, or hidden", true, false, toggle_history},
-    Command{look, "+", "zoom in (also the wheel)", true, true, [](App& a) { zoom_by(a, zoom_step); }},
-    Command{look, "=", "", true, true, [](App& a) { zoom_by(a, zoom_step); }},
-    Command{look, "-", "zoom out", true, true, [](App& a) { zoom_by(a, 1 / zoom_step); }},
-    Command{look, "Z", "zoom to the element and its numbers (also a double click)", true, false,
+    Command{look, "Tab", "row, drift, histogram, budget, causes, source", recording, false, next_tab},
+    Command{look, "Q", "history: shown, with the arrows, or hidden", recording, false, toggle_history},
+    Command{look, "+", "zoom in (also the wheel)", recording, true, [](App& a) { zoom_by(a, zoom_step); }},
+    Command{look, "=", "", recording, true, [](App& a) { zoom_by(a, zoom_step); }},
+    Command{look, "-", "zoom out", recording, true, [](App& a) { zoom_by(a, 1 / zoom_step); }},
+    Command{look, "Z", "zoom to the element and its numbers (also a double click)", recording, false,
             [](App& a) { viewer::zoom_to_element(a); }},
-    Command{look, "F", "fit everything", true, false, fit_everything},
-    Command{look, "C", "centre the element", true, false,
+    Command{look, "F", "fit everything", recording, false, fit_everything},
+    Command{look, "C", "centre the element", recording, false,
             [](App& a) { a.view.ranges.centre_on(a.problem(), a.view.cursor); }},
-    Command{look, "Ctrl+Left", "Ctrl and arrows: move the view", true, true,
+    Command{look, "Ctrl+Left", "Ctrl and arrows: move the view", recording, true,
             [](App& a) { pan_by(a, 0, -1); }},
-    Command{look, "Ctrl+Right", "", true, true, [](App& a) { pan_by(a, 0, 1); }},
-    Command{look, "Ctrl+Up", "", true, true, [](App& a) { pan_by(a, -1, 0); }},
-    Command{look, "Ctrl+Down", "", true, true, [](App& a) { pan_by(a, 1, 0); }},
+    Command{look, "Ctrl+Right", "", recording, true, [](App& a) { pan_by(a, 0, 1); }},
+    Command{look, "Ctrl+Up", "", recording, true, [](App& a) { pan_by(a, -1, 0); }},
+    Command{look, "Ctrl+Down", "", recording, true, [](App& a) { pan_by(a, 1, 0); }},
 
-    Command{colour, "L", "linear, logarithmic, symlog", true, false, next_scale},
-    Command{colour, "A", "range found or fixed", true, false, [](App& a) { toggle_fixed_range(a); }},
-    Command{colour, "P", "percentile clip", true, false, next_clip},
-    Command{colour, "K", "colour map", true, false, next_colours},
-    Command{colour, "G", "tile grid", false, false,
+    Command{colour, "L", "linear, logarithmic, symlog", recording, false, next_scale},
+    Command{colour, "A", "range found or fixed", recording, false, [](App& a) { toggle_fixed_range(a); }},
+    Command{colour, "P", "percentile clip", recording, false, next_clip},
+    Command{colour, "K", "colour map", recording, false, next_colours},
+    Command{colour, "G", "tile grid", nothing, false,
             [](App& a) { a.settings.tile_grid = !a.settings.tile_grid; }},
-    Command{colour, "M", "edges of the mask", false, false,
+    Command{colour, "M", "edges of the mask", nothing, false,
             [](App& a) { a.settings.mask_edges = !a.settings.mask_edges; }},
-    Command{colour, "W", "warps and lanes", false, false,
+    Command{colour, "W", "warps and lanes", nothing, false,
             [](App& a) { a.settings.warp_lines = !a.settings.warp_lines; }},
-    Command{colour, "S", "colour by warp, lane, register", true, false,
+    Command{colour, "S", "colour by warp, lane, register", recording, false,
             [](App& a) { a.view.coloured_by = next_colouring(a.view.coloured_by); }},
-    Command{colour, "Shift+S", "the cursor's thread, warp, lane, register alone", true, false,
+    Command{colour, "Shift+S", "the cursor's thread, warp, lane, register alone", recording, false,
             [](App& a) { a.view.alone = next_alone(a.view.alone); }},
-    Command{colour, "Shift+W", "rows of a warp", false, false, next_warp_rows},
-    Command{colour, "Ctrl+W", "columns of a lane", false, false, next_lane_columns},
+    Command{colour, "Shift+W", "rows of a warp", nothing, false, next_warp_rows},
+    Command{colour, "Ctrl+W", "columns of a lane", nothing, false, next_lane_columns},
 
-    Command{table, "B", "ranges, rows or tiles in the table", true, false,
+    Command{table, "B", "ranges, rows or tiles in the table", recording, false,
             [](App& a) { a.bad.list.listed = Listed((int(a.bad.list.listed) + 1) % listed_count); }},
-    Command{table, "Y", "kind in the table", true, false,
+    Command{table, "Y", "kind in the table", recording, false,
             [](App& a) { a.bad.list.filter = BadFilter((int(a.bad.list.filter) + 1) % bad_filter_count); }},
-    Command{table, "U", "stage of the table", true, false, next_table_stage},
-    Command{table, "R", "sort by the next column", true, false, [](App& a) { a.bad.sort_next = true; }},
-    Command{file, "Ctrl+C", "copy coordinates and the tile-diff command", true, false, copy},
-    Command{file, "Ctrl+Shift+C", "copy the tile-view command that shows this", true, false, copy_view},
-    Command{file, "E", "write the heatmaps as PNG", true, false, [](App& a) { a.png = free_name("png"); }},
-    Command{file, "Ctrl+E", "write the panel under the pointer as PNG", true, false, export_panel},
-    Command{file, "Shift+E", "write every panel as PNG", true, false, export_panels},
-    Command{file, "X", "write the selection as .npy", true, false, export_selection},
-    Command{file, "Ctrl+O", "open a recording", false, false, toggle_file_list},
-    Command{file, "O", "recent files", false, false, [](App& a) { a.show_recent = !a.show_recent; }},
-    Command{file, "Ctrl+PageUp", "recording before, of a watched folder", false, false,
+    Command{table, "U", "stage of the table", recording, false, next_table_stage},
+    Command{table, "R", "sort by the next column", recording, false, [](App& a) { a.bad.sort_next = true; }},
+    Command{file, "Ctrl+C", "copy coordinates and the tile-diff command", something, false, copy},
+    Command{file, "Ctrl+Shift+C", "copy the tile-view command that shows this", something, false, copy_view},
+    Command{file, "E", "write the heatmaps as PNG", recording, false,
+            [](App& a) { a.png = free_name("png"); }},
+    Command{file, "Ctrl+E", "write the panel under the pointer as PNG", something, false, export_panel},
+    Command{file, "Shift+E", "write every panel as PNG", something, false, export_panels},
+    Command{file, "X", "write the selection as .npy", recording, false, export_selection},
+    Command{file, "Ctrl+O", "open a recording", nothing, false, toggle_file_list},
+    Command{file, "O", "recent files", nothing, false, [](App& a) { a.show_recent = !a.show_recent; }},
+    Command{file, "Ctrl+PageUp", "recording before, of a watched folder", nothing, false,
             [](App& a) { walk_recordings(a, -1); }},
-    Command{file, "Ctrl+PageDown", "recording after it", false, false, [](App& a) { walk_recordings(a, 1); }},
-    Command{file, "F5", "read the file again", true, false, [](App& a) { a.session.reload(); }},
-    Command{file, "Escape", "close, dismiss, cancel", false, false, leave},
-    Command{file, "Ctrl+P", "search the commands", false, false,
+    Command{file, "Ctrl+PageDown", "recording after it", nothing, false,
+            [](App& a) { walk_recordings(a, 1); }},
+    Command{file, "F5", "read the file again", something, false, reload},
+    Command{file, "Escape", "close, dismiss, cancel", nothing, false, leave},
+    Command{file, "Ctrl+P", "search the commands", nothing, false,
             [](App& a) { a.search = {.shown = !a.search.shown}; }},
-    Command{file, "?", "this help", false, false, [](App& a) { a.show_help = !a.show_help; }},
-    Command{file, "F1", "", false, false, [](App& a) { a.show_help = !a.show_help; }},
-    Command{file, "Ctrl+Q", "quit", false, false, [](App& a) { a.quit = true; }},
+    Command{file, "?", "this help", nothing, false, [](App& a) { a.show_help = !a.show_help; }},
+    Command{file, "F1", "", nothing, false, [](App& a) { a.show_help = !a.show_help; }},
+    Command{file, "Ctrl+Q", "quit", nothing, false, [](App& a) { a.quit = true; }},
 };
 
 bool is_asked(const KeyChord& chord, bool repeats, std::span<const TypedCharacter> typed) {
@@ -356,12 +400,23 @@ std::vector<const Command*> commands_with(std::string_view typed) {
 
 namespace {
 
+/// Why it cannot be run; empty where it can.
+std::string_view why_not(const App& app, Needs needs) {
+    const bool has_nothing = app.document == nullptr && !app.ranks.shown;
+    if (needs != nothing && has_nothing) return "no recording is open; drop one here";
+    if (needs == recording && app.ranks.shown)
+        return "that is of a recording; Enter opens that of the rank and step";
+    if (needs == run_of_ranks && !app.ranks.shown)
+        return "that is of ranks and steps, of which none are shown";
+    return "";
+}
+
 void run(App& app, const Command& command) {
-    if (command.needs_document && app.document == nullptr) {
-        app.notice = "no recording is open; drop one here";
-    } else {
+    const std::string_view why = why_not(app, command.needs);
+    if (!why.empty())
+        app.notice = why;
+    else
         command.run(app);
-    }
 }
 
 }  // namespace
@@ -371,13 +426,16 @@ void run_commands(App& app, std::span<const TypedCharacter> typed) {
     app.view.flipped = !io.WantTextInput && key_held(GLFW_KEY_SPACE);
     app.view.to_replay = app.view.flipped && io.KeyShift;
     if (const Command* chosen = std::exchange(app.chosen_command, nullptr)) return run(app, *chosen);
+    const Command* asked = nullptr;
     for (const Command& command : commands) {
         const KeyChord chord = *chord_from_name(command.key);
         // What is typed belongs to the field, but for the key that leaves it.
         if (io.WantTextInput && chord.key != GLFW_KEY_ESCAPE) continue;
         if (!is_asked(chord, command.repeats, typed)) continue;
-        return run(app, command);
+        // Some keys do another thing on each level.
+        if (asked == nullptr || why_not(app, command.needs).empty()) asked = &command;
     }
+    if (asked != nullptr) run(app, *asked);
 }
 
 }  // namespace tilescope::viewer

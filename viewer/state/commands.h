@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -10,13 +11,16 @@ namespace tilescope::viewer {
 
 struct App;
 
+/// What has to be on screen for a command.
+enum class Needs : std::uint8_t { nothing, recording, run_of_ranks, something };
+
 /// What a key does. The help overlay shows the table, viewer/README.md has it as well; scripts press the
 /// keys.
 struct Command {
     std::string_view group;
     std::string_view key;   ///< as chord_from_name() reads it
     std::string_view help;  ///< empty: another key of the command before
-    bool needs_document;
+    Needs needs;
     bool repeats;  ///< while the key is held
     void (*run)(App& app);
 };

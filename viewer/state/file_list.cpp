@@ -29,9 +29,11 @@ std::vector<FileList::Entry> entries_of(const fs::path& folder, std::error_code&
         if (is_folder) name += '/';
         entries.push_back({std::move(name), is_folder});
     }
+    const auto recordings = std::ranges::count(entries, false, &FileList::Entry::folder);
     std::ranges::sort(entries, [](const FileList::Entry& a, const FileList::Entry& b) {
         return a.folder != b.folder ? a.folder : a.name < b.name;
     });
+    if (recordings > 1) entries.insert(entries.begin(), {std::string(FileList::itself), true});
     if (folder.has_relative_path()) entries.insert(entries.begin(), {"../", true});
     return entries;
 }
@@ -74,6 +76,7 @@ std::vector<const FileList::Entry*> entries_with(const FileList& list, std::stri
 void choose_entry(App& app, const FileList::Entry& entry) {
     const fs::path path =
         entry.name == "../" ? app.files.folder.parent_path() : app.files.folder / entry.name;
+    if (entry.name == FileList::itself) return open_file(app, app.files.folder);
     if (entry.folder) return show_folder(app.files, path);
     open_file(app, path);
 }

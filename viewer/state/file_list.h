@@ -18,9 +18,12 @@ struct FileList {
         bool folder = false;
     };
 
+    /// Name of the entry that opens all recordings of the folder, as a run of several ranks.
+    static constexpr std::string_view itself = "./";
+
     bool shown = false;
     std::filesystem::path folder;
-    std::vector<Entry> entries;  ///< the folder above first, then folders, then recordings, each by name
+    std::vector<Entry> entries;  ///< the folder above, the folder itself, then folders and recordings by name
     std::string refused;         ///< why the folder could not be read
     std::array<char, 512> input{};
     std::size_t chosen = 0;  ///< of those that are left

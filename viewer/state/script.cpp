@@ -63,8 +63,8 @@ void ScriptPlayer::fail(const ScriptStep& step, const std::string& what) const {
 }
 
 bool ScriptPlayer::at_rest(const App& app, const Window& window) const {
-    return app.status.message.empty() && app.status.idle && !app.waits && !app.drift.waits() && !app.npy &&
-           !window.has_input();
+    return app.status.message.empty() && app.status.idle && !app.waits &&
+           (app.ranks.shown || !app.drift.waits()) && !app.npy && !window.has_input();
 }
 
 void ScriptPlayer::check_text(const ScriptStep& step, const App& app) const {
@@ -160,7 +160,7 @@ void ScriptPlayer::play(const ScriptStep& step, App& app, Window& window) {
 void ScriptPlayer::advance(App& app, Window& window) {
     if (window.has_input()) return;
     if (waits_) {
-        const std::uint64_t version = app.session.version();
+        const std::uint64_t version = app.version();
         const bool calm = at_rest(app, window) && version == version_;
         version_ = version;
         calm_frames_ = calm ? calm_frames_ + 1 : 0;
