@@ -96,8 +96,8 @@ class Ranks(TileViewCase):
                   "expect rank 1, step 1 of run: s is wrong", options=["--size", "1600x1000"])
 
     def test_a_healthy_run(self):
-        self.play([SAMPLES / "ring_healthy"], "wait", f"expect {self.summary(SAMPLES / 'ring_healthy')}", "expect nothing is wrong", "key N", "frames 3",
-                  "expect nothing diverges", options=["--size", "1600x1000"])
+        healthy = SAMPLES / "ring_healthy"
+        self.play([healthy], "wait", f"expect {self.summary(healthy)}", "expect nothing is wrong", "key N", "frames 3", "expect nothing diverges", options=["--size", "1600x1000"])
 
     def test_what_was_not_recorded_is_said(self):
         folder = self.ring(3, "zigzag")
