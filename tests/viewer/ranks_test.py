@@ -80,8 +80,12 @@ class Ranks(TileViewCase):
         up = ["wait", "expect Map of the run", "expect rank 1, step 1\nfirst wrong"]
         self.play([self.SAMPLE], "wait", "key Enter", "wait", "expect_not Map of the run", "key Escape", *up, "key Enter", "wait", "key N",
                   "frames 3", "expect_not Map of the run", "key Ctrl+Backspace", *up, "key Enter", "wait", "click up:0.5 0.5", *up,
-                  "click rank_1_0:0.5 0.8", "click rank_1_0:0.5 0.8", "wait", "expect rank1_step0.h5", "key Backspace", "wait",
-                  "expect rank 1, step 0\nright", options=["--size", "1600x1000"])
+                  "key Left", "key Enter", "wait", "expect rank1_step0.h5", "key Backspace", "wait", "expect rank 1, step 0\nright",
+                  options=["--size", "1600x1000"])
+
+    def test_a_double_click_opens(self):
+        self.play([self.SAMPLE], "wait", "click rank_1_0:0.5 0.8", "click rank_1_0:0.5 0.8", "wait", "expect rank1_step0.h5",
+                  options=["--size", "1600x1000"])
 
     def test_a_merge_is_gone_to(self):
         folder = self.ring(2, "zigzag", fault="merge_without_rescaling")
