@@ -11,7 +11,7 @@
 
 namespace tilescope {
 
-/// The one configuration of a kernel that has faults; as it is, of a kernel without.
+/// The configuration of a kernel that these faults are compiled for; as it is, of a kernel without.
 struct FaultyBuild {
     FaultyKernel kernel = FaultyKernel::none;
     KernelConfig config;

@@ -5,16 +5,10 @@
 
 namespace tilescope::KERNEL_BUILD {
 
-#ifdef PLANTED_FAULTS
-
-extern const CudaBuild fast = entry<FastKernel, fast_mma_configs, fast_faults>();
-
-#else
-
 /// In fast_hopper.cu, which is compiled for sm_90a alone.
 extern const CudaBuild fast_hopper;
 
-inline constexpr CudaBuild fast_mma = entry<FastKernel, fast_mma_configs, fast_faults>();
+inline constexpr CudaBuild fast_mma = entry<FastKernel, fast_mma_configs, fast_mma_faults>();
 
 const CudaBuild& fast_build(const KernelConfig& config) {
     return config.wgmma ? fast_hopper : fast_mma;
@@ -24,8 +18,11 @@ extern const CudaBuild fast = {
     [](const AttentionArgs& args, const KernelConfig& config, Fault fault, const Sink& sink) {
         return fast_build(config).launch(args, config, fault, sink);
     },
-    [](const KernelConfig& config) { return fast_build(config).function(config); }};
-
+#ifdef PLANTED_FAULTS
+    nullptr
+#else
+    [](const KernelConfig& config) { return fast_build(config).function(config); }
 #endif
+};
 
 }  // namespace tilescope::KERNEL_BUILD

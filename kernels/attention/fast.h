@@ -54,6 +54,8 @@ constexpr std::array<KernelConfig, count> fast_configs_with() {
 inline constexpr auto fast_hopper_configs = fast_configs_with<4, true>();
 inline constexpr auto fast_mma_configs = fast_configs_with<std::size(fast_configs) - 4, false>();
 
-inline constexpr FaultyBuild fast_faults = {FaultyKernel::fast, fast_mma_configs[2]};
+inline constexpr FaultyBuild fast_mma_faults = {FaultyKernel::fast, fast_mma_configs[2]};
+inline constexpr FaultyBuild fast_hopper_faults = {FaultyKernel::fast_wgmma, fast_hopper_configs[0]};
+inline constexpr FaultyBuild fast_faults[] = {fast_mma_faults, fast_hopper_faults};
 
 }  // namespace tilescope

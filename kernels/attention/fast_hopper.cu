@@ -4,6 +4,6 @@
 
 namespace tilescope::KERNEL_BUILD {
 
-extern const CudaBuild fast_hopper = entry<FastHopperKernel, fast_hopper_configs>();
+extern const CudaBuild fast_hopper = entry<FastHopperKernel, fast_hopper_configs, fast_hopper_faults>();
 
 }  // namespace tilescope::KERNEL_BUILD

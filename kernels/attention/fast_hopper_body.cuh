@@ -14,15 +14,16 @@
 
 namespace tilescope::KERNEL_BUILD {
 
-template <class Config>
+template <class Config, Fault fault>
 KERNEL_FUNCTION void init_barriers(HopperShared<Config>& shared) {
     constexpr int consumer_warps = Config::consumers * Config::group / 32;
+    constexpr int warps_of_k = fault == Fault::arrival_missing ? Config::group / 32 : consumer_warps;
     shared.q_full.init(1);
     shared.q_empty.init(consumer_warps);
     for (int stage = 0; stage < Config::stages; ++stage) {
         shared.k_full[stage].init(1);
         shared.v_full[stage].init(1);
-        shared.k_empty[stage].init(consumer_warps);
+        shared.k_empty[stage].init(warps_of_k);
         shared.v_empty[stage].init(consumer_warps);
     }
     publish_barriers();
@@ -35,7 +36,7 @@ __global__ void __launch_bounds__(Config::threads, 1)
     extern __shared__ __align__(1024) unsigned char fast_hopper_shared[];
     auto& shared = *reinterpret_cast<HopperShared<Config>*>(fast_hopper_shared);
     constexpr int first_producer = Config::consumers * Config::group;
-    if (threadIdx.x == 0) init_barriers<Config>(shared);
+    if (threadIdx.x == 0) init_barriers<Config, fault>(shared);
     __syncthreads();
     if (threadIdx.x >= first_producer) {
         give_registers<Config::producer_registers>();
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(Config::threads, 1)
         const int rounds = rounds_of(schedule);
         KERNEL_ROLLED
         for (int round = 0; round < rounds; ++round) {
-            const HopperWork work = work_of<Config>(args, schedule, round);
+            const HopperWork work = work_of<Config, fault>(args, schedule, round);
             if (work.q_block < 0) continue;
             TILESCOPE_BLOCK_CALL(record, sink, work.batch, work.head, work.q_block,
                                  consumer.run(work TILESCOPE_BLOCK_ARG));
@@ -54,14 +55,16 @@ __global__ void __launch_bounds__(Config::threads, 1)
     }
 }
 
-template <class Config>
+template <class Config, Fault fault>
 HopperMaps maps_of(const AttentionArgs& args) {
     constexpr auto type = std::is_same_v<typename Config::Element, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                                            : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    constexpr auto k_swizzle =
+        fault == Fault::map_not_swizzled ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B;
     const std::int64_t heads = std::int64_t(args.batch) * args.heads;
     const std::int64_t heads_kv = std::int64_t(args.batch) * args.heads_kv;
     return {tensor_map(args.q, type, Config::head_dim, args.seqlen_q, heads, Config::block_m),
-            tensor_map(args.k, type, Config::head_dim, args.seqlen_kv, heads_kv, Config::block_n),
+            tensor_map(args.k, type, Config::head_dim, args.seqlen_kv, heads_kv, Config::block_n, k_swizzle),
             tensor_map(args.v, type, Config::head_dim, args.seqlen_kv, heads_kv, Config::block_n)};
 }
 
@@ -90,7 +93,7 @@ struct FastHopperKernel {
         const HopperSchedule schedule = schedule_of<Config>(args);
         const int blocks = std::min(multiprocessors("fast"), schedule.q_blocks * schedule.heads);
         return launch_grid(kernel, "fast", dim3(unsigned(blocks)), Config::threads,
-                           int(sizeof(HopperShared<Config>)), maps_of<Config>(args), args,
+                           int(sizeof(HopperShared<Config>)), maps_of<Config, fault>(args), args,
                            schedule TILESCOPE_SINK_ARG(sink));
     }
 };

@@ -102,12 +102,13 @@ KERNEL_FUNCTION int rounds_of(const HopperSchedule& schedule) {
 
 /// The block of queries that the thread block takes in a round: they are dealt out from the first thread block to
 /// the last one, and the other way round in the next round, so that nobody always has the longest.
-template <class Config>
+template <class Config, Fault fault>
 KERNEL_FUNCTION HopperWork work_of(const AttentionArgs& args, const HopperSchedule& schedule, int round) {
     const int blocks = int(gridDim.x);
     const int place = int(blockIdx.x);
     const int number = round * blocks + (round % 2 == 0 ? place : blocks - 1 - place);
-    if (number >= schedule.q_blocks * schedule.heads) return {-1, 0, 0, 0};
+    const int all = schedule.q_blocks * schedule.heads;
+    if (number >= (fault == Fault::block_left_out ? all - 1 : all)) return {-1, 0, 0, 0};
     const int together = schedule.q_blocks * schedule.heads_at_once;
     const int first_head = number / together * schedule.heads_at_once;
     const int heads = smaller(schedule.heads_at_once, schedule.heads - first_head);

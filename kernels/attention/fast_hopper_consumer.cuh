@@ -37,6 +37,11 @@ KERNEL_FUNCTION HopperThread hopper_thread() {
     return {thread % 32, warp * 16, thread};
 }
 
+template <class Config>
+KERNEL_FUNCTION bool is_second(const HopperThread& thread) {
+    return thread.in_consumers >= Config::group;
+}
+
 /// A warp says that it is done with what the barrier guards.
 KERNEL_FUNCTION void release(SharedBarrier& barrier, int lane) {
     if (lane == 0) barrier.arrive();
@@ -57,19 +62,21 @@ KERNEL_FUNCTION void take_q(HopperQ<Config>& q, const unsigned char* q_tile, con
 }
 
 /// Starts s = Q K^T.
-template <class Config>
+template <class Config, Fault fault>
 KERNEL_FUNCTION void start_scores(float (&s)[Config::scores], const HopperQ<Config>& q,
                                   const unsigned char* k_tile) {
     using Element = typename Config::Element;
     constexpr int depths_of_box = swizzled_row_bytes / 32;
+    constexpr std::uint32_t layout =
+        fault == Fault::descriptor_not_swizzled ? SharedOperand::not_swizzled : SharedOperand::upper;
     const SharedOperand k = shared_operand(shared_address(k_tile));
     pin(s);
     begin_products();
-    multiply_group<Element, false, false>(s, q[0], k);
+    multiply_group<Element, false, false, layout>(s, q[0], k);
     KERNEL_UNROLL
     for (int depth = 1; depth < Config::depths; ++depth) {
         const int box = depth / depths_of_box;
-        multiply_group<Element, true, false>(
+        multiply_group<Element, true, false, layout>(
             s, q[depth], k.at(box * Config::block_n * swizzled_row_bytes + depth % depths_of_box * 32));
     }
     commit_products();
@@ -99,6 +106,27 @@ struct HopperConsumer {
     RingPlace<Config> k, v;
     std::uint32_t q_parity = 0;
 
+    /// The tile of K that is multiplied, whose stage of the ring is `k`.
+    KERNEL_FUNCTION const unsigned char* k_tile(int tile) const {
+        if constexpr (fault == Fault::stage_of_tile_before) {
+            if (tile > 0) return shared.k[(k.stage + Config::stages - 1) % Config::stages];
+        }
+        return shared.k[k.stage];
+    }
+
+    /// Waits for it, and starts its scores.
+    KERNEL_FUNCTION void start_tile(float (&s)[Config::scores], const HopperQ<Config>& q, int tile) {
+        shared.k_full[k.stage].wait(fault == Fault::parity_kept ? 0 : k.parity);
+        if constexpr (fault == Fault::arrival_missing) {
+            if (tile == 1 && is_second<Config>(thread)) be_late();
+        }
+        if constexpr (fault == Fault::products_not_awaited) {
+            release(shared.k_empty[k.stage], thread.lane);
+            be_late();
+        }
+        start_scores<Config, fault>(s, q, k_tile(tile));
+    }
+
     /// Adds the tile before to acc, whose scores are in P, and waits for it.
     KERNEL_FUNCTION void end_outputs(HopperRows<Config>& rows, int tile TILESCOPE_CALL_PARAM) {
         wait_for_products<0>();
@@ -125,15 +153,17 @@ struct HopperConsumer {
 #ifdef DEBUG_DUMP
         wait_before_hooks(tilescope_block);
 #endif
-        TILESCOPE_FRAGMENT(k, tile, boxed<Config>(shared.k[k.stage], Config::block_n, thread.in_consumers),
-                           boxed<Config>(shared.k[k.stage], Config::block_n, thread.in_consumers));
+        TILESCOPE_FRAGMENT(k, tile, boxed<Config>(k_tile(tile), Config::block_n, thread.in_consumers),
+                           boxed<Config>(k_tile(tile), Config::block_n, thread.in_consumers));
         mask_tile<Config, fault>(s, args, work.q_block * Config::block_m + thread.first_row,
                                  tile * Config::block_n, thread.lane);
         raise_maxima<Config, fault>(rescale, rows, s, scale);
         TILESCOPE_FRAGMENT(s, tile, s, MmaAccumulator{thread.first_row, 0, thread.lane});
         TILESCOPE_FRAGMENT(m, tile, rows.m, MmaRowCopies{thread.first_row, thread.lane});
         // Always so, but not to the compiler, which would wait for the product with V before the maxima.
-        if (!(rescale[0] + rescale[1] < 0.0f)) release(shared.k_empty[k.stage], thread.lane);
+        const bool arrives = fault != Fault::products_not_awaited &&
+                             (fault != Fault::arrival_missing || !is_second<Config>(thread));
+        if (!(rescale[0] + rescale[1] < 0.0f) && arrives) release(shared.k_empty[k.stage], thread.lane);
         k.advance();
     }
 
@@ -163,16 +193,14 @@ struct HopperConsumer {
         __syncwarp();
         release(shared.q_empty, thread.lane);
 
-        shared.k_full[k.stage].wait(k.parity);
-        start_scores<Config>(s, q, shared.k[k.stage]);
+        start_tile(s, q, 0);
         wait_for_products<0>();
         pin(s);
         end_scores(s, rescale, rows, work, scale, 0 TILESCOPE_BLOCK_ARG);
         end_softmax(p, s, rescale, rows, scale, 0 TILESCOPE_BLOCK_ARG);
         KERNEL_ROLLED
         for (int tile = 1; tile < work.kv_tiles; ++tile) {
-            shared.k_full[k.stage].wait(k.parity);
-            start_scores<Config>(s, q, shared.k[k.stage]);
+            start_tile(s, q, tile);
             shared.v_full[v.stage].wait(v.parity);
             start_outputs<Config>(rows.acc, p, shared.v[v.stage]);
             wait_for_products<1>();
@@ -196,7 +224,9 @@ struct HopperConsumer {
         KERNEL_UNROLL
         for (int i = 0; i < Config::outputs; ++i) rows.acc[i] = 0.0f;
         if (work.kv_tiles > 0) attend(rows, work TILESCOPE_BLOCK_ARG);
-        store_block<Config, fault>(args, rows, work, thread.first_row, thread.lane TILESCOPE_BLOCK_ARG);
+        const int stored =
+            fault == Fault::consumers_swapped ? thread.first_row ^ Config::group_rows : thread.first_row;
+        store_block<Config, fault>(args, rows, work, stored, thread.lane TILESCOPE_BLOCK_ARG);
     }
 };
 

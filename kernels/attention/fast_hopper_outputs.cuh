@@ -3,6 +3,7 @@
 // The end of a block of queries in the warp-specialised fast kernel: o and lse are stored.
 
 #include "dump/hook.h"
+#include "kernels/attention/fast_hopper_faults.cuh"
 #include "kernels/attention/fast_hopper_softmax.cuh"
 #include "kernels/attention/fast_outputs.cuh"
 
@@ -62,7 +63,11 @@ KERNEL_FUNCTION void store_block(const AttentionArgs& args, const HopperRows<Con
             const float* const pair = &rows.acc[tile * 4 + half * 2];
             pairs[tile * 2 + half] = pack<typename Config::Element>(pair[0] * factor, pair[1] * factor);
         }
-        store_row<Config>(output, args, pairs, half, lane);
+        if constexpr (fault == Fault::store_not_fenced) {
+            copy_row_before_it_is_stored<Config>(output, args, pairs, row, half, lane);
+        } else {
+            store_row<Config>(output, args, pairs, half, lane);
+        }
     }
     TILESCOPE_FRAGMENT(o, 0, pairs_of<Config>(pairs), MmaAccumulator{first_row, 0, lane});
 }

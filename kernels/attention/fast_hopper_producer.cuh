@@ -3,6 +3,7 @@
 // The producer of the warp-specialised fast kernel: one thread that starts the copies of all tiles.
 
 #include "kernels/attention/fast_hopper_config.cuh"
+#include "kernels/attention/fast_hopper_faults.cuh"
 
 namespace tilescope::KERNEL_BUILD {
 
@@ -26,7 +27,7 @@ KERNEL_FUNCTION void produce(const HopperMaps& maps, const AttentionArgs& args,
     const int rounds = rounds_of(schedule);
     KERNEL_ROLLED
     for (int round = 0; round < rounds; ++round) {
-        const HopperWork work = work_of<Config>(args, schedule, round);
+        const HopperWork work = work_of<Config, fault>(args, schedule, round);
         if (work.q_block < 0 || work.kv_tiles == 0) continue;
         const int kv_head = work.batch * args.heads_kv + head_kv<fault>(args, work.head);
         shared.q_empty.wait(q_parity ^ 1);
@@ -38,9 +39,13 @@ KERNEL_FUNCTION void produce(const HopperMaps& maps, const AttentionArgs& args,
         KERNEL_ROLLED
         for (int tile = 0; tile <= work.kv_tiles; ++tile) {
             if (tile < work.kv_tiles) {
+                // Consumers that do not wait for the tile are here before it.
+                if constexpr (fault == Fault::parity_kept) be_late();
                 fetch_tile<Config>(shared.k[k.stage], maps.k, shared.k_full[k.stage], shared.k_empty[k.stage],
                                    k.parity, tile * Config::block_n, kv_head);
                 k.advance();
+                // V, which they do wait for, arrives after it.
+                if constexpr (fault == Fault::parity_kept) be_late();
             }
             if (tile > 0) {
                 fetch_tile<Config>(shared.v[v.stage], maps.v, shared.v_full[v.stage], shared.v_empty[v.stage],

@@ -14,11 +14,16 @@ enum class Fault : std::uint8_t {
     q_row_zeroed,
     bshd_as_bhsd,
     wait_missing,
+    block_left_out,
     stale_k_tile,
     zero_scale,
     head_modulo,
     qk_barrier_missing,
     rows_not_divided,
+    map_not_swizzled,
+    stage_of_tile_before,
+    arrival_missing,
+    products_not_awaited,
     v_next_tile,
     p_over_v,
     load_before_barrier,
@@ -36,6 +41,8 @@ enum class Fault : std::uint8_t {
     k_row_major,
     score_in_lane_0,
     swizzle_missing,
+    descriptor_not_swizzled,
+    parity_kept,
     mask_tile_local,
     m_starts_at_zero,
     max_own_lane,
@@ -63,11 +70,13 @@ enum class Fault : std::uint8_t {
     epsilon_too_large,
     columns_uncovered,
     rows_uncovered,
+    consumers_swapped,
+    store_not_fenced,
     descale_v_missing,
     lse_base2,
 };
 
-/// Kernels that can be compiled with a fault: a bit for each.
+/// Kernels that can be compiled with a fault, a bit for each; fast has faults of mma.sync and of wgmma.
 enum class FaultyKernel : std::uint32_t {
     none = 0,
     scalar = 1,
@@ -75,7 +84,8 @@ enum class FaultyKernel : std::uint32_t {
     fast = 4,
     stable = 8,
     cublas = 16,
-    fp8 = 32
+    fp8 = 32,
+    fast_wgmma = 64
 };
 
 constexpr FaultyKernel operator|(FaultyKernel a, FaultyKernel b) {
@@ -107,6 +117,8 @@ inline constexpr FaultInfo all_faults[] = {
     {Fault::wait_missing, "wait_missing", Stage::q, "synchronisation", fast,
      "Q is copied last, and cp.async.wait_group leaves all groups in flight: Q is read before it arrives",
      "--shape 16,16,64,128,64"},
+    {Fault::block_left_out, "block_left_out", Stage::q, "coverage", fast_wgmma,
+     "the scheduler takes its last block of queries for one behind the end", "--shape 1,2,256,256,64"},
     {Fault::stale_k_tile, "stale_k_tile", Stage::k, "trip / tile", scalar | wmma | fast | stable | fp8,
      "KV tile t >= 2 multiplies with the K of tile t - 1", "--shape 1,2,64,256,64"},
     {Fault::zero_scale, "zero_scale", Stage::k, "fp8 scale", fp8,
@@ -121,6 +133,20 @@ inline constexpr FaultInfo all_faults[] = {
     {Fault::rows_not_divided, "rows_not_divided", Stage::k, "unwritten / stale", fast,
      "the threads that load K do not divide its rows: the last 16 rows of each tile are left out",
      "--shape 1,2,64,256,64"},
+    {Fault::map_not_swizzled, "map_not_swizzled", Stage::k, "layout", fast_wgmma,
+     "the tensor map of K has no swizzle, and wgmma undoes one of 128 bytes", "--shape 1,2,256,256,64"},
+    {Fault::stage_of_tile_before, "stage_of_tile_before", Stage::k, "unwritten / stale", fast_wgmma,
+     "K is read from the stage of the ring that holds the tile before", "--shape 1,2,256,256,64"},
+    {Fault::arrival_missing, "arrival_missing", Stage::k, "synchronisation", fast_wgmma,
+     "the second consumer does not arrive at the barrier that frees a stage of K: while it is late in tile "
+     "1, "
+     "tile 3 is fetched over it",
+     "--shape 1,2,256,512,64"},
+    {Fault::products_not_awaited, "products_not_awaited", Stage::k, "synchronisation", fast_wgmma,
+     "a stage of K is freed before the products that read it are done: their group is not waited for, and "
+     "here it "
+     "begins when a later tile is there",
+     "--shape 1,2,256,512,64"},
     {Fault::v_next_tile, "v_next_tile", Stage::v, "trip / tile", scalar | wmma | fast | stable | cublas | fp8,
      "KV tile t multiplies with the V of tile t + 1", "--shape 1,2,64,256,64"},
     {Fault::p_over_v, "p_over_v", Stage::v, "unwritten / stale", scalar | stable | cublas,
@@ -168,6 +194,13 @@ inline constexpr FaultInfo all_faults[] = {
      "--shape 1,2,64,128,64"},
     {Fault::swizzle_missing, "swizzle_missing", Stage::s, "layout", fast,
      "the K fragments are loaded from shared memory without its swizzle", "--shape 1,2,64,128,64"},
+    {Fault::descriptor_not_swizzled, "descriptor_not_swizzled", Stage::s, "layout", fast_wgmma,
+     "the descriptor of K tells wgmma of no swizzle", "--shape 1,2,256,256,64"},
+    {Fault::parity_kept, "parity_kept", Stage::s, "synchronisation", fast_wgmma,
+     "consumers wait for the same parity of K's barriers in every turn of the ring: the second one reads "
+     "what the "
+     "first one left, before the transfer arrives",
+     "--shape 1,2,256,512,64"},
     {Fault::mask_tile_local, "mask_tile_local", Stage::s, "mask geometry",
      scalar | wmma | fast | stable | cublas, "the mask counts keys from the beginning of the tile",
      "--shape 1,2,64,256,64 --causal"},
@@ -245,6 +278,12 @@ inline constexpr FaultInfo all_faults[] = {
     {Fault::rows_uncovered, "rows_uncovered", Stage::o, "coverage", scalar | wmma | stable | cublas,
      "the rows of a block are dealt out to three warps; those left over are never written",
      "--shape 1,2,64,128,64"},
+    {Fault::consumers_swapped, "consumers_swapped", Stage::o, "layout", fast_wgmma,
+     "the two consumers store each other's rows", "--shape 1,2,256,256,64"},
+    {Fault::store_not_fenced, "store_not_fenced", Stage::o, "synchronisation", fast_wgmma,
+     "the copy of o from shared memory is not fenced from the stores that fill it, and reads what was there "
+     "before",
+     "--shape 1,2,256,256,64"},
     {Fault::descale_v_missing, "descale_v_missing", Stage::o, "fp8 scale", fp8,
      "the output is not multiplied with the descale of V", "--shape 1,2,64,128,64"},
     {Fault::lse_base2, "lse_base2", Stage::lse, "split / combine",

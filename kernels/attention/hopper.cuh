@@ -32,6 +32,12 @@ struct SharedBarrier {
     /// Waits until the phase of this parity is complete. The first phase has parity 0; a barrier that is new
     /// counts as one whose phase of parity 1 is complete.
     KERNEL_FUNCTION void wait(std::uint32_t parity) const {
+#ifdef PLANTED_FAULTS
+        // A mistake must not hang the GPU: after some milliseconds nobody waits any longer.
+        constexpr long long most_cycles = 20'000'000;
+        const long long start = clock64();
+        while (!is_complete(parity) && clock64() - start < most_cycles) {}
+#else
         asm volatile(
             "{\n"
             ".reg .pred done;\n"
@@ -43,7 +49,23 @@ struct SharedBarrier {
             "}" ::"r"(address()),
             "r"(parity)
             : "memory");
+#endif
     }
+#ifdef PLANTED_FAULTS
+    KERNEL_FUNCTION bool is_complete(std::uint32_t parity) const {
+        std::uint32_t complete;
+        asm volatile(
+            "{\n"
+            ".reg .pred done;\n"
+            "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+            "selp.u32 %0, 1, 0, done;\n"
+            "}"
+            : "=r"(complete)
+            : "r"(address()), "r"(parity)
+            : "memory");
+        return complete != 0;
+    }
+#endif
 };
 
 /// Makes barriers that the calling thread initialised known to copies, and behind __syncthreads() to all.

@@ -72,18 +72,22 @@ constexpr Units fp8_units = [] {
     return units;
 }();
 
+constexpr std::span<const FaultyBuild> one_build(const FaultyBuild& build) {
+    return {&build, 1};
+}
+
 constexpr std::array kernels = {
     KernelInfo{.name = "scalar",
                .description = "no tensor cores: eight threads a query row, cp.async, one or two KV stages",
                .configs = scalar_configs,
-               .faults = scalar_faults,
+               .faults = one_build(scalar_faults),
                .threads = scalar_threads,
                .cpu = ON_CPU(scalar_cpu),
                .cuda = ON_GPU(scalar)},
     KernelInfo{.name = "wmma",
                .description = "both products on tensor cores with WMMA, Q staged in shared memory",
                .configs = wmma_configs,
-               .faults = wmma_faults,
+               .faults = one_build(wmma_faults),
                .casts_p = true,
                .units = wmma_units,
                .threads = wmma_threads,
@@ -93,7 +97,7 @@ constexpr std::array kernels = {
         .description =
             "scalar with guards: exp arguments from -80 on, NaN and Inf masked, an epsilon beside the sum",
         .configs = stable_configs,
-        .faults = stable_faults,
+        .faults = one_build(stable_faults),
         .guarded = true,
         .threads = scalar_threads,
         .cpu = ON_CPU(stable_cpu),
@@ -113,7 +117,7 @@ constexpr std::array kernels = {
         .name = "fp8",
         .description = "Q, K and V in e4m3 with a scale a head, P in e4m3 or float16; mma.sync, registers",
         .configs = fp8_configs,
-        .faults = fp8_faults,
+        .faults = one_build(fp8_faults),
         .quantises = true,
         .casts_p = true,
         .units = fp8_units,
@@ -124,7 +128,7 @@ constexpr std::array kernels = {
         .description =
             "QK^T of all heads by cuBLAS, on tensor cores, stored in float32; softmax and PV as in scalar",
         .configs = cublas_configs,
-        .faults = cublas_faults,
+        .faults = one_build(cublas_faults),
         .stores_products = true,
         .units = cublas_units,
         .threads = scalar_threads,
@@ -142,8 +146,11 @@ const KernelInfo* find_kernel(std::string_view name) {
     return row == kernels.end() ? nullptr : row;
 }
 
-bool has_fault(const KernelInfo& kernel, const FaultInfo& fault) {
-    return applies_to(fault, kernel.faults.kernel);
+const KernelConfig* faulty_config(const KernelInfo& kernel, const FaultInfo& fault) {
+    for (const FaultyBuild& build : kernel.faults) {
+        if (applies_to(fault, build.kernel)) return &build.config;
+    }
+    return nullptr;
 }
 
 bool records(const KernelInfo& kernel, Stage stage) {

@@ -32,7 +32,7 @@ struct KernelInfo {
     std::string_view name;
     std::string_view description;
     std::span<const KernelConfig> configs;  ///< in the order in which a default is looked for
-    FaultyBuild faults = {};
+    std::span<const FaultyBuild> faults = {};
     bool quantises = false;  ///< q, k and v are rounded to e4m3, with a scale for each head
     bool guarded = false;    ///< differs from attention where its guards bite: on inputs that are extreme
     bool stores_products = false;  ///< takes AttentionArgs::products, and holds no tiles of Q and K
@@ -49,8 +49,8 @@ std::span<const KernelInfo> all_kernels();
 /// Null when there is no such kernel.
 const KernelInfo* find_kernel(std::string_view name);
 
-/// Whether the kernel is built with the fault.
-bool has_fault(const KernelInfo& kernel, const FaultInfo& fault);
+/// What the kernel is built for with the fault; null when it is not built with it.
+const KernelConfig* faulty_config(const KernelInfo& kernel, const FaultInfo& fault);
 
 /// Whether the kernel holds tiles of the stage, and so records it.
 bool records(const KernelInfo& kernel, Stage stage);

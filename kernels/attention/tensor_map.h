@@ -34,7 +34,8 @@ inline PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encoder() {
 /// rows of a head with all their features: 64 features of each row in 128 swizzled bytes, then the next 64.
 /// Errors: Error when the driver refuses it.
 inline CUtensorMap tensor_map(const void* tensor, CUtensorMapDataType type, int features, int rows,
-                              std::int64_t heads, int box_rows) {
+                              std::int64_t heads, int box_rows,
+                              CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B) {
     constexpr int box_features = 64;
     const cuuint64_t row_bytes = cuuint64_t(features) * 2;
     const cuuint64_t sizes[] = {box_features, cuuint64_t(rows), cuuint64_t(features / box_features),
@@ -45,7 +46,7 @@ inline CUtensorMap tensor_map(const void* tensor, CUtensorMapDataType type, int 
     CUtensorMap map;
     const CUresult result = tensor_map_encoder()(
         &map, type, 4, const_cast<void*>(tensor), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) {
         throw Error("the driver refuses the tensor map (CUresult " + std::to_string(int(result)) + ")",
                     "fast", "let the tensor begin at a multiple of 16 bytes");

@@ -27,7 +27,8 @@ namespace tilescope::KERNEL_BUILD {
 /// columns, from one 64 columns to the next (`leading_bytes`). In two words, so that what lies further on is
 /// found by one addition.
 struct SharedOperand {
-    static constexpr std::uint32_t upper = 1u << 30 | swizzled_unit_bytes >> 4;
+    static constexpr std::uint32_t not_swizzled = swizzled_unit_bytes >> 4;
+    static constexpr std::uint32_t upper = 1u << 30 | not_swizzled;
     std::uint32_t lower;
 
     KERNEL_FUNCTION SharedOperand at(int bytes) const { return {lower + std::uint32_t(bytes >> 4)}; }
@@ -74,23 +75,23 @@ KERNEL_FUNCTION void pin(float (&registers)[count]) {
 #define WGMMA_SUM_128 WGMMA_SUM_64, WGMMA_EIGHT(32), WGMMA_EIGHT(40), WGMMA_EIGHT(48), WGMMA_EIGHT(56)
 
 // The last seven are the numbers of the operands.
-#define WGMMA(columns, type, a_0, a_1, a_2, a_3, b_lower, b_upper, from_zero, is_transposed)            \
-    asm volatile("{\n.reg .pred adds;\n.reg .b64 b;\nsetp.ne.b32 adds, %" #from_zero                    \
-                 ", 0;\n"                                                                               \
-                 "mov.b64 b, {%" #b_lower ", %" #b_upper                                                \
-                 "};\n"                                                                                 \
-                 "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type                  \
-                 " {" WGMMA_NAMES_##columns "}, {%" #a_0 ", %" #a_1 ", %" #a_2 ", %" #a_3               \
-                                            "}, b, adds, 1, 1, %" #is_transposed ";\n}"                 \
-                 : WGMMA_SUM_##columns                                                                  \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.lower), "n"(SharedOperand::upper), \
-                   "n"(int(adds)), "n"(int(transposed)))
+#define WGMMA(columns, type, a_0, a_1, a_2, a_3, b_lower, b_upper, from_zero, is_transposed)             \
+    asm volatile("{\n.reg .pred adds;\n.reg .b64 b;\nsetp.ne.b32 adds, %" #from_zero                     \
+                 ", 0;\n"                                                                                \
+                 "mov.b64 b, {%" #b_lower ", %" #b_upper                                                 \
+                 "};\n"                                                                                  \
+                 "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type                   \
+                 " {" WGMMA_NAMES_##columns "}, {%" #a_0 ", %" #a_1 ", %" #a_2 ", %" #a_3                \
+                                            "}, b, adds, 1, 1, %" #is_transposed ";\n}"                  \
+                 : WGMMA_SUM_##columns                                                                   \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.lower), "n"(upper), "n"(int(adds)), \
+                   "n"(int(transposed)))
 #define WGMMA_64(type) WGMMA(64, type, 32, 33, 34, 35, 36, 37, 38, 39)
 #define WGMMA_128(type) WGMMA(128, type, 64, 65, 66, 67, 68, 69, 70, 71)
 
 /// sum = a b, or sum += a b where it `adds`. `a` is in the order of an accumulator. A row of `b` in shared
 /// memory is a column of the sum or, `transposed`, a step of the depth.
-template <class Element, bool adds, bool transposed, int count>
+template <class Element, bool adds, bool transposed, std::uint32_t upper = SharedOperand::upper, int count>
 KERNEL_FUNCTION void multiply_group(float (&sum)[count], const std::uint32_t (&a)[4], SharedOperand b) {
     static_assert(count == 32 || count == 64, "products have 64 or 128 columns: add a line");
     constexpr bool is_half = std::is_same_v<Element, __half>;

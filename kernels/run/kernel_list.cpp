@@ -30,7 +30,7 @@ std::vector<std::string> configs_of(const KernelInfo& kernel, int head_dim, Dtyp
 std::vector<std::string_view> kernels_with(const FaultInfo& fault) {
     std::vector<std::string_view> names;
     for (const KernelInfo& kernel : all_kernels()) {
-        if (has_fault(kernel, fault)) names.push_back(kernel.name);
+        if (faulty_config(kernel, fault) != nullptr) names.push_back(kernel.name);
     }
     return names;
 }

@@ -60,9 +60,9 @@ KernelConfig requested_config(const RunOptions& options, const KernelInfo& kerne
     const Dtype dtype = dtype_from_name(options.dtype).value();
     require_dtype(kernel, dtype);
     const double query_rows = double(options.shape[0]) * double(options.shape[1]) * double(options.shape[2]);
-    const KernelConfig& faulty = kernel.faults.config;
-    const bool faulty_by_default = !options.fault.empty() && options.config.empty();
-    if (faulty_by_default && faulty.head_dim == head_dim && faulty.dtype == dtype) return faulty;
+    const FaultInfo* fault = options.config.empty() ? find_fault(options.fault) : nullptr;
+    const KernelConfig* faulty = fault == nullptr ? nullptr : faulty_config(kernel, *fault);
+    if (faulty != nullptr && faulty->head_dim == head_dim && faulty->dtype == dtype) return *faulty;
     const KernelConfig* config =
         find_config(kernel, options.config, head_dim, dtype, std::int64_t(std::min(query_rows, 0x1p62)),
                     options.engine != "cpu" && gpu_has_wgmma());
@@ -83,17 +83,17 @@ KernelConfig requested_config(const RunOptions& options, const KernelInfo& kerne
 Fault requested_fault(const RunOptions& options, const KernelInfo& kernel, const KernelConfig& config) {
     if (options.fault.empty()) return Fault::none;
     const FaultInfo* fault = find_fault(options.fault);
-    if (fault == nullptr || !has_fault(kernel, *fault)) {
+    const KernelConfig* built = fault == nullptr ? nullptr : faulty_config(kernel, *fault);
+    if (built == nullptr) {
         throw Error(fmt::format("{} has no fault {}", kernel.name, options.fault), "--fault",
                     "choose one that tile-run list shows for this kernel");
     }
-    if (config != kernel.faults.config) {
-        const KernelConfig& built = kernel.faults.config;
-        throw Error(fmt::format("faults are not built for {} with head_dim {} and {}", config_name(config),
-                                config.head_dim, dtype_info(config.dtype).name),
+    if (config != *built) {
+        throw Error(fmt::format("{} is not built for {} with head_dim {} and {}", fault->name,
+                                config_name(config), config.head_dim, dtype_info(config.dtype).name),
                     "--fault",
-                    fmt::format("use --config {} with head_dim {} and {}", config_name(built), built.head_dim,
-                                dtype_info(built.dtype).name));
+                    fmt::format("use --config {} with head_dim {} and {}", config_name(*built),
+                                built->head_dim, dtype_info(built->dtype).name));
     }
     return fault->fault;
 }

@@ -60,9 +60,11 @@ std::string_view input_of(const KernelInfo& kernel, std::size_t problem, std::ui
 std::vector<KernelConfig> configs_for(const RunOptions& options, const KernelInfo& kernel,
                                       std::int64_t head_dim) {
     std::vector<KernelConfig> found;
+    const FaultInfo* fault = find_fault(options.fault);
+    const KernelConfig* faulty = fault == nullptr ? nullptr : faulty_config(kernel, *fault);
     for (const KernelConfig& config : kernel.configs) {
         const bool asked = options.config.empty() || options.config == config_name(config);
-        const bool built = options.fault.empty() || config == kernel.faults.config;
+        const bool built = options.fault.empty() || (faulty != nullptr && config == *faulty);
         const bool runs = !config.wgmma || gpu_has_wgmma();
         if (config.head_dim == head_dim && asked && built && runs) found.push_back(config);
     }

@@ -16,6 +16,7 @@
 
 #include "dump/schema.h"
 #include "kernels/attention/registry.h"
+#include "kernels/run/run_kernel.h"
 
 namespace tilescope {
 namespace {
@@ -59,6 +60,7 @@ struct Case {
     std::string options;
     std::string fault;  ///< empty: healthy
     std::string stage;  ///< where the fault is planted
+    bool wgmma = false;
 
     friend void PrintTo(const Case& c, std::ostream* out) {
         *out << "tile-run record --kernel " << c.kernel << " " << c.options;
@@ -115,9 +117,10 @@ std::vector<Case> faulty_cases() {
     std::vector<Case> cases;
     for (const FaultInfo& fault : all_faults) {
         for (const KernelInfo& kernel : all_kernels()) {
-            if (!has_fault(kernel, fault)) continue;
+            const KernelConfig* config = faulty_config(kernel, fault);
+            if (config == nullptr) continue;
             cases.push_back({std::string(kernel.name), std::string(fault.shown_by), std::string(fault.name),
-                             std::string(stage_info(fault.stage).name)});
+                             std::string(stage_info(fault.stage).name), config->wgmma});
         }
     }
     return cases;
@@ -136,6 +139,7 @@ class JudgeOnGpu : public testing::TestWithParam<Case> {
 
     void SetUp() override {
         if (gpu_ && GetParam().kernel == "cublas" && !no_cublas_.empty()) GTEST_SKIP() << no_cublas_;
+        if (gpu_ && GetParam().wgmma && !gpu_has_wgmma()) GTEST_SKIP() << "the GPU has no wgmma";
         if (gpu_) return;
         const char* required = ::getenv("REQUIRE_GPU");
         if (required != nullptr && std::string(required) == "1")

@@ -37,7 +37,8 @@ std::vector<FaultCase> fault_cases() {
     for (const KernelInfo& kernel : all_kernels()) {
         if (kernel.cpu.hooked == nullptr) continue;
         for (const FaultInfo& fault : all_faults) {
-            if (has_fault(kernel, fault) && !fault.gpu_only) cases.push_back({&kernel, &fault});
+            if (faulty_config(kernel, fault) != nullptr && !fault.gpu_only)
+                cases.push_back({&kernel, &fault});
         }
     }
     return cases;

@@ -59,6 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Healthy, KernelOnGpu, ::testing::ValuesIn(kernel_cases(
 struct FaultCase {
     const KernelInfo* kernel;
     const FaultInfo* fault;
+    KernelConfig config;
 
     friend void PrintTo(const FaultCase& c, std::ostream* out) {
         *out << c.kernel->name << " " << c.fault->name;
@@ -69,7 +70,8 @@ std::vector<FaultCase> fault_cases() {
     std::vector<FaultCase> cases;
     for (const KernelInfo& kernel : all_kernels()) {
         for (const FaultInfo& fault : all_faults) {
-            if (has_fault(kernel, fault)) cases.push_back({&kernel, &fault});
+            const KernelConfig* config = faulty_config(kernel, fault);
+            if (config != nullptr) cases.push_back({&kernel, &fault, *config});
         }
     }
     return cases;

@@ -91,7 +91,7 @@ TEST_F(PoisonOnGpu, EachBarrierThatIsMissingIsFoundInTwelveRuns) {
     for (const FaultInfo& fault : all_faults) {
         if (fault.family != "race") continue;
         for (const KernelInfo* kernel : kernels_here()) {
-            if (!has_fault(*kernel, fault)) continue;
+            if (faulty_config(*kernel, fault) == nullptr) continue;
             SCOPED_TRACE(std::string(kernel->name) + " " + std::string(fault.name));
             const std::string run = "--engine cuda --shape 1,2,128,256,64 --kernel " +
                                     std::string(kernel->name) + " --fault " + std::string(fault.name);

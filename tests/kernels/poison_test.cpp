@@ -57,7 +57,7 @@ TEST_P(HealthyPoisoned, DependsOnNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Scalar, HealthyPoisoned,
-                         ::testing::Values(find_kernel("scalar")->faults.config,
+                         ::testing::Values(find_kernel("scalar")->faults.front().config,
                                            KernelConfig{48, 64, 1, 128}),
                          [](const auto& test) { return test_name(test.param); });
 
@@ -67,7 +67,7 @@ TEST(Poison, FaultsThatReadOrLeaveOldMemoryAreTheOnesThatDepend) {
     const std::map<std::string_view, Stage> dependent = {
         {"p_lane_stride", Stage::acc}, {"columns_uncovered", Stage::o}, {"rows_uncovered", Stage::o}};
     for (const FaultInfo& fault : all_faults) {
-        if (!has_fault(*find_kernel("scalar"), fault) || fault.gpu_only) continue;
+        if (faulty_config(*find_kernel("scalar"), fault) == nullptr || fault.gpu_only) continue;
         SCOPED_TRACE(fault.name);
         const PoisonReport report =
             run_poisoned(request_of("--kernel scalar --engine cpu --fault " + std::string(fault.name) + " " +

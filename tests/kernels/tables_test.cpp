@@ -14,11 +14,11 @@ namespace {
 
 TEST(Faults, AKernelThatHasAnyHasTenOfDifferentFamiliesInEveryStage) {
     for (const KernelInfo& kernel : all_kernels()) {
-        if (kernel.faults.kernel == FaultyKernel::none) continue;
+        if (kernel.faults.empty()) continue;
         std::set<std::string_view> families;
         std::set<Stage> stages;
         for (const FaultInfo& fault : all_faults) {
-            if (!has_fault(kernel, fault)) continue;
+            if (faulty_config(kernel, fault) == nullptr) continue;
             families.insert(fault.family);
             stages.insert(fault.stage);
         }
@@ -28,6 +28,13 @@ TEST(Faults, AKernelThatHasAnyHasTenOfDifferentFamiliesInEveryStage) {
                 << kernel.name << " " << stage.name;
         }
     }
+}
+
+TEST(Faults, AreCompiledForOneConfigurationOfAKernel) {
+    const KernelInfo& fast = *find_kernel("fast");
+    EXPECT_TRUE(faulty_config(fast, *find_fault("parity_kept"))->wgmma);
+    EXPECT_FALSE(faulty_config(fast, *find_fault("l_not_rescaled"))->wgmma);
+    EXPECT_EQ(faulty_config(*find_kernel("scalar"), *find_fault("parity_kept")), nullptr);
 }
 
 TEST(Faults, AreFoundByNameAndListedByStage) {
@@ -53,9 +60,9 @@ TEST(Kernels, HaveADefaultConfigurationForEachHeadDim) {
         }
         EXPECT_EQ(find_config(kernel, "", 96), nullptr);
         EXPECT_EQ(find_config(kernel, "1x1x1", 64), nullptr);
-        if (kernel.faults.kernel == FaultyKernel::none) continue;
-        const KernelConfig& faulty = kernel.faults.config;
-        EXPECT_EQ(*find_config(kernel, config_name(faulty), faulty.head_dim), faulty);
+        for (const auto& [_, faulty] : kernel.faults) {
+            EXPECT_EQ(*find_config(kernel, config_name(faulty), faulty.head_dim), faulty);
+        }
     }
 }
 

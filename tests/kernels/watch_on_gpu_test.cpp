@@ -39,7 +39,7 @@ TEST_F(WatchOnGpu, FaultsAreFound) {
     for (const KernelInfo* kernel : kernels_here()) {
         for (const auto& [name, rule] : faults) {
             const FaultInfo& fault = *find_fault(name);
-            if (!has_fault(*kernel, fault)) continue;
+            if (faulty_config(*kernel, fault) == nullptr) continue;
             // The statistics of a lane's part of l say nothing of o.
             if (kernel->l_lanes != 1 && std::string_view(rule) == "o_not_acc_over_l") continue;
             SCOPED_TRACE(std::string(kernel->name) + " " + name);
