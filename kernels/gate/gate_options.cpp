@@ -37,6 +37,16 @@ void declare_latency(CLI::App& app, GateOptions& options) {
         ->add_option("--require-effect", options.requirements.effect,
                      "Hedges' g is at least this, for example 0.8")
         ->type_name("G");
+    latency->add_flag("--require-non-overlap", options.requirements.non_overlap,
+                      "the interval of the candidate's median ends below that of the baseline's");
+    latency
+        ->add_option_function<std::string>(
+            "--require-at-most",
+            [&options](const std::string& text) {
+                options.requirements.at_most = parse_latency(text, "--require-at-most");
+            },
+            "the interval of the candidate's median ends here at most, for example 255us")
+        ->type_name("LATENCY");
     latency->add_option("--resamples", options.resampling.resamples, "resamples of the bootstrap")
         ->check(CLI::Range(1, 1000000))
         ->capture_default_str();
@@ -85,6 +95,9 @@ CLI::App* declare_measure(CLI::App& app, GateOptions& options) {
         ->type_name("B,H,Sq,Skv,D")
         ->required()
         ->allow_extra_args(false);
+    measure->add_option("--dtype", measuring.dtype, "of q, k and v")
+        ->check(CLI::IsMember({"f16", "bf16"}))
+        ->capture_default_str();
     measure->add_option("--heads-kv", measuring.heads_kv, "KV heads, when fewer than query heads")
         ->type_name("N");
     measure->add_option("--mask", measuring.masks, "none or causal; both when given twice")

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "dump/schema/error.h"
@@ -16,6 +18,16 @@ namespace {
 constexpr double least_in_tail = 10;
 // Beyond this the clocks explain a part of the ratio that a requirement may hang on.
 constexpr double notable_clock_ratio = 1.02;
+
+struct Unit {
+    std::string_view name;
+    double ns;
+};
+constexpr Unit units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+
+double ns_of(std::string_view unit) {
+    return std::ranges::find(units, unit, &Unit::name)->ns;
+}
 
 void require_sense(const Requirements& requirements, const Resampling& resampling) {
     if (requirements.ratio && !(*requirements.ratio > 0 && std::isfinite(*requirements.ratio))) {
@@ -92,6 +104,18 @@ void judge(const Requirements& requirements, const LatencyFile& file, ComparedCo
                                              compared.ratio, compared.ratio_interval.high,
                                              *requirements.ratio));
     }
+    if (requirements.at_most) {
+        const auto& [value, unit] = *requirements.at_most;
+        const double high = compared.candidate.interval.high * (ns_of(file.unit) / ns_of(unit));
+        if (!(high <= value)) {
+            compared.unmet.push_back(fmt::format("the median's interval ends at {:.5g} {}, above {:g} {}",
+                                                 high, unit, value, unit));
+        }
+    }
+    if (requirements.non_overlap && !(compared.candidate.interval.high < compared.baseline.interval.low)) {
+        compared.unmet.push_back(compared.medians_overlap ? "the intervals of the medians overlap"
+                                                          : "the candidate is slower");
+    }
     if (!requirements.effect) return;
     if (!compared.effect) {
         throw Error(fmt::format("all samples of {} are constant in both files, so Hedges' g is undefined",
@@ -104,6 +128,12 @@ void judge(const Requirements& requirements, const LatencyFile& file, ComparedCo
     }
 }
 
+Sample sample_of(const Configuration& configuration, const Interval& interval) {
+    const Percentiles percentiles = percentiles_of(configuration.latencies);
+    return {configuration.latencies.size(), percentiles.p50, percentiles.p90, percentiles.p99, interval,
+            configuration.sm_clock_mhz};
+}
+
 ComparedConfiguration compare(const LatencyReport& report, const Configuration& candidate,
                               const Configuration& baseline) {
     const Resampling& resampling = report.resampling;
@@ -113,10 +143,8 @@ ComparedConfiguration compare(const LatencyReport& report, const Configuration& 
     const MedianIntervals intervals = bootstrap_medians(candidate.latencies, baseline.latencies, resampling);
     ComparedConfiguration compared;
     compared.key = candidate.key;
-    compared.candidate = {candidate.latencies.size(), median_of(candidate.latencies), intervals.candidate,
-                          candidate.sm_clock_mhz};
-    compared.baseline = {baseline.latencies.size(), median_of(baseline.latencies), intervals.baseline,
-                         baseline.sm_clock_mhz};
+    compared.candidate = sample_of(candidate, intervals.candidate);
+    compared.baseline = sample_of(baseline, intervals.baseline);
     compared.ratio = compared.candidate.median / compared.baseline.median;
     compared.ratio_interval = intervals.ratio;
     compared.medians_overlap = overlap(intervals.candidate, intervals.baseline);
@@ -158,6 +186,19 @@ void note_differences(LatencyReport& report) {
 }
 
 }  // namespace
+
+Latency parse_latency(std::string_view text, const std::string& option) {
+    Latency latency;
+    const char* const end = text.data() + text.size();
+    const auto [rest, status] = std::from_chars(text.data(), end, latency.value);
+    latency.unit = std::string(rest, end);
+    const bool has_unit = std::ranges::find(units, latency.unit, &Unit::name) != std::end(units);
+    if (status != std::errc() || !has_unit || !(latency.value > 0) || !std::isfinite(latency.value)) {
+        throw Error("'" + std::string(text) + "' is not a positive, finite number with a unit", option,
+                    "give one like 255us, in ns, us, ms or s");
+    }
+    return latency;
+}
 
 const ComparedConfiguration* first_unmet(const LatencyReport& report) {
     const auto found = std::ranges::find_if(

@@ -13,10 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool anything_required(const Requirements& requirements) {
-    return requirements.ratio.has_value() || requirements.effect.has_value();
-}
-
 /// The key columns with one value in all configurations, or those with several.
 std::vector<std::string> key_columns(const LatencyReport& report, bool with_one_value) {
     std::vector<std::string> chosen;
@@ -30,11 +26,25 @@ std::vector<std::string> key_columns(const LatencyReport& report, bool with_one_
     return chosen;
 }
 
+/// What a file says of that which it was measured with, and how a report says it.
+struct Origin {
+    const char* name;
+    const char* words;
+};
+constexpr Origin origins[] = {{"device", " on "},
+                              {"driver", ", driver "},
+                              {"cuda_runtime", ", CUDA runtime "},
+                              {"pytorch", ", PyTorch "},
+                              {"cudnn", ", cuDNN "}};
+
 std::string side_as_text(const char* role, const LatencyFile& file) {
-    const auto device = file.metadata.find("device");
-    return fmt::format("{} {}{}{}\n", role, file.path,
-                       file.implementation.empty() ? "" : ": " + file.implementation,
-                       device == file.metadata.end() ? "" : " on " + device->second);
+    std::string text = fmt::format("{} {}{}", role, file.path,
+                                   file.implementation.empty() ? "" : ": " + file.implementation);
+    for (const Origin& origin : origins) {
+        const auto found = file.metadata.find(origin.name);
+        if (found != file.metadata.end()) text += origin.words + found->second;
+    }
+    return text + "\n";
 }
 
 std::string head_as_text(const LatencyReport& report) {
@@ -54,7 +64,8 @@ std::string interval_as_text(const Interval& interval) {
 }
 
 std::string median_as_text(const Sample& sample) {
-    return fmt::format("{:.5g} {} n={}", sample.median, interval_as_text(sample.interval), sample.count);
+    return fmt::format("{:.5g} {} p90 {:.5g} p99 {:.5g} n={}", sample.median,
+                       interval_as_text(sample.interval), sample.p90, sample.p99, sample.count);
 }
 
 using Row = std::vector<std::string>;
@@ -74,7 +85,7 @@ Row row_of(const ComparedConfiguration& compared, const std::vector<std::string>
 }
 
 std::string table_as_text(const LatencyReport& report) {
-    const bool required = anything_required(report.requirements);
+    const bool required = report.requirements.any();
     const bool one = report.configurations.size() == 1;
     const std::vector<std::string> columns = one ? report.candidate.key_columns : key_columns(report, false);
     std::vector<Row> rows = {
@@ -100,12 +111,16 @@ std::string required_as_text(const Requirements& requirements) {
     std::vector<std::string> parts;
     if (requirements.ratio) parts.push_back(fmt::format("ratio at most {:g}", *requirements.ratio));
     if (requirements.effect) parts.push_back(fmt::format("Hedges' g at least {:g}", *requirements.effect));
+    if (requirements.non_overlap) parts.push_back("faster, with intervals apart");
+    if (requirements.at_most)
+        parts.push_back(
+            fmt::format("at most {:g} {}", requirements.at_most->value, requirements.at_most->unit));
     return fmt::format("{}", fmt::join(parts, " and "));
 }
 
 std::string verdict_as_text(const LatencyReport& report) {
     const std::size_t count = report.configurations.size();
-    if (!anything_required(report.requirements)) {
+    if (!report.requirements.any()) {
         return fmt::format("measured: {} configurations; nothing is required of them\n", count);
     }
     const std::string required = required_as_text(report.requirements);
@@ -125,6 +140,8 @@ Json as_json(const Interval& interval) {
 Json as_json(const Sample& sample) {
     Json json = {{"samples", sample.count},
                  {"median", sample.median},
+                 {"p90", sample.p90},
+                 {"p99", sample.p99},
                  {"interval", as_json(sample.interval)},
                  {"sm_clock_mhz", nullptr}};
     if (sample.sm_clock_mhz) json["sm_clock_mhz"] = as_json(*sample.sm_clock_mhz);
@@ -158,7 +175,7 @@ Json as_json(const ComparedConfiguration& compared, const std::vector<std::strin
 }  // namespace
 
 std::string verdict_of(const LatencyReport& report) {
-    if (!anything_required(report.requirements)) return "measured";
+    if (!report.requirements.any()) return "measured";
     return first_unmet(report) == nullptr ? "met" : "not met";
 }
 
@@ -176,6 +193,10 @@ std::string to_json(const LatencyReport& report) {
     json["baseline"] = as_json(report.baseline);
     json["require_ratio"] = or_null(report.requirements.ratio);
     json["require_effect"] = or_null(report.requirements.effect);
+    json["require_non_overlap"] = report.requirements.non_overlap;
+    const std::optional<Latency>& at_most = report.requirements.at_most;
+    json["require_at_most"] =
+        at_most ? Json(fmt::format("{:g}{}", at_most->value, at_most->unit)) : Json(nullptr);
     json["resamples"] = report.resampling.resamples;
     json["confidence"] = report.resampling.confidence;
     json["seed"] = report.resampling.seed;

@@ -14,6 +14,7 @@ struct MeasureOptions : Sampling {
     std::string kernel;
     std::string config;               ///< empty: the default of the head_dim
     std::vector<std::string> shapes;  ///< "B,H,Sq,Skv,D"
+    std::string dtype = "f16";
     std::optional<std::int64_t> heads_kv;
     std::vector<std::string> masks = {"none"};  ///< of none, causal
 };

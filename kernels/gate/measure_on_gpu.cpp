@@ -43,6 +43,7 @@ RunRequest request_of(const MeasureOptions& options, const std::string& shape, c
     run.kernel = options.kernel;
     run.config = options.config;
     run.shape = parse_shape(shape);
+    run.dtype = options.dtype;
     run.heads_kv = options.heads_kv;
     run.causal = mask == "causal";
     run.seed = options.seed;

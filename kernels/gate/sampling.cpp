@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "kernels/gate/driver_version.h"
 #include "kernels/gate/sm_clock.h"
+#include "kernels/gate/statistics.h"
 #include "kernels/gate/timing.cuh"
 
 namespace tilescope {
@@ -54,11 +56,12 @@ std::string metadata_lines(const std::string& method) {
     int runtime = 0;
     check_cuda(cudaGetDeviceProperties(&device, 0), "asking for the GPU's name");
     check_cuda(cudaRuntimeGetVersion(&runtime), "asking for CUDA's version");
+    const std::string driver = driver_version();
     return fmt::format(
-        "# device: {}\n# cuda_runtime: {}\n# l2_bytes: {}\n# max_sm_clock_mhz: {}\n# time: {}\n# method: "
+        "# device: {}\n{}# cuda_runtime: {}\n# l2_bytes: {}\n# max_sm_clock_mhz: {}\n# time: {}\n# method: "
         "{}\n",
-        device.name, runtime, device.l2CacheSize, device_attribute(cudaDevAttrClockRate) / 1000, time_now(),
-        method);
+        device.name, driver.empty() ? "" : "# driver: " + driver + "\n", runtime, device.l2CacheSize,
+        device_attribute(cudaDevAttrClockRate) / 1000, time_now(), method);
 }
 
 std::string sample_rows(const std::string& key, const Samples& samples) {
@@ -67,7 +70,11 @@ std::string sample_rows(const std::string& key, const Samples& samples) {
         rows += fmt::format("{},{},{},{:.1f},{:.4f}\n", key, i, samples.launches, samples.sm_clock_mhz,
                             samples.microseconds[i]);
     }
-    return rows;
+    std::vector<double> sorted = samples.microseconds;
+    std::ranges::sort(sorted);
+    const Percentiles percentiles = percentiles_of(sorted);
+    return rows + fmt::format("{}{} p50 {:.4f} p90 {:.4f} p99 {:.4f}\n", percentiles_line, key,
+                              percentiles.p50, percentiles.p90, percentiles.p99);
 }
 
 int device_attribute(int attribute) {

@@ -32,7 +32,10 @@ Samples time_graph(const Graph& graph, std::size_t launches, const Sampling& sam
 /// The lines that a CSV file begins with; `method` says how its latencies were measured.
 std::string metadata_lines(const std::string& method);
 
-/// The rows of one configuration: `key`, then sample, launches, sm_clock_mhz and latency_us.
+/// What the comment begins with that sums up the samples of a configuration.
+inline constexpr const char* percentiles_line = "# microseconds of ";
+
+/// The rows of one configuration: `key`, then sample, launches, sm_clock_mhz and latency_us; and percentiles_line.
 std::string sample_rows(const std::string& key, const Samples& samples);
 
 /// A cudaDeviceAttr of the current GPU.

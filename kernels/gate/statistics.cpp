@@ -57,6 +57,10 @@ double quantile_of(std::span<const double> sorted, double level) {
     return std::lerp(sorted[below], sorted[above], place - double(below));
 }
 
+Percentiles percentiles_of(std::span<const double> sorted) {
+    return {quantile_of(sorted, 0.5), quantile_of(sorted, 0.9), quantile_of(sorted, 0.99)};
+}
+
 std::size_t least_samples(double confidence) {
     // The median is outside of n samples when all lie on one side of it: 2 * 2^-n.
     return std::size_t(std::ceil(1 - std::log2(1 - confidence)));

@@ -23,6 +23,14 @@ double median_of(std::span<const double> sorted);
 /// `level` is in [0, 1].
 double quantile_of(std::span<const double> sorted, double level);
 
+/// What half, nine tenths and 99 of 100 samples are not above.
+struct Percentiles {
+    double p50 = 0;
+    double p90 = 0;
+    double p99 = 0;
+};
+Percentiles percentiles_of(std::span<const double> sorted);
+
 /// The fewest samples whose smallest and largest enclose the median with this confidence: a resampled median
 /// never leaves them.
 std::size_t least_samples(double confidence);

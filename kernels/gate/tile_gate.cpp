@@ -4,6 +4,7 @@
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "dump/schema/text.h"
 #include "kernels/gate/gate_options.h"
 #include "kernels/gate/latency_reports.h"
+#include "kernels/gate/sampling.h"
 
 namespace tilescope {
 namespace {
@@ -62,8 +64,18 @@ int judge_latencies(const GateOptions& options) {
     }
 }
 
+/// What the file sums up of its samples.
+void print_percentiles(const std::string& csv) {
+    std::istringstream lines(csv);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with(percentiles_line)) fmt::print("{}\n", one_line(line.substr(2)));
+    }
+}
+
 int measure(const GateOptions& options) {
-    write_text(options.output, options.measure(options.measuring));
+    const std::string csv = options.measure(options.measuring);
+    write_text(options.output, csv);
+    if (options.output != "-") print_percentiles(csv);
     if (options.output != "-")
         fmt::print("next: tile-gate latency {} BASELINE.csv\n", one_line(options.output));
     return exit_met;

@@ -10,6 +10,7 @@ import pathlib
 import random
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -135,7 +136,43 @@ class TileGate(unittest.TestCase):
             run = self.run_it("latency", *files, "--require-ratio", ratio, "--require-effect", effect)
             self.assertEqual(run.returncode, code, (ratio, effect, run.stdout))
 
+    def test_intervals_that_must_be_apart(self):
+        for ratio, code, word in [(0.9, MET, "met: faster, with intervals apart in all 1"),
+                                  (1.0, NOT_MET, "the intervals of the medians overlap"), (1.2, NOT_MET, "the candidate is slower")]:
+            base = self.samples(10)
+            files = self.csv("a.csv", {512: [ratio * sample for sample in base]}), self.csv("b.csv", {512: base})
+            run = self.run_it("latency", *files, "--require-non-overlap")
+            self.assertEqual(run.returncode, code, run.stdout)
+            self.assertIn(word, run.stdout.splitlines()[-1])
+
+    def test_a_latency_that_must_not_be_exceeded(self):
+        file = self.csv("a.csv", {512: self.samples(250)})
+        _, high = self.report(file, file)["configurations"][0]["candidate"]["interval"]
+        for limit, code in [(f"{high!r}us", MET), (f"{high * 0.999!r}us", NOT_MET), ("1ms", MET), ("0.0001s", NOT_MET),
+                            ("255000ns", MET)]:
+            report = self.run_it("latency", file, file, "--require-at-most", limit)
+            self.assertEqual(report.returncode, code, report.stdout)
+        run = self.run_it("latency", file, file, "--require-at-most", "100us", "--json", "report.json")
+        self.assertRegex(run.stdout.splitlines()[-1], r"not met: at most 100 us .* the median's interval ends at 2\d\d\.?\d* us")
+        self.assertEqual(json.loads((self.folder / "report.json").read_text())["require_at_most"], "100us")
+
     # ---- properties of the figures
+
+    def test_percentiles_are_shown(self):
+        samples = self.samples(9, count=150)
+        of_100 = statistics.quantiles(samples, n=100, method="inclusive")
+        file = self.csv("a.csv", {512: samples})
+        shown = self.report(file, file)["configurations"][0]["candidate"]
+        for name, level in (("median", 50), ("p90", 90), ("p99", 99)):
+            self.assertAlmostEqual(shown[name], of_100[level - 1], places=9)
+        self.assertIn(f"p90 {of_100[89]:.5g} p99 {of_100[98]:.5g} n=150", self.run_it("latency", file, file).stdout)
+
+    def test_says_what_each_side_was_measured_with(self):
+        files = self.two_files()
+        origin = "# driver: 580.95\n# cuda_runtime: 13000\n# pytorch: 2.11.0\n# cudnn: 91900\n"
+        self.write("sdpa.csv", origin + (self.folder / "sdpa.csv").read_text())
+        self.assertIn("sdpa.csv: flash on NVIDIA H200, driver 580.95, CUDA runtime 13000, PyTorch 2.11.0, cuDNN 91900\n",
+                      self.run_it("latency", *files).stdout)
 
     def test_equal_files_have_ratio_one(self):
         file = self.csv("a.csv", {512: self.samples(9)})
@@ -282,6 +319,10 @@ class TileGate(unittest.TestCase):
     def test_bad_usage(self):
         files = self.two_files()
         for arguments, *words in [
+            (["latency", *files, "--require-at-most", "255"], "--require-at-most", "255us"),
+            (["latency", *files, "--require-at-most", "-1us"], "--require-at-most"),
+            (["latency", *files, "--require-at-most", "infus"], "--require-at-most"),
+            (["latency", *files, "--require-at-most", "2 us"], "--require-at-most"),
             ([], "--help"),
             (["compare"], "--help"),
             (["latency"], "candidate.csv"),

@@ -11,6 +11,8 @@
 #include <random>
 #include <vector>
 
+#include "kernels/gate/driver_version.h"
+
 namespace tilescope {
 namespace {
 
@@ -46,6 +48,23 @@ TEST(Quantile, IsTheOneOfR) {
     EXPECT_EQ(quantile_of(values, 0.75), 7.75);
     EXPECT_EQ(quantile_of(values, 1), 10);
     EXPECT_EQ(quantile_of(std::vector<double>{7}, 0.975), 7);
+}
+
+TEST(Percentiles, AreThoseQuantiles) {
+    const auto [p50, p90, p99] = percentiles_of(one_to(101));
+    EXPECT_EQ(p50, 51);
+    EXPECT_EQ(p90, 91);
+    EXPECT_EQ(p99, 100);
+}
+
+TEST(DriverVersion, IsTheFirstNumberWithDots) {
+    EXPECT_EQ(
+        driver_version_in("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.08  Sat Feb 24 2024"),
+        "535.161.08");
+    EXPECT_EQ(driver_version_in(
+                  "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build"),
+              "580.95.05");
+    EXPECT_EQ(driver_version_in(""), "");
 }
 
 TEST(Median, IsTheMeanOfTheMiddleOnes) {
