@@ -224,7 +224,8 @@ def measure_latencies(evidence, kernels):
     script = ROOT / "tests/bench/measure_sdpa.py"
     for group in SHAPES:
         file = evidence.folder / "latency" / f"{group}_sdpa.csv"
-        code, output, log = evidence.run(f"measure_{group}_sdpa", sys.executable, script,
+        backends = [word for backend in BACKENDS for word in ("--backend", backend)]
+        code, output, log = evidence.run(f"measure_{group}_sdpa", sys.executable, script, *backends,
                                          *shape_options(group, evidence.most_seconds), "-o", file)
         if code == 0:
             files[group, "sdpa"] = file
