@@ -18,8 +18,8 @@ std::string driver_version_in(std::string_view words) {
     std::istringstream stream{std::string(words)};
     for (std::string word; stream >> word;) {
         const bool is_version = word.find('.') != std::string::npos && std::ranges::all_of(word, [](char c) {
-            return c == '.' || std::isdigit(static_cast<unsigned char>(c)) != 0;
-        });
+                                    return c == '.' || std::isdigit(static_cast<unsigned char>(c)) != 0;
+                                });
         if (is_version) return word;
     }
     return "";

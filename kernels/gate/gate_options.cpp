@@ -108,6 +108,59 @@ CLI::App* declare_measure(CLI::App& app, GateOptions& options) {
     return measure;
 }
 
+void declare_call(CLI::App* app, GatedCall& call) {
+    app->add_option("kernel", call.kernel, "the kernel, see tile-run list")->required();
+    app->add_option("--shape", call.shape, "what is computed")
+        ->type_name("B,H,Sq,Skv,D")
+        ->capture_default_str();
+    app->add_option("--heads-kv", call.heads_kv, "KV heads, when fewer than query heads")->type_name("N");
+    app->add_option("--mask", call.mask, "none or causal")
+        ->check(CLI::IsMember({"none", "causal"}))
+        ->capture_default_str();
+    app->add_option("--dtype", call.dtype, "of q, k and v")
+        ->check(CLI::IsMember({"f16", "bf16"}))
+        ->capture_default_str();
+}
+
+CLI::App* declare_profile(CLI::App& app, GateOptions& options) {
+    CLI::App* profile = app.add_subcommand("profile", "count one launch of a bundled kernel by ncu");
+    profile->description(
+        "Has ncu count one launch of a bundled kernel without hooks: how busy the tensor pipe, the issue "
+        "slots,\n"
+        "L2 and DRAM are, and how many of its warps a multiprocessor has.\n"
+        "Exit code: 0 counted, 2 it could not be done.");
+    declare_call(profile, options.call);
+    profile->add_option("--config", options.call.config, "block_m x block_n x stages, for example 32x64x2")
+        ->type_name("MxNxS");
+    profile->add_option("--function", options.function, "count the first launch of this function")
+        ->type_name("NAME");
+    profile->add_option("--json", options.json, "write the counters as JSON; - is stdout")->type_name("FILE");
+    return profile;
+}
+
+CLI::App* declare_tune(CLI::App& app, GateOptions& options) {
+    TuneOptions& tuning = options.tuning;
+    CLI::App* tune = app.add_subcommand("tune", "judge and time every configuration of a bundled kernel");
+    tune->description(
+        "Records every configuration that a bundled kernel is built with, has tile-diff judge it, times what "
+        "is\n"
+        "right, and keeps the three fastest with their samples; ncu counts the fastest where it may.\n"
+        "Exit code: 0 some configuration is right, 1 none is, 2 it could not be done.");
+    declare_call(tune, tuning.call);
+    tune->add_option("--select", tuning.select, "what of the call is recorded and judged")
+        ->capture_default_str();
+    tune->add_option("--samples", tuning.samples, "samples of each configuration")
+        ->check(CLI::Range(least_measured, 100000))
+        ->capture_default_str();
+    tune->add_option("--most-seconds", tuning.most_seconds, "of a configuration, but 20 samples are taken")
+        ->check(number_range(0.0, 36000.0))
+        ->capture_default_str();
+    tune->add_option("-o,--output", tuning.folder, "a folder that is empty or not there yet")
+        ->type_name("DIR")
+        ->required();
+    return tune;
+}
+
 CLI::App* declare_tile(CLI::App& app, GateOptions& options) {
     CLI::App* tile = app.add_subcommand("tile", "time one tile of q k^T by cuBLAS, wmma and scalar code");
     tile->description(
@@ -127,7 +180,11 @@ GateOptions parse_gate_options(std::vector<std::string> arguments) {
     declare_latency(app, options);
     const CLI::App* measure = declare_measure(app, options);
     const CLI::App* tile = declare_tile(app, options);
+    const CLI::App* profile = declare_profile(app, options);
+    const CLI::App* tune = declare_tune(app, options);
     options.help = parse_command_line(app, std::move(arguments), listed_words());
+    options.profiles = profile->parsed();
+    options.tunes = tune->parsed();
     if (measure->parsed()) options.measure = measure_latencies;
     if (tile->parsed()) options.measure = [](const MeasureOptions& how) { return measure_tiles(how); };
     return options;

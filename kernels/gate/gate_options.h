@@ -5,6 +5,7 @@
 
 #include "kernels/gate/latency_gate.h"
 #include "kernels/gate/measure.h"
+#include "kernels/gate/tune.h"
 
 namespace tilescope {
 
@@ -25,6 +26,13 @@ struct GateOptions {
 
     MeasureOptions measuring;  ///< of tile-gate tile: how often it is measured
     std::string output;
+
+    bool profiles = false;  ///< tile-gate profile, of the call below
+    GatedCall call;
+    std::string function;  ///< of the launch that is profiled; empty: the first
+
+    bool tunes = false;  ///< tile-gate tune
+    TuneOptions tuning;
 };
 
 /// `arguments` are those after the program's name.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -81,11 +82,27 @@ int measure(const GateOptions& options) {
     return exit_met;
 }
 
+int profile(const GateOptions& options) {
+    const Profile counted = profile_call(options.call, options.function);
+    if (!options.json.empty()) write_text(options.json, to_json(counted, options.call));
+    if (options.json != "-") fmt::print("{}", readable(to_text(counted, options.call)));
+    return exit_met;
+}
+
+int tune(const GateOptions& options) {
+    const Tuning tuning = tune_kernel(options.tuning);
+    write_text((std::filesystem::path(options.tuning.folder) / "tune.json").string(), to_json(tuning));
+    fmt::print("{}", readable(to_text(tuning)));
+    return tuning.kept.empty() ? exit_not_met : exit_met;
+}
+
 int run(const GateOptions& options) {
     if (!options.help.empty()) {
         fmt::print("{}", options.help);
         return exit_met;
     }
+    if (options.profiles) return profile(options);
+    if (options.tunes) return tune(options);
     return options.measure != nullptr ? measure(options) : judge_latencies(options);
 }
 

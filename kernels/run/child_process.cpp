@@ -28,17 +28,18 @@ void postpone(int signal) {
     if (child > 0 && !from_keyboard) kill(child, signal);
 }
 
-}  // namespace
-
-int run_child(const std::vector<std::string>& command, ChildOutput output, const std::string& advice) {
+/// `log` takes stdout and stderr; empty: they are the caller's.
+int run_logged(const std::vector<std::string>& command, const std::string& log, const std::string& advice) {
     std::vector<char*> arguments;
     for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
-    for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
-        if (output == ChildOutput::dropped)
-            posix_spawn_file_actions_addopen(&files, stream, "/dev/null", O_WRONLY, 0);
+    if (!log.empty()) {
+        posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                         0666);
+        posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+    }
     pid_t child = 0;
     const int failed = posix_spawnp(&child, arguments[0], &files, nullptr, arguments.data(), environ);
     posix_spawn_file_actions_destroy(&files);
@@ -51,6 +52,17 @@ int run_child(const std::vector<std::string>& command, ChildOutput output, const
     }
     running_child = 0;
     return status;
+}
+
+}  // namespace
+
+int run_child(const std::vector<std::string>& command, ChildOutput output, const std::string& advice) {
+    return run_logged(command, output == ChildOutput::dropped ? "/dev/null" : "", advice);
+}
+
+int run_child(const std::vector<std::string>& command, const std::filesystem::path& log,
+              const std::string& advice) {
+    return run_logged(command, log.string(), advice);
 }
 
 PostponedSignals::PostponedSignals() {

@@ -19,6 +19,9 @@ enum class ChildOutput : std::uint8_t {
 /// Runs the program, which is looked for in PATH where it has no slash, and waits for it. Returns the status that waitpid
 /// gives. Errors: Error where it cannot be started, with that advice.
 int run_child(const std::vector<std::string>& command, ChildOutput output, const std::string& advice);
+/// The same with stdout and stderr in a file.
+int run_child(const std::vector<std::string>& command, const std::filesystem::path& log,
+              const std::string& advice);
 
 /// While this lives, signals that ask this process to end do not end it, so that it can clear up. What does not come from the
 /// keyboard, which asks the child as well, is passed on to it. One at a time.

@@ -19,7 +19,7 @@ CMAKE, BUILD, *PROGRAMS = (pathlib.Path(word).resolve() for word in sys.argv[1:]
 del sys.argv[1:]
 TILE_DIFF, TILE_RUN = PROGRAMS[:2]
 SUBCOMMANDS = {"tile-run": ["record", "prove-inert", "poison", "repeat", "bisect", "watch", "flight", "sweep", "recover", "list"],
-               "tile-gate": ["latency", "measure", "tile"]}
+               "tile-gate": ["latency", "measure", "tile", "profile", "tune"]}
 
 
 def output_of(*command, **options):

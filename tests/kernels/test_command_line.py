@@ -246,7 +246,7 @@ class Refusals(CommandLineCase):
             ("tile --samples", "--samples", "it has no value"),
             ("tile", "-o,--output", "it is required and not given"),
         ])
-        there_are = "choose one of latency, measure, tile, see tile-gate --help"
+        there_are = "choose one of latency, measure, tile, profile, tune, see tile-gate --help"
         self.assertEqual(self.refusal(program=TILE_GATE), f"command line: no subcommand is given; {there_are}")
         self.assertEqual(self.refusal("compare", program=TILE_GATE),
                          f"command line: there is no subcommand compare; {there_are}")
