@@ -5,6 +5,7 @@
 
 #include "oracle/causes/signature.h"
 #include "oracle/causes/sinks.h"
+#include "oracle/causes/staged_output.h"
 
 namespace tilescope {
 
@@ -293,6 +294,10 @@ std::vector<Cause> output_causes() {
          "exp or exp2 of the differences of lse", split_base_mixed},
         {"epsilon_in_denominator", "guards", o, "a number is added to the row sum before the division",
          "the guard of the division", epsilon_in_denominator, "--causal with short rows"},
+        {"operand_stored_as_o", "unwritten / stale", o,
+         "the output holds the operand in whose shared memory it is staged",
+         "the barrier and the fence between the stores to shared memory and the copy from it",
+         staged_over_operand},
         {"o_of_other_head", "head / batch map", o, "the output is that of another head",
          "the index of the head in the store", o_of_other_head},
         {"o_precision", "precision", stored, "the output is rounded to another type than it is stored in",

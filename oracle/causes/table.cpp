@@ -9,11 +9,11 @@ namespace {
 
 /// What is read holds what was there before or after, or a part of what others are about to add: so it does where a
 /// barrier is missing.
-constexpr std::array<std::string_view, 14> race_alike = {
-    "other_kv_tile",    "rows_not_loaded",       "elements_not_written", "buffer_aliased",
-    "v_of_other_tile",  "p_of_other_tile",       "scores_of_other_tile", "starts_with_what_was_left",
-    "p_of_old_max",     "p_of_partial_max",      "m_of_part_of_row",     "l_of_part_of_row",
-    "group_not_summed", "accumulator_not_zeroed"};
+constexpr std::array<std::string_view, 15> race_alike = {
+    "other_kv_tile",    "rows_not_loaded",        "elements_not_written", "buffer_aliased",
+    "v_of_other_tile",  "p_of_other_tile",        "scores_of_other_tile", "starts_with_what_was_left",
+    "p_of_old_max",     "p_of_partial_max",       "m_of_part_of_row",     "l_of_part_of_row",
+    "group_not_summed", "accumulator_not_zeroed", "operand_stored_as_o"};
 
 }  // namespace
 

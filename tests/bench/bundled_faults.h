@@ -69,6 +69,7 @@ inline constexpr BundledFault bundled_faults[] = {
     {"columns_uncovered", {"columns_uncovered"}},
     {"rows_uncovered", {"rows_uncovered"}},
     {"consumers_swapped", {"output_stored_elsewhere"}},
+    {"store_not_fenced", {"operand_stored_as_o"}},
     {"descale_v_missing", {"descale_v_missing"}},
     {"lse_base2", {"lse_in_other_base"}},
 };

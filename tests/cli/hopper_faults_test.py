@@ -59,9 +59,9 @@ class Kernel:
     def is_computed(self, head, q_block):
         return True
 
-    def stored(self, o, q):
+    def stored(self, rows):
         """The rows of a block as they are stored, from those that were computed."""
-        return o
+        return rows
 
     def attend(self, head, q_block):
         """{stage: what a block records, KV tiles first where there are several}"""
@@ -86,7 +86,7 @@ class Kernel:
         total = l.sum(axis=1)
         o = (acc / total[:, None]).astype(np.float16)
         lse = (m * SM_SCALE + np.log(total)).astype(np.float32)
-        return {"q": q, **of_tiles, "o": self.stored(o, q), "lse": self.stored(lse, q)}
+        return {"q": q, **of_tiles, "o": self.stored(o), "lse": self.stored(lse)}
 
     def write(self, path):
         """What tile-run writes: tiles that nobody wrote are not stored."""
@@ -197,20 +197,23 @@ class BlockLeftOut(Kernel):
 
 
 class ConsumersSwapped(Kernel):
-    def stored(self, o, q):
-        return np.roll(o, CONSUMER_ROWS, axis=0)
+    def stored(self, rows):
+        return np.roll(rows, CONSUMER_ROWS, axis=0)
 
 
 class StoreNotFenced(Kernel):
-    def stored(self, o, q):
-        if o.ndim == 1:
-            return o
-        chunks = q.reshape(BLOCK, -1, CHUNK)
+    """o is what an operand left in the memory that it is staged in; `turns` chunks change places, others in every `rows` rows."""
+    operand, turns, rows = "q", 8, 1
+
+    def attend(self, head, q_block):
+        recorded = super().attend(head, q_block)
+        held = recorded["q"] if self.operand == "q" else recorded[self.operand][-1]
+        chunks = held.reshape(BLOCK, -1, CHUNK)
         row, chunk = np.indices(chunks.shape[:2])
-        return chunks[row, chunk ^ row % 8].reshape(BLOCK, HEAD_DIM).astype(np.float16)
+        return {**recorded, "o": chunks[row, chunk ^ row // self.rows % self.turns].reshape(BLOCK, HEAD_DIM).astype(np.float16)}
 
 
-# Fault: what it leaves, seqlen_q and seqlen_kv, and causes that are right. Nothing is known of what a copy to o reads too early.
+# Fault: what it leaves, seqlen_q and seqlen_kv, and causes that are right.
 FAULTS = {
     "block_left_out": (BlockLeftOut, 256, 256, {"tile_skipped"}),
     "map_not_swizzled": (MapNotSwizzled, 256, 256, {"columns_permuted"}),
@@ -220,7 +223,7 @@ FAULTS = {
     "descriptor_not_swizzled": (DescriptorNotSwizzled, 256, 256, {"periodic_columns"}),
     "parity_kept": (ParityKept, 256, 512, {"scores_of_other_tile"}),
     "consumers_swapped": (ConsumersSwapped, 256, 256, {"output_stored_elsewhere"}),
-    "store_not_fenced": (StoreNotFenced, 256, 256, set()),
+    "store_not_fenced": (StoreNotFenced, 256, 256, {"operand_stored_as_o"}),
 }
 
 
@@ -239,6 +242,15 @@ class HopperFaults(TileDiffCase):
                 self.assertEqual(report["first_divergence"]["stage"], listed[name]["stage"])
                 named = {cause["name"] for cause in report["causes"] if cause["rank"] == 1}
                 self.assertTrue(named & causes if causes else not named, named)
+
+    def test_an_operand_that_is_stored_as_o(self):
+        for operand, turns, rows, swizzle in (("q", 1, 1, "none"), ("v", 1, 1, "none"), ("k", 4, 2, "64 bytes")):
+            with self.subTest(operand=operand, swizzle=swizzle):
+                kernel = StoreNotFenced(128, 256)
+                kernel.operand, kernel.turns, kernel.rows = operand, turns, rows
+                report = self.judge(kernel.write(self.file))
+                first = report["causes"][0]
+                self.assertEqual((first["name"], first["parameters"]), ("operand_stored_as_o", {"memory of": operand, "swizzle": swizzle}))
 
 
 if __name__ == "__main__":
