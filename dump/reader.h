@@ -12,6 +12,9 @@ namespace tilescope {
 /// whatever is not a complete, valid recording.
 std::unique_ptr<Recording> open_recording(const std::string& path);
 
+/// The same of a file that another process has opened so, at another place perhaps: nothing is tried in a copy of this process.
+std::unique_ptr<Recording> open_tried_recording(const std::string& path);
+
 /// The run on several ranks that the file says it is a shard of; "" where it says none, and where it cannot be read.
 std::string run_of(const std::string& path);
 

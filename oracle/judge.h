@@ -14,6 +14,9 @@
 
 namespace tilescope {
 
+class WorkSharing;
+struct TilesFound;
+
 struct JudgeOptions {
     CompareOptions compare;
     double confidence =
@@ -35,6 +38,11 @@ struct JudgeOptions {
     /// A query block is judged no further than to the KV tile in which this stage or one before it diverges, and
     /// what inherited that is not counted; nullopt: all of it.
     std::optional<Stage> until;
+    /// Those that judge it together, all with these options; null: this process alone. `progress` and the observers see what
+    /// this process judges of it.
+    WorkSharing* sharing = nullptr;
+    /// What was found in the tiles already, by judge_tiles() with these options; null: nothing yet.
+    const TilesFound* tiles = nullptr;
 };
 
 /// Thrown where tiles were looked at and a report was made, but neither "match" nor "diverged" would be true.

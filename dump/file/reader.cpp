@@ -316,6 +316,13 @@ void FileRecording::read_reference(std::size_t index, Stage stage, std::int64_t 
     decode_array(dataset->dtype, bits, out.first(static_cast<std::size_t>(count * row_elements)));
 }
 
+std::unique_ptr<Recording> open_tried(hdf5::InputFile file) {
+    auto recording = std::make_unique<FileRecording>(hdf5::open_contents(std::move(file)));
+    recording->look_around();
+    recording->require_unchanged();
+    return recording;
+}
+
 }  // namespace
 
 std::unique_ptr<Recording> open_recording(const std::string& path) {
@@ -328,10 +335,12 @@ std::unique_ptr<Recording> open_recording(const std::string& path) {
         return std::string();
     };
     ask_in_child(try_it, shortened(path));
-    auto recording = std::make_unique<FileRecording>(hdf5::open_contents(std::move(file)));
-    recording->look_around();
-    recording->require_unchanged();
-    return recording;
+    return open_tried(std::move(file));
+}
+
+std::unique_ptr<Recording> open_tried_recording(const std::string& path) {
+    const hdf5::Session session;
+    return open_tried(hdf5::open_file(path));
 }
 
 std::string run_of(const std::string& path) {

@@ -9,7 +9,6 @@
 #include <system_error>
 #include <utility>
 
-#include "dump/reader.h"
 #include "dump/schema/error.h"
 #include "dump/schema/text.h"
 
@@ -22,6 +21,9 @@ namespace fs = std::filesystem;
 /// Collects paths, each once by whatever name.
 class Found {
  public:
+    explicit Found(const std::function<std::string(const std::string&)>& run_of_file)
+        : run_of_file_(run_of_file) {}
+
     void add(const std::string& path) {
         std::error_code unknown;
         const fs::path whole = fs::weakly_canonical(path, unknown);
@@ -35,7 +37,7 @@ class Found {
         std::map<std::string, std::vector<std::string>> runs;
         std::vector<std::string> alone;
         for (const std::string& file : files) {
-            const std::string run = files.size() > 1 ? run_of(file) : "";
+            const std::string run = files.size() > 1 ? run_of_file_(file) : "";
             (run.empty() ? alone : runs[run]).push_back(file);
         }
         for (auto& [run, shards] : runs) {
@@ -52,6 +54,7 @@ class Found {
     std::vector<FoundPath> take() { return std::move(found_); }
 
  private:
+    const std::function<std::string(const std::string&)>& run_of_file_;
     std::set<fs::path> seen_;
     std::vector<FoundPath> found_;
 };
@@ -122,8 +125,16 @@ bool is_one_file(const std::string& path) {
     return path != "-" && !is_folder(path);
 }
 
-std::vector<FoundPath> find_recordings(const std::vector<std::string>& paths, std::istream& input) {
-    Found found;
+std::vector<std::string> recordings_in_folders(const std::vector<std::string>& paths) {
+    FolderContents contents;
+    for (const std::string& path : paths)
+        if (path != "-" && is_folder(path)) search(path, contents);
+    return contents.files;
+}
+
+std::vector<FoundPath> find_recordings(const std::vector<std::string>& paths, std::istream& input,
+                                       const std::function<std::string(const std::string&)>& run_of_file) {
+    Found found(run_of_file);
     for (const std::string& path : paths) {
         if (path != "-") {
             add_path(path, found);

@@ -17,6 +17,8 @@ class ExhibitFinder {
 
     /// For JudgeOptions::observe of the call that makes the report.
     TileObserver observer();
+    /// Collective: of what the observers of all processes were shown.
+    void fold_what_it_saw(WorkSharing& sharing) { worst_.fold(sharing); }
 
     /// None where every bit is as expected. Errors: as judge() for what cannot be read.
     std::vector<ReportPicture> pictures(const Report& report, const JudgeOptions& options) const;

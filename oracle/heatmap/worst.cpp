@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "oracle/judge/tally_bytes.h"
+
 namespace tilescope {
 
 namespace {
@@ -55,7 +57,16 @@ void WorstElement::add(const ObservedTile& tile, const QuantityValues& over_budg
         worst = i;
     }
     if (worst < 0) return;
-    const Found candidate{tile.context.stage, judged_element(tile, worst / cols, worst % cols), most};
+    add({tile.context.stage, judged_element(tile, worst / cols, worst % cols), most});
+}
+
+void WorstElement::fold(WorkSharing& sharing) {
+    tilescope::fold(sharing, found_, [this](const std::optional<Found>& part, std::optional<Found>&) {
+        if (part) add(*part);
+    });
+}
+
+void WorstElement::add(const Found& candidate) {
     const std::scoped_lock held(mutex_);
     const auto comes_first = [](const Found& a, const Found& b) {
         if (a.budget_used != b.budget_used) return a.budget_used > b.budget_used;

@@ -8,6 +8,8 @@
 
 namespace tilescope {
 
+class WorkSharing;
+
 /// The element that is furthest from what it should be, measured by its budget; what is not finite is further than all
 /// else. Of equal ones the first, as in a report's table. Thread-safe.
 class WorstElement {
@@ -20,10 +22,14 @@ class WorstElement {
 
     /// `over_budget`: the tile's values_of() that quantity.
     void add(const ObservedTile& tile, const QuantityValues& over_budget);
+    /// Collective: of what all processes have added.
+    void fold(WorkSharing& sharing);
     /// Nullopt where nothing is off at all.
     const std::optional<Found>& found() const { return found_; }
 
  private:
+    void add(const Found& candidate);
+
     std::mutex mutex_;
     std::optional<Found> found_;
 };

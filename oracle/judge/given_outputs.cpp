@@ -49,11 +49,11 @@ std::int64_t given_output_steps(const Recording& recording) {
 }
 
 std::vector<std::string> warnings_of_given_outputs(const Recording& recording, double confidence, int threads,
-                                                   const std::function<void()>& step) {
+                                                   const std::function<void()>& step, WorkSharing& sharing) {
     std::vector<std::string> warnings;
     if (recording.problem().direction == Direction::forward) return warnings;
     const ForwardPass forward(recording);
-    const ReferenceReport given = judge_references(forward, confidence, threads, step).front();
+    const ReferenceReport given = judge_references(forward, confidence, threads, step, sharing).front();
     for (const Stage stage : {Stage::o, Stage::lse}) {
         const ReferenceOutput& output = given.output(stage);
         if (!given.info.has(stage) || !output.wrong()) continue;

@@ -2,18 +2,16 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <atomic>
+#include <deque>
 #include <exception>
 #include <tuple>
 
 #include "dump/schema/error.h"
-#include "oracle/formula/head_call.h"
 #include "oracle/judge/given_outputs.h"
-#include "oracle/judge/gradient_judge.h"
-#include "oracle/judge/named_judge.h"
-#include "oracle/judge/q_block.h"
+#include "oracle/judge/in_every_process.h"
+#include "oracle/judge/judge_tiles.h"
 #include "oracle/judge/references.h"
-#include "oracle/judge/team.h"
+#include "oracle/judge/tally_bytes.h"
 #include "oracle/judge/undeclared.h"
 #include "oracle/judge/verdict.h"
 
@@ -93,186 +91,6 @@ Plan make_plan(const Recording& recording, const Recording* other, const JudgeOp
     return plan;
 }
 
-std::int64_t divergences_in(const JudgedPart& partial) {
-    std::int64_t count = 0;
-    for (const StageTally& tally : partial.stages) count += tally.outside;
-    return count;
-}
-
-/// What is judged at once: a query block, a KV tile with its gradients, or what a query block or a head has
-/// of a named tile.
-struct JudgeTask {
-    void (*judge)(const Plan& plan, const TileId& tile, Pass pass, JudgedPart& partial);
-    Stage stage;  ///< whose tiles it counts
-    TileId tile;
-    std::int64_t head_kv;  ///< whose K and V it needs
-};
-
-void judge_forward(const Plan& plan, const TileId& tile, Pass pass, JudgedPart& partial) {
-    QBlockJudge(plan, tile, pass, partial).run();
-}
-
-/// Everything that is judged, by a number.
-class WorkList {
- public:
-    explicit WorkList(const Plan& plan) : plan_(plan), problem_(plan.problem()) {
-        const bool backward = problem_.direction == Direction::backward;
-        of_rows_ = backward ? judge_gradient_rows : judge_forward;
-        const bool rows = std::ranges::any_of(
-            all_stages(), [&](const StageInfo& info) { return info.per_q_block && plan.has(info.stage); });
-        rows_ = rows ? tile_count(problem_, Stage::q) : 0;
-        keys_ = plan.has(Stage::dk) || plan.has(Stage::dv) ? tile_count(problem_, Stage::dk) : 0;
-        parts_ = {{Stage::q, rows_, 1}, {Stage::dk, keys_, 1}};
-        for (int i = 0; i < max_named_tiles; ++i) {
-            const Stage stage = named_tile(i);
-            if (!plan.has(stage) || (plan.other == nullptr && !plan.observe)) continue;
-            const std::int64_t step = stage_info(problem_, stage).per_kv_tile ? problem_.kv_tiles() : 1;
-            parts_.push_back({stage, tile_count(problem_, stage) / step, step});
-        }
-        for (const Part& part : parts_) size_ += part.count;
-    }
-
-    std::int64_t size() const { return size_; }
-    /// Query blocks come first. KV tiles are computed from what they hold.
-    std::int64_t rows() const { return rows_; }
-
-    /// nullopt where the batch entry is too short to have it, or where `options` ask for something else.
-    std::optional<JudgeTask> at(std::int64_t i, const JudgeOptions& options) const {
-        auto part = parts_.begin();
-        for (; i >= part->count; ++part) i -= part->count;
-        const Stage stage = part->stage;
-        const TileId tile = tile_at(problem_, stage, i * part->step);
-        const HeadRange heads = query_heads(problem_, stage, tile.head);
-        const JudgeTask work{stage == Stage::q ? of_rows_ : judge_gradient_keys, stage, tile,
-                             problem_.head_kv(heads.first)};
-        const auto& head = options.only_head;
-        if (head && (head->first != tile.batch || head->second < heads.first || head->second >= heads.last))
-            return std::nullopt;
-        const bool of_rows = stage_info(problem_, stage).per_q_block;
-        if (options.only_q_block && (!of_rows || *options.only_q_block != tile.q_block)) return std::nullopt;
-        const Problem entry = problem_of(problem_, plan_.recording.side_inputs(), work.tile.batch);
-        if (!is_named(stage) && tile_extent(entry, stage, work.tile).rows <= 0) return std::nullopt;
-        if (stage == Stage::q && !has_rows(tile)) return std::nullopt;
-        return work;
-    }
-
- private:
-    /// Whether anything of the query block was recorded, or is missing.
-    bool has_rows(const TileId& q_block) const {
-        const Recording& recording = plan_.recording;
-        const std::optional<Selection>& selection = recording.capture().selection;
-        const bool asked_for = selection && selection->batch.contains(q_block.batch) &&
-                               selection->head.contains(q_block.head) &&
-                               selection->lists_block(q_block.batch, q_block.head, q_block.q_block) &&
-                               selection->q_block.contains(q_block.q_block);
-        return asked_for || recording.may_hold(q_block);
-    }
-
-    const Plan& plan_;
-    const Problem& problem_;
-    decltype(JudgeTask::judge) of_rows_ = nullptr;
-    /// Every `step`-th tile of a stage.
-    struct Part {
-        Stage stage;
-        std::int64_t count;
-        std::int64_t step;
-    };
-    std::vector<Part> parts_;
-    std::int64_t rows_ = 0;
-    std::int64_t keys_ = 0;
-    std::int64_t size_ = 0;
-};
-
-/// `inherits`: something that it is computed from diverged.
-void judge_work(const Plan& plan, const JudgeTask& work, bool inherits, JudgedPart& partial) {
-    if (is_named(work.stage)) return judge_named(plan, work.stage, work.tile, partial);
-    const std::int64_t before = divergences_in(partial);
-    work.judge(plan, work.tile, Pass::divergences, partial);
-    if (!plan.end_to_end || (divergences_in(partial) == before && !inherits)) return;
-    JudgedPart again;
-    again.drift.resize(partial.drift.size());
-    work.judge(plan, work.tile, Pass::inherited, again);
-    for (std::size_t i = 0; i < partial.stages.size(); ++i)
-        partial.stages[i].inherited += again.stages[i].inherited;
-}
-
-/// Counts what is done.
-class Steps {
- public:
-    Steps(const JudgeOptions& options, std::int64_t total) : progress_(options.progress), total_(total) {}
-    void step() {
-        if (progress_) progress_(++done_, total_);
-    }
-
- private:
-    const decltype(JudgeOptions::progress)& progress_;
-    std::int64_t total_;
-    std::atomic<std::int64_t> done_ = 0;
-};
-
-/// What the threads of judge_all() share.
-struct SharedByThreads {
-    std::atomic<bool> failed = false;
-    std::exception_ptr failure;
-    std::atomic<std::int64_t> divergences = 0;  ///< of the query blocks
-};
-
-/// The calling thread's share of the work from `first` up to `last`.
-void judge_share(const Plan& plan, const WorkList& list, std::int64_t first, std::int64_t last,
-                 const JudgeOptions& options, Steps& steps, SharedByThreads& shared, JudgedPart& mine) {
-    const bool of_keys = first == list.rows();
-    const bool inherits =
-        shared.divergences > 0 || (of_keys && options.may_inherit) || options.end_to_end_everywhere;
-    std::shared_ptr<const HeadInputs> inputs_in_use;
-#pragma omp for schedule(dynamic)
-    for (std::int64_t i = first; i < last; ++i) {
-        if (shared.failed) continue;
-        try {
-            if (const std::optional<JudgeTask> work = list.at(i, options)) {
-                if (!is_named(work->stage)) inputs_in_use = plan.inputs.get(work->tile.batch, work->head_kv);
-                judge_work(plan, *work, inherits, mine);
-                for (StageTally& tally : mine.stages) compact_bad_rows(tally);
-            }
-            steps.step();
-        } catch (...) {
-#pragma omp critical
-            if (!shared.failed.exchange(true)) shared.failure = std::current_exception();
-        }
-    }
-}
-
-void merge_partial(const Plan& plan, const JudgedPart& mine, JudgedPart& whole) {
-    for (std::size_t i = 0; i < whole.stages.size(); ++i)
-        merge(mine.stages[i], plan.compare, whole.stages[i]);
-    for (std::size_t i = 0; i < whole.drift.size(); ++i) {
-        whole.drift[i].m = std::max(whole.drift[i].m, mine.drift[i].m);
-        whole.drift[i].l = std::max(whole.drift[i].l, mine.drift[i].l);
-        whole.drift[i].acc = std::max(whole.drift[i].acc, mine.drift[i].acc);
-    }
-}
-
-/// In parallel. Tallies of threads merge into the same whole in any order.
-JudgedPart judge_all(const Plan& plan, const WorkList& list, const JudgeOptions& options, Steps& steps) {
-    JudgedPart whole;
-    whole.drift.resize(std::size_t(plan.problem().kv_tiles()));
-    SharedByThreads shared;
-
-#pragma omp parallel num_threads(team_size(options.threads))
-    {
-        JudgedPart mine;
-        mine.drift.resize(whole.drift.size());
-        judge_share(plan, list, 0, list.rows(), options, steps, shared, mine);
-        shared.divergences += divergences_in(mine);
-#pragma omp barrier
-        judge_share(plan, list, list.rows(), list.size(), options, steps, shared, mine);
-#pragma omp critical
-        merge_partial(plan, mine, whole);
-    }
-    if (shared.failure) std::rethrow_exception(shared.failure);
-    for (StageTally& tally : whole.stages) compact_bad_rows(tally);
-    return whole;
-}
-
 /// What is known before anything is judged.
 Report begin_report(const Recording& recording, const Recording* other, const JudgeOptions& options) {
     Report report;
@@ -298,15 +116,22 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     const Plan plan = make_plan(recording, other, options, inputs);
 
     Report report = begin_report(recording, other, options);
-    const WorkList list(plan);
+    SharingOr sharing(options.sharing);
     // References are of the forward pass, and so is what a backward pass was given.
     const bool alone = other == nullptr && !options.only_head && !options.only_q_block;
     const bool forward = recording.problem().direction == Direction::forward;
-    Steps steps(options, list.size() + (!alone    ? 0
-                                        : forward ? reference_steps(recording)
-                                                  : given_output_steps(recording)));
+    Steps steps(options,
+                tile_steps(plan) + (!alone    ? 0
+                                    : forward ? reference_steps(recording)
+                                              : given_output_steps(recording)),
+                *sharing);
     const auto step = [&] { steps.step(); };
-    JudgedPart found = judge_all(plan, list, options, steps);
+    const TilesToJudge tiles[] = {{plan, options}};
+    TilesFound of_tiles = options.tiles != nullptr
+                              ? *options.tiles
+                              : std::move(judge_tiles(tiles, options.threads, *sharing, steps).front());
+    rethrow(of_tiles.failure, *sharing);
+    JudgedPart& found = of_tiles.part;
     for (std::size_t i = 0; i < report.stages.size(); ++i) {
         const bool compared = other != nullptr || !is_named(Stage(i));
         report.stages[i].captured = plan.captured[i] && compared;
@@ -316,13 +141,14 @@ Report run(const Recording& recording, const Recording* other, const JudgeOption
     }
     if (plan.drift) report.drift = std::move(found.drift);
     if (alone && forward)
-        report.references = judge_references(recording, options.confidence, options.threads, step);
+        report.references = judge_references(recording, options.confidence, options.threads, step, *sharing);
     if (other == nullptr) {
         count_conflicts(recording, report);
         count_writers(recording, report);
     }
     if (alone)
-        report.warnings = warnings_of_given_outputs(recording, options.confidence, options.threads, step);
+        report.warnings =
+            warnings_of_given_outputs(recording, options.confidence, options.threads, step, *sharing);
     add_warnings(recording, report);
     if (other == nullptr) add_warnings_of_named(recording, report);
     if (!options.only_head && !options.only_q_block && report.ended != "completed")
@@ -402,7 +228,7 @@ std::optional<Report> judge_as_declared(const Recording& recording, JudgeOptions
                                         Report as_recorded) {
     const std::optional<FoldedScale> folded =
         recording.has_stage(Stage::q) ? folded_scale(recording) : std::nullopt;
-    const DeclaredView view(recording, folded);
+    DeclaredView view(recording, folded);
     CastOfScores cast(recording);
     // Who looks on was shown the recording as it is.
     options.progress = {};
@@ -410,7 +236,11 @@ std::optional<Report> judge_as_declared(const Recording& recording, JudgeOptions
     options.observe = [&](Stage stage, const TileId&, const MatrixF& got, const Estimate& expected) {
         if (stage == Stage::s) cast.look_at(got, expected);
     };
+    options.tiles = nullptr;
     Report report = run(view, nullptr, options);
+    SharingOr sharing(options.sharing);
+    view.fold_what_it_read(*sharing);
+    cast.fold_what_it_saw(*sharing);
 
     std::string missing;
     const auto excuse = [&](Stage stage, const std::string& what, const char* declaration) {
@@ -450,15 +280,7 @@ std::optional<Report> judge_as_declared(const Recording& recording, JudgeOptions
                     "declare it, or leave the stage out; what else was recorded matches", std::move(report));
 }
 
-}  // namespace
-
-Report judge(const Recording& recording, const JudgeOptions& options) {
-    Report report = run(recording, nullptr, options);
-    if (!may_be_undeclared(recording, report)) return report;
-    return judge_as_declared(recording, options, report).value_or(std::move(report));
-}
-
-Report judge_pair(const Recording& recording, const Recording& other, const JudgeOptions& options) {
+Report run_pair(const Recording& recording, const Recording& other, const JudgeOptions& options) {
     Problem comparable = other.problem();
     comparable.dtype_p = recording.problem().dtype_p;
     comparable.dtype_acc = recording.problem().dtype_acc;
@@ -473,6 +295,61 @@ Report judge_pair(const Recording& recording, const Recording& other, const Judg
     require_judgeable(other, true);
     require_same_inputs(recording, other);
     return run(recording, &other, options);
+}
+
+}  // namespace
+
+Report judge(const Recording& recording, const JudgeOptions& options) {
+    SharingOr sharing(options.sharing);
+    return in_every_process(*sharing, [&] {
+        Report report = run(recording, nullptr, options);
+        if (!may_be_undeclared(recording, report)) return report;
+        return judge_as_declared(recording, options, report).value_or(std::move(report));
+    });
+}
+
+Report judge_pair(const Recording& recording, const Recording& other, const JudgeOptions& options) {
+    SharingOr sharing(options.sharing);
+    return in_every_process(*sharing, [&] { return run_pair(recording, other, options); });
+}
+
+std::vector<TilesFound> judge_tiles(std::span<const Recording* const> recordings,
+                                    std::span<const JudgeOptions> options, WorkSharing& sharing) {
+    std::vector<TilesFound> all(recordings.size());
+    std::deque<HeadInputCache> inputs;
+    std::vector<std::optional<Plan>> plans(recordings.size());
+    std::vector<Failure> refused(recordings.size());
+    for (std::size_t i = 0; i < recordings.size(); ++i) {
+        try {
+            require_judgeable(*recordings[i], false);
+            plans[i].emplace(
+                make_plan(*recordings[i], nullptr, options[i], inputs.emplace_back(*recordings[i])));
+        } catch (...) {
+            refused[i] = caught_failure(0, sharing);
+        }
+    }
+    // What one process cannot judge no process does.
+    fold(sharing, refused, [](const std::vector<Failure>& part, std::vector<Failure>& whole) {
+        for (std::size_t i = 0; i < whole.size(); ++i) keep_first_failure(part[i], whole[i]);
+    });
+    std::vector<TilesToJudge> tiles;
+    for (std::size_t i = 0; i < recordings.size(); ++i)
+        if (refused[i].piece < 0) tiles.push_back({*plans[i], options[i]});
+    std::vector<TilesFound> judged;
+    if (!tiles.empty()) {
+        std::int64_t pieces = 0;
+        for (const TilesToJudge& one : tiles) pieces += tile_steps(one.plan);
+        Steps steps(options.front(), pieces, sharing);
+        judged = judge_tiles(tiles, options.front().threads, sharing, steps);
+    }
+    auto next = judged.begin();
+    for (std::size_t i = 0; i < recordings.size(); ++i) {
+        if (refused[i].piece < 0)
+            all[i] = std::move(*next++);
+        else
+            all[i].failure = refused[i];
+    }
+    return all;
 }
 
 }  // namespace tilescope

@@ -1,18 +1,18 @@
 #include "oracle/judge/references.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <memory>
 #include <numbers>
+#include <utility>
 
 #include "dump/schema/semantics.h"
 #include "oracle/formula/budget.h"
 #include "oracle/formula/head_call.h"
+#include "oracle/judge/share_pieces.h"
 #include "oracle/judge/spread.h"
-#include "oracle/judge/team.h"
+#include "oracle/judge/tally_bytes.h"
 #include "oracle/replay/replay.h"
 #include "oracle/replay/tiles.h"
 
@@ -252,6 +252,9 @@ void QBlockReferences::judge(std::vector<ReferenceReport>& reports) {
     }
 }
 
+/// o and lse of each reference.
+using OutputsOfReferences = std::vector<std::pair<ReferenceOutput, ReferenceOutput>>;
+
 std::vector<ReferenceReport> nothing_found(const Recording& recording) {
     std::vector<ReferenceReport> reports;
     for (const ReferenceInfo& info : recording.references()) reports.push_back({info, {}, {}});
@@ -299,42 +302,33 @@ std::int64_t reference_steps(const Recording& recording) {
 }
 
 std::vector<ReferenceReport> judge_references(const Recording& recording, double confidence, int threads,
-                                              const std::function<void()>& step) {
+                                              const std::function<void()>& step, WorkSharing& sharing) {
     std::vector<ReferenceReport> whole = nothing_found(recording);
     if (whole.empty()) return whole;
     const Problem& problem = recording.problem();
     const RoundingModel rounding = reference_rounding(recording, confidence);
     HeadInputCache inputs(recording);
-    const std::int64_t total = tile_count(problem, Stage::o);
-    std::atomic<bool> failed = false;
-    std::exception_ptr failure;
-
-#pragma omp parallel num_threads(team_size(threads))
-    {
-        std::vector<ReferenceReport> mine = nothing_found(recording);
-        std::shared_ptr<const HeadInputs> inputs_in_use;
-#pragma omp for schedule(dynamic)
-        for (std::int64_t i = 0; i < total; ++i) {
-            if (failed) continue;
-            try {
-                if (step) step();
-                const TileId tile = tile_at(problem, Stage::o, i);
-                if (tile.q_block >= problem_of(problem, recording.side_inputs(), tile.batch).q_blocks())
-                    continue;
-                inputs_in_use = inputs.get(tile.batch, problem.head_kv(tile.head));
-                QBlockReferences(recording, rounding, inputs, tile).judge(mine);
-            } catch (...) {
-#pragma omp critical
-                if (!failed.exchange(true)) failure = std::current_exception();
-            }
-        }
-#pragma omp critical
-        for (std::size_t i = 0; i < whole.size(); ++i) {
-            merge_output(mine[i].o, whole[i].o);
-            merge_output(mine[i].lse, whole[i].lse);
+    // A thread's next query block is mostly of the same head.
+    std::vector<std::shared_ptr<const HeadInputs>> in_use(std::size_t(team_size(threads)));
+    const auto judge_block = [&](std::int64_t i) {
+        if (step) step();
+        OutputsOfReferences found;
+        const TileId tile = tile_at(problem, Stage::o, i);
+        if (tile.q_block >= problem_of(problem, recording.side_inputs(), tile.batch).q_blocks()) return found;
+        in_use[std::size_t(omp_get_thread_num())] = inputs.get(tile.batch, problem.head_kv(tile.head));
+        std::vector<ReferenceReport> here = nothing_found(recording);
+        QBlockReferences(recording, rounding, inputs, tile).judge(here);
+        for (ReferenceReport& report : here) found.emplace_back(std::move(report.o), std::move(report.lse));
+        return found;
+    };
+    // One after the other: what sums round is the same however many judge them.
+    for (const OutputsOfReferences& found :
+         share_pieces<OutputsOfReferences>(tile_count(problem, Stage::o), threads, sharing, judge_block)) {
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            merge_output(found[i].first, whole[i].o);
+            merge_output(found[i].second, whole[i].lse);
         }
     }
-    if (failure) std::rethrow_exception(failure);
     return whole;
 }
 

@@ -11,6 +11,8 @@
 
 namespace tilescope {
 
+class WorkSharing;
+
 inline constexpr std::size_t empty_row_kinds = 4;
 
 /// Differences of elements that are finite on both sides.
@@ -21,7 +23,7 @@ struct Deviation {
 
     void add(double difference);
     void add(const Deviation& part);
-    /// To float32 precision: the order of the summation does not show.
+    /// To float32 precision: what the summation rounds does not show.
     double rms() const;
 };
 
@@ -64,10 +66,10 @@ struct ReferenceReport {
 
 /// Judges every reference of the recording end to end, as a computation of the problem that rounds P to the
 /// type of v where that has 16 bits or fewer, sums in tensor cores, and stores o in its own type.
-/// `confidence` and `threads` as in JudgeOptions. Calls `step`, where given, from any thread after each of
+/// Collective. `confidence` and `threads` as in JudgeOptions. Calls `step`, where given, from any thread after each of
 /// the reference_steps().
 std::vector<ReferenceReport> judge_references(const Recording& recording, double confidence, int threads,
-                                              const std::function<void()>& step);
+                                              const std::function<void()>& step, WorkSharing& sharing);
 std::int64_t reference_steps(const Recording& recording);
 
 /// The reference whose o has the smallest rms difference to the kernel's, and after it those within 1 % of

@@ -10,6 +10,7 @@
 
 #include "dump/schema/semantics.h"
 #include "oracle/formula/budget.h"
+#include "oracle/judge/tally_bytes.h"
 #include "oracle/replay/tiles.h"
 
 namespace tilescope {
@@ -135,10 +136,27 @@ void DeclaredView::restore_mask(const TileId& tile, std::span<float> s) const {
             const double most = maxima[std::size_t(i)];
             if (!(double(value) < (std::isfinite(most) ? most - apart : double(no_score)))) continue;
             ++masked_numbers_;
-            masked_value_ = value;
+            float lowest = masked_value_;
+            while (value < lowest && !masked_value_.compare_exchange_weak(lowest, value)) {}
             value = minus_infinity;
         }
     }
+}
+
+void DeclaredView::fold_what_it_read(WorkSharing& sharing) {
+    struct Read {
+        std::int64_t numbers = 0;
+        std::int64_t infinities = 0;
+        float value = 0;
+    };
+    Read read{masked_numbers_, masked_infinities_, masked_value_};
+    fold(sharing, read, [](const Read& part, Read& whole) {
+        whole = {whole.numbers + part.numbers, whole.infinities + part.infinities,
+                 std::min(whole.value, part.value)};
+    });
+    masked_numbers_ = read.numbers;
+    masked_infinities_ = read.infinities;
+    masked_value_ = read.value;
 }
 
 CastOfScores::CastOfScores(const Recording& recording) {
@@ -171,6 +189,15 @@ void CastOfScores::look_at(const MatrixF& got, const Estimate& expected) {
                 held && std::isfinite(should) && std::abs(double(value) - should) <= error + rounding;
         }
     }
+}
+
+void CastOfScores::fold_what_it_saw(WorkSharing& sharing) {
+    std::vector<std::uint8_t> fits;
+    for (const Candidate& candidate : candidates_) fits.push_back(candidate.fits);
+    fold(sharing, fits, [](const std::vector<std::uint8_t>& part, std::vector<std::uint8_t>& whole) {
+        for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = whole[i] && part[i];
+    });
+    for (std::size_t i = 0; i < fits.size(); ++i) candidates_[i].fits = fits[i];
 }
 
 std::optional<CastOfScores::Found> CastOfScores::found() const {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -12,6 +13,8 @@
 #include "oracle/judge/report.h"
 
 namespace tilescope {
+
+class WorkSharing;
 
 // Conventions that healthy kernels have and that no attribute of the file declares.
 
@@ -35,7 +38,9 @@ class DeclaredView final : public RecordingView {
 
     /// Whether masked cells of the tiles read so far held such a number more often than -inf.
     bool masks_with_numbers() const { return masked_numbers_ > masked_infinities_; }
-    float masked_value() const { return masked_value_; }  ///< one of those numbers
+    float masked_value() const { return masked_value_; }  ///< the lowest of those numbers
+    /// Collective: of the tiles that all processes have read.
+    void fold_what_it_read(WorkSharing& sharing);
 
  private:
     const std::vector<float>& visible_maxima(const TileId& q_block) const;
@@ -44,7 +49,7 @@ class DeclaredView final : public RecordingView {
     std::optional<FoldedScale> folded_;
     mutable std::atomic<std::int64_t> masked_numbers_ = 0;
     mutable std::atomic<std::int64_t> masked_infinities_ = 0;
-    mutable std::atomic<float> masked_value_ = 0;
+    mutable std::atomic<float> masked_value_ = std::numeric_limits<float>::infinity();
     mutable std::mutex mutex_;
     mutable std::optional<TileId> in_block_;  ///< query block that maxima_ are of
     mutable std::vector<float> maxima_;       ///< of the visible scores of a row, as recorded
@@ -57,6 +62,8 @@ class CastOfScores {
     explicit CastOfScores(const Recording& recording);
 
     void look_at(const MatrixF& got, const Estimate& expected);
+    /// Collective: of what all processes have looked at.
+    void fold_what_it_saw(WorkSharing& sharing);
     /// How they are rounded, and what would declare it; nullopt where that is not what they are.
     struct Found {
         std::string what;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <new>
 #include <optional>
 #include <thread>
@@ -15,9 +17,11 @@
 #include "dump/file/identity.h"
 #include "dump/program/copies.h"
 #include "dump/program/paths.h"
+#include "dump/reader.h"
 #include "dump/schema/error.h"
 #include "dump/schema/shell_word.h"
 #include "oracle/heatmap/write_heatmaps.h"
+#include "oracle/judge/share_pieces.h"
 #include "oracle/program/judge_one.h"
 #include "oracle/program/progress.h"
 #include "oracle/program/terminal.h"
@@ -39,14 +43,18 @@ std::string died(const std::string& recording, const std::string& how) {
                     "); allow more memory and threads, or record it again");
 }
 
-/// The exit code of the work; what it throws is said in a line.
-int said_in_a_line(const std::function<int()>& work) {
+/// The exit code of the work; what it throws is said in a line, by the first process.
+int said_in_a_line(WorkSharing* sharing, const std::function<int()>& work) {
+    const auto say = [&](const std::string& line) {
+        const std::string who = sharing == nullptr ? "" : sharing->blamed();
+        if (sharing == nullptr || sharing->process() == 0) complain(who.empty() ? line : who + ": " + line);
+    };
     try {
         return work();
     } catch (const std::bad_alloc&) {
-        complain("command line: not enough memory; judge fewer recordings at once, or use a larger machine");
+        say("command line: not enough memory; judge fewer recordings at once, or use a larger machine");
     } catch (const std::exception& error) {
-        complain(error.what());
+        say(error.what());
     }
     return unjudged_code;
 }
@@ -156,22 +164,22 @@ class Conclusion {
  public:
     explicit Conclusion(const JudgePlan& plan) : plan_(plan) {
         reports_.open(plan.outputs);
-        if (!plan.arguments.new_baseline.empty()) new_baseline_.emplace(plan.arguments.new_baseline);
+        if (!plan.arguments.new_baseline.empty()) OutputFile(plan.arguments.new_baseline);
     }
 
     ReportFiles& reports() { return reports_; }
 
     void write_baseline(std::span<const JudgedRecording> all) {
         for (const std::string& line : outdated_lines(plan_.baseline, all)) complain(line);
-        if (!new_baseline_) return;
-        new_baseline_->write(baseline_text(all, plan_.baseline));
-        new_baseline_->commit();
+        if (plan_.arguments.new_baseline.empty()) return;
+        OutputFile file(plan_.arguments.new_baseline);
+        file.write(baseline_text(all, plan_.baseline));
+        file.commit();
     }
 
  private:
     const JudgePlan& plan_;
     ReportFiles reports_;
-    std::optional<OutputFile> new_baseline_;
 };
 
 int judge_alone(const JudgePlan& plan, const std::vector<FoundPath>& found, const Answer& answer,
@@ -189,57 +197,200 @@ int judge_alone(const JudgePlan& plan, const std::vector<FoundPath>& found, cons
     return code;
 }
 
-int judge_found(const JudgePlan& plan, const std::vector<FoundPath>& found, int jobs) {
-    const auto start = std::chrono::steady_clock::now();
-    Conclusion conclusion(plan);
-    Printed printed(plan.arguments, found, plan.alone || conclusion.reports().to_stdout());
-    Progress progress("judging", "recordings");
-    std::vector<JudgedRecording> all;
-    std::optional<Answer> alone;
-    const auto work = [&](std::size_t i) {
-        const FoundPath& one = found[i];
-        return packed(one.wrong.empty() ? judge_one(one, plan) : cannot_judge(one.path, one.wrong, plan));
-    };
-    const auto take = [&](std::size_t i, const CopyEnd& end) {
-        Answer answer =
-            end.said ? unpacked(*end.said) : cannot_judge(found[i].path, died(found[i].path, end.how), plan);
-        progress.clear();
+/// Says how each came out, in their order, and all of them together.
+class Teller {
+ public:
+    Teller(const JudgePlan& plan, const std::vector<FoundPath>& found)
+        : plan_(plan),
+          found_(found),
+          conclusion_(plan),
+          printed_(plan.arguments, found, plan.alone || conclusion_.reports().to_stdout()) {}
+
+    /// Whether to go on.
+    bool take(Answer answer) {
+        progress_.clear();
         if (!answer.complaint.empty()) complain(answer.complaint);
-        all.push_back(answer.judged);
-        printed.line(answer);
-        if (!plan.alone) conclusion.reports().add(answer.reports);
-        if (plan.alone) alone = std::move(answer);
-        progress.update(std::int64_t(all.size()), std::int64_t(found.size()));
-        return !plan.arguments.fail_fast || exit_code_of(all.back().came) == 0;
+        all_.push_back(answer.judged);
+        printed_.line(answer);
+        if (!plan_.alone) conclusion_.reports().add(answer.reports);
+        if (plan_.alone) alone_ = std::move(answer);
+        progress_.update(std::int64_t(all_.size()), std::int64_t(found_.size()));
+        return !plan_.arguments.fail_fast || exit_code_of(all_.back().came) == 0;
+    }
+
+    /// The exit code.
+    int end() {
+        progress_.clear();
+        if (alone_) return judge_alone(plan_, found_, *alone_, conclusion_);
+        const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
+        printed_.summary(all_, seconds.count(), found_.size() - all_.size());
+        conclusion_.write_baseline(all_);
+        conclusion_.reports().write(all_);
+        return exit_code_of(all_);
+    }
+
+ private:
+    const JudgePlan& plan_;
+    const std::vector<FoundPath>& found_;
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+    Conclusion conclusion_;
+    Printed printed_;
+    Progress progress_{"judging", "recordings"};
+    std::vector<JudgedRecording> all_;
+    std::optional<Answer> alone_;
+};
+
+Answer judge_path(const FoundPath& path, const JudgePlan& plan) {
+    return path.wrong.empty() ? judge_one(path, plan) : cannot_judge(path.path, path.wrong, plan);
+}
+
+int judge_found(const JudgePlan& plan, const std::vector<FoundPath>& found, int jobs) {
+    Teller teller(plan, found);
+    const auto work = [&](std::size_t i) { return packed(judge_path(found[i], plan)); };
+    const auto take = [&](std::size_t i, const CopyEnd& end) {
+        return teller.take(end.said ? unpacked(*end.said)
+                                    : cannot_judge(found[i].path, died(found[i].path, end.how), plan));
     };
     run_copies(found.size(), jobs, work, take);
-    progress.clear();
-    if (alone) return judge_alone(plan, found, *alone, conclusion);
+    return teller.end();
+}
 
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    printed.summary(all, seconds.count(), found.size() - all.size());
-    conclusion.write_baseline(all);
-    conclusion.reports().write(all);
-    return exit_code_of(all);
+/// What there is to judge.
+struct Named {
+    std::vector<FoundPath> found;
+    bool is_one_file = false;
+};
+
+template <class Io, class Of>
+requires std::is_same_v<std::remove_const_t<Of>, Named>
+void each_field(Io& io, Of& named) {
+    auto& [found, is_one_file] = named;
+    io(found, is_one_file);
+}
+
+Named find_named(const Arguments& arguments,
+                 const std::function<std::string(const std::string&)>& run_of_file) {
+    require_clear(arguments);
+    require_one(arguments);
+    Named named{find_recordings(arguments.paths, std::cin, run_of_file), names_one_file(arguments)};
+    spare_recordings(arguments, named.found);
+    return named;
+}
+
+JudgePlan plan_of(const Arguments& arguments, const Named& named) {
+    return {arguments, report_outputs(arguments), read_baseline(arguments.baseline), named.is_one_file};
+}
+
+/// A recording that one process judges in less time than all processes need to meet.
+bool is_small(const FoundPath& path) {
+    constexpr std::uintmax_t most_bytes = std::uintmax_t(64) << 20;
+    std::uintmax_t bytes = 0;
+    std::error_code unknown;
+    for (const std::string& shard : path.shards) bytes += std::filesystem::file_size(shard, unknown);
+    if (path.shards.empty()) bytes = std::filesystem::file_size(path.path, unknown);
+    return unknown || bytes <= most_bytes;
+}
+
+/// Numbers of the recordings that a process judges alone each: small ones among others.
+std::vector<std::size_t> handed_out(const JudgePlan& plan, const Named& named) {
+    std::vector<std::size_t> numbers;
+    if (named.found.size() == 1 || plan.arguments.jobs == 1 || plan.arguments.fail_fast) return numbers;
+    for (std::size_t i = 0; i < named.found.size(); ++i)
+        if (is_small(named.found[i])) numbers.push_back(i);
+    return numbers;
+}
+
+/// Judges each of them in one of the processes; their answers, by number, in every process.
+std::map<std::size_t, std::string> judge_handed_out(const JudgePlan& plan, const Named& named,
+                                                    const std::vector<std::size_t>& numbers) {
+    WorkSharing& sharing = *plan.sharing;
+    JudgePlan alone = plan;
+    alone.sharing = nullptr;
+    alone.judged_by = sharing.name_of(sharing.process());
+    constexpr int one_thread = 1;  // the judging of each has its own
+    const std::vector<std::string> answers = share_pieces<std::string>(
+        std::int64_t(numbers.size()), one_thread, sharing,
+        [&](std::int64_t i) { return packed(judge_path(named.found[numbers[std::size_t(i)]], alone)); });
+    std::map<std::size_t, std::string> all;
+    for (std::size_t i = 0; i < numbers.size(); ++i) all[numbers[i]] = answers[i];
+    return all;
+}
+
+/// One after the other, by all processes that share the plan; those that were handed out are only told of.
+void judge_in_order(const JudgePlan& plan, const Named& named, std::optional<Teller>& teller) {
+    std::vector<std::size_t> numbers;
+    if (teller) numbers = handed_out(plan, named);
+    fold_from_first(*plan.sharing, numbers);
+    std::map<std::size_t, std::string> answers;
+    if (!numbers.empty()) answers = judge_handed_out(plan, named, numbers);
+    for (std::size_t i = 0; i < named.found.size(); ++i) {
+        const auto answer = answers.find(i);
+        bool goes_on = true;
+        if (answer == answers.end()) {
+            Answer together = judge_path(named.found[i], plan);
+            if (teller) goes_on = teller->take(std::move(together));
+        } else if (teller) {
+            goes_on = teller->take(unpacked(answer->second));
+        }
+        if (plan.arguments.fail_fast) fold_from_first(*plan.sharing, goes_on);
+        if (!goes_on) return;
+    }
+}
+
+/// Each file has to be opened to learn of which run it is; of many, each process opens some.
+Named find_named_together(const Arguments& arguments, WorkSharing& sharing) {
+    std::vector<std::string> files;
+    if (sharing.process() == 0) files = recordings_in_folders(arguments.paths);
+    fold_from_first(sharing, files);
+    constexpr int one_thread = 1;
+    const std::vector<std::string> found =
+        share_pieces<std::string>(std::int64_t(files.size()), one_thread, sharing,
+                                  [&](std::int64_t i) { return run_of(files[std::size_t(i)]); });
+    std::map<std::string, std::string> runs;
+    for (std::size_t i = 0; i < files.size(); ++i) runs[files[i]] = found[i];
+    // A process that cannot read a file is told of where it has to be judged.
+    const auto run_of_file = [&](const std::string& file) {
+        const auto known = runs.find(file);
+        return known != runs.end() && !known->second.empty() ? known->second : run_of(file);
+    };
+    Named named;
+    if (sharing.process() == 0) named = find_named(arguments, run_of_file);
+    fold_from_first(sharing, named);
+    return named;
+}
+
+/// The exit code; of processes that say nothing, 0 where none has failed.
+int judge_together(const Arguments& arguments, WorkSharing& sharing) {
+    Named named;
+    std::optional<JudgePlan> plan;
+    std::optional<Teller> teller;
+    sharing.together([&] {
+        named = find_named_together(arguments, sharing);
+        plan = plan_of(arguments, named);
+        plan->sharing = &sharing;
+        if (plan->arguments.judge.threads == 0) plan->arguments.judge.threads = sharing.cores();
+        if (sharing.process() == 0) teller.emplace(*plan, named.found);
+        judge_in_order(*plan, named, teller);
+    });
+    // What is written now no process can take back by its end.
+    return teller ? teller->end() : 0;
 }
 
 }  // namespace
 
-int judge_all(const Arguments& arguments) {
-    return said_in_a_line([&] {
-        require_clear(arguments);
-        require_one(arguments);
-        const std::vector<FoundPath> found = find_recordings(arguments.paths, std::cin);
-        spare_recordings(arguments, found);
-        JudgePlan plan{arguments, report_outputs(arguments), read_baseline(arguments.baseline),
-                       names_one_file(arguments)};
-        const int jobs = share_cores(found.size(), plan.arguments);
-        return judge_found(plan, found, jobs);
+int judge_all(const Arguments& arguments, WorkSharing* sharing) {
+    if (sharing != nullptr)
+        return said_in_a_line(sharing, [&] { return judge_together(arguments, *sharing); });
+    return said_in_a_line(nullptr, [&] {
+        const Named named = find_named(arguments, run_of);
+        JudgePlan plan = plan_of(arguments, named);
+        const int jobs = share_cores(named.found.size(), plan.arguments);
+        return judge_found(plan, named.found, jobs);
     });
 }
 
 int ask_one(const Arguments& arguments) {
-    return said_in_a_line([&] {
+    return said_in_a_line(nullptr, [&] {
         require_one(arguments);
         return answer_question(arguments.paths[0], arguments);
     });

@@ -4,8 +4,11 @@
 
 namespace tilescope {
 
-/// Judges all recordings and says how they came out; the exit code.
-int judge_all(const Arguments& arguments);
+class WorkSharing;
+
+/// Judges all recordings and says how they came out; the exit code. `sharing`: of the processes that do it together, each with
+/// the same arguments, of which the first alone says and writes anything; null: this process, and copies of it.
+int judge_all(const Arguments& arguments, WorkSharing* sharing);
 
 /// Answers --suggest or --explain-tolerance; the exit code.
 int ask_one(const Arguments& arguments);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -25,6 +26,8 @@
 #include "oracle/explain/explain.h"
 #include "oracle/heatmap/exhibits.h"
 #include "oracle/heatmap/write_heatmaps.h"
+#include "oracle/judge/in_every_process.h"
+#include "oracle/judge/share_pieces.h"
 #include "oracle/program/progress.h"
 #include "oracle/ranks/judge_ranks.h"
 #include "oracle/report/npy.h"
@@ -44,10 +47,13 @@ class DeclaredFile final : public DeclaredAs {
     std::unique_ptr<Recording> file_;
 };
 
+using Open = std::function<std::unique_ptr<Recording>(const std::string& path)>;
+
 /// The recording, as if what --like and --declare say stood in it. Errors: Error for what is no declaration, or none that
 /// the recording can have.
-std::unique_ptr<Recording> open_declared(const std::string& path, const Arguments& arguments) {
-    std::unique_ptr<Recording> file = open_recording(path);
+std::unique_ptr<Recording> open_declared(const std::string& path, const Arguments& arguments,
+                                         const Open& open = open_recording) {
+    std::unique_ptr<Recording> file = open(path);
     if (arguments.declarations.empty() && arguments.like.empty()) return file;
     Problem problem = file->problem();
     Units units = file->units();
@@ -109,19 +115,28 @@ void narrow_report(const Arguments& arguments, const std::string& path, Report& 
 
 Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& shown) {
     const Arguments& arguments = plan.arguments;
-    const std::unique_ptr<Recording> recording = open_declared(path, arguments);
+    SharingOr sharing(plan.sharing);
+    std::unique_ptr<Recording> recording;
     std::unique_ptr<Recording> other;
-    if (!arguments.against.empty()) other = open_recording(arguments.against);
-
-    std::optional<Progress> progress;
-    if (plan.alone) progress.emplace("judging", "");
-    JudgeOptions options = arguments.judge;
-    options.progress = [&](std::int64_t done, std::int64_t total) {
-        if (progress) progress->update(done, total);
-    };
-    ExhibitFinder finder(*recording, other.get(), options.compare);
-    if (want_pictures(plan)) options.observe = finder.observer();
-    Report report = other ? judge_pair(*recording, *other, options) : judge(*recording, options);
+    std::optional<ExhibitFinder> finder;
+    Report report = in_every_process(*sharing, [&] {
+        recording = open_declared(path, arguments);
+        if (!arguments.against.empty()) other = open_recording(arguments.against);
+        std::optional<Progress> progress;
+        if (plan.alone && sharing->process() == 0) progress.emplace("judging", "");
+        JudgeOptions options = arguments.judge;
+        options.sharing = plan.sharing;
+        options.progress = [&](std::int64_t done, std::int64_t total) {
+            if (progress) progress->update(done, total);
+        };
+        finder.emplace(*recording, other.get(), options.compare);
+        if (want_pictures(plan)) options.observe = finder->observer();
+        Report judged = other ? judge_pair(*recording, *other, options) : judge(*recording, options);
+        finder->fold_what_it_saw(*sharing);
+        return judged;
+    });
+    // The first process tells of it.
+    if (sharing->process() != 0) return report;
     narrow_report(arguments, path, report);
     if (!arguments.no_causes)
         report.diagnosis = causes_and_declarations(*recording, report, cause_options(arguments));
@@ -137,14 +152,26 @@ Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& sh
     if (!arguments.png.empty())
         shown.pictures =
             write_heatmaps(arguments.png, report, *recording, other.get(), arguments.judge) + "\n";
-    if (want_pictures(plan)) shown.exhibits.pictures = finder.pictures(report, arguments.judge);
+    if (want_pictures(plan)) shown.exhibits.pictures = finder->pictures(report, arguments.judge);
     recording->require_unchanged();
     if (other) other->require_unchanged();
     return report;
 }
 
+/// Collective. Trying a file takes longer than opening it: of many, each process tries some.
+Open open_of_shards(const std::vector<std::string>& shards, WorkSharing& sharing) {
+    if (sharing.processes() == 1) return open_recording;
+    constexpr int one_thread = 1;
+    share_pieces<bool>(std::int64_t(shards.size()), one_thread, sharing, [&](std::int64_t i) {
+        open_recording(shards[std::size_t(i)]);
+        return true;
+    });
+    return open_tried_recording;
+}
+
 /// Errors: Error where the shards are compared with something, and those of judge_ranks().
-RankReport judge_shards(const FoundPath& found, const Arguments& arguments) {
+RankReport judge_shards(const FoundPath& found, const JudgePlan& plan) {
+    const Arguments& arguments = plan.arguments;
     if (!arguments.against.empty())
         throw Error("is a run of several ranks, which is judged by itself", found.path,
                     "compare two recordings of one rank and step");
@@ -152,16 +179,21 @@ RankReport judge_shards(const FoundPath& found, const Arguments& arguments) {
     if (!arguments.stage.empty() || compare.only_row || compare.only_kv_tile || !arguments.cause_of.empty())
         throw Error("is a run of several ranks, of which --stage, --row, --tile and --cause-of say nothing",
                     found.path, "name one of its recordings");
-    std::vector<std::unique_ptr<Recording>> parts;
-    for (const std::string& shard : found.shards) parts.push_back(open_declared(shard, arguments));
-    const RunOfRanks run(std::move(parts));
-    RankOptions options;
-    options.judge = arguments.judge;
-    options.causes = cause_options(arguments);
-    options.search_causes = !arguments.no_causes;
-    RankReport report = judge_ranks(run, found.path, options);
-    for (const auto& part : run.parts()) part->require_unchanged();
-    return report;
+    SharingOr sharing(plan.sharing);
+    return in_every_process(*sharing, [&] {
+        std::vector<std::unique_ptr<Recording>> parts;
+        const Open open = open_of_shards(found.shards, *sharing);
+        for (const std::string& shard : found.shards) parts.push_back(open_declared(shard, arguments, open));
+        const RunOfRanks run(std::move(parts));
+        RankOptions options;
+        options.judge = arguments.judge;
+        options.judge.sharing = plan.sharing;
+        options.causes = cause_options(arguments);
+        options.search_causes = !arguments.no_causes;
+        RankReport report = judge_ranks(run, found.path, options);
+        for (const auto& part : run.parts()) part->require_unchanged();
+        return report;
+    });
 }
 
 SameRun compare_recordings(const std::string& recording, const std::string& other) {
@@ -245,14 +277,19 @@ Answer judge_one(const FoundPath& found, const JudgePlan& plan) {
     };
     Shown shown;
     shown.exhibits.command = plan.arguments.command;
+    const bool is_first = plan.sharing == nullptr || plan.sharing->process() == 0;
+    if (plan.sharing != nullptr) plan.sharing->blame_nobody();
     try {
         if (!found.shards.empty()) {
-            shown.outcome = judge_shards(found, plan.arguments);
+            shown.outcome = judge_shards(found, plan);
+        } else if (plan.arguments.same_run && !is_first) {
+            return {};
         } else if (plan.arguments.same_run) {
             shown.outcome = compare_recordings(recording, plan.arguments.against);
         } else {
             shown.outcome = judge_recording(recording, plan, shown);
         }
+        if (!is_first) return {};
         const auto* const ranks = std::get_if<RankReport>(&shown.outcome);
         const std::string why = ranks != nullptr && !ranks->diverges() ? ranks->unjudged : "";
         return answer_of(shown, why.empty() ? "" : one_line(recording + ": " + why), seconds(), plan);
@@ -271,7 +308,9 @@ Answer cannot_judge(const std::string& recording, const std::string& why, const 
     Shown shown;
     shown.exhibits.command = plan.arguments.command;
     shown.outcome = Unjudged{recording, one_line(why)};
-    return answer_of(shown, one_line(why), 0, plan);
+    std::string who = plan.judged_by;
+    if (plan.sharing != nullptr) who = plan.sharing->blamed();
+    return answer_of(shown, one_line(who.empty() ? why : who + ": " + why), 0, plan);
 }
 
 namespace {

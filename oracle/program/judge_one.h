@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dump/program/paths.h"
+#include "oracle/judge/work_sharing.h"
 #include "oracle/program/arguments.h"
 #include "oracle/program/baseline.h"
 #include "oracle/report/judged.h"
@@ -29,10 +30,13 @@ struct JudgePlan {
     std::vector<ReportOutput> outputs;
     Baseline baseline;
     bool alone = false;  ///< there is one file, and nothing is printed but its report
+    /// Those that judge each recording together, of which the first has the answer; null: this process alone.
+    WorkSharing* sharing = nullptr;
+    std::string judged_by = {};  ///< for who reads a complaint; empty: it is known
 };
 
 /// Judges the recording, or the shards of a run, or compares it, and writes the arrays, pictures and recordings that are
-/// asked for.
+/// asked for. Collective where processes share it.
 Answer judge_one(const FoundPath& found, const JudgePlan& plan);
 
 /// What there is to say where it cannot be judged.

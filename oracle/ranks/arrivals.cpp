@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -283,7 +284,12 @@ Arrival judge_arrival(const RunOfRanks& run, const Recording& step, Input input)
         }
         row += count;
     }
-    if (arrival.tally.diverges()) explain(run, step, arrival);
+    if (arrival.tally.diverges()) {
+        // One at a time: it keeps a number of every row that is owned.
+        static std::mutex mutex;
+        const std::scoped_lock lock(mutex);
+        explain(run, step, arrival);
+    }
     return arrival;
 }
 

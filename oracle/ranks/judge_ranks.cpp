@@ -3,22 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <mutex>
+#include <numeric>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "dump/recording/recording_view.h"
 #include "dump/schema/error.h"
-#include "dump/schema/rounding.h"
 #include "oracle/causes/suggest.h"
-#include "oracle/ranks/arrivals.h"
-#include "oracle/ranks/coverage.h"
-#include "oracle/ranks/merges.h"
+#include "oracle/judge/diagnosis_bytes.h"
+#include "oracle/judge/share_pieces.h"
 #include "oracle/ranks/part_rows.h"
-#include "oracle/ranks/whole_view.h"
+#include "oracle/ranks/parts_found.h"
 
 namespace tilescope {
 
@@ -29,7 +27,6 @@ constexpr int order_arrival = 0;
 constexpr int order_stages = 10;
 constexpr int order_merge = 100;
 
-constexpr Input operands[] = {Input::q, Input::k, Input::v};
 constexpr std::string_view operand_names[] = {"q", "k", "v"};
 
 std::string merge_place(const Problem& problem, Stage stage, const Element& element) {
@@ -58,19 +55,26 @@ void name_cause(const Diagnosis& diagnosis, RankFault& fault) {
     fault.look_at = cause.look_at;
 }
 
-/// Of each rank.
-using Coverage = std::vector<std::optional<CoverageFault>>;
+/// A fault that a part's own tiles have, and what its cause is looked for in.
+struct UnexplainedFault {
+    std::size_t fault;  ///< of RankReport::faults
+    const Recording* recording;
+};
 
-/// Judges one part, and adds what is wrong with it.
+/// Tells what was found of one part, and adds what is wrong with it.
 class PartJudge {
  public:
-    PartJudge(const RunOfRanks& run, std::size_t index, const Coverage& coverage, const RankOptions& options,
-              RankReport& report)
+    PartJudge(const RunOfRanks& run, std::size_t index, PartsFound& found, const RankOptions& options,
+              RankReport& report, std::vector<UnexplainedFault>& unexplained)
         : run_(run),
           recording_(*run.parts()[index]),
-          coverage_(coverage[std::size_t(recording_.problem().shard.rank)]),
+          coverage_(found.coverage[std::size_t(recording_.problem().shard.rank)]),
+          beside_(found.beside[index]),
+          tiles_(found.tiles[index]),
+          from_all_keys_(found.from_all_keys[index]),
           options_(options),
           report_(report),
+          unexplained_(unexplained),
           index_(index) {}
 
     void judge() {
@@ -104,9 +108,8 @@ class PartJudge {
     }
 
     void judge_arrivals() {
-        if (!recording_.has_inputs() || run_.owned_by(shard().rank) == &recording_) return;
-        for (std::size_t i = 0; i < std::size(operands); ++i) {
-            Arrival arrival = judge_arrival(run_, recording_, operands[i]);
+        for (std::size_t i = 0; i < beside_.arrivals.size(); ++i) {
+            Arrival& arrival = beside_.arrivals[i];
             if (arrival.rows_not_owned > 0)
                 report_.missing.push_back(fmt::format("{}: {} rows of {} are of ranks that were not recorded",
                                                       text_of_part(shard()), arrival.rows_not_owned,
@@ -129,7 +132,7 @@ class PartJudge {
     /// As judged alone: from its own operands.
     void judge_tiles() {
         try {
-            Report report = tilescope::judge(recording_, options_.judge);
+            Report report = tilescope::judge(recording_, with_tiles(tiles_));
             if (report.guilty) add_tile_fault(report);
             part().report = std::move(report);
         } catch (const NoVerdict& unjudged) {
@@ -149,9 +152,8 @@ class PartJudge {
             fault.cause = "local_positions";
             fault.says = "rows and keys are masked by where they stand in the shard, not in the whole call";
             fault.look_at = "the positions that the causal mask compares";
-        } else if (options_.search_causes) {
-            report.diagnosis = causes_and_declarations(recording_, report, options_.causes);
-            name_cause(report.diagnosis, fault);
+        } else {
+            unexplained_.push_back({report_.faults.size(), &recording_});
         }
         add(std::move(fault));
     }
@@ -186,7 +188,7 @@ class PartJudge {
     }
 
     void judge_merged() {
-        MergeReport merged = judge_merge(run_, recording_);
+        MergeReport& merged = beside_.merged;
         if (merged_stages(recording_) && !output_stages(recording_))
             report_.missing.push_back(
                 fmt::format("{}: what was merged is not judged, since its o and lse were not recorded",
@@ -216,8 +218,9 @@ class PartJudge {
     /// Outputs that are right from all keys are right, whatever the steps that were recorded say.
     void judge_outputs() {
         const EndToEnd all_keys = judge_end_to_end();
-        const bool is_right = all_keys.is_judged && !all_keys.diverges();
-        MergeReport stored = judge_final(run_, recording_);
+        const bool diverges = all_keys.is_judged && from_all_keys_.diverges();
+        const bool is_right = all_keys.is_judged && !diverges;
+        MergeReport& stored = beside_.merged;
         const bool left_out = coverage_ && coverage_->step < 0;
         const bool differs = stored.o.diverges() || stored.lse.diverges();
         if (is_right && (left_out || differs)) {
@@ -232,10 +235,10 @@ class PartJudge {
             part().stages.push_back({"o", std::move(stored.o), false});
             part().stages.push_back({"lse", std::move(stored.lse), false});
         }
-        if (all_keys.diverges()) add_end_to_end(all_keys);
+        if (diverges) add_end_to_end(*all_keys.report);
         if (!all_keys.is_judged) return;
-        part().stages.push_back({"o from all keys", all_keys.o, false});
-        part().stages.push_back({"lse from all keys", all_keys.lse, false});
+        part().stages.push_back({"o from all keys", from_all_keys_.o, false});
+        part().stages.push_back({"lse from all keys", from_all_keys_.lse, false});
     }
 
     void add_coverage(const CoverageFault& found) {
@@ -257,34 +260,20 @@ class PartJudge {
     /// Outputs from all keys, as their owners have them.
     struct EndToEnd {
         bool is_judged = false;
-        StageTally o;
-        StageTally lse;
         std::optional<Report> report;
-
-        bool diverges() const { return is_judged && (o.diverges() || lse.diverges()); }
     };
 
     EndToEnd judge_end_to_end() {
         EndToEnd found;
-        const WholeView whole(run_, recording_);
-        if (!recording_.has_stage(Stage::o) && !recording_.has_stage(Stage::lse)) return found;
-        if (!whole.has_input(Input::q) || !whole.has_input(Input::k)) {
+        if (!from_all_keys_.view) return found;
+        if (!from_all_keys_.has_inputs()) {
             report_.missing.push_back(fmt::format(
                 "{}: its outputs are not judged from the inputs, of which some ranks' are missing",
                 text_of_part(shard())));
             return found;
         }
-        std::mutex mutex;
-        JudgeOptions judge_options = options_.judge;
-        judge_options.observe = [&](Stage stage, const TileId& tile, const MatrixF& got,
-                                    const Estimate& expected) {
-            const std::lock_guard lock(mutex);
-            compare_tile(tile_context(whole.problem(), stage, tile), got,
-                         after_merges(expected, stage, whole.problem()), nullptr, judge_options.compare,
-                         stage == Stage::o ? found.o : found.lse);
-        };
         try {
-            found.report = tilescope::judge(whole, judge_options);
+            found.report = tilescope::judge(*from_all_keys_.view, with_tiles(from_all_keys_.tiles));
             found.is_judged = true;
         } catch (const Error& error) {
             part().unjudged = error.what();
@@ -292,32 +281,24 @@ class PartJudge {
         return found;
     }
 
-    /// Each step's o was rounded to its type: half a unit in the last place of what o could be.
-    static Estimate after_merges(Estimate expected, Stage stage, const Problem& problem) {
-        if (stage != Stage::o) return expected;
-        for (Eigen::Index i = 0; i < expected.value.size(); ++i) {
-            const double spread = expected.spread.size() > 0 ? expected.spread.data()[i] : 0;
-            expected.error.data()[i] +=
-                cast_bound(problem.dtype_o, std::abs(expected.value.data()[i]) + spread);
-        }
-        return expected;
+    JudgeOptions with_tiles(const TilesFound& tiles) const {
+        JudgeOptions judge_options = options_.judge;
+        judge_options.tiles = &tiles;
+        return judge_options;
     }
 
     /// What steps and merges explain is theirs.
-    void add_end_to_end(const EndToEnd& found) {
+    void add_end_to_end(Report report) {
         const bool is_known = std::ranges::any_of(report_.faults, [&](const RankFault& fault) {
             return report_.parts[fault.part].shard.rank == shard().rank;
         });
         part().inherits = is_known;
-        Report report = *found.report;
         if (is_known || !report.guilty) return;
-        if (options_.search_causes)
-            report.diagnosis = causes_and_declarations(WholeView(run_, recording_), report, options_.causes);
         const Stage guilty = *report.guilty;
         RankFault fault =
             fault_in(stage_info(report.problem, guilty).name, report.stage(guilty).tally,
                      merge_place(recording_.problem(), guilty, *report.first_divergence), order_merge + 1);
-        name_cause(report.diagnosis, fault);
+        unexplained_.push_back({report_.faults.size(), from_all_keys_.view.get()});
         add(std::move(fault));
         part().report = std::move(report);
     }
@@ -325,8 +306,12 @@ class PartJudge {
     const RunOfRanks& run_;
     const Recording& recording_;
     const std::optional<CoverageFault>& coverage_;  ///< of its rank
+    HeldAgainst& beside_;
+    const TilesFound& tiles_;
+    const FromAllKeys& from_all_keys_;
     const RankOptions& options_;
     RankReport& report_;
+    std::vector<UnexplainedFault>& unexplained_;
     std::size_t index_;
 };
 
@@ -352,6 +337,24 @@ void add_missing(const RunOfRanks& run, RankReport& report) {
     }
 }
 
+/// Each by one of the processes, with all of its threads.
+void explain(const std::vector<UnexplainedFault>& unexplained, const RankOptions& options,
+             WorkSharing& sharing, RankReport& report) {
+    if (!options.search_causes) return;
+    constexpr int one_at_a_time = 1;
+    std::vector<Diagnosis> found = share_pieces<Diagnosis>(
+        std::int64_t(unexplained.size()), one_at_a_time, sharing, [&](std::int64_t i) {
+            const UnexplainedFault& one = unexplained[std::size_t(i)];
+            const RankPart& part = report.parts[report.faults[one.fault].part];
+            return causes_and_declarations(*one.recording, *part.report, options.causes);
+        });
+    for (std::size_t i = 0; i < unexplained.size(); ++i) {
+        RankFault& fault = report.faults[unexplained[i].fault];
+        name_cause(found[i], fault);
+        report.parts[fault.part].report->diagnosis = std::move(found[i]);
+    }
+}
+
 auto order_of(const RankReport& report, const RankFault& fault) {
     const Shard& shard = report.parts[fault.part].shard;
     const std::int64_t step =
@@ -369,19 +372,27 @@ RankReport judge_ranks(const RunOfRanks& run, const std::string& name, const Ran
     report.whole = run.whole();
     for (const auto& recording : run.parts())
         report.parts.push_back({recording->name(), recording->problem().shard, {}, std::nullopt, ""});
-    Coverage coverage;
-    for (std::int64_t rank = 0; rank < run.ranks(); ++rank)
-        coverage.push_back(find_coverage_fault(run, rank));
+    SharingOr sharing(options.judge.sharing);
+    PartsFound found = nothing_of_parts(run, options.judge, *sharing);
+    std::vector<std::size_t> all(report.parts.size());
+    std::iota(all.begin(), all.end(), std::size_t(0));
+    // Who looks on is shown each of them as soon as it is judged.
+    if (!options.judged) judge_parts(run, all, options.judge, *sharing, found);
+    std::vector<UnexplainedFault> unexplained;
     // First of all, since the rest of what is not judged comes from it.
     add_missing(run, report);
     // Steps first: what they explain is not blamed on the outputs.
     for (const bool of_outputs : {false, true}) {
-        for (std::size_t i = 0; i < report.parts.size(); ++i) {
+        for (const std::size_t i : all) {
             if ((report.parts[i].shard.kind == ShardKind::final) != of_outputs) continue;
-            PartJudge(run, i, coverage, options, report).judge();
-            if (options.judged) options.judged(report, i);
+            if (options.judged) judge_parts(run, std::span(&i, 1), options.judge, *sharing, found);
+            PartJudge(run, i, found, options, report, unexplained).judge();
+            if (!options.judged) continue;
+            explain(std::exchange(unexplained, {}), options, *sharing, report);
+            options.judged(report, i);
         }
     }
+    explain(unexplained, options, *sharing, report);
     std::ranges::stable_sort(report.faults, {},
                              [&](const RankFault& fault) { return order_of(report, fault); });
     if (report.diverges()) return report;

@@ -58,10 +58,18 @@ void ReportFiles::open(const std::vector<ReportOutput>& outputs) {
     for (const ReportOutput& output : outputs) {
         if (output.is_stdout() && to_stdout())
             throw Error("two reports go to stdout", "--report", "give one of them a file");
+        // Nothing is left of it by who is killed meanwhile.
+        if (!output.is_stdout()) OutputFile(output.path);
         outputs_.push_back(output);
-        files_.push_back(output.is_stdout() ? nullptr : std::make_unique<OutputFile>(output.path));
         waiting_.emplace_back();
     }
+}
+
+std::vector<std::unique_ptr<OutputFile>> ReportFiles::files() const {
+    std::vector<std::unique_ptr<OutputFile>> files;
+    for (const ReportOutput& output : outputs_)
+        files.push_back(output.is_stdout() ? nullptr : std::make_unique<OutputFile>(output.path));
+    return files;
 }
 
 bool ReportFiles::to_stdout() const {
@@ -69,13 +77,14 @@ bool ReportFiles::to_stdout() const {
 }
 
 void ReportFiles::write_alone(std::span<const std::string> reports) {
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-        if (!files_[i]) continue;
-        files_[i]->write(reports[i]);
-        files_[i]->commit();
+    const std::vector<std::unique_ptr<OutputFile>> to = files();
+    for (std::size_t i = 0; i < to.size(); ++i) {
+        if (!to[i]) continue;
+        to[i]->write(reports[i]);
+        to[i]->commit();
     }
-    for (std::size_t i = 0; i < files_.size(); ++i)
-        if (!files_[i]) write_to_stdout(reports[i]);
+    for (std::size_t i = 0; i < to.size(); ++i)
+        if (!to[i]) write_to_stdout(reports[i]);
 }
 
 void ReportFiles::add(std::span<const std::string> parts) {
@@ -84,11 +93,12 @@ void ReportFiles::add(std::span<const std::string> parts) {
 }
 
 void ReportFiles::write(std::span<const JudgedRecording> all) {
+    const std::vector<std::unique_ptr<OutputFile>> to = files();
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
         std::uint64_t written = 0;
         const auto add = [&](std::string_view text) {
-            if (files_[i]) {
-                files_[i]->write_at(written, std::as_bytes(std::span(text)));
+            if (to[i]) {
+                to[i]->write_at(written, std::as_bytes(std::span(text)));
             } else {
                 write_to_stdout(text);
             }
@@ -97,7 +107,7 @@ void ReportFiles::write(std::span<const JudgedRecording> all) {
         add(outputs_[i].format->head(all));
         waiting_[i].each_piece(outputs_[i].path, add);
         add(outputs_[i].format->tail(all));
-        if (files_[i]) files_[i]->commit();
+        if (to[i]) to[i]->commit();
     }
 }
 

@@ -57,7 +57,7 @@ class WaitingParts {
 /// Reports that appear whole, or not at all.
 class ReportFiles {
  public:
-    /// Errors: Error where a file cannot be there, or two reports go to stdout.
+    /// Nothing is there before it is written. Errors: Error where a file cannot be there, or two reports go to stdout.
     void open(const std::vector<ReportOutput>& outputs);
 
     std::span<const ReportOutput> outputs() const { return outputs_; }
@@ -70,8 +70,9 @@ class ReportFiles {
     void write(std::span<const JudgedRecording> all);
 
  private:
+    std::vector<std::unique_ptr<OutputFile>> files() const;  ///< null for stdout
+
     std::vector<ReportOutput> outputs_;
-    std::vector<std::unique_ptr<OutputFile>> files_;  ///< null for stdout
     std::vector<WaitingParts> waiting_;
 };
 

@@ -62,7 +62,7 @@ tilescope_precompiled(tilescope_kernels <fmt/format.h>)
 tilescope_precompiled(tilescope_viewer <Eigen/Core> <fmt/format.h> <imgui.h>)
 
 tilescope_not_optimised(tilescope_command_line program/command_line.cpp)
-tilescope_not_optimised(tile-diff tile_diff.cpp)
+tilescope_not_optimised(tilescope_judging program/main.cpp)
 tilescope_not_optimised(tilescope_kernels run/commands/option_groups.cpp)
 tilescope_not_optimised(tilescope_gate gate_options.cpp)
 tilescope_not_optimised(tile-view tile_view.cpp)

@@ -2,6 +2,7 @@
 // to.
 
 #include "oracle/judge/references.h"
+#include "oracle/judge/work_sharing.h"
 
 #include <gtest/gtest.h>
 
@@ -63,7 +64,8 @@ ReferenceInfo named(std::string name, Dtype dtype = Dtype::f16, LogBase base = L
 }
 
 std::vector<ReferenceReport> judged_references(const Recording& recording) {
-    return judge_references(recording, default_confidence, 1, {});
+    OneProcess alone;
+    return judge_references(recording, default_confidence, 1, {}, alone);
 }
 
 ReferenceReport judged_alone(MemoryRecording& recording, const ReferenceInfo& info, const Outputs& outputs) {

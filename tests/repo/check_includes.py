@@ -36,6 +36,7 @@ ROOMS = [
     ("explain", ["oracle/explain/*"], "schema recording formula replay judge", "Eigen"),
     ("heatmap", ["oracle/heatmap/*"], "schema recording formula replay judge report explain", "Eigen"),
     ("tile-diff", ["oracle/tile_diff.cpp", "oracle/program/*"], "schema recording file program judge causes ranks report explain heatmap", "Eigen"),
+    ("tile-diff-mpi", ["oracle/tile_diff_mpi.cpp"], "schema judge report tile-diff", "Eigen MPI"),
     ("module", ["oracle/python/*"], "schema recording bindings judge causes report heatmap", "Eigen Python"),
     ("attention", ["kernels/attention/*"], "hook schema", "CUDA"),
     ("run", ["kernels/run/*"], "hook schema recording watch file capture program attention", "CUDA"),
@@ -56,6 +57,7 @@ LIBRARIES = {
     "HDF5": r"(hdf5|H5\w*)\.h",
     "Eigen": r"(unsupported/)?Eigen/",
     "GUI": r"(imgui|backends/imgui|GLFW/|GL/|GLES)",
+    "MPI": r"mpi\.h",
     "Python": r"(nanobind/|Python\.h)",
 }
 

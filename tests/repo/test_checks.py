@@ -42,6 +42,7 @@ PLANTED_INCLUDES = [
     ("dump/stray.h", "#include <string>", ["is in no room"]),
     ("oracle/replay/replay.cpp", '#include "kernels/attention/scalar.cuh"', ["replay includes kernels/attention/"]),
     ("oracle/replay/replay.cpp", "#include <hdf5.h>", ["replay reaches HDF5"]),
+    ("oracle/judge/work_sharing.cpp", "#include <mpi.h>", ["judge reaches MPI"]),
     ("oracle/replay/replay.h", '#include "dump/hook.h"', ["replay reaches CUDA through dump/hook.h"]),
     ("oracle/formula/scores.h", '#include "oracle/judge/compare.h"', ["formula includes oracle/judge/compare.h of judge"]),
     ("kernels/attention/wmma.cu", '#include "oracle/judge/compare.h"', ["attention includes oracle/judge/compare.h"]),

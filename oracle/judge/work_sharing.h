@@ -1,0 +1,162 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tilescope {
+
+/// How processes judge the same recordings together. All of them do everything alike and in the same order, but for pieces of
+/// work, each of which one of their threads takes. What is called collective is called by all of them, by one thread each.
+class WorkSharing {
+ public:
+    WorkSharing() = default;
+    virtual ~WorkSharing() = default;
+    WorkSharing(const WorkSharing&) = delete;
+    WorkSharing& operator=(const WorkSharing&) = delete;
+
+    /// What is thrown in all processes, out of this call of together() and those in it; no std::exception, which the work might
+    /// take for its own.
+    struct FailedTogether {
+        std::exception_ptr failure;
+        int depth;
+    };
+
+    virtual int processes() const = 0;
+    /// The number of this one, from 0 on.
+    virtual int process() const = 0;
+    /// Cores that this one has for itself; 0: not known.
+    virtual int cores() const = 0;
+    /// For who reads a message: "rank 3 on node7"; "" where there is one process.
+    virtual std::string name_of(int process) const = 0;
+
+    /// Collective: take() hands out 0 to count - 1.
+    void begin(std::int64_t count);
+    /// The next piece, from any thread; nullopt where none is left.
+    virtual std::optional<std::int64_t> take() = 0;
+    /// From any thread: nothing is left, in any process.
+    virtual void stop() = 0;
+
+    /// What each process has a part of. What `pack` makes of one part `add` adds to another; `set` takes the whole.
+    struct Parts {
+        std::function<std::string()> pack;
+        std::function<void(std::string_view)> add;
+        std::function<void(std::string_view)> set;
+    };
+    /// Collective: adds up the parts in the order of the processes, and leaves the whole in each of them.
+    void fold(const Parts& parts);
+
+    /// Collective: where a process has a failure, all of them leave together() with the first one's.
+    void agree(const std::exception_ptr& failure) { agree_on(failure, of_failures); }
+    /// Collective: work with collective calls in it. What it throws in one process, of which the first is taken, it throws in
+    /// all of them: whoever is in a collective call then leaves it, up to here.
+    template <class Work>
+    void together(const Work& work) {
+        const int depth = ++depth_;
+        try {
+            std::exception_ptr failure;
+            try {
+                work();
+            } catch (const FailedTogether&) {
+                throw;
+            } catch (...) {
+                failure = std::current_exception();
+            }
+            agree_on(failure, of_failures);
+            depth_ = depth - 1;
+        } catch (const FailedTogether& failed) {
+            depth_ = depth - 1;
+            if (failed.depth < depth) throw;
+            std::rethrow_exception(failed.failure);
+        }
+    }
+
+    /// Whose failure it is that is thrown, also where others throw it on.
+    void blame(int process) { blamed_ = process; }
+    void blame_nobody() { blamed_ = -1; }
+    /// "" where that is not known.
+    std::string blamed() const { return blamed_ < 0 ? "" : name_of(blamed_); }
+
+ protected:
+    /// -1: nobody.
+    int blamed_process() const { return blamed_; }
+
+ private:
+    virtual void start(std::int64_t count) = 0;
+    virtual void add_up(const Parts& parts) = 0;
+    /// Nullopt where none has one; blame() names whose it is, and the depth is that of the outermost call that fails.
+    /// `on`: what is agreed on; where no process has failed, it is the same in all of them, or an Error is what they have.
+    virtual std::optional<FailedTogether> first_failure(const std::exception_ptr& mine, int depth,
+                                                        std::int64_t on) = 0;
+
+    static constexpr std::int64_t of_failures = -1;
+    static constexpr std::int64_t of_parts = -2;
+    /// From 0 on: that so many pieces are handed out.
+    void agree_on(const std::exception_ptr& failure, std::int64_t on);
+
+    int depth_ = 0;  ///< so many calls of together() are under way
+    int blamed_ = -1;
+};
+
+/// The threads of this process alone.
+class OneProcess final : public WorkSharing {
+ public:
+    int processes() const override { return 1; }
+    int process() const override { return 0; }
+    int cores() const override { return 0; }
+    std::string name_of(int) const override { return ""; }
+    std::optional<std::int64_t> take() override {
+        const std::int64_t next = next_++;
+        return next < count_ ? std::optional(next) : std::nullopt;
+    }
+    void stop() override { next_ = count_; }
+
+ private:
+    void start(std::int64_t count) override {
+        count_ = count;
+        next_ = 0;
+    }
+    void add_up(const Parts&) override {}
+    std::optional<FailedTogether> first_failure(const std::exception_ptr& mine, int depth,
+                                                std::int64_t) override {
+        return mine ? std::optional(FailedTogether{mine, depth}) : std::nullopt;
+    }
+
+    std::int64_t count_ = 0;
+    std::atomic<std::int64_t> next_ = 0;
+};
+
+/// What ended a piece of work, as another process can be told of it.
+struct Failure {
+    std::int64_t piece = -1;  ///< -1: nothing has
+    int process = 0;
+    bool is_of_memory = false;
+    std::string line;
+    std::exception_ptr thrown;  ///< in this process
+};
+/// Of what is caught right now.
+Failure caught_failure(std::int64_t piece, const WorkSharing& sharing);
+/// Of the first piece, which is the one of a single process that does the pieces in their order.
+void keep_first_failure(const Failure& failure, Failure& first);
+/// Throws it again, and blames its process; nothing where there is none.
+void rethrow(const Failure& failure, WorkSharing& sharing);
+
+/// The sharing that is given, or that of one process.
+class SharingOr {
+ public:
+    explicit SharingOr(WorkSharing* given) : sharing_(given != nullptr ? *given : alone_) {}
+    WorkSharing& operator*() { return sharing_; }
+    WorkSharing* operator->() { return &sharing_; }
+
+ private:
+    OneProcess alone_;
+    WorkSharing& sharing_;
+};
+
+}  // namespace tilescope

@@ -1,0 +1,48 @@
+#include "oracle/program/main.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "dump/program/command_line.h"
+#include "dump/program/program.h"
+#include "dump/schema/error.h"
+#include "dump/schema/shell_word.h"
+#include "oracle/judge/work_sharing.h"
+#include "oracle/program/arguments.h"
+#include "oracle/program/judge_all.h"
+
+namespace tilescope {
+
+int tile_diff_main(int argc, char** argv, WorkSharing* sharing) {
+    // A closed pipe is an error of the write, not a signal.
+    std::signal(SIGPIPE, SIG_IGN);
+    const bool is_first = sharing == nullptr || sharing->process() == 0;
+    CLI::App app("", "tile-diff");
+    Arguments arguments;
+    declare(app, arguments);
+    arguments.command = "tile-diff";
+    for (int i = 1; i < argc; ++i) arguments.command += " " + shell_word(argv[i]);
+    try {
+        const std::string help = parse_command_line(app, {argv + 1, argv + argc}, known_words());
+        if (!help.empty()) {
+            if (is_first) fmt::print("{}", help);
+            return 0;
+        }
+    } catch (const Error& error) {
+        if (is_first) fmt::print(stderr, "tile-diff: {}\n", error.what());
+        return 2;
+    }
+    const bool asks = arguments.suggest || !arguments.element.empty();
+    if (!asks) return run_program([&] { return judge_all(arguments, sharing); });
+    if (!is_first) return 0;
+    // Who judges with others cannot be copied.
+    if (sharing != nullptr) return run_program([&] { return ask_one(arguments); });
+    return run_supervised([&] { return ask_one(arguments); },
+                          [&](const std::string& how) { return give_up_asking(arguments, how); });
+}
+
+}  // namespace tilescope
