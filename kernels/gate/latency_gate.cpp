@@ -23,10 +23,10 @@ struct Unit {
     std::string_view name;
     double ns;
 };
-constexpr Unit units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+constexpr Unit latency_units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 
 double ns_of(std::string_view unit) {
-    return std::ranges::find(units, unit, &Unit::name)->ns;
+    return std::ranges::find(latency_units, unit, &Unit::name)->ns;
 }
 
 void require_sense(const Requirements& requirements, const Resampling& resampling) {
@@ -192,7 +192,8 @@ Latency parse_latency(std::string_view text, const std::string& option) {
     const char* const end = text.data() + text.size();
     const auto [rest, status] = std::from_chars(text.data(), end, latency.value);
     latency.unit = std::string(rest, end);
-    const bool has_unit = std::ranges::find(units, latency.unit, &Unit::name) != std::end(units);
+    const bool has_unit =
+        std::ranges::find(latency_units, latency.unit, &Unit::name) != std::end(latency_units);
     if (status != std::errc() || !has_unit || !(latency.value > 0) || !std::isfinite(latency.value)) {
         throw Error("'" + std::string(text) + "' is not a positive, finite number with a unit", option,
                     "give one like 255us, in ns, us, ms or s");
