@@ -2,17 +2,22 @@
 """Times PyTorch's scaled_dot_product_attention as tile-gate measure times a bundled kernel, into the same CSV.
 
 Events around replays of a CUDA graph whose launches rotate over copies of the inputs, twice the L2 in all, after a
-warm-up. Run it in the same session as tile-gate measure and compare the files:
+warm-up, in a stream of its own. Run it in the same session as tile-gate measure and compare the files:
     tile-gate measure --kernel wmma --shape 2,8,512,512,64 -o ours.csv
     python3 tests/bench/measure_sdpa.py --shape 2,8,512,512,64 -o sdpa.csv
     tile-gate latency ours.csv sdpa.csv --baseline sdpa_flash
-A backend that has no kernel for a configuration is named in a comment line of the file and on stderr. Exit codes:
-0 something was measured, 2 nothing could be.
+The backend `default` is the one that PyTorch chooses. Comments of the file say what a call launches by the profiler's
+account, each kernel with its share: of a call of several kernels, or of one that clears memory first, the latency is that
+of all. A backend that has no kernel for a configuration is named in a comment and on stderr. Exit codes: 0 something was
+measured, 2 nothing could be.
 """
 
 import argparse
+import contextlib
 import datetime
 import pathlib
+import re
+import statistics
 import sys
 
 TIMES_L2 = 2
@@ -21,7 +26,12 @@ LEAST_SAMPLES = 20
 METHOD = f"events around replays of a CUDA graph, inputs rotated, {TIMES_L2} x L2"
 COLUMNS = ("implementation,dtype,batch,heads,heads_kv,seqlen_q,seqlen_kv,head_dim,mask,sample,launches,"
            "sm_clock_mhz,latency_us")
-BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "math": "MATH"}
+BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "math": "MATH",
+            "default": None}
+# What kernels of a backend have in their names; that of none of these is `math`.
+NAMES = {"flash": "flash_fwd", "cudnn": "cudnn", "efficient": "fmha_cutlass"}
+PROFILED_CALLS = 20
+DRIVER = pathlib.Path("/proc/driver/nvidia/version")
 DTYPES = {"f16": "float16", "bf16": "bfloat16"}
 
 
@@ -81,14 +91,11 @@ def sm_clock_mhz(torch):
 
 
 def record_graph(torch, call, copies):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        call(*copies[0])
-    torch.cuda.current_stream().wait_stream(side)
+    """In the current stream, which is not the legacy one: that cannot be recorded."""
+    call(*copies[0])
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         # Kept, so that every launch writes to memory of its own.
         outputs = [call(*inputs) for inputs in copies]
     return graph, outputs
@@ -114,6 +121,51 @@ def time_graph(torch, graph, launches, options):
     return times, sm_clock_mhz(torch)
 
 
+def launched(torch, call, inputs):
+    """[(what, launches a call, microseconds a call)], in the order of the first call, by the profiler's account."""
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        for _ in range(PROFILED_CALLS):
+            call(*inputs)
+        torch.cuda.synchronize()
+    found = {}
+    for event in profiler.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            count, passed = found.get(event.name, (0, 0.0))
+            found[event.name] = count + 1, passed + event.time_range.elapsed_us()
+    return [(name, count / PROFILED_CALLS, passed / PROFILED_CALLS) for name, (count, passed) in found.items()]
+
+
+def is_kernel(name):
+    return not name.startswith(("Memset", "Memcpy"))
+
+
+def backend_of(names):
+    """The backend that kernels of these names are of."""
+    return next((backend for backend, part in NAMES.items() if any(part in name for name in names)), "math")
+
+
+def launch_lines(key, found):
+    """Comments on what a call launches. Names of templates hold colons, which would make metadata of a comment."""
+    if not found:
+        return [f"# a call of {key} was not seen by the profiler"]
+    kernels = [one for one in found if is_kernel(one[0])]
+    others = [one for one in found if not is_kernel(one[0])]
+    says = f"{sum(count for _, count, _ in kernels):g} kernels, {sum(passed for *_, passed in kernels):.3f} us"
+    if others:
+        says += f"; {sum(count for _, count, _ in others):g} copies and memsets, {sum(passed for *_, passed in others):.3f} us"
+    lines = [f"# a call of {key} is {says}; by its kernels it is {backend_of([name for name, *_ in kernels])}"]
+    for name, count, passed in found:
+        lines.append(f"#   {count:g} x {name.replace(':', '.')[:100]}, {passed:.3f} us")
+    return lines
+
+
+def percentiles_line(key, times):
+    """As tile-gate measure says it."""
+    of_100 = statistics.quantiles(times, n=100, method="inclusive")
+    return f"# microseconds of {key} p50 {of_100[49]:.4f} p90 {of_100[89]:.4f} p99 {of_100[98]:.4f}"
+
+
 def measure(options, torch, shape, mask, backend):
     """The rows of one configuration. Errors: RuntimeError when the backend has no kernel for it."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -124,22 +176,36 @@ def measure(options, torch, shape, mask, backend):
     def call(q, k, v):
         return attention(q, k, v, is_causal=mask == "causal", **grouped)
 
-    with torch.no_grad(), sdpa_kernel(getattr(SDPBackend, BACKENDS[backend])):
+    chosen = sdpa_kernel(getattr(SDPBackend, BACKENDS[backend])) if BACKENDS[backend] else contextlib.nullcontext()
+    torch.cuda.synchronize()
+    with torch.no_grad(), chosen, torch.cuda.stream(torch.cuda.Stream()):
         graph, outputs = record_graph(torch, call, copies)
         times, clock = time_graph(torch, graph, len(copies), options)
+        found = launched(torch, call, copies[0])
     if not all(torch.isfinite(output).all() for output in outputs):
         raise RuntimeError("its output is not finite")
     batch, heads, seqlen_q, seqlen_kv, head_dim = shape
     key = (f"sdpa_{backend},{options.dtype},{batch},{heads},{options.heads_kv or heads},{seqlen_q},{seqlen_kv},"
            f"{head_dim},{mask_name(shape, mask)}")
-    return [f"{key},{i},{len(copies)},{clock:.1f},{time:.4f}" for i, time in enumerate(times)]
+    rows = [f"{key},{i},{len(copies)},{clock:.1f},{time:.4f}" for i, time in enumerate(times)]
+    summed_up = percentiles_line(key, times), *launch_lines(key, found)
+    for line in summed_up:
+        print(line.removeprefix("# "))
+    return [*rows, *summed_up]
+
+
+def driver_version(words):
+    """Of the words of /proc/driver/nvidia/version; None where they have none."""
+    return next((word for word in words.split() if re.fullmatch(r"\d+(\.\d+)+", word)), None)
 
 
 def head(options, torch):
     major, minor = map(int, torch.version.cuda.split(".")[:2])
     now = datetime.datetime.now(datetime.timezone.utc)
-    return [f"# device: {torch.cuda.get_device_name(0)}", f"# cuda_runtime: {1000 * major + 10 * minor}",
-            f"# pytorch: {torch.__version__}", f"# l2_bytes: {l2_bytes(options, torch)}",
+    driver = driver_version(DRIVER.read_text()) if DRIVER.is_file() else None
+    return [f"# device: {torch.cuda.get_device_name(0)}", *([f"# driver: {driver}"] if driver else []),
+            f"# cuda_runtime: {1000 * major + 10 * minor}", f"# pytorch: {torch.__version__}",
+            f"# cudnn: {torch.backends.cudnn.version()}", f"# l2_bytes: {l2_bytes(options, torch)}",
             f"# time: {now:%Y-%m-%dT%H:%M:%SZ}", f"# method: {METHOD}", COLUMNS]
 
 
