@@ -68,6 +68,11 @@ Part multiply_alone(const Recording& recording) {
     const Problem& problem = recording.problem();
     const bool sums = recording.has_stage(Stage::acc);
     const Matrix q = load_input(recording, Input::q, 0, 0, 0, problem.block_m);
+    const Matrix keys = load_input(recording, Input::k, 0, 0, 0, problem.seqlen_kv);
+    const Matrix values = load_input(recording, Input::v, 0, 0, 0, problem.seqlen_kv);
+    const auto rows_of = [&](const Matrix& all, std::int64_t first) {
+        return View<const double>{&all(first, 0), problem.block_n, all.cols(), all.cols()};
+    };
     const SumBound bound{.per_partial_sum = 1e-7, .per_value = 1e-15};
     Matrix s(problem.block_m, problem.block_n);
     Matrix acc = Matrix::Zero(problem.block_m, problem.head_dim_v);
@@ -78,15 +83,15 @@ Part multiply_alone(const Recording& recording) {
         for (std::int64_t block = 0; block < problem.batch * problem.heads * problem.q_blocks(); ++block) {
             for (std::int64_t tile = 0; tile < problem.kv_tiles(); ++tile) {
                 const std::int64_t first = tile * problem.block_n;
-                const Matrix k = load_input(recording, Input::k, 0, 0, first, problem.block_n);
-                vector_kernels().sum_of_products(view(q), view(k), true, {}, bound, view(s), view(s_error));
+                const View<const double> k = rows_of(keys, first);
+                vector_kernels().sum_of_products(view(q), k, true, {}, bound, view(s), view(s_error));
                 part.amount += 2.0 * double(s.size() * q.cols());
                 if (!sums) continue;
                 // From the dumped stages, with bounds, and from the inputs, without.
-                const Matrix v = load_input(recording, Input::v, 0, 0, first, problem.block_n);
-                vector_kernels().sum_of_products(view(std::as_const(s)), view(v), false, {}, bound, view(acc),
+                const View<const double> v = rows_of(values, first);
+                vector_kernels().sum_of_products(view(std::as_const(s)), v, false, {}, bound, view(acc),
                                                  view(acc_error));
-                add_product(s, v, false, acc);
+                vector_kernels().add_product(view(std::as_const(s)), v, false, view(acc));
                 part.amount += 4.0 * double(acc.size() * s.cols());
             }
         }
