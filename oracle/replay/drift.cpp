@@ -41,9 +41,10 @@ double drift_of_row(const Units& units, Stage stage, const MatrixF& got, const D
     const bool over_l = stage == Stage::acc && units.acc_normalised && sum_of_row(exact.l.value, row) != 0;
     const double by = over_l ? 1 / sum_of_row(exact.l.value, row) : 1;
     const double scale = scale_of(stage, exact, row) * by;
-    const Distances found = factor.is_one() ? vector_kernels().distances(
-                                                  {&got(row, 0), std::size_t(got.cols())}, &value(row, 0), by)
-                                            : distances(got, factor, value, by, row);
+    const Distances found =
+        factor.is_one()
+            ? vector_kernels().distances({&got(row, 0), std::size_t(value.cols())}, &value(row, 0), by)
+            : distances(got, factor, value, by, row);
     if (!found.any) return std::numeric_limits<double>::quiet_NaN();
     const double relative = found.largest == 0 ? 0 : found.largest / scale;
     return found.unknown || std::isnan(relative) ? infinity : relative;

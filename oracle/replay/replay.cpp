@@ -94,9 +94,15 @@ Estimate ones(const Estimate& like) {
 }  // namespace
 
 Estimate settle(const Estimate& estimate, const MatrixF& dumped, const DumpFactor& factor) {
-    Estimate settled{Matrix(dumped.rows(), dumped.cols()), Matrix(dumped.rows(), dumped.cols())};
-    vector_kernels().settle({dumped.data(), std::size_t(dumped.size())}, estimate.value.data(),
-                            estimate.error.data(), settled.value.data(), settled.error.data());
+    // A mistake may have computed more than was dumped, which stays as it is.
+    const bool all_dumped = estimate.value.rows() == dumped.rows() && estimate.value.cols() == dumped.cols();
+    Estimate settled =
+        all_dumped ? Estimate{Matrix(dumped.rows(), dumped.cols()), Matrix(dumped.rows(), dumped.cols())}
+                   : estimate;
+    for (Eigen::Index i = 0; i < dumped.rows(); ++i) {
+        vector_kernels().settle({&dumped(i, 0), std::size_t(dumped.cols())}, &estimate.value(i, 0),
+                                &estimate.error(i, 0), &settled.value(i, 0), &settled.error(i, 0));
+    }
     if (factor.is_one()) return settled;
     for (Eigen::Index i = 0; i < dumped.rows(); ++i) {
         for (Eigen::Index j = 0; j < dumped.cols(); ++j)
