@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "dump/file/driver.h"
@@ -404,6 +405,50 @@ TEST(FileRoundtrip, TakesNoSpaceForTilesThatWereNotRecorded) {
     EXPECT_TRUE(opened->has_tile(Stage::p, tile));
     EXPECT_FALSE(opened->has_tile(Stage::p, {1, 2, 8000, 4001}));
     EXPECT_FALSE(opened->has_stage(Stage::s));
+}
+
+/// Read in an order that jumps, by several threads, from two files that are open at once.
+TEST(FileRoundtrip, ManyKvTilesOfWhichSomeWereRecorded) {
+    Problem problem;
+    problem.heads = problem.heads_kv = 2;
+    problem.seqlen_q = 2;
+    problem.seqlen_kv = 200;
+    problem.head_dim = problem.head_dim_v = 1;
+    problem.block_m = problem.block_n = 1;
+    const auto is_recorded = [](std::int64_t file, const TileId& tile) {
+        return (tile.kv_tile + tile.head + tile.q_block + file) % 3 != 0;
+    };
+    const auto value_of = [](std::int64_t file, const TileId& tile) {
+        return float(((file * 2 + tile.head) * 2 + tile.q_block) * 1000 + tile.kv_tile);
+    };
+    const TemporaryFolder folder;
+    std::vector<std::unique_ptr<Recording>> files;
+    for (std::int64_t file = 0; file < 2; ++file) {
+        MemoryRecording recording(problem);
+        for (std::int64_t i = 0; i < tile_count(problem, Stage::s); ++i) {
+            const TileId tile = tile_at(problem, Stage::s, i);
+            if (is_recorded(file, tile)) recording.set_tile(Stage::s, tile, {value_of(file, tile)});
+        }
+        const std::string path = folder.file(std::to_string(file) + ".h5");
+        write_recording(path, recording);
+        files.push_back(open_recording(path));
+    }
+    std::atomic<int> wrong = 0;
+    const auto read_all = [&](std::int64_t step) {
+        const std::int64_t tiles = tile_count(problem, Stage::s);
+        for (std::int64_t i = 0; i < 2 * tiles; ++i) {
+            const std::int64_t file = i % 2;
+            const TileId tile = tile_at(problem, Stage::s, i / 2 * step % tiles);
+            float value = -1;
+            const bool found = files[std::size_t(file)]->read_tile(Stage::s, tile, {&value, 1});
+            if (found != is_recorded(file, tile) || (found && value != value_of(file, tile))) ++wrong;
+        }
+    };
+    std::vector<std::thread> threads;
+    // None has a factor in common with 800, so that each reads every tile.
+    for (const std::int64_t step : {1, 7, 399, 799}) threads.emplace_back(read_all, step);
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace
