@@ -9,6 +9,7 @@
 #include <fstream>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "dump/schema/error.h"
 
@@ -19,7 +20,6 @@ namespace {
 constexpr std::size_t longest_line = std::size_t(1) << 16;
 constexpr std::size_t most_bytes = std::size_t(1) << 26;
 constexpr std::string_view latency_prefix = "latency_";
-constexpr std::string_view units[] = {"ns", "us", "ms", "s"};
 // Columns that describe a sample and not the configuration.
 constexpr std::string_view labels[] = {"sample", "launches"};
 constexpr std::string_view implementation_column = "implementation";
@@ -133,7 +133,7 @@ class Reader {
                 file_.key_columns.push_back(name);
             }
         }
-        if (!has_latency || std::ranges::find(units, file_.unit) == std::end(units)) {
+        if (!has_latency || !nanoseconds_of(file_.unit)) {
             refuse("the header has no column of latencies",
                    "name it latency_ns, latency_us, latency_ms or latency_s");
         }
@@ -215,6 +215,13 @@ class Reader {
 };
 
 }  // namespace
+
+std::optional<double> nanoseconds_of(std::string_view unit) {
+    constexpr std::pair<std::string_view, double> units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+    for (const auto& [name, ns] : units)
+        if (unit == name) return ns;
+    return std::nullopt;
+}
 
 LatencyFile read_latencies(const std::string& path, const std::string& implementation) {
     return Reader(path, implementation).read();

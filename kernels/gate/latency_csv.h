@@ -3,11 +3,15 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/gate/statistics.h"
 
 namespace tilescope {
+
+/// Nanoseconds of a unit of latencies: ns, us, ms or s; nullopt: it is none of them.
+std::optional<double> nanoseconds_of(std::string_view unit);
 
 /// What identifies a configuration: column to value, as text.
 using ConfigurationKey = std::map<std::string, std::string>;

@@ -19,16 +19,6 @@ constexpr double least_in_tail = 10;
 // Beyond this the clocks explain a part of the ratio that a requirement may hang on.
 constexpr double notable_clock_ratio = 1.02;
 
-struct Unit {
-    std::string_view name;
-    double ns;
-};
-constexpr Unit latency_units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-
-double ns_of(std::string_view unit) {
-    return std::ranges::find(latency_units, unit, &Unit::name)->ns;
-}
-
 void require_sense(const Requirements& requirements, const Resampling& resampling) {
     if (requirements.ratio && !(*requirements.ratio > 0 && std::isfinite(*requirements.ratio))) {
         throw Error("it is not a positive, finite number", "--require-ratio", "give one like 1.05");
@@ -106,7 +96,8 @@ void judge(const Requirements& requirements, const LatencyFile& file, ComparedCo
     }
     if (requirements.at_most) {
         const auto& [value, unit] = *requirements.at_most;
-        const double high = compared.candidate.interval.high * (ns_of(file.unit) / ns_of(unit));
+        const double high = compared.candidate.interval.high *
+                            (nanoseconds_of(file.unit).value() / nanoseconds_of(unit).value());
         if (!(high <= value)) {
             compared.unmet.push_back(fmt::format("the median's interval ends at {:.5g} {}, above {:g} {}",
                                                  high, unit, value, unit));
@@ -192,9 +183,8 @@ Latency parse_latency(std::string_view text, const std::string& option) {
     const char* const end = text.data() + text.size();
     const auto [rest, status] = std::from_chars(text.data(), end, latency.value);
     latency.unit = std::string(rest, end);
-    const bool has_unit =
-        std::ranges::find(latency_units, latency.unit, &Unit::name) != std::end(latency_units);
-    if (status != std::errc() || !has_unit || !(latency.value > 0) || !std::isfinite(latency.value)) {
+    if (status != std::errc() || !nanoseconds_of(latency.unit) || !(latency.value > 0) ||
+        !std::isfinite(latency.value)) {
         throw Error("'" + std::string(text) + "' is not a positive, finite number with a unit", option,
                     "give one like 255us, in ns, us, ms or s");
     }

@@ -68,8 +68,9 @@ struct VectorKernels {
     const char* instruction_set;
 
     /// sum = (start + a b) * scale, or a b^T where `transposed`, and error = the bound; no `start` is 0. Within
-    /// a chunk of terms |partial sum| <= max(|before|, |after|) + |a_c| |b_c| / 2: a partial sum is reached from either end of the chunk,
-    /// and the products of the norms of both ways (Cauchy and Schwarz) add up to at most that of the chunk.
+    /// a chunk of terms |partial sum| <= max(|before|, |after|) + |a_c| |b_c| / 2: a partial sum is reached
+    /// from either end of the chunk, and the products of the norms of both ways (Cauchy and Schwarz) add up to
+    /// at most that of the chunk.
     void (*sum_of_products)(View<const double> a, View<const double> b, bool transposed,
                             View<const double> start, const SumBound& bound, View<double> sum,
                             View<double> error);
