@@ -13,6 +13,7 @@ struct KeyRange {
 
     bool empty() const { return first >= last; }
     bool contains(std::int64_t key) const { return key >= first && key < last; }
+    bool operator==(const KeyRange&) const = default;
 };
 
 /// Key of the diagonal of q row `row` in the whole call, which may lie outside of the keys: the row's position, or that +

@@ -43,7 +43,8 @@ bool is_finite(const AccumulatorInputs& in, const Matrix& start) {
 }
 
 Product weighted_sum(const HeadCall& call, const AccumulatorInputs& in, const Matrix& start) {
-    return {call, Stage::acc, call.units.acc_accumulation, in.p.value, in.v.value, false, 1, &start};
+    return {call,    Stage::acc, call.units.acc_accumulation, in.p.value, in.v.value, false, 1, &start,
+            nullptr, in.v_packed};
 }
 
 /// The bound of a guarded sum, relative to its partial sums and terms, and near zero.

@@ -14,6 +14,7 @@ struct AccumulatorInputs {
     const Estimate& p;       ///< what multiplies v
     const Estimate& s;       ///< as the softmax sees it
     const Operand& v;
+    const Packed* v_packed = nullptr;  ///< its columns, where somebody has packed them
 };
 
 /// acc = before * factor + p v, R x head_dim_v.

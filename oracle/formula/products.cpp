@@ -11,11 +11,33 @@ namespace tilescope {
 
 namespace {
 
+std::int64_t chunks_of(std::int64_t terms) {
+    return (terms + chunk_terms - 1) / chunk_terms;
+}
+
+/// Valid until the thread asks again.
+PackedColumns packed_now(const Matrix& b, bool transposed, bool with_norms) {
+    thread_local Packed packed;
+    packed.pack(b, transposed, with_norms);
+    return packed.columns();
+}
+
+PackedColumns packed_of(const Product& p, bool with_norms) {
+    return p.packed != nullptr ? p.packed->columns() : packed_now(p.b, p.transposed, with_norms);
+}
+
+const float* norms_of(const Product& p) {
+    if (p.norms != nullptr) return p.norms->chunks();
+    thread_local RowNorms norms;
+    norms.take(p.a);
+    return norms.chunks();
+}
+
 Estimate bounded(const Product& p, const SumBound& bound) {
     Matrix value(p.a.rows(), p.transposed ? p.b.rows() : p.b.cols());
     Matrix error(value.rows(), value.cols());
     const View<const double> start = p.start == nullptr ? View<const double>{} : view(*p.start);
-    vector_kernels().sum_of_products(view(p.a), view(p.b), p.transposed, start, bound, view(value),
+    vector_kernels().sum_of_products(view(p.a), norms_of(p), packed_of(p, true), start, bound, view(value),
                                      view(error));
     return {std::move(value), std::move(error)};
 }
@@ -53,19 +75,36 @@ void add_rounding_terms(const Product& p, const AccumulationBound& bound, double
 
 }  // namespace
 
+void Packed::pack(const Matrix& b, bool transposed, bool with_norms) {
+    const std::int64_t width = vector_kernels().panel_cols;
+    const std::int64_t terms = transposed ? b.cols() : b.rows();
+    const std::int64_t cols = ((transposed ? b.rows() : b.cols()) + width - 1) / width * width;
+    values_.resize(cols * terms);
+    norms_.resize(with_norms ? cols * chunks_of(terms) : 0);
+    whole_norms_.resize(with_norms ? cols : 0);
+    vector_kernels().pack(view(b), transposed, values_.data(), with_norms ? norms_.data() : nullptr,
+                          whole_norms_.data());
+}
+
+void RowNorms::take(const Matrix& a) {
+    chunks_.resize(a.rows() * chunks_of(a.cols()));
+    whole_.resize(a.rows());
+    vector_kernels().norms_of_rows(view(a), chunks_.data(), whole_.data());
+}
+
 bool all_finite(const Matrix& values) {
     return vector_kernels().all_finite({values.data(), std::size_t(values.size())});
 }
 
 void add_product(const Matrix& a, const Matrix& b, bool transposed, Matrix& sum) {
-    vector_kernels().add_product(view(a), view(b), transposed, view(sum));
+    vector_kernels().add_product(view(a), packed_now(b, transposed, false), view(sum));
 }
 
 Estimate sum_of_products(const Product& p, double after) {
     if (!p.call.bounds) {
         Estimate sum = zeros(p.a.rows(), p.transposed ? p.b.rows() : p.b.cols());
         if (p.start != nullptr) sum.value = *p.start;
-        add_product(p.a, p.b, p.transposed, sum.value);
+        vector_kernels().add_product(view(p.a), packed_of(p, false), view(sum.value));
         if (p.scale != 1) sum.value *= p.scale;
         return sum;
     }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "oracle/formula/budget_terms.h"
 #include "oracle/formula/estimate.h"
 #include "oracle/formula/head_call.h"
@@ -18,6 +20,36 @@ inline View<double> view(Matrix& m) {
 /// Whether neither a NaN nor an infinity is among them.
 bool all_finite(const Matrix& values);
 
+/// The columns of b, or its rows where `transposed`, as products read them. Whoever multiplies with b many times
+/// keeps them.
+class Packed {
+ public:
+    void pack(const Matrix& b, bool transposed, bool with_norms = true);
+
+    PackedColumns columns() const { return {values_.data(), norms_.data()}; }
+    /// Of each column.
+    std::span<const double> norms() const { return {whole_norms_.data(), std::size_t(whole_norms_.size())}; }
+
+ private:
+    Eigen::ArrayXd values_;
+    Eigen::ArrayXf norms_;  ///< of chunks of terms
+    Eigen::ArrayXd whole_norms_;
+};
+
+/// Norms of the rows of a, which bounds of products take.
+class RowNorms {
+ public:
+    void take(const Matrix& a);
+
+    const float* chunks() const { return chunks_.data(); }
+    /// Of each row.
+    std::span<const double> norms() const { return {whole_.data(), std::size_t(whole_.size())}; }
+
+ private:
+    Eigen::ArrayXf chunks_;
+    Eigen::ArrayXd whole_;
+};
+
 /// sum += a b, or a b^T where `transposed`.
 /// Types: float64.
 /// Max error: that of float64 sums of so many terms; budgets allow u_oracle for it.
@@ -33,7 +65,9 @@ struct Product {
     const Matrix& b;
     bool transposed;
     double scale = 1;
-    const Matrix* start = nullptr;  ///< exact; null: 0
+    const Matrix* start = nullptr;    ///< exact; null: 0
+    const RowNorms* norms = nullptr;  ///< of a; null: not known yet
+    const Packed* packed = nullptr;   ///< b; null: not packed yet
 };
 
 /// The bound of computing it term by term; `after` is the relative bound of what the kernel multiplies the

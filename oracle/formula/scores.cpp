@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "oracle/formula/budget.h"
-#include "oracle/formula/products.h"
 #include "oracle/formula/softmax.h"
 
 namespace tilescope {
@@ -182,8 +181,10 @@ void for_each_score(Estimate& s, const Formula& formula) {
     }
 }
 
-Product scores_of(const HeadCall& call, const Operand& q, const Operand& k) {
-    return {call, Stage::s, call.units.s_accumulation, q.value, k.value, true, call.problem.sm_scale};
+Product scores_of(const HeadCall& call, const Operand& q, const Operand& k, const ScoreOperands& parts) {
+    return {call,          Stage::s,      call.units.s_accumulation, q.value,
+            k.value,       true,          call.problem.sm_scale,     nullptr,
+            parts.q_norms, parts.k_packed};
 }
 
 /// What the rounding of operands that were not dumped does to a product of two.
@@ -193,8 +194,8 @@ double operand_error(const Operand& q, const Operand& k) {
 
 }  // namespace
 
-Estimate scaled_scores(const HeadCall& call, const Operand& q, const Operand& k) {
-    Estimate s = sum_of_products(scores_of(call, q, k), gamma(scaling_roundings(call), u_f32));
+Estimate scaled_scores(const HeadCall& call, const Operand& q, const Operand& k, const ScoreOperands& parts) {
+    Estimate s = sum_of_products(scores_of(call, q, k, parts), gamma(scaling_roundings(call), u_f32));
     if (call.bounds && q.error + k.error > 0) {
         const double relative = operand_error(q, k) * call.problem.sm_scale;
         add_product(q.value.cwiseAbs() * relative, k.value.cwiseAbs(), true, s.error);
@@ -242,13 +243,13 @@ Estimate dumped_from_scaled(const HeadCall& call, std::int64_t first_row, std::i
 }
 
 Estimate dumped_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, const Operand& q,
-                       const Operand& k) {
-    return dumped_from_scaled(call, first_row, first_key, scaled_scores(call, q, k));
+                       const Operand& k, const ScoreOperands& parts) {
+    return dumped_from_scaled(call, first_row, first_key, scaled_scores(call, q, k, parts));
 }
 
 BudgetTerms dumped_score_terms(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,
                                const Operand& q, const Operand& k, Eigen::Index row, Eigen::Index col) {
-    const Product product = scores_of(call, q, k);
+    const Product product = scores_of(call, q, k, {});
     Bounded<BudgetTerms> s{sum_of_products(product).value(row, col), product_terms(product, row, col)};
     const double products = q.value.row(row).cwiseAbs().dot(k.value.row(col).cwiseAbs()) * product.scale;
     s.error.add("q, k not dumped, dequantised",

@@ -6,6 +6,7 @@
 #include "oracle/formula/budget_terms.h"
 #include "oracle/formula/estimate.h"
 #include "oracle/formula/head_call.h"
+#include "oracle/formula/products.h"
 
 namespace tilescope {
 
@@ -15,9 +16,16 @@ struct Operand {
     double error = 0;  ///< relative; 0 where these are the kernel's own numbers
 };
 
+/// What products take of q and k, where somebody has it.
+struct ScoreOperands {
+    const RowNorms* q_norms = nullptr;
+    const Packed* k_packed = nullptr;  ///< its rows
+};
+
 /// S = sm_scale q k^T, R x N. Bound: accumulation_bound over the partial sums, and the roundings of the
 /// multiplications after the sum.
-Estimate scaled_scores(const HeadCall& call, const Operand& q, const Operand& k);
+Estimate scaled_scores(const HeadCall& call, const Operand& q, const Operand& k,
+                       const ScoreOperands& parts = {});
 
 /// c tanh(s / c). Bound: that of s where the tangent is steep, two roundings, the tangent's own, and one.
 Estimate cap_scores(const HeadCall& call, Estimate s);
@@ -40,7 +48,7 @@ Estimate dumped_from_scaled(const HeadCall& call, std::int64_t first_row, std::i
 
 /// The same from the operands.
 Estimate dumped_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, const Operand& q,
-                       const Operand& k);
+                       const Operand& k, const ScoreOperands& parts = {});
 
 /// What one of them may be off by, and why.
 BudgetTerms dumped_score_terms(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,

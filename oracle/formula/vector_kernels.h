@@ -32,6 +32,12 @@ struct SumBound {
     double norm_share = 0.5;
 };
 
+/// Columns of b as products read them, of VectorKernels::pack.
+struct PackedColumns {
+    const double* values = nullptr;
+    const float* norms = nullptr;  ///< null: without bounds
+};
+
 /// How far off exp(s - m) may be, apart from the errors of s and m.
 struct ExponentialBound {
     double argument_difference = 0;  ///< error of the argument: this times |s - m|
@@ -67,19 +73,30 @@ struct Distances {
 struct VectorKernels {
     const char* instruction_set;
 
-    /// sum = (start + a b) * scale, or a b^T where `transposed`, and error = the bound; no `start` is 0. Within
-    /// a chunk of terms |partial sum| <= max(|before|, |after|) + |a_c| |b_c| / 2: a partial sum is reached
-    /// from either end of the chunk, and the products of the norms of both ways (Cauchy and Schwarz) add up to
-    /// at most that of the chunk.
-    void (*sum_of_products)(View<const double> a, View<const double> b, bool transposed,
+    /// Columns that are packed together.
+    std::int64_t panel_cols;
+
+    /// The columns of b, or its rows where `transposed`, for products of the same instruction set: `values`,
+    /// [panels][terms][panel_cols]; norms of each chunk's terms, [panels][chunks][panel_cols]; and of all
+    /// terms, [panels][panel_cols]. Where norms are null there are none.
+    void (*pack)(View<const double> b, bool transposed, double* values, float* norms, double* whole_norms);
+
+    /// Of rows: of each chunk's terms, [rows][chunks], and of all terms, [rows], unless that is null.
+    void (*norms_of_rows)(View<const double> a, float* norms, double* whole_norms);
+
+    /// sum = (start + a b) * scale and error = the bound; no `start` is 0. `norms` are those of the rows of a. Within a chunk of terms
+    /// |partial sum| <= max(|before|, |after|) + |a_c| |b_c| / 2: a partial sum is reached from either end of
+    /// the chunk, and the products of the norms of both ways (Cauchy and Schwarz) add up to at most that of
+    /// the chunk.
+    void (*sum_of_products)(View<const double> a, const float* norms, const PackedColumns& b,
                             View<const double> start, const SumBound& bound, View<double> sum,
                             View<double> error);
 
-    /// product(i, j) = scale |a_i| |b_j|, of the norms of rows.
-    void (*product_of_norms)(View<const double> a, View<const double> b, double scale, View<double> product);
+    /// product(i, j) = scale a_i b_j.
+    void (*outer_product)(const double* a, const double* b, double scale, View<double> product);
 
-    /// sum += a b, or a b^T where `transposed`.
-    void (*add_product)(View<const double> a, View<const double> b, bool transposed, View<double> sum);
+    /// sum += a b.
+    void (*add_product)(View<const double> a, const PackedColumns& b, View<double> sum);
 
     /// value = exp(s - m) and its bound, from s and m (one a row) and their errors; 0 and 0 where s is -inf.
     /// A null error is not computed.

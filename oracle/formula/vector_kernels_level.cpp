@@ -17,46 +17,23 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double own_error = 0x1p-48;
 constexpr double flushed = 0x1p-126;
 
-template <class T>
-using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <class T>
-using Map = Eigen::Map<RowMajor<T>, 0, Eigen::OuterStride<>>;
-
-Map<double> map(View<double> view) {
-    return {view.data, view.rows, view.cols, Eigen::OuterStride<>(view.ld)};
-}
-void add_product(View<const double> a, View<const double> b, bool transposed, View<double> sum) {
-    product_with<Bounds::none>(a, b, transposed, {sum.data, sum.rows, sum.cols, sum.ld}, {}, sum, {});
+void add_product(View<const double> a, const PackedColumns& b, View<double> sum) {
+    product_with<Bounds::none>(a, nullptr, b, {sum.data, sum.rows, sum.cols, sum.ld}, {}, sum, {});
 }
 
-using Chunk = Eigen::Array<double, chunk_terms, 1>;
-
-/// Norms of rows; the order of their sums must not depend on where they lie.
-Eigen::ArrayXd row_norms(View<const double> view) {
-    Eigen::ArrayXd squares(view.rows);
-    for (std::int64_t i = 0; i < view.rows; ++i) {
-        const double* row = view.data + i * view.ld;
-        Chunk sums = Chunk::Zero();
-        std::int64_t j = 0;
-        for (; j + chunk_terms <= view.cols; j += chunk_terms)
-            sums += Eigen::Map<const Chunk>(row + j).square();
-        for (std::int64_t rest = j; rest < view.cols; ++rest) sums(rest - j) += row[rest] * row[rest];
-        squares(i) = sums.sum();
+void outer_product(const double* a, const double* b, double scale, View<double> product) {
+    for (std::int64_t i = 0; i < product.rows; ++i) {
+        const double by = scale * a[i];
+        double* row = product.data + i * product.ld;
+        for (std::int64_t j = 0; j < product.cols; ++j) row[j] = by * b[j];
     }
-    return squares.sqrt();
 }
 
-void product_of_norms(View<const double> a, View<const double> b, double scale, View<double> product) {
-    const Eigen::ArrayXd of_a = scale * row_norms(a);
-    const Eigen::ArrayXd of_b = row_norms(b);
-    for (std::int64_t i = 0; i < product.rows; ++i) map(product).row(i) = of_a(i) * of_b.matrix().transpose();
-}
-
-void sum_of_products(View<const double> a, View<const double> b, bool transposed, View<const double> start,
-                     const SumBound& bound, View<double> sum, View<double> error) {
+void sum_of_products(View<const double> a, const float* norms, const PackedColumns& b,
+                     View<const double> start, const SumBound& bound, View<double> sum, View<double> error) {
     const auto function =
         bound.per_root_squares > 0 ? product_with<Bounds::squares> : product_with<Bounds::linear>;
-    function(a, b, transposed, start, bound, sum, error);
+    function(a, norms, b, start, bound, sum, error);
 }
 
 constexpr std::int64_t lanes = 8;
@@ -296,9 +273,21 @@ MatchSummary match(std::span<const float> got, const double* expected, const dou
     return {bad == 0, max_abs, max_ulp, share > used ? share : used};
 }
 
-constexpr VectorKernels kernels = {
-    TILESCOPE_LEVEL_NAME, sum_of_products, product_of_norms, add_product, exponentials, row_extremes,
-    all_finite,           tells,           distances,        settle,      widen,        match};
+constexpr VectorKernels kernels = {TILESCOPE_LEVEL_NAME,
+                                   panel_cols,
+                                   pack,
+                                   norms_of_rows,
+                                   sum_of_products,
+                                   outer_product,
+                                   add_product,
+                                   exponentials,
+                                   row_extremes,
+                                   all_finite,
+                                   tells,
+                                   distances,
+                                   settle,
+                                   widen,
+                                   match};
 
 }  // namespace
 

@@ -7,10 +7,10 @@
 #include <immintrin.h>
 #endif
 
-#include <Eigen/Core>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "oracle/formula/vector_kernels.h"
 
@@ -85,39 +85,97 @@ enum class Bounds : std::uint8_t { none, linear, squares };
 
 /// Columns of b that are summed at once, term by term. Those that b does not have are 0.
 struct Panel {
-    std::int64_t cols = 0;  ///< that b has
-    // Of Eigen, whose namespace the build renames.
-    Eigen::ArrayXd values;  ///< [terms][panel_cols]
-    Eigen::ArrayXf norms;   ///< [chunks][panel_cols], of a chunk's terms
+    std::int64_t cols;     ///< that b has
+    const double* values;  ///< [terms][panel_cols]
+    const float* norms;    ///< [chunks][panel_cols], of a chunk's terms
 };
 
-void fill_values(View<const double> b, bool transposed, std::int64_t first, Panel& panel) {
+/// Lanes of a whose number has no bit `distance`, and those of b there in place of the others; or the other way round.
+template <int distance, int... lane>
+Doubles lower_lanes(Doubles a, Doubles b, std::integer_sequence<int, lane...>) {
+    return __builtin_shufflevector(a, b,
+                                   ((lane & distance) == 0 ? lane : product_lanes + lane - distance)...);
+}
+
+template <int distance, int... lane>
+Doubles upper_lanes(Doubles a, Doubles b, std::integer_sequence<int, lane...>) {
+    return __builtin_shufflevector(a, b,
+                                   ((lane & distance) == 0 ? lane + distance : product_lanes + lane)...);
+}
+
+template <int distance>
+void swap_blocks(Doubles (&rows)[product_lanes]) {
+    constexpr std::make_integer_sequence<int, product_lanes> lanes;
+#pragma GCC unroll 8
+    for (int i = 0; i < product_lanes; ++i) {
+        if ((i & distance) != 0) continue;
+        const Doubles upper = rows[i + distance];
+        rows[i + distance] = upper_lanes<distance>(rows[i], upper, lanes);
+        rows[i] = lower_lanes<distance>(rows[i], upper, lanes);
+    }
+    if constexpr (distance > 1) swap_blocks<distance / 2>(rows);
+}
+
+/// A square of as many rows as a vector has lanes; to rows of a panel.
+void transpose(const double* from, std::int64_t ld, double* to) {
+    Doubles rows[product_lanes];
+#pragma GCC unroll 8
+    for (int i = 0; i < product_lanes; ++i) rows[i] = load<Doubles>(from + i * ld);
+    swap_blocks<product_lanes / 2>(rows);
+#pragma GCC unroll 8
+    for (int i = 0; i < product_lanes; ++i) store(rows[i], to + i * panel_cols);
+}
+
+void fill_values(View<const double> b, bool transposed, std::int64_t first, double* values) {
     const std::int64_t terms = transposed ? b.cols : b.rows;
-    double* values = panel.values.data();
-    if (panel.cols < panel_cols) std::memset(values, 0, sizeof(double) * std::size_t(panel.values.size()));
+    const std::int64_t rest = (transposed ? b.rows : b.cols) - first;
+    const std::int64_t cols = rest < panel_cols ? rest : panel_cols;
+    if (cols < panel_cols) std::memset(values, 0, sizeof(double) * std::size_t(terms * panel_cols));
     if (!transposed) {
-        for (std::int64_t k = 0; k < terms; ++k) {
+        for (std::int64_t k = 0; k < terms; ++k)
             std::memcpy(values + k * panel_cols, b.data + k * b.ld + first,
-                        sizeof(double) * std::size_t(panel.cols));
-        }
+                        sizeof(double) * std::size_t(cols));
         return;
     }
-    for (std::int64_t j = 0; j < panel.cols; ++j) {
-        const double* row = b.data + (first + j) * b.ld;
-        for (std::int64_t k = 0; k < terms; ++k) values[k * panel_cols + j] = row[k];
+    for (std::int64_t j = 0; j < cols; j += product_lanes) {
+        const double* from = b.data + (first + j) * b.ld;
+        const bool is_whole = j + product_lanes <= cols;
+        std::int64_t k = 0;
+        for (; is_whole && k + product_lanes <= terms; k += product_lanes)
+            transpose(from + k, b.ld, values + k * panel_cols + j);
+        for (std::int64_t i = j; i < j + product_lanes && i < cols; ++i, from += b.ld) {
+            for (std::int64_t term = k; term < terms; ++term) values[term * panel_cols + i] = from[term];
+        }
     }
 }
 
-void fill_norms(std::int64_t terms, Panel& panel) {
-    const double* values = panel.values.data();
-    float* norms = panel.norms.data();
+void fill_norms(const double* values, std::int64_t terms, float* norms, double* whole) {
+    double all[panel_cols] = {};
     for (std::int64_t k = 0; k < terms; norms += panel_cols) {
         double squares[panel_cols] = {};
         const std::int64_t end = k + chunk_terms < terms ? k + chunk_terms : terms;
         for (; k < end; ++k, values += panel_cols) {
             for (int j = 0; j < panel_cols; ++j) squares[j] += values[j] * values[j];
         }
-        for (int j = 0; j < panel_cols; ++j) norms[j] = float(std::sqrt(squares[j]));
+        for (int j = 0; j < panel_cols; ++j) {
+            norms[j] = float(std::sqrt(squares[j]));
+            all[j] += squares[j];
+        }
+    }
+    for (int j = 0; j < panel_cols; ++j) whole[j] = std::sqrt(all[j]);
+}
+
+void pack(View<const double> b, bool transposed, double* values, float* norms, double* whole_norms) {
+    const std::int64_t terms = transposed ? b.cols : b.rows;
+    const std::int64_t cols = transposed ? b.rows : b.cols;
+    for (std::int64_t first = 0; first < cols; first += panel_cols) {
+        fill_values(b, transposed, first, values);
+        if (norms != nullptr) {
+            fill_norms(values, terms, norms, whole_norms);
+            norms += chunks_of(terms) * panel_cols;
+            whole_norms += panel_cols;
+        }
+        values += terms * panel_cols;
     }
 }
 
@@ -125,7 +183,7 @@ void fill_norms(std::int64_t terms, Panel& panel) {
 struct ProductRows {
     const double* a;
     std::int64_t a_ld;
-    const float* norms;   ///< [rows][chunks], of a chunk's terms, times norm_share
+    const float* norms;   ///< [rows][chunks], of a chunk's terms
     const double* start;  ///< null: 0
     std::int64_t start_ld;
     double* sum;
@@ -188,8 +246,8 @@ Doubles smaller_bound(Doubles certain, Floats squares, double per_root_squares) 
 }
 
 template <Bounds bounds>
-void finish_row(const RowSums<bounds>& row, const SumBound& bound, std::int64_t cols, double* sum,
-                double* error) {
+[[gnu::always_inline]] inline void finish_row(const RowSums<bounds>& row, const SumBound& bound,
+                                              std::int64_t cols, double* sum, double* error) {
     Doubles value[2];
     Doubles total[2];
     for (int v = 0; v < 2; ++v) {
@@ -218,10 +276,11 @@ void sum_rows(const ProductRows& at, const Panel& panel, std::int64_t terms, con
         }
     }
     const std::int64_t chunks = chunks_of(terms);
+    const auto norm_share = float(bound.norm_share);
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
         const std::int64_t first = chunk * chunk_terms;
         const std::int64_t end = first + chunk_terms < terms ? first + chunk_terms : terms;
-        const double* b = panel.values.data() + first * panel_cols;
+        const double* b = panel.values + first * panel_cols;
         for (std::int64_t k = first; k < end; ++k, b += panel_cols) {
             const auto b0 = load<Doubles>(b);
             const auto b1 = load<Doubles>(b + product_lanes);
@@ -235,7 +294,7 @@ void sum_rows(const ProductRows& at, const Panel& panel, std::int64_t terms, con
         if constexpr (bounds == Bounds::none) continue;
 #pragma GCC unroll 8
         for (int i = 0; i < rows; ++i)
-            add_bounds(panel.norms.data() + chunk * panel_cols, at.norms[i * chunks + chunk],
+            add_bounds(panel.norms + chunk * panel_cols, norm_share * at.norms[i * chunks + chunk],
                        float(end - first), row[i]);
     }
 #pragma GCC unroll 8
@@ -265,7 +324,7 @@ void sum_panel(ProductRows at, std::int64_t rows, const Panel& panel, std::int64
 }
 
 /// In an order that does not depend on where the terms lie.
-double chunk_norm(const double* terms) {
+double chunk_squares(const double* terms) {
     Doubles squares = {};
     for (int j = 0; j < chunk_terms; j += product_lanes) {
         const auto part = load<Doubles>(terms + j);
@@ -273,44 +332,38 @@ double chunk_norm(const double* terms) {
     }
     double sum = 0;
     for (int j = 0; j < product_lanes; j += 2) sum += squares[j] + squares[j + 1];
-    return std::sqrt(sum);
+    return sum;
 }
 
-/// Norms of rows of a, chunk by chunk, times norm_share.
-void chunk_norms(View<const double> a, double norm_share, float* norms) {
+void norms_of_rows(View<const double> a, float* norms, double* whole_norms) {
     for (std::int64_t i = 0; i < a.rows; ++i) {
         const double* row = a.data + i * a.ld;
-        std::int64_t k = 0;
-        for (; k + chunk_terms <= a.cols; k += chunk_terms)
-            *norms++ = float(norm_share * chunk_norm(row + k));
-        if (k == a.cols) continue;
-        double rest[chunk_terms] = {};
-        std::memcpy(rest, row + k, sizeof(double) * std::size_t(a.cols - k));
-        *norms++ = float(norm_share * chunk_norm(rest));
+        double all = 0;
+        for (std::int64_t k = 0; k < a.cols; k += chunk_terms) {
+            double rest[chunk_terms] = {};
+            const bool is_whole = k + chunk_terms <= a.cols;
+            if (!is_whole) std::memcpy(rest, row + k, sizeof(double) * std::size_t(a.cols - k));
+            const double squares = chunk_squares(is_whole ? row + k : rest);
+            *norms++ = float(std::sqrt(squares));
+            all += squares;
+        }
+        if (whole_norms != nullptr) whole_norms[i] = std::sqrt(all);
     }
 }
 
 template <Bounds bounds>
-void product_with(View<const double> a, View<const double> b, bool transposed, View<const double> start,
+void product_with(View<const double> a, const float* norms, const PackedColumns& b, View<const double> start,
                   const SumBound& bound, View<double> sum, View<double> error) {
     const std::int64_t terms = a.cols;
-    thread_local Panel panel;
-    thread_local Eigen::ArrayXf norms;
-    panel.values.resize(terms * panel_cols);
-    if constexpr (bounds != Bounds::none) {
-        panel.norms.resize(chunks_of(terms) * panel_cols);
-        norms.resize(a.rows * chunks_of(terms));
-        chunk_norms(a, bound.norm_share, norms.data());
-    }
+    Panel panel{0, b.values, b.norms};
     for (std::int64_t first = 0; first < sum.cols; first += panel_cols) {
         panel.cols = sum.cols - first < panel_cols ? sum.cols - first : panel_cols;
-        fill_values(b, transposed, first, panel);
-        if constexpr (bounds != Bounds::none) fill_norms(terms, panel);
         const double* const from = start.data == nullptr ? nullptr : start.data + first;
         double* const to = error.data == nullptr ? nullptr : error.data + first;
-        sum_panel<bounds>(
-            {a.data, a.ld, norms.data(), from, start.ld, sum.data + first, sum.ld, to, error.ld}, sum.rows,
-            panel, terms, bound);
+        sum_panel<bounds>({a.data, a.ld, norms, from, start.ld, sum.data + first, sum.ld, to, error.ld},
+                          sum.rows, panel, terms, bound);
+        panel.values += terms * panel_cols;
+        panel.norms += bounds == Bounds::none ? 0 : chunks_of(terms) * panel_cols;
     }
 }
 

@@ -54,6 +54,7 @@ QBlockJudge::QBlockJudge(const Plan& plan, const TileId& q_block, Pass pass, Jud
 
 void QBlockJudge::run() {
     judge_q();
+    q_norms_.take(q_staged_.value);
     const std::int64_t tiles = problem_.kv_tiles();
     const KvOrder order = plan_.recording.units().kv_order;
     const auto in_order = [&](std::int64_t i) { return tile(kv_tile_in_order(problem_, order, i)); };
@@ -88,8 +89,15 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
     const StagedOperand v =
         needs_v ? staged_operand(call_, Stage::v, first_key, inputs_->v(first_key, keys), plan_.has(Stage::v))
                 : StagedOperand();
-    TileOperands from_inputs{q_.natural, k.natural, v.natural};
     const DumpedTile dumped = judge_.load(forward_tile_stages, id);
+    const auto& k_dumped = of(dumped, Stage::k);
+    const auto& v_dumped = of(dumped, Stage::v);
+    if (!k_dumped) k_packed_.pack(k.natural.value, true);
+    if (!v_dumped && needs_v) v_packed_.pack(v.natural.value, false);
+    const Packed* const k_packed = k_dumped ? nullptr : &k_packed_;
+    const Packed* const v_packed = v_dumped || !needs_v ? nullptr : &v_packed_;
+    TileOperands from_inputs{
+        q_.natural, k.natural, v.natural, {plan_.has(Stage::q) ? nullptr : &q_norms_, k_packed}, v_packed};
     const auto estimate = [&](const TileEstimates& tile, Stage stage) -> const Estimate& {
         return stage == Stage::k ? k.expected : stage == Stage::v ? v.expected : of(tile, stage);
     };
@@ -106,11 +114,13 @@ void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
         return;
     }
 
-    const auto& k_dumped = of(dumped, Stage::k);
-    const auto& v_dumped = of(dumped, Stage::v);
     const Operand k_staged = k_dumped ? dumped_operand(call_, Stage::k, first_key, k, *k_dumped) : Operand();
     const Operand v_staged = v_dumped ? dumped_operand(call_, Stage::v, first_key, v, *v_dumped) : Operand();
-    const TileOperands staged{q_staged_, k_dumped ? k_staged : k.natural, v_dumped ? v_staged : v.natural};
+    const TileOperands staged{q_staged_,
+                              k_dumped ? k_staged : k.natural,
+                              v_dumped ? v_staged : v.natural,
+                              {&q_norms_, k_packed},
+                              v_packed};
     TileEstimates local = local_.step(kv_tile, staged, dumped);
     spreads_.add(kv_tile, staged, dumped, local);
     std::optional<TileEstimates> exact;

@@ -35,6 +35,9 @@ class QBlockJudge {
     std::shared_ptr<const HeadInputs> inputs_;
     StagedOperand q_;
     Operand q_staged_;
+    RowNorms q_norms_;  ///< of q_staged_
+    Packed k_packed_;   ///< of the KV tile at hand
+    Packed v_packed_;
     Spreads spreads_;
     Replay local_;                       ///< from the dumped stages
     Replay exact_;                       ///< from the inputs

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "oracle/formula/estimate.h"
 #include "oracle/formula/head_call.h"
@@ -9,7 +10,16 @@
 namespace tilescope {
 
 /// Of scores: sm_scale |q| |k|, R x N, natural units.
-Matrix spread_of_scores(const HeadCall& call, const Operand& q, const Operand& k);
+Matrix spread_of_scores(const HeadCall& call, const Operand& q, const Operand& k,
+                        const ScoreOperands& parts = {});
+
+/// What rows have seen of V, each or all of them, R x head_dim_v.
+struct ValuesSeen {
+    Matrix least;
+    Matrix most;
+    Matrix negative;  ///< sum of the negative values, times the largest p
+    Matrix positive;  ///< and of the others
+};
 
 /// How far the stages of a query block can be from their expected values, whatever the kernel made of its
 /// scores. |s| is at most sm_scale |q| |k|; p lies between 0 and its largest legal value, l between 0 and so
@@ -28,23 +38,21 @@ class Spreads {
 
  private:
     void begin_split(std::int64_t kv_tile);
-    void see(std::int64_t row, KeyRange keys, const Matrix& v);
+    ValuesSeen seen_in(KeyRange keys, const Matrix& v) const;
+    /// [row]: keys of the tile.
+    void see(std::span<const KeyRange> keys_of_rows, const Matrix& v);
+    /// Of averages of V, and of its sums.
+    Matrix spread_of_means(const Matrix& value) const;
+    Matrix spread_of_sums(const Matrix& value) const;
 
     const HeadCall& call_;
     std::int64_t first_row_;
     double largest_p_;
     std::int64_t split_ = 0;
     Eigen::VectorXd largest_l_;
-    Matrix acc_least_;
-    Matrix acc_most_;
-    Matrix v_least_;
-    Matrix v_most_;
-    /// Of the keys of the current tile that the last row saw: rows after it mostly see the same.
-    KeyRange seen_keys_;
-    Eigen::RowVectorXd seen_least_;
-    Eigen::RowVectorXd seen_most_;
-    Eigen::RowVectorXd seen_negative_;
-    Eigen::RowVectorXd seen_positive_;
+    ValuesSeen of_rows_;
+    /// Of the tiles of which all rows saw the same, which are most of them.
+    ValuesSeen of_all_rows_;
 };
 
 }  // namespace tilescope

@@ -15,9 +15,27 @@
 #include "oracle/program/arguments.h"
 #include "oracle/program/judge_all.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace tilescope {
 
+namespace {
+
+/// Every tile takes and frees the same memory: what the system gets back it gives again page by page, under a
+/// lock of all threads.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
+}  // namespace
+
 int tile_diff_main(int argc, char** argv, WorkSharing* sharing) {
+    keep_freed_memory();
     // A closed pipe is an error of the write, not a signal.
     std::signal(SIGPIPE, SIG_IGN);
     const bool is_first = sharing == nullptr || sharing->process() == 0;

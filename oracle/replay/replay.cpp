@@ -27,7 +27,7 @@ std::int64_t rows_of(const HeadCall& call, std::int64_t q_block) {
 }
 
 AccumulatorInputs accumulator_inputs(const TileInputs& in) {
-    return {in.before->acc, *in.factor, *in.p_operand, *in.s, in.operands.v};
+    return {in.before->acc, *in.factor, *in.p_operand, *in.s, in.operands.v, in.operands.v_packed};
 }
 
 /// What a row that has seen no score yet may add up beside its keys: exp(0) for each column of padding, which
@@ -130,7 +130,8 @@ Estimate in_dump_units(const Estimate& natural, const DumpFactor& factor) {
 Estimate expected_of(Stage stage, const TileInputs& in) {
     switch (stage) {
         case Stage::s:
-            return dumped_scores(in.call, in.first_row, in.first_key, in.operands.q, in.operands.k);
+            return dumped_scores(in.call, in.first_row, in.first_key, in.operands.q, in.operands.k,
+                                 in.operands.score_parts);
         case Stage::m:
             return row_max(in.call, max_before(in), *in.s);
         case Stage::p:

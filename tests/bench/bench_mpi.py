@@ -144,8 +144,8 @@ def weak_scaling(machine, gib, single_rate):
         count *= 2
 
 
-def constants_of(machine, path, gib, single):
-    """Of the model, measured: judging, a fetch from the queue, a meeting, what is added up, opening a file."""
+def constants_of(machine, path, gib, best):
+    """Of the model, measured: judging with all cores, a fetch from the queue, a meeting, what is added up, opening a file."""
     small, _ = machine.make("small.h5", 64 * 64 * 4 / GIB, 1)
     few = [machine.together(1, 1, small)[1]["seconds"] for _ in range(2)]
     many = 40
@@ -161,7 +161,7 @@ def constants_of(machine, path, gib, single):
     ranks = found["ranks"]
     takes = max(sum(rank["takes"] for rank in ranks), 1)
     return {
-        "judging one GiB, a core": (single / gib, "s"),
+        "judging one GiB, a core": (best * machine.cores / gib, "s"),
         "a fetch from the queue": (sum(rank["queue"] for rank in ranks) / takes, "s"),
         "adding up what a rank found": (statistics.mean(rank["messages"] for rank in ranks), "s"),
         "what a rank sends of it": (statistics.mean(rank["bytes_moved"] for rank in ranks), "bytes"),
@@ -251,7 +251,7 @@ def main():
         print(f"The best grid reaches {gib / best:.2f} GiB/s: {single / best:.2f} times one process of one thread, "
               f"{gib / best / together:.2f} of the unrelated ones together")  # fmt: skip
         weak_scaling(machine, arguments.gib / machine.cores / 4, gib / single)
-        show_model(constants_of(machine, path, gib, single), arguments, machine.cores)
+        show_model(constants_of(machine, path, gib, best), arguments, machine.cores)
 
 
 if __name__ == "__main__":

@@ -70,9 +70,15 @@ Part multiply_alone(const Recording& recording) {
     const Matrix q = load_input(recording, Input::q, 0, 0, 0, problem.block_m);
     const Matrix keys = load_input(recording, Input::k, 0, 0, 0, problem.seqlen_kv);
     const Matrix values = load_input(recording, Input::v, 0, 0, 0, problem.seqlen_kv);
-    const auto rows_of = [&](const Matrix& all, std::int64_t first) {
-        return View<const double>{&all(first, 0), problem.block_n, all.cols(), all.cols()};
-    };
+    std::vector<Packed> packed_keys;
+    std::vector<Packed> packed_values;
+    for (std::int64_t first = 0; first < problem.seqlen_kv; first += problem.block_n) {
+        packed_keys.emplace_back().pack(keys.middleRows(first, problem.block_n), true);
+        packed_values.emplace_back().pack(values.middleRows(first, problem.block_n), false);
+    }
+    RowNorms q_norms;
+    q_norms.take(q);
+    RowNorms s_norms;
     const SumBound bound{.per_partial_sum = 1e-7, .per_value = 1e-15};
     Matrix s(problem.block_m, problem.block_n);
     Matrix acc = Matrix::Zero(problem.block_m, problem.head_dim_v);
@@ -82,16 +88,17 @@ Part multiply_alone(const Recording& recording) {
     part.seconds = seconds_of([&] {
         for (std::int64_t block = 0; block < problem.batch * problem.heads * problem.q_blocks(); ++block) {
             for (std::int64_t tile = 0; tile < problem.kv_tiles(); ++tile) {
-                const std::int64_t first = tile * problem.block_n;
-                const View<const double> k = rows_of(keys, first);
-                vector_kernels().sum_of_products(view(q), k, true, {}, bound, view(s), view(s_error));
+                const PackedColumns k = packed_keys[std::size_t(tile)].columns();
+                vector_kernels().sum_of_products(view(q), q_norms.chunks(), k, {}, bound, view(s),
+                                                 view(s_error));
                 part.amount += 2.0 * double(s.size() * q.cols());
                 if (!sums) continue;
                 // From the dumped stages, with bounds, and from the inputs, without.
-                const View<const double> v = rows_of(values, first);
-                vector_kernels().sum_of_products(view(std::as_const(s)), v, false, {}, bound, view(acc),
-                                                 view(acc_error));
-                vector_kernels().add_product(view(std::as_const(s)), v, false, view(acc));
+                const PackedColumns v = packed_values[std::size_t(tile)].columns();
+                s_norms.take(s);
+                vector_kernels().sum_of_products(view(std::as_const(s)), s_norms.chunks(), v, {}, bound,
+                                                 view(acc), view(acc_error));
+                vector_kernels().add_product(view(std::as_const(s)), v, view(acc));
                 part.amount += 4.0 * double(acc.size() * s.cols());
             }
         }

@@ -125,6 +125,30 @@ class EveryInstructionSet : public ::testing::TestWithParam<const VectorKernels*
     }
 };
 
+/// As the kernels take its operands.
+class Taken {
+ public:
+    Taken(const VectorKernels& kernels, const Product& product) {
+        const std::int64_t width = kernels.panel_cols;
+        const std::int64_t cols = product.transposed ? product.b.rows : product.b.cols;
+        const std::int64_t panels = (cols + width - 1) / width;
+        values_.resize(std::size_t(panels * product.terms * width), nan);
+        norms_.resize(std::size_t(panels * ((product.terms + chunk_terms - 1) / chunk_terms) * width));
+        whole_norms_.resize(std::size_t(panels * width));
+        kernels.pack(product.b.in(), product.transposed, values_.data(), norms_.data(), whole_norms_.data());
+        a_norms_.resize(std::size_t(product.a.rows * ((product.terms + chunk_terms - 1) / chunk_terms)));
+        kernels.norms_of_rows(product.a.in(), a_norms_.data(), nullptr);
+    }
+    PackedColumns columns() const { return {values_.data(), norms_.data()}; }
+    const float* a_norms() const { return a_norms_.data(); }
+
+ private:
+    std::vector<double> values_;
+    std::vector<float> norms_;
+    std::vector<double> whole_norms_;
+    std::vector<float> a_norms_;
+};
+
 /// Float64 rounds each product and each addition.
 void expect_sum(double got, const Product& product, const ExactSum& exact) {
     const Real difference = std::abs(Real(got) - exact.sum);
@@ -134,7 +158,7 @@ void expect_sum(double got, const Product& product, const ExactSum& exact) {
 TEST_P(EveryInstructionSet, AddsProductsUp) {
     for_every_product([&](const Product& product) {
         Strided sum = product.start;
-        kernels().add_product(product.a.in(), product.b.in(), product.transposed, sum.out());
+        kernels().add_product(product.a.in(), Taken(kernels(), product).columns(), sum.out());
         ASSERT_TRUE(sum.gaps_are_untouched());
         for (std::int64_t i = 0; i < sum.rows; ++i)
             for (std::int64_t j = 0; j < sum.cols; ++j)
@@ -147,7 +171,8 @@ void expect_bounds(const VectorKernels& kernels, const Product& product, bool sq
     const SumBound bound{.per_partial_sum = squares ? 1e6 : 1.0, .per_root_squares = squares ? 1.0 : 0.0};
     Strided sum = product.start;
     Strided error(sum.rows, sum.cols, 4);
-    kernels.sum_of_products(product.a.in(), product.b.in(), product.transposed, product.start.in(), bound,
+    const Taken taken(kernels, product);
+    kernels.sum_of_products(product.a.in(), taken.a_norms(), taken.columns(), product.start.in(), bound,
                             sum.out(), error.out());
     ASSERT_TRUE(sum.gaps_are_untouched() && error.gaps_are_untouched());
     for (std::int64_t i = 0; i < sum.rows; ++i) {
@@ -176,8 +201,9 @@ TEST_P(EveryInstructionSet, TakesTheSmallerOfTwoBoundsAndAddsTheRest) {
     const auto run = [&](const SumBound& bound, Strided& sum) {
         Strided error(sum.rows, sum.cols, 0);
         sum = product.start;
-        kernels().sum_of_products(product.a.in(), product.b.in(), true, sum.in(), bound, sum.out(),
-                                  error.out());
+        const Taken taken(kernels(), product);
+        kernels().sum_of_products(product.a.in(), taken.a_norms(), taken.columns(), sum.in(), bound,
+                                  sum.out(), error.out());
         return error;
     };
     Strided plain = product.start;
@@ -408,7 +434,16 @@ TEST_P(EveryInstructionSet, MultipliesTheNormsOfRows) {
                 for (std::int64_t j = 0; j < cols; ++j) matrix->at(i, j) = element(Data::random, j, random);
         }
         Strided product(5, 9, 2);
-        kernels().product_of_norms(a.in(), b.in(), 0.125, product.out());
+        const std::int64_t chunks = (cols + chunk_terms - 1) / chunk_terms;
+        const auto room = std::size_t(16 * std::max(kernels().panel_cols, chunk_terms));
+        std::vector<float> a_chunks(std::size_t(5 * chunks));
+        std::vector<double> a_norms(5);
+        kernels().norms_of_rows(a.in(), a_chunks.data(), a_norms.data());
+        std::vector<double> values(room * std::size_t(cols));
+        std::vector<float> b_chunks(room * std::size_t(chunks));
+        std::vector<double> b_norms(room);
+        kernels().pack(b.in(), true, values.data(), b_chunks.data(), b_norms.data());
+        kernels().outer_product(a_norms.data(), b_norms.data(), 0.125, product.out());
         const auto norm = [&](const Strided& matrix, std::int64_t row) {
             Real squares = 0;
             for (std::int64_t j = 0; j < cols; ++j)
