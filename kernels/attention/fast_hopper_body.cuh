@@ -4,7 +4,9 @@
 // more. One warpgroup fetches their tiles by tensor maps, the others multiply them with wgmma.
 
 #include <algorithm>
+#include <array>
 #include <type_traits>
+#include <vector>
 
 #include "dump/hook.h"
 #include "kernels/attention/fast_hopper_consumer.cuh"
@@ -68,12 +70,32 @@ HopperMaps maps_of(const AttentionArgs& args) {
             tensor_map(args.v, type, Config::head_dim, args.seqlen_kv, heads_kv, Config::block_n)};
 }
 
-/// Without a mask, blocks that read the same keys follow each other; with one, long blocks come first.
+/// Without a mask, blocks that read the same keys follow each other; with one, long blocks of some heads come first.
 template <class Config>
 HopperSchedule schedule_of(const AttentionArgs& args) {
-    const int heads = args.batch * args.heads;
-    return {(args.seqlen_q + Config::block_m - 1) / Config::block_m, heads,
-            args.causal ? heads : args.heads / args.heads_kv};
+    HopperSchedule schedule = {(args.seqlen_q + Config::block_m - 1) / Config::block_m,
+                               args.batch * args.heads, args.heads / args.heads_kv};
+    if (!args.causal) return schedule;
+    // Found once for calls of the same shape.
+    using Shape = std::array<int, 6>;
+    thread_local Shape known = {};
+    thread_local int heads_of_known = 0;
+    const Shape shape = {args.batch,    args.heads,     args.heads_kv,
+                         args.seqlen_q, args.seqlen_kv, args.causal_offset};
+    if (known != shape) {
+        int device = 0;
+        int l2_bytes = 0;
+        check_launch(cudaGetDevice(&device), "fast");
+        check_launch(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device), "fast");
+        const std::vector<int> kv_tiles = causal_tiles(args, Config::block_m, Config::block_n);
+        heads_of_known =
+            heads_at_once({kv_tiles, schedule.heads, schedule.heads_at_once,
+                           std::int64_t(args.seqlen_kv) * Config::head_dim * 2 * 2, multiprocessors("fast")},
+                          l2_bytes);
+        known = shape;
+    }
+    schedule.heads_at_once = heads_of_known;
+    return schedule;
 }
 
 struct FastHopperKernel {

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/attention/fast_config.cuh"
+#include "kernels/attention/fast_hopper_schedule.h"
 #include "kernels/attention/hopper.cuh"
 #include "kernels/attention/steps.h"
 #include "kernels/attention/wgmma.cuh"
@@ -48,14 +49,6 @@ struct HopperConfig {
 /// The tensors as copies see them: 64 features, rows, the next 64 features, heads of all batch entries.
 struct HopperMaps {
     CUtensorMap q, k, v;
-};
-
-/// How blocks of queries are numbered. `heads_at_once` heads are taken together, and of these the last blocks
-/// come first, which see the most keys behind a causal mask.
-struct HopperSchedule {
-    int q_blocks;
-    int heads;  ///< of all batch entries
-    int heads_at_once;
 };
 
 /// A block of queries.
@@ -109,12 +102,7 @@ KERNEL_FUNCTION HopperWork work_of(const AttentionArgs& args, const HopperSchedu
     const int number = round * blocks + (round % 2 == 0 ? place : blocks - 1 - place);
     const int all = schedule.q_blocks * schedule.heads;
     if (number >= (fault == Fault::block_left_out ? all - 1 : all)) return {-1, 0, 0, 0};
-    const int together = schedule.q_blocks * schedule.heads_at_once;
-    const int first_head = number / together * schedule.heads_at_once;
-    const int heads = smaller(schedule.heads_at_once, schedule.heads - first_head);
-    const int in_heads = number % together;
-    const int head = first_head + in_heads % heads;
-    const int q_block = schedule.q_blocks - 1 - in_heads / heads;
+    const auto [head, q_block] = block_of(schedule, number);
     return {q_block, head % args.heads, head / args.heads, kv_tile_count<Config>(args, q_block)};
 }
 

@@ -58,7 +58,8 @@ void expect_spreads(const std::function<KeyRange(std::int64_t row)>& keys_of) {
         const Operand here{v.middleRows(first, keys)};
         TileEstimates estimates;
         estimates.l = zeros(rows, 1);
-        estimates.acc = {random_matrix(rows, problem.head_dim_v, random), Matrix::Zero(rows, problem.head_dim_v)};
+        estimates.acc = {random_matrix(rows, problem.head_dim_v, random),
+                         Matrix::Zero(rows, problem.head_dim_v)};
         DumpedTile dumped;
         dumped[static_cast<std::size_t>(Stage::acc)] = MatrixF::Zero(rows, problem.head_dim_v);
         spreads.add(tile, {q, k, here}, dumped, estimates);
