@@ -181,10 +181,10 @@ void for_each_score(Estimate& s, const Formula& formula) {
     }
 }
 
-Product scores_of(const HeadCall& call, const Operand& q, const Operand& k, const ScoreOperands& parts) {
-    return {call,          Stage::s,      call.units.s_accumulation, q.value,
-            k.value,       true,          call.problem.sm_scale,     nullptr,
-            parts.q_norms, parts.k_packed};
+Product scores_of(const HeadCall& call, const Operand& q, const Operand& k, const ScoreOperands& operands) {
+    return {
+        call,    Stage::s,         call.units.s_accumulation, q.value, k.value, true, call.problem.sm_scale,
+        nullptr, operands.q_norms, operands.k_packed};
 }
 
 /// What the rounding of operands that were not dumped does to a product of two.
@@ -194,8 +194,9 @@ double operand_error(const Operand& q, const Operand& k) {
 
 }  // namespace
 
-Estimate scaled_scores(const HeadCall& call, const Operand& q, const Operand& k, const ScoreOperands& parts) {
-    Estimate s = sum_of_products(scores_of(call, q, k, parts), gamma(scaling_roundings(call), u_f32));
+Estimate scaled_scores(const HeadCall& call, const Operand& q, const Operand& k,
+                       const ScoreOperands& operands) {
+    Estimate s = sum_of_products(scores_of(call, q, k, operands), gamma(scaling_roundings(call), u_f32));
     if (call.bounds && q.error + k.error > 0) {
         const double relative = operand_error(q, k) * call.problem.sm_scale;
         add_product(q.value.cwiseAbs() * relative, k.value.cwiseAbs(), true, s.error);
@@ -243,8 +244,8 @@ Estimate dumped_from_scaled(const HeadCall& call, std::int64_t first_row, std::i
 }
 
 Estimate dumped_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, const Operand& q,
-                       const Operand& k, const ScoreOperands& parts) {
-    return dumped_from_scaled(call, first_row, first_key, scaled_scores(call, q, k, parts));
+                       const Operand& k, const ScoreOperands& operands) {
+    return dumped_from_scaled(call, first_row, first_key, scaled_scores(call, q, k, operands));
 }
 
 BudgetTerms dumped_score_terms(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,

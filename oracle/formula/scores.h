@@ -25,7 +25,7 @@ struct ScoreOperands {
 /// S = sm_scale q k^T, R x N. Bound: accumulation_bound over the partial sums, and the roundings of the
 /// multiplications after the sum.
 Estimate scaled_scores(const HeadCall& call, const Operand& q, const Operand& k,
-                       const ScoreOperands& parts = {});
+                       const ScoreOperands& operands = {});
 
 /// c tanh(s / c). Bound: that of s where the tangent is steep, two roundings, the tangent's own, and one.
 Estimate cap_scores(const HeadCall& call, Estimate s);
@@ -48,7 +48,7 @@ Estimate dumped_from_scaled(const HeadCall& call, std::int64_t first_row, std::i
 
 /// The same from the operands.
 Estimate dumped_scores(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, const Operand& q,
-                       const Operand& k, const ScoreOperands& parts = {});
+                       const Operand& k, const ScoreOperands& operands = {});
 
 /// What one of them may be off by, and why.
 BudgetTerms dumped_score_terms(const HeadCall& call, std::int64_t first_row, std::int64_t first_key,

@@ -84,10 +84,10 @@ struct VectorKernels {
     /// Of rows: of each chunk's terms, [rows][chunks], and of all terms, [rows], unless that is null.
     void (*norms_of_rows)(View<const double> a, float* norms, double* whole_norms);
 
-    /// sum = (start + a b) * scale and error = the bound; no `start` is 0. `norms` are those of the rows of a. Within a chunk of terms
-    /// |partial sum| <= max(|before|, |after|) + |a_c| |b_c| / 2: a partial sum is reached from either end of
-    /// the chunk, and the products of the norms of both ways (Cauchy and Schwarz) add up to at most that of
-    /// the chunk.
+    /// sum = (start + a b) * scale and error = the bound; no `start` is 0. `norms` are those of the chunks of
+    /// a's rows. Within a chunk of terms |partial sum| <= max(|before|, |after|) + |a_c| |b_c| / 2: a partial
+    /// sum is reached from either end of the chunk, and the products of the norms of both ways (Cauchy and
+    /// Schwarz) add up to at most that of the chunk.
     void (*sum_of_products)(View<const double> a, const float* norms, const PackedColumns& b,
                             View<const double> start, const SumBound& bound, View<double> sum,
                             View<double> error);

@@ -46,13 +46,13 @@ void add_seen(const ValuesSeen& seen, ValuesSeen& whole, std::int64_t row) {
 }  // namespace
 
 Matrix spread_of_scores(const HeadCall& call, const Operand& q, const Operand& k,
-                        const ScoreOperands& parts) {
+                        const ScoreOperands& operands) {
     RowNorms of_q;
     RowNorms of_k;
-    if (parts.q_norms == nullptr) of_q.take(q.value);
-    if (parts.k_packed == nullptr) of_k.take(k.value);
-    const auto q_norms = parts.q_norms == nullptr ? of_q.norms() : parts.q_norms->norms();
-    const auto k_norms = parts.k_packed == nullptr ? of_k.norms() : parts.k_packed->norms();
+    if (operands.q_norms == nullptr) of_q.take(q.value);
+    if (operands.k_packed == nullptr) of_k.take(k.value);
+    const auto q_norms = operands.q_norms == nullptr ? of_q.norms() : operands.q_norms->norms();
+    const auto k_norms = operands.k_packed == nullptr ? of_k.norms() : operands.k_packed->norms();
     Matrix spread(q.value.rows(), k.value.rows());
     vector_kernels().outer_product(q_norms.data(), k_norms.data(), call.problem.sm_scale, view(spread));
     return spread;
@@ -125,7 +125,7 @@ void Spreads::add(std::int64_t kv_tile, const TileOperands& operands, const Dump
                   TileEstimates& tile) {
     begin_split(kv_tile);
     if (of(dumped, Stage::s))
-        tile.s.spread = spread_of_scores(call_, operands.q, operands.k, operands.score_parts);
+        tile.s.spread = spread_of_scores(call_, operands.q, operands.k, operands.score_operands);
     if (of(dumped, Stage::p) && tile.p.value.size() > 0)
         tile.p.spread = tile.p.value.cwiseMax((largest_p_ - tile.p.value.array()).matrix());
     if (tile.l.value.size() == 0) return;

@@ -11,7 +11,7 @@ namespace tilescope {
 
 /// Of scores: sm_scale |q| |k|, R x N, natural units.
 Matrix spread_of_scores(const HeadCall& call, const Operand& q, const Operand& k,
-                        const ScoreOperands& parts = {});
+                        const ScoreOperands& operands = {});
 
 /// What rows have seen of V, each or all of them, R x head_dim_v.
 struct ValuesSeen {

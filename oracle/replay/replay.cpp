@@ -131,7 +131,7 @@ Estimate expected_of(Stage stage, const TileInputs& in) {
     switch (stage) {
         case Stage::s:
             return dumped_scores(in.call, in.first_row, in.first_key, in.operands.q, in.operands.k,
-                                 in.operands.score_parts);
+                                 in.operands.score_operands);
         case Stage::m:
             return row_max(in.call, max_before(in), *in.s);
         case Stage::p:

@@ -40,7 +40,7 @@ struct TileOperands {
     const Operand& q;
     const Operand& k;
     const Operand& v;
-    ScoreOperands score_parts = {};
+    ScoreOperands score_operands = {};
     const Packed* v_packed = nullptr;  ///< its columns, where somebody has packed them
     const Estimate* scores = nullptr;  ///< what Stage::s comes out as, where somebody has computed it
 };

@@ -68,11 +68,13 @@ Part multiply_alone(const Recording& recording) {
     const Problem& problem = recording.problem();
     const bool sums = recording.has_stage(Stage::acc);
     const Matrix q = load_input(recording, Input::q, 0, 0, 0, problem.block_m);
-    const Matrix keys = load_input(recording, Input::k, 0, 0, 0, problem.seqlen_kv);
-    const Matrix values = load_input(recording, Input::v, 0, 0, 0, problem.seqlen_kv);
+    // Whole tiles alone.
+    const std::int64_t whole = problem.kv_tiles() * problem.block_n;
+    const Matrix keys = load_input(recording, Input::k, 0, 0, 0, whole);
+    const Matrix values = load_input(recording, Input::v, 0, 0, 0, whole);
     std::vector<Packed> packed_keys;
     std::vector<Packed> packed_values;
-    for (std::int64_t first = 0; first < problem.seqlen_kv; first += problem.block_n) {
+    for (std::int64_t first = 0; first < whole; first += problem.block_n) {
         packed_keys.emplace_back().pack(keys.middleRows(first, problem.block_n), true);
         packed_values.emplace_back().pack(values.middleRows(first, problem.block_n), false);
     }
