@@ -168,7 +168,8 @@ CaptureSummary read_capture(const InputFile& file, const Problem& problem,
     const std::optional<Id> group = open_group(file, layout::path::capture);
     if (!group) return capture;
     capture.selection = read_selection(group->get(), where, problem.named_tiles);
-    capture.ended = readable(read_text(group->get(), "ended", where).value_or(capture.ended));
+    capture.ended =
+        readable(read_text(group->get(), "ended", where).value_or(capture.ended), layout::longest_shown);
     for (const StageInfo& info : stages_of(problem)) {
         const auto index = static_cast<std::size_t>(info.stage);
         capture.stages[index] = read_stage(file, problem, info.stage, tiles_stored[index]);

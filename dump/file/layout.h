@@ -15,6 +15,9 @@ namespace tilescope::layout {
 
 inline constexpr const char* format_name = "tilescope";
 
+/// Of text that only people read about so many bytes are kept.
+inline constexpr std::size_t longest_shown = 4096;
+
 namespace path {
 inline constexpr const char* problem = "/problem";
 inline constexpr const char* inputs = "/inputs";

@@ -77,7 +77,8 @@ Provenance read_provenance(const InputFile& file) {
     Provenance provenance;
     for (const layout::ProvenanceAttribute& attribute : layout::provenance_attributes()) {
         provenance.*attribute.member =
-            readable(read_text(file.id.get(), attribute.name, shortened(file.path)).value_or(""));
+            readable(read_text(file.id.get(), attribute.name, shortened(file.path)).value_or(""),
+                     layout::longest_shown);
     }
     return provenance;
 }

@@ -87,8 +87,8 @@ std::string shown(std::string_view text, std::size_t longest, bool keep_lines) {
 
 }  // namespace
 
-std::string readable(std::string_view text) {
-    return shown(text, std::string::npos, true);
+std::string readable(std::string_view text, std::size_t longest) {
+    return shown(text, longest, true);
 }
 
 std::string one_line(std::string_view text) {

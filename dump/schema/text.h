@@ -7,8 +7,8 @@ namespace tilescope {
 
 /// Text that comes from outside, such as a file, a path or a command line, as a terminal may show it: UTF-8,
 /// in which '?' stands for each byte that is none, each control character and each character that is not seen
-/// but changes the order or the lines of others. Lines stay lines.
-std::string readable(std::string_view text);
+/// but changes the order or the lines of others. Lines stay lines. It is cut after about `longest` bytes.
+std::string readable(std::string_view text, std::size_t longest = std::string::npos);
 
 /// The same on one line: '?' stands for line ends, too.
 std::string one_line(std::string_view text);

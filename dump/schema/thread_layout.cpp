@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dump/schema/error.h"
+#include "dump/schema/text.h"
 
 namespace tilescope {
 
@@ -77,7 +78,7 @@ constexpr KnownFragment known[] = {
 void require_lanes(const ThreadLayout& layout, const std::string& where) {
     const bool striped = layout.fragment == "lanes";
     if (!striped && (layout.lanes != 0 || layout.lane_columns != 0))
-        refuse("declares lanes, and its fragment is " + layout.fragment, where);
+        refuse("declares lanes, and its fragment is " + shortened(layout.fragment), where);
     if (!striped) return;
     if (layout.lanes < 1 || layout.lanes > warp_size || !std::has_single_bit(std::uint64_t(layout.lanes)))
         refuse("has " + std::to_string(layout.lanes) + " lanes a row, not 1, 2, 4, 8, 16 or 32", where);

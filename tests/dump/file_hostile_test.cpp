@@ -63,6 +63,19 @@ TEST_F(FileHostile, OtherLayout) {
     expect_spoiled([](hid_t file) { set_text(file, "/", "format", "other"); }, "", "not a Tilescope dump");
 }
 
+TEST_F(FileHostile, TextForPeopleIsCut) {
+    write_spoiled_dump(path, [](hid_t file) {
+        const Handle group(H5Gcreate2(file, "/capture/s", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+        for (const char* name : {"kernel", "command"}) set_text(file, "/", name, std::string(60000, 'a'));
+        set_text(file, "/capture", "ended", std::string(60000, 'a'));
+    });
+    const auto recording = open_recording(path);
+    const std::string kept = std::string(4096, 'a') + "...";
+    EXPECT_EQ(recording->provenance().kernel, kept);
+    EXPECT_EQ(recording->provenance().command, kept);
+    EXPECT_EQ(recording->capture().ended, kept);
+}
+
 TEST_F(FileHostile, SomeInputsAreMissing) {
     for (const char* input : {"/inputs/q", "/inputs/k", "/inputs/v"}) {
         expect_spoiled([&](hid_t file) { unlink_object(file, input); }, "/inputs",

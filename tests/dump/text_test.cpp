@@ -91,5 +91,12 @@ TEST(Text, OfAnErrorIsOneLine) {
     EXPECT_STREQ(Error(std::string("one\ntwo")).what(), "one?two");
 }
 
+TEST(Text, OfAnErrorSaysWhatToDoHoweverMuchItQuotes) {
+    const std::string much(60000, 'a');
+    const std::string line = Error("is " + much, much, "record it again").what();
+    EXPECT_LT(line.size(), std::size_t(4096));
+    EXPECT_TRUE(line.ends_with("...; record it again")) << line;
+}
+
 }  // namespace
 }  // namespace tilescope::test
