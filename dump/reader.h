@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "dump/recording.h"
@@ -15,7 +16,8 @@ std::unique_ptr<Recording> open_recording(const std::string& path);
 /// The same of a file that another process has opened so, at another place perhaps: nothing is tried in a copy of this process.
 std::unique_ptr<Recording> open_tried_recording(const std::string& path);
 
-/// The run on several ranks that the file says it is a shard of; "" where it says none, and where it cannot be read.
-std::string run_of(const std::string& path);
+/// The run on several ranks that the file says it is a shard of; "" where it says none, nullopt where it cannot be read:
+/// whoever opens it says why.
+std::optional<std::string> run_of(const std::string& path);
 
 }  // namespace tilescope

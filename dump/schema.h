@@ -300,6 +300,8 @@ TileId tile_of_chunk(const Problem& problem, Stage stage, Span<const std::int64_
 /// does not have the stage.
 std::int64_t tile_count(const Problem& problem, Stage stage);
 TileId tile_at(const Problem& problem, Stage stage, std::int64_t index);
+/// The other way round; -1 for a tile that the problem does not have.
+std::int64_t tile_index(const Problem& problem, Stage stage, const TileId& tile);
 
 /// Throws Error(where) unless every size is positive, heads is a multiple of heads_kv, sm_scale is finite and
 /// positive, logits_soft_cap is finite and not negative, no window is below -1, kv_tiles_per_split is not

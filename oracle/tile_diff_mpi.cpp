@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <mpi.h>
 #include <sched.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -12,17 +11,19 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <mutex>
 #include <new>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "dump/schema/error.h"
-#include "oracle/judge/bytes.h"
+#include "oracle/judge/piece_queues.h"
 #include "oracle/judge/work_sharing.h"
 #include "oracle/program/main.h"
+#include "oracle/program/timing.h"
 #include "oracle/report/output_file.h"
 
 namespace tilescope {
@@ -35,59 +36,33 @@ double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Where a process waited, and what it needed.
-struct Spent {
-    double seconds = 0;     ///< from the first agreement to the last
-    double queue = 0;       ///< for the next pieces; of all threads
-    double messages = 0;    ///< for what is added up
-    double stragglers = 0;  ///< until all processes had come as far
-    double shared = 0;      ///< in which pieces were handed out
-    double processor = 0;   ///< of all threads, meanwhile
-    std::int64_t threads = 0;
-    std::int64_t pieces = 0;
-    std::int64_t takes = 0;
-    std::int64_t bytes_moved = 0;
-    std::int64_t bytes_read = 0;
-    std::int64_t resident_bytes = 0;  ///< at most
-};
-
-double processor_seconds() {
-    rusage usage = {};
-    getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& time) {
-        return double(time.tv_sec) + 1e-6 * double(time.tv_usec);
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-std::int64_t bytes_read() {
-    std::ifstream io("/proc/self/io");
-    std::string name;
-    std::int64_t bytes = 0;
-    while (io >> name >> bytes)
-        if (name == "rchar:") return bytes;
-    return 0;
-}
-
 class MpiSharing final : public WorkSharing {
  public:
     MpiSharing() {
         MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
-        MPI_Comm_set_errhandler(comm_, MPI_ERRORS_ARE_FATAL);
+        MPI_Comm_dup(MPI_COMM_WORLD, &questions_);
+        for (const MPI_Comm comm : {comm_, questions_}) MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
         MPI_Comm_rank(comm_, &rank_);
         MPI_Comm_size(comm_, &size_);
+        counters_ = PieceQueues::counters(size_);
+        const std::size_t counters = std::size_t(counter_sets) * std::size_t(counters_);
         const MPI_Aint bytes = rank_ == 0 ? MPI_Aint(sizeof(std::int64_t) * counters) : 0;
         MPI_Win_allocate(bytes, sizeof(std::int64_t), MPI_INFO_NULL, comm_, &counts_, &window_);
         if (rank_ == 0) std::fill_n(counts_, counters, 0);
         MPI_Win_lock_all(0, window_);
         MPI_Win_sync(window_);
         learn_nodes();
+        queues_.emplace(PieceQueues::Taker{rank_, size_, on_node_, cores_},
+                        [this](int counter, std::int64_t pieces) { return fetch(counter, pieces); });
+        // Where no hardware answers for it, the first process has to look after what the others fetch.
+        if (rank_ == 0 && on_node_ < size_) serve();
         begun_ = Clock::now();
     }
     ~MpiSharing() override {
         end_serving();
         MPI_Win_unlock_all(window_);
         MPI_Win_free(&window_);
+        MPI_Comm_free(&questions_);
         MPI_Comm_free(&comm_);
     }
 
@@ -99,37 +74,24 @@ class MpiSharing final : public WorkSharing {
     }
 
     std::optional<std::int64_t> take() override {
-        const std::scoped_lock lock(queue_);
-        if (next_ < end_) return next_++;
-        if (is_drained_) return std::nullopt;
-        // Long stretches first: mostly of one head, whose keys are read once.
-        const std::int64_t left = std::max<std::int64_t>(count_ - seen_, 1);
-        const std::int64_t most = std::max<std::int64_t>(4 * std::max(cores_, 1), 64);
-        const std::int64_t stretch = std::clamp<std::int64_t>(left / (2 * size_), 1, most);
-        next_ = fetch(stretch);
-        seen_ = next_ + stretch;
-        end_ = std::min(seen_, count_);
-        is_drained_ = next_ >= count_;
-        if (is_drained_) return std::nullopt;
-        spent_.pieces += end_ - next_;
-        return next_++;
+        const std::scoped_lock lock(queue_lock_);
+        return queues_->take();
     }
 
     void stop() override {
-        const std::scoped_lock lock(queue_);
-        fetch(count_);
-        is_drained_ = true;
-        end_ = next_;
+        const std::scoped_lock lock(queue_lock_);
+        queues_->stop();
     }
 
     /// Collective: what every process spent.
     std::vector<Spent> spent(double& seconds) {
+        end_serving();
         spent_.seconds = seconds = seconds_since(begun_);
         spent_.threads = cores_;
-        spent_.bytes_read = tilescope::bytes_read();
-        rusage usage = {};
-        getrusage(RUSAGE_SELF, &usage);
-        spent_.resident_bytes = std::int64_t(usage.ru_maxrss) << 10;
+        spent_.bytes_moved = bytes_moved_;
+        spent_.pieces = queues_->pieces();
+        spent_.bytes_read = bytes_read_so_far();
+        spent_.resident_bytes = most_resident_bytes();
         std::vector<Spent> all(static_cast<std::size_t>(size_));
         MPI_Gather(&spent_, int(sizeof spent_), MPI_BYTE, all.data(), int(sizeof spent_), MPI_BYTE, 0, comm_);
         return all;
@@ -139,7 +101,7 @@ class MpiSharing final : public WorkSharing {
     /// Where a process has failed, those of the others that come to an agreement learn what it says.
     std::optional<FailedTogether> first_failure(const std::exception_ptr& mine, int depth,
                                                 std::int64_t on) override {
-        end_serving();
+        end_phase();
         const Clock::time_point start = Clock::now();
         // The first that has failed, how far out, whose failure it is, and whether all agree on the same.
         const int blamed = blamed_process() < 0 ? rank_ : blamed_process();
@@ -182,53 +144,96 @@ class MpiSharing final : public WorkSharing {
         return std::make_exception_ptr(Error(std::string(line.data() + 1)));
     }
 
-    void start(std::int64_t count) override {
-        count_ = count;
-        next_ = end_ = seen_ = 0;
-        is_drained_ = count == 0;
-        counter_ = (counter_ + 1) % counters;
+    void start(std::span<const Stretch> stretches) override {
+        queues_->fill(stretches, [this](int home) { return has_at_hand(home); });
+        counter_set_ = (counter_set_ + 1) % counter_sets;
         // All have left the one after it, and none is there before it has come to another agreement.
         if (rank_ == 0) {
-            const std::int64_t zero = 0;
-            std::int64_t before = 0;
+            const std::vector<std::int64_t> zeros(static_cast<std::size_t>(counters_));
+            const MPI_Aint first = MPI_Aint((counter_set_ + 1) % counter_sets) * counters_;
             const std::scoped_lock lock(mpi_);
-            MPI_Fetch_and_op(&zero, &before, MPI_INT64_T, 0, (counter_ + 1) % counters, MPI_REPLACE, window_);
+            MPI_Accumulate(zeros.data(), counters_, MPI_INT64_T, 0, first, counters_, MPI_INT64_T,
+                           MPI_REPLACE, window_);
             MPI_Win_flush(0, window_);
         }
         phase_begun_ = Clock::now();
         processor_before_ = processor_seconds();
         is_in_phase_ = true;
-        if (rank_ == 0 && is_on_many_nodes_) serve();
     }
 
-    std::int64_t fetch(std::int64_t stretch) {
+    std::int64_t fetch(int counter, std::int64_t pieces) {
         const Clock::time_point start = Clock::now();
         std::int64_t before = 0;
         const std::scoped_lock lock(mpi_);
-        MPI_Fetch_and_op(&stretch, &before, MPI_INT64_T, 0, counter_, MPI_SUM, window_);
+        const MPI_Aint at = MPI_Aint(counter_set_) * counters_ + counter;
+        MPI_Fetch_and_op(&pieces, &before, MPI_INT64_T, 0, at, MPI_SUM, window_);
         MPI_Win_flush(0, window_);
         spent_.queue += seconds_since(start);
         ++spent_.takes;
         return before;
     }
 
-    /// Where no hardware answers for it, the first process has to look after what the others fetch.
+    void start_answering() override {
+        if (size_ > 1 && !server_.joinable()) serve();
+    }
+
+    /// In a thread of its own, until all processes have come to the end.
     void serve() {
         is_serving_ = true;
         server_ = std::thread([this] {
+            Clock::time_point asked = Clock::now();
             while (is_serving_) {
-                {
-                    const std::scoped_lock lock(mpi_);
-                    int flag = 0;
-                    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
+                if (answer_next()) {
+                    asked = Clock::now();
+                } else if (seconds_since(asked) > 1e-3) {
+                    std::this_thread::sleep_for(std::chrono::microseconds(100));
+                } else {
+                    std::this_thread::yield();  // who has asked mostly asks again
                 }
-                std::this_thread::sleep_for(std::chrono::microseconds(100));
             }
         });
     }
+    /// Collective: nobody asks any more.
     void end_serving() {
+        end_phase();
+        call([&](MPI_Request& request) { MPI_Ibarrier(comm_, &request); });
         is_serving_ = false;
         if (server_.joinable()) server_.join();
+    }
+
+    /// Whether there was a question. Its tag is that of the answer, which no other thread of who asks waits for.
+    bool answer_next() {
+        std::string question;
+        MPI_Status status{};
+        {
+            const std::scoped_lock lock(mpi_);
+            int is_there = 0;
+            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, questions_, &is_there, &status);
+            if (is_there == 0) return false;
+            int size = 0;
+            MPI_Get_count(&status, MPI_CHAR, &size);
+            question.resize(std::size_t(size));
+            MPI_Recv(question.data(), size, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, questions_,
+                     MPI_STATUS_IGNORE);
+        }
+        send(reply_to(question), status.MPI_SOURCE, answer_tag + status.MPI_TAG);
+        return true;
+    }
+
+    std::string send_question(int process, const std::string& question) override {
+        constexpr int tags = 8192;
+        const int tag = next_tag_++ % tags;
+        call([&](MPI_Request& request) {
+            MPI_Isend(question.data(), int(question.size()), MPI_CHAR, process, tag, questions_, &request);
+        });
+        std::string answer;
+        receive(answer, process, answer_tag + tag);
+        const std::scoped_lock lock(queue_lock_);
+        spent_.bytes_asked += std::int64_t(answer.size());
+        return answer;
+    }
+
+    void end_phase() {
         if (!std::exchange(is_in_phase_, false)) return;
         spent_.shared += seconds_since(phase_begun_);
         spent_.processor += processor_seconds() - processor_before_;
@@ -249,37 +254,39 @@ class MpiSharing final : public WorkSharing {
         int step = 1;
         for (; step < size_ && (rank_ & step) == 0; step *= 2) {
             if (rank_ + step >= size_) continue;
-            may_fail([&] { receive(bytes, rank_ + step); });
+            may_fail([&] { receive(bytes, rank_ + step, parts_tag); });
             may_fail([&] { parts.add(bytes); });
         }
         bytes.clear();
         may_fail([&] { bytes = parts.pack(); });
-        if (rank_ != 0) send(bytes, rank_ - step);
+        if (rank_ != 0) send(bytes, rank_ - step, parts_tag);
         may_fail([&] { hand_on(bytes); });
         may_fail([&] { parts.set(bytes); });
         spent_.messages += seconds_since(start);
         agree(failure);
     }
 
-    void send(const std::string& bytes, int to) {
+    void send(const std::string& bytes, int to, int tag) {
         std::uint64_t size = bytes.size();
-        call([&](MPI_Request& request) { MPI_Isend(&size, sizeof size, MPI_BYTE, to, 0, comm_, &request); });
+        call(
+            [&](MPI_Request& request) { MPI_Isend(&size, sizeof size, MPI_BYTE, to, tag, comm_, &request); });
         for (std::size_t at = 0; at < bytes.size(); at += at_once) {
             const int count = int(std::min(bytes.size() - at, at_once));
             call([&](MPI_Request& request) {
-                MPI_Isend(bytes.data() + at, count, MPI_BYTE, to, 0, comm_, &request);
+                MPI_Isend(bytes.data() + at, count, MPI_BYTE, to, tag, comm_, &request);
             });
         }
-        spent_.bytes_moved += std::int64_t(bytes.size());
+        bytes_moved_ += std::int64_t(bytes.size());
     }
 
     /// Piece by piece, so that what there is no memory for is received all the same.
-    void receive(std::string& bytes, int from) {
+    void receive(std::string& bytes, int from, int tag) {
         std::uint64_t size = 0;
-        call(
-            [&](MPI_Request& request) { MPI_Irecv(&size, sizeof size, MPI_BYTE, from, 0, comm_, &request); });
+        call([&](MPI_Request& request) {
+            MPI_Irecv(&size, sizeof size, MPI_BYTE, from, tag, comm_, &request);
+        });
         pieces_to(bytes, size, [&](char* piece, int count, MPI_Request& request) {
-            MPI_Irecv(piece, count, MPI_BYTE, from, 0, comm_, &request);
+            MPI_Irecv(piece, count, MPI_BYTE, from, tag, comm_, &request);
         });
     }
 
@@ -312,7 +319,7 @@ class MpiSharing final : public WorkSharing {
             char* const piece = fits ? bytes.data() + at : spare_.data();
             call([&](MPI_Request& request) { get(piece, count, request); });
         }
-        spent_.bytes_moved += std::int64_t(size);
+        bytes_moved_ += std::int64_t(size);
         if (!fits) throw std::bad_alloc();
     }
 
@@ -342,9 +349,7 @@ class MpiSharing final : public WorkSharing {
         for (int i = 0; i < size_; ++i) hosts_.emplace_back(all.data() + host.size() * std::size_t(i));
         MPI_Comm node = MPI_COMM_NULL;
         MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node);
-        int on_node = 1;
-        MPI_Comm_size(node, &on_node);
-        is_on_many_nodes_ = on_node < size_;
+        MPI_Comm_size(node, &on_node_);
         cores_ = share_of_cores(node);
         MPI_Comm_free(&node);
     }
@@ -363,30 +368,32 @@ class MpiSharing final : public WorkSharing {
         return std::max(int(share + 1e-6), 1);
     }
 
-    static constexpr int counters = 3;
+    static constexpr int counter_sets = 3;
+    static constexpr int parts_tag = 0;
+    static constexpr int answer_tag = 1;  ///< and those after it
     static constexpr std::size_t at_once = std::size_t(1) << 20;
 
     MPI_Comm comm_ = MPI_COMM_NULL;
+    MPI_Comm questions_ = MPI_COMM_NULL;
     MPI_Win window_ = MPI_WIN_NULL;
     std::int64_t* counts_ = nullptr;
     int rank_ = 0;
     int size_ = 1;
     int cores_ = 1;
-    bool is_on_many_nodes_ = false;
+    int on_node_ = 1;   ///< processes
+    int counters_ = 0;  ///< in a set
     std::vector<std::string> hosts_;
     std::vector<char> spare_ = std::vector<char>(at_once);
 
-    std::mutex mpi_;    ///< one thread at a time calls MPI
-    std::mutex queue_;  ///< of what is below
-    std::int64_t count_ = 0;
-    std::int64_t next_ = 0;  ///< of the stretch that this process has taken
-    std::int64_t end_ = 0;
-    std::int64_t seen_ = 0;  ///< so far the queue had come
-    bool is_drained_ = true;
-    int counter_ = 0;
+    std::mutex mpi_;         ///< one thread at a time calls MPI
+    std::mutex queue_lock_;  ///< of what is below
+    std::optional<PieceQueues> queues_;
+    int counter_set_ = 0;
 
     std::atomic<bool> is_serving_ = false;
     std::thread server_;
+    std::atomic<int> next_tag_ = 0;
+    std::atomic<std::int64_t> bytes_moved_ = 0;
 
     Spent spent_;
     Clock::time_point begun_;
@@ -394,20 +401,6 @@ class MpiSharing final : public WorkSharing {
     double processor_before_ = 0;
     bool is_in_phase_ = false;
 };
-
-std::string timing_text(const std::vector<Spent>& all, double seconds) {
-    std::string text = fmt::format("{{\"seconds\": {:.6f}, \"ranks\": [", seconds);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        const Spent& one = all[i];
-        text += fmt::format(
-            "{}\n  {{\"queue\": {:.6f}, \"messages\": {:.6f}, \"stragglers\": {:.6f}, \"shared\": {:.6f}, "
-            "\"processor\": {:.6f}, \"threads\": {}, \"pieces\": {}, \"takes\": {}, \"bytes_moved\": {}, "
-            "\"bytes_read\": {}, \"resident_bytes\": {}}}",
-            i == 0 ? "" : ",", one.queue, one.messages, one.stragglers, one.shared, one.processor,
-            one.threads, one.pieces, one.takes, one.bytes_moved, one.bytes_read, one.resident_bytes);
-    }
-    return text + "\n]}\n";
-}
 
 /// For who asks where the time went.
 int write_timing(const std::string& path, MpiSharing& sharing, int code) {

@@ -343,7 +343,7 @@ std::unique_ptr<Recording> open_tried_recording(const std::string& path) {
     return open_tried(hdf5::open_file(path));
 }
 
-std::string run_of(const std::string& path) {
+std::optional<std::string> run_of(const std::string& path) {
     const hdf5::Session session;
     const auto read = [&] {
         const hdf5::PluginsOff plugins_off;
@@ -354,7 +354,7 @@ std::string run_of(const std::string& path) {
     try {
         return ask_in_child(read, shortened(path));
     } catch (const Error&) {
-        return "";  // whoever opens it says what is wrong with it
+        return std::nullopt;
     }
 }
 

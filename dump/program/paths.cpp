@@ -1,5 +1,7 @@
 #include "dump/program/paths.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -21,8 +23,7 @@ namespace fs = std::filesystem;
 /// Collects paths, each once by whatever name.
 class Found {
  public:
-    explicit Found(const std::function<std::string(const std::string&)>& run_of_file)
-        : run_of_file_(run_of_file) {}
+    explicit Found(const RunOfFile& run_of_file) : run_of_file_(run_of_file) {}
 
     void add(const std::string& path) {
         std::error_code unknown;
@@ -37,7 +38,7 @@ class Found {
         std::map<std::string, std::vector<std::string>> runs;
         std::vector<std::string> alone;
         for (const std::string& file : files) {
-            const std::string run = files.size() > 1 ? run_of_file_(file) : "";
+            const std::string run = files.size() > 1 ? run_of_file_(file).value_or("") : "";
             (run.empty() ? alone : runs[run]).push_back(file);
         }
         for (auto& [run, shards] : runs) {
@@ -54,18 +55,22 @@ class Found {
     std::vector<FoundPath> take() { return std::move(found_); }
 
  private:
-    const std::function<std::string(const std::string&)>& run_of_file_;
+    const RunOfFile& run_of_file_;
     std::set<fs::path> seen_;
     std::vector<FoundPath> found_;
 };
 
-struct FolderContents {
-    std::vector<std::string> files;
-    std::vector<std::pair<std::string, std::string>> not_searched;  ///< folders, and why
-};
+FileOnDisk file_on_disk(const fs::path& path) {
+    FileOnDisk file{path.string()};
+    struct stat status = {};
+    if (::stat(path.c_str(), &status) != 0) return file;
+    file.bytes = status.st_size;
+    file.changed = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
+    return file;
+}
 
 /// Links to folders are not followed: they may lead back.
-void search(const fs::path& folder, FolderContents& contents) {
+void search(const fs::path& folder, OnDisk& found) {
     std::error_code end;
     std::vector<fs::path> below;
     for (fs::directory_iterator entry(folder, end), last; !end && entry != last; entry.increment(end)) {
@@ -73,19 +78,17 @@ void search(const fs::path& folder, FolderContents& contents) {
         if (fs::is_directory(entry->symlink_status(unknown))) {
             below.push_back(entry->path());
         } else if (entry->path().extension() == ".h5" && !entry->is_directory(unknown)) {
-            contents.files.push_back(entry->path().string());
+            found.files.push_back(file_on_disk(entry->path()));
         }
     }
-    if (end) contents.not_searched.emplace_back(folder.string(), end.message());
-    for (const fs::path& each : below) search(each, contents);
+    if (end) found.not_searched.emplace_back(folder.string(), end.message());
+    for (const fs::path& each : below) search(each, found);
 }
 
-void add_folder(const std::string& folder, Found& found) {
-    FolderContents contents;
-    search(folder, contents);
-    std::ranges::sort(contents.files);
-    std::ranges::sort(contents.not_searched);
-    found.add_all(folder, contents.files);
+void add_folder(const std::string& folder, const OnDisk& contents, Found& found) {
+    std::vector<std::string> files;
+    for (const FileOnDisk& file : contents.files) files.push_back(file.path);
+    found.add_all(folder, files);
     for (const auto& [path, why] : contents.not_searched)
         found.refuse(path, "cannot be searched for recordings: " + why,
                      "give it permissions to be read, or name the recordings");
@@ -106,45 +109,53 @@ std::vector<std::string> names_on(std::istream& input) {
     return names;
 }
 
-bool is_folder(const std::string& path) {
-    std::error_code unknown;
-    return fs::is_directory(path, unknown);
-}
-
-void add_path(const std::string& path, Found& found) {
-    if (is_folder(path)) {
-        add_folder(path, found);
-    } else {
-        found.add(path);
-    }
-}
-
 }  // namespace
 
-bool is_one_file(const std::string& path) {
-    return path != "-" && !is_folder(path);
+OnDisk look_at(const std::string& path) {
+    OnDisk found;
+    std::error_code unknown;
+    if (fs::is_directory(path, unknown)) {
+        found.kind = OnDisk::Kind::folder;
+        search(path, found);
+        std::ranges::sort(found.files, {}, &FileOnDisk::path);
+        std::ranges::sort(found.not_searched);
+    } else if (fs::exists(path, unknown)) {
+        found.kind = OnDisk::Kind::file;
+        found.files.push_back(file_on_disk(path));
+    }
+    return found;
 }
 
-std::vector<std::string> recordings_in_folders(const std::vector<std::string>& paths) {
-    FolderContents contents;
-    for (const std::string& path : paths)
-        if (path != "-" && is_folder(path)) search(path, contents);
-    return contents.files;
+bool is_one_file(const std::string& path, const Look& look) {
+    return path != "-" && look(path).kind != OnDisk::Kind::folder;
 }
 
-std::vector<FoundPath> find_recordings(const std::vector<std::string>& paths, std::istream& input,
-                                       const std::function<std::string(const std::string&)>& run_of_file) {
+std::vector<std::string> with_names(const std::vector<std::string>& paths, std::istream& input) {
+    std::vector<std::string> all;
+    for (const std::string& path : paths) {
+        std::vector<std::string> names = {path};
+        if (path == "-") names = names_on(input);
+        if (names.empty()) names = {path};
+        all.insert(all.end(), names.begin(), names.end());
+    }
+    return all;
+}
+
+std::vector<FoundPath> find_recordings(const std::vector<std::string>& paths, const RunOfFile& run_of_file,
+                                       const Look& look) {
     Found found(run_of_file);
     for (const std::string& path : paths) {
-        if (path != "-") {
-            add_path(path, found);
-            continue;
-        }
-        const std::vector<std::string> names = names_on(input);
-        if (names.empty())
+        if (path == "-") {
             found.refuse("standard input", "names no recording",
                          "write the names of recordings to it, a line each");
-        for (const std::string& name : names) add_path(name, found);
+            continue;
+        }
+        const OnDisk on_disk = look(path);
+        if (on_disk.kind == OnDisk::Kind::folder) {
+            add_folder(path, on_disk, found);
+        } else {
+            found.add(path);
+        }
     }
     return found.take();
 }

@@ -247,6 +247,24 @@ TileId tile_at(const Problem& problem, Stage stage, std::int64_t index) {
     return tile;
 }
 
+std::int64_t tile_index(const Problem& problem, Stage stage, const TileId& tile) {
+    const StageInfo info = stage_info(problem, stage);
+    const std::int64_t heads = stage_heads(problem, stage);
+    const auto is_one_of = [](std::int64_t value, std::int64_t count) { return value >= 0 && value < count; };
+    if (!has_stage(problem, stage) || !is_one_of(tile.batch, problem.batch) || !is_one_of(tile.head, heads))
+        return -1;
+    std::int64_t index = tile.batch * heads + tile.head;
+    if (info.per_q_block) {
+        if (!is_one_of(tile.q_block, problem.q_blocks())) return -1;
+        index = index * problem.q_blocks() + tile.q_block;
+    }
+    if (info.per_kv_tile) {
+        if (!is_one_of(tile.kv_tile, problem.kv_tiles())) return -1;
+        index = index * problem.kv_tiles() + tile.kv_tile;
+    }
+    return index;
+}
+
 namespace {
 
 constexpr const char* valid_problem = "record it again with a valid problem";

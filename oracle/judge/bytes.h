@@ -43,7 +43,11 @@ class ToBytes {
     template <class T>
     void put(const std::vector<T>& values) {
         put(values.size());
-        for (const T& value : values) put(value);
+        if constexpr (std::is_trivially_copyable_v<T>) {
+            bytes_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+        } else {
+            for (const T& value : values) put(value);
+        }
     }
     template <class T, std::size_t size>
     void put(const std::array<T, size>& values) {
@@ -104,7 +108,13 @@ class FromBytes {
         std::size_t size = 0;
         get(size);
         values.clear();
-        for (std::size_t i = 0; i < size; ++i) get(values.emplace_back());
+        if constexpr (std::is_trivially_copyable_v<T>) {
+            const std::string_view bytes = next(size * sizeof(T));
+            values.resize(size);
+            if (size > 0) std::memcpy(static_cast<void*>(values.data()), bytes.data(), bytes.size());
+        } else {
+            for (std::size_t i = 0; i < size; ++i) get(values.emplace_back());
+        }
     }
     template <class T, std::size_t size>
     void get(std::array<T, size>& values) {

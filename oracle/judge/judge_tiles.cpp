@@ -271,7 +271,10 @@ void judge_phase(std::span<Judging> all, Phase phase, int threads, WorkSharing& 
     for (const Judging& judging : all) begins.push_back(begins.back() + judging.count(phase));
     if (begins.back() == 0) return;
     PhaseFound found(all);
-    sharing.begin(begins.back());
+    std::vector<WorkSharing::Stretch> stretches;
+    for (const Judging& judging : all)
+        stretches.push_back({judging.count(phase), sharing.home_of(judging.plan.recording.name())});
+    sharing.begin(stretches);
     sharing.together([&] { judge_taken(all, begins, phase, threads, sharing, steps, found); });
     found.fold(sharing);
     for (const auto& [of, part] : found.parts()) {

@@ -321,9 +321,10 @@ std::vector<ReferenceReport> judge_references(const Recording& recording, double
         for (ReferenceReport& report : here) found.emplace_back(std::move(report.o), std::move(report.lse));
         return found;
     };
+    const WorkSharing::Stretch all{tile_count(problem, Stage::o), sharing.home_of(recording.name())};
     // One after the other: what sums round is the same however many judge them.
     for (const OutputsOfReferences& found :
-         share_pieces<OutputsOfReferences>(tile_count(problem, Stage::o), threads, sharing, judge_block)) {
+         share_pieces<OutputsOfReferences>(std::span(&all, 1), threads, sharing, judge_block)) {
         for (std::size_t i = 0; i < found.size(); ++i) {
             merge_output(found[i].first, whole[i].o);
             merge_output(found[i].second, whole[i].lse);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,10 +13,11 @@
 
 namespace tilescope {
 
-/// Calls work(i) for each i below `count`, from the threads of all processes, and returns in each of them what all calls
-/// returned, in the order of i. Collective. `threads` as in JudgeOptions. Errors: what a call throws, in every process.
+/// Calls work(i) for each piece i of the stretches, from the threads of all processes, and returns in each of them what all
+/// calls returned, in the order of i. Collective. `threads` as in JudgeOptions. Errors: what a call throws, in every process.
 template <class T, class Work>
-std::vector<T> share_pieces(std::int64_t count, int threads, WorkSharing& sharing, const Work& work) {
+std::vector<T> share_pieces(std::span<const WorkSharing::Stretch> stretches, int threads,
+                            WorkSharing& sharing, const Work& work) {
     std::vector<std::pair<std::int64_t, T>> done;
     Failure failure;
     std::mutex mutex;
@@ -30,7 +32,7 @@ std::vector<T> share_pieces(std::int64_t count, int threads, WorkSharing& sharin
             sharing.stop();
         }
     };
-    sharing.begin(count);
+    sharing.begin(stretches);
 #pragma omp parallel num_threads(team_size(threads))
     while (const std::optional<std::int64_t> piece = sharing.take()) do_piece(*piece);
     fold(sharing, failure, keep_first_failure);
@@ -40,6 +42,13 @@ std::vector<T> share_pieces(std::int64_t count, int threads, WorkSharing& sharin
     std::vector<T> results;
     for (auto& [piece, result] : done) results.push_back(std::move(result));
     return results;
+}
+
+/// The same of pieces that every process has at hand.
+template <class T, class Work>
+std::vector<T> share_pieces(std::int64_t count, int threads, WorkSharing& sharing, const Work& work) {
+    const WorkSharing::Stretch all{count, WorkSharing::everyone};
+    return share_pieces<T>(std::span(&all, 1), threads, sharing, work);
 }
 
 }  // namespace tilescope

@@ -4,13 +4,28 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "dump/schema/error.h"
+
 namespace tilescope {
+
+/// What another process answers in place of what it was asked for.
+class FailedElsewhere : public Error {
+ public:
+    FailedElsewhere(const std::string& line, int process) : Error(line), process_(process) {}
+    int process() const { return process_; }
+
+ private:
+    int process_;
+};
 
 /// How processes judge the same recordings together. All of them do everything alike and in the same order, but for pieces of
 /// work, each of which one of their threads takes. What is called collective is called by all of them, by one thread each.
@@ -36,7 +51,15 @@ class WorkSharing {
     /// For who reads a message: "rank 3 on node7"; "" where there is one process.
     virtual std::string name_of(int process) const = 0;
 
-    /// Collective: take() hands out 0 to count - 1.
+    /// Which process has a recording at hand: the first that finds its file on a disk.
+    static constexpr int everyone = -1;
+    /// Pieces in a row that read the same recording.
+    struct Stretch {
+        std::int64_t count = 0;
+        int home = everyone;
+    };
+    /// Collective: take() hands out 0 to the sum of the counts - 1, to each process first those that it has at hand.
+    void begin(std::span<const Stretch> stretches);
     void begin(std::int64_t count);
     /// The next piece, from any thread; nullopt where none is left.
     virtual std::optional<std::int64_t> take() = 0;
@@ -67,6 +90,7 @@ class WorkSharing {
                 throw;
             } catch (...) {
                 failure = std::current_exception();
+                blame_who_failed(failure);
             }
             agree_on(failure, of_failures);
             depth_ = depth - 1;
@@ -77,6 +101,22 @@ class WorkSharing {
         }
     }
 
+    /// Who has which recordings at hand, by their names, if not everyone; `mine`: whose this process has as well.
+    void settle(std::map<std::string, int> homes, std::set<int> mine) {
+        homes_ = std::move(homes);
+        mine_ = std::move(mine);
+    }
+    int home_of(const std::string& recording) const {
+        const auto found = homes_.find(recording);
+        return found == homes_.end() ? everyone : found->second;
+    }
+
+    /// What others ask of this process is answered by it from now on, by a thread of its own.
+    using Answerer = std::function<std::string(std::string_view question)>;
+    void answer_with(Answerer answerer);
+    /// From any thread, whatever the other process is at. Errors: FailedElsewhere, std::bad_alloc where that one has no memory.
+    std::string ask(int process, const std::string& question);
+
     /// Whose failure it is that is thrown, also where others throw it on.
     void blame(int process) { blamed_ = process; }
     void blame_nobody() { blamed_ = -1; }
@@ -86,9 +126,15 @@ class WorkSharing {
  protected:
     /// -1: nobody.
     int blamed_process() const { return blamed_; }
+    bool has_at_hand(int home) const { return home == everyone || mine_.contains(home); }
+    /// The answer to a question, or why there is none, as the one who asks takes it; throws nothing.
+    std::string reply_to(std::string_view question) const noexcept;
 
  private:
-    virtual void start(std::int64_t count) = 0;
+    virtual void start(std::span<const Stretch> stretches) = 0;
+    /// Others may ask from now on.
+    virtual void start_answering() = 0;
+    virtual std::string send_question(int process, const std::string& question) = 0;
     virtual void add_up(const Parts& parts) = 0;
     /// Nullopt where none has one; blame() names whose it is, and the depth is that of the outermost call that fails.
     /// `on`: what is agreed on; where no process has failed, it is the same in all of them, or an Error is what they have.
@@ -99,10 +145,16 @@ class WorkSharing {
     static constexpr std::int64_t of_parts = -2;
     /// From 0 on: that so many pieces are handed out.
     void agree_on(const std::exception_ptr& failure, std::int64_t on);
+    void blame_who_failed(const std::exception_ptr& failure);
 
+    std::map<std::string, int> homes_;
+    std::set<int> mine_;
+    Answerer answerer_;
     int depth_ = 0;  ///< so many calls of together() are under way
     int blamed_ = -1;
 };
+
+std::int64_t count_of(std::span<const WorkSharing::Stretch> stretches);
 
 /// The threads of this process alone.
 class OneProcess final : public WorkSharing {
@@ -118,10 +170,12 @@ class OneProcess final : public WorkSharing {
     void stop() override { next_ = count_; }
 
  private:
-    void start(std::int64_t count) override {
-        count_ = count;
+    void start(std::span<const Stretch> stretches) override {
+        count_ = count_of(stretches);
         next_ = 0;
     }
+    void start_answering() override {}
+    std::string send_question(int, const std::string& question) override { return reply_to(question); }
     void add_up(const Parts&) override {}
     std::optional<FailedTogether> first_failure(const std::exception_ptr& mine, int depth,
                                                 std::int64_t) override {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <new>
 #include <optional>
@@ -25,6 +26,7 @@
 #include "oracle/program/judge_one.h"
 #include "oracle/program/progress.h"
 #include "oracle/program/terminal.h"
+#include "oracle/remote/disks.h"
 #include "oracle/report/list.h"
 #include "oracle/report/npy.h"
 
@@ -59,15 +61,15 @@ int said_in_a_line(WorkSharing* sharing, const std::function<int()>& work) {
     return unjudged_code;
 }
 
-bool names_one_file(const Arguments& arguments) {
-    return arguments.paths.size() == 1 && is_one_file(arguments.paths[0]);
+bool names_one_file(const Arguments& arguments, const Look& look = look_at) {
+    return arguments.paths.size() == 1 && is_one_file(arguments.paths[0], look);
 }
 
 /// Two bare files used to be compared; who means that shall not get two verdicts.
-void require_clear(const Arguments& arguments) {
+void require_clear(const Arguments& arguments, const Look& look) {
     const std::vector<std::string>& paths = arguments.paths;
     if (arguments.each || !arguments.against.empty() || paths.size() != 2) return;
-    if (!std::ranges::all_of(paths, is_one_file)) return;
+    if (!is_one_file(paths[0], look) || !is_one_file(paths[1], look)) return;
     const std::string a = shell_word(paths[0]);
     const std::string b = shell_word(paths[1]);
     throw Error(
@@ -77,14 +79,14 @@ void require_clear(const Arguments& arguments) {
 }
 
 /// Options that write what there is of one recording.
-void require_one(const Arguments& arguments) {
+void require_one(const Arguments& arguments, const Look& look = look_at) {
     const std::pair<const char*, bool> of_one[] = {{"--npy", !arguments.npy.empty()},
                                                    {"--png", !arguments.png.empty()},
                                                    {"--replay-out", !arguments.replay.empty()},
                                                    {"--explain-tolerance", !arguments.element.empty()},
                                                    {"--suggest", arguments.suggest}};
     for (const auto& [option, given] : of_one)
-        if (given && !names_one_file(arguments))
+        if (given && !names_one_file(arguments, look))
             throw Error("it is of one recording", option, "name one file");
 }
 
@@ -268,11 +270,12 @@ void each_field(Io& io, Of& named) {
     io(found, is_one_file);
 }
 
-Named find_named(const Arguments& arguments,
-                 const std::function<std::string(const std::string&)>& run_of_file) {
-    require_clear(arguments);
-    require_one(arguments);
-    Named named{find_recordings(arguments.paths, std::cin, run_of_file), names_one_file(arguments)};
+/// `paths`: those of the arguments, with_names().
+Named find_named(const Arguments& arguments, const std::vector<std::string>& paths,
+                 const RunOfFile& run_of_file, const Look& look) {
+    require_clear(arguments, look);
+    require_one(arguments, look);
+    Named named{find_recordings(paths, run_of_file, look), names_one_file(arguments, look)};
     spare_recordings(arguments, named.found);
     return named;
 }
@@ -281,22 +284,25 @@ JudgePlan plan_of(const Arguments& arguments, const Named& named) {
     return {arguments, report_outputs(arguments), read_baseline(arguments.baseline), named.is_one_file};
 }
 
-/// A recording that one process judges in less time than all processes need to meet.
-bool is_small(const FoundPath& path) {
-    constexpr std::uintmax_t most_bytes = std::uintmax_t(64) << 20;
-    std::uintmax_t bytes = 0;
-    std::error_code unknown;
-    for (const std::string& shard : path.shards) bytes += std::filesystem::file_size(shard, unknown);
-    if (path.shards.empty()) bytes = std::filesystem::file_size(path.path, unknown);
-    return unknown || bytes <= most_bytes;
+/// A recording that one process judges in less time than all processes need to meet, and that one of them has at hand.
+bool is_small(const FoundPath& path, const Disks& disks, const WorkSharing& sharing) {
+    constexpr std::int64_t most_bytes = std::int64_t(64) << 20;
+    std::vector<std::string> files = path.shards;
+    if (files.empty()) files.push_back(path.path);
+    std::int64_t bytes = 0;
+    for (const std::string& file : files) {
+        bytes += disks.bytes_of(file);
+        if (sharing.home_of(file) != sharing.home_of(files.front())) return false;
+    }
+    return bytes <= most_bytes;
 }
 
 /// Numbers of the recordings that a process judges alone each: small ones among others.
-std::vector<std::size_t> handed_out(const JudgePlan& plan, const Named& named) {
+std::vector<std::size_t> handed_out(const JudgePlan& plan, const Named& named, const Disks& disks) {
     std::vector<std::size_t> numbers;
     if (named.found.size() == 1 || plan.arguments.jobs == 1 || plan.arguments.fail_fast) return numbers;
     for (std::size_t i = 0; i < named.found.size(); ++i)
-        if (is_small(named.found[i])) numbers.push_back(i);
+        if (is_small(named.found[i], disks, *plan.sharing)) numbers.push_back(i);
     return numbers;
 }
 
@@ -308,8 +314,13 @@ std::map<std::size_t, std::string> judge_handed_out(const JudgePlan& plan, const
     alone.sharing = nullptr;
     alone.judged_by = sharing.name_of(sharing.process());
     constexpr int one_thread = 1;  // the judging of each has its own
+    std::vector<WorkSharing::Stretch> stretches;
+    for (const std::size_t i : numbers) {
+        const FoundPath& path = named.found[i];
+        stretches.push_back({1, sharing.home_of(path.shards.empty() ? path.path : path.shards.front())});
+    }
     const std::vector<std::string> answers = share_pieces<std::string>(
-        std::int64_t(numbers.size()), one_thread, sharing,
+        stretches, one_thread, sharing,
         [&](std::int64_t i) { return packed(judge_path(named.found[numbers[std::size_t(i)]], alone)); });
     std::map<std::size_t, std::string> all;
     for (std::size_t i = 0; i < numbers.size(); ++i) all[numbers[i]] = answers[i];
@@ -317,9 +328,10 @@ std::map<std::size_t, std::string> judge_handed_out(const JudgePlan& plan, const
 }
 
 /// One after the other, by all processes that share the plan; those that were handed out are only told of.
-void judge_in_order(const JudgePlan& plan, const Named& named, std::optional<Teller>& teller) {
+void judge_in_order(const JudgePlan& plan, const Named& named, const Disks& disks,
+                    std::optional<Teller>& teller) {
     std::vector<std::size_t> numbers;
-    if (teller) numbers = handed_out(plan, named);
+    if (teller) numbers = handed_out(plan, named, disks);
     fold_from_first(*plan.sharing, numbers);
     std::map<std::size_t, std::string> answers;
     if (!numbers.empty()) answers = judge_handed_out(plan, named, numbers);
@@ -337,40 +349,74 @@ void judge_in_order(const JudgePlan& plan, const Named& named, std::optional<Tel
     }
 }
 
-/// Each file has to be opened to learn of which run it is; of many, each process opens some.
-Named find_named_together(const Arguments& arguments, WorkSharing& sharing) {
+/// Of which run each of the files is. Each has to be opened for that, by a process that finds it.
+std::map<std::string, std::optional<std::string>> runs_of(const std::vector<std::string>& files,
+                                                          const Disks& disks, WorkSharing& sharing) {
+    std::vector<std::pair<std::string, std::optional<std::string>>> runs;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        const std::vector<int> who = disks.who_has(files[i]);
+        if (who[i % who.size()] == sharing.process()) runs.emplace_back(files[i], run_of(files[i]));
+    }
+    fold(sharing, runs, [](auto part, auto& whole) { std::ranges::move(part, std::back_inserter(whole)); });
+    return {runs.begin(), runs.end()};
+}
+
+/// What the paths name on the disks of all processes.
+Named find_named_together(const Arguments& arguments, const std::vector<std::string>& paths,
+                          const Disks& disks, WorkSharing& sharing) {
+    const Look look = [&](const std::string& path) { return disks.at(path); };
     std::vector<std::string> files;
-    if (sharing.process() == 0) files = recordings_in_folders(arguments.paths);
-    fold_from_first(sharing, files);
-    constexpr int one_thread = 1;
-    const std::vector<std::string> found =
-        share_pieces<std::string>(std::int64_t(files.size()), one_thread, sharing,
-                                  [&](std::int64_t i) { return run_of(files[std::size_t(i)]); });
-    std::map<std::string, std::string> runs;
-    for (std::size_t i = 0; i < files.size(); ++i) runs[files[i]] = found[i];
-    // A process that cannot read a file is told of where it has to be judged.
+    for (const std::string& path : paths) {
+        const OnDisk found = look(path);
+        if (found.kind != OnDisk::Kind::folder) continue;
+        for (const FileOnDisk& file : found.files) files.push_back(file.path);
+    }
+    const auto runs = runs_of(files, disks, sharing);
+    // What one process cannot read another may: whoever has to judge it says what is wrong with it.
     const auto run_of_file = [&](const std::string& file) {
-        const auto known = runs.find(file);
-        return known != runs.end() && !known->second.empty() ? known->second : run_of(file);
+        const std::optional<std::string>& run = runs.at(file);
+        return run ? run : run_of(file);
     };
     Named named;
-    if (sharing.process() == 0) named = find_named(arguments, run_of_file);
+    if (sharing.process() == 0) named = find_named(arguments, paths, run_of_file, look);
+    for (FoundPath& path : named.found) {
+        if (path.wrong.empty()) path.wrong = disks.conflict(path.path);
+        for (const std::string& shard : path.shards)
+            if (path.wrong.empty()) path.wrong = disks.conflict(shard);
+    }
     fold_from_first(sharing, named);
     return named;
+}
+
+/// What is to be opened, apart from what is judged, too.
+Disks look_together(const Arguments& arguments, std::vector<std::string>& paths, WorkSharing& sharing) {
+    if (sharing.process() == 0) paths = with_names(arguments.paths, std::cin);
+    fold_from_first(sharing, paths);
+    std::vector<std::string> all = paths;
+    for (const std::string& other : {arguments.against, arguments.cause_of})
+        if (!other.empty()) all.push_back(other);
+    Disks disks(all, sharing);
+    share_disks(disks, sharing);
+    return disks;
 }
 
 /// The exit code; of processes that say nothing, 0 where none has failed.
 int judge_together(const Arguments& arguments, WorkSharing& sharing) {
     Named named;
+    std::optional<Disks> disks;
     std::optional<JudgePlan> plan;
     std::optional<Teller> teller;
     sharing.together([&] {
-        named = find_named_together(arguments, sharing);
+        std::vector<std::string> paths;
+        disks.emplace(look_together(arguments, paths, sharing));
+        named = find_named_together(arguments, paths, *disks, sharing);
         plan = plan_of(arguments, named);
         plan->sharing = &sharing;
+        plan->open = [&](const std::string& path) { return open_from(*disks, sharing, path, false); };
+        plan->open_tried = [&](const std::string& path) { return open_from(*disks, sharing, path, true); };
         if (plan->arguments.judge.threads == 0) plan->arguments.judge.threads = sharing.cores();
         if (sharing.process() == 0) teller.emplace(*plan, named.found);
-        judge_in_order(*plan, named, teller);
+        judge_in_order(*plan, named, *disks, teller);
     });
     // What is written now no process can take back by its end.
     return teller ? teller->end() : 0;
@@ -382,7 +428,14 @@ int judge_all(const Arguments& arguments, WorkSharing* sharing) {
     if (sharing != nullptr)
         return said_in_a_line(sharing, [&] { return judge_together(arguments, *sharing); });
     return said_in_a_line(nullptr, [&] {
-        const Named named = find_named(arguments, run_of);
+        std::map<std::string, OnDisk> seen;
+        const Look look_once = [&](const std::string& path) {
+            const auto [known, is_new] = seen.try_emplace(path);
+            if (is_new) known->second = look_at(path);
+            return known->second;
+        };
+        const std::vector<std::string> paths = with_names(arguments.paths, std::cin);
+        const Named named = find_named(arguments, paths, run_of, look_once);
         JudgePlan plan = plan_of(arguments, named);
         const int jobs = share_cores(named.found.size(), plan.arguments);
         return judge_found(plan, named.found, jobs);

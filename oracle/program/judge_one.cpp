@@ -47,8 +47,6 @@ class DeclaredFile final : public DeclaredAs {
     std::unique_ptr<Recording> file_;
 };
 
-using Open = std::function<std::unique_ptr<Recording>(const std::string& path)>;
-
 /// The recording, as if what --like and --declare say stood in it. Errors: Error for what is no declaration, or none that
 /// the recording can have.
 std::unique_ptr<Recording> open_declared(const std::string& path, const Arguments& arguments,
@@ -72,8 +70,9 @@ CauseOptions cause_options(const Arguments& arguments) {
 }
 
 /// Whether the mistake of `arguments.cause_of` explains the report's recording.
-Prediction predict_arguments(const Arguments& arguments, const Recording& recording, const Report& report) {
-    const std::unique_ptr<Recording> first = open_declared(arguments.cause_of, arguments);
+Prediction predict_arguments(const JudgePlan& plan, const Recording& recording, const Report& report) {
+    const Arguments& arguments = plan.arguments;
+    const std::unique_ptr<Recording> first = open_declared(arguments.cause_of, arguments, plan.open);
     const CauseOptions options = cause_options(arguments);
     const std::vector<FoundCause> causes =
         find_causes(*first, judge(*first, arguments.judge), options).causes;
@@ -120,8 +119,8 @@ Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& sh
     std::unique_ptr<Recording> other;
     std::optional<ExhibitFinder> finder;
     Report report = in_every_process(*sharing, [&] {
-        recording = open_declared(path, arguments);
-        if (!arguments.against.empty()) other = open_recording(arguments.against);
+        recording = open_declared(path, arguments, plan.open);
+        if (!arguments.against.empty()) other = plan.open(arguments.against);
         std::optional<Progress> progress;
         if (plan.alone && sharing->process() == 0) progress.emplace("judging", "");
         JudgeOptions options = arguments.judge;
@@ -141,7 +140,7 @@ Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& sh
     if (!arguments.no_causes)
         report.diagnosis = causes_and_declarations(*recording, report, cause_options(arguments));
     if (!arguments.cause_of.empty())
-        report.diagnosis.prediction = predict_arguments(arguments, *recording, report);
+        report.diagnosis.prediction = predict_arguments(plan, *recording, report);
     if (!arguments.replay.empty()) {
         if (report.diagnosis.causes.empty())
             throw Error("no cause was found to replay", path, "leave --replay-out out");
@@ -159,14 +158,16 @@ Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& sh
 }
 
 /// Collective. Trying a file takes longer than opening it: of many, each process tries some.
-Open open_of_shards(const std::vector<std::string>& shards, WorkSharing& sharing) {
-    if (sharing.processes() == 1) return open_recording;
+Open open_of_shards(const std::vector<std::string>& shards, const JudgePlan& plan, WorkSharing& sharing) {
+    if (sharing.processes() == 1) return plan.open;
     constexpr int one_thread = 1;
-    share_pieces<bool>(std::int64_t(shards.size()), one_thread, sharing, [&](std::int64_t i) {
-        open_recording(shards[std::size_t(i)]);
+    std::vector<WorkSharing::Stretch> stretches;
+    for (const std::string& shard : shards) stretches.push_back({1, sharing.home_of(shard)});
+    share_pieces<bool>(stretches, one_thread, sharing, [&](std::int64_t i) {
+        plan.open(shards[std::size_t(i)]);
         return true;
     });
-    return open_tried_recording;
+    return plan.open_tried;
 }
 
 /// Errors: Error where the shards are compared with something, and those of judge_ranks().
@@ -182,7 +183,7 @@ RankReport judge_shards(const FoundPath& found, const JudgePlan& plan) {
     SharingOr sharing(plan.sharing);
     return in_every_process(*sharing, [&] {
         std::vector<std::unique_ptr<Recording>> parts;
-        const Open open = open_of_shards(found.shards, *sharing);
+        const Open open = open_of_shards(found.shards, plan, *sharing);
         for (const std::string& shard : found.shards) parts.push_back(open_declared(shard, arguments, open));
         const RunOfRanks run(std::move(parts));
         RankOptions options;
@@ -196,9 +197,9 @@ RankReport judge_shards(const FoundPath& found, const JudgePlan& plan) {
     });
 }
 
-SameRun compare_recordings(const std::string& recording, const std::string& other) {
-    const std::unique_ptr<Recording> first = open_recording(recording);
-    const std::unique_ptr<Recording> second = open_recording(other);
+SameRun compare_recordings(const std::string& recording, const JudgePlan& plan) {
+    const std::unique_ptr<Recording> first = plan.open(recording);
+    const std::unique_ptr<Recording> second = plan.open(plan.arguments.against);
     SameRun runs = compare_same_run(*first, *second);
     first->require_unchanged();
     second->require_unchanged();
@@ -285,7 +286,7 @@ Answer judge_one(const FoundPath& found, const JudgePlan& plan) {
         } else if (plan.arguments.same_run && !is_first) {
             return {};
         } else if (plan.arguments.same_run) {
-            shown.outcome = compare_recordings(recording, plan.arguments.against);
+            shown.outcome = compare_recordings(recording, plan);
         } else {
             shown.outcome = judge_recording(recording, plan, shown);
         }

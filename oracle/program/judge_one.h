@@ -1,10 +1,13 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dump/program/paths.h"
+#include "dump/reader.h"
 #include "oracle/judge/work_sharing.h"
 #include "oracle/program/arguments.h"
 #include "oracle/program/baseline.h"
@@ -24,6 +27,9 @@ struct Answer {
 std::string packed(const Answer& answer);
 Answer unpacked(std::string_view bytes);
 
+/// How a recording is opened.
+using Open = std::function<std::unique_ptr<Recording>(const std::string& path)>;
+
 /// What all recordings have in common.
 struct JudgePlan {
     Arguments arguments;
@@ -32,7 +38,9 @@ struct JudgePlan {
     bool alone = false;  ///< there is one file, and nothing is printed but its report
     /// Those that judge each recording together, of which the first has the answer; null: this process alone.
     WorkSharing* sharing = nullptr;
-    std::string judged_by = {};  ///< for who reads a complaint; empty: it is known
+    Open open = open_recording;
+    Open open_tried = open_tried_recording;  ///< what open() has opened in any process
+    std::string judged_by = {};              ///< for who reads a complaint; empty: it is known
 };
 
 /// Judges the recording, or the shards of a run, or compares it, and writes the arrays, pictures and recordings that are

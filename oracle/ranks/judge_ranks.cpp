@@ -342,8 +342,11 @@ void explain(const std::vector<UnexplainedFault>& unexplained, const RankOptions
              WorkSharing& sharing, RankReport& report) {
     if (!options.search_causes) return;
     constexpr int one_at_a_time = 1;
-    std::vector<Diagnosis> found = share_pieces<Diagnosis>(
-        std::int64_t(unexplained.size()), one_at_a_time, sharing, [&](std::int64_t i) {
+    std::vector<WorkSharing::Stretch> stretches;
+    for (const UnexplainedFault& one : unexplained)
+        stretches.push_back({1, sharing.home_of(one.recording->name())});
+    std::vector<Diagnosis> found =
+        share_pieces<Diagnosis>(stretches, one_at_a_time, sharing, [&](std::int64_t i) {
             const UnexplainedFault& one = unexplained[std::size_t(i)];
             const RankPart& part = report.parts[report.faults[one.fault].part];
             return causes_and_declarations(*one.recording, *part.report, options.causes);

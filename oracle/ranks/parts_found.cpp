@@ -143,8 +143,10 @@ PartsFound nothing_of_parts(const RunOfRanks& run, const JudgeOptions& options, 
 void judge_parts(const RunOfRanks& run, std::span<const std::size_t> parts, const JudgeOptions& options,
                  WorkSharing& sharing, PartsFound& found) {
     judge_steps(run, parts, options, sharing, found);
+    std::vector<WorkSharing::Stretch> stretches;
+    for (const std::size_t i : parts) stretches.push_back({1, sharing.home_of(run.parts()[i]->name())});
     std::vector<HeldAgainst> beside = share_pieces<HeldAgainst>(
-        std::int64_t(parts.size()), options.threads, sharing,
+        stretches, options.threads, sharing,
         [&](std::int64_t i) { return hold_against_others(run, *run.parts()[parts[std::size_t(i)]]); });
     for (std::size_t i = 0; i < parts.size(); ++i) found.beside[parts[i]] = std::move(beside[i]);
     judge_from_all_keys(run, parts, options, sharing, found);

@@ -44,8 +44,8 @@ def run(command, folder, **options):
 
 
 def without_times(report):
-    """Seconds that anything took, wherever a format says them, and the command."""
-    report = re.sub(r"\b\d+(\.\d+)?(e-?\d+)? s\b", "TIME", report)
+    """Seconds that anything took, with the spaces that align them, wherever a format says them, and the command."""
+    report = re.sub(r" *\b\d+(\.\d+)?(e-?\d+)? s\b", " TIME", report)
     report = re.sub(r'((?:time|seconds)"?[=:] ?"?)[0-9.e+-]+', r"\1TIME", report)
     return re.sub(r"tile-diff -v [^<\"]*", "COMMAND", report)
 
@@ -134,6 +134,67 @@ class Reports(MpiCase):
             self.assertEqual((together.stdout, together.stderr), (alone.stdout, alone.stderr))
 
 
+class Disks(MpiCase):
+    """Each rank in a folder of its own, as on a node with a disk of its own."""
+
+    def node(self, rank):
+        return self.folder / f"node{rank}"
+
+    def spread(self, names, ranks):
+        """Leaves each file to one rank."""
+        files = sorted(file for name in names for file in (self.folder / name).rglob("*.h5"))
+        for number, file in enumerate(files):
+            there = self.node(number % ranks) / file.relative_to(self.folder)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, there)
+        for rank in range(ranks):
+            self.node(rank).mkdir(exist_ok=True)
+
+    def on_nodes(self, ranks, *arguments):
+        command = [MPIRUN, "--quiet"]
+        for rank in range(ranks):
+            command += [":"] * (rank > 0) + ["-n", "1", "-wdir", str(self.node(rank)), TILE_DIFF_MPI, *arguments]
+        return run(command, self.folder)
+
+    def assert_as_one(self, ranks, *arguments, code=DIVERGED):
+        alone = run([TILE_DIFF, *arguments], self.folder)
+        together = self.on_nodes(ranks, *arguments)
+        self.assertEqual((alone.returncode, together.returncode), (code, code), together.stderr)
+        self.assertEqual(without_times(together.stdout), without_times(alone.stdout))
+        self.assertEqual(re.sub(r"rank \d on [^:]*: ", "", together.stderr), alone.stderr)
+
+    def test_hold_the_recordings_of_a_run(self):
+        faults = (None, "stale_shard", "merge_in_base_two") if EVERYTHING else (None, "stale_shard")
+        for fault in faults:
+            for ranks in (2, 3) if EVERYTHING else (2 + (fault is None),):
+                with self.subTest(fault=fault, ranks=ranks):
+                    name = f"ring_{fault}_{ranks}"
+                    self.record_ring(name, fault, 4)
+                    self.spread([name], ranks)
+                    self.assert_as_one(ranks, name, code=DIVERGED if fault else MATCH)
+
+    def test_hold_recordings_of_their_own(self):
+        shutil.copytree(SAMPLES, self.folder / "samples", ignore=lambda _, names: [n for n in names if "." in n and not n.endswith(".h5")])
+        self.spread(["samples"], 2)
+        # One each, and each by both.
+        for jobs in ("0", "1"):
+            self.assert_as_one(2, "samples", "-v", "--jobs", jobs)
+        file = "samples/tail_counted.h5"
+        self.assert_as_one(2, file)
+        self.assert_as_one(2, file, "--against", "samples/healthy_wmma.h5", code=UNJUDGED)
+
+    def test_with_different_files_of_one_name_are_refused(self):
+        self.record_ring("ring", ranks=2)
+        self.spread(["ring"], 2)
+        for number in range(2):
+            there = self.node(number) / "ring" / "rank1_step0.h5"
+            shutil.copy(SAMPLES / ("tail_counted.h5", "lse_base2.h5")[number], there)
+        ended = self.on_nodes(2, "ring")
+        self.assertEqual(ended.returncode, UNJUDGED, ended.stdout)
+        self.assertIn("ring/rank1_step0.h5: rank 0 on ", ended.stderr)
+        self.assertIn("have different files of that name", ended.stderr)
+
+
 class Job:
     """A job under way, all of whose processes are known."""
 
@@ -197,13 +258,19 @@ class Errors(MpiCase):
         return [MPIRUN, "--quiet", "-n", "1", *first, ":", "-n", "1", *second]
 
     def test_of_one_rank_end_all(self):
+        """It finds all files, of which it cannot read the first."""
         self.record_ring("ring", ranks=2)
         file = "ring/rank0_step0.h5"
+        shutil.copytree(self.folder / "ring", self.folder / "elsewhere" / "ring")
+        was = (self.folder / file).stat()
+        broken = self.folder / "elsewhere" / file
+        broken.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(was.st_size - 8))
+        os.utime(broken, ns=(was.st_atime_ns, was.st_mtime_ns))
         for path in (file, "ring"):
             with self.subTest(path=path):
                 judge = [TILE_DIFF_MPI, path, "--json", self.folder / "report.json"]
                 ended = run(self.of_two(judge, self.elsewhere(judge)), self.folder)
-                self.assert_one_line(ended, "rank 1 on ", "ring/rank", "cannot be opened")
+                self.assert_one_line(ended, "rank 1 on ", "ring/rank", "has no 8-byte addresses")
 
     def test_lack_of_memory_ends_all(self):
         """Rank 1 may have no more than it has once all of them have started, and wait for what to judge."""

@@ -121,7 +121,7 @@ TEST(Shard, IsKeptInAFile) {
     write_recording(folder.file("run.h5"), recording);
     EXPECT_EQ(open_recording(folder.file("run.h5"))->problem(), problem);
     EXPECT_EQ(run_of(folder.file("run.h5")), "") << "it says no run";
-    EXPECT_EQ(run_of(folder.file("missing.h5")), "");
+    EXPECT_EQ(run_of(folder.file("missing.h5")), std::nullopt);
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ class Paths : public testing::Test {
     std::vector<std::string> found(const std::vector<std::string>& paths, const std::string& input = "") {
         std::istringstream names(input);
         std::vector<std::string> relative;
-        for (const FoundPath& one : find_recordings(paths, names))
+        for (const FoundPath& one : find_recordings(with_names(paths, names)))
             relative.push_back(one.wrong.empty()
                                    ? std::filesystem::path(one.path).lexically_relative(folder_).string()
                                    : "wrong: " + one.wrong);

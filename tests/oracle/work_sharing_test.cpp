@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <new>
+#include <numeric>
 #include <random>
 
 #include "dump/recording/recording_view.h"
@@ -221,6 +223,49 @@ TEST(TallyBytes, AddUpToTheSameInAnyOrder) {
         std::ranges::shuffle(parts, generator);
         EXPECT_EQ(added_up(), once);
     }
+}
+
+/// Every piece once, and by who has it at hand as long as that one is not late.
+TEST(TogetherAtHome, EachTakesItsOwnFirst) {
+    constexpr int processes = 3;
+    const WorkSharing::Stretch stretches[] = {{5, 1}, {0, 2}, {7, 0}, {4, WorkSharing::everyone},
+                                              {6, 2}, {3, 1}};
+    std::vector<std::vector<std::int64_t>> taken(processes);
+    in_processes(processes, [&](WorkSharing& sharing) {
+        const int process = sharing.process();
+        sharing.settle({}, {process});
+        sharing.begin(stretches);
+        while (const std::optional<std::int64_t> piece = sharing.take())
+            taken[std::size_t(process)].push_back(*piece);
+        sharing.begin(0);
+    });
+    const std::vector<std::int64_t> own[] = {
+        {5, 6, 7, 8, 9, 10, 11}, {0, 1, 2, 3, 4, 22, 23, 24}, {16, 17, 18, 19, 20, 21}};
+    std::vector<std::int64_t> all;
+    for (int i = 0; i < processes; ++i) {
+        const std::vector<std::int64_t>& mine = taken[std::size_t(i)];
+        all.insert(all.end(), mine.begin(), mine.end());
+        // What it takes of others comes after its own and everyone's.
+        const auto is_of_others = [&](std::int64_t piece) {
+            return (piece < 12 || piece > 15) && std::ranges::find(own[i], piece) == own[i].end();
+        };
+        EXPECT_TRUE(std::ranges::is_partitioned(mine, std::not_fn(is_of_others))) << i;
+    }
+    std::ranges::sort(all);
+    std::vector<std::int64_t> expected(25);
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(all, expected);
+}
+
+TEST(TogetherAtHome, StopLeavesNothing) {
+    in_processes(2, [&](WorkSharing& sharing) {
+        sharing.settle({}, {sharing.process()});
+        const WorkSharing::Stretch stretches[] = {{1000, 0}, {1000, 1}};
+        sharing.begin(stretches);
+        if (sharing.process() == 0) sharing.stop();
+        sharing.begin(0);
+        EXPECT_EQ(sharing.take(), std::nullopt);
+    });
 }
 
 }  // namespace

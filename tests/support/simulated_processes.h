@@ -3,17 +3,23 @@
 #include <atomic>
 #include <barrier>
 #include <climits>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "oracle/judge/piece_queues.h"
 #include "oracle/judge/work_sharing.h"
 
 namespace tilescope::test {
+
+class SimulatedProcess;
 
 /// What simulated processes, a thread each, have in common.
 struct SimulatedNetwork {
@@ -22,42 +28,59 @@ struct SimulatedNetwork {
           all_here(count),
           failures(std::size_t(count)),
           depths(std::size_t(count)),
+          blamed(std::size_t(count)),
           agreed_on(std::size_t(count)),
-          bytes(std::size_t(count)) {}
+          bytes(std::size_t(count)),
+          counters(std::size_t(PieceQueues::counters(count))) {}
 
     int size;
     std::barrier<> all_here;
     std::vector<std::exception_ptr> failures;
     std::vector<int> depths;
+    std::vector<int> blamed;
     std::vector<std::int64_t> agreed_on;
     std::vector<std::string> bytes;
-    std::atomic<std::int64_t> next = 0;
+    std::vector<const SimulatedProcess*> processes;
+    std::deque<std::atomic<std::int64_t>> counters;
 };
 
 /// One of them: what it says of itself to the others goes through bytes, as between real ones.
 class SimulatedProcess final : public WorkSharing {
  public:
     SimulatedProcess(SimulatedNetwork& network, int number)
-        : network_(network), number_(std::size_t(number)) {}
+        : network_(network),
+          number_(std::size_t(number)),
+          queues_({number, network.size, 1, 1}, [&network](int counter, std::int64_t pieces) {
+              return network.counters[std::size_t(counter)].fetch_add(pieces);
+          }) {}
 
     int processes() const override { return network_.size; }
     int process() const override { return int(number_); }
     int cores() const override { return 1; }
     std::string name_of(int process) const override { return "rank " + std::to_string(process); }
     std::optional<std::int64_t> take() override {
-        const std::int64_t next = network_.next++;
         // Nobody gets all of it.
         std::this_thread::yield();
-        return next < count_ ? std::optional(next) : std::nullopt;
+        const std::scoped_lock lock(mutex_);
+        return queues_.take();
     }
-    void stop() override { network_.next = count_; }
+    void stop() override {
+        const std::scoped_lock lock(mutex_);
+        queues_.stop();
+    }
 
  private:
-    void start(std::int64_t count) override {
-        count_ = count;
+    void start(std::span<const Stretch> stretches) override {
+        queues_.fill(stretches, [this](int home) { return has_at_hand(home); });
         wait();
-        if (number_ == 0) network_.next = 0;
+        if (number_ == 0)
+            for (std::atomic<std::int64_t>& counter : network_.counters) counter = 0;
         wait();
+    }
+
+    void start_answering() override {}
+    std::string send_question(int process, const std::string& question) override {
+        return network_.processes[std::size_t(process)]->reply_to(question);
     }
 
     void add_up(const Parts& parts) override {
@@ -76,13 +99,14 @@ class SimulatedProcess final : public WorkSharing {
                                                 std::int64_t on) override {
         network_.failures[number_] = mine;
         network_.depths[number_] = mine ? depth : INT_MAX;
+        network_.blamed[number_] = blamed_process() < 0 ? process() : blamed_process();
         network_.agreed_on[number_] = on;
         wait();
         std::optional<FailedTogether> first;
         for (std::size_t i = network_.failures.size(); i-- > 0;) {
             if (!network_.failures[i]) continue;
             first = {network_.failures[i], std::min(network_.depths[i], first ? first->depth : INT_MAX)};
-            blame(int(i));
+            blame(network_.blamed[i]);
         }
         const bool is_alike = network_.agreed_on[0] == on;
         wait();
@@ -94,18 +118,19 @@ class SimulatedProcess final : public WorkSharing {
 
     SimulatedNetwork& network_;
     std::size_t number_;
-    std::int64_t count_ = 0;
+    std::mutex mutex_;  ///< of the queues
+    PieceQueues queues_;
 };
 
 /// Runs `work` in each of so many processes.
 inline void in_processes(int count, const std::function<void(WorkSharing&)>& work) {
     SimulatedNetwork network(count);
-    std::vector<std::thread> threads;
+    std::vector<std::unique_ptr<SimulatedProcess>> processes;
     for (int i = 0; i < count; ++i)
-        threads.emplace_back([&, i] {
-            SimulatedProcess process(network, i);
-            work(process);
-        });
+        network.processes.push_back(
+            processes.emplace_back(std::make_unique<SimulatedProcess>(network, i)).get());
+    std::vector<std::thread> threads;
+    for (const auto& process : processes) threads.emplace_back([&] { work(*process); });
     for (std::thread& thread : threads) thread.join();
 }
 

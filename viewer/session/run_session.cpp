@@ -32,11 +32,10 @@ struct FolderOfRanks {
 
 /// Errors: Error where there is no recording, no run and more than one recording, or more than one run.
 FolderOfRanks look_into(const std::string& folder) {
-    std::istringstream nothing;
     FolderOfRanks found;
     std::string runs;
     int count = 0;
-    for (FoundPath& each : find_recordings({folder}, nothing)) {
+    for (FoundPath& each : find_recordings({folder})) {
         if (!each.wrong.empty()) throw std::runtime_error(each.wrong);
         if (each.shards.empty()) {
             found.beside.push_back(each.path);
@@ -91,8 +90,7 @@ std::vector<FileStamp> stamps_of(const std::vector<std::string>& files, const st
 
 /// Whether the folder holds other recordings of runs than these.
 bool holds_others(const std::string& folder, const std::vector<std::string>& files) {
-    std::istringstream nothing;
-    for (const FoundPath& each : find_recordings({folder}, nothing))
+    for (const FoundPath& each : find_recordings({folder}))
         if (!each.shards.empty() && each.shards != files) return true;
     return false;
 }
