@@ -160,4 +160,49 @@ std::vector<FoundPath> find_recordings(const std::vector<std::string>& paths, co
     return found.take();
 }
 
+namespace {
+
+/// Of a file that was found in one of the paths: its name below that folder, or its last one.
+fs::path name_below(const std::vector<std::string>& paths, const std::string& file) {
+    for (const std::string& path : paths) {
+        const fs::path name = fs::path(file).lexically_relative(path);
+        if (!name.empty() && name != "." && *name.begin() != "..") return name;
+    }
+    return fs::path(file).filename();
+}
+
+}  // namespace
+
+std::vector<FoundPath> beside(std::vector<FoundPath> found, const std::vector<std::string>& paths,
+                              const std::string& other, const Look& look) {
+    const OnDisk others = look(other);
+    if (others.kind != OnDisk::Kind::folder) {
+        for (FoundPath& one : found) one.against = other;
+        return found;
+    }
+    std::vector<FoundPath> all;
+    std::set<std::string> taken;
+    const auto add = [&](const std::string& file) {
+        const std::string against = (fs::path(other) / name_below(paths, file)).string();
+        all.push_back({.path = file, .wrong = {}, .against = against});
+        taken.insert(against);
+    };
+    for (FoundPath& one : found) {
+        for (const std::string& shard : one.shards) add(shard);
+        if (!one.shards.empty()) continue;
+        if (one.wrong.empty())
+            add(one.path);
+        else
+            all.push_back(std::move(one));
+    }
+    const auto is_folder = [&](const std::string& path) { return look(path).kind == OnDisk::Kind::folder; };
+    if (std::ranges::none_of(paths, is_folder)) return all;
+    for (const FileOnDisk& file : others.files)
+        if (!taken.contains(file.path))
+            all.push_back({file.path, Error("has nothing to be compared with", file.path,
+                                            "record the same calls in both runs, or name the recordings")
+                                          .what()});
+    return all;
+}
+
 }  // namespace tilescope

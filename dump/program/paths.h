@@ -18,14 +18,15 @@ struct FoundPath {
     std::string path;
     std::string wrong;  ///< one line: what, where, what to do; empty: `path` is to be judged
     std::vector<std::string> shards = {};  ///< recordings that are judged as one, of which `path` names all
+    std::string against = {};              ///< a recording that it is compared with; empty: the oracle
 };
 
 /// From one process to another.
 template <class Io, class Path>
 requires std::is_same_v<std::remove_const_t<Path>, FoundPath>
 void each_field(Io& io, Path& path) {
-    auto& [name, wrong, shards] = path;
-    io(name, wrong, shards);
+    auto& [name, wrong, shards, against] = path;
+    io(name, wrong, shards, against);
 }
 
 /// A file, and what another one of the same name differs in.
@@ -58,5 +59,10 @@ using RunOfFile = std::function<std::optional<std::string>(const std::string& pa
 /// is something else in it. `run_of_file`: run_of(), or who has asked it before.
 std::vector<FoundPath> find_recordings(const std::vector<std::string>& paths,
                                        const RunOfFile& run_of_file = run_of, const Look& look = look_at);
+
+/// What was found in the paths, each with the recording to compare it with: `other`, or, where that is a folder, the one of the
+/// same name below it. A run of several ranks is then its recordings, and what only the folder has is there, too, as wrong.
+std::vector<FoundPath> beside(std::vector<FoundPath> found, const std::vector<std::string>& paths,
+                              const std::string& other, const Look& look = look_at);
 
 }  // namespace tilescope

@@ -21,11 +21,15 @@ namespace {
 std::atomic<pid_t> running_child = 0;
 std::atomic<int> postponed_signal = 0;
 
+/// What a keyboard sends has reached the child, too.
+void pass_on(pid_t child, int signal) {
+    const bool from_keyboard = signal == SIGINT || signal == SIGQUIT;
+    if (child > 0 && signal != 0 && !from_keyboard) kill(child, signal);
+}
+
 void postpone(int signal) {
     postponed_signal = signal;
-    const pid_t child = running_child.load();
-    const bool from_keyboard = signal == SIGINT || signal == SIGQUIT;
-    if (child > 0 && !from_keyboard) kill(child, signal);
+    pass_on(running_child, signal);
 }
 
 /// `log` takes stdout and stderr; empty: they are the caller's.
@@ -46,6 +50,8 @@ int run_logged(const std::vector<std::string>& command, const std::string& log, 
     if (failed != 0)
         throw Error(std::string("cannot be started: ") + std::strerror(failed), command[0], advice);
     running_child = child;
+    // What came before the child was known.
+    pass_on(child, postponed_signal);
     int status = 0;
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) throw Error("was waited for by someone else", command[0], "run it by hand");

@@ -7,6 +7,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "dump/recording/array_shape.h"
+#include "dump/schema/error.h"
 #include "oracle/causes/ancestry.h"
 #include "oracle/causes/element_places.h"
 #include "oracle/causes/signature.h"
@@ -112,8 +114,9 @@ class ChangedPlaces {
             }
         });
         if (inside == 0) return std::string(nowhere);
-        if (inside == seen) return "everywhere";
-        const auto rule = find_place_rule(places, coordinates, inside / 500);
+        const std::int64_t exceptions = inside / 500;  // such as elements that are the same by chance
+        if (seen - inside <= exceptions) return "everywhere";
+        const auto rule = find_place_rule(places, coordinates, exceptions);
         std::array<std::string_view, coordinates> names;
         for (std::size_t at = 0; at < coordinates; ++at) names[at] = place_name(ElementPlace(at), stage_);
         return rule ? rule->text(names) : "";
@@ -156,6 +159,76 @@ std::string place_of(const SameRun& runs, const StageDifference& stage) {
     return tensor_place_of(runs.problem, stage.stage, element);
 }
 
+/// Of inputs, which have as many elements as they like: head by head.
+class InputComparison {
+ public:
+    InputComparison(const Recording& first, const Recording& second, Input input)
+        : first_(first), second_(second), shape_(input_shape(first.problem(), input)) {
+        result_.input = input;
+    }
+
+    std::optional<InputDifference> run() {
+        const Problem& problem = first_.problem();
+        for (std::int64_t batch = 0; batch < problem.batch; ++batch) {
+            const Problem entry = problem_of(problem, first_.side_inputs(), batch);
+            const std::int64_t rows = result_.input == Input::q ? entry.seqlen_q : entry.seqlen_kv;
+            for (std::int64_t head = 0; head < shape_.heads; ++head) compare(batch, head, rows);
+        }
+        return result_.changed == 0 ? std::nullopt : std::optional(result_);
+    }
+
+ private:
+    void compare(std::int64_t batch, std::int64_t head, std::int64_t rows) {
+        std::vector<float> a(std::size_t(rows * shape_.cols));
+        std::vector<float> b(a.size());
+        first_.read_input(result_.input, batch, head, 0, rows, a);
+        second_.read_input(result_.input, batch, head, 0, rows, b);
+        std::vector<bool> differ(static_cast<std::size_t>(rows), false);
+        const std::int64_t before = result_.changed;
+        for (std::size_t i = 0; i < a.size(); ++i) {
+            if (std::bit_cast<std::uint32_t>(a[i]) == std::bit_cast<std::uint32_t>(b[i])) continue;
+            const std::int64_t row = std::int64_t(i) / shape_.cols;
+            differ[std::size_t(row)] = true;
+            if (result_.changed++ > 0) continue;
+            result_.batch = batch;
+            result_.head = head;
+            result_.row = row;
+            result_.col = std::int64_t(i) % shape_.cols;
+            result_.first_run = a[i];
+            result_.second_run = b[i];
+        }
+        result_.compared += std::ssize(a);
+        if (before > 0 || result_.changed == 0) return;
+        if (const auto places = places_of(differ)) result_.rows = to_string(*places);
+    }
+
+    const Recording& first_;
+    const Recording& second_;
+    ArrayShape shape_;
+    InputDifference result_;
+};
+
+std::string place_of(const InputDifference& arrived) {
+    return fmt::format("batch {}, head {}, row {}, column {}", arrived.batch, arrived.head, arrived.row,
+                       arrived.col);
+}
+
+/// What a step has read of other ranks. Errors: Error where it differs and nothing was sent.
+std::optional<InputDifference> compare_inputs(const Recording& first, const Recording& second) {
+    const Shard& shard = first.problem().shard;
+    const bool was_sent = shard.is_part() && shard.kind == ShardKind::step && shard.step > 0;
+    for (const Input input : {Input::q, Input::k, Input::v}) {
+        if (!first.has_input(input) || !second.has_input(input)) continue;
+        const std::optional<InputDifference> difference = InputComparison(first, second, input).run();
+        if (difference && was_sent) return difference;
+        if (difference)
+            throw Error(
+                fmt::format("/inputs/{} differs from {}", input_name(difference->input), second.name()),
+                first.name(), "compare two runs with the same inputs");
+    }
+    return std::nullopt;
+}
+
 std::string name_of(const SameRun& runs, Stage stage) {
     return std::string(stage_info(runs.problem, stage).name);
 }
@@ -178,6 +251,19 @@ std::string places_text(const SameRun& runs) {
 
 /// In some lines, as a cause of a report.
 std::string cause_text(const SameRun& runs) {
+    if (runs.arrived) {
+        const Shard& shard = runs.problem.shard;
+        const std::string rows =
+            runs.arrived->rows.empty()
+                ? ""
+                : fmt::format("  rows {} of head {}\n", runs.arrived->rows, runs.arrived->head);
+        return fmt::format(
+            "cause: transfer_incomplete in {}: what rank {} read at step {} differs from run to run: it was "
+            "read before all of it had arrived, or sent before all of it was there\n{}  look at: what is "
+            "sent to the next rank, and what is waited for before "
+            "the kernel\n",
+            input_name(runs.arrived->input), shard.rank, shard.step, rows);
+    }
     if (runs.changed() == nullptr) return "";
     const std::string stage = name_of(runs, runs.changed()->stage);
     if (runs.is_poisoned)
@@ -198,6 +284,14 @@ std::string cause_text(const SameRun& runs) {
 
 /// Racing and read_before_written, which two recordings tell apart only where memory was filled otherwise.
 ordered_json causes_json(const SameRun& runs) {
+    if (!runs.diverges()) return ordered_json::array();
+    if (runs.arrived)
+        return {{{"name", "transfer_incomplete"},
+                 {"family", "race"},
+                 {"rank", 1},
+                 {"stage", input_name(runs.arrived->input)},
+                 {"first", place_of(*runs.arrived)},
+                 {"rows", runs.arrived->rows}}};
     ordered_json unwritten = ordered_json::array();
     for (const NeverWritten& place : runs.never_written)
         unwritten.push_back({{"stage", name_of(runs, place.stage)}, {"where", place.where}});
@@ -236,6 +330,7 @@ SameRun compare_same_run(const Recording& first, const Recording& second) {
     runs.is_poisoned =
         poisons(first) != poisons(second) || first.provenance().poison != second.provenance().poison;
     runs.stages = compare_runs(first, second);
+    runs.arrived = compare_inputs(first, second);
     if (const StageDifference* changed = runs.changed()) {
         ChangedPlaces(first, second, changed->stage).add_to(runs);
         for (const Stage stage : stages_before(runs.problem.direction, changed->stage)) {
@@ -247,6 +342,11 @@ SameRun compare_same_run(const Recording& first, const Recording& second) {
 }
 
 std::string summary_of(const SameRun& runs) {
+    if (runs.arrived)
+        return fmt::format("diverged: {} is the first that differs from run to run, at {}: {} and {}",
+                           input_name(runs.arrived->input), place_of(*runs.arrived),
+                           digits_of(double(runs.arrived->first_run)),
+                           digits_of(double(runs.arrived->second_run)));
     const StageDifference* const changed = runs.changed();
     if (changed == nullptr)
         return fmt::format("match: {} elements have the same bits in both", count_compared(runs.stages));
@@ -260,21 +360,31 @@ std::string to_text(const SameRun& runs) {
     std::string text =
         fmt::format("{}  and {}, of the same run\n\n{:<8} {:>12} {:>12}  {}\n", one_line(runs.first),
                     one_line(runs.second), "stage", "compared", "changed", "first");
+    const auto row = [&](const std::string& name, std::int64_t compared, std::int64_t changed,
+                         const std::string& first) {
+        text += fmt::format("{:<8} {:>12} {:>12}  {}\n", name, compared, changed, first);
+    };
+    if (runs.arrived)
+        row(fmt::format("input {}", input_name(runs.arrived->input)), runs.arrived->compared,
+            runs.arrived->changed, place_of(*runs.arrived));
     for (const StageDifference& stage : runs.stages) {
         const std::string name(stage_info(runs.problem, stage.stage).name);
-        text += fmt::format("{:<8} {:>12} {:>12}  {}\n", name, stage.compared, stage.changed,
-                            stage.first ? place_of(runs, stage) : "");
+        row(name, stage.compared, stage.changed, stage.first ? place_of(runs, stage) : "");
     }
     return text + "\n" + cause_text(runs) + summary_of(runs) + "\n";
 }
 
 std::string to_json(const SameRun& runs) {
     ordered_json json;
-    const StageDifference* const changed = runs.changed();
     json["report_version"] = 1;  // report_version of oracle/report/text.h
-    json["verdict"] = changed == nullptr ? "match" : "diverged";
+    json["verdict"] = runs.diverges() ? "diverged" : "match";
     json["recording"] = runs.first;
     json["other"] = runs.second;
+    if (runs.arrived)
+        json["arrived"] = {{"name", input_name(runs.arrived->input)},
+                           {"compared", runs.arrived->compared},
+                           {"changed", runs.arrived->changed},
+                           {"first", place_of(*runs.arrived)}};
     json["stages"] = ordered_json::array();
     for (const StageDifference& stage : runs.stages) {
         json["stages"].push_back(
@@ -283,7 +393,7 @@ std::string to_json(const SameRun& runs) {
              {"changed", stage.changed},
              {"first", stage.first ? ordered_json(place_of(runs, stage)) : ordered_json()}});
     }
-    json["causes"] = changed == nullptr ? ordered_json::array() : causes_json(runs);
+    json["causes"] = causes_json(runs);
     json["summary"] = summary_of(runs);
     return json.dump(2, ' ', true, ordered_json::error_handler_t::replace) + "\n";
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +16,29 @@ struct NeverWritten {
     std::string where;  ///< a rule, "col % 16 >= 8", or "everywhere"; "" where no short one tells
 };
 
+/// An input in which the runs differ.
+struct InputDifference {
+    Input input = Input::q;
+    std::int64_t compared = 0;
+    std::int64_t changed = 0;
+    // The first element.
+    std::int64_t batch = 0;
+    std::int64_t head = 0;
+    std::int64_t row = 0;
+    std::int64_t col = 0;
+    float first_run = 0;
+    float second_run = 0;
+    std::string rows;  ///< of that head that differ, where they are regular; otherwise ""
+};
+
 /// Two recordings of the same run: what differs is a race, or memory read before it was written.
 struct SameRun {
     std::string first;
     std::string second;
     Problem problem;
     std::vector<StageDifference> stages;
+    /// Of a step of several ranks, what it read of another one and came otherwise: before any stage.
+    std::optional<InputDifference> arrived;
     bool is_poisoned = false;  ///< memory was filled otherwise before one of them, as its command says
     // Of the first stage that differs.
     std::int64_t tiles = 0;          ///< tiles that either run holds
@@ -33,16 +52,17 @@ struct SameRun {
     std::string threads;  ///< that own what differs, where it is declared and they are a regular part
 
     const StageDifference* changed() const { return first_changed(stages); }
+    bool diverges() const { return arrived || changed() != nullptr; }
 };
 
-/// Bit by bit. Errors: as compare_runs().
+/// Bit by bit. Errors: as compare_runs(), and for other inputs, where they cannot have come otherwise.
 SameRun compare_same_run(const Recording& first, const Recording& second);
 
 /// One sentence: what differs and where, or that nothing does. The last line of the text.
 std::string summary_of(const SameRun& runs);
 std::string to_text(const SameRun& runs);
-/// verdict, recording, other, stages with what changed, and causes: racing and read_before_written, of which only the
-/// latter has rank 1 where memory was filled otherwise, or none.
+/// verdict, recording, other, what arrived otherwise, stages with what changed, and causes: transfer_incomplete, or racing and
+/// read_before_written, of which only the latter has rank 1 where memory was filled otherwise, or none.
 std::string to_json(const SameRun& runs);
 
 }  // namespace tilescope

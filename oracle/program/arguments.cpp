@@ -63,8 +63,10 @@ void declare_recordings(CLI::App& app, Arguments& arguments) {
         ->required();
     const std::string group = "Which recordings";
     app.add_option("--against", arguments.against,
-                   "compare with this recording instead of the float64 oracle\n"
-                   "  tile-diff --against before.h5 after.h5")
+                   "compare with this recording instead of the float64 oracle; of a folder, with the one of\n"
+                   "the same name in it and below\n"
+                   "  tile-diff --against before.h5 after.h5\n"
+                   "  tile-diff --against first_run/ --same-run second_run/")
         ->type_name("OTHER")
         ->check(named)
         ->group(group);

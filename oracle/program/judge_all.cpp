@@ -91,10 +91,11 @@ void require_one(const Arguments& arguments, const Look& look = look_at) {
 }
 
 void spare_recordings(const Arguments& arguments, const std::vector<FoundPath>& found) {
-    std::vector<std::string> inputs = {arguments.against, arguments.cause_of};
+    std::vector<std::string> inputs = {arguments.cause_of};
     for (const FoundPath& one : found)
         if (one.wrong.empty()) {
             inputs.push_back(one.path);
+            inputs.push_back(one.against);
             inputs.insert(inputs.end(), one.shards.begin(), one.shards.end());
         }
     std::vector<std::string> outputs = {arguments.replay, arguments.new_baseline};
@@ -131,14 +132,14 @@ class Printed {
         const bool fine = exit_code_of(answer.judged.came) == 0;
         if (!quiet_ || !fine) write_to_stdout(list_line(answer.judged, layout_));
         if (verbose_ && !fine && !answer.text.empty()) write_to_stdout(fmt::format("\n{}\n", answer.text));
-        if (answer.judged.came != Came::diverged || answer.judged.wrong_share <= worst_share_) return;
-        worst_share_ = answer.judged.wrong_share;
-        worst_ = answer.text;
+        if (answer.judged.came != Came::diverged || (worst_ && !is_worse(answer.judged, *worst_))) return;
+        worst_ = answer.judged;
+        text_of_worst_ = answer.text;
     }
 
     void summary(std::span<const JudgedRecording> all, double seconds, std::size_t left) const {
         if (silent_ || quiet_) return;
-        if (!verbose_ && !worst_.empty()) write_to_stdout("\n" + worst_);
+        if (!verbose_ && worst_) write_to_stdout("\n" + text_of_worst_);
         const std::string stopped = left == 0 ? "" : fmt::format("; stopped before {} more", left);
         write_to_stdout(fmt::format("\n{}; {:.2f} s{}\n", counts_text(count_judged(all)), seconds, stopped));
     }
@@ -148,8 +149,8 @@ class Printed {
     bool quiet_;
     bool silent_;
     ListLayout layout_;
-    double worst_share_ = -1;
-    std::string worst_;
+    std::optional<JudgedRecording> worst_;
+    std::string text_of_worst_;
 };
 
 /// The report of one recording.
@@ -276,6 +277,8 @@ Named find_named(const Arguments& arguments, const std::vector<std::string>& pat
     require_clear(arguments, look);
     require_one(arguments, look);
     Named named{find_recordings(paths, run_of_file, look), names_one_file(arguments, look)};
+    if (!arguments.against.empty())
+        named.found = beside(std::move(named.found), paths, arguments.against, look);
     spare_recordings(arguments, named.found);
     return named;
 }

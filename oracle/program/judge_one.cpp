@@ -112,7 +112,8 @@ void narrow_report(const Arguments& arguments, const std::string& path, Report& 
                     "choose one of " + names);
 }
 
-Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& shown) {
+Report judge_recording(const FoundPath& found, const JudgePlan& plan, Shown& shown) {
+    const std::string& path = found.path;
     const Arguments& arguments = plan.arguments;
     SharingOr sharing(plan.sharing);
     std::unique_ptr<Recording> recording;
@@ -120,7 +121,7 @@ Report judge_recording(const std::string& path, const JudgePlan& plan, Shown& sh
     std::optional<ExhibitFinder> finder;
     Report report = in_every_process(*sharing, [&] {
         recording = open_declared(path, arguments, plan.open);
-        if (!arguments.against.empty()) other = plan.open(arguments.against);
+        if (!found.against.empty()) other = plan.open(found.against);
         std::optional<Progress> progress;
         if (plan.alone && sharing->process() == 0) progress.emplace("judging", "");
         JudgeOptions options = arguments.judge;
@@ -173,9 +174,9 @@ Open open_of_shards(const std::vector<std::string>& shards, const JudgePlan& pla
 /// Errors: Error where the shards are compared with something, and those of judge_ranks().
 RankReport judge_shards(const FoundPath& found, const JudgePlan& plan) {
     const Arguments& arguments = plan.arguments;
-    if (!arguments.against.empty())
-        throw Error("is a run of several ranks, which is judged by itself", found.path,
-                    "compare two recordings of one rank and step");
+    if (!found.against.empty())
+        throw Error("is a run of several ranks, and what it is compared with a recording", found.path,
+                    "compare it with the folder of another run, or two recordings of one rank and step");
     const CompareOptions& compare = arguments.judge.compare;
     if (!arguments.stage.empty() || compare.only_row || compare.only_kv_tile || !arguments.cause_of.empty())
         throw Error("is a run of several ranks, of which --stage, --row, --tile and --cause-of say nothing",
@@ -197,9 +198,9 @@ RankReport judge_shards(const FoundPath& found, const JudgePlan& plan) {
     });
 }
 
-SameRun compare_recordings(const std::string& recording, const JudgePlan& plan) {
-    const std::unique_ptr<Recording> first = plan.open(recording);
-    const std::unique_ptr<Recording> second = plan.open(plan.arguments.against);
+SameRun compare_recordings(const FoundPath& found, const JudgePlan& plan) {
+    const std::unique_ptr<Recording> first = plan.open(found.path);
+    const std::unique_ptr<Recording> second = plan.open(found.against);
     SameRun runs = compare_same_run(*first, *second);
     first->require_unchanged();
     second->require_unchanged();
@@ -255,6 +256,7 @@ std::string packed(const Answer& answer) {
     each_text(answer, [&](const std::string& field) { pack(field, bytes); });
     pack(fmt::format("{}", int(answer.judged.came)), bytes);
     pack(fmt::format("{}", answer.judged.wrong_share), bytes);
+    pack(fmt::format("{}", answer.judged.step), bytes);
     pack(fmt::format("{}", answer.judged.seconds), bytes);
     for (const std::string& report : answer.reports) pack(report, bytes);
     return bytes;
@@ -265,6 +267,7 @@ Answer unpacked(std::string_view bytes) {
     each_text(answer, [&](std::string& field) { field = unpack(bytes); });
     answer.judged.came = static_cast<Came>(std::stoi(unpack(bytes)));
     answer.judged.wrong_share = std::stod(unpack(bytes));
+    answer.judged.step = std::stoll(unpack(bytes));
     answer.judged.seconds = std::stod(unpack(bytes));
     while (!bytes.empty()) answer.reports.push_back(unpack(bytes));
     return answer;
@@ -286,9 +289,9 @@ Answer judge_one(const FoundPath& found, const JudgePlan& plan) {
         } else if (plan.arguments.same_run && !is_first) {
             return {};
         } else if (plan.arguments.same_run) {
-            shown.outcome = compare_recordings(recording, plan);
+            shown.outcome = compare_recordings(found, plan);
         } else {
-            shown.outcome = judge_recording(recording, plan, shown);
+            shown.outcome = judge_recording(found, plan, shown);
         }
         if (!is_first) return {};
         const auto* const ranks = std::get_if<RankReport>(&shown.outcome);

@@ -236,7 +236,7 @@ std::string last_line(std::string text) {
 
 std::string body_of(const SameRun& runs, const Exhibits& exhibits) {
     const std::string text = to_text(runs);
-    return card(runs.changed() == nullptr ? "right" : "wrong", last_line(text), "") +
+    return card(runs.diverges() ? "wrong" : "right", last_line(text), "") +
            section("Stages", preformatted(text)) +
            section("Commands", command("This page:", exhibits.command));
 }
@@ -267,7 +267,7 @@ std::string title_of(const Report& report) {
     return fmt::format("{}: {}", verdict, one_line(report.recording));
 }
 std::string title_of(const SameRun& runs) {
-    return fmt::format("{}: {}", runs.changed() == nullptr ? "match" : "diverged", one_line(runs.first));
+    return fmt::format("{}: {}", runs.diverges() ? "diverged" : "match", one_line(runs.first));
 }
 std::string title_of(const RankReport& report) {
     return fmt::format("{}: {}",

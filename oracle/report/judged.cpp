@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <tuple>
 
+#include "dump/recording/array_shape.h"
 #include "oracle/ranks/run_of_ranks.h"
 #include "oracle/report/card.h"
 #include "oracle/report/text.h"
@@ -40,8 +43,13 @@ std::string stages_wrong_too(const Report& report) {
     return names;
 }
 
+std::int64_t step_of(const Shard& shard) {
+    return shard.kind == ShardKind::final ? std::numeric_limits<std::int64_t>::max() : shard.step;
+}
+
 JudgedRecording judged_in(const Report& report) {
     JudgedRecording judged;
+    judged.step = step_of(report.problem.shard);
     judged.recording = report.recording;
     judged.other = report.other;
     judged.came = !report.unjudged.empty()           ? Came::unjudged
@@ -63,11 +71,19 @@ JudgedRecording judged_in(const Report& report) {
 
 JudgedRecording judged_in(const SameRun& runs) {
     JudgedRecording judged;
+    judged.step = step_of(runs.problem.shard);
     judged.recording = runs.first;
     judged.other = runs.second;
     const StageDifference* const changed = runs.changed();
-    judged.came = changed == nullptr ? Came::match : Came::diverged;
+    judged.came = runs.diverges() ? Came::diverged : Came::match;
     judged.headline = summary_of(runs);
+    if (runs.arrived) {
+        judged.stage = input_name(runs.arrived->input);
+        judged.place = runs.arrived->rows.empty() ? "" : "rows " + runs.arrived->rows;
+        judged.cause = "transfer_incomplete";
+        judged.wrong_share = double(runs.arrived->changed) / double(runs.arrived->compared);
+        return judged;
+    }
     if (changed == nullptr) return judged;
     judged.stage = stage_info(runs.problem, changed->stage).name;
     judged.place = runs.where;
@@ -152,11 +168,15 @@ int exit_code_of(std::span<const JudgedRecording> all) {
     return exit_code_of(std::ranges::max_element(all, {}, &JudgedRecording::came)->came);
 }
 
+bool is_worse(const JudgedRecording& one, const JudgedRecording& other) {
+    return std::tuple(one.step, -one.wrong_share) < std::tuple(other.step, -other.wrong_share);
+}
+
 const JudgedRecording* worst_of(std::span<const JudgedRecording> all) {
     const JudgedRecording* worst = nullptr;
     for (const JudgedRecording& judged : all) {
         if (judged.came != Came::diverged) continue;
-        if (worst == nullptr || judged.wrong_share > worst->wrong_share) worst = &judged;
+        if (worst == nullptr || is_worse(judged, *worst)) worst = &judged;
     }
     return worst;
 }

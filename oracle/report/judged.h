@@ -43,8 +43,13 @@ struct JudgedRecording {
     std::string headline;    ///< one sentence, also where it could not be judged
     std::string reason;      ///< why it could not be judged, or why its divergence is accepted
     double wrong_share = 0;  ///< of the elements of the first wrong stage
+    /// Of several ranks: later steps are computed from what it holds, and the outputs at the end from all of them.
+    std::int64_t step = 0;
     double seconds = 0;
 };
+
+/// Whether that is told of rather than `other`: it is of an earlier step, or a larger part of its first wrong stage is wrong.
+bool is_worse(const JudgedRecording& one, const JudgedRecording& other);
 
 /// The cause by its name, "declare s.scaled=true", "unexplained", or "not searched"; "" where nothing diverges.
 std::string cause_in(const Report& report);
@@ -68,7 +73,7 @@ std::string counts_text(const JudgedCounts& counts);
 /// The largest exit code of them; that of what could not be judged where there is none.
 int exit_code_of(std::span<const JudgedRecording> all);
 
-/// The diverging one of whose first wrong stage the largest part is wrong, the first of equals; null where none does.
+/// The diverging one that is_worse() than all, the first of equals; null where none diverges.
 const JudgedRecording* worst_of(std::span<const JudgedRecording> all);
 
 }  // namespace tilescope

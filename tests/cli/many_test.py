@@ -113,6 +113,29 @@ class Which(Many):
         self.assertEqual(self.lines(run), [("diverged", "a.h5"), ("match", "below/c.h5")])
         self.assertIn("p is the first stage that differs from b.h5", run.stdout)
 
+    def test_those_of_a_folder_are_compared_by_name(self):
+        other = self.folder / "other"
+        shutil.copytree(self.runs, other)
+        same = self.run_in(self.folder, "--against", "other", "runs", "--same-run")
+        self.assertEqual(same.returncode, MATCH, same.stderr)
+        self.assertEqual(self.lines(same), [("match", f"runs/{name}") for name in ("a.h5", "b.h5", "below/c.h5")])
+        shutil.copy(self.a, other / "below" / "c.h5")
+        for options in (["--same-run"], []):
+            run = self.run_in(self.folder, "--against", "other/", "runs/", *options)
+            self.assertEqual((run.returncode, dict(map(reversed, self.lines(run)))["runs/below/c.h5"]), (DIVERGED, "diverged"))
+        # A file by its last name.
+        self.assertEqual(self.run_in(self.folder, "--against", "other", "runs/b.h5").returncode, MATCH)
+
+    def test_what_only_one_folder_has_is_no_match(self):
+        other = self.folder / "other"
+        shutil.copytree(self.runs, other)
+        (other / "a.h5").rename(other / "d.h5")
+        run = self.run_in(self.folder, "--against", "other", "runs", "--same-run")
+        self.assertEqual(run.returncode, UNJUDGED)
+        self.assertEqual([verdict for verdict, _ in self.lines(run)], ["unjudged", "match", "match", "unjudged"])
+        self.assertIn("other/a.h5: cannot be opened", run.stderr)
+        self.assertIn("other/d.h5: has nothing to be compared with; ", run.stderr)
+
     def test_what_is_of_one_recording(self):
         for arguments in (["--npy", "x"], ["--png", "x"], ["--replay-out", "x.h5"], ["--suggest"],
                           ["--explain-tolerance", "s,0,0,0,0"]):

@@ -109,6 +109,21 @@ class RanksTest(TileDiffCase):
         self.assertEqual((first["rank"], first["step"], first["stage"], first["cause"]), (1, 1, "k", "transfer_incomplete"))
         self.assertIn("keys 0-47 of head 0 are right, keys 0-47 of head 1 are those from position 24 on", first["says"])
 
+    def test_two_runs_show_a_transfer_that_is_late_now_and_then(self):
+        runs = [self.folder / name for name in ("first", "again", "late")]
+        for folder in runs:
+            folder.mkdir()
+            Ring(folder, 2, "contiguous", fault="transfer_incomplete" if folder.name == "late" else None, run="run").record()
+        again = self.run_it("--same-run", "--against", runs[0], runs[1])
+        self.assertEqual(again.returncode, MATCH, again.stderr)
+        late = self.run_it("--same-run", "--against", runs[0], runs[2])
+        self.assertEqual(late.returncode, DIVERGED, late.stderr)
+        # The outputs at the end differ in more elements, and come from it.
+        self.assertIn("diverged: k is the first that differs from run to run, at batch 0, head 0, row 24, column 0", late.stdout)
+        self.assertIn("cause: transfer_incomplete in k: what rank 1 read at step 1 differs", late.stdout)
+        self.assertRegex(late.stdout, r"diverged  \S*rank1_final.h5  o       racing")
+        self.assert_one_line(self.run_it("--against", runs[0] / "rank0_step0.h5", runs[1]), "compare it with the folder of another run")
+
     def test_every_report_says_where(self):
         Ring(self.folder, 2, "zigzag", fault="stale_shard").record()
         for name in ("text", "html", "junit", "markdown", "sarif"):

@@ -206,6 +206,14 @@ class Verdicts(BisectCase):
                 process.send_signal(number)
             self.assertEqual(process.wait(timeout=20), -number)
 
+    def test_what_is_interrupted_at_once_ends_as_well(self):
+        """Before tile-run knows that it has started the command, which one core for both makes likely."""
+        core = str(min(os.sched_getaffinity(0)))
+        command = ["taskset", "-c", core, "tile-run", "bisect", "--", "sh", "-c", "kill -TERM $PPID; exec sleep 60"]
+        for _ in range(30):
+            process = subprocess.Popen(command, env=self.environment, start_new_session=True)
+            self.assertEqual(process.wait(timeout=20), -signal.SIGTERM)
+
 
 if __name__ == "__main__":
     unittest.main()

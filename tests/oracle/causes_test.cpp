@@ -287,5 +287,61 @@ TEST(SameRun, ShowsWhatDiffersFirst) {
     EXPECT_EQ(nlohmann::json::parse(to_json(runs))["verdict"], "diverged");
 }
 
+TEST(SameRun, DiffersEverywhereBesideWhatIsTheSameByChance) {
+    const MemoryRecording run = run_with({});
+    MemoryRecording other = copy_of(run);
+    change_stage(other, Stage::o, [](float value, const TileId& tile, std::int64_t row, std::int64_t col) {
+        return tile == TileId{} && row == 3 && col == 5 ? value : value + 1;
+    });
+    EXPECT_EQ(compare_same_run(run, other).where, "everywhere");
+}
+
+/// A step of several ranks, with k as it read it: the last rows came otherwise, and scores with them.
+TEST(SameRun, ShowsWhatArrivedOtherwise) {
+    MemoryRecording run = run_with({});
+    Problem problem = run.problem();
+    const std::int64_t rows = problem.seqlen_kv;
+    MemoryRecording other = copy_of(run);
+    std::vector<float> k(std::size_t(problem.batch * problem.heads_kv * rows * problem.head_dim));
+    for (std::size_t i = 0; i < k.size(); ++i) k[i] = float(i);
+    run.set_input(Input::k, k);
+    const std::int64_t first = rows / 2;
+    for (std::size_t i = std::size_t(first * problem.head_dim); i < std::size_t(rows * problem.head_dim); ++i)
+        k[i] = -1;
+    other.set_input(Input::k, k);
+    poke(other, Stage::s, {0, 0, 0, 0}, 0, 0, 7);
+
+    const auto is_refused = [](const Recording& a, const Recording& b) {
+        try {
+            compare_same_run(a, b);
+            return std::string("accepted");
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+    };
+    EXPECT_NE(is_refused(run, other).find("/inputs/k differs from"), std::string::npos)
+        << is_refused(run, other);
+
+    problem.shard.ranks = 2;
+    problem.shard.rank = 1;
+    problem.shard.step = 1;
+    const DeclaredAs step(run, problem, run.units());
+    const DeclaredAs again(other, problem, run.units());
+    const SameRun runs = compare_same_run(step, again);
+    ASSERT_TRUE(runs.arrived);
+    EXPECT_EQ(runs.arrived->input, Input::k);
+    EXPECT_EQ(runs.arrived->row, first);
+    EXPECT_EQ(runs.arrived->changed, (rows - first) * problem.head_dim);
+    EXPECT_EQ(runs.arrived->rows, std::to_string(first) + "-" + std::to_string(rows - 1));
+    const std::string text = to_text(runs);
+    EXPECT_NE(text.find("cause: transfer_incomplete in k: what rank 1 read at step 1 differs"),
+              std::string::npos)
+        << text;
+    const auto json = nlohmann::json::parse(to_json(runs));
+    EXPECT_EQ(json["verdict"], "diverged");
+    EXPECT_EQ(json["arrived"]["name"], "k");
+    EXPECT_EQ(json["causes"][0]["name"], "transfer_incomplete");
+}
+
 }  // namespace
 }  // namespace tilescope::test
