@@ -165,7 +165,7 @@ namespace {
 /// Of a file that was found in one of the paths: its name below that folder, or its last one.
 fs::path name_below(const std::vector<std::string>& paths, const std::string& file) {
     for (const std::string& path : paths) {
-        const fs::path name = fs::path(file).lexically_relative(path);
+        fs::path name = fs::path(file).lexically_relative(path);
         if (!name.empty() && name != "." && *name.begin() != "..") return name;
     }
     return fs::path(file).filename();

@@ -265,6 +265,10 @@ std::string cause_text(const SameRun& runs) {
             input_name(runs.arrived->input), shard.rank, shard.step, rows);
     }
     if (runs.changed() == nullptr) return "";
+    if (runs.inherits())
+        return fmt::format(
+            "no cause: outputs at the end come out of rank {}'s steps, which say what differs first\n",
+            runs.problem.shard.rank);
     const std::string stage = name_of(runs, runs.changed()->stage);
     if (runs.is_poisoned)
         return fmt::format(
@@ -284,7 +288,7 @@ std::string cause_text(const SameRun& runs) {
 
 /// Racing and read_before_written, which two recordings tell apart only where memory was filled otherwise.
 ordered_json causes_json(const SameRun& runs) {
-    if (!runs.diverges()) return ordered_json::array();
+    if (!runs.diverges() || runs.inherits()) return ordered_json::array();
     if (runs.arrived)
         return {{{"name", "transfer_incomplete"},
                  {"family", "race"},

@@ -53,6 +53,8 @@ struct SameRun {
 
     const StageDifference* changed() const { return first_changed(stages); }
     bool diverges() const { return arrived || changed() != nullptr; }
+    /// Outputs at the end of several ranks: their steps say what differs first.
+    bool inherits() const { return problem.shard.is_part() && problem.shard.kind == ShardKind::final; }
 };
 
 /// Bit by bit. Errors: as compare_runs(), and for other inputs, where they cannot have come otherwise.
@@ -62,7 +64,7 @@ SameRun compare_same_run(const Recording& first, const Recording& second);
 std::string summary_of(const SameRun& runs);
 std::string to_text(const SameRun& runs);
 /// verdict, recording, other, what arrived otherwise, stages with what changed, and causes: transfer_incomplete, or racing and
-/// read_before_written, of which only the latter has rank 1 where memory was filled otherwise, or none.
+/// read_before_written, of which only the latter has rank 1 where memory was filled otherwise, or none, as where it inherits().
 std::string to_json(const SameRun& runs);
 
 }  // namespace tilescope

@@ -87,7 +87,7 @@ JudgedRecording judged_in(const SameRun& runs) {
     if (changed == nullptr) return judged;
     judged.stage = stage_info(runs.problem, changed->stage).name;
     judged.place = runs.where;
-    judged.cause = runs.is_poisoned ? "read_before_written" : "racing";
+    judged.cause = runs.inherits() ? "inherited" : runs.is_poisoned ? "read_before_written" : "racing";
     judged.wrong_share = changed->compared > 0 ? double(changed->changed) / double(changed->compared) : 0;
     return judged;
 }

@@ -121,7 +121,7 @@ class RanksTest(TileDiffCase):
         # The outputs at the end differ in more elements, and come from it.
         self.assertIn("diverged: k is the first that differs from run to run, at batch 0, head 0, row 24, column 0", late.stdout)
         self.assertIn("cause: transfer_incomplete in k: what rank 1 read at step 1 differs", late.stdout)
-        self.assertRegex(late.stdout, r"diverged  \S*rank1_final.h5  o       racing")
+        self.assertRegex(late.stdout, r"diverged  \S*rank1_final.h5  o       inherited")
         self.assert_one_line(self.run_it("--against", runs[0] / "rank0_step0.h5", runs[1]), "compare it with the folder of another run")
 
     def test_every_report_says_where(self):
