@@ -73,9 +73,9 @@ class MpiSharing final : public WorkSharing {
         return fmt::format("rank {} on {}", process, hosts_[std::size_t(process)]);
     }
 
-    std::optional<std::int64_t> take() override {
+    Pieces take(std::int64_t most) override {
         const std::scoped_lock lock(queue_lock_);
-        return queues_->take();
+        return queues_->take(most);
     }
 
     void stop() override {

@@ -98,12 +98,14 @@ void ask(const Contents& contents, Stage stage, const TileId& tile, Stretch& str
     }
 }
 
-/// Of this thread. Tiles and who wrote them are datasets of their own.
-Stretch& stretch_of(const StoredDataset& dataset, Stage stage, const Contents& contents) {
-    thread_local std::array<std::array<Stretch, stage_count>, 2> stretches;
+/// Of this thread, which may read a few query blocks side by side. Tiles and who wrote them are datasets of their own.
+Stretch& stretch_of(const StoredDataset& dataset, Stage stage, std::int64_t q_block,
+                    const Contents& contents) {
+    constexpr std::size_t side_by_side = 4;
+    thread_local std::array<std::array<std::array<Stretch, side_by_side>, stage_count>, 2> stretches;
     const auto& of_tiles = contents.stages[static_cast<std::size_t>(stage)];
     const std::size_t kind = of_tiles && &*of_tiles == &dataset ? 0 : 1;
-    return stretches[kind][static_cast<std::size_t>(stage)];
+    return stretches[kind][static_cast<std::size_t>(stage)][static_cast<std::size_t>(q_block) % side_by_side];
 }
 
 }  // namespace
@@ -115,7 +117,7 @@ Chunks::Chunks(const Contents& contents) : contents_(contents) {
 
 std::optional<std::int64_t> Chunks::address_of(const StoredDataset& dataset, Stage stage,
                                                const TileId& tile) const {
-    Stretch& stretch = stretch_of(dataset, stage, contents_);
+    Stretch& stretch = stretch_of(dataset, stage, tile.q_block, contents_);
     TileId of_stretch = tile;
     if (!stage_info(contents_.problem, stage).per_kv_tile) of_stretch.kv_tile = 0;
     if (!stretch.holds(number_, dataset, of_stretch)) {

@@ -12,6 +12,7 @@ namespace {
 
 Eigen::VectorXd descale_rows(const Descale& descale, std::int64_t batch, std::int64_t head,
                              std::int64_t rows) {
+    if (descale.empty()) return Eigen::VectorXd::Ones(rows);
     Eigen::VectorXd values(rows);
     for (Eigen::Index row = 0; row < rows; ++row) values(row) = double(descale.at(batch, head, row));
     return values;

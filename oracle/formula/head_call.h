@@ -33,6 +33,10 @@ struct HeadCall {
     KeyRange visible_to(std::int64_t row, std::int64_t first_key) const {
         return visible ? visible(row, first_key) : visible_keys(problem, row);
     }
+    /// Whether every row sees every key: none has to be asked.
+    bool sees_all() const {
+        return !visible && problem.mask == Mask::none && problem.window_left < 0 && problem.window_right < 0;
+    }
     bool capped() const { return problem.logits_soft_cap != 0; }
     bool biased() const { return problem.alibi != Alibi::none || read_bias != nullptr; }
 };

@@ -107,6 +107,7 @@ void bias_score(double bias, double magnitude, Bounded<Error>& s) {
 template <class Visit>
 void for_each_masked(const HeadCall& call, std::int64_t first_row, std::int64_t first_key, Eigen::Index rows,
                      Eigen::Index keys, const Visit& visit) {
+    if (call.sees_all()) return;
     for (Eigen::Index i = 0; i < rows; ++i) {
         const KeyRange visible = call.visible_to(first_row + i, first_key);
         const std::int64_t begin = std::clamp<std::int64_t>(visible.first - first_key, 0, keys);

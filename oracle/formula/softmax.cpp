@@ -36,7 +36,10 @@ ExponentialBound exponential_bound(const HeadCall& call) {
 }
 
 Estimate exponentials(const Estimate& s, const Estimate& m, const ExponentialBound& bound, bool with_error) {
-    Estimate result = zeros(s.value.rows(), s.value.cols());
+    Estimate result;
+    result.value.resize(s.value.rows(), s.value.cols());
+    result.error.resize(s.value.rows(), s.value.cols());
+    if (!with_error) result.error.setZero();
     vector_kernels().exponentials(view(s.value), view(s.error), m.value.data(), m.error.data(), bound,
                                   view(result.value), with_error ? view(result.error) : View<double>());
     return result;

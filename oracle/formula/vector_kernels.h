@@ -57,6 +57,7 @@ struct RowExtremes {
 /// Whether a tile matches, and its largest deviations if it does.
 struct MatchSummary {
     bool matches = false;
+    bool tells = false;  ///< as tells() of its tolerance and spread
     double max_abs = 0;
     std::int32_t max_ulp = 0;  ///< of float32
     double budget_used = 0;    ///< largest difference / tolerance, or `used` where that is larger
@@ -126,7 +127,7 @@ struct VectorKernels {
     /// Whether |got - expected| <= tolerance everywhere; both infinities alike match, NaN never. `used` is the
     /// largest difference / tolerance before: where no element exceeds it, nothing is divided.
     MatchSummary (*match)(std::span<const float> got, const double* expected, const double* tolerance,
-                          double used);
+                          const double* spread, double used);
 };
 
 /// The kernels for the best instruction set that this processor has.

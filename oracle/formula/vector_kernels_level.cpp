@@ -154,14 +154,17 @@ bool all_finite(std::span<const double> values) {
     return others == 0;
 }
 
+int is_silent(double error, double spread) {
+    return (!(error - error == 0)) | ((spread > 0) & (error >= spread));
+}
+
 bool tells(std::span<const double> error, const double* spread) {
     const double* e = error.data();
     const auto size = std::int64_t(error.size());
     if (spread == nullptr) return all_finite(error);
     int silent = 0;
 #pragma omp simd reduction(| : silent)
-    for (std::int64_t i = 0; i < size; ++i)
-        silent |= (!(e[i] - e[i] == 0)) | ((spread[i] > 0) & (e[i] >= spread[i]));
+    for (std::int64_t i = 0; i < size; ++i) silent |= is_silent(e[i], spread[i]);
     return silent == 0;
 }
 
@@ -250,27 +253,37 @@ double largest_share(std::span<const float> got, const double* expected, const d
 }
 
 // Free of branches, because nearly every tile of nearly every dump ends here.
-MatchSummary match(std::span<const float> got, const double* expected, const double* tolerance, double used) {
+template <bool has_spread>
+MatchSummary match_with(std::span<const float> got, const double* expected, const double* tolerance,
+                        const double* spread, double used) {
     const float* g = got.data();
     const auto size = std::int64_t(got.size());
     double max_abs = 0;
     std::int32_t max_ulp = 0;
     std::int32_t bad = 0;
     std::int32_t more = 0;
+    std::int32_t silent = 0;
     // Below `used` by more than products and quotients round: the largest share is the same in any order of tiles.
     const double least = used * (1 - 0x1p-50);
-#pragma omp simd reduction(max : max_abs, max_ulp) reduction(+ : bad) reduction(| : more)
+#pragma omp simd reduction(max : max_abs, max_ulp) reduction(+ : bad) reduction(| : more, silent)
     for (std::int64_t i = 0; i < size; ++i) {
         const double counted = distance(double(g[i]), expected[i]);
         const double allowed = allowed_by(tolerance[i]);
         bad += !(counted <= allowed);
         more |= counted > least * allowed;
+        silent |= is_silent(tolerance[i], has_spread ? spread[i] : 0);
         max_abs = counted > max_abs ? counted : max_abs;
         const std::int32_t ulps = ulps_between(g[i], float(expected[i]));
         max_ulp = ulps > max_ulp ? ulps : max_ulp;
     }
     const double share = more != 0 ? largest_share(got, expected, tolerance) : 0;
-    return {bad == 0, max_abs, max_ulp, share > used ? share : used};
+    return {bad == 0, silent == 0, max_abs, max_ulp, share > used ? share : used};
+}
+
+MatchSummary match(std::span<const float> got, const double* expected, const double* tolerance,
+                   const double* spread, double used) {
+    return spread == nullptr ? match_with<false>(got, expected, tolerance, spread, used)
+                             : match_with<true>(got, expected, tolerance, spread, used);
 }
 
 constexpr VectorKernels kernels = {TILESCOPE_LEVEL_NAME,

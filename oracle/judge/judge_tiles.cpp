@@ -1,8 +1,10 @@
 #include "oracle/judge/judge_tiles.h"
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,8 +34,24 @@ struct JudgeTask {
     std::int64_t head_kv;  ///< whose K and V it needs
 };
 
+/// Query blocks of one head, each into a part of its own: every KV tile by all of them before the next one.
+void judge_together(const Plan& plan, std::span<const TileId> q_blocks, Pass pass,
+                    std::span<JudgedPart> parts) {
+    KvAtHand kv;
+    std::vector<std::unique_ptr<QBlockJudge>> judges;
+    for (std::size_t i = 0; i < q_blocks.size(); ++i) {
+        judges.push_back(std::make_unique<QBlockJudge>(plan, q_blocks[i], pass, parts[i], kv));
+        judges.back()->begin();
+    }
+    for (std::int64_t i = 0; i < judges.front()->kv_tiles(); ++i)
+        for (const auto& judge : judges)
+            if (!judge->is_ended()) judge->judge_kv_tile_in_order(i);
+    for (const auto& judge : judges)
+        if (!judge->is_ended()) judge->end();
+}
+
 void judge_forward(const Plan& plan, const TileId& tile, Pass pass, JudgedPart& partial) {
-    QBlockJudge(plan, tile, pass, partial).run();
+    judge_together(plan, std::span(&tile, 1), pass, std::span(&partial, 1));
 }
 
 /// Everything that is judged, by a number.
@@ -107,17 +125,22 @@ class WorkList {
     std::int64_t size_ = 0;
 };
 
-/// `inherits`: something that it is computed from diverged.
-void judge_work(const Plan& plan, const JudgeTask& work, bool inherits, JudgedPart& partial) {
-    if (is_named(work.stage)) return judge_named(plan, work.stage, work.tile, partial);
-    const std::int64_t before = divergences_in(partial);
-    work.judge(plan, work.tile, Pass::divergences, partial);
-    if (!plan.end_to_end || (divergences_in(partial) == before && !inherits)) return;
+/// Adds what a tile inherits; `diverges`: something of it, or that it is computed from, did.
+void judge_inherited(const Plan& plan, const JudgeTask& work, bool diverges, JudgedPart& partial) {
+    if (!plan.end_to_end || !diverges) return;
     JudgedPart again;
     again.drift.resize(partial.drift.size());
     work.judge(plan, work.tile, Pass::inherited, again);
     for (std::size_t i = 0; i < partial.stages.size(); ++i)
         partial.stages[i].inherited += again.stages[i].inherited;
+}
+
+/// `inherits`: something that it is computed from diverged.
+void judge_work(const Plan& plan, const JudgeTask& work, bool inherits, JudgedPart& partial) {
+    if (is_named(work.stage)) return judge_named(plan, work.stage, work.tile, partial);
+    const std::int64_t before = divergences_in(partial);
+    work.judge(plan, work.tile, Pass::divergences, partial);
+    judge_inherited(plan, work, inherits || divergences_in(partial) != before, partial);
 }
 
 void merge_part(const CompareOptions& compare, const JudgedPart& mine, JudgedPart& whole) {
@@ -198,33 +221,24 @@ class PhaseFound {
     Parts parts_;
 };
 
+/// Query blocks that are judged together: K and V are staged and packed once for all of them.
+constexpr std::int64_t most_together = 4;
+
 /// A thread's share of a phase.
 class Share {
  public:
     Share(std::span<const Judging> all, Phase phase, PhaseFound& found, WorkSharing& sharing)
         : all_(all), phase_(phase), found_(found), sharing_(sharing) {}
 
-    /// The piece of the recording `of`.
-    void judge(std::size_t of, std::int64_t piece) {
+    /// Pieces of the recording `of`.
+    void judge(std::size_t of, WorkSharing::Pieces pieces) {
         if (!mine_ || of_ != of) {
             leave();
             of_ = of;
             mine_ = all_[of].nothing();
         }
-        const Judging& judging = all_[of];
-        if (mine_->failure.piece >= 0) return;
-        try {
-            const std::int64_t i = judging.first(phase_) + piece;
-            const std::optional<JudgeTask> work = judging.list.at(i, judging.options);
-            if (!work) return;
-            if (!is_named(work->stage))
-                inputs_in_use_ = judging.plan.inputs.get(work->tile.batch, work->head_kv);
-            judge_work(judging.plan, *work, judging.inherits, mine_->part);
-            for (StageTally& tally : mine_->part.stages) compact_bad_rows(tally);
-        } catch (...) {
-            mine_->failure = caught_failure(piece, sharing_);
-            if (all_.size() == 1) sharing_.stop();
-        }
+        if (pieces.count == 1 || !judge_together(pieces))
+            for (std::int64_t i = 0; i < pieces.count; ++i) judge_one(pieces.first + i);
     }
     void leave() {
         if (mine_) found_.add(of_, *mine_);
@@ -232,6 +246,59 @@ class Share {
     }
 
  private:
+    std::optional<JudgeTask> task(std::int64_t piece) const {
+        return all_[of_].list.at(all_[of_].first(phase_) + piece, all_[of_].options);
+    }
+
+    /// Whether they are query blocks of one head, none of which fails: otherwise the first that does is to be told.
+    bool judge_together(WorkSharing::Pieces pieces) {
+        const Judging& judging = all_[of_];
+        std::vector<JudgeTask> tasks;
+        std::vector<TileId> q_blocks;
+        for (std::int64_t i = 0; i < pieces.count; ++i) {
+            const std::optional<JudgeTask> work = task(pieces.first + i);
+            if (!work) continue;
+            if (work->judge != judge_forward) return false;
+            const TileId& tile = work->tile;
+            if (!tasks.empty() &&
+                std::tie(tile.batch, tile.head) != std::tie(q_blocks[0].batch, q_blocks[0].head))
+                return false;
+            tasks.push_back(*work);
+            q_blocks.push_back(tile);
+        }
+        if (tasks.empty() || mine_->failure.piece >= 0) return true;
+        std::vector<JudgedPart> parts(tasks.size());
+        try {
+            inputs_in_use_ = judging.plan.inputs.get(q_blocks[0].batch, tasks[0].head_kv);
+            for (JudgedPart& part : parts) part.drift.resize(mine_->part.drift.size());
+            tilescope::judge_together(judging.plan, q_blocks, Pass::divergences, parts);
+            for (std::size_t i = 0; i < tasks.size(); ++i)
+                judge_inherited(judging.plan, tasks[i], judging.inherits || divergences_in(parts[i]) > 0,
+                                parts[i]);
+        } catch (...) {
+            return false;
+        }
+        for (const JudgedPart& part : parts) merge_part(judging.plan.compare, part, mine_->part);
+        compact(*mine_);
+        return true;
+    }
+
+    void judge_one(std::int64_t piece) {
+        const Judging& judging = all_[of_];
+        if (mine_->failure.piece >= 0) return;
+        try {
+            const std::optional<JudgeTask> work = task(piece);
+            if (!work) return;
+            if (!is_named(work->stage))
+                inputs_in_use_ = judging.plan.inputs.get(work->tile.batch, work->head_kv);
+            judge_work(judging.plan, *work, judging.inherits, mine_->part);
+            compact(*mine_);
+        } catch (...) {
+            mine_->failure = caught_failure(piece, sharing_);
+            if (all_.size() == 1) sharing_.stop();
+        }
+    }
+
     std::span<const Judging> all_;
     Phase phase_;
     PhaseFound& found_;
@@ -250,10 +317,16 @@ void judge_taken(std::span<const Judging> all, std::span<const std::int64_t> beg
     {
         try {
             Share share(all, phase, found, sharing);
-            while (const std::optional<std::int64_t> next = sharing.take()) {
-                const auto end = std::ranges::upper_bound(begins, *next);
-                share.judge(std::size_t(end - begins.begin() - 1), *next - *std::prev(end));
-                steps.step();
+            for (auto next = sharing.take(most_together); next.count > 0;
+                 next = sharing.take(most_together)) {
+                for (std::int64_t done = 0; done < next.count;) {
+                    const std::int64_t first = next.first + done;
+                    const auto end = std::ranges::upper_bound(begins, first);
+                    const std::int64_t count = std::min(next.count - done, *end - first);
+                    share.judge(std::size_t(end - begins.begin() - 1), {first - *std::prev(end), count});
+                    for (std::int64_t i = 0; i < count; ++i) steps.step();
+                    done += count;
+                }
             }
             share.leave();
         } catch (...) {

@@ -32,16 +32,24 @@ void PieceQueues::fill(std::span<const WorkSharing::Stretch> stretches,
     }
 }
 
-std::optional<std::int64_t> PieceQueues::take() {
+WorkSharing::Pieces PieceQueues::take(std::int64_t most) {
     while (!open_.empty()) {
         Queue& queue = open_.front();
         if (queue.next < queue.end || refill(queue)) {
-            const Run& run = *std::prev(std::ranges::upper_bound(queue.runs, queue.next, {}, &Run::before));
-            return run.first + (queue.next++ - run.before);
+            const auto after = std::ranges::upper_bound(queue.runs, queue.next, {}, &Run::before);
+            const Run& run = *std::prev(after);
+            const std::int64_t of_run =
+                (after == queue.runs.end() ? queue.count : after->before) - queue.next;
+            // Its other threads take as many.
+            const std::int64_t share = (queue.end - queue.next) / std::max(taker_.cores, 1);
+            const std::int64_t count = std::min(std::clamp<std::int64_t>(share, 1, most), of_run);
+            const std::int64_t first = run.first + (queue.next - run.before);
+            queue.next += count;
+            return {first, count};
         }
         open_.pop_front();
     }
-    return std::nullopt;
+    return {};
 }
 
 void PieceQueues::stop() {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,7 +31,7 @@ class PieceQueues {
     /// What take() hands out: first of what is at hand, then of what others have, one at a time.
     void fill(std::span<const WorkSharing::Stretch> stretches,
               const std::function<bool(int home)>& has_at_hand);
-    std::optional<std::int64_t> take();
+    WorkSharing::Pieces take(std::int64_t most);
     /// Leaves nothing, to nobody.
     void stop();
 

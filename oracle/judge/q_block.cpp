@@ -1,6 +1,7 @@
 #include "oracle/judge/q_block.h"
 
 #include <array>
+#include <utility>
 
 #include "dump/schema/semantics.h"
 #include "oracle/replay/drift.h"
@@ -31,7 +32,30 @@ const Estimate& of(const TileEstimates& tile, Stage stage) {
 
 }  // namespace
 
-QBlockJudge::QBlockJudge(const Plan& plan, const TileId& q_block, Pass pass, JudgedPart& partial)
+void KvAtHand::move_to(std::int64_t kv_tile, const Plan& plan, const HeadCall& call,
+                       const HeadInputs& inputs) {
+    if (kv_tile == kv_tile_) return;
+    const std::int64_t first = kv_tile * call.problem.block_n;
+    const std::int64_t keys = tile_extent(call.problem, Stage::k, {0, 0, 0, kv_tile}).rows;
+    k_ = staged_operand(call, Stage::k, first, inputs.k(first, keys), plan.has(Stage::k));
+    const bool needs_v = plan.has(Stage::v) || plan.last >= Stage::acc;
+    if (needs_v) v_ = staged_operand(call, Stage::v, first, inputs.v(first, keys), plan.has(Stage::v));
+    is_k_packed_ = is_v_packed_ = false;
+    kv_tile_ = kv_tile;
+}
+
+const Packed& KvAtHand::k_packed() {
+    if (!std::exchange(is_k_packed_, true)) k_packed_.pack(k_.natural.value, true);
+    return k_packed_;
+}
+
+const Packed& KvAtHand::v_packed() {
+    if (!std::exchange(is_v_packed_, true)) v_packed_.pack(v_.natural.value, false);
+    return v_packed_;
+}
+
+QBlockJudge::QBlockJudge(const Plan& plan, const TileId& q_block, Pass pass, JudgedPart& partial,
+                         KvAtHand& kv)
     : plan_(plan),
       id_(q_block),
       judge_(plan, q_block.batch, q_block.head, pass, partial),
@@ -39,6 +63,7 @@ QBlockJudge::QBlockJudge(const Plan& plan, const TileId& q_block, Pass pass, Jud
       problem_(call_.problem),
       exact_call_(call_),
       inputs_(plan.inputs.get(q_block.batch, problem_.head_kv(q_block.head))),
+      kv_(kv),
       spreads_(call_, q_block.q_block, tile_extent(problem_, Stage::q, q_block).rows),
       local_(call_, q_block.q_block, plan.last, Replay::Source::stages),
       exact_(exact_call_, q_block.q_block, plan.last, Replay::Source::inputs) {
@@ -52,23 +77,27 @@ QBlockJudge::QBlockJudge(const Plan& plan, const TileId& q_block, Pass pass, Jud
         exact_other_.emplace(*judge_.other_call(), id_.q_block, plan.last, Replay::Source::inputs);
 }
 
-void QBlockJudge::run() {
+TileId QBlockJudge::tile_in_order(std::int64_t i) const {
+    return tile(kv_tile_in_order(problem_, plan_.recording.units().kv_order, i));
+}
+
+void QBlockJudge::begin() {
     judge_q();
     q_norms_.take(q_staged_.value);
-    const std::int64_t tiles = problem_.kv_tiles();
-    const KvOrder order = plan_.recording.units().kv_order;
-    const auto in_order = [&](std::int64_t i) { return tile(kv_tile_in_order(problem_, order, i)); };
     // Running statistics depend on the tiles before them, outputs on all tiles.
-    std::int64_t needed = judge_.has_any(output_stages, tile(0)) ? tiles : 0;
-    for (std::int64_t i = tiles; needed == 0 && i > 0; --i) {
-        if (judge_.has_any(running_stages, in_order(i - 1))) needed = i;
+    needed_ = judge_.has_any(output_stages, tile(0)) ? kv_tiles() : 0;
+    for (std::int64_t i = kv_tiles(); needed_ == 0 && i > 0; --i) {
+        if (judge_.has_any(running_stages, tile_in_order(i - 1))) needed_ = i;
     }
-    for (std::int64_t i = 0; i < tiles; ++i) {
-        const TileId id = in_order(i);
-        const bool runs = i < needed && tile_is_visible(problem_, id_.q_block, id.kv_tile);
-        if (runs || judge_.has_any(forward_tile_stages, id)) judge_kv_tile(id.kv_tile);
-        if (judge_.is_ended()) return;
-    }
+}
+
+void QBlockJudge::judge_kv_tile_in_order(std::int64_t i) {
+    const TileId id = tile_in_order(i);
+    const bool runs = i < needed_ && tile_is_visible(problem_, id_.q_block, id.kv_tile);
+    if (runs || judge_.has_any(forward_tile_stages, id)) judge_kv_tile(id.kv_tile);
+}
+
+void QBlockJudge::end() {
     judge_outputs();
 }
 
@@ -82,20 +111,15 @@ void QBlockJudge::judge_q() {
 void QBlockJudge::judge_kv_tile(std::int64_t kv_tile) {
     const TileId id = tile(kv_tile);
     const std::int64_t first_key = kv_tile * problem_.block_n;
-    const std::int64_t keys = tile_extent(problem_, Stage::k, id).rows;
-    const StagedOperand k =
-        staged_operand(call_, Stage::k, first_key, inputs_->k(first_key, keys), plan_.has(Stage::k));
-    const bool needs_v = plan_.has(Stage::v) || plan_.last >= Stage::acc;
-    const StagedOperand v =
-        needs_v ? staged_operand(call_, Stage::v, first_key, inputs_->v(first_key, keys), plan_.has(Stage::v))
-                : StagedOperand();
+    kv_.move_to(kv_tile, plan_, call_, *inputs_);
+    const StagedOperand& k = kv_.k();
+    const StagedOperand& v = kv_.v();
+    const bool needs_v = v.natural.value.size() > 0;
     const DumpedTile dumped = judge_.load(forward_tile_stages, id);
     const auto& k_dumped = of(dumped, Stage::k);
     const auto& v_dumped = of(dumped, Stage::v);
-    if (!k_dumped) k_packed_.pack(k.natural.value, true);
-    if (!v_dumped && needs_v) v_packed_.pack(v.natural.value, false);
-    const Packed* const k_packed = k_dumped ? nullptr : &k_packed_;
-    const Packed* const v_packed = v_dumped || !needs_v ? nullptr : &v_packed_;
+    const Packed* const k_packed = k_dumped ? nullptr : &kv_.k_packed();
+    const Packed* const v_packed = v_dumped || !needs_v ? nullptr : &kv_.v_packed();
     TileOperands from_inputs{
         q_.natural, k.natural, v.natural, {plan_.has(Stage::q) ? nullptr : &q_norms_, k_packed}, v_packed};
     const auto estimate = [&](const TileEstimates& tile, Stage stage) -> const Estimate& {

@@ -95,10 +95,14 @@ bool DeclaredView::read_tile(Stage stage, const TileId& tile, Span<float> out) c
 
 const std::vector<float>& DeclaredView::visible_maxima(const TileId& q_block) const {
     const TileId block{q_block.batch, q_block.head, q_block.q_block, 0};
-    if (in_block_ == block) return maxima_;
+    constexpr std::size_t most_blocks = 1024;
+    const auto known = maxima_.find(block);
+    if (known != maxima_.end()) return known->second;
+    if (maxima_.size() >= most_blocks) maxima_.clear();
+    std::vector<float>& maxima = maxima_[block];
     const Problem entry = problem_of(problem(), side_inputs(), block.batch);
     const TileShape shape = tile_shape(entry, Stage::s);
-    maxima_.assign(std::size_t(shape.rows), minus_infinity);
+    maxima.assign(std::size_t(shape.rows), minus_infinity);
     std::vector<float> s(std::size_t(shape.elements()));
     for (TileId tile = block; tile.kv_tile < entry.kv_tiles(); ++tile.kv_tile) {
         if (!tile_is_visible(entry, tile.q_block, tile.kv_tile) || !of().read_tile(Stage::s, tile, s))
@@ -107,13 +111,12 @@ const std::vector<float>& DeclaredView::visible_maxima(const TileId& q_block) co
             const KeyRange visible = visible_keys(entry, tile.q_block * entry.block_m + i);
             for (std::int64_t j = 0; j < shape.cols; ++j) {
                 const float value = s[std::size_t(i * shape.cols + j)];
-                if (visible.contains(tile.kv_tile * entry.block_n + j) && value > maxima_[std::size_t(i)])
-                    maxima_[std::size_t(i)] = value;
+                if (visible.contains(tile.kv_tile * entry.block_n + j) && value > maxima[std::size_t(i)])
+                    maxima[std::size_t(i)] = value;
             }
         }
     }
-    in_block_ = block;
-    return maxima_;
+    return maxima;
 }
 
 void DeclaredView::restore_mask(const TileId& tile, std::span<float> s) const {

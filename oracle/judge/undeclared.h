@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -51,8 +52,8 @@ class DeclaredView final : public RecordingView {
     mutable std::atomic<std::int64_t> masked_infinities_ = 0;
     mutable std::atomic<float> masked_value_ = std::numeric_limits<float>::infinity();
     mutable std::mutex mutex_;
-    mutable std::optional<TileId> in_block_;  ///< query block that maxima_ are of
-    mutable std::vector<float> maxima_;       ///< of the visible scores of a row, as recorded
+    /// Of query blocks that threads are at: the largest visible score of each row, as recorded.
+    mutable std::map<TileId, std::vector<float>> maxima_;
 };
 
 /// Finds out whether all scores are those of a healthy kernel that rounds them to 16 bits, before the last

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -61,8 +62,18 @@ class WorkSharing {
     /// Collective: take() hands out 0 to the sum of the counts - 1, to each process first those that it has at hand.
     void begin(std::span<const Stretch> stretches);
     void begin(std::int64_t count);
-    /// The next piece, from any thread; nullopt where none is left.
-    virtual std::optional<std::int64_t> take() = 0;
+    /// Pieces next to each other.
+    struct Pieces {
+        std::int64_t first = 0;
+        std::int64_t count = 0;
+    };
+    /// The next ones, at most so many, and fewer towards the end; from any thread. None where nothing is left.
+    virtual Pieces take(std::int64_t most) = 0;
+    /// The next one.
+    std::optional<std::int64_t> take() {
+        const Pieces pieces = take(1);
+        return pieces.count > 0 ? std::optional(pieces.first) : std::nullopt;
+    }
     /// From any thread: nothing is left, in any process.
     virtual void stop() = 0;
 
@@ -163,10 +174,14 @@ class OneProcess final : public WorkSharing {
     int process() const override { return 0; }
     int cores() const override { return 0; }
     std::string name_of(int) const override { return ""; }
-    std::optional<std::int64_t> take() override {
-        const std::int64_t next = next_++;
-        return next < count_ ? std::optional(next) : std::nullopt;
+    Pieces take(std::int64_t most) override {
+        // As long as there are many for each thread.
+        constexpr std::int64_t many = 32;
+        const std::int64_t asked = std::clamp<std::int64_t>((count_ - next_) / many, 1, most);
+        const std::int64_t first = next_.fetch_add(asked);
+        return {first, std::clamp<std::int64_t>(count_ - first, 0, asked)};
     }
+    using WorkSharing::take;
     void stop() override { next_ = count_; }
 
  private:

@@ -236,14 +236,14 @@ TEST_P(EveryInstructionSet, MatchesWhatIsWithinItsTolerance) {
             tolerance[i] = std::abs(double(got[i]) - expected[i]);
             largest = std::max(largest, tolerance[i]);
         }
-        const MatchSummary summary = kernels().match(got, expected.data(), tolerance.data(), 0);
+        const MatchSummary summary = kernels().match(got, expected.data(), tolerance.data(), nullptr, 0);
         EXPECT_TRUE(summary.matches) << "a difference that is just its tolerance";
         EXPECT_EQ(summary.max_abs, largest);
         for (std::size_t i = 0; i < size; ++i) {
             const double before = tolerance[i];
             tolerance[i] = std::nextafter(before, -1.0);
             if (before > 0) {
-                EXPECT_FALSE(kernels().match(got, expected.data(), tolerance.data(), 0).matches)
+                EXPECT_FALSE(kernels().match(got, expected.data(), tolerance.data(), nullptr, 0).matches)
                     << i << " of " << size;
             }
             tolerance[i] = before;
@@ -285,7 +285,7 @@ TEST_P(EveryInstructionSet, MatchesNothingThatIsNoNumber) {
             got[place] = c.got;
             expected[place] = c.expected;
             tolerance[place] = c.tolerance;
-            EXPECT_EQ(kernels().match(got, expected.data(), tolerance.data(), 0).matches, c.matches)
+            EXPECT_EQ(kernels().match(got, expected.data(), tolerance.data(), nullptr, 0).matches, c.matches)
                 << c.got << " for " << c.expected << " +- " << c.tolerance << " at " << place;
         }
     }
@@ -299,7 +299,7 @@ TEST_P(EveryInstructionSet, SaysHowMuchOfTheToleranceIsUsed) {
         all[17] = got;
         values[17] = expected;
         tolerances[17] = tolerance;
-        return kernels().match(all, values.data(), tolerances.data(), before).budget_used;
+        return kernels().match(all, values.data(), tolerances.data(), nullptr, before).budget_used;
     };
     EXPECT_EQ(used(1, 1, 0), 0);
     EXPECT_EQ(used(1, 1, 0.5), 0);
@@ -363,7 +363,7 @@ TEST_P(EveryInstructionSet, FindsTheLargestDistance) {
 TEST_P(EveryInstructionSet, CountsUlpsOfFloat32) {
     const auto ulps_of = [&](float got, double expected) {
         const double tolerance = infinity;
-        return kernels().match({&got, 1}, &expected, &tolerance, 0).max_ulp;
+        return kernels().match({&got, 1}, &expected, &tolerance, nullptr, 0).max_ulp;
     };
     EXPECT_EQ(ulps_of(1.5f, 1.5), 0);
     EXPECT_EQ(ulps_of(std::nextafter(1.5f, 2.0f), 1.5), 1);
@@ -479,6 +479,13 @@ TEST_P(EveryInstructionSet, TellsWhereAnErrorIsBelowWhatIsPossible) {
             spread[place] = c.spread;
             EXPECT_EQ(kernels().tells(error, spread.data()), c.tells) << c.error << " of " << c.spread;
             EXPECT_EQ(kernels().tells(error, nullptr), c.tells_without_spread) << c.error;
+            const std::vector<float> got(error.size());
+            const std::vector<double> expected(error.size());
+            const auto match = [&](const double* of) {
+                return kernels().match(got, expected.data(), error.data(), of, 0);
+            };
+            EXPECT_EQ(match(spread.data()).tells, c.tells) << c.error << " of " << c.spread;
+            EXPECT_EQ(match(nullptr).tells, c.tells_without_spread) << c.error;
         }
     }
 }

@@ -257,6 +257,35 @@ TEST(TogetherAtHome, EachTakesItsOwnFirst) {
     EXPECT_EQ(all, expected);
 }
 
+/// Several at once, of one stretch, as long as there are many.
+TEST(TogetherAtHome, SomeTakeSeveralAtOnce) {
+    constexpr int processes = 2;
+    const WorkSharing::Stretch stretches[] = {{301, 0}, {97, 1}, {202, 0}};
+    std::vector<std::vector<WorkSharing::Pieces>> taken(processes);
+    in_processes(processes, [&](WorkSharing& sharing) {
+        const int process = sharing.process();
+        sharing.settle({}, {process});
+        sharing.begin(stretches);
+        for (auto pieces = sharing.take(4); pieces.count > 0; pieces = sharing.take(4))
+            taken[std::size_t(process)].push_back(pieces);
+        sharing.begin(0);
+    });
+    std::vector<int> times(600);
+    bool are_several = false;
+    for (const auto& mine : taken) {
+        for (const WorkSharing::Pieces& pieces : mine) {
+            EXPECT_LE(pieces.count, 4);
+            are_several = are_several || pieces.count == 4;
+            const std::int64_t last = pieces.first + pieces.count - 1;
+            for (const std::int64_t end : {301, 398})
+                EXPECT_EQ(pieces.first < end, last < end) << pieces.first;
+            for (std::int64_t i = pieces.first; i <= last; ++i) ++times[std::size_t(i)];
+        }
+    }
+    EXPECT_TRUE(are_several);
+    EXPECT_TRUE(std::ranges::all_of(times, [](int count) { return count == 1; }));
+}
+
 TEST(TogetherAtHome, StopLeavesNothing) {
     in_processes(2, [&](WorkSharing& sharing) {
         sharing.settle({}, {sharing.process()});

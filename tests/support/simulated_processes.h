@@ -58,12 +58,13 @@ class SimulatedProcess final : public WorkSharing {
     int process() const override { return int(number_); }
     int cores() const override { return 1; }
     std::string name_of(int process) const override { return "rank " + std::to_string(process); }
-    std::optional<std::int64_t> take() override {
+    Pieces take(std::int64_t most) override {
         // Nobody gets all of it.
         std::this_thread::yield();
         const std::scoped_lock lock(mutex_);
-        return queues_.take();
+        return queues_.take(most);
     }
+    using WorkSharing::take;
     void stop() override {
         const std::scoped_lock lock(mutex_);
         queues_.stop();
