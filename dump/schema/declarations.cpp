@@ -44,8 +44,10 @@ constexpr Named<EmptyRow> empty_row_names[] = {{EmptyRow::zero, "zero"},
                                                {EmptyRow::minus_infinity, "-inf"},
                                                {EmptyRow::plus_infinity, "inf"},
                                                {EmptyRow::nan, "nan"}};
-constexpr Named<ShardKind> shard_kind_names[] = {
-    {ShardKind::step, "step"}, {ShardKind::owned, "owned"}, {ShardKind::final, "final"}};
+constexpr Named<ShardKind> shard_kind_names[] = {{ShardKind::step, "step"},
+                                                 {ShardKind::owned, "owned"},
+                                                 {ShardKind::final, "final"},
+                                                 {ShardKind::received, "received"}};
 
 constexpr SizeAttribute sizes[] = {
     {"batch", &Problem::batch, true, nullptr},

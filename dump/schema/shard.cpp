@@ -111,7 +111,7 @@ Positions positions_in(const std::string& text, const std::string& where) {
 
 Problem with_shard(Problem problem, const Shard& shard) {
     problem.shard = shard;
-    if (shard.kind != ShardKind::step) return problem;
+    if (!shard.is_merged()) return problem;
     const NamedTile merged = {merged_o_name, Axis::query, Axis::feature, 1, problem.head_dim_v, true, false};
     problem.named_tiles.push_back(merged);
     problem.named_tiles.push_back({merged_lse_name, Axis::query, Axis::unit, 1, 1, true, false});

@@ -24,16 +24,17 @@ using Positions = std::vector<PositionRange>;
 
 /// What a shard holds.
 enum class ShardKind : std::uint8_t {
-    step,   ///< one launch of a rank: what it read, and its partial o and lse
-    owned,  ///< the q, k and v that the rank owns, before any of it is sent; nothing else
-    final   ///< o and lse of the rank's rows over all keys; nothing else
+    step,      ///< one launch of a rank: what it read, and its partial o and lse
+    owned,     ///< the q, k and v that the rank owns, before any of it is sent; nothing else
+    final,     ///< o and lse of the rank's rows over all keys; nothing else
+    received,  ///< partial o and lse that another rank has computed or merged
 };
 
 /// Which part of a call on several ranks a recording is. Provenance::run says of which run.
 struct Shard {
     std::int64_t ranks = 0;  ///< of the run; 0: the recording is a call of its own
     std::int64_t rank = 0;
-    std::int64_t step = 0;  ///< counts the rank's launches, in the order in which their outputs are merged
+    std::int64_t step = 0;  ///< counts what the rank merges, in this order
     ShardKind kind = ShardKind::step;
     std::int64_t seqlen_q = 0;  ///< of the whole call; 0: that of the recording
     std::int64_t seqlen_kv = 0;
@@ -41,6 +42,8 @@ struct Shard {
     Positions kv_positions;
 
     bool is_part() const { return ranks > 0; }
+    /// Whether its o and lse are merged into what the rank has.
+    bool is_merged() const { return kind == ShardKind::step || kind == ShardKind::received; }
     TILESCOPE_EQUALITY(Shard);
 };
 

@@ -266,9 +266,8 @@ std::string cause_text(const SameRun& runs) {
     }
     if (runs.changed() == nullptr) return "";
     if (runs.inherits())
-        return fmt::format(
-            "no cause: outputs at the end come out of rank {}'s steps, which say what differs first\n",
-            runs.problem.shard.rank);
+        return "no cause: what was received, and outputs at the end, come out of steps, which say what "
+               "differs first\n";
     const std::string stage = name_of(runs, runs.changed()->stage);
     if (runs.is_poisoned)
         return fmt::format(

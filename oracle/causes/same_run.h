@@ -53,8 +53,11 @@ struct SameRun {
 
     const StageDifference* changed() const { return first_changed(stages); }
     bool diverges() const { return arrived || changed() != nullptr; }
-    /// Outputs at the end of several ranks: their steps say what differs first.
-    bool inherits() const { return problem.shard.is_part() && problem.shard.kind == ShardKind::final; }
+    /// Of several ranks what a rank received, or has at the end: steps say what differs first.
+    bool inherits() const {
+        const Shard& shard = problem.shard;
+        return shard.is_part() && (shard.kind == ShardKind::final || shard.kind == ShardKind::received);
+    }
 };
 
 /// Bit by bit. Errors: as compare_runs(), and for other inputs, where they cannot have come otherwise.

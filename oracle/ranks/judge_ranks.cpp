@@ -87,6 +87,11 @@ class PartJudge {
                 judge_tiles();
                 judge_merged();
                 return;
+            case ShardKind::received:
+                judge_coverage();
+                judge_received();
+                judge_merged();
+                return;
             case ShardKind::final:
                 judge_outputs();
                 return;
@@ -127,6 +132,18 @@ class PartJudge {
             }
             part().stages.push_back({std::string(operand_names[i]), std::move(arrival.tally), true});
         }
+    }
+
+    void judge_received() {
+        MergeReport& received = beside_.received;
+        if (!received.is_judged) {
+            report_.missing.push_back(fmt::format("{}: no rank has computed what it received over these keys",
+                                                  text_of_part(shard())));
+            return;
+        }
+        add_merge_fault(received, recording_.problem(), RowStages{}, {"o", "lse"}, order_arrival);
+        part().stages.push_back({"o", std::move(received.o), true});
+        part().stages.push_back({"lse", std::move(received.lse), true});
     }
 
     /// As judged alone: from its own operands.

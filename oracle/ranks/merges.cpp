@@ -1,9 +1,12 @@
 #include "oracle/ranks/merges.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <numbers>
 #include <optional>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "dump/schema/rounding.h"
+#include "dump/schema/semantics.h"
 #include "oracle/formula/output.h"
 #include "oracle/ranks/part_rows.h"
 
@@ -240,7 +244,88 @@ class MergeJudge {
     std::vector<MergeSample> samples_;
 };
 
+/// What a rank has of its rows over some keys: the outputs of a launch, or what it had merged after one.
+struct PartialOver {
+    const Recording* recording = nullptr;
+    RowStages stages;
+    std::vector<std::int64_t> keys;  ///< their positions, ascending
+};
+
+std::vector<std::int64_t> keys_of(const Problem& problem) {
+    std::vector<std::int64_t> keys;
+    for (std::int64_t key = 0; key < problem.seqlen_kv; ++key) keys.push_back(key_position(problem, key));
+    return keys;
+}
+
+std::vector<PartialOver> partials_of_others(const RunOfRanks& run, std::int64_t rank) {
+    std::vector<PartialOver> all;
+    for (std::int64_t other = 0; other < run.ranks(); ++other) {
+        if (other == rank) continue;
+        std::vector<std::int64_t> so_far;
+        for (const Recording* const step : run.steps_of(other)) {
+            std::vector<std::int64_t> keys = keys_of(step->problem());
+            std::vector<std::int64_t> merged;
+            std::ranges::set_union(so_far, keys, std::back_inserter(merged));
+            so_far = std::move(merged);
+            const bool is_launch = step->problem().shard.kind == ShardKind::step;
+            if (const auto stages = output_stages(*step); stages && is_launch)
+                all.push_back({step, *stages, std::move(keys)});
+            if (const auto stages = merged_stages(*step)) all.push_back({step, *stages, so_far});
+        }
+    }
+    return all;
+}
+
+/// Received rows against those that others have: of the first of them that has the row.
+MergeReport judge_as_sent(const Recording& received, const std::vector<const PartialOver*>& senders) {
+    const Shard& shard = received.problem().shard;
+    std::deque<PartRows> rows;
+    for (const PartialOver* const sender : senders) rows.emplace_back(*sender->recording, sender->stages);
+    return MergeJudge(received, *output_stages(received), received.problem().dtype_o)
+        .judge([&](std::int64_t batch, std::int64_t head, std::int64_t row) {
+            MergeSample sample;
+            const std::int64_t position = position_of(shard.q_positions, row);
+            for (PartRows& of : rows) {
+                const Problem& problem = of.recording().problem();
+                const std::int64_t there = row_at(problem.shard.q_positions, position);
+                if (there < 0 || there >= problem.seqlen_q) continue;
+                std::optional<PartialRow> sent = of.row(batch, head, there);
+                if (!sent) continue;
+                sample.rows.push_back(std::move(*sent));
+                break;
+            }
+            return sample;
+        });
+}
+
+/// Names the rank whose outputs over other keys these are.
+void name_sender(const std::vector<PartialOver>& partials, const Recording& received, MergeReport& report) {
+    for (const PartialOver& partial : partials) {
+        const MergeReport as_its = judge_as_sent(received, {&partial});
+        if (!as_its.is_judged || as_its.o.diverges() || as_its.lse.diverges()) continue;
+        report.cause = "wrong_partial";
+        report.says = fmt::format("it is what {} has over {} keys from position {} on",
+                                  text_of_part(partial.recording->problem().shard), partial.keys.size(),
+                                  partial.keys.front());
+        report.look_at =
+            "from which rank outputs are received, and what is waited for before they are merged";
+        return;
+    }
+}
+
 }  // namespace
+
+MergeReport judge_received(const RunOfRanks& run, const Recording& received) {
+    if (!output_stages(received)) return {};
+    const std::vector<PartialOver> partials = partials_of_others(run, received.problem().shard.rank);
+    const std::vector<std::int64_t> keys = keys_of(received.problem());
+    std::vector<const PartialOver*> senders;
+    for (const PartialOver& partial : partials)
+        if (partial.keys == keys) senders.push_back(&partial);
+    MergeReport report = judge_as_sent(received, senders);
+    if (report.o.diverges() || report.lse.diverges()) name_sender(partials, received, report);
+    return report;
+}
 
 MergeReport judge_merge(const RunOfRanks& run, const Recording& step) {
     const std::optional<RowStages> merged = merged_stages(step);

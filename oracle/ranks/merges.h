@@ -21,6 +21,10 @@ struct MergeReport {
 /// Max error: that of merge_rows(). Errors: Error for a damaged file.
 MergeReport judge_merge(const RunOfRanks& run, const Recording& step);
 
+/// o and lse that a rank received, against those of the launch of another one over the same keys, or what that one had
+/// merged over them. Where no rank has, it is not judged. Max error and errors: the same.
+MergeReport judge_received(const RunOfRanks& run, const Recording& received);
+
 /// A rank's outputs against what it had merged after its last steps, in dtype_o, or against the merge of its steps' o and
 /// lse where that was not recorded. Max error and errors: the same.
 MergeReport judge_final(const RunOfRanks& run, const Recording& final);

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "dump/schema/dtype.h"
 #include "dump/schema/rounding.h"
 #include "oracle/judge/share_pieces.h"
 
@@ -26,8 +27,8 @@ void each_field(Io& io, Of& report) {
 template <class Io, class Of>
 requires std::is_same_v<std::remove_const_t<Of>, HeldAgainst>
 void each_field(Io& io, Of& held) {
-    auto& [arrivals, merged] = held;
-    io(arrivals, merged);
+    auto& [arrivals, received, merged] = held;
+    io(arrivals, received, merged);
 }
 
 template <class Io, class Of>
@@ -47,16 +48,27 @@ HeldAgainst hold_against_others(const RunOfRanks& run, const Recording& part) {
     if (is_step && part.has_inputs() && run.owned_by(shard.rank) != &part)
         for (const Input input : {Input::q, Input::k, Input::v})
             held.arrivals.push_back(judge_arrival(run, part, input));
-    held.merged = is_step ? judge_merge(run, part) : judge_final(run, part);
+    if (shard.kind == ShardKind::received) held.received = judge_received(run, part);
+    held.merged = shard.is_merged() ? judge_merge(run, part) : judge_final(run, part);
     return held;
 }
 
+/// The coarsest type in which o is stored anywhere.
+Dtype coarsest_o(const RunOfRanks& run) {
+    Dtype coarsest = Dtype::f32;
+    for (const auto& part : run.parts()) {
+        const Dtype dtype = part->problem().dtype_o;
+        if (unit_roundoff(dtype) > unit_roundoff(coarsest)) coarsest = dtype;
+    }
+    return coarsest;
+}
+
 /// Each step's o was rounded to its type: half a unit in the last place of what o could be.
-Estimate after_merges(Estimate expected, Stage stage, const Problem& problem) {
+Estimate after_merges(Estimate expected, Stage stage, Dtype dtype) {
     if (stage != Stage::o) return expected;
     for (Eigen::Index i = 0; i < expected.value.size(); ++i) {
         const double spread = expected.spread.size() > 0 ? expected.spread.data()[i] : 0;
-        expected.error.data()[i] += cast_bound(problem.dtype_o, std::abs(expected.value.data()[i]) + spread);
+        expected.error.data()[i] += cast_bound(dtype, std::abs(expected.value.data()[i]) + spread);
     }
     return expected;
 }
@@ -106,6 +118,7 @@ void judge_from_all_keys(const RunOfRanks& run, std::span<const std::size_t> par
     std::vector<FromAllKeys*> judged;
     std::vector<TilesFound*> tiles;
     std::mutex mutex;
+    const Dtype dtype = coarsest_o(run);
     for (const std::size_t i : parts) {
         if (!has_outputs(*run.parts()[i])) continue;
         FromAllKeys& found = all.from_all_keys[i];
@@ -119,7 +132,7 @@ void judge_from_all_keys(const RunOfRanks& run, std::span<const std::size_t> par
                                        const Estimate& expected) {
             const Problem& problem = found.view->problem();
             const std::lock_guard lock(mutex);
-            compare_tile(tile_context(problem, stage, tile), got, after_merges(expected, stage, problem),
+            compare_tile(tile_context(problem, stage, tile), got, after_merges(expected, stage, dtype),
                          nullptr, options.compare, stage == Stage::o ? found.o : found.lse);
         };
     }

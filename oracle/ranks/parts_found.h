@@ -18,6 +18,7 @@ namespace tilescope {
 /// What the other parts of the run say of a part.
 struct HeldAgainst {
     std::vector<Arrival> arrivals;  ///< q, k and v of a step that does not own them
+    MergeReport received;           ///< partial outputs of another rank
     MergeReport merged;             ///< of a step; of outputs, what is stored at the end
 };
 

@@ -38,7 +38,7 @@ double worst_of(const RankReport& report, std::size_t part) {
 
 RankGrid::RankGrid(std::int64_t ranks, std::span<const Shard> parts) : ranks_(ranks) {
     for (const Shard& shard : parts) {
-        if (shard.kind == ShardKind::step) steps_.push_back(shard.step);
+        if (shard.is_merged()) steps_.push_back(shard.step);
         has_final_ = has_final_ || shard.kind == ShardKind::final;
     }
     std::ranges::sort(steps_);

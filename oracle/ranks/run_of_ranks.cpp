@@ -27,6 +27,8 @@ Problem in_common(const Problem& problem) {
     common.kv_tiles_per_split = 0;
     common.split_starts.clear();
     common.l_lanes = common.l_lane_columns = 1;
+    // Partial outputs may be stored otherwise than those at the end.
+    common.dtype_o = Dtype::f32;
     return common;
 }
 
@@ -75,10 +77,13 @@ RunOfRanks::RunOfRanks(std::vector<std::unique_ptr<Recording>> parts) : parts_(s
 }
 
 const Recording* RunOfRanks::find_owned(std::int64_t rank) const {
+    std::int64_t received = 0;  // before it launched anything
     for (const auto& part : parts_) {
         const Shard& shard = part->problem().shard;
-        if (shard.rank != rank || !part->has_inputs() || shard.kind == ShardKind::final) continue;
-        return shard.kind == ShardKind::owned || shard.step == 0 ? part.get() : nullptr;
+        if (shard.rank != rank || shard.kind == ShardKind::final) continue;
+        received += shard.kind == ShardKind::received;
+        if (shard.kind == ShardKind::received || !part->has_inputs()) continue;
+        return shard.kind == ShardKind::owned || shard.step == received ? part.get() : nullptr;
     }
     return nullptr;
 }
@@ -87,7 +92,7 @@ std::vector<const Recording*> RunOfRanks::steps_of(std::int64_t rank) const {
     std::vector<const Recording*> steps;
     for (const auto& part : parts_) {
         const Shard& shard = part->problem().shard;
-        if (shard.rank == rank && shard.kind == ShardKind::step) steps.push_back(part.get());
+        if (shard.rank == rank && shard.is_merged()) steps.push_back(part.get());
     }
     return steps;
 }

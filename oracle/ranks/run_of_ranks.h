@@ -26,7 +26,7 @@ class RunOfRanks {
     /// The recording with what the rank owns of q, k and v: that of kind `owned`, otherwise its first step. Null where
     /// neither has inputs.
     const Recording* owned_by(std::int64_t rank) const { return owners_[std::size_t(rank)]; }
-    /// The rank's steps, in their order.
+    /// What the rank merges, launches and what it received, in their order.
     std::vector<const Recording*> steps_of(std::int64_t rank) const;
     /// Null where it was not recorded.
     const Recording* final_of(std::int64_t rank) const;

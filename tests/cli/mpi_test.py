@@ -25,7 +25,7 @@ if EVERYTHING:
 
 import h5py  # noqa: E402
 import numpy as np  # noqa: E402
-from ring import Ring  # noqa: E402
+from ring import Ring, SplitKv  # noqa: E402
 from tile_diff_case import DIVERGED, MATCH, TILE_DIFF, UNJUDGED, main  # noqa: E402
 
 SAMPLES = pathlib.Path(__file__).parents[2] / "samples"
@@ -88,6 +88,8 @@ class Reports(MpiCase):
         shutil.copytree(SAMPLES, self.folder / "samples", ignore=lambda _, names: [n for n in names if "." in n and not n.endswith(".h5")])
         for fault, ranks in ((None, 8), ("stale_shard", 8), ("local_positions", 3), ("merge_in_base_two", 3), ("scores", 2)):
             self.record_ring(f"ring_{fault}", None if fault == "scores" else fault, ranks)
+        (self.folder / "ring_split").mkdir()
+        SplitKv(self.folder / "ring_split", tree=True, fault="wrong_partial").record()
         # Whose cause is searched for, in more than one recording.
         for file in (self.folder / "ring_scores").glob("*_step1.h5"):
             with h5py.File(file, "r+") as f:

@@ -12,7 +12,7 @@ import h5py
 import jsonschema
 import numpy as np
 
-from ring import Ring
+from ring import Ring, SplitKv
 from tile_diff_case import DIVERGED, MATCH, UNJUDGED, TileDiffCase, main
 
 SCHEMA = json.loads((pathlib.Path(__file__).parents[2] / "oracle/report/report.schema.json").read_text())
@@ -108,6 +108,45 @@ class RanksTest(TileDiffCase):
         first = self.report(DIVERGED)["faults"][0]
         self.assertEqual((first["rank"], first["step"], first["stage"], first["cause"]), (1, 1, "k", "transfer_incomplete"))
         self.assertIn("keys 0-47 of head 0 are right, keys 0-47 of head 1 are those from position 24 on", first["says"])
+
+    def test_partial_outputs_of_other_ranks_are_merged(self):
+        """Split KV, of which each rank merges all, or rank 0 what a tree brings it."""
+        for tree in (False, True):
+            for fault, at in ((None, None), ("wrong_partial", ("received", 2, "o")), ("lse_in_bf16", ("received", 1, "lse")),
+                              ("merge_without_rescaling", ("received", 1, "merged_o")), ("merge_in_base_two", ("received", 1, "merged_o"))):
+                with self.subTest(tree=tree, fault=fault):
+                    shutil.rmtree(self.folder)
+                    self.folder.mkdir()
+                    SplitKv(self.folder, tree=tree, fault=fault).record()
+                    report = self.report(DIVERGED if fault else MATCH)
+                    compared = {stage["name"]: stage["compared"] for stage in report["parts"][1]["stages"]}
+                    self.assertTrue(compared["o"] > 0 and compared["lse"] > 0 and compared["merged_o"] > 0, compared)
+                    if fault is None:
+                        self.assertEqual((report["faults"], report["missing"]), ([], []))
+                        continue
+                    first = report["faults"][0]
+                    self.assertEqual((first["shard"], first["step"], first["stage"]), at, first)
+                    self.assertEqual((first["rank"], first["cause"]), (0 if tree else 1, fault), first)
+                    if fault == "wrong_partial":
+                        keys = "24 keys from position 24 on" if tree else "32 keys from position 0 on"
+                        self.assertIn(f"it is what rank {1 if tree else 0}, step 0 has over {keys}", first["says"])
+
+    def test_partial_outputs_of_no_recorded_rank_are_no_match(self):
+        SplitKv(self.folder).record()
+        for file in self.folder.glob("rank2_*.h5"):
+            file.unlink()
+        report = self.report(UNJUDGED)
+        self.assertIn("rank 2 was not recorded", report["missing"])
+        self.assertIn("rank 1, step 2: no rank has computed what it received over these keys", report["missing"])
+
+    def test_outputs_may_be_stored_otherwise_than_partial_ones(self):
+        Ring(self.folder, 2, "zigzag").record()
+        for file in self.folder.glob("*_final.h5"):
+            with h5py.File(file, "r+") as f:
+                o = f["outputs/o"][...]
+                del f["outputs/o"]
+                f["outputs/o"] = o.astype(np.float32)
+        self.assertEqual(self.report(MATCH)["faults"], [])
 
     def test_two_runs_show_a_transfer_that_is_late_now_and_then(self):
         runs = [self.folder / name for name in ("first", "again", "late")]

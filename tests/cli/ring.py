@@ -183,3 +183,55 @@ class Ring:
                 f["outputs/o"], f["outputs/lse"] = o[None], self.marked(lse)[None]
                 f["outputs/lse"].attrs["empty_row"] = "inf" if self.empty_lse > 0 else "-inf"
             f.attrs["complete"] = 1
+
+
+class SplitKv(Ring):
+    """Every rank has all rows and some of the keys; partial outputs go from rank to rank, in place of keys.
+
+    Each rank merges those of all, or, as a tree, rank 0 what rank 1 has and what rank 2 has merged with that of rank 3.
+    """
+
+    def __init__(self, folder, ranks=3, tree=False, fault=None, seed=7, run="split"):
+        super().__init__(folder, 4 if tree else ranks, "contiguous", causal=False, fault=fault, seed=seed, run=run)
+        self.tree = tree
+
+    def record(self, at=1):
+        self.rows = np.arange(SEQLEN)
+        self.partial = {}
+        self.state = {}
+        self.steps = dict.fromkeys(range(self.ranks), 0)
+        for rank in range(self.ranks):
+            self.launch(rank)
+        for rank, sources in {2: [(3, False)], 0: [(1, False), (2, True)]}.items() if self.tree else self.to_all():
+            for source, merged in sources:
+                self.receive(rank, source, merged, self.fault if rank == (0 if self.tree else at) else None)
+        for rank in [0] if self.tree else range(self.ranks):
+            o, lse = self.state[rank]
+            self.write(f"rank{rank}_final.h5", rank, 0, "final", self.rows, None, o=o.astype(np.float16), lse=lse)
+
+    def to_all(self):
+        return [(rank, [(other, False) for other in range(self.ranks) if other != rank]) for rank in range(self.ranks)]
+
+    def launch(self, rank):
+        keys = self.keys_of(rank)
+        k, v = self.k[:, keys], self.v[:, keys]
+        k32, v32 = (np.repeat(x.astype(np.float32), HEADS // HEADS_KV, axis=0) for x in (k, v))
+        s, o, lse = attend(self.q.astype(np.float32), k32, v32, np.ones((SEQLEN, len(keys)), bool))
+        o = o.astype(np.float16)
+        self.partial[rank] = o, lse, keys
+        self.state[rank] = o.astype(np.float32), lse
+        self.write(f"rank{rank}_step0.h5", rank, 0, "step", self.rows, keys, s=s, o=o, lse=lse, k=k, v=v, merged=self.state[rank])
+
+    def receive(self, rank, source, merged, fault):
+        o, lse, keys = self.partial[source]
+        if merged:
+            (o, lse), keys = self.state[source], np.concatenate([keys, self.partial[source + 1][2]])
+        if fault == "wrong_partial" and self.steps[rank] > 0:
+            o, lse = self.sent_before
+        if fault == "lse_in_bf16":
+            lse = bf16(lse)
+        self.sent_before = o, lse
+        self.steps[rank] += 1
+        self.state[rank] = merge(self.state[rank], (o.astype(np.float32), lse), fault if fault != "lse_in_bf16" else None, self.steps[rank])
+        self.write(f"rank{rank}_step{self.steps[rank]}.h5", rank, self.steps[rank], "received", self.rows, keys, o=o, lse=lse,
+                   merged=self.state[rank])

@@ -105,7 +105,7 @@ void draw_part(App& app, std::size_t index) {
     const Shard& shard = run.shards[index];
     text(app, one_line(run.paths[index]), colours::dim);
     wrapped(app, ranges_text("rows", shard.q_positions, run.whole.seqlen_q), colours::dim);
-    if (shard.kind == ShardKind::step)
+    if (shard.is_merged())
         wrapped(app, ranges_text("keys", shard.kv_positions, run.whole.seqlen_kv), colours::dim);
     if (run.report == nullptr) return;
     const RankPart& part = run.report->parts[index];
