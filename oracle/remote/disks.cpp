@@ -130,6 +130,8 @@ void share_disks(const Disks& disks, WorkSharing& sharing) {
     sharing.settle(std::move(homes), std::move(mine));
     const auto server = std::make_shared<RecordingServer>(open_here);
     sharing.answer_with([server](std::string_view question) { return server->answer(question); });
+    // Nobody asks who does not answer yet.
+    sharing.agree(nullptr);
 }
 
 }  // namespace tilescope
