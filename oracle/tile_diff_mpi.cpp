@@ -334,8 +334,11 @@ class MpiSharing final : public WorkSharing {
                 if (tries == 0) start_it(request);
                 MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
             }
-            if (is_done == 0 && tries > 100)
-                std::this_thread::sleep_for(std::chrono::microseconds(std::min(tries, 1000)));
+            // What is under way comes soon; who is waited for may take long.
+            if (is_done == 0 && tries > 1000)
+                std::this_thread::sleep_for(std::chrono::microseconds(std::min(tries - 900, 1000)));
+            else if (is_done == 0 && tries > 100)
+                std::this_thread::yield();
         }
     }
 

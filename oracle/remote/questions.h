@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ enum class Asked : std::uint8_t {
     close,      ///< what open gave the number of
     tiles,      ///< of `stage`: for each tile_at(), whether it is there, a byte each
     q_blocks,   ///< for each tile_at() of q, whether anything of it may be there
-    tile,       ///< its elements; nothing where it is not there
+    tile,       ///< of `count` KV tiles from it on, or fewer where one cannot be read, TilesRead
     writers,    ///< its ElementWriters
     input,      ///< rows of it
     bias,       ///< `count` of them
@@ -46,6 +47,17 @@ void each_field(Io& io, Of& question) {
     auto& [asked, number, path, is_tried, stage, input, tile, batch, head, row, first_key, count, reference] =
         question;
     io(asked, number, path, is_tried, stage, input, tile, batch, head, row, first_key, count, reference);
+}
+
+/// Tiles one after the other.
+struct TilesRead {
+    std::vector<std::optional<std::vector<float>>> tiles;  ///< nullopt: it is not there
+};
+
+template <class Io, class Of>
+requires std::is_same_v<std::remove_const_t<Of>, TilesRead>
+void each_field(Io& io, Of& read) {
+    io(read.tiles);
 }
 
 /// What whoever has not opened the file knows of it.

@@ -1,10 +1,12 @@
 #include "oracle/remote/recording_server.h"
 
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "dump/recording/array_shape.h"
+#include "dump/schema/error.h"
 
 namespace tilescope {
 
@@ -45,10 +47,27 @@ std::string for_each_tile(const Problem& problem, Stage stage, const IsThere& is
     return there;
 }
 
-template <class T, class Read>
-std::string tile_of(const Recording& recording, const Question& question, const Read& read) {
-    std::vector<T> values(std::size_t(tile_shape(recording.problem(), question.stage).elements()));
-    return read(Span<T>(values)) ? bytes_of(values) : "";
+std::string writers_of(const Recording& recording, const Question& question) {
+    std::vector<ElementWriter> writers(
+        std::size_t(tile_shape(recording.problem(), question.stage).elements()));
+    return recording.read_writers(question.stage, question.tile, writers) ? bytes_of(writers) : "";
+}
+
+/// Where one cannot be read, those before it: whoever needs it asks for it first, and is told.
+TilesRead tiles_from(const Recording& recording, const Question& question) {
+    TilesRead read;
+    TileId tile = question.tile;
+    for (std::int64_t i = 0; i < question.count; ++i, ++tile.kv_tile) {
+        std::vector<float> values(std::size_t(tile_shape(recording.problem(), question.stage).elements()));
+        try {
+            const bool is_there = recording.read_tile(question.stage, tile, values);
+            read.tiles.push_back(is_there ? std::optional(std::move(values)) : std::nullopt);
+        } catch (const Error&) {
+            if (i == 0) throw;
+            break;
+        }
+    }
+    return read;
 }
 
 template <class Read>
@@ -72,12 +91,9 @@ std::string read(const Recording& recording, const Question& question) {
             return for_each_tile(problem, Stage::q,
                                  [&](const TileId& tile) { return recording.may_hold(tile); });
         case Asked::tile:
-            return tile_of<float>(recording, q,
-                                  [&](Span<float> out) { return recording.read_tile(q.stage, q.tile, out); });
+            return to_bytes(tiles_from(recording, q));
         case Asked::writers:
-            return tile_of<ElementWriter>(recording, q, [&](Span<ElementWriter> out) {
-                return recording.read_writers(q.stage, q.tile, out);
-            });
+            return writers_of(recording, q);
         case Asked::input:
             return floats(q.count * input_shape(problem, q.input).cols, [&](Span<float> out) {
                 recording.read_input(q.input, q.batch, q.head, q.row, q.count, out);

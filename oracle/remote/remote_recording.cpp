@@ -1,10 +1,13 @@
 #include "oracle/remote/remote_recording.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "oracle/remote/questions.h"
 
@@ -26,6 +29,32 @@ class Presence {
     mutable std::mutex mutex_;
     mutable std::optional<std::string> there_;
 };
+
+/// KV tiles of a query block that a thread was told of last, next to each other.
+struct TileStretch {
+    std::uint64_t recording = 0;  ///< whose; 0: nobody's
+    TileId first;
+    std::vector<std::optional<std::vector<float>>> tiles;
+
+    bool holds(std::uint64_t of, const TileId& tile) const {
+        TileId begin = tile;
+        begin.kv_tile = first.kv_tile;
+        return recording == of && begin == first && tile.kv_tile >= first.kv_tile &&
+               tile.kv_tile < first.kv_tile + std::ssize(tiles);
+    }
+};
+
+/// Of this thread, which may read a few query blocks side by side.
+TileStretch& stretch_of(Stage stage, std::int64_t q_block) {
+    constexpr std::size_t side_by_side = 4;
+    thread_local std::array<std::array<TileStretch, side_by_side>, stage_count> stretches;
+    return stretches[std::size_t(stage)][std::size_t(q_block) % side_by_side];
+}
+
+std::uint64_t next_number() {
+    static std::atomic<std::uint64_t> number = 0;
+    return ++number;
+}
 
 class RemoteRecording final : public Recording {
  public:
@@ -55,7 +84,11 @@ class RemoteRecording final : public Recording {
                             [&] { return ask({.asked = Asked::q_blocks}); });
     }
     bool read_tile(Stage stage, const TileId& tile, Span<float> out) const override {
-        return take(ask({.asked = Asked::tile, .stage = stage, .tile = tile}), out);
+        TileStretch& stretch = stretch_of(stage, tile.q_block);
+        if (!stretch.holds(number_, tile)) ask_for(stage, tile, stretch);
+        const auto& values = stretch.tiles[std::size_t(tile.kv_tile - stretch.first.kv_tile)];
+        if (values) std::ranges::copy(*values, out.begin());
+        return values.has_value();
     }
     bool has_writers(Stage stage) const override { return facts_.writers[std::size_t(stage)]; }
     bool read_writers(Stage stage, const TileId& tile, Span<ElementWriter> out) const override {
@@ -99,6 +132,37 @@ class RemoteRecording final : public Recording {
     }
 
  private:
+    /// A round trip takes as long as many tiles do. Aligned, since they may be read from the last one on.
+    void ask_for(Stage stage, const TileId& tile, TileStretch& stretch) const {
+        constexpr std::int64_t bytes_at_once = 256 << 10;
+        const std::int64_t bytes = tile_shape(problem(), stage).elements() * std::int64_t(sizeof(float));
+        const std::int64_t count =
+            std::clamp<std::int64_t>(bytes_at_once / std::max<std::int64_t>(bytes, 1), 1, 64);
+        const bool is_one_of_many = stage_info(problem(), stage).per_kv_tile && tile.kv_tile >= 0 &&
+                                    tile.kv_tile < problem().kv_tiles();
+        stretch.recording = 0;
+        stretch.first = tile;
+        if (is_one_of_many) stretch.first.kv_tile = tile.kv_tile / count * count;
+        const std::int64_t left = problem().kv_tiles() - stretch.first.kv_tile;
+        ask_for(stage, is_one_of_many ? std::min(count, left) : 1, stretch);
+        if (stretch.holds(number_, tile)) return;
+        // One before it cannot be read.
+        stretch.first = tile;
+        ask_for(stage, 1, stretch);
+    }
+    void ask_for(Stage stage, std::int64_t count, TileStretch& stretch) const {
+        try {
+            stretch.tiles =
+                from_bytes<TilesRead>(
+                    ask({.asked = Asked::tile, .stage = stage, .tile = stretch.first, .count = count}))
+                    .tiles;
+            stretch.recording = number_;
+        } catch (const FailedElsewhere&) {
+            if (count == 1) throw;
+            stretch.tiles.clear();
+        }
+    }
+
     std::string ask(Question question) const {
         question.number = facts_.number;
         return sharing_.ask(process_, to_bytes(question));
@@ -111,6 +175,7 @@ class RemoteRecording final : public Recording {
     }
 
     WorkSharing& sharing_;
+    std::uint64_t number_ = next_number();  ///< no other in this process has it
     int process_;
     std::string path_;
     RecordingFacts facts_;
