@@ -98,6 +98,10 @@ struct ReferenceInfo {
     TILESCOPE_EQUALITY(ReferenceInfo);
 };
 
+/// Whoever judges reads the KV tiles of so many query blocks, one after the other, side by side: what a reader keeps of one for
+/// the next tile it keeps of each of them.
+inline constexpr std::int64_t q_blocks_side_by_side = 4;
+
 /// What one run of a kernel left behind, wherever it is kept: in memory or in a file.
 /// The const functions may be called from several threads.
 class Recording {

@@ -98,10 +98,10 @@ void ask(const Contents& contents, Stage stage, const TileId& tile, Stretch& str
     }
 }
 
-/// Of this thread, which may read a few query blocks side by side. Tiles and who wrote them are datasets of their own.
+/// Of this thread. Tiles and who wrote them are datasets of their own.
 Stretch& stretch_of(const StoredDataset& dataset, Stage stage, std::int64_t q_block,
                     const Contents& contents) {
-    constexpr std::size_t side_by_side = 4;
+    constexpr std::size_t side_by_side = q_blocks_side_by_side;
     thread_local std::array<std::array<std::array<Stretch, side_by_side>, stage_count>, 2> stretches;
     const auto& of_tiles = contents.stages[static_cast<std::size_t>(stage)];
     const std::size_t kind = of_tiles && &*of_tiles == &dataset ? 0 : 1;

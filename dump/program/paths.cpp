@@ -177,7 +177,11 @@ std::vector<FoundPath> beside(std::vector<FoundPath> found, const std::vector<st
                               const std::string& other, const Look& look) {
     const OnDisk others = look(other);
     if (others.kind != OnDisk::Kind::folder) {
-        for (FoundPath& one : found) one.against = other;
+        for (FoundPath& one : found) {
+            one.against = other;
+            if (others.kind == OnDisk::Kind::nothing && !one.shards.empty())
+                one.wrong = Error("is not there", other, "name the folder of another run").what();
+        }
         return found;
     }
     std::vector<FoundPath> all;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -221,9 +222,6 @@ class PhaseFound {
     Parts parts_;
 };
 
-/// Query blocks that are judged together: K and V are staged and packed once for all of them.
-constexpr std::int64_t most_together = 4;
-
 /// A thread's share of a phase.
 class Share {
  public:
@@ -275,6 +273,10 @@ class Share {
             for (std::size_t i = 0; i < tasks.size(); ++i)
                 judge_inherited(judging.plan, tasks[i], judging.inherits || divergences_in(parts[i]) > 0,
                                 parts[i]);
+        } catch (const std::bad_alloc&) {
+            // One at a time might fit, and observers would see tiles twice.
+            mine_->failure = caught_failure(pieces.first, sharing_);
+            return true;
         } catch (...) {
             return false;
         }
@@ -317,8 +319,9 @@ void judge_taken(std::span<const Judging> all, std::span<const std::int64_t> beg
     {
         try {
             Share share(all, phase, found, sharing);
-            for (auto next = sharing.take(most_together); next.count > 0;
-                 next = sharing.take(most_together)) {
+            // K and V are staged and packed once for query blocks that are judged together.
+            const auto take = [&] { return sharing.take(q_blocks_side_by_side); };
+            for (WorkSharing::Pieces next = take(); next.count > 0; next = take()) {
                 for (std::int64_t done = 0; done < next.count;) {
                     const std::int64_t first = next.first + done;
                     const auto end = std::ranges::upper_bound(begins, first);

@@ -11,7 +11,7 @@
 namespace tilescope {
 
 /// Pieces that processes take from counters that they share: one for each process that has recordings at hand, and one for what
-/// everyone has.
+/// everyone has. Not for several threads at once.
 class PieceQueues {
  public:
     /// Adds to a counter; what it was before.

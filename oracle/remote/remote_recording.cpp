@@ -44,9 +44,9 @@ struct TileStretch {
     }
 };
 
-/// Of this thread, which may read a few query blocks side by side.
+/// Of this thread.
 TileStretch& stretch_of(Stage stage, std::int64_t q_block) {
-    constexpr std::size_t side_by_side = 4;
+    constexpr std::size_t side_by_side = q_blocks_side_by_side;
     thread_local std::array<std::array<TileStretch, side_by_side>, stage_count> stretches;
     return stretches[std::size_t(stage)][std::size_t(q_block) % side_by_side];
 }

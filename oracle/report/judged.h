@@ -48,7 +48,7 @@ struct JudgedRecording {
     double seconds = 0;
 };
 
-/// Whether that is told of rather than `other`: it is of an earlier step, or a larger part of its first wrong stage is wrong.
+/// Whether `one` is told of rather than `other`: it is of an earlier step, or a larger part of its first wrong stage is wrong.
 bool is_worse(const JudgedRecording& one, const JudgedRecording& other);
 
 /// The cause by its name, "declare s.scaled=true", "unexplained", or "not searched"; "" where nothing diverges.

@@ -162,6 +162,7 @@ class RanksTest(TileDiffCase):
         self.assertIn("cause: transfer_incomplete in k: what rank 1 read at step 1 differs", late.stdout)
         self.assertRegex(late.stdout, r"diverged  \S*rank1_final.h5  o       inherited")
         self.assert_one_line(self.run_it("--against", runs[0] / "rank0_step0.h5", runs[1]), "compare it with the folder of another run")
+        self.assert_one_line(self.run_it("--against", self.folder / "nowhere", runs[1]), "nowhere: is not there")
 
     def test_every_report_says_where(self):
         Ring(self.folder, 2, "zigzag", fault="stale_shard").record()
