@@ -157,24 +157,6 @@ bool records(const KernelInfo& kernel, Stage stage) {
     return !kernel.stores_products || (stage != Stage::q && stage != Stage::k);
 }
 
-std::string config_name(const KernelConfig& config) {
-    return std::to_string(config.block_m) + "x" + std::to_string(config.block_n) + "x" +
-           std::to_string(config.stages) + (config.p_in_fp8 ? "xe4m3" : "") + (config.wgmma ? "xwgmma" : "");
-}
-
-const KernelConfig* find_config(const KernelInfo& kernel, std::string_view name, std::int64_t head_dim,
-                                Dtype dtype, std::int64_t query_rows, bool has_wgmma) {
-    for (const KernelConfig& config : kernel.configs) {
-        if (config.head_dim != head_dim || config.dtype != dtype) continue;
-        // A shape is not checked yet: its rows may be negative.
-        const bool is_default = (config.fewest_rows == 0 || query_rows >= config.fewest_rows) &&
-                                (config.most_rows == 0 || query_rows <= config.most_rows) &&
-                                (has_wgmma || !config.wgmma);
-        if (name.empty() ? is_default : name == config_name(config)) return &config;
-    }
-    return nullptr;
-}
-
 Dtype dtype_p_of(const KernelInfo& kernel, const KernelConfig& config) {
     if (config.p_in_fp8) return Dtype::e4m3;
     return kernel.casts_p ? config.dtype : Dtype::f32;

@@ -8,6 +8,7 @@
 #include "dump/schema.h"
 #include "dump/schema/thread_layout.h"
 #include "kernels/attention/builds.h"
+#include "kernels/attention/configs.h"
 
 namespace tilescope {
 
@@ -54,15 +55,6 @@ const KernelConfig* faulty_config(const KernelInfo& kernel, const FaultInfo& fau
 
 /// Whether the kernel holds tiles of the stage, and so records it.
 bool records(const KernelInfo& kernel, Stage stage);
-
-/// "32x64x2": block_m, block_n and stages; "64x64x1xe4m3" where P is in fp8, "128x128x2xwgmma" with wgmma.
-std::string config_name(const KernelConfig& config);
-
-/// Null when the kernel has no such build; an empty name means the default for a call with `query_rows` rows
-/// over all heads and batch entries, on a GPU that `has_wgmma` or not.
-const KernelConfig* find_config(const KernelInfo& kernel, std::string_view name, std::int64_t head_dim,
-                                Dtype dtype = Dtype::f16, std::int64_t query_rows = 1,
-                                bool has_wgmma = false);
 
 /// The type of P as it is recorded, and what the stages contain that a build of the kernel records.
 Dtype dtype_p_of(const KernelInfo& kernel, const KernelConfig& config);

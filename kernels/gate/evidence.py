@@ -24,7 +24,9 @@ import sys
 import threading
 import time
 
-from programs import ROOT, SANITIZERS, Unrunnable, check_folders, first_line, tool
+from beside_cudnn import beside_cudnn, turns_table
+from programs import (FAILED, MEASURED, MISSING, PASSED, ROOT, SANITIZERS, Result, Unrunnable, check_folders, first_line, last_line,
+                      tool, worst)
 
 BACKENDS = ("flash", "cudnn", "math")
 MASKS = ("none", "causal")
@@ -35,7 +37,10 @@ REQUIRED_RATIOS = {("fast", "flash", "short"): 1.0, ("fast", "flash", "long"): 1
 # PyTorch's attention takes no e4m3: fp8 is timed beside its float16.
 BESIDE_PYTORCH = {"fp8": ("--ignore", "dtype")}
 MACHINE = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit,temperature.gpu"
-SANITIZED_SHAPE = "1,2,70,130,64"
+SANITIZED = (("--shape", "1,2,70,130,64", "--causal"),)
+# Long enough for wgmma, and K and V of all heads more than stays in the L2.
+ALSO_SANITIZED = {"fast": tuple(("--shape", shape, "--causal", "--select", "batch=0:head=3:q_block=0,7")
+                                for shape in ("1,16,2048,8192,64", "1,16,2048,4096,128"))}
 # Compared with PyTorch's own outputs: B,H,Sq,Skv,D and the mask.
 REFERENCE_CALLS = (("1,8,512,512,64", ()), ("1,8,512,512,64", ("--causal",)), ("1,4,200,333,128", ("--causal",)))
 REFERENCES = {"flash", "math"}
@@ -46,22 +51,6 @@ PROFILED = {"fp8": ("--kernel-name", "fp8_kernel")}
 COUNTERS = {"tensor pipe %": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
             "DRAM throughput %": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
             "warps active %": "sm__warps_active.avg.pct_of_peak_sustained_active"}
-
-PASSED, FAILED, MEASURED, MISSING = "passed", "FAILED", "measured", "missing"
-
-
-def worst(statuses):
-    """Of several: what failed, or else what is missing."""
-    return min(statuses, key=(FAILED, MISSING, MEASURED, PASSED).index)
-
-
-@dataclasses.dataclass
-class Result:
-    """What one gate found."""
-    gate: str
-    status: str
-    what: str
-    files: list = dataclasses.field(default_factory=list)
 
 
 class Evidence:
@@ -122,10 +111,6 @@ class Evidence:
         if code != 0:
             raise Unrunnable(f"tile-run list: exit {code}: {first_line(output)}; see {self.folder / log}")
         return [kernel["name"] for kernel in json.loads(output)["kernels"]]
-
-
-def last_line(text):
-    return first_line("\n".join(reversed(text.splitlines())))
 
 
 def why_it_failed(output):
@@ -211,44 +196,35 @@ def shape_options(group, most_seconds):
 
 
 def measure_latencies(evidence, kernels):
-    """Returns {(group, name): file}: name is that of a kernel, or "sdpa"."""
+    """Returns {(group, name): file}: name is that of a kernel, or of a backend of PyTorch. Each is timed by itself."""
+    commands = {**{kernel: [evidence.program("tile-gate"), "measure", "--kernel", kernel] for kernel in kernels},
+                **{backend: [sys.executable, ROOT / "tests/bench/measure_sdpa.py", "--backend", backend]
+                   for backend in BACKENDS}}
     files = {}
-    for group, kernel in itertools.product(SHAPES, kernels):
-        file = evidence.folder / "latency" / f"{group}_{kernel}.csv"
-        code, output, log = evidence.run(f"measure_{group}_{kernel}", evidence.program("tile-gate"), "measure",
-                                         "--kernel", kernel, *shape_options(group, evidence.most_seconds), "-o", file)
-        if code == 0:
-            files[group, kernel] = file
-        else:
-            yield Result(f"latency of {kernel}, {group}", why_it_failed(output), last_line(output), [log])
-    script = ROOT / "tests/bench/measure_sdpa.py"
-    for group in SHAPES:
-        file = evidence.folder / "latency" / f"{group}_sdpa.csv"
-        backends = [word for backend in BACKENDS for word in ("--backend", backend)]
-        code, output, log = evidence.run(f"measure_{group}_sdpa", sys.executable, script, *backends,
+    for group, (name, command) in itertools.product(SHAPES, commands.items()):
+        file = evidence.folder / "latency" / f"{group}_{name}.csv"
+        code, output, log = evidence.run(f"measure_{group}_{name}", *command,
                                          *shape_options(group, evidence.most_seconds), "-o", file)
         if code == 0:
-            files[group, "sdpa"] = file
+            files[group, name] = file
         else:
-            yield Result(f"latency of SDPA, {group}", MISSING, last_line(output), [log])
+            status = MISSING if name in BACKENDS else why_it_failed(output)
+            yield Result(f"latency of {name}, {group}", status, last_line(output), [log])
     return files
-
-
-def implementations_in(file):
-    rows = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
-    return {row.split(",")[0] for row in rows[1:]}
 
 
 def compare_latencies(evidence, kernels):
     files = yield from measure_latencies(evidence, kernels)
-    measured = [key for key in files if key[1] != "sdpa" and (key[0], "sdpa") in files]
-    compared = evidence.map(
-        lambda pair: compare_latency(evidence, *pair[0], pair[1], files[pair[0]], files[pair[0][0], "sdpa"]),
-        itertools.product(measured, BACKENDS))
-    for number, (group, kernel) in enumerate(measured):
-        found = compared[number * len(BACKENDS):(number + 1) * len(BACKENDS)]
+    pairs = [((group, kernel), [backend for backend in BACKENDS if (group, backend) in files])
+             for group, kernel in files if kernel in kernels]
+    compared = iter(evidence.map(
+        lambda pair: compare_latency(evidence, *pair[0], pair[1], files[pair[0]], files[pair[0][0], pair[1]]),
+        [(measured, backend) for measured, backends in pairs for backend in backends]))
+    for (group, kernel), backends in pairs:
+        found = [next(compared) for _ in backends]
+        if not found:
+            continue
         statuses = [status for status, _, _ in found]
-        # A backend that lacks one of the shapes is no fault of the kernel.
         status = next(status for status in (FAILED, PASSED, MEASURED, MISSING) if status in statuses)
         yield Result(f"latency of {kernel}, {group}", status, "; ".join(said for _, said, _ in found),
                      [path for *_, paths in found for path in paths])
@@ -256,8 +232,6 @@ def compare_latencies(evidence, kernels):
 
 def compare_latency(evidence, group, kernel, backend, file, baseline):
     """A status, what the gate said last, and its files."""
-    if f"sdpa_{backend}" not in implementations_in(baseline):
-        return MISSING, f"{backend}: PyTorch has no such kernel for these shapes", []
     ratio = REQUIRED_RATIOS.get((kernel, backend, group))
     report = evidence.folder / "latency" / f"{group}_{kernel}_{backend}.json"
     code, output, log = evidence.run(
@@ -299,7 +273,8 @@ def sanitize(evidence, kernels):
     if not sanitizer:
         yield Result("sanitizers", MISSING, "compute-sanitizer is not here")
         return
-    cases = list(itertools.product(kernels, SANITIZERS))
+    cases = [(kernel, call, check) for kernel in kernels for call in SANITIZED + ALSO_SANITIZED.get(kernel, ())
+             for check in SANITIZERS]
     checked = evidence.map(lambda case: check_kernel(evidence, sanitizer, *case), cases)
     for kernel, found in itertools.groupby(zip(cases, checked), lambda one: one[0][0]):
         found = [checked for _, checked in found]
@@ -307,17 +282,18 @@ def sanitize(evidence, kernels):
                      "; ".join(said for _, said, _ in found), [log for *_, log in found])
 
 
-def check_kernel(evidence, sanitizer, kernel, check):
+def check_kernel(evidence, sanitizer, kernel, call, check):
     """A status, what the tool said last, and the log."""
-    report = evidence.folder / "sanitizers" / f"{kernel}_{check}.txt"
+    name = f"{check}_{kernel}" if call in SANITIZED else f"{check}_{kernel}_{call[1]}"
+    report = evidence.folder / "sanitizers" / f"{name}.txt"
     run = report.with_suffix(".h5")
     code, output, log = evidence.run(
-        f"{check}_{kernel}", sanitizer, "--tool", check, "--error-exitcode", 9, "--log-file", report,
-        evidence.program("tile-run"), "record", "--kernel", kernel, "--engine", "cuda", "--shape", SANITIZED_SHAPE,
-        "--causal", "-o", run)
+        name, sanitizer, "--tool", check, "--error-exitcode", 9, "--log-file", report, evidence.program("tile-run"), "record",
+        "--kernel", kernel, "--engine", "cuda", *call, "-o", run)
     run.unlink(missing_ok=True)
     said = last_line(report.read_text(errors="replace")) if report.exists() else last_line(output)
-    return PASSED if code == 0 else why_it_failed(output), f"{check}: {said.lstrip('= ')}", log
+    of = check if call in SANITIZED else f"{check} of {call[1]}"
+    return PASSED if code == 0 else why_it_failed(output), f"{of}: {said.lstrip('= ')}", log
 
 
 def counters_in(text):
@@ -358,7 +334,7 @@ def profile(evidence, kernels):
 # Side by side; what is timed comes afterwards, each alone.
 UNTIMED = {"machine": describe_machine, "correctness": sweep, "references": compare_references,
            "faults": plant_faults, "sanitizers": sanitize, "resources": hold_resources}
-TIMED = {"latency": compare_latencies, "tile": measure_tiles, "profile": profile}
+TIMED = {"latency": compare_latencies, "beside_cudnn": beside_cudnn, "tile": measure_tiles, "profile": profile}
 
 
 # ---- the summary
@@ -395,7 +371,7 @@ def summary(evidence):
         for (name, shape, mask), row in rows.items():
             ratios = " | ".join(row.get(backend, "") for backend in BACKENDS)
             lines.append(f"| {name} | {shape} | {mask} | {row['median']:.5g} | {ratios} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + turns_table(evidence.folder)) + "\n"
 
 
 def write_summary(evidence):

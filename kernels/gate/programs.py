@@ -1,11 +1,29 @@
-"""What evidence.py and faults.py share: what they run, and why they cannot."""
+"""What evidence.py, its gates and faults.py share: what they run, why they cannot, and what a gate found."""
 
+import dataclasses
 import os
 import pathlib
 import shutil
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
+
+
+PASSED, FAILED, MEASURED, MISSING = "passed", "FAILED", "measured", "missing"
+
+
+@dataclasses.dataclass
+class Result:
+    """What one gate found."""
+    gate: str
+    status: str
+    what: str
+    files: list = dataclasses.field(default_factory=list)
+
+
+def worst(statuses):
+    """Of several: what failed, or else what is missing."""
+    return min(statuses, key=(FAILED, MISSING, MEASURED, PASSED).index)
 
 
 class Unrunnable(Exception):
@@ -28,3 +46,7 @@ def tool(name):
 
 def first_line(text):
     return next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+
+
+def last_line(text):
+    return first_line("\n".join(reversed(text.splitlines())))

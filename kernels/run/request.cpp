@@ -64,8 +64,8 @@ KernelConfig requested_config(const RunOptions& options, const KernelInfo& kerne
     const KernelConfig* faulty = fault == nullptr ? nullptr : faulty_config(kernel, *fault);
     if (faulty != nullptr && faulty->head_dim == head_dim && faulty->dtype == dtype) return *faulty;
     const KernelConfig* config =
-        find_config(kernel, options.config, head_dim, dtype, std::int64_t(std::min(query_rows, 0x1p62)),
-                    options.engine != "cpu" && gpu_has_wgmma());
+        find_config(kernel.configs, options.config, head_dim, dtype,
+                    std::int64_t(std::min(query_rows, 0x1p62)), options.engine != "cpu" && gpu_has_wgmma());
     if (config != nullptr) return *config;
     std::vector<std::string> names;
     for (const KernelConfig& known : kernel.configs) {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Times PyTorch's scaled_dot_product_attention as tile-gate measure times a bundled kernel, into the same CSV.
+"""Times PyTorch's scaled_dot_product_attention, and bundled kernels beside it, into a CSV as tile-gate measure writes it.
 
-Events around replays of a CUDA graph whose launches rotate over copies of the inputs, twice the L2 in all, after a
-warm-up, in a stream of its own. Run it in the same session as tile-gate measure and compare the files:
-    tile-gate measure --kernel wmma --shape 2,8,512,512,64 -o ours.csv
-    python3 tests/bench/measure_sdpa.py --shape 2,8,512,512,64 -o sdpa.csv
-    tile-gate latency ours.csv sdpa.csv --baseline sdpa_flash
+Events around replays of CUDA graphs whose launches rotate over copies of the inputs, twice the L2 in all, after a warm-up.
+Replays of all that is measured of a configuration take turns in random order, so that clocks and neighbours are the same
+for all:
+    python3 tests/bench/measure_sdpa.py --kernel fast --backend cudnn --shape 4,16,2048,2048,128 -o both.csv
+    tile-gate latency both.csv both.csv --candidate fast --baseline sdpa_cudnn
 The backend `default` is the one that PyTorch chooses. Comments of the file say what a call launches by the profiler's
 account, each kernel with its share: of a call of several kernels, or of one that clears memory first, the latency is that
 of all. A backend that has no kernel for a configuration is named in a comment and on stderr. Exit codes: 0 something was
@@ -14,8 +14,10 @@ measured, 2 nothing could be.
 
 import argparse
 import contextlib
+import ctypes
 import datetime
 import pathlib
+import random
 import re
 import statistics
 import sys
@@ -24,6 +26,7 @@ TIMES_L2 = 2
 LEAST_COPIES = 2
 LEAST_SAMPLES = 20
 METHOD = f"events around replays of a CUDA graph, inputs rotated, {TIMES_L2} x L2"
+IN_TURN = ", graphs in turn, in random order"
 COLUMNS = ("implementation,dtype,batch,heads,heads_kv,seqlen_q,seqlen_kv,head_dim,mask,sample,launches,"
            "sm_clock_mhz,latency_us")
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "math": "MATH",
@@ -33,6 +36,9 @@ NAMES = {"flash": "flash_fwd", "cudnn": "cudnn", "efficient": "fmha_cutlass"}
 PROFILED_CALLS = 20
 DRIVER = pathlib.Path("/proc/driver/nvidia/version")
 DTYPES = {"f16": "float16", "bf16": "bfloat16"}
+LIBRARY = pathlib.Path(__file__).resolve().parents[2] / "build/bin/libtilescope_launches.so"
+# cudaStreamPerThread, in which the library launches.
+THREADS_STREAM = 2
 
 
 class Unmeasured(Exception):
@@ -90,8 +96,57 @@ def sm_clock_mhz(torch):
     return (longer - shorter) / (wait(longer) - begin)
 
 
+class Call(ctypes.Structure):
+    """TilescopeCall of kernels/gate/launch_library.h."""
+    _fields_ = [*((name, ctypes.c_char_p) for name in ("kernel", "config", "dtype")),
+                *((name, ctypes.c_int64) for name in ("batch", "heads", "heads_kv", "seqlen_q", "seqlen_kv", "head_dim", "causal")),
+                *((name, ctypes.c_void_p) for name in ("q", "k", "v", "o", "lse"))]
+
+
+def bundled(options, torch, kernel, causal):
+    """A bundled kernel without hooks, as a function of q, k and v."""
+    try:
+        launch = ctypes.CDLL(str(options.library)).tilescope_launch
+    except OSError as error:
+        raise Unmeasured(f"{error}; ./dev build makes it where CUDA is, or give --library") from None
+    text = ctypes.create_string_buffer(1000)
+
+    def call(q, k, v):
+        o = torch.empty_like(q)
+        lse = torch.empty(q.shape[:3], dtype=torch.float32, device="cuda")
+        arrays = [array.data_ptr() for array in (q, k, v, o, lse)]
+        asked = Call(kernel.encode(), b"", options.dtype.encode(), q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2],
+                     q.shape[3], causal, *arrays)
+        if launch(ctypes.byref(asked), text, ctypes.c_size_t(len(text))) != 0:
+            raise RuntimeError(text.value.decode(errors="replace"))
+        return o
+
+    return call
+
+
+def pytorch(options, torch, backend, causal, grouped):
+    """PyTorch's attention by a backend, likewise."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    attention = torch.nn.functional.scaled_dot_product_attention
+    more = {"enable_gqa": True} if grouped else {}
+
+    def call(q, k, v):
+        chosen = sdpa_kernel(getattr(SDPBackend, BACKENDS[backend])) if BACKENDS[backend] else contextlib.nullcontext()
+        with chosen:
+            return attention(q, k, v, is_causal=causal, **more)
+
+    return call
+
+
+def contenders(options, torch, shape, mask):
+    """{implementation: function of q, k and v}, the bundled kernels first."""
+    causal, grouped = mask == "causal", options.heads_kv not in (None, shape[1])
+    return {**{kernel: bundled(options, torch, kernel, causal) for kernel in options.kernel or []},
+            **{f"sdpa_{backend}": pytorch(options, torch, backend, causal, grouped)
+               for backend in options.backend or BACKENDS}}
+
+
 def record_graph(torch, call, copies):
-    """In the current stream, which is not the legacy one: that cannot be recorded."""
     call(*copies[0])
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -101,23 +156,31 @@ def record_graph(torch, call, copies):
     return graph, outputs
 
 
-def time_graph(torch, graph, launches, options):
-    """Microseconds of a launch, and the clock right after."""
+def time_graphs(torch, graphs, launches, options):
+    """{implementation: microseconds of a launch}, and the clock right after."""
     def event():
         recorded = torch.cuda.Event(enable_timing=True)
         recorded.record()
         return recorded
-    begin, passed, replays = event(), 0, 0
-    while passed < 1000 * options.warmup_ms or replays < 1:
-        graph.replay()
-        replays += 1
+    begin, passed, rounds = event(), 0, 0
+    while passed < 1000 * options.warmup_ms or rounds < 1:
+        for graph in graphs.values():
+            graph.replay()
+        rounds += 1
         passed = elapsed_us(begin, event())
-    affordable = int(1e6 * options.most_seconds / (passed / replays))
-    events = []
-    for _ in range(min(options.samples, max(LEAST_SAMPLES, affordable)) + 1):
-        graph.replay()
+    affordable = int(1e6 * options.most_seconds * len(graphs) / (passed / rounds))
+    order, turns = random.Random(options.seed), []
+    for _ in range(min(options.samples, max(LEAST_SAMPLES, affordable))):
+        turns += order.sample(list(graphs), len(graphs))
+    # All are enqueued before the first is waited for; a first replay gives the host time to enqueue the next.
+    graphs[turns[0]].replay()
+    events = [event()]
+    for name in turns:
+        graphs[name].replay()
         events.append(event())
-    times = [elapsed_us(first, second) / launches for first, second in zip(events, events[1:])]
+    times = {name: [] for name in graphs}
+    for name, first, second in zip(turns, events, events[1:]):
+        times[name].append(elapsed_us(first, second) / launches)
     return times, sm_clock_mhz(torch)
 
 
@@ -151,10 +214,15 @@ def launch_lines(key, found):
         return [f"# a call of {key} was not seen by the profiler"]
     kernels = [one for one in found if is_kernel(one[0])]
     others = [one for one in found if not is_kernel(one[0])]
-    says = f"{sum(count for _, count, _ in kernels):g} kernels, {sum(passed for *_, passed in kernels):.3f} us"
+    def summed_up(launches, one, several):
+        count = sum(count for _, count, _ in launches)
+        return f"{count:g} {one if count == 1 else several}, {sum(passed for *_, passed in launches):.3f} us"
+    says = summed_up(kernels, "kernel", "kernels")
     if others:
-        says += f"; {sum(count for _, count, _ in others):g} copies and memsets, {sum(passed for *_, passed in others):.3f} us"
-    lines = [f"# a call of {key} is {says}; by its kernels it is {backend_of([name for name, *_ in kernels])}"]
+        says += "; " + summed_up(others, "copy or memset", "copies and memsets")
+    if key.startswith("sdpa_"):
+        says += f"; by its kernels it is {backend_of([name for name, *_ in kernels])}"
+    lines = [f"# a call of {key} is {says}"]
     for name, count, passed in found:
         lines.append(f"#   {count:g} x {name.replace(':', '.')[:100]}, {passed:.3f} us")
     return lines
@@ -166,32 +234,35 @@ def percentiles_line(key, times):
     return f"# microseconds of {key} p50 {of_100[49]:.4f} p90 {of_100[89]:.4f} p99 {of_100[98]:.4f}"
 
 
-def measure(options, torch, shape, mask, backend):
-    """The rows of one configuration. Errors: RuntimeError when the backend has no kernel for it."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    attention = torch.nn.functional.scaled_dot_product_attention
-    grouped = {"enable_gqa": True} if options.heads_kv not in (None, shape[1]) else {}
-    copies = make_copies(options, torch, shape)
-
-    def call(q, k, v):
-        return attention(q, k, v, is_causal=mask == "causal", **grouped)
-
-    chosen = sdpa_kernel(getattr(SDPBackend, BACKENDS[backend])) if BACKENDS[backend] else contextlib.nullcontext()
+def measure(options, torch, shape, mask):
+    """The lines of a configuration, and how many implementations they are of."""
+    copies, graphs, written, lines = make_copies(options, torch, shape), {}, {}, []
     torch.cuda.synchronize()
-    with torch.no_grad(), chosen, torch.cuda.stream(torch.cuda.Stream()):
-        graph, outputs = record_graph(torch, call, copies)
-        times, clock = time_graph(torch, graph, len(copies), options)
-        found = launched(torch, call, copies[0])
-    if not all(torch.isfinite(output).all() for output in outputs):
-        raise RuntimeError("its output is not finite")
+    with torch.no_grad(), torch.cuda.stream(torch.cuda.ExternalStream(THREADS_STREAM)):
+        calls = contenders(options, torch, shape, mask)
+        for name, call in list(calls.items()):
+            try:
+                graphs[name], written[name] = record_graph(torch, call, copies)
+            except RuntimeError as error:
+                why = f"{name} {','.join(map(str, shape))} {mask}: {str(error).strip().splitlines()[0]}"
+                lines.append(f"# not measured: {why}")
+                print(f"measure_sdpa.py: not measured: {why}", file=sys.stderr)
+        if not graphs:
+            return lines, 0
+        times, clock = time_graphs(torch, graphs, len(copies), options)
+        found = {name: launched(torch, calls[name], copies[0]) for name in graphs}
     batch, heads, seqlen_q, seqlen_kv, head_dim = shape
-    key = (f"sdpa_{backend},{options.dtype},{batch},{heads},{options.heads_kv or heads},{seqlen_q},{seqlen_kv},"
-           f"{head_dim},{mask_name(shape, mask)}")
-    rows = [f"{key},{i},{len(copies)},{clock:.1f},{time:.4f}" for i, time in enumerate(times)]
-    summed_up = percentiles_line(key, times), *launch_lines(key, found)
-    for line in summed_up:
-        print(line.removeprefix("# "))
-    return [*rows, *summed_up]
+    for name in graphs:
+        key = (f"{name},{options.dtype},{batch},{heads},{options.heads_kv or heads},{seqlen_q},{seqlen_kv},{head_dim},"
+               f"{mask_name(shape, mask)}")
+        if not all(torch.isfinite(output).all() for output in written[name]):
+            raise Unmeasured(f"{key}: its output is not finite")
+        summed_up = percentiles_line(key, times[name]), *launch_lines(key, found[name])
+        for line in summed_up:
+            print(line.removeprefix("# "))
+        lines += [f"{key},{i},{len(copies)},{clock:.1f},{time:.4f}" for i, time in enumerate(times[name])]
+        lines += summed_up
+    return lines, len(graphs)
 
 
 def driver_version(words):
@@ -201,29 +272,25 @@ def driver_version(words):
 
 def head(options, torch):
     major, minor = map(int, torch.version.cuda.split(".")[:2])
+    several = len(options.kernel or []) + len(options.backend or BACKENDS) > 1
     now = datetime.datetime.now(datetime.timezone.utc)
     driver = driver_version(DRIVER.read_text()) if DRIVER.is_file() else None
     return [f"# device: {torch.cuda.get_device_name(0)}", *([f"# driver: {driver}"] if driver else []),
             f"# cuda_runtime: {1000 * major + 10 * minor}", f"# pytorch: {torch.__version__}",
             f"# cudnn: {torch.backends.cudnn.version()}", f"# l2_bytes: {l2_bytes(options, torch)}",
-            f"# time: {now:%Y-%m-%dT%H:%M:%SZ}", f"# method: {METHOD}", COLUMNS]
+            f"# time: {now:%Y-%m-%dT%H:%M:%SZ}", f"# method: {METHOD}{IN_TURN if several else ''}", COLUMNS]
 
 
 def measure_all(options, torch):
     lines, measured = head(options, torch), 0
     for shape in options.shape:
         for mask in options.mask or ["none"]:
-            for backend in options.backend or list(BACKENDS):
-                try:
-                    lines += measure(options, torch, shape, mask, backend)
-                    measured += 1
-                except RuntimeError as error:
-                    why = f"sdpa_{backend} {','.join(map(str, shape))} {mask}: {str(error).strip().splitlines()[0]}"
-                    lines.append(f"# not measured: {why}")
-                    print(f"measure_sdpa.py: not measured: {why}", file=sys.stderr)
-                torch.cuda.empty_cache()
+            found, count = measure(options, torch, shape, mask)
+            lines += found
+            measured += count
+            torch.cuda.empty_cache()
     if not measured:
-        raise Unmeasured("no backend has a kernel for any of the shapes; see the lines above")
+        raise Unmeasured("nothing has a kernel for any of the shapes; see the lines above")
     return lines
 
 
@@ -232,12 +299,15 @@ def parse_arguments():
     parser.add_argument("--shape", type=parse_shape, action="append", required=True, metavar="B,H,Sq,Skv,D")
     parser.add_argument("--mask", choices=("none", "causal"), action="append", help="default: none")
     parser.add_argument("--backend", choices=BACKENDS, action="append", help="default: all of them")
+    parser.add_argument("--kernel", action="append", metavar="NAME", help="a bundled kernel, measured as well: scalar, wmma, stable, fast")
+    parser.add_argument("--library", type=pathlib.Path, default=LIBRARY, metavar="FILE",
+                        help="libtilescope_launches.so, which has the bundled kernels (default: that of build/bin)")
     parser.add_argument("--heads-kv", type=int, help="KV heads, when fewer than query heads")
     parser.add_argument("--dtype", choices=DTYPES, default="f16")
     parser.add_argument("--samples", type=int, default=200, help="of each configuration (default %(default)s)")
     parser.add_argument("--warmup-ms", type=float, default=300, help="default %(default)s")
     parser.add_argument("--most-seconds", type=float, default=20,
-                        help=f"of a configuration, but {LEAST_SAMPLES} samples are taken (default %(default)s)")
+                        help=f"of an implementation and configuration, but {LEAST_SAMPLES} samples are taken (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the inputs (default %(default)s)")
     parser.add_argument("--l2-bytes", type=int, help="where PyTorch does not know it")
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True, metavar="FILE")

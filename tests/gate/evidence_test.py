@@ -18,6 +18,8 @@ import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
 KERNELS = ("scalar", "fast", "fp8")
+TURNS = {f"fast beside cuDNN, {dtype}, at most {ratio}": f"turns_{dtype}_{ratio}"
+         for dtype in ("f16", "bf16") for ratio in ("1.00", "0.95")}
 
 # Every stand-in says SAYS and fails where FAIL is in its command line.
 SHELL = f"""\
@@ -48,7 +50,7 @@ esac
 """
 CONFIGURATION = {"batch": "2", "heads": "8", "seqlen_q": "512", "seqlen_kv": "512", "head_dim": "64", "mask": "causal"}
 REPORT = {"candidate": {"implementation": "ours_64x64x1"}, "configurations": [
-    {"configuration": CONFIGURATION, "candidate": {"median": 12.5}, "ratio": 1.25, "ratio_interval": [1.2, 1.3]}]}
+    {"configuration": CONFIGURATION, "candidate": {"median": 12.5}, "baseline": {"median": 10}, "ratio": 1.25, "ratio_interval": [1.2, 1.3]}]}
 NCU = """\
 echo '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"'
 echo '"0","k","sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active","%","12.50"'
@@ -68,10 +70,10 @@ folder.mkdir()
 print("162 of 162 faults blamed")
 """
 RESOURCES = 'print("all within")\n'
-# Stands for PyTorch: a GPU, and two of the three backends.
+# Stands for PyTorch: a GPU, and of its backends all but cuDNN alone.
 SDPA = """\
-pathlib.Path(sys.argv[sys.argv.index("-o") + 1]).write_text(
-    "# device: x\\nimplementation,latency_us\\nsdpa_flash,1\\nsdpa_math,2\\n")
+if "--kernel" not in sys.argv and "cudnn" in sys.argv: sys.exit("no kernel for these shapes")
+pathlib.Path(sys.argv[sys.argv.index("-o") + 1]).write_text("# device: x\\nimplementation,latency_us\\nsdpa_flash,1\\n")
 """
 
 
@@ -82,7 +84,7 @@ class EvidenceTest(unittest.TestCase):
         # A copy, so that stand-ins can take the place of the scripts beside evidence.py.
         self.root = pathlib.Path(scratch.name)
         self.folder, self.programs, self.tools = (self.root / name for name in ("evidence", "bin", "tools"))
-        for path in ("kernels/gate/evidence.py", "kernels/gate/programs.py", "tests/bench/measure_sdpa.py",
+        for path in ("kernels/gate/evidence.py", "kernels/gate/beside_cudnn.py", "kernels/gate/programs.py", "tests/bench/measure_sdpa.py",
                      "samples/references.py"):
             self.write(path, (ROOT / path).read_text())
         for name, text in (("tile-run", TILE_RUN), ("tile-gate", TILE_GATE), ("tile-diff", TILE_DIFF)):
@@ -136,8 +138,9 @@ class EvidenceTest(unittest.TestCase):
         self.add_gpu()
         self.run_it(FAIL="tile -o", SAYS="tile-gate: cuBLAS: it cannot be loaded (libcublas.so.13: not there); install it")
         missing = {gate: what for gate, (status, what) in self.results().items() if status == "missing"}
-        words = {**{f"references of {kernel}": "PyTorch" for kernel in KERNELS}, "latency of SDPA, short": "PyTorch",
-                 "latency of SDPA, long": "PyTorch", "latency of one tile of QK^T": "cuBLAS", "resources": "nvcc",
+        words = {**{f"references of {kernel}": "PyTorch" for kernel in KERNELS}, **{f"latency of {backend}, {group}": "PyTorch"
+                    for backend in ("flash", "cudnn", "math") for group in ("short", "long")}, **{gate: "PyTorch" for gate in TURNS},
+                  "latency of one tile of QK^T": "cuBLAS", "resources": "nvcc",
                  "sanitizers": "compute-sanitizer", "profile": "ncu"}
         self.assertEqual(set(missing), set(words))
         for gate, word in words.items():
@@ -154,18 +157,25 @@ class EvidenceTest(unittest.TestCase):
             self.assertEqual(results[f"references of {kernel}"], ("passed", ". ".join(
                 call + ": right references: flash, math; closest reference: math"
                 for call in ("1,8,512,512,64", "1,8,512,512,64 causal", "1,4,200,333,128 causal"))))
+            calls = ("", " of 1,16,2048,8192,64", " of 1,16,2048,4096,128") if kernel == "fast" else ("",)
             self.assertEqual(results[f"sanitizers of {kernel}"], ("passed", "; ".join(
-                f"{tool}: ERROR SUMMARY: 0 errors" for tool in ("memcheck", "racecheck", "initcheck", "synccheck"))))
+                f"{tool}{call}: ERROR SUMMARY: 0 errors" for call in calls
+                for tool in ("memcheck", "racecheck", "initcheck", "synccheck"))))
             self.assertEqual(results[f"profile of {kernel}"],
                              ("measured", "tensor pipe % 54.00, DRAM throughput % 3.25, warps active % 50.00"))
         self.assertEqual(results["faults"], ("passed", "162 of 162 faults blamed"))
         self.assertEqual(results["resources"], ("passed", "all within"))
         self.assertIn("NVIDIA X", results["machine"][1])
         self.assertEqual(results["latency of one tile of QK^T by wmma, beside cuBLAS"], ("measured", "met: everything"))
-        # Something is asked of fast beside flash only; PyTorch has no cudnn here.
-        without = "cudnn: PyTorch has no such kernel for these shapes"
-        self.assertEqual(results["latency of fast, short"],
-                         ("passed", f"flash: met: everything; {without}; math: met: everything"))
+        # By themselves, something is asked of fast beside flash only; PyTorch has no cudnn here.
+        self.assertEqual(results["latency of cudnn, short"], ("missing", "no kernel for these shapes"))
+        self.assertEqual(results["latency of fast, short"], ("passed", "flash: met: everything; math: met: everything"))
+        for gate, name in TURNS.items():
+            self.assertEqual(results[gate], ("passed", "met: everything"))
+            self.assertIn(f"--baseline sdpa_cudnn --json evidence/latency/{name}_cudnn.json --require-ratio {name[-4:]}",
+                          self.log(f"{name}_cudnn")[0].replace(str(self.root) + "/", ""))
+        self.assertIn("| bf16 | 2,8,512,512,64 | causal | 12.5 | 10 | 10 | 1.250 [1.200, 1.300] | 1.250 [1.200, 1.300] |",
+                      (self.folder / "summary.md").read_text())
         for kernel in ("scalar", "fp8"):
             self.assertEqual(results[f"latency of {kernel}, short"][0], "measured")
         named = {file for result in json.loads((self.folder / "evidence.json").read_text()) for file in result["files"]}
@@ -173,7 +183,8 @@ class EvidenceTest(unittest.TestCase):
             "machine.csv", "faults/faults.csv", "latency/tile_wmma.json", "latency/tile_scalar.json",
             *(f"correctness/{kernel}.csv" for kernel in KERNELS), *(f"profile/{kernel}.json" for kernel in KERNELS),
             *(f"latency/{group}_{kernel}_{backend}.json" for group in ("short", "long") for kernel in KERNELS
-              for backend in ("flash", "math"))})
+              for backend in ("flash", "math")),
+            *(f"latency/{name}{end}" for name in TURNS.values() for end in (".csv", "_flash.json", "_cudnn.json"))})
         self.assertIn("| ours_64x64x1 | 2,8,512,512,64 | causal | 12.5 | 1.250 [1.200, 1.300] |  | 1.250 [1.200, 1.300] |",
                       (self.folder / "summary.md").read_text())
 
@@ -205,6 +216,7 @@ class EvidenceTest(unittest.TestCase):
             ({"FAIL": "measure --kernel scalar"}, "latency", "latency of scalar, short", "FAILED", "it broke"),
             # Nothing is asked of fast beside math.
             ({"FAIL": "--baseline sdpa_math"}, "latency", "latency of fast, short", "passed", "math: it broke"),
+            ({"FAIL": "--require-ratio 0.95"}, "beside_cudnn", "fast beside cuDNN, bf16, at most 0.95", "FAILED", "it broke"),
             ({"FAIL": "tile -o"}, "tile", "latency of one tile of QK^T", "FAILED", "it broke"),
             ({"FAIL": "resources.py", "SAYS": "BEYOND: k: spills 4, limit 0\n1 finding"}, "resources", "resources", "FAILED",
              "BEYOND: k: spills 4, limit 0; 1 finding"),

@@ -55,13 +55,13 @@ TEST(Kernels, HaveADefaultConfigurationForEachHeadDim) {
     for (const KernelInfo& kernel : all_kernels()) {
         EXPECT_EQ(find_kernel(kernel.name), &kernel);
         for (int head_dim : {64, 128}) {
-            ASSERT_NE(find_config(kernel, "", head_dim), nullptr) << kernel.name;
-            EXPECT_EQ(find_config(kernel, "", head_dim)->head_dim, head_dim);
+            ASSERT_NE(find_config(kernel.configs, "", head_dim), nullptr) << kernel.name;
+            EXPECT_EQ(find_config(kernel.configs, "", head_dim)->head_dim, head_dim);
         }
-        EXPECT_EQ(find_config(kernel, "", 96), nullptr);
-        EXPECT_EQ(find_config(kernel, "1x1x1", 64), nullptr);
+        EXPECT_EQ(find_config(kernel.configs, "", 96), nullptr);
+        EXPECT_EQ(find_config(kernel.configs, "1x1x1", 64), nullptr);
         for (const auto& [_, faulty] : kernel.faults) {
-            EXPECT_EQ(*find_config(kernel, config_name(faulty), faulty.head_dim), faulty);
+            EXPECT_EQ(*find_config(kernel.configs, config_name(faulty), faulty.head_dim), faulty);
         }
     }
 }
@@ -69,31 +69,31 @@ TEST(Kernels, HaveADefaultConfigurationForEachHeadDim) {
 TEST(Kernels, FastTakesLargeTilesWhereTheyFillTheGpu) {
     const KernelInfo& fast = *find_kernel("fast");
     for (Dtype dtype : {Dtype::f16, Dtype::bf16}) {
-        EXPECT_EQ(find_config(fast, "", 64, dtype, 8 * 512)->block_m, 32);
-        EXPECT_EQ(find_config(fast, "", 64, dtype, 64 * 2048)->block_m, 128);
-        EXPECT_EQ(find_config(fast, "", 128, dtype, 64 * 4096)->block_m, 128);
-        EXPECT_EQ(find_config(fast, "", 64, dtype)->dtype, dtype);
+        EXPECT_EQ(find_config(fast.configs, "", 64, dtype, 8 * 512)->block_m, 32);
+        EXPECT_EQ(find_config(fast.configs, "", 64, dtype, 64 * 2048)->block_m, 128);
+        EXPECT_EQ(find_config(fast.configs, "", 128, dtype, 64 * 4096)->block_m, 128);
+        EXPECT_EQ(find_config(fast.configs, "", 64, dtype)->dtype, dtype);
     }
-    EXPECT_EQ(find_config(*find_kernel("wmma"), "", 64, Dtype::bf16), nullptr);
+    EXPECT_EQ(find_config(find_kernel("wmma")->configs, "", 64, Dtype::bf16), nullptr);
 }
 
 TEST(Kernels, FastTakesWgmmaWhereTheGpuHasItAndTheCallIsLarge) {
     const KernelInfo& fast = *find_kernel("fast");
     for (Dtype dtype : {Dtype::f16, Dtype::bf16}) {
         for (int head_dim : {64, 128}) {
-            EXPECT_TRUE(find_config(fast, "", head_dim, dtype, 64 * 2048, true)->wgmma);
-            EXPECT_FALSE(find_config(fast, "", head_dim, dtype, 64 * 2048, false)->wgmma);
-            EXPECT_FALSE(find_config(fast, "", head_dim, dtype, 8 * 512, true)->wgmma);
-            EXPECT_TRUE(find_config(fast, "128x128x2xwgmma", head_dim, dtype)->wgmma);
+            EXPECT_TRUE(find_config(fast.configs, "", head_dim, dtype, 64 * 2048, true)->wgmma);
+            EXPECT_FALSE(find_config(fast.configs, "", head_dim, dtype, 64 * 2048, false)->wgmma);
+            EXPECT_FALSE(find_config(fast.configs, "", head_dim, dtype, 8 * 512, true)->wgmma);
+            EXPECT_TRUE(find_config(fast.configs, "128x128x2xwgmma", head_dim, dtype)->wgmma);
         }
     }
-    EXPECT_FALSE(find_config(fast, "128x128x2", 64)->wgmma);
+    EXPECT_FALSE(find_config(fast.configs, "128x128x2", 64)->wgmma);
 }
 
 TEST(RunRequest, TakesTypesAndSplitsFromTheConfiguration) {
     const KernelInfo& fast = *find_kernel("fast");
-    EXPECT_EQ(units_of(fast, *find_config(fast, "", 64, Dtype::bf16)).p_cast, Dtype::bf16);
-    EXPECT_EQ(units_of(fast, *find_config(fast, "", 64)).p_cast, Dtype::f16);
+    EXPECT_EQ(units_of(fast, *find_config(fast.configs, "", 64, Dtype::bf16)).p_cast, Dtype::bf16);
+    EXPECT_EQ(units_of(fast, *find_config(fast.configs, "", 64)).p_cast, Dtype::f16);
     const KernelInfo& scalar = *find_kernel("scalar");
     EXPECT_EQ(units_of(scalar, scalar.configs[0]).p_cast, Dtype::f32);
 }
