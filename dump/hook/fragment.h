@@ -95,6 +95,28 @@ TILESCOPE_HOOK decltype(auto) hook_element_of(const Values& values, int i) {
     }
 }
 
+/// `run` neighbouring elements from the i-th on: what values in memory read at once by `run_at`, and of others each
+/// as it is asked for.
+template <class Values, class = void>
+inline constexpr bool hook_reads_runs = false;
+template <class Values>
+inline constexpr bool
+    hook_reads_runs<Values, std::void_t<decltype(std::declval<const Values&>().run_at(0)[0])>> = true;
+template <class Values>
+struct HookRun {
+    const Values& values;
+    int first;
+    TILESCOPE_HOOK decltype(auto) operator[](int i) const { return hook_element_of(values, first + i); }
+};
+template <class Values>
+TILESCOPE_HOOK auto hook_run_at(const Values& values, int i) {
+    if constexpr (hook_reads_runs<Values>) {
+        return values.run_at(i);
+    } else {
+        return HookRun<Values>{values, i};
+    }
+}
+
 /// The table of a WMMA accumulator's shape and type: what Capture fills and a fragment reads.
 template <template <class, int, int, int, class, class> class Fragment, class Use, int m, int n, int k,
           class T, class Order>
@@ -212,15 +234,17 @@ TILESCOPE_HOOK bool hook_keep_runs(const HookBlock& block, Stage stage, int kv_t
     if (sink.mode == SinkMode::statistics) {
         hook_keep_statistics(tile.statistics(room), places(0), [&](const auto& add) {
             each_run([&](int i, HookPlace) {
+                const auto elements = hook_run_at(values, i);
                 TILESCOPE_HOOK_UNROLL
-                for (int j = 0; j < run; ++j) add(hook_float(hook_element_of(values, i + j)));
+                for (int j = 0; j < run; ++j) add(hook_float(elements[j]));
             });
         });
     } else {
         std::uint32_t* const words = tile.words(room);
         each_run([&](int i, HookPlace place) {
+            const auto elements = hook_run_at(values, i);
             hook_store_run<run>(words + hook_place_in(room, place.row, place.col),
-                                [&](int j) { return hook_kept_bits(hook_element_of(values, i + j)); });
+                                [&](int j) { return hook_kept_bits(elements[j]); });
         });
     }
     if (outside != 0) {

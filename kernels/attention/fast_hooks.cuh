@@ -10,6 +10,13 @@
 
 namespace tilescope {
 
+/// A chunk of shared memory, which is read at once.
+template <class Element>
+struct alignas(chunk_elements * sizeof(Element)) ElementChunk {
+    Element elements[chunk_elements];
+    __host__ __device__ Element operator[](int i) const { return elements[i]; }
+};
+
 /// A thread's share of a tile of `rows` rows in swizzled shared memory, every `threads`-th chunk from
 /// `thread` on: its elements, and their places in the tile.
 template <class Config>
@@ -25,10 +32,14 @@ struct SwizzledShare {
         const int chunk = i / chunk_elements * threads + thread;
         return {chunk / Config::chunks, chunk % Config::chunks * chunk_elements + i % chunk_elements};
     }
-    __host__ __device__ typename Config::Element operator[](int i) const {
+    __host__ __device__ ElementChunk<typename Config::Element> run_at(int i) const {
         const HookPlace place = (*this)(i);
         const int chunk = place.col / chunk_elements ^ place.row % swizzle_rows;
-        return tile[place.row * Config::head_dim + chunk * chunk_elements + i % chunk_elements];
+        return reinterpret_cast<const ElementChunk<typename Config::Element>*>(
+            tile)[place.row * Config::chunks + chunk];
+    }
+    __host__ __device__ typename Config::Element operator[](int i) const {
+        return run_at(i)[i % chunk_elements];
     }
 };
 
@@ -54,12 +65,16 @@ struct BoxedShare {
         const int chunk = i / chunk_elements * threads + thread;
         return {chunk / chunks, chunk % chunks * chunk_elements + i % chunk_elements};
     }
-    __host__ __device__ typename Config::Element operator[](int i) const {
+    __host__ __device__ ElementChunk<typename Config::Element> run_at(int i) const {
+        constexpr int chunks = Config::box_features / chunk_elements;
         const HookPlace place = (*this)(i);
         const int box = place.col / Config::box_features;
         const int chunk = place.col % Config::box_features / chunk_elements ^ place.row % swizzle_rows;
-        return tile[(box * rows + place.row) * Config::box_features + chunk * chunk_elements +
-                    i % chunk_elements];
+        return reinterpret_cast<const ElementChunk<typename Config::Element>*>(
+            tile)[(box * rows + place.row) * chunks + chunk];
+    }
+    __host__ __device__ typename Config::Element operator[](int i) const {
+        return run_at(i)[i % chunk_elements];
     }
 };
 

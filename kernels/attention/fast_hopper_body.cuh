@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -42,15 +43,18 @@ __global__ void __launch_bounds__(Config::threads, 1)
     __syncthreads();
     if (threadIdx.x >= first_producer) {
         give_registers<Config::producer_registers>();
-        if (threadIdx.x == first_producer) produce<Config, fault>(maps, args, schedule, shared);
+        if (threadIdx.x == first_producer) produce<Config, fault, record>(maps, args, schedule, shared);
     } else {
         take_registers<Config::consumer_registers>();
         HopperConsumer<Config, fault> consumer = {args, shared, hopper_thread(), {}, {}};
         const int rounds = rounds_of(schedule);
         KERNEL_ROLLED
-        for (int round = 0; round < rounds; ++round) {
-            const HopperWork work = work_of<Config, fault>(args, schedule, round);
+        for (int round = 0; record || round < rounds; ++round) {
+            const int number = record ? consumer.queued() : number_in_round(round);
+            const HopperWork work = work_numbered<Config, fault>(args, schedule, number);
+            if (record && work.q_block < 0) break;
             if (work.q_block < 0) continue;
+            if (record && work.kv_tiles == 0) consumer.pass_over_q();
             TILESCOPE_BLOCK_CALL(record, sink, work.batch, work.head, work.q_block,
                                  consumer.run(work TILESCOPE_BLOCK_ARG));
         }
@@ -76,16 +80,16 @@ HopperSchedule schedule_of(const AttentionArgs& args) {
     HopperSchedule schedule = {(args.seqlen_q + Config::block_m - 1) / Config::block_m,
                                args.batch * args.heads, args.heads / args.heads_kv};
     if (!args.causal) return schedule;
-    // Found once for calls of the same shape.
-    using Shape = std::array<int, 6>;
+    // Found once for calls of the same shape on the same GPU.
+    using Shape = std::array<int, 7>;
     thread_local Shape known = {};
     thread_local int heads_of_known = 0;
-    const Shape shape = {args.batch,    args.heads,     args.heads_kv,
+    int device = 0;
+    check_launch(cudaGetDevice(&device), "fast");
+    const Shape shape = {device,        args.batch,     args.heads,        args.heads_kv,
                          args.seqlen_q, args.seqlen_kv, args.causal_offset};
     if (known != shape) {
-        int device = 0;
         int l2_bytes = 0;
-        check_launch(cudaGetDevice(&device), "fast");
         check_launch(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device), "fast");
         const std::vector<int> kv_tiles = causal_tiles(args, Config::block_m, Config::block_n);
         heads_of_known =
@@ -112,7 +116,11 @@ struct FastHopperKernel {
     static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
         auto* const kernel = TILESCOPE_RECORDS(sink) ? fast_hopper_kernel<Config, fault, with_hooks>
                                                      : fast_hopper_kernel<Config, fault, without_hooks>;
-        const HopperSchedule schedule = schedule_of<Config>(args);
+        HopperSchedule schedule = schedule_of<Config>(args);
+#ifdef DEBUG_DUMP
+        std::optional<HopperQueue> queue;
+        if (TILESCOPE_RECORDS(sink)) queue.emplace(schedule, sink);
+#endif
         const int blocks = std::min(multiprocessors("fast"), schedule.q_blocks * schedule.heads);
         return launch_grid(kernel, "fast", dim3(unsigned(blocks)), Config::threads,
                            int(sizeof(HopperShared<Config>)), maps_of<Config, fault>(args), args,

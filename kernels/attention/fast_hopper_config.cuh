@@ -1,7 +1,7 @@
 #pragma once
 
-// What the warp-specialised builds of the fast kernel are compiled for, how their warps and their shared memory
-// are laid out, and which blocks of queries a thread block takes.
+// What the warp-specialised builds of the fast kernel are compiled for, and how their warps and their shared memory
+// are laid out.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -9,7 +9,6 @@
 #include <cstdint>
 
 #include "kernels/attention/fast_config.cuh"
-#include "kernels/attention/fast_hopper_schedule.h"
 #include "kernels/attention/hopper.cuh"
 #include "kernels/attention/steps.h"
 #include "kernels/attention/wgmma.cuh"
@@ -72,6 +71,7 @@ struct HopperShared {
     SharedBarrier q_full, q_empty;
     SharedBarrier k_full[Config::stages], k_empty[Config::stages];
     SharedBarrier v_full[Config::stages], v_empty[Config::stages];
+    int queued;  ///< the number of the block of queries that comes with q, in a launch that records
 };
 
 /// A stage of a ring of tiles, and the parity of the phase that its barriers are in.
@@ -85,25 +85,9 @@ struct RingPlace {
         stage = 0;
         parity ^= 1;
     }
+    KERNEL_FUNCTION RingPlace before() const {
+        return stage > 0 ? RingPlace{stage - 1, parity} : RingPlace{Config::stages - 1, parity ^ 1};
+    }
 };
-
-/// How often a thread block takes a block of queries, or finds none left in the last round.
-KERNEL_FUNCTION int rounds_of(const HopperSchedule& schedule) {
-    const int all = schedule.q_blocks * schedule.heads;
-    return (all + int(gridDim.x) - 1) / int(gridDim.x);
-}
-
-/// The block of queries that the thread block takes in a round: they are dealt out from the first thread block to
-/// the last one, and the other way round in the next round, so that nobody always has the longest.
-template <class Config, Fault fault>
-KERNEL_FUNCTION HopperWork work_of(const AttentionArgs& args, const HopperSchedule& schedule, int round) {
-    const int blocks = int(gridDim.x);
-    const int place = int(blockIdx.x);
-    const int number = round * blocks + (round % 2 == 0 ? place : blocks - 1 - place);
-    const int all = schedule.q_blocks * schedule.heads;
-    if (number >= (fault == Fault::block_left_out ? all - 1 : all)) return {-1, 0, 0, 0};
-    const auto [head, q_block] = block_of(schedule, number);
-    return {q_block, head % args.heads, head / args.heads, kv_tile_count<Config>(args, q_block)};
-}
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -106,6 +106,20 @@ struct HopperConsumer {
     RingPlace<Config> k, v;
     std::uint32_t q_parity = 0;
 
+    /// The number of the block of queries that the producer hands over with q.
+    KERNEL_FUNCTION int queued() const {
+        shared.q_full.wait(q_parity);
+        // Read by the lane that gives q back, which racecheck follows.
+        return __shfl_sync(0xffffffffu, thread.lane == 0 ? shared.queued : 0, 0);
+    }
+
+    /// The block needs no q.
+    KERNEL_FUNCTION void pass_over_q() {
+        q_parity ^= 1;
+        __syncwarp();
+        release(shared.q_empty, thread.lane);
+    }
+
     /// The tile of K that is multiplied, whose stage of the ring is `k`.
     KERNEL_FUNCTION const unsigned char* k_tile(int tile) const {
         if constexpr (fault == Fault::stage_of_tile_before) {

@@ -2,7 +2,7 @@
 
 // The producer of the warp-specialised fast kernel: one thread that starts the copies of all tiles.
 
-#include "kernels/attention/fast_hopper_config.cuh"
+#include "kernels/attention/fast_hopper_deal.cuh"
 #include "kernels/attention/fast_hopper_faults.cuh"
 
 namespace tilescope::KERNEL_BUILD {
@@ -16,7 +16,7 @@ KERNEL_FUNCTION void fetch_tile(const void* tile, const CUtensorMap& map, Shared
     copy_box_async(tile, map, full, 0, first_row, 0, head);
 }
 
-template <class Config, Fault fault>
+template <class Config, Fault fault, bool record>
 KERNEL_FUNCTION void produce(const HopperMaps& maps, const AttentionArgs& args,
                              const HopperSchedule& schedule, HopperShared<Config>& shared) {
     prefetch_map(maps.q);
@@ -24,20 +24,38 @@ KERNEL_FUNCTION void produce(const HopperMaps& maps, const AttentionArgs& args,
     prefetch_map(maps.v);
     RingPlace<Config> k, v;
     std::uint32_t q_parity = 0;
+    Queued next = {};
+    if constexpr (record) next = take_number(schedule);
     const int rounds = rounds_of(schedule);
     KERNEL_ROLLED
-    for (int round = 0; round < rounds; ++round) {
-        const HopperWork work = work_of<Config, fault>(args, schedule, round);
-        if (work.q_block < 0 || work.kv_tiles == 0) continue;
+    for (int round = 0; record || round < rounds; ++round) {
+        const int number = record ? next.number : number_in_round(round);
+        const HopperWork work = work_numbered<Config, fault>(args, schedule, number);
+        if (!record && (work.q_block < 0 || work.kv_tiles == 0)) continue;
         const int kv_head = work.batch * args.heads_kv + head_kv<fault>(args, work.head);
         shared.q_empty.wait(q_parity ^ 1);
         q_parity ^= 1;
+        if constexpr (record) {
+            shared.queued = number;
+            if (work.kv_tiles == 0) shared.q_full.arrive();
+            if (work.q_block < 0) break;
+            if (work.kv_tiles == 0) {
+                next = take_number(schedule);
+                continue;
+            }
+        }
         shared.q_full.arrive_expecting(Config::q_bytes);
         copy_box_async(shared.q, maps.q, shared.q_full, 0, work.q_block * Config::block_m, 0,
                        work.batch * args.heads + work.head);
+        const bool recorded = next.recorded;
+        const int early = work.kv_tiles > 3 ? work.kv_tiles - 3 : 0;
         // In the order in which consumers are done with stages: K is needed a tile ahead of V.
         KERNEL_ROLLED
         for (int tile = 0; tile <= work.kv_tiles; ++tile) {
+            if constexpr (record) {
+                // Early, since an answer takes a while.
+                if (!recorded && tile == early) next = take_number(schedule);
+            }
             if (tile < work.kv_tiles) {
                 // Consumers that do not wait for the tile are here before it.
                 if constexpr (fault == Fault::parity_kept) be_late();
@@ -51,6 +69,13 @@ KERNEL_FUNCTION void produce(const HopperMaps& maps, const AttentionArgs& args,
                 fetch_tile<Config>(shared.v[v.stage], maps.v, shared.v_full[v.stage], shared.v_empty[v.stage],
                                    v.parity, (tile - 1) * Config::block_n, kv_head);
                 v.advance();
+            }
+        }
+        if constexpr (record) {
+            if (recorded) {
+                // Others may be done by the time that this block is.
+                shared.v_empty[v.before().stage].wait(v.before().parity);
+                next = take_number(schedule);
             }
         }
     }

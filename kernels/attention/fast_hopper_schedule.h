@@ -18,6 +18,9 @@ struct HopperSchedule {
     int q_blocks;
     int heads;  ///< of all batch entries
     int heads_at_once;
+    /// Of a launch that records, in device memory: HopperQueueHead, and the numbers of all blocks in the order in which they
+    /// are taken. Null in others, whose blocks are dealt out beforehand.
+    int* queue = nullptr;
 };
 
 struct NumberedBlock {

@@ -212,26 +212,46 @@ struct RunsBelow {
     HookPlace operator()(int i) const { return {row + i / 4, i % 4}; }
 };
 
-TEST(Fragment, RecordsMemoryInRuns) {
+/// Memory that is read a run at a time, and not otherwise.
+struct ReadInRuns {
+    struct Run {
+        const float* first;
+        float operator[](int i) const { return first[i]; }
+    };
     InMemory memory;
-    for (int i = 0; i < 16; ++i) memory.values.push_back(float(i + 1));
+    int size() const { return memory.size(); }
+    Run run_at(int i) const { return {memory.values.data() + i}; }
+    float operator[](int) const {
+        ADD_FAILURE() << "an element was read by itself";
+        return 0;
+    }
+};
+
+void expect_runs(const auto& memory, SinkMode mode) {
+    // Of a tile of 8 rows the tensor has 7.
+    Problem problem = one_tile(8, 8);
+    problem.seqlen_q = 7;
+    const FragmentHost host("stage=s", mode, problem);
+    TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+    TILESCOPE_FRAGMENT(s, 0, memory, RunsBelow{5});
+    EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::s)].elements, 4u)
+        << "the fourth run is below the tile, the third below the tensor";
+    if (mode == SinkMode::statistics) {
+        EXPECT_EQ(host.sink.stages[int(Stage::s)].statistics->written, 8u);
+        return;
+    }
+    const std::vector<float> s = host.tile(Stage::s, TileId());
+    EXPECT_EQ(std::vector<float>(s.begin() + 40, s.begin() + 44), (std::vector<float>{1, 2, 3, 4}));
+    EXPECT_EQ(std::vector<float>(s.begin() + 48, s.begin() + 52), (std::vector<float>{5, 6, 7, 8}));
+    EXPECT_EQ(std::ranges::count_if(s, [](float value) { return !is_unwritten(value); }), 8);
+}
+
+TEST(Fragment, RecordsMemoryInRuns) {
+    ReadInRuns read;
+    for (int i = 0; i < 16; ++i) read.memory.values.push_back(float(i + 1));
     for (const SinkMode mode : {SinkMode::tiles, SinkMode::checked, SinkMode::statistics}) {
-        // Of a tile of 8 rows the tensor has 7.
-        Problem problem = one_tile(8, 8);
-        problem.seqlen_q = 7;
-        const FragmentHost host("stage=s", mode, problem);
-        TILESCOPE_BLOCK(host.sink, 0, 0, 0);
-        TILESCOPE_FRAGMENT(s, 0, memory, RunsBelow{5});
-        EXPECT_EQ(host.sink.counters->out_of_range[int(Stage::s)].elements, 4u)
-            << "the fourth run is below the tile, the third below the tensor";
-        if (mode == SinkMode::statistics) {
-            EXPECT_EQ(host.sink.stages[int(Stage::s)].statistics->written, 8u);
-            continue;
-        }
-        const std::vector<float> s = host.tile(Stage::s, TileId());
-        EXPECT_EQ(std::vector<float>(s.begin() + 40, s.begin() + 44), (std::vector<float>{1, 2, 3, 4}));
-        EXPECT_EQ(std::vector<float>(s.begin() + 48, s.begin() + 52), (std::vector<float>{5, 6, 7, 8}));
-        EXPECT_EQ(std::ranges::count_if(s, [](float value) { return !is_unwritten(value); }), 8);
+        expect_runs(read.memory, mode);
+        if (mode != SinkMode::checked) expect_runs(read, mode);
     }
 }
 

@@ -40,8 +40,9 @@ TilescopeCall call_of(const RunRequest& request, const std::string& dtype, const
 
 TEST_F(LaunchLibraryOnGpu, LaunchesWhatTileGateMeasures) {
     for (const std::string options :
-         {"scalar --shape 1,2,70,130,64", "wmma --shape 1,4,130,130,128 --causal", "stable --shape 2,2,64,64,64",
-          "fast --shape 1,4,300,200,64 --heads-kv 2", "fast --shape 2,16,512,512,128 --causal --dtype bf16"}) {
+         {"scalar --shape 1,2,70,130,64", "wmma --shape 1,4,130,130,128 --causal",
+          "stable --shape 2,2,64,64,64", "fast --shape 1,4,300,200,64 --heads-kv 2",
+          "fast --shape 2,16,512,512,128 --causal --dtype bf16"}) {
         const RunRequest request = testing::request_of("--engine cuda --kernel " + options);
         const RunInputs inputs = make_inputs(request.problem, *request.input, request.seed);
         const DeviceArrays expected(request, inputs, std::byte(0xff));
@@ -72,13 +73,14 @@ TEST(LaunchLibrary, SaysWhatItCannotLaunch) {
         EXPECT_EQ(tilescope_launch(&wrong, error, sizeof error), 1);
         return std::string(error);
     };
-    const auto with = [&](auto TilescopeCall::* field, auto value) {
+    const auto with = [&](auto TilescopeCall::*field, auto value) {
         TilescopeCall wrong = call;
         wrong.*field = value;
         return refused(wrong);
     };
     EXPECT_THAT(with(&TilescopeCall::kernel, "fp8"), HasSubstr("choose scalar, wmma, stable or fast"));
-    EXPECT_THAT(with(&TilescopeCall::head_dim, 96), HasSubstr("no configuration '' with head_dim 96 and f16"));
+    EXPECT_THAT(with(&TilescopeCall::head_dim, 96),
+                HasSubstr("no configuration '' with head_dim 96 and f16"));
     EXPECT_THAT(with(&TilescopeCall::dtype, "f64"), HasSubstr("f64"));
     EXPECT_THAT(with(&TilescopeCall::config, "1x1x1"), HasSubstr("'1x1x1'"));
     EXPECT_THAT(with(&TilescopeCall::heads_kv, 3), HasSubstr("give a divisor of heads"));

@@ -116,7 +116,7 @@ TEST(Kernels, ScalarHasEveryTileWithOneAndTwoStages) {
     for (const char* name :
          {"16x64x1", "16x64x2", "32x32x1", "32x32x2", "32x64x1", "32x64x2", "48x64x1", "48x64x2"}) {
         for (int head_dim : {64, 128}) {
-            EXPECT_NE(find_config(*find_kernel("scalar"), name, head_dim), nullptr) << name;
+            EXPECT_NE(find_config(find_kernel("scalar")->configs, name, head_dim), nullptr) << name;
         }
     }
 }
