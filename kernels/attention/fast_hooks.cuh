@@ -38,37 +38,6 @@ __host__ __device__ SwizzledShare<Config> swizzled(const unsigned char* tile, in
     return {reinterpret_cast<const typename Config::Element*>(tile), rows, thread, threads};
 }
 
-/// A thread's share of a tile as tensor maps leave it in shared memory: rows of Config::box_features features,
-/// then the same rows of the next ones, swizzled.
-template <class Config>
-struct BoxedShare {
-    static constexpr int run = chunk_elements;
-    const typename Config::Element* tile;
-    int rows;
-    int thread;
-    int threads;
-
-    __host__ __device__ int size() const { return rows * Config::head_dim / threads; }
-    __host__ __device__ HookPlace operator()(int i) const {
-        constexpr int chunks = Config::head_dim / chunk_elements;
-        const int chunk = i / chunk_elements * threads + thread;
-        return {chunk / chunks, chunk % chunks * chunk_elements + i % chunk_elements};
-    }
-    __host__ __device__ typename Config::Element operator[](int i) const {
-        const HookPlace place = (*this)(i);
-        const int box = place.col / Config::box_features;
-        const int chunk = place.col % Config::box_features / chunk_elements ^ place.row % swizzle_rows;
-        return tile[(box * rows + place.row) * Config::box_features + chunk * chunk_elements +
-                    i % chunk_elements];
-    }
-};
-
-template <class Config>
-__host__ __device__ BoxedShare<Config> boxed(const unsigned char* tile, int rows, int thread) {
-    return {reinterpret_cast<const typename Config::Element*>(tile), rows, thread,
-            Config::consumers * Config::group};
-}
-
 /// The elements of registers that hold two each, the first one in the lower half.
 template <class Config, int registers>
 struct Pairs {
