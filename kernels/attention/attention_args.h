@@ -7,9 +7,9 @@
 namespace tilescope {
 
 /// The arguments of one attention call, as a kernel takes them. The arrays are of the dtype that the kernel
-/// is built for (lse: float32; q, k and v: e4m3 where there are descales), contiguous,
-/// [batch][heads or heads_kv][seqlen][head_dim], and void here because host and device compilers name float16
-/// differently.
+/// is built for (lse: float32; q, k and v: e4m3 where there are descales), contiguous, [batch][heads or
+/// heads_kv][seqlen][head_dim] (v in e4m3 for wgmma: see along_keys.h), and void here because host and device
+/// compilers name float16 differently.
 struct AttentionArgs {
     const void* q = nullptr;
     const void* k = nullptr;

@@ -35,6 +35,11 @@ E4M3_CONVERSION E4m3 to_e4m3(float value) {
     return {__nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3)};
 }
 
+/// Two of them, the first in the lower half.
+KERNEL_FUNCTION std::uint32_t to_e4m3_pair(float first, float second) {
+    return __nv_cvt_float2_to_fp8x2(make_float2(first, second), __NV_SATFINITE, __NV_E4M3);
+}
+
 /// The same, but NaN beyond 448, too.
 E4M3_CONVERSION E4m3 to_e4m3_without_saturation(float value) {
     return {__nv_cvt_float_to_fp8(value, __NV_NOSAT, __NV_E4M3)};

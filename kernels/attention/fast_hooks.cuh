@@ -12,10 +12,14 @@ namespace tilescope {
 
 /// A chunk of shared memory, which is read at once.
 template <class Element>
-struct alignas(chunk_elements * sizeof(Element)) ElementChunk {
-    Element elements[chunk_elements];
+struct alignas(chunk_bytes) ElementChunk {
+    Element elements[chunk_bytes / sizeof(Element)];
     __host__ __device__ Element operator[](int i) const { return elements[i]; }
 };
+template <class Element>
+__host__ __device__ ElementChunk<Element> chunk_at(const Element* first) {
+    return *reinterpret_cast<const ElementChunk<Element>*>(first);
+}
 
 /// A thread's share of a tile of `rows` rows in swizzled shared memory, every `threads`-th chunk from
 /// `thread` on: its elements, and their places in the tile.
@@ -35,11 +39,10 @@ struct SwizzledShare {
     __host__ __device__ ElementChunk<typename Config::Element> run_at(int i) const {
         const HookPlace place = (*this)(i);
         const int chunk = place.col / chunk_elements ^ place.row % swizzle_rows;
-        return reinterpret_cast<const ElementChunk<typename Config::Element>*>(
-            tile)[place.row * Config::chunks + chunk];
+        return chunk_at(tile + place.row * Config::head_dim + chunk * chunk_elements);
     }
     __host__ __device__ typename Config::Element operator[](int i) const {
-        return run_at(i)[i % chunk_elements];
+        return run_at(i - i % run)[i % run];
     }
 };
 
@@ -47,41 +50,6 @@ template <class Config>
 __host__ __device__ SwizzledShare<Config> swizzled(const unsigned char* tile, int rows, int thread,
                                                    int threads = Config::group) {
     return {reinterpret_cast<const typename Config::Element*>(tile), rows, thread, threads};
-}
-
-/// A thread's share of a tile as tensor maps leave it in shared memory: rows of Config::box_features features,
-/// then the same rows of the next ones, swizzled.
-template <class Config>
-struct BoxedShare {
-    static constexpr int run = chunk_elements;
-    const typename Config::Element* tile;
-    int rows;
-    int thread;
-    int threads;
-
-    __host__ __device__ int size() const { return rows * Config::head_dim / threads; }
-    __host__ __device__ HookPlace operator()(int i) const {
-        constexpr int chunks = Config::head_dim / chunk_elements;
-        const int chunk = i / chunk_elements * threads + thread;
-        return {chunk / chunks, chunk % chunks * chunk_elements + i % chunk_elements};
-    }
-    __host__ __device__ ElementChunk<typename Config::Element> run_at(int i) const {
-        constexpr int chunks = Config::box_features / chunk_elements;
-        const HookPlace place = (*this)(i);
-        const int box = place.col / Config::box_features;
-        const int chunk = place.col % Config::box_features / chunk_elements ^ place.row % swizzle_rows;
-        return reinterpret_cast<const ElementChunk<typename Config::Element>*>(
-            tile)[(box * rows + place.row) * chunks + chunk];
-    }
-    __host__ __device__ typename Config::Element operator[](int i) const {
-        return run_at(i)[i % chunk_elements];
-    }
-};
-
-template <class Config>
-__host__ __device__ BoxedShare<Config> boxed(const unsigned char* tile, int rows, int thread) {
-    return {reinterpret_cast<const typename Config::Element*>(tile), rows, thread,
-            Config::consumers * Config::group};
 }
 
 /// The elements of registers that hold two each, the first one in the lower half.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <type_traits>
 #include <vector>
 
 #include "dump/hook.h"
@@ -61,22 +60,31 @@ __global__ void __launch_bounds__(Config::threads, 1)
     }
 }
 
+/// V in fp8 is that along the keys, see along_keys.h.
 template <class Config, Fault fault>
 HopperMaps maps_of(const AttentionArgs& args) {
-    constexpr auto type = std::is_same_v<typename Config::Element, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                                           : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    constexpr auto k_swizzle =
-        fault == Fault::map_not_swizzled ? CU_TENSOR_MAP_SWIZZLE_NONE : CU_TENSOR_MAP_SWIZZLE_128B;
     const std::int64_t heads = std::int64_t(args.batch) * args.heads;
     const std::int64_t heads_kv = std::int64_t(args.batch) * args.heads_kv;
-    return {tensor_map(args.q, type, Config::head_dim, args.seqlen_q, heads, Config::block_m),
-            tensor_map(args.k, type, Config::head_dim, args.seqlen_kv, heads_kv, Config::block_n, k_swizzle),
-            tensor_map(args.v, type, Config::head_dim, args.seqlen_kv, heads_kv, Config::block_n)};
+    constexpr auto type = HopperElement<typename Config::Element>::in_maps;
+    constexpr int bytes = Config::element_bytes;
+    const TensorRows q = {args.q, type, bytes, Config::head_dim, args.seqlen_q, heads};
+    const TensorRows k = {args.k, type, bytes, Config::head_dim, args.seqlen_kv, heads_kv};
+    TensorRows v = {args.v, type, bytes, Config::head_dim, args.seqlen_kv, heads_kv};
+    int v_rows = Config::block_n;
+    if (Config::is_fp8) {
+        v.elements = along_keys_pitch(args.seqlen_kv);
+        v.rows = v_rows = Config::head_dim;
+    }
+    return {
+        tensor_map(q, {Config::block_m, Config::row_bytes, Config::boxes}),
+        tensor_map(k, {Config::block_n, Config::row_bytes, Config::boxes, fault != Fault::map_not_swizzled}),
+        tensor_map(v, {v_rows, Config::v_row_bytes, Config::v_boxes})};
 }
 
 /// Without a mask, blocks that read the same keys follow each other; with one, long blocks of some heads come first.
 template <class Config>
 HopperSchedule schedule_of(const AttentionArgs& args) {
+    constexpr const char* kernel = HopperElement<typename Config::Element>::kernel;
     HopperSchedule schedule = {(args.seqlen_q + Config::block_m - 1) / Config::block_m,
                                args.batch * args.heads, args.heads / args.heads_kv};
     if (!args.causal) return schedule;
@@ -85,16 +93,17 @@ HopperSchedule schedule_of(const AttentionArgs& args) {
     thread_local Shape known = {};
     thread_local int heads_of_known = 0;
     int device = 0;
-    check_launch(cudaGetDevice(&device), "fast");
+    check_launch(cudaGetDevice(&device), kernel);
     const Shape shape = {device,        args.batch,     args.heads,        args.heads_kv,
                          args.seqlen_q, args.seqlen_kv, args.causal_offset};
     if (known != shape) {
         int l2_bytes = 0;
-        check_launch(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device), "fast");
+        check_launch(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device), kernel);
         const std::vector<int> kv_tiles = causal_tiles(args, Config::block_m, Config::block_n);
         heads_of_known =
             heads_at_once({kv_tiles, schedule.heads, schedule.heads_at_once,
-                           std::int64_t(args.seqlen_kv) * Config::head_dim * 2 * 2, multiprocessors("fast")},
+                           std::int64_t(args.seqlen_kv) * Config::head_dim * Config::element_bytes * 2,
+                           multiprocessors(kernel)},
                           l2_bytes);
         known = shape;
     }
@@ -116,13 +125,14 @@ struct FastHopperKernel {
     static Launch launch(const AttentionArgs& args TILESCOPE_HOST_SINK_PARAM(sink)) {
         auto* const kernel = TILESCOPE_RECORDS(sink) ? fast_hopper_kernel<Config, fault, with_hooks>
                                                      : fast_hopper_kernel<Config, fault, without_hooks>;
+        constexpr const char* name = HopperElement<typename Config::Element>::kernel;
         HopperSchedule schedule = schedule_of<Config>(args);
 #ifdef DEBUG_DUMP
         std::optional<HopperQueue> queue;
-        if (TILESCOPE_RECORDS(sink)) queue.emplace(schedule, sink);
+        if (TILESCOPE_RECORDS(sink)) queue.emplace(schedule, sink, name);
 #endif
-        const int blocks = std::min(multiprocessors("fast"), schedule.q_blocks * schedule.heads);
-        return launch_grid(kernel, "fast", dim3(unsigned(blocks)), Config::threads,
+        const int blocks = std::min(multiprocessors(name), schedule.q_blocks * schedule.heads);
+        return launch_grid(kernel, name, dim3(unsigned(blocks)), Config::threads,
                            int(sizeof(HopperShared<Config>)), maps_of<Config, fault>(args), args,
                            schedule TILESCOPE_SINK_ARG(sink));
     }

@@ -3,11 +3,15 @@
 // What the warp-specialised builds of the fast kernel are compiled for, and how their warps and their shared memory
 // are laid out.
 
+#include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
+#include "kernels/attention/along_keys.h"
+#include "kernels/attention/e4m3.cuh"
 #include "kernels/attention/fast_config.cuh"
 #include "kernels/attention/hopper.cuh"
 #include "kernels/attention/steps.h"
@@ -15,11 +19,29 @@
 
 namespace tilescope {
 
+/// What follows from the type of Q, K and V: who runs such builds, and the type of o.
+template <class Element>
+struct HopperElement {
+    static constexpr const char* kernel = "fast";
+    static constexpr CUtensorMapDataType in_maps =
+        std::is_same_v<Element, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    using Output = Element;
+};
+template <>
+struct HopperElement<E4m3> {
+    static constexpr const char* kernel = "fp8";
+    static constexpr CUtensorMapDataType in_maps = CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    using Output = __half;
+};
+
 /// Warpgroups of four warps. The first ones are consumers, which own 64 rows of the query block each and
 /// compute; the last one is the producer, which fetches tiles.
 template <class Element_, int block_m_, int block_n_, int stages_, int head_dim_>
 struct HopperConfig {
     using Element = Element_;
+    using Output = typename HopperElement<Element>::Output;
+    static constexpr int element_bytes = sizeof(Element);
+    static constexpr bool is_fp8 = element_bytes == 1;
     static constexpr int block_m = block_m_;
     static constexpr int block_n = block_n_;
     static constexpr int stages = stages_;  ///< of K, and as many of V
@@ -29,23 +51,31 @@ struct HopperConfig {
     static constexpr int consumers = block_m / group_rows;
     static constexpr int threads = (consumers + 1) * group;
     /// Registers of a thread. A multiprocessor has 65536.
-    static constexpr int producer_registers = 24;
-    static constexpr int consumer_registers = 240;
-    static constexpr int scores = block_n / 2;       ///< of a consumer's thread
-    static constexpr int outputs = head_dim / 2;     ///< of a consumer's thread
-    static constexpr int depths = head_dim / 16;     ///< steps of a score,
-    static constexpr int key_depths = block_n / 16;  ///< and of the accumulator
+    static constexpr int producer_registers = consumers == 2 ? 24 : 32;
+    static constexpr int consumer_registers = consumers == 2 ? 240 : 160;
+    static constexpr int scores = block_n / 2;    ///< of a consumer's thread
+    static constexpr int outputs = head_dim / 2;  ///< of a consumer's thread
+    static constexpr int depth = product_depth_bytes / element_bytes;
+    static constexpr int depths = head_dim / depth;     ///< steps of a score,
+    static constexpr int key_depths = block_n / depth;  ///< and of the accumulator
     static constexpr int feature_tiles = head_dim / 8;
-    /// A tile in shared memory: rows of 64 features, then the same rows of the next 64.
-    static constexpr int box_features = swizzled_row_bytes / 2;
+    /// A tile in shared memory: rows of 64 or 128 bytes of features, then the same rows of the next ones. V in fp8 has
+    /// rows of keys, of each feature.
+    static constexpr int row_bytes = swizzled_row_bytes(head_dim * element_bytes);
+    static constexpr int v_row_bytes = is_fp8 ? swizzled_row_bytes(block_n) : row_bytes;
+    static constexpr int box_features = row_bytes / element_bytes;
     static constexpr int boxes = head_dim / box_features;
-    static constexpr int q_bytes = block_m * head_dim * 2;
-    static constexpr int kv_bytes = block_n * head_dim * 2;
-    static_assert(consumers == 2 && block_m % group_rows == 0 && block_n % 16 == 0 && block_n <= 256);
+    static constexpr int v_boxes = is_fp8 ? block_n / v_row_bytes : boxes;
+    static constexpr int q_bytes = block_m * head_dim * element_bytes;
+    static constexpr int kv_bytes = block_n * head_dim * element_bytes;
+    static_assert((consumers == 2 || consumers == 3) && block_m % group_rows == 0 && block_n % depth == 0 &&
+                  block_n <= 256);
     static_assert(head_dim % box_features == 0 && stages >= 2);
+    static_assert(!is_fp8 || block_n % v_row_bytes == 0);
 };
 
-/// The tensors as copies see them: 64 features, rows, the next 64 features, heads of all batch entries.
+/// The tensors as copies see them: a row of a box, rows, the next part of these rows, heads of all batch entries. Of V
+/// in fp8 the rows are features, of keys.
 struct HopperMaps {
     CUtensorMap q, k, v;
 };

@@ -10,7 +10,7 @@
 #include "kernels/attention/fast_hopper_outputs.cuh"
 #include "kernels/attention/fast_hopper_softmax.cuh"
 #ifdef DEBUG_DUMP
-#include "kernels/attention/fast_hooks.cuh"
+#include "kernels/attention/fast_hopper_hooks.cuh"
 #endif
 
 namespace tilescope {
@@ -49,15 +49,16 @@ KERNEL_FUNCTION void release(SharedBarrier& barrier, int lane) {
 
 template <class Config>
 KERNEL_FUNCTION void take_q(HopperQ<Config>& q, const unsigned char* q_tile, const HopperThread& thread) {
-    constexpr int depths_of_box = swizzled_row_bytes / 32;
+    constexpr int depths_of_box = Config::row_bytes / product_depth_bytes;
     const int row = thread.first_row + thread.lane % 16;
     KERNEL_UNROLL
     for (int depth = 0; depth < Config::depths; ++depth) {
         const int box = depth / depths_of_box;
         const int chunk = depth % depths_of_box * 2 + thread.lane / 16;
-        load_matrices(q[depth], shared_address(q_tile) +
-                                    std::uint32_t((box * Config::block_m + row) * swizzled_row_bytes +
-                                                  (chunk ^ row % swizzle_rows) * chunk_bytes));
+        load_matrices(q[depth],
+                      shared_address(q_tile) +
+                          std::uint32_t((box * Config::block_m + row) * Config::row_bytes +
+                                        swizzled_chunk<Config::row_bytes>(row, chunk) * chunk_bytes));
     }
 }
 
@@ -66,9 +67,10 @@ template <class Config, Fault fault>
 KERNEL_FUNCTION void start_scores(float (&s)[Config::scores], const HopperQ<Config>& q,
                                   const unsigned char* k_tile) {
     using Element = typename Config::Element;
-    constexpr int depths_of_box = swizzled_row_bytes / 32;
-    constexpr std::uint32_t layout =
-        fault == Fault::descriptor_not_swizzled ? SharedOperand::not_swizzled : SharedOperand::upper;
+    constexpr int depths_of_box = Config::row_bytes / product_depth_bytes;
+    constexpr std::uint32_t layout = fault == Fault::descriptor_not_swizzled
+                                         ? SharedOperand::not_swizzled
+                                         : SharedOperand::swizzled<Config::row_bytes>;
     const SharedOperand k = shared_operand(shared_address(k_tile));
     pin(s);
     begin_products();
@@ -77,7 +79,8 @@ KERNEL_FUNCTION void start_scores(float (&s)[Config::scores], const HopperQ<Conf
     for (int depth = 1; depth < Config::depths; ++depth) {
         const int box = depth / depths_of_box;
         multiply_group<Element, true, false, layout>(
-            s, q[depth], k.at(box * Config::block_n * swizzled_row_bytes + depth % depths_of_box * 32));
+            s, q[depth],
+            k.at(box * Config::block_n * Config::row_bytes + depth % depths_of_box * product_depth_bytes));
     }
     commit_products();
 }
@@ -86,13 +89,25 @@ KERNEL_FUNCTION void start_scores(float (&s)[Config::scores], const HopperQ<Conf
 template <class Config>
 KERNEL_FUNCTION void start_outputs(float (&acc)[Config::outputs], const HopperP<Config>& p,
                                    const unsigned char* v_tile) {
-    const SharedOperand v = shared_operand(shared_address(v_tile), Config::block_n * swizzled_row_bytes);
+    using Element = typename Config::Element;
     pin(acc);
     begin_products();
     KERNEL_UNROLL
     for (int depth = 0; depth < Config::key_depths; ++depth) {
-        multiply_group<typename Config::Element, true, true>(acc, p[depth],
-                                                             v.at(depth * 16 * swizzled_row_bytes));
+        if constexpr (Config::is_fp8) {
+            // Rows are features, of keys.
+            constexpr int depths_of_box = Config::v_row_bytes / product_depth_bytes;
+            constexpr std::uint32_t layout = SharedOperand::swizzled<Config::v_row_bytes>;
+            const SharedOperand v = shared_operand(shared_address(v_tile));
+            multiply_group<Element, true, false, layout>(
+                acc, p[depth],
+                v.at(depth / depths_of_box * Config::head_dim * Config::v_row_bytes +
+                     depth % depths_of_box * product_depth_bytes));
+        } else {
+            const SharedOperand v =
+                shared_operand(shared_address(v_tile), Config::block_n * Config::row_bytes);
+            multiply_group<Element, true, true>(acc, p[depth], v.at(depth * 16 * Config::row_bytes));
+        }
     }
     commit_products();
 }
@@ -105,6 +120,21 @@ struct HopperConsumer {
     const HopperThread thread;
     RingPlace<Config> k, v;
     std::uint32_t q_parity = 0;
+    /// What was seen to be there before it is needed.
+    bool k_arrived = false, v_arrived = false;
+
+    /// Asks whether K of the next tile and V of this one are there. A barrier answers late, which is seen where products
+    /// are short: it is asked before the exponentials, which need no answer.
+    KERNEL_FUNCTION void ask_ahead() {
+        if constexpr (Config::is_fp8) {
+            k_arrived = shared.k_full[k.stage].is_complete(k.parity);
+            v_arrived = shared.v_full[v.stage].is_complete(v.parity);
+        }
+    }
+
+    KERNEL_FUNCTION void wait_for_v() const {
+        if (!v_arrived) shared.v_full[v.stage].wait(v.parity);
+    }
 
     /// The number of the block of queries that the producer hands over with q.
     KERNEL_FUNCTION int queued() const {
@@ -130,7 +160,7 @@ struct HopperConsumer {
 
     /// Waits for it, and starts its scores.
     KERNEL_FUNCTION void start_tile(float (&s)[Config::scores], const HopperQ<Config>& q, int tile) {
-        shared.k_full[k.stage].wait(fault == Fault::parity_kept ? 0 : k.parity);
+        if (!k_arrived) shared.k_full[k.stage].wait(fault == Fault::parity_kept ? 0 : k.parity);
         if constexpr (fault == Fault::arrival_missing) {
             if (tile == 1 && is_second<Config>(thread)) be_late();
         }
@@ -145,8 +175,8 @@ struct HopperConsumer {
     KERNEL_FUNCTION void end_outputs(HopperRows<Config>& rows, int tile TILESCOPE_CALL_PARAM) {
         wait_for_products<0>();
         pin(rows.acc);
-        TILESCOPE_FRAGMENT(v, tile, boxed<Config>(shared.v[v.stage], Config::block_n, thread.in_consumers),
-                           boxed<Config>(shared.v[v.stage], Config::block_n, thread.in_consumers));
+        TILESCOPE_FRAGMENT(v, tile, staged_v<Config>(shared.v[v.stage], thread.in_consumers),
+                           staged_v<Config>(shared.v[v.stage], thread.in_consumers));
         release(shared.v_empty[v.stage], thread.lane);
         v.advance();
         TILESCOPE_FRAGMENT(acc, tile, rows.acc, MmaAccumulator{thread.first_row, 0, thread.lane});
@@ -185,16 +215,17 @@ struct HopperConsumer {
     KERNEL_FUNCTION void end_softmax(HopperP<Config>& p, float (&s)[Config::scores],
                                      const float (&rescale)[2], HopperRows<Config>& rows, float scale,
                                      int tile TILESCOPE_CALL_PARAM) {
+        ask_ahead();
         exponentials<Config, fault>(s, rows, rescale, scale);
         rescale_acc<Config, fault>(rows, rescale);
         pack_p<Config, fault>(p, s);
-        TILESCOPE_FRAGMENT(p, tile, pairs_of<Config>(p), MmaAccumulator{thread.first_row, 0, thread.lane});
+        TILESCOPE_FRAGMENT(p, tile, packed_p<Config>(p), MmaAccumulator{thread.first_row, 0, thread.lane});
         TILESCOPE_FRAGMENT(l, tile, rows.l, MmaRowParts{thread.first_row, thread.lane});
     }
 
     /// Adds all tiles to the rows.
     KERNEL_FUNCTION void attend(HopperRows<Config>& rows, const HopperWork& work TILESCOPE_CALL_PARAM) {
-        const float scale = args.sm_scale * log2_e;
+        const float scale = score_scale<Config>(args, work) * log2_e;
         float s[Config::scores];
         float rescale[2];
         HopperP<Config> p;
@@ -215,7 +246,7 @@ struct HopperConsumer {
         KERNEL_ROLLED
         for (int tile = 1; tile < work.kv_tiles; ++tile) {
             start_tile(s, q, tile);
-            shared.v_full[v.stage].wait(v.parity);
+            wait_for_v();
             start_outputs<Config>(rows.acc, p, shared.v[v.stage]);
             wait_for_products<1>();
             pin(s);
@@ -223,7 +254,7 @@ struct HopperConsumer {
             end_outputs(rows, tile - 1 TILESCOPE_BLOCK_ARG);
             end_softmax(p, s, rescale, rows, scale, tile TILESCOPE_BLOCK_ARG);
         }
-        shared.v_full[v.stage].wait(v.parity);
+        wait_for_v();
         start_outputs<Config>(rows.acc, p, shared.v[v.stage]);
         end_outputs(rows, work.kv_tiles - 1 TILESCOPE_BLOCK_ARG);
     }

@@ -72,7 +72,7 @@ KERNEL_FUNCTION bool is_recorded(const HopperSchedule& schedule, const Sink& sin
 }
 
 /// Fills the queue, blocks of which something is recorded first. One thread block.
-__global__ void queue_blocks(const HopperSchedule schedule, const Sink sink) {
+static __global__ void queue_blocks(const HopperSchedule schedule, const Sink sink) {
     __shared__ int recorded_of_warp[queueing_threads / 32];
     const int thread = int(threadIdx.x);
     const int all = all_blocks(schedule);
@@ -98,22 +98,22 @@ __global__ void queue_blocks(const HopperSchedule schedule, const Sink sink) {
 }
 
 /// Lets the device keep what was given back to its pool: it is mapped anew otherwise, which takes longer than many a launch.
-inline void keep_queues(std::uint64_t bytes) {
+inline void keep_queues(std::uint64_t bytes, const char* name) {
     int device = 0;
     cudaMemPool_t pool = nullptr;
-    check_launch(cudaGetDevice(&device), "fast");
-    check_launch(cudaDeviceGetDefaultMemPool(&pool, device), "fast");
-    check_launch(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes), "fast");
+    check_launch(cudaGetDevice(&device), name);
+    check_launch(cudaDeviceGetDefaultMemPool(&pool, device), name);
+    check_launch(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes), name);
 }
 
 /// Device memory of a launch, which is given back when all that is enqueued before is done.
 class HopperQueue {
  public:
-    HopperQueue(HopperSchedule& schedule, const Sink& sink) {
-        keep_queues(std::uint64_t(64) << 20);
+    HopperQueue(HopperSchedule& schedule, const Sink& sink, const char* name) {
+        keep_queues(std::uint64_t(64) << 20, name);
         const std::size_t count = queue_head + std::size_t(schedule.q_blocks) * std::size_t(schedule.heads);
         void* memory = nullptr;
-        check_launch(cudaMallocAsync(&memory, count * sizeof(int), nullptr), "fast");
+        check_launch(cudaMallocAsync(&memory, count * sizeof(int), nullptr), name);
         schedule.queue = memory_ = static_cast<int*>(memory);
         queue_blocks<<<1, queueing_threads>>>(schedule, sink);
     }

@@ -5,7 +5,21 @@
 #include "kernels/attention/fast_hopper_config.cuh"
 #include "kernels/attention/fast_outputs.cuh"
 
+namespace tilescope {
+
+/// What is stored, as code for outputs sees a configuration.
+template <class Config>
+struct HopperStored {
+    using Element = typename Config::Output;
+    static constexpr int head_dim = Config::head_dim;
+};
+
+}  // namespace tilescope
+
 namespace tilescope::KERNEL_BUILD {
+
+template <class Config>
+using HopperOutput = FastOutput<HopperStored<Config>>;
 
 /// Long enough for the others to record two tiles.
 KERNEL_FUNCTION void be_late() {
@@ -15,7 +29,8 @@ KERNEL_FUNCTION void be_late() {
 /// A row of o on its way through shared memory, which holds one of Q: without a fence the copy may read it before
 /// the stores that fill it, and here it does.
 template <class Config>
-KERNEL_FUNCTION void copy_row_before_it_is_stored(const FastOutput<Config>& output, const AttentionArgs& args,
+KERNEL_FUNCTION void copy_row_before_it_is_stored(const HopperOutput<Config>& output,
+                                                  const AttentionArgs& args,
                                                   const std::uint32_t (&pairs)[Config::outputs / 2], int row,
                                                   int half, int lane) {
     static_assert(Config::boxes == 1, "a row is not in one piece");

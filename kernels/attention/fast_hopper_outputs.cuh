@@ -4,6 +4,7 @@
 
 #include "dump/hook.h"
 #include "kernels/attention/fast_hopper_faults.cuh"
+#include "kernels/attention/fast_hopper_scales.cuh"
 #include "kernels/attention/fast_hopper_softmax.cuh"
 #include "kernels/attention/fast_outputs.cuh"
 
@@ -28,7 +29,7 @@ KERNEL_FUNCTION void exchange_quarters(std::uint32_t (&quarters)[4], int lane) {
 
 /// Stores one of a thread's rows. Its four lanes exchange what they have, so that each stores 16 bytes at once.
 template <class Config>
-KERNEL_FUNCTION void store_row(const FastOutput<Config>& output, const AttentionArgs& args,
+KERNEL_FUNCTION void store_row(const HopperOutput<Config>& output, const AttentionArgs& args,
                                const std::uint32_t (&pairs)[Config::outputs / 2], int half, int lane) {
     auto* const row = static_cast<std::uint32_t*>(args.o) + output.row * (Config::head_dim / 2);
     KERNEL_UNROLL
@@ -47,21 +48,23 @@ KERNEL_FUNCTION void store_row(const FastOutput<Config>& output, const Attention
 template <class Config, Fault fault>
 KERNEL_FUNCTION void store_block(const AttentionArgs& args, const HopperRows<Config>& rows,
                                  const HopperWork& work, int first_row, int lane TILESCOPE_CALL_PARAM) {
+    const HopperDescales descales = descales_of<Config>(args, work);
     std::uint32_t pairs[Config::outputs / 2];
     KERNEL_UNROLL
     for (int half = 0; half < 2; ++half) {
         const int row = first_row + half * 8 + lane / 4;
-        const FastOutput<Config> output(args, std::int64_t(work.batch) * args.heads + work.head,
-                                        work.q_block * Config::block_m + row, lane);
+        const HopperOutput<Config> output(args, std::int64_t(work.batch) * args.heads + work.head,
+                                          work.q_block * Config::block_m + row, lane);
         float l = rows.l[half];
         l += __shfl_xor_sync(0xffffffffu, l, 1);
         l += __shfl_xor_sync(0xffffffffu, l, 2);
-        store_lse<Config, fault>(args, output, {rows.m[half], l}, row, lane TILESCOPE_BLOCK_ARG);
-        const float factor = normaliser<fault>(l);
+        store_lse<HopperStored<Config>, fault>(args, output, descaled<Config>({rows.m[half], l}, descales),
+                                               row, lane TILESCOPE_BLOCK_ARG);
+        const float factor = output_factor<Config, fault>(l, descales);
         KERNEL_UNROLL
         for (int tile = 0; tile < Config::feature_tiles; ++tile) {
             const float* const pair = &rows.acc[tile * 4 + half * 2];
-            pairs[tile * 2 + half] = pack<typename Config::Element>(pair[0] * factor, pair[1] * factor);
+            pairs[tile * 2 + half] = pack<typename Config::Output>(pair[0] * factor, pair[1] * factor);
         }
         if constexpr (fault == Fault::store_not_fenced) {
             copy_row_before_it_is_stored<Config>(output, args, pairs, row, half, lane);
@@ -69,7 +72,7 @@ KERNEL_FUNCTION void store_block(const AttentionArgs& args, const HopperRows<Con
             store_row<Config>(output, args, pairs, half, lane);
         }
     }
-    TILESCOPE_FRAGMENT(o, 0, pairs_of<Config>(pairs), MmaAccumulator{first_row, 0, lane});
+    TILESCOPE_FRAGMENT(o, 0, pairs_of<HopperStored<Config>>(pairs), MmaAccumulator{first_row, 0, lane});
 }
 
 }  // namespace tilescope::KERNEL_BUILD

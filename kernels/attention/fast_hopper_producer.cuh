@@ -10,10 +10,11 @@ namespace tilescope::KERNEL_BUILD {
 /// Starts the copy of a tile of K or V as soon as its stage is free. `head` counts over all batch entries.
 template <class Config>
 KERNEL_FUNCTION void fetch_tile(const void* tile, const CUtensorMap& map, SharedBarrier& full,
-                                const SharedBarrier& empty, std::uint32_t parity, int first_row, int head) {
+                                const SharedBarrier& empty, std::uint32_t parity, int first_row,
+                                int first_part, int head) {
     empty.wait(parity ^ 1);
     full.arrive_expecting(Config::kv_bytes);
-    copy_box_async(tile, map, full, 0, first_row, 0, head);
+    copy_box_async(tile, map, full, 0, first_row, first_part, head);
 }
 
 template <class Config, Fault fault, bool record>
@@ -60,14 +61,15 @@ KERNEL_FUNCTION void produce(const HopperMaps& maps, const AttentionArgs& args,
                 // Consumers that do not wait for the tile are here before it.
                 if constexpr (fault == Fault::parity_kept) be_late();
                 fetch_tile<Config>(shared.k[k.stage], maps.k, shared.k_full[k.stage], shared.k_empty[k.stage],
-                                   k.parity, tile * Config::block_n, kv_head);
+                                   k.parity, tile * Config::block_n, 0, kv_head);
                 k.advance();
                 // V, which they do wait for, arrives after it.
                 if constexpr (fault == Fault::parity_kept) be_late();
             }
             if (tile > 0) {
                 fetch_tile<Config>(shared.v[v.stage], maps.v, shared.v_full[v.stage], shared.v_empty[v.stage],
-                                   v.parity, (tile - 1) * Config::block_n, kv_head);
+                                   v.parity, Config::is_fp8 ? 0 : (tile - 1) * Config::block_n,
+                                   Config::is_fp8 ? (tile - 1) * Config::v_boxes : 0, kv_head);
                 v.advance();
             }
         }

@@ -4,7 +4,7 @@
 // lane / 4 and the one 8 below. Value i of its part of an accumulator is in row i / 2 % 2 of these, and in
 // column i / 4 * 8 + lane % 4 * 2 + i % 2.
 
-#include "kernels/attention/fast_hopper_config.cuh"
+#include "kernels/attention/fast_hopper_scales.cuh"
 #include "kernels/attention/fast_tile.cuh"
 
 namespace tilescope {
@@ -17,7 +17,8 @@ struct HopperRows {
     float l[2];  ///< the sum of the thread's own columns
 };
 
-/// P as the operand of the product with V, two elements in a register.
+/// P as the operand of the product with V, in the order of an accumulator: two elements in a register, or four of
+/// e4m3, pairs from two 8 keys.
 template <class Config>
 using HopperP = std::uint32_t[Config::key_depths][4];
 
@@ -77,6 +78,7 @@ KERNEL_FUNCTION void exponentials(float (&s)[Config::scores], HopperRows<Config>
     KERNEL_UNROLL
     for (int row = 0; row < 2; ++row) {
         scaled_max[row] = compared_max<fault>(rows.m[row]) * scale;
+        if constexpr (Config::is_fp8) scaled_max[row] -= p_exponent<Config>;
         sums[row][0] = fault == Fault::l_not_rescaled ? rows.l[row] : rows.l[row] * rescale[row];
         sums[row][1] = 0.0f;
     }
@@ -97,14 +99,25 @@ KERNEL_FUNCTION void rescale_acc(HopperRows<Config>& rows, const float (&rescale
     }
 }
 
+/// Four neighbours in V along the keys.
+KERNEL_FUNCTION std::uint32_t pack_codes(float first, float second, float third, float fourth) {
+    return to_e4m3_pair(first, second) | to_e4m3_pair(third, fourth) << 16;
+}
+
 template <class Config, Fault fault>
 KERNEL_FUNCTION void pack_p(HopperP<Config>& p, const float (&s)[Config::scores]) {
     KERNEL_UNROLL
     for (int depth = 0; depth < Config::key_depths; ++depth) {
         KERNEL_UNROLL
         for (int i = 0; i < 4; ++i) {
-            const float* const pair = &s[depth * 8 + i * 2];
-            p[depth][i] = pack<typename Config::Element>(staged_p<fault>(pair[0]), staged_p<fault>(pair[1]));
+            if constexpr (Config::is_fp8) {
+                const float* const pairs = &s[depth * 16 + i / 2 * 8 + i % 2 * 2];
+                p[depth][i] = pack_codes(pairs[0], pairs[1], pairs[4], pairs[5]);
+            } else {
+                const float* const pair = &s[depth * 8 + i * 2];
+                p[depth][i] =
+                    pack<typename Config::Element>(staged_p<fault>(pair[0]), staged_p<fault>(pair[1]));
+            }
         }
     }
 }

@@ -5,6 +5,24 @@
 
 namespace tilescope::KERNEL_BUILD {
 
-extern const CudaBuild fp8 = entry<Fp8Kernel, fp8_configs, fp8_faults>();
+/// In fp8_hopper.cu, which is compiled for sm_90a alone.
+extern const CudaBuild fp8_hopper;
+
+inline constexpr CudaBuild fp8_mma = entry<Fp8Kernel, fp8_mma_configs, fp8_faults>();
+
+const CudaBuild& fp8_build(const KernelConfig& config) {
+    return config.wgmma ? fp8_hopper : fp8_mma;
+}
+
+extern const CudaBuild fp8 = {
+    [](const AttentionArgs& args, const KernelConfig& config, Fault fault, const Sink& sink) {
+        return fp8_build(config).launch(args, config, fault, sink);
+    },
+#ifdef PLANTED_FAULTS
+    nullptr
+#else
+    [](const KernelConfig& config) { return fp8_build(config).function(config); }
+#endif
+};
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -51,7 +51,6 @@ struct SharedBarrier {
             : "memory");
 #endif
     }
-#ifdef PLANTED_FAULTS
     KERNEL_FUNCTION bool is_complete(std::uint32_t parity) const {
         std::uint32_t complete;
         asm volatile(
@@ -65,7 +64,6 @@ struct SharedBarrier {
             : "memory");
         return complete != 0;
     }
-#endif
 };
 
 /// Makes barriers that the calling thread initialised known to copies, and behind __syncthreads() to all.

@@ -64,12 +64,18 @@ constexpr Units fast_units = [] {
     return units;
 }();
 
-constexpr Units fp8_units = [] {
-    Units units = wmma_units;
+constexpr Units with_codes(Units units) {
     units.q_dequantised = units.k_dequantised = units.v_dequantised = false;
     units.s_accumulation = Accumulation::tensor_core_fp8;
     units.acc_dequantised = false;
     return units;
+}
+
+/// Its softmax is that of fast, but for the scale of P, which the exponential is multiplied with.
+constexpr Recorded fp8_with_wgmma = [] {
+    Recorded recorded = {with_codes(fast_units), 4, 2};
+    recorded.units.l_scale = fp8_p_scale;
+    return recorded;
 }();
 
 constexpr std::span<const FaultyBuild> one_build(const FaultyBuild& build) {
@@ -89,7 +95,7 @@ constexpr std::array kernels = {
                .configs = wmma_configs,
                .faults = one_build(wmma_faults),
                .casts_p = true,
-               .units = wmma_units,
+               .recorded = {wmma_units},
                .threads = wmma_threads,
                .cuda = ON_GPU(wmma)},
     KernelInfo{
@@ -108,21 +114,21 @@ constexpr std::array kernels = {
                .configs = fast_configs,
                .faults = fast_faults,
                .casts_p = true,
-               .l_lanes = 4,
-               .l_lane_columns = 2,
-               .units = fast_units,
+               .recorded = {fast_units, 4, 2},
                .threads = fast_threads,
                .cuda = ON_GPU(fast)},
-    KernelInfo{
-        .name = "fp8",
-        .description = "Q, K and V in e4m3 with a scale a head, P in e4m3 or float16; mma.sync, registers",
-        .configs = fp8_configs,
-        .faults = one_build(fp8_faults),
-        .quantises = true,
-        .casts_p = true,
-        .units = fp8_units,
-        .threads = fp8_threads,
-        .cuda = ON_GPU(fp8)},
+    KernelInfo{.name = "fp8",
+               .description =
+                   "Q, K and V in e4m3 with a scale a head, P in e4m3 or float16; mma.sync and registers, or "
+                   "as fast with wgmma and tensor maps on sm_90",
+               .configs = fp8_configs,
+               .faults = one_build(fp8_faults),
+               .quantises = true,
+               .casts_p = true,
+               .recorded = {with_codes(wmma_units)},
+               .recorded_with_wgmma = &fp8_with_wgmma,
+               .threads = fp8_threads,
+               .cuda = ON_GPU(fp8)},
     KernelInfo{
         .name = "cublas",
         .description =
@@ -130,7 +136,7 @@ constexpr std::array kernels = {
         .configs = cublas_configs,
         .faults = one_build(cublas_faults),
         .stores_products = true,
-        .units = cublas_units,
+        .recorded = {cublas_units},
         .threads = scalar_threads,
         .cuda = ON_GPU(cublas, why_no_cublas)},
 };
@@ -162,8 +168,17 @@ Dtype dtype_p_of(const KernelInfo& kernel, const KernelConfig& config) {
     return kernel.casts_p ? config.dtype : Dtype::f32;
 }
 
+bool takes_v_along_keys(const KernelInfo& kernel, const KernelConfig& config) {
+    return kernel.quantises && config.wgmma;
+}
+
+const Recorded& recorded_of(const KernelInfo& kernel, const KernelConfig& config) {
+    const bool differs = config.wgmma && kernel.recorded_with_wgmma != nullptr;
+    return differs ? *kernel.recorded_with_wgmma : kernel.recorded;
+}
+
 Units units_of(const KernelInfo& kernel, const KernelConfig& config) {
-    Units units = kernel.units;
+    Units units = recorded_of(kernel, config).units;
     if (kernel.casts_p) units.p_cast = dtype_p_of(kernel, config);
     if (!config.p_in_fp8) return units;
     units.p_scale = units.acc_scale = fp8_p_scale;

@@ -28,6 +28,13 @@ struct CpuEntry {
     const CpuBuild* faulty = nullptr;
 };
 
+/// What is declared of the stages that a kernel records.
+struct Recorded {
+    Units units = {};  ///< but for what follows from the configuration, see units_of
+    int l_lanes = 1;   ///< partial row sums that l holds, as in Problem
+    int l_lane_columns = 1;
+};
+
 /// A bundled kernel.
 struct KernelInfo {
     std::string_view name;
@@ -38,9 +45,8 @@ struct KernelInfo {
     bool guarded = false;    ///< differs from attention where its guards bite: on inputs that are extreme
     bool stores_products = false;  ///< takes AttentionArgs::products, and holds no tiles of Q and K
     bool casts_p = false;          ///< P is rounded to the type that the PV product takes, and recorded so
-    int l_lanes = 1;               ///< partial row sums that l holds, as in Problem
-    int l_lane_columns = 1;
-    Units units = {};  ///< but for what follows from the configuration, see units_of
+    Recorded recorded = {};
+    const Recorded* recorded_with_wgmma = nullptr;         ///< null: the same
     ThreadLayouts (*threads)(const KernelConfig& config);  ///< that own what it records
     CpuEntry cpu = {};
     CudaEntry cuda = {};
@@ -56,8 +62,12 @@ const KernelConfig* faulty_config(const KernelInfo& kernel, const FaultInfo& fau
 /// Whether the kernel holds tiles of the stage, and so records it.
 bool records(const KernelInfo& kernel, Stage stage);
 
+/// Whether V is to lie along the keys, as along_keys.h says.
+bool takes_v_along_keys(const KernelInfo& kernel, const KernelConfig& config);
+
 /// The type of P as it is recorded, and what the stages contain that a build of the kernel records.
 Dtype dtype_p_of(const KernelInfo& kernel, const KernelConfig& config);
+const Recorded& recorded_of(const KernelInfo& kernel, const KernelConfig& config);
 Units units_of(const KernelInfo& kernel, const KernelConfig& config);
 
 }  // namespace tilescope

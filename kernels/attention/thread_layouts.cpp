@@ -90,6 +90,7 @@ ThreadLayouts fast_threads(const KernelConfig& config) {
 }
 
 ThreadLayouts fp8_threads(const KernelConfig& config) {
+    if (config.wgmma) return fast_hopper_threads();
     ThreadLayouts threads;
     declare_copies(threads, config, 1, config.block_m / 16);
     declare(threads, {Stage::s, Stage::m, Stage::p, Stage::l, Stage::acc, Stage::o, Stage::lse},

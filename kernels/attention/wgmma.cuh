@@ -1,8 +1,8 @@
 #pragma once
 
-// Products of a warpgroup of four warps (wgmma): 64 rows, depth 16, added to float32 registers. The first
-// operand is in registers, the second one in shared memory, in rows of 128 bytes that are swizzled as copies by
-// tensor maps swizzle them.
+// Products of a warpgroup of four warps (wgmma): 64 rows, added to float32 registers. The first operand is in
+// registers, the second one in shared memory, in rows of 64 or 128 bytes that are swizzled as copies by tensor maps
+// swizzle them. A product is 32 bytes deep: 16 elements of 16 bits, or 32 codes of e4m3.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -10,25 +10,36 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/attention/e4m3.cuh"
 #include "kernels/attention/platform.h"
 
 namespace tilescope {
 
-/// Rows of a swizzled tile in shared memory; eight of them are the unit of the swizzle.
-inline constexpr int swizzled_row_bytes = 128;
-inline constexpr int swizzled_unit_bytes = 8 * swizzled_row_bytes;
+/// Rows of a swizzled tile in shared memory, of what is `bytes` long. 1024 bytes are the unit of the swizzle.
+constexpr int swizzled_row_bytes(int bytes) {
+    return bytes < 128 ? 64 : 128;
+}
+inline constexpr int swizzled_unit_bytes = 1024;
+
+/// Where a chunk of 16 bytes of a row lies in it.
+template <int row_bytes>
+__host__ __device__ __forceinline__ int swizzled_chunk(int row, int chunk) {
+    return chunk ^ row / (128 / row_bytes) % (row_bytes / 16);
+}
+inline constexpr int product_depth_bytes = 32;
 
 }  // namespace tilescope
 
 namespace tilescope::KERNEL_BUILD {
 
-/// What wgmma has to know of an operand in shared memory: where it begins, that it is swizzled in 128 bytes,
+/// What wgmma has to know of an operand in shared memory: where it begins, that it is swizzled,
 /// how far it is from eight rows to the next eight and, where rows lie along the depth and are not its
 /// columns, from one 64 columns to the next (`leading_bytes`). In two words, so that what lies further on is
 /// found by one addition.
 struct SharedOperand {
-    static constexpr std::uint32_t not_swizzled = swizzled_unit_bytes >> 4;
-    static constexpr std::uint32_t upper = 1u << 30 | not_swizzled;
+    static constexpr std::uint32_t not_swizzled = 8 * 128 >> 4;
+    template <int row_bytes>
+    static constexpr std::uint32_t swizzled = (row_bytes == 64 ? 2u : 1u) << 30 | 8 * row_bytes >> 4;
     std::uint32_t lower;
 
     KERNEL_FUNCTION SharedOperand at(int bytes) const { return {lower + std::uint32_t(bytes >> 4)}; }
@@ -74,28 +85,38 @@ KERNEL_FUNCTION void pin(float (&registers)[count]) {
 #define WGMMA_SUM_64 WGMMA_EIGHT(0), WGMMA_EIGHT(8), WGMMA_EIGHT(16), WGMMA_EIGHT(24)
 #define WGMMA_SUM_128 WGMMA_SUM_64, WGMMA_EIGHT(32), WGMMA_EIGHT(40), WGMMA_EIGHT(48), WGMMA_EIGHT(56)
 
-// The last seven are the numbers of the operands.
-#define WGMMA(columns, type, a_0, a_1, a_2, a_3, b_lower, b_upper, from_zero, is_transposed)             \
+// The last seven are the numbers of the operands. Operands of 8 bits are never transposed, and do not say so.
+#define WGMMA(columns, depth, type, transposition, a_0, a_1, a_2, a_3, b_lower, b_upper, from_zero)      \
     asm volatile("{\n.reg .pred adds;\n.reg .b64 b;\nsetp.ne.b32 adds, %" #from_zero                     \
                  ", 0;\n"                                                                                \
                  "mov.b64 b, {%" #b_lower ", %" #b_upper                                                 \
                  "};\n"                                                                                  \
-                 "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." type "." type                   \
+                 "wgmma.mma_async.sync.aligned.m64n" #columns "k" #depth ".f32." type "." type           \
                  " {" WGMMA_NAMES_##columns "}, {%" #a_0 ", %" #a_1 ", %" #a_2 ", %" #a_3                \
-                                            "}, b, adds, 1, 1, %" #is_transposed ";\n}"                  \
+                                            "}, b, adds, 1, 1" transposition ";\n}"                      \
                  : WGMMA_SUM_##columns                                                                   \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.lower), "n"(upper), "n"(int(adds)), \
                    "n"(int(transposed)))
-#define WGMMA_64(type) WGMMA(64, type, 32, 33, 34, 35, 36, 37, 38, 39)
-#define WGMMA_128(type) WGMMA(128, type, 64, 65, 66, 67, 68, 69, 70, 71)
+#define WGMMA_64(type) WGMMA(64, 16, type, ", %39", 32, 33, 34, 35, 36, 37, 38)
+#define WGMMA_128(type) WGMMA(128, 16, type, ", %71", 64, 65, 66, 67, 68, 69, 70)
+#define WGMMA_64_E4M3 WGMMA(64, 32, "e4m3", "", 32, 33, 34, 35, 36, 37, 38)
+#define WGMMA_128_E4M3 WGMMA(128, 32, "e4m3", "", 64, 65, 66, 67, 68, 69, 70)
 
 /// sum = a b, or sum += a b where it `adds`. `a` is in the order of an accumulator. A row of `b` in shared
 /// memory is a column of the sum or, `transposed`, a step of the depth.
-template <class Element, bool adds, bool transposed, std::uint32_t upper = SharedOperand::upper, int count>
+template <class Element, bool adds, bool transposed, std::uint32_t upper = SharedOperand::swizzled<128>,
+          int count>
 KERNEL_FUNCTION void multiply_group(float (&sum)[count], const std::uint32_t (&a)[4], SharedOperand b) {
     static_assert(count == 32 || count == 64, "products have 64 or 128 columns: add a line");
     constexpr bool is_half = std::is_same_v<Element, __half>;
-    if constexpr (count == 32 && is_half) {
+    if constexpr (std::is_same_v<Element, E4m3>) {
+        static_assert(!transposed, "operands of 8 bits lie along the depth");
+        if constexpr (count == 32) {
+            WGMMA_64_E4M3;
+        } else {
+            WGMMA_128_E4M3;
+        }
+    } else if constexpr (count == 32 && is_half) {
         WGMMA_64("f16");
     } else if constexpr (count == 32) {
         WGMMA_64("bf16");

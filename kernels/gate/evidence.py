@@ -46,7 +46,7 @@ REFERENCE_CALLS = (("1,8,512,512,64", ()), ("1,8,512,512,64", ("--causal",)), ("
 REFERENCES = {"flash", "math"}
 PROFILED_SHAPE = "4,16,2048,2048,64"
 # Where the first launch of all is not that of the kernel, but its quantiser; that of cublas is cuBLAS'.
-PROFILED = {"fp8": ("--kernel-name", "fp8_kernel")}
+PROFILED = {"fp8": ("--kernel-name", "regex:fp8_kernel|fast_hopper_kernel")}
 # Cycles in which the tensor pipe works, not instructions: one of wgmma keeps it busy for many cycles.
 COUNTERS = {"tensor pipe %": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
             "DRAM throughput %": "dram__throughput.avg.pct_of_peak_sustained_elapsed",

@@ -44,7 +44,7 @@ struct LaterLaunch {
     std::string_view kernel;
     std::string_view function;
 };
-constexpr LaterLaunch later_launches[] = {{"fp8", "fp8_kernel"}};
+constexpr LaterLaunch later_launches[] = {{"fp8", "regex:fp8_kernel|fast_hopper_kernel"}};
 
 /// The fields of a line of CSV, of which any may be quoted.
 std::vector<std::string> fields_of(std::string_view line) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dump/capture.h"
+#include "kernels/attention/along_keys.h"
 #include "kernels/run/device_arrays.cuh"
 #include "kernels/run/quantise.h"
 #include "kernels/run/quantise_inputs.h"
@@ -37,7 +38,7 @@ bool multiplies_fp8_as_half() {
 /// What the kernel's stages contain on this GPU.
 Units units_here(const RunRequest& request) {
     Units units = units_of(*request.kernel, request.config);
-    if (!request.kernel->quantises || !multiplies_fp8_as_half()) return units;
+    if (!request.kernel->quantises || request.config.wgmma || !multiplies_fp8_as_half()) return units;
     for (Accumulation* sum : {&units.s_accumulation, &units.acc_accumulation}) {
         if (*sum == Accumulation::tensor_core_fp8) *sum = Accumulation::tensor_core_f32;
     }
@@ -96,6 +97,13 @@ DeviceArray products_on_device(const RunRequest& request, std::byte fill) {
     return DeviceArray(std::size_t(bytes), fill);
 }
 
+DeviceArray v_along_keys_on_device(const RunRequest& request) {
+    const Problem& problem = request.problem;
+    if (!takes_v_along_keys(*request.kernel, request.config)) return DeviceArray(0, std::byte(0xff));
+    const std::int64_t features = problem.batch * problem.heads_kv * problem.head_dim_v;
+    return DeviceArray(std::size_t(features * along_keys_pitch(problem.seqlen_kv)), std::byte(0xff));
+}
+
 void DeviceArrays::quantise(const RunRequest& request, const RunInputs& inputs) {
     const DeviceArray* const codes[] = {&q, &k, &v};
     const DeviceArray* const descales[] = {&descale_q, &descale_k, &descale_v};
@@ -104,6 +112,11 @@ void DeviceArrays::quantise(const RunRequest& request, const RunInputs& inputs) 
         const DeviceArray halves(inputs.originals.*operand.array);
         quantise_halves_on_device(halves.data(), operand.groups(request.problem), codes[i]->data(),
                                   static_cast<float*>(descales[i]->data()), request.fault);
+    }
+    if (takes_v_along_keys(*request.kernel, request.config)) {
+        lay_along_keys_on_device(v.data(), quantised_operands()[2].groups(request.problem),
+                                 v_along_keys.data());
+        args.v = v_along_keys.data();
     }
     args.descale_q = static_cast<const float*>(descale_q.data());
     args.descale_k = static_cast<const float*>(descale_k.data());

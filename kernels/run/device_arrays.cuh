@@ -58,6 +58,9 @@ DeviceArray operand_on_device(const RunInputs& inputs, std::vector<std::byte> In
 /// Memory for the products that a kernel stores; none for others. Errors: Error when the GPU has not enough.
 DeviceArray products_on_device(const RunRequest& request, std::byte fill);
 
+/// Memory for V along the keys, for the kernels that take it so; none for others.
+DeviceArray v_along_keys_on_device(const RunRequest& request);
+
 /// Inputs and outputs of one call. fp8 operands are quantised on the GPU.
 struct DeviceArrays {
     DeviceArrays(const RunRequest& request, const RunInputs& inputs, std::byte output_byte)
@@ -69,7 +72,8 @@ struct DeviceArrays {
           descale_v(inputs.side.descale_v.values.size() * sizeof(float), std::byte(0xff)),
           o(output_bytes(request.problem, Stage::o, request.problem.dtype_o), output_byte),
           lse(output_bytes(request.problem, Stage::lse, Dtype::f32), output_byte),
-          products(products_on_device(request, output_byte)) {
+          products(products_on_device(request, output_byte)),
+          v_along_keys(v_along_keys_on_device(request)) {
         args = sizes_of(request.problem);
         args.products = products.data();
         args.q = q.data();
@@ -80,7 +84,7 @@ struct DeviceArrays {
         if (!inputs.originals.q.empty()) quantise(request, inputs);
     }
 
-    DeviceArray q, k, v, descale_q, descale_k, descale_v, o, lse, products;
+    DeviceArray q, k, v, descale_q, descale_k, descale_v, o, lse, products, v_along_keys;
     AttentionArgs args;
 
  private:

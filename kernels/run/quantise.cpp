@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dump/schema/dtype.h"
+#include "kernels/attention/along_keys.h"
 
 namespace tilescope {
 
@@ -44,6 +45,17 @@ Quantised quantise(std::span<const float> values, const ScaleGroups& groups) {
         }
     });
     return result;
+}
+
+std::vector<std::byte> along_keys(std::span<const std::byte> codes, const ScaleGroups& groups) {
+    const std::int64_t pitch = along_keys_pitch(groups.rows);
+    std::vector<std::byte> laid(std::size_t(groups.matrices * groups.cols * pitch));
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        const std::int64_t row = std::int64_t(i) / groups.cols;
+        const std::int64_t feature = row / groups.rows * groups.cols + std::int64_t(i) % groups.cols;
+        laid[std::size_t(feature * pitch + place_along_keys(int(row % groups.rows)))] = codes[i];
+    }
+    return laid;
 }
 
 QuantisationError quantisation_error(std::span<const float> values, const Quantised& quantised,

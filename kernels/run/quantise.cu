@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 
 #include "dump/schema/error.h"
+#include "kernels/attention/along_keys.h"
 #include "kernels/attention/e4m3.cuh"
 #include "kernels/run/quantise.h"
 
@@ -57,15 +58,35 @@ __global__ void quantise_kernel(const Element* values, const ScaleGroups groups,
     }
 }
 
-template <class Element, Fault fault>
-void quantise_on_device(const void* values, const ScaleGroups& groups, void* codes, float* scales) {
-    quantise_kernel<Element, fault><<<unsigned(groups.count()), threads>>>(
-        static_cast<const Element*>(values), groups, groups.blocks(), static_cast<E4m3*>(codes), scales);
+/// Throws when what was launched last failed.
+void wait_for_launch() {
     cudaError_t error = cudaGetLastError();
     if (error == cudaSuccess) error = cudaDeviceSynchronize();
     if (error == cudaSuccess) return;
     throw Error(std::string("the quantiser failed (") + cudaGetErrorString(error) + ")", "GPU",
                 "choose a smaller shape, or check the GPU with nvidia-smi");
+}
+
+/// A thread block for each unit of keys of each matrix.
+__global__ void along_keys_kernel(const E4m3* codes, const ScaleGroups groups, std::int64_t pitch,
+                                  E4m3* laid) {
+    const std::int64_t units = pitch / along_keys_unit;
+    const std::int64_t matrix = blockIdx.x / units;
+    const std::int64_t first_key = blockIdx.x % units * along_keys_unit;
+    for (int i = int(threadIdx.x); i < along_keys_unit * int(groups.cols); i += threads) {
+        const std::int64_t key = first_key + i / int(groups.cols);
+        const int feature = i % int(groups.cols);
+        const bool inside = key < groups.rows;
+        laid[(matrix * groups.cols + feature) * pitch + place_along_keys(int(key))] =
+            inside ? codes[(matrix * groups.rows + key) * groups.cols + feature] : E4m3{0};
+    }
+}
+
+template <class Element, Fault fault>
+void quantise_on_device(const void* values, const ScaleGroups& groups, void* codes, float* scales) {
+    quantise_kernel<Element, fault><<<unsigned(groups.count()), threads>>>(
+        static_cast<const Element*>(values), groups, groups.blocks(), static_cast<E4m3*>(codes), scales);
+    wait_for_launch();
 }
 
 }  // namespace
@@ -79,6 +100,13 @@ void quantise_halves_on_device(const void* values, const ScaleGroups& groups, vo
     const auto run = fault == Fault::zero_scale ? quantise_on_device<Half, Fault::zero_scale>
                                                 : quantise_on_device<Half, Fault::none>;
     run(values, groups, codes, scales);
+}
+
+void lay_along_keys_on_device(const void* codes, const ScaleGroups& groups, void* laid) {
+    const std::int64_t pitch = along_keys_pitch(groups.rows);
+    along_keys_kernel<<<unsigned(groups.matrices * (pitch / along_keys_unit)), threads>>>(
+        static_cast<const E4m3*>(codes), groups, pitch, static_cast<E4m3*>(laid));
+    wait_for_launch();
 }
 
 }  // namespace tilescope

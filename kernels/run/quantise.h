@@ -63,4 +63,11 @@ void quantise_floats_on_device(const void* values, const ScaleGroups& groups, vo
 void quantise_halves_on_device(const void* values, const ScaleGroups& groups, void* codes, float* scales,
                                Fault fault = Fault::none);
 
+/// Of codes [matrices][rows][cols] those that along_keys.h describes, [matrices][cols][pitch], in which rows are keys.
+std::vector<std::byte> along_keys(std::span<const std::byte> codes, const ScaleGroups& groups);
+
+/// along_keys() on the GPU, from device memory to device memory: the same bytes. Waits for it.
+/// Errors: Error when the launch is refused or fails.
+void lay_along_keys_on_device(const void* codes, const ScaleGroups& groups, void* laid);
+
 }  // namespace tilescope

@@ -115,8 +115,8 @@ Problem requested_problem(const RunOptions& options, const KernelInfo& kernel, c
     problem.dtype_q = problem.dtype_k = problem.dtype_v = kernel.quantises ? Dtype::e4m3 : config.dtype;
     problem.dtype_o = config.dtype;
     problem.dtype_p = dtype_p_of(kernel, config);
-    problem.l_lanes = kernel.l_lanes;
-    problem.l_lane_columns = kernel.l_lane_columns;
+    problem.l_lanes = recorded_of(kernel, config).l_lanes;
+    problem.l_lane_columns = recorded_of(kernel, config).l_lane_columns;
     if (config.splits > 1)
         problem.kv_tiles_per_split = (problem.kv_tiles() + config.splits - 1) / config.splits;
 

@@ -83,6 +83,17 @@ TEST_F(QuantiseOnGpu, FloatsOfAnyBitsHaveTheCodesAndScalesOfTheHost) {
     }
 }
 
+TEST_F(QuantiseOnGpu, LaysCodesAlongTheKeysAsTheHost) {
+    for (const ScaleGroups& groups : {per_head(3, 77, 64), per_head(2, 128, 128), per_head(1, 300, 64)}) {
+        std::vector<std::byte> codes(std::size_t(groups.elements()));
+        for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = std::byte(i * 31 / 7 % 251);
+        const std::vector<std::byte> expected = along_keys(codes, groups);
+        const DeviceArray laid(expected.size(), std::byte(0xff));
+        lay_along_keys_on_device(DeviceArray(codes).data(), groups, laid.data());
+        EXPECT_EQ(laid.to_host(), expected);
+    }
+}
+
 TEST_F(QuantiseOnGpu, TheFaultGivesAZeroTensorNan) {
     const DeviceArray zeros(64 * 2, std::byte(0));
     const DeviceArray codes(64, std::byte(0));

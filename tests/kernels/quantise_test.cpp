@@ -54,6 +54,29 @@ int code_with_scale_one(float value) {
     return code_at(quantised, 0);
 }
 
+TEST(Quantise, LaysCodesAlongTheKeysInTheOrderOfAProductsOperand) {
+    // A thread has columns 2 t, 2 t + 1 of each 8 of an accumulator, and codes 4 t to 4 t + 3 of each 16 of an
+    // operand. Source: PTX ISA, register fragments of wgmma for .f32 and for 8 bits.
+    constexpr int keys[] = {0,  1,  8,  9,  2,  3,  10, 11, 4,  5,  12, 13, 6,  7,  14, 15,
+                            16, 17, 24, 25, 18, 19, 26, 27, 20, 21, 28, 29, 22, 23, 30, 31};
+    constexpr int matrices = 2, rows = 77, cols = 3, pitch = 128;
+    std::vector<std::byte> codes;
+    for (int matrix = 0; matrix < matrices; ++matrix) {
+        for (int key = 0; key < rows; ++key) {
+            for (int col = 0; col < cols; ++col) codes.push_back(std::byte(1 + key + 80 * (matrix + col)));
+        }
+    }
+    const std::vector<std::byte> laid = along_keys(codes, per_head(matrices, rows, cols));
+    ASSERT_EQ(laid.size(), std::size_t(matrices * cols * pitch));
+    for (int feature = 0; feature < matrices * cols; ++feature) {
+        for (int place = 0; place < pitch; ++place) {
+            const int key = place / 32 * 32 + keys[place % 32];
+            const int code = key < rows ? 1 + key + 80 * (feature / cols + feature % cols) : 0;
+            EXPECT_EQ(laid[std::size_t(feature * pitch + place)], std::byte(code)) << feature << " " << place;
+        }
+    }
+}
+
 TEST(Quantise, TakesTheNearestCodeAndTheEvenOneOfTwo) {
     for (int code = 0; code < 256; ++code) {
         const auto value = float(value_of(code));

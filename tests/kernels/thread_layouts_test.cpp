@@ -45,8 +45,8 @@ TEST(BundledThreads, CoverTheTilesOfEveryBuild) {
             problem.head_dim = problem.head_dim_v = config.head_dim;
             problem.block_m = config.block_m;
             problem.block_n = config.block_n;
-            problem.l_lanes = kernel.l_lanes;
-            problem.l_lane_columns = kernel.l_lane_columns;
+            problem.l_lanes = recorded_of(kernel, config).l_lanes;
+            problem.l_lane_columns = recorded_of(kernel, config).l_lane_columns;
             if (config.splits > 1)
                 problem.kv_tiles_per_split = (problem.kv_tiles() + config.splits - 1) / config.splits;
             ThreadLayouts threads = kernel.threads(config);

@@ -39,9 +39,11 @@ TEST_F(WatchOnGpu, FaultsAreFound) {
     for (const KernelInfo* kernel : kernels_here()) {
         for (const auto& [name, rule] : faults) {
             const FaultInfo& fault = *find_fault(name);
-            if (faulty_config(*kernel, fault) == nullptr) continue;
+            const KernelConfig* const config = faulty_config(*kernel, fault);
+            if (config == nullptr) continue;
             // The statistics of a lane's part of l say nothing of o.
-            if (kernel->l_lanes != 1 && std::string_view(rule) == "o_not_acc_over_l") continue;
+            if (recorded_of(*kernel, *config).l_lanes != 1 && std::string_view(rule) == "o_not_acc_over_l")
+                continue;
             SCOPED_TRACE(std::string(kernel->name) + " " + name);
             const WatchResult result =
                 run_watched(request_of("--engine cuda " + std::string(fault.shown_by) + " --fault " + name +
