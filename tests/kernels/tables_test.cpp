@@ -93,24 +93,24 @@ TEST(Kernels, FastTakesWgmmaWhereTheGpuHasItAndTheCallIsLarge) {
 TEST(Kernels, Fp8TakesWgmmaWhereTheGpuHasItAndTheCallIsLarge) {
     const KernelInfo& fp8 = *find_kernel("fp8");
     for (int head_dim : {64, 128}) {
-        const KernelConfig& large = *find_config(fp8, "", head_dim, Dtype::f16, 64 * 2048, true);
+        const KernelConfig& large = *find_config(fp8.configs, "", head_dim, Dtype::f16, 64 * 2048, true);
         EXPECT_TRUE(large.wgmma && large.p_in_fp8);
-        EXPECT_FALSE(find_config(fp8, "", head_dim, Dtype::f16, 64 * 2048, false)->wgmma);
-        EXPECT_FALSE(find_config(fp8, "", head_dim, Dtype::f16, 8 * 512, true)->wgmma);
+        EXPECT_FALSE(find_config(fp8.configs, "", head_dim, Dtype::f16, 64 * 2048, false)->wgmma);
+        EXPECT_FALSE(find_config(fp8.configs, "", head_dim, Dtype::f16, 8 * 512, true)->wgmma);
         EXPECT_TRUE(takes_v_along_keys(fp8, large));
-        EXPECT_FALSE(takes_v_along_keys(fp8, *find_config(fp8, "64x64x1xe4m3", head_dim)));
+        EXPECT_FALSE(takes_v_along_keys(fp8, *find_config(fp8.configs, "64x64x1xe4m3", head_dim)));
     }
-    EXPECT_TRUE(find_config(fp8, "128x128x2xe4m3xwgmma", 128)->wgmma);
-    EXPECT_TRUE(find_config(fp8, "192x128x4xe4m3xwgmma", 64)->wgmma);
+    EXPECT_TRUE(find_config(fp8.configs, "128x128x2xe4m3xwgmma", 128)->wgmma);
+    EXPECT_TRUE(find_config(fp8.configs, "192x128x4xe4m3xwgmma", 64)->wgmma);
     EXPECT_FALSE(
-        takes_v_along_keys(*find_kernel("fast"), *find_config(*find_kernel("fast"), "128x128x2xwgmma", 64)));
+        takes_v_along_keys(*find_kernel("fast"), *find_config(find_kernel("fast")->configs, "128x128x2xwgmma", 64)));
     EXPECT_FALSE(faulty_config(fp8, *find_fault("p_not_scaled"))->wgmma);
 }
 
 TEST(Kernels, Fp8DeclaresTheSoftmaxOfItsBuild) {
     const KernelInfo& fp8 = *find_kernel("fp8");
-    const KernelConfig& wgmma = *find_config(fp8, "128x128x2xe4m3xwgmma", 128);
-    const KernelConfig& mma = *find_config(fp8, "64x64x1xe4m3", 128);
+    const KernelConfig& wgmma = *find_config(fp8.configs, "128x128x2xe4m3xwgmma", 128);
+    const KernelConfig& mma = *find_config(fp8.configs, "64x64x1xe4m3", 128);
     EXPECT_EQ(recorded_of(fp8, wgmma).l_lanes, 4);
     EXPECT_EQ(recorded_of(fp8, mma).l_lanes, 1);
     const Units of_wgmma = units_of(fp8, wgmma);
