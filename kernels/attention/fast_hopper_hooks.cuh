@@ -54,7 +54,8 @@ struct AlongKeysShare : BoxedPlaces<Config> {
 
     __host__ __device__ typename Config::Element operator[](int i) const {
         const HookPlace place = (*this)(i);
-        return boxed_element<Config::v_row_bytes>(tile, Config::head_dim, place.col, place_along_keys(place.row));
+        return boxed_element<Config::v_row_bytes>(tile, Config::head_dim, place.col,
+                                                  place_along_keys(place.row));
     }
 };
 
