@@ -302,6 +302,16 @@ TILESCOPE_HOOK bool hook_store_copies(std::uint32_t* first, int pitch, bool whol
     return whole;
 }
 
+/// Whether all places from the first to the last are of rows that the tile has and the tensor has not: nothing is kept.
+TILESCOPE_HOOK bool hook_in_tail(const HookWhole& tile, const SinkStage& room, HookPlace first,
+                                 HookPlace last) {
+    const unsigned rows = unsigned(room.row.extent), cols = unsigned(room.col.extent);
+    const unsigned least =
+        unsigned(first.row) < unsigned(last.row) ? unsigned(first.row) : unsigned(last.row);
+    return least >= tile.rows && unsigned(first.row) < rows && unsigned(last.row) < rows &&
+           unsigned(first.col) < cols && unsigned(last.col) < cols;
+}
+
 /// Records registers whose places rise from the first to the last, where all of them are inside a tile that has room.
 /// Returns whether that was so.
 template <int size, class Values, class Places>
@@ -311,7 +321,11 @@ TILESCOPE_HOOK bool hook_whole_fragment(const HookBlock& block, Stage stage, int
     const SinkStage& room = sink.stages[int(stage)];
     const HookWhole tile = hook_whole(block, stage, kv_tile);
     const HookPlace first = places(0);
-    const bool inside = tile.holds(first) && tile.holds(places(size - 1));
+    const HookPlace last = places(size - 1);
+    const bool inside = tile.holds(first) && tile.holds(last);
+    if constexpr (hook_copies<Places> == 1) {
+        if (tile.is && hook_in_tail(tile, room, first, last)) return true;
+    }
     if (sink.mode == SinkMode::statistics) {
         return inside && hook_count_registers<size>(room.statistics + tile.slot, first, values);
     }

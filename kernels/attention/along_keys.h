@@ -28,4 +28,10 @@ HOST_AND_DEVICE int place_along_keys(int key) {
     return key - in_depth + in_depth / 16 * 16 + lane * 4 + in_depth / 8 % 2 * 2 + key % 2;
 }
 
+/// Which key lies there.
+HOST_AND_DEVICE int key_along_keys(int place) {
+    const int in_depth = place % 32;
+    return place - in_depth + in_depth / 16 * 16 + in_depth % 4 / 2 * 8 + in_depth % 16 / 4 * 2 + place % 2;
+}
+
 }  // namespace tilescope

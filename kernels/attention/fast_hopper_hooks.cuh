@@ -49,16 +49,53 @@ struct BoxedShare : BoxedPlaces<Config> {
     __host__ __device__ Element operator[](int i) const { return run_at(i - i % this->run)[i % this->run]; }
 };
 
-/// The same of V that lies along the keys.
-template <class Config>
-struct AlongKeysShare : BoxedPlaces<Config> {
-    using Element = typename Config::Element;
-    const Element* tile;
+/// Four neighbours in a row of V, which are of four rows where it lies along the keys.
+struct FourCodes {
+    E4m3 codes[4];
+    __host__ __device__ E4m3 operator[](int i) const { return codes[i]; }
+};
 
-    __host__ __device__ Element operator[](int i) const {
-        const HookPlace place = (*this)(i);
-        return tile[boxed_place<Config::v_row_bytes, Element>(Config::head_dim, place.col,
-                                                              place_along_keys(place.row))];
+/// A thread's share of a tile of V that lies along the keys: every unit that is `threads` further, of four words below each
+/// other, which are four keys of four features. A warp has 32 features of 16 keys: its words lie in other banks than most,
+/// and what it stores is whole in 128 bytes.
+template <class Config>
+struct AlongKeysShare {
+    static constexpr int run = 4;
+    static constexpr int unit = 16;
+    const E4m3* tile;
+    int thread;
+    int threads;
+
+    __host__ __device__ int size() const {
+        constexpr int units = Config::block_n * Config::head_dim / unit;
+        return (units + threads - 1 - thread) / threads * unit;
+    }
+    __host__ __device__ HookPlace operator()(int i) const {
+        return {key_along_keys(first_key_place(i) + i % unit / run), first_feature(i) + i % run};
+    }
+    __host__ __device__ FourCodes run_at(int i) const {
+        FourCodes found;
+        TILESCOPE_HOOK_UNROLL
+        for (int feature = 0; feature < run; ++feature) {
+            // The whole word, of which the other codes are other keys.
+            const int place = boxed_place<Config::v_row_bytes, E4m3>(
+                Config::head_dim, first_feature(i) + feature, first_key_place(i));
+            const auto word = *reinterpret_cast<const std::uint32_t*>(tile + place);
+            found.codes[feature] = {std::uint8_t(word >> i % unit / run * 8)};
+        }
+        return found;
+    }
+    __host__ __device__ E4m3 operator[](int i) const { return run_at(i - i % run)[i % run]; }
+
+ private:
+    static constexpr int features_of_warp = 32;
+    __host__ __device__ int unit_of(int i) const { return i / unit * threads + thread; }
+    __host__ __device__ int first_feature(int i) const {
+        return unit_of(i) / 32 % (Config::head_dim / features_of_warp) * features_of_warp +
+               unit_of(i) / 4 % 8 * 4;
+    }
+    __host__ __device__ int first_key_place(int i) const {
+        return unit_of(i) / 32 / (Config::head_dim / features_of_warp) * 16 + unit_of(i) % 4 * 4;
     }
 };
 
@@ -72,9 +109,12 @@ __host__ __device__ BoxedShare<Config> boxed(const unsigned char* tile, int rows
 }
 template <class Config>
 __host__ __device__ auto staged_v(const unsigned char* tile, int thread) {
-    using Share = std::conditional_t<Config::is_fp8, AlongKeysShare<Config>, BoxedShare<Config>>;
-    return Share{boxed_places<Config>(Config::block_n, thread),
-                 reinterpret_cast<const typename Config::Element*>(tile)};
+    if constexpr (Config::is_fp8) {
+        return AlongKeysShare<Config>{reinterpret_cast<const E4m3*>(tile), thread,
+                                      Config::consumers * Config::group};
+    } else {
+        return boxed<Config>(tile, Config::block_n, thread);
+    }
 }
 
 /// The elements of P in the order of an accumulator, of registers that hold four.

@@ -255,6 +255,30 @@ TEST(Fragment, RecordsMemoryInRuns) {
     }
 }
 
+/// Of a tile of 32 rows the tensor has 16: what a warp holds of the others is no loss, and what lies behind the tile is.
+TEST(Fragment, KeepsNothingOfRowsBehindTheTensor) {
+    for (const SinkMode mode : {SinkMode::tiles, SinkMode::checked, SinkMode::statistics}) {
+        Problem problem = one_tile(32, 24);
+        problem.seqlen_q = 16;
+        const FragmentHost host("stage=s", mode, problem);
+        TILESCOPE_BLOCK(host.sink, 0, 0, 0);
+        const float values[3][4] = {};
+        const auto lost = [&] { return host.sink.counters->out_of_range[int(Stage::s)].elements; };
+        for (int lane = 0; lane < 32; ++lane) TILESCOPE_FRAGMENT(s, 0, values, MmaAccumulator{16, 0, lane});
+        EXPECT_EQ(lost(), 0u);
+        if (mode == SinkMode::statistics) {
+            EXPECT_EQ(host.sink.stages[int(Stage::s)].statistics->written, 0u);
+        } else {
+            const std::uint32_t* const words = host.sink.stages[int(Stage::s)].words;
+            EXPECT_EQ(std::count(words, words + 32 * 24, unwritten_bits), 32 * 24);
+        }
+        for (int lane = 0; lane < 32; ++lane) TILESCOPE_FRAGMENT(s, 0, values, MmaAccumulator{32, 0, lane});
+        EXPECT_EQ(lost(), 32u * 12u);
+        for (int lane = 0; lane < 32; ++lane) TILESCOPE_FRAGMENT(s, 0, values, MmaAccumulator{16, 8, lane});
+        EXPECT_EQ(lost(), 32u * 16u) << "a third of them is right of the tile";
+    }
+}
+
 /// Every element of an accumulator lies somewhere, once.
 void expect_cover(int rows, int cols, const auto& write_all) {
     const FragmentHost host("stage=s", SinkMode::checked, one_tile(rows, cols));

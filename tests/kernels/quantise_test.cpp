@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "kernels/attention/along_keys.h"
 #include "kernels/run/quantise_inputs.h"
 #include "kernels/run/reports.h"
 
@@ -71,6 +72,7 @@ TEST(Quantise, LaysCodesAlongTheKeysInTheOrderOfAProductsOperand) {
     for (int feature = 0; feature < matrices * cols; ++feature) {
         for (int place = 0; place < pitch; ++place) {
             const int key = place / 32 * 32 + keys[place % 32];
+            EXPECT_EQ(key_along_keys(place), key) << place;
             const int code = key < rows ? 1 + key + 80 * (feature / cols + feature % cols) : 0;
             EXPECT_EQ(laid[std::size_t(feature * pitch + place)], std::byte(code)) << feature << " " << place;
         }

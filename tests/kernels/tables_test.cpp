@@ -102,8 +102,8 @@ TEST(Kernels, Fp8TakesWgmmaWhereTheGpuHasItAndTheCallIsLarge) {
     }
     EXPECT_TRUE(find_config(fp8.configs, "128x128x2xe4m3xwgmma", 128)->wgmma);
     EXPECT_TRUE(find_config(fp8.configs, "192x128x4xe4m3xwgmma", 64)->wgmma);
-    EXPECT_FALSE(
-        takes_v_along_keys(*find_kernel("fast"), *find_config(find_kernel("fast")->configs, "128x128x2xwgmma", 64)));
+    EXPECT_FALSE(takes_v_along_keys(*find_kernel("fast"),
+                                    *find_config(find_kernel("fast")->configs, "128x128x2xwgmma", 64)));
     EXPECT_FALSE(faulty_config(fp8, *find_fault("p_not_scaled"))->wgmma);
 }
 
