@@ -94,13 +94,14 @@ double issued_per_ms() {
     return lanes * multiprocessors * double(khz);
 }
 
-/// What a row is of: a kernel, and a configuration that is not the default of the call.
+/// What a row is of: a kernel, and a configuration where it is not the default of the call.
 struct Benched {
     std::string_view kernel;
     const char* config;
 };
-constexpr Benched all_benched[] = {{"scalar", ""},        {"wmma", ""}, {"stable", ""}, {"fast", ""},
-                                   {"fast", "128x128x2"}, {"fp8", ""},  {"cublas", ""}};
+constexpr Benched all_benched[] = {
+    {"scalar", ""},        {"wmma", ""}, {"stable", ""},          {"fast", ""},
+    {"fast", "128x128x2"}, {"fp8", ""},  {"fp8", "64x64x1xe4m3"}, {"cublas", ""}};
 
 /// A row of the table.
 std::string bench(const Benched& benched, double bytes_per_ms) {
