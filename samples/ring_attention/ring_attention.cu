@@ -137,7 +137,7 @@ class Run {
     explicit Run(const Options& options)
         : options_(options), kernel_(tilescope::find_kernel(options.kernel)) {
         if (kernel_ == nullptr) throw std::runtime_error("there is no kernel " + options.kernel);
-        config_ = tilescope::find_config(*kernel_, "", options.head_dim);
+        config_ = tilescope::find_config(kernel_->configs, "", options.head_dim);
         if (config_ == nullptr) throw std::runtime_error("the kernel has no build for this head_dim");
         require(cudaGetDeviceCount(&gpus_), "looking for GPUs");
         const std::size_t whole = std::size_t(options.ring.seqlen) * std::size_t(options.head_dim);
@@ -230,8 +230,8 @@ class Run {
         // The mask of the whole call, whatever the launch masks.
         problem.mask = options_.ring.causal ? tilescope::Mask::causal : tilescope::Mask::none;
         problem.dtype_p = tilescope::dtype_p_of(*kernel_, *config_);
-        problem.l_lanes = kernel_->l_lanes;
-        problem.l_lane_columns = kernel_->l_lane_columns;
+        problem.l_lanes = tilescope::recorded_of(*kernel_, *config_).l_lanes;
+        problem.l_lane_columns = tilescope::recorded_of(*kernel_, *config_).l_lane_columns;
         if (config_->splits > 1)
             problem.kv_tiles_per_split = (problem.kv_tiles() + config_->splits - 1) / config_->splits;
         tilescope::Shard shard;
