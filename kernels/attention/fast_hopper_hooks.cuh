@@ -75,7 +75,7 @@ struct AlongKeysShare {
     }
     __host__ __device__ FourCodes run_at(int i) const {
         FourCodes found;
-        TILESCOPE_HOOK_UNROLL
+        KERNEL_UNROLL
         for (int feature = 0; feature < run; ++feature) {
             // The whole word, of which the other codes are other keys.
             const int place = boxed_place<Config::v_row_bytes, E4m3>(
