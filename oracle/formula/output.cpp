@@ -227,7 +227,9 @@ RunningState combine(const HeadCall& call, std::span<const RunningState> splits)
         whole.m.value(i, 0) = most;
         for (const RunningState& split : splits) {
             const double m = split.m.value(i, 0);
-            if (m == -infinity && !std::isnan(most)) continue;
+            // A maximum that passes NaN over is -inf where all scores are NaN, and l is not: it sees keys.
+            const bool sees_nothing = m == -infinity && !std::isnan(sum_of_row(split.l.value, i));
+            if (sees_nothing && !std::isnan(most)) continue;
             if (m == most) whole.m.error(i, 0) = std::max(whole.m.error(i, 0), split.m.error(i, 0));
             const double factor = std::exp(m - most);
             double relative = gamma(double(call.problem.l_lanes), u_f32);

@@ -129,6 +129,15 @@ TEST(ForwardNonFinite, NaNInTheInputsIsNoFault) {
     const MemoryRecording run = recorded({problem, {}, inputs});
     EXPECT_TRUE(matches(run));
 
+    // What is merged in the end comes of parts whose maximum passed NaN over.
+    Problem in_lanes = problem;
+    in_lanes.l_lanes = 4;
+    in_lanes.l_lane_columns = 2;
+    EXPECT_TRUE(matches(recorded({in_lanes, {}, inputs})));
+    Problem split = problem;
+    split.kv_tiles_per_split = 2;
+    EXPECT_TRUE(matches(recorded({split, {}, inputs})));
+
     // A maximum that keeps the NaN, and all that follows from it.
     MemoryRecording keeping = copy_of(run);
     for (std::int64_t kv_tile = 0; kv_tile < problem.kv_tiles(); ++kv_tile) {

@@ -16,7 +16,7 @@ PAGE = ".github/CONTRIBUTING.md"
 
 # What names one of the kind, wherever it is named. An example is one that no other part has a use of its own for.
 EXAMPLES = {
-    "a kernel": r"\bstable\.(?:cu|h)\b|\"stable\"|\bstable_configs\b|\bstable = |^\| `stable` \|",
+    "a kernel": r"\bstable\.(?:cu|h)\b|\"stable\"|\bstable_configs\b|\bstable = |^\| `stable`(?: [\dx]+)? \|",
     "a planted fault": r"\bmax_own_lane\b",
     "a dtype": r"\be5m2\b",
     "a cause": r"\balibi_offset\b",
