@@ -35,3 +35,5 @@ HOST_AND_DEVICE int key_along_keys(int place) {
 }
 
 }  // namespace tilescope
+
+#undef HOST_AND_DEVICE

@@ -1,6 +1,6 @@
 #pragma once
 
-// The names of configurations, and which of them a call gets.
+// The names of configurations, which of them a call gets, and which of two builds has it.
 
 #include <cstdint>
 #include <span>
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "kernels/attention/attention_args.h"
+#include "kernels/attention/builds.h"
 
 namespace tilescope {
 
@@ -31,6 +32,18 @@ inline const KernelConfig* find_config(std::span<const KernelConfig> configs, st
         if (name.empty() ? is_default : name == config_name(config)) return &config;
     }
     return nullptr;
+}
+
+/// Of a kernel whose configurations with wgmma are compiled by themselves, for sm_90a alone.
+template <const CudaBuild& with_wgmma, const CudaBuild& others>
+constexpr CudaBuild build_of_two() {
+    return {[](const AttentionArgs& args, const KernelConfig& config, Fault fault, const Sink& sink) {
+                return (config.wgmma ? with_wgmma : others).launch(args, config, fault, sink);
+            },
+            others.function == nullptr
+                ? nullptr
+                : +[](const KernelConfig&
+                          config) { return (config.wgmma ? with_wgmma : others).function(config); }};
 }
 
 }  // namespace tilescope

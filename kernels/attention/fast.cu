@@ -1,5 +1,6 @@
 #include "kernels/attention/fast.h"
 
+#include "kernels/attention/configs.h"
 #include "kernels/attention/entry.h"
 #include "kernels/attention/fast_body.cuh"
 
@@ -10,19 +11,6 @@ extern const CudaBuild fast_hopper;
 
 inline constexpr CudaBuild fast_mma = entry<FastKernel, fast_mma_configs, fast_mma_faults>();
 
-const CudaBuild& fast_build(const KernelConfig& config) {
-    return config.wgmma ? fast_hopper : fast_mma;
-}
-
-extern const CudaBuild fast = {
-    [](const AttentionArgs& args, const KernelConfig& config, Fault fault, const Sink& sink) {
-        return fast_build(config).launch(args, config, fault, sink);
-    },
-#ifdef PLANTED_FAULTS
-    nullptr
-#else
-    [](const KernelConfig& config) { return fast_build(config).function(config); }
-#endif
-};
+extern const CudaBuild fast = build_of_two<fast_hopper, fast_mma>();
 
 }  // namespace tilescope::KERNEL_BUILD

@@ -38,9 +38,10 @@ KERNEL_FUNCTION void produce(const HopperMaps& maps, const AttentionArgs& args,
         q_parity ^= 1;
         if constexpr (record) {
             shared.queued = number;
-            if (work.kv_tiles == 0) shared.q_full.arrive();
-            if (work.q_block < 0) break;
             if (work.kv_tiles == 0) {
+                // No q comes with the number.
+                shared.q_full.arrive();
+                if (work.q_block < 0) break;
                 next = take_number(schedule);
                 continue;
             }

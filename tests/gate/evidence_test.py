@@ -138,9 +138,9 @@ class EvidenceTest(unittest.TestCase):
         self.add_gpu()
         self.run_it(FAIL="tile -o", SAYS="tile-gate: cuBLAS: it cannot be loaded (libcublas.so.13: not there); install it")
         missing = {gate: what for gate, (status, what) in self.results().items() if status == "missing"}
-        words = {**{f"references of {kernel}": "PyTorch" for kernel in KERNELS}, **{f"latency of {backend}, {group}": "PyTorch"
-                    for backend in ("flash", "cudnn", "math") for group in ("short", "long")}, **{gate: "PyTorch" for gate in TURNS},
-                  "latency of one tile of QK^T": "cuBLAS", "resources": "nvcc",
+        without_pytorch = [*(f"references of {kernel}" for kernel in KERNELS), *TURNS,
+                           *(f"latency of {backend}, {group}" for backend in ("flash", "cudnn", "math") for group in ("short", "long"))]
+        words = {**dict.fromkeys(without_pytorch, "PyTorch"), "latency of one tile of QK^T": "cuBLAS", "resources": "nvcc",
                  "sanitizers": "compute-sanitizer", "profile": "ncu"}
         self.assertEqual(set(missing), set(words))
         for gate, word in words.items():
