@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "dump/schema/semantics.h"
+#include "oracle/formula/estimate.h"
 #include "oracle/formula/vector_kernels.h"
 
 namespace tilescope {
