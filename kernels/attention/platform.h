@@ -32,27 +32,50 @@
 #define KERNEL_BUILD plain
 #endif
 
-// Whether a kernel is compiled with a mistake: its template parameter `fault` says with which. On the CPU the
-// faulty build is compiled once, and told at run time: what both compile asks here, and never `if constexpr`.
-#if defined(PLANTED_FAULTS) && !defined(__CUDACC__)
-#define FAULT(mistake) (played_fault == Fault::mistake)
+// Whether a kernel makes a mistake. The faulty build is compiled once for all of them and told at run time, by
+// host_fault and device_fault; in other builds this is the literal `false`, and nothing is left of a mistake.
+#ifdef PLANTED_FAULTS
+#define FAULT(mistake) (played_fault() == Fault::mistake)
 #else
-#define FAULT(mistake) (fault == Fault::mistake)
+#define FAULT(mistake) false
 #endif
 
 namespace tilescope::KERNEL_BUILD {
 
-/// Which copy of a kernel is launched: the one with the hooks, or where nothing is selected one without. Of the many faulty
-/// ones there is one copy each.
+/// Which copy of a kernel is launched: the one with the hooks, or where nothing is selected one without. Of a faulty
+/// one there is no other copy.
 #ifdef DEBUG_DUMP
 inline constexpr bool with_hooks = true;
 #else
 inline constexpr bool with_hooks = false;
 #endif
 #ifdef PLANTED_FAULTS
-inline constexpr bool without_hooks = true;
+inline constexpr bool with_faults = true;
 #else
-inline constexpr bool without_hooks = false;
+inline constexpr bool with_faults = false;
+#endif
+inline constexpr bool without_hooks = with_faults;
+
+#ifdef PLANTED_FAULTS
+/// The mistake of what the calling thread launches or, on the CPU, of the thread block that it plays.
+inline thread_local Fault host_fault = Fault::none;
+
+#ifdef __CUDACC__
+/// The mistake of the kernels of a source. All threads read the same: a branch that asks for it is uniform.
+static __constant__ Fault device_fault = Fault::none;
+
+__host__ __device__ __forceinline__ Fault played_fault() {
+#ifdef __CUDA_ARCH__
+    return device_fault;
+#else
+    return host_fault;
+#endif
+}
+#else
+inline Fault played_fault() {
+    return host_fault;
+}
+#endif
 #endif
 
 }  // namespace tilescope::KERNEL_BUILD
@@ -78,9 +101,6 @@ KERNEL_FUNCTION float stored(float value) {
 }
 
 #else
-
-/// The mistake of the thread block that this thread plays.
-inline thread_local Fault played_fault = Fault::none;
 
 struct Half {
     _Float16 value;
