@@ -17,6 +17,7 @@
 #include "dump/hook.h"
 #include "kernels/attention/builds.h"
 #include "kernels/attention/platform.h"
+#include "kernels/attention/played_fault.h"
 #ifdef __CUDACC__
 #include "kernels/attention/launch.cuh"
 #endif

@@ -62,20 +62,22 @@ KERNEL_FUNCTION void take_q(HopperQ<Config>& q, const unsigned char* q_tile, con
     }
 }
 
-/// Starts s = Q K^T, of a tile of K that lies as `layout` says.
-template <class Config, std::uint32_t layout>
+/// Starts s = Q K^T.
+template <class Config>
 KERNEL_FUNCTION void start_scores(float (&s)[Config::scores], const HopperQ<Config>& q,
                                   const unsigned char* k_tile) {
     using Element = typename Config::Element;
     constexpr int depths_of_box = Config::row_bytes / product_depth_bytes;
-    const SharedOperand k = shared_operand(shared_address(k_tile));
+    const std::uint32_t layout = FAULT(descriptor_not_swizzled) ? SharedOperand::not_swizzled
+                                                                : SharedOperand::swizzled<Config::row_bytes>;
+    const SharedOperand k = shared_operand(shared_address(k_tile), layout);
     pin(s);
     begin_products();
-    multiply_group<Element, false, false, layout>(s, q[0], k);
+    multiply_group<Element, false, false>(s, q[0], k);
     KERNEL_UNROLL
     for (int depth = 1; depth < Config::depths; ++depth) {
         const int box = depth / depths_of_box;
-        multiply_group<Element, true, false, layout>(
+        multiply_group<Element, true, false>(
             s, q[depth],
             k.at(box * Config::block_n * Config::row_bytes + depth % depths_of_box * product_depth_bytes));
     }
@@ -94,15 +96,15 @@ KERNEL_FUNCTION void start_outputs(float (&acc)[Config::outputs], const HopperP<
         if constexpr (Config::is_fp8) {
             // Rows are features, of keys.
             constexpr int depths_of_box = Config::v_row_bytes / product_depth_bytes;
-            constexpr std::uint32_t layout = SharedOperand::swizzled<Config::v_row_bytes>;
-            const SharedOperand v = shared_operand(shared_address(v_tile));
-            multiply_group<Element, true, false, layout>(
+            const SharedOperand v =
+                shared_operand(shared_address(v_tile), SharedOperand::swizzled<Config::v_row_bytes>);
+            multiply_group<Element, true, false>(
                 acc, p[depth],
                 v.at(depth / depths_of_box * Config::head_dim * Config::v_row_bytes +
                      depth % depths_of_box * product_depth_bytes));
         } else {
-            const SharedOperand v =
-                shared_operand(shared_address(v_tile), Config::block_n * Config::row_bytes);
+            const SharedOperand v = shared_operand(shared_address(v_tile), SharedOperand::swizzled<128>,
+                                                   Config::block_n * Config::row_bytes);
             multiply_group<Element, true, true>(acc, p[depth], v.at(depth * 16 * Config::row_bytes));
         }
     }
@@ -165,11 +167,7 @@ struct HopperConsumer {
             release(shared.k_empty[k.stage], thread.lane);
             be_late();
         }
-        if (FAULT(descriptor_not_swizzled)) {
-            start_scores<Config, SharedOperand::not_swizzled>(s, q, k_tile(tile));
-        } else {
-            start_scores<Config, SharedOperand::swizzled<Config::row_bytes>>(s, q, k_tile(tile));
-        }
+        start_scores<Config>(s, q, k_tile(tile));
     }
 
     /// Adds the tile before to acc, whose scores are in P, and waits for it.

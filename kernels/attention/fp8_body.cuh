@@ -119,12 +119,9 @@ template <class Config>
 KERNEL_FUNCTION typename Config::P cast_p(float p) {
     if constexpr (!Config::p_in_fp8) {
         return to_half(p);
-    } else if (FAULT(p_not_scaled)) {
-        return to_e4m3(p);
-    } else if (FAULT(p_not_saturated)) {
-        return to_e4m3_without_saturation(p * 2.0f * fp8_p_scale);
     } else {
-        return to_e4m3(p * fp8_p_scale);
+        if (FAULT(p_not_saturated)) return to_e4m3_without_saturation(p * 2.0f * fp8_p_scale);
+        return to_e4m3(p * (FAULT(p_not_scaled) ? 1.0f : fp8_p_scale));
     }
 }
 

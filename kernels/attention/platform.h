@@ -8,8 +8,6 @@
 
 #include <cstdint>
 
-#include "kernels/attention/faults.h"
-
 #ifdef __CUDACC__
 #include <cuda_fp16.h>
 #define KERNEL_FUNCTION __device__ __forceinline__
@@ -32,14 +30,6 @@
 #define KERNEL_BUILD plain
 #endif
 
-// Whether a kernel makes a mistake. The faulty build is compiled once for all of them and told at run time, by
-// host_fault and device_fault; in other builds this is the literal `false`, and nothing is left of a mistake.
-#ifdef PLANTED_FAULTS
-#define FAULT(mistake) (played_fault() == Fault::mistake)
-#else
-#define FAULT(mistake) false
-#endif
-
 namespace tilescope::KERNEL_BUILD {
 
 /// Which copy of a kernel is launched: the one with the hooks, or where nothing is selected one without. Of a faulty
@@ -55,28 +45,6 @@ inline constexpr bool with_faults = true;
 inline constexpr bool with_faults = false;
 #endif
 inline constexpr bool without_hooks = with_faults;
-
-#ifdef PLANTED_FAULTS
-/// The mistake of what the calling thread launches or, on the CPU, of the thread block that it plays.
-inline thread_local Fault host_fault = Fault::none;
-
-#ifdef __CUDACC__
-/// The mistake of the kernels of a source. All threads read the same: a branch that asks for it is uniform.
-static __constant__ Fault device_fault = Fault::none;
-
-__host__ __device__ __forceinline__ Fault played_fault() {
-#ifdef __CUDA_ARCH__
-    return device_fault;
-#else
-    return host_fault;
-#endif
-}
-#else
-inline Fault played_fault() {
-    return host_fault;
-}
-#endif
-#endif
 
 }  // namespace tilescope::KERNEL_BUILD
 

@@ -21,7 +21,7 @@ struct ScalarOnCpu {
 
     /// Shared memory starts undefined: every word of it holds `shared_word` when a block begins.
     template <class Config>
-    static Launch launch(const AttentionArgs& args, Fault played,
+    static Launch launch(const AttentionArgs& args, [[maybe_unused]] Fault fault,
                          std::uint32_t shared_word TILESCOPE_HOST_SINK_PARAM(sink)) {
         using Shared = ScalarShared<Config>;
         constexpr std::size_t words = sizeof(Shared) / sizeof(shared_word);
@@ -30,7 +30,9 @@ struct ScalarOnCpu {
         const std::int64_t blocks = std::int64_t(args.batch) * args.heads * q_blocks;
 #pragma omp parallel
         {
-            played_fault = played;
+#ifdef PLANTED_FAULTS
+            host_fault = fault;
+#endif
             const auto shared = std::make_unique_for_overwrite<Shared>();
 #pragma omp for schedule(dynamic)
             for (std::int64_t i = 0; i < blocks; ++i) {

@@ -5,9 +5,9 @@
 // it is computed.
 
 #include "kernels/attention/attention_args.h"
-#include "kernels/attention/faults.h"
 #include "kernels/attention/guards.h"
 #include "kernels/attention/platform.h"
+#include "kernels/attention/played_fault.h"
 
 namespace tilescope {
 
