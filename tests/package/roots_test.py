@@ -178,7 +178,7 @@ class Packages(unittest.TestCase):
         self.clean.run("ctest --test-dir /judged --no-tests=error -R '^(healthy|reported|selected|expectations)$'")
         self.clean.run("echo '#include \"dump/reader.h\"\nint main() { return tilescope::is_unwritten(0); }' > /a.cpp"
                        " && for package in tilescope tilescope-static; do"
-                       " g++ -std=c++17 /a.cpp -o /a $(pkg-config --cflags --libs $package) && /a; done")
+                       " g++ -std=c++17 /a.cpp -o /a $(pkg-config --cflags --libs $package) && /a || exit 1; done")
 
     @unittest.skipUnless(SUITE == "bookworm", "its container is of another release")
     def test_the_pipeline_of_the_sample(self):
