@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds the classes that -DDEBUG_DUMP switches to the same public members with and without it, hooks to the same parameters, and compiles the examples
-in comments of headers, either way.
+"""Holds the classes that -DDEBUG_DUMP switches to the same public members with and without it, hooks to the same parameters,
+and compiles the examples in comments of headers, either way.
 
 usage: public_headers_test.py ROOT CXX
 """
