@@ -33,6 +33,12 @@ link_by_pkg_config(tilescope ${SCRATCH}/by_pkg_config)
 if(STATIC)
   list(APPEND programs ${SCRATCH}/build/consumer_static ${SCRATCH}/static_by_pkg_config)
   link_by_pkg_config(tilescope-static ${SCRATCH}/static_by_pkg_config)
+  # A program may link another HDF5 beside it.
+  execute_process(COMMAND nm --extern-only --defined-only --format=posix ${SCRATCH}/prefix/lib/libtilescope.a OUTPUT_VARIABLE names
+    COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT names MATCHES "tilescope" OR names MATCHES "\n((H5|SZ_|aec_|inflate|deflate)[^\n]*)")
+    message(FATAL_ERROR "libtilescope.a: ${CMAKE_MATCH_1} is a name that others may have")
+  endif()
 endif()
 foreach(program IN LISTS programs)
   execute_process(COMMAND ${program} WORKING_DIRECTORY ${SCRATCH} COMMAND_ERROR_IS_FATAL ANY)
