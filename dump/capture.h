@@ -147,8 +147,9 @@ class Capture {
     /// pointers where they have no gaps. A device error ends up in the recording, not in an exception.
     void inputs(const StridedArray& q, const StridedArray& k, const StridedArray& v);
     /// Merges the kernel's output buffers as CapturedRun::merge_output does, [batch][heads][seqlen_q](,
-    /// [head_dim_v]) of dtype_o and float32; lse may be null. Called after the kernel, for which it waits. A
-    /// device error ends up in the recording. Errors: Error for codes.
+    /// [head_dim_v]) of dtype_o and float32; lse may be null. Elements that hold the 0xff bytes of a buffer filled before
+    /// the launch count as unwritten. Called after the kernel, for which it waits. A device error ends up in the recording.
+    /// Errors: Error for codes.
     void outputs(const StridedArray& o, const StridedArray& lse);
 
     /// What the rank has after merging the step, of a problem that is with_shard(): float32, [batch][heads][seqlen_q](,
