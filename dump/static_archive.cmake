@@ -27,7 +27,6 @@ endif()
 
 add_library(tilescope_without_s3 OBJECT file/without_s3.c)
 target_include_directories(tilescope_without_s3 SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
-set_target_properties(tilescope_without_s3 PROPERTIES POSITION_INDEPENDENT_CODE ON)
 set(merged ${CMAKE_CURRENT_BINARY_DIR}/tilescope_static.o)
 add_custom_command(OUTPUT ${merged}
   COMMAND ${CMAKE_COMMAND} -D LINKER=${CMAKE_LINKER} -D NM=${CMAKE_NM} -D OBJCOPY=${CMAKE_OBJCOPY} -D OUTPUT=${merged}
