@@ -4,53 +4,26 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "dump/schema/declarations.h"
 #include "dump/schema/error.h"
+#include "tests/support/page_table.h"
 
 namespace tilescope::declarations {
 namespace {
 
-using Row = std::vector<std::string>;  // family, declaration, value, operands
+using test::PageRow;  // family, declaration, value, operands
 
-/// The cells of a line of a table, without the signs of code.
-Row cells_of(const std::string& line) {
-    Row cells;
-    std::istringstream stream(line.substr(1));
-    for (std::string cell; std::getline(stream, cell, '|');) {
-        std::erase(cell, '`');
-        const std::size_t first = cell.find_first_not_of(' ');
-        const std::size_t last = cell.find_last_not_of(' ');
-        cells.push_back(first == std::string::npos ? "" : cell.substr(first, last - first + 1));
-    }
-    return cells;
-}
-
-std::vector<Row> rows_of_page() {
-    std::ifstream page(TILESCOPE_FORMAT_PAGE);
-    std::vector<Row> rows;
-    bool inside = false;
-    for (std::string line; std::getline(page, line);) {
-        if (line == "| family | declaration | value | where q is |") {
-            inside = true;
-            std::getline(page, line);
-        } else if (inside && line.empty()) {
-            break;
-        } else if (inside) {
-            rows.push_back(cells_of(line));
-        }
-    }
-    return rows;
+std::vector<PageRow> rows_of_page() {
+    return test::rows_of_page(TILESCOPE_FORMAT_PAGE, "| family | declaration | value | where q is |");
 }
 
 TEST(Families, AreThoseOfThePage) {
     const char* const operands[] = {"", "16 bits", "fp8"};
-    std::vector<Row> rows;
+    std::vector<PageRow> rows;
     for (const Family& family : all_families())
         for (const auto& [name, value, of] : family.declarations)
             rows.push_back({std::string(family.name), std::string(name), std::string(value),
@@ -61,7 +34,7 @@ TEST(Families, AreThoseOfThePage) {
 /// Each row of the page, for the operands that it is of, is found again in what is declared.
 TEST(Families, DeclareWhatThePageSays) {
     for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::e4m3}) {
-        for (const Row& row : rows_of_page()) {
+        for (const PageRow& row : rows_of_page()) {
             Problem problem;
             Units units;
             problem.dtype_q = problem.dtype_k = problem.dtype_v = dtype;

@@ -247,6 +247,23 @@ class Refused(Calls):
         self.matches(ones, ones, ones, o, dtypes=dtypes, descales={"q": 0.5, "v": np.full((1, 1), 3.0)})
         self.diverges(ones, ones, ones, o, dtypes=dtypes)
 
+    def test_integer_codes(self):
+        """k is u / 255 * 896 - 448: the same for every key, so that o is the mean of v."""
+        codes = np.full((1, 1, 32, 16), 51, np.uint8)
+        self.refuses(TypeError, "numbers that they stand for", codes.astype(np.float16), codes, codes, codes)
+        k = (codes.astype(np.float32) / 255 * 896 - 448).astype(np.float16)
+        self.assertEqual(k[0, 0, 0, 0], -268.75)
+        q = np.full(k.shape, 0.001, np.float16)
+        self.matches(q, k, np.ones_like(q), np.ones_like(q))
+
+    def test_what_nobody_stored(self):
+        """Ones in all bits, which the caller filled o with; another NaN is a number that the kernel computed."""
+        o, _ = self.outputs()
+        for fill, said in ((0xFFFF, "unwritten"), (0x7FFF, "nan")):
+            spoiled = o.copy()
+            spoiled.view(np.uint16)[0, 1, 3] = fill
+            self.assertEqual(self.diverges(self.q, self.k, self.v, spoiled).first_divergence.finding, said)
+
 
 class Interrupted(unittest.TestCase):
     def test_an_interrupt_ends_it(self):
