@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "oracle/causes/signature.h"
+#include "oracle/judge/tile_judge.h"
 
 namespace tilescope {
 
@@ -70,9 +71,14 @@ std::vector<Candidate> CurveCandidates::all() const {
 
 void add_curves(const Evidence& evidence, const std::vector<CurvePoint>& points, const std::string& variable,
                 const std::function<Change(const Curve&)>& change, CurveCandidates& candidates) {
-    for (const Curve& curve : curves_through(points, known_numbers(evidence), variable))
+    for (const Curve& curve : curves_through(points, known_numbers(evidence), variable)) {
+        const CurveRule& rule = curve.rule;
+        const bool is_zero_or_one = rule.is_line && rule.slope == 0 && (rule.offset == 0 || rule.offset == 1);
+        const bool is_trivial =
+            is_zero_or_one && curve.domain.kind == CurveDomain::Kind::all && !is_operand(evidence.acts);
         (curve.is_round ? candidates.round : candidates.others)
-            .push_back({{{"it is", curve.formula}}, change(curve), curve.parameters});
+            .push_back({{{"it is", curve.formula}}, change(curve), curve.parameters, 0, is_trivial});
+    }
 }
 
 }  // namespace tilescope

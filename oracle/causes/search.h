@@ -14,11 +14,12 @@ struct Found {
     Candidate candidate;
     Stage acts = Stage::q;
     Scope scope = Scope::everywhere;
-    std::string rule;       ///< where it applies, with Scope::ruled
-    int scope_cost = 0;     ///< of saying where it applies, in parameters
-    std::int64_t left = 0;  ///< elements of the scope that the replay does not reproduce
-    std::int64_t open = 0;  ///< elements that the replay leaves open
-    bool by_value = false;  ///< it reproduces wrong elements that are not NaN
+    std::string rule;            ///< where it applies, with Scope::ruled
+    int scope_cost = 0;          ///< of saying where it applies, in parameters
+    std::int64_t left = 0;       ///< elements of the scope that the replay does not reproduce
+    std::int64_t open = 0;       ///< elements of the scope that the replay leaves open
+    std::int64_t open_left = 0;  ///< those of them that are among `left`
+    bool by_value = false;       ///< it reproduces wrong elements that are not NaN
 
     /// What it was free to choose: fitted parameters, numbers fitted besides, where it applies, and the form. Less is
     /// better.
@@ -27,6 +28,9 @@ struct Found {
     }
 };
 
+/// What the replay leaves and leaves open in the scope of `found`.
+void take_misfit(const Misfit& misfit, Found& found);
+
 /// The best candidate of each cause, best cause first. `enough`: share of what diverges that it must explain.
 std::vector<Found> search(const Evidence& evidence, double enough, int threads);
 
@@ -34,6 +38,7 @@ std::vector<Found> search(const Evidence& evidence, double enough, int threads);
 /// - those that explain fewer elements than they have parameters, or than twice their fitted numbers;
 /// - those known from a later stage that holds one number wherever it is wrong: so do most mistakes that leave 0;
 /// - those known only from NaN in a later stage, if they have a parameter or another such fault would do;
+/// - those that leave zeros in o, if other mistakes would do, and those that put 0 or 1 in the place of some values;
 /// - those that explain one or two elements, if they have a parameter or a scope, are known from NaN alone,
 ///   or another fault would do.
 void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found);

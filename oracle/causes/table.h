@@ -17,6 +17,9 @@ struct Candidate {
     int free_parameters = 0;
     /// Further numbers that were each fitted to a few elements, such as the maximum of each lane of each row.
     std::int64_t fitted = 0;
+    /// It puts 0 or 1 in the place of computed values, which maxima, exponentials and sums leave by themselves where
+    /// something before is wrong.
+    bool is_trivial = false;
 };
 
 /// A row of the table of causes.
@@ -38,6 +41,9 @@ struct Cause {
 
 /// Of tiles that are not in the dump although others are, the one mistake that is looked for.
 inline constexpr std::string_view skipped_kv_tile_name = "kv_tile_skipped";
+
+/// Of rows that hold what they held before.
+inline constexpr std::string_view rows_uncovered_name = "rows_uncovered";
 
 /// Of what the store of o does to lse.
 inline constexpr std::string_view rows_stored_over_lse_name = "rows_stored_over_lse";
