@@ -77,7 +77,12 @@ void add_curves(const Evidence& evidence, const std::vector<CurvePoint>& points,
         const bool is_trivial =
             is_zero_or_one && curve.domain.kind == CurveDomain::Kind::all && !is_operand(evidence.acts);
         (curve.is_round ? candidates.round : candidates.others)
-            .push_back({{{"it is", curve.formula}}, change(curve), curve.parameters, 0, is_trivial});
+            .push_back({{{"it is", curve.formula}},
+                        change(curve),
+                        curve.parameters,
+                        0,
+                        is_trivial,
+                        rule.is_line && rule.slope != 0 && rule.slope != 1});
     }
 }
 

@@ -143,8 +143,12 @@ std::optional<float> one_number_of(const Evidence& evidence) {
             if (seen.wrong[std::size_t(i)] && !std::isnan(seen.got.data()[i]))
                 values.insert(seen.got.data()[i]);
     }
-    if (values.size() != 1 || evidence.wrong_elements < enough) return std::nullopt;
-    return *values.begin();
+    if (values.size() != 1) return std::nullopt;
+    // An infinite output is what any row has that takes itself for empty, or whose sum overflows.
+    const float value = *values.begin();
+    const bool is_telling =
+        evidence.wrong_elements >= enough || (std::isinf(value) && is_output(evidence.observed));
+    return is_telling ? std::optional(value) : std::nullopt;
 }
 
 bool leaves_zeros(const Found& one) {
@@ -154,6 +158,15 @@ bool leaves_zeros(const Found& one) {
 }
 
 }  // namespace
+
+bool may_be_descale(const Evidence& evidence, const Found& found) {
+    if (!found.candidate.is_factor || found.scope == Scope::everywhere) return false;
+    const SideInputs& side = evidence.world->recording().side_inputs();
+    return std::ranges::any_of(
+        std::array{&side.descale_q, &side.descale_k, &side.descale_v}, [](const Descale* descale) {
+            return std::ranges::adjacent_find(descale->values, std::not_equal_to()) != descale->values.end();
+        });
+}
 
 void take_misfit(const Misfit& misfit, Found& found) {
     found.left = left_by(found.scope, misfit);
@@ -186,7 +199,7 @@ void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
             (one.cost() > 0 || !one.candidate.parameters.empty() || from_afar.size() > 1))
             return true;
         if (zeros_tell_nothing && (one_number || leaves_zeros(one))) return true;
-        if (one.candidate.is_trivial && one.scope != Scope::everywhere) return true;
+        if (one.candidate.is_trivial || may_be_descale(evidence, one)) return true;
         return explained <= few && (one.cost() > 0 || !one.by_value || faults.size() > 1);
     });
 }

@@ -20,6 +20,8 @@ struct Candidate {
     /// It puts 0 or 1 in the place of computed values, which maxima, exponentials and sums leave by themselves where
     /// something before is wrong.
     bool is_trivial = false;
+    /// It multiplies with a number that was read out of the dump.
+    bool is_factor = false;
 };
 
 /// A row of the table of causes.

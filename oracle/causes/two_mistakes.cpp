@@ -166,6 +166,7 @@ class PairSearch {
         take_misfit(misfit, first);
         first.left = misfit.anywhere();
         narrow(evidence_, first);
+        if (may_be_descale(evidence_, first)) return false;
         tried_.push_back(first);
         const bool is_enough = double(first.left) <= (1 - enough_of_two) * double(evidence_.wrong_elements);
         return is_enough && add_pair(first, here);
@@ -187,6 +188,8 @@ class PairSearch {
             rest = &next;
         }
         if (!second) return false;
+        // Two factors of one kind are fitted to two parts, and say nothing of a third.
+        if (second->cause == first.cause && second->candidate.is_factor) return false;
         diagnosis_.causes.push_back(report_of(first, evidence_, report_));
         FoundCause next = report_of(*second, *rest, report_);
         // Numbers that are solved for, each in its place, are no other parameters of one mistake.

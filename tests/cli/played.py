@@ -160,10 +160,37 @@ def write(path, call, stages, outputs_alone=False, **units):
             problem["sink"] = "first"
         for name in "qkv":
             file[f"inputs/{name}"] = getattr(call, name)
+        if "inputs/dout" in stages:
+            problem.update(direction="backward", dtype_ds="f16")
         for name, value in stages.items():
-            if name.startswith("outputs/") or not outputs_alone:
+            if not (outputs_alone and name.startswith("tiles/")):
                 file[name] = value
         for stage, attributes in units.items():
-            file.require_dataset(f"tiles/{stage}", stages[f"tiles/{stage}"].shape, F32).attrs.update(attributes)
+            if stage == "k":  # which is not recorded
+                shape = (call.batch, call.heads, -(-call.seqlen_q // call.block_m), call.seqlen_kv, call.head_dim)
+                file.create_dataset("tiles/k", shape, F32, chunks=(1, 1, 1, call.block_n, call.head_dim))
+            file[f"tiles/{stage}"].attrs.update(attributes)
         file.attrs["complete"] = 1
     return path
+
+
+def play_backward(call, *, heads_of=None):
+    """All stages of the backward pass; `heads_of(j)`: query heads whose products dk and dv of KV head j add up."""
+    group = call.heads // call.heads_kv
+    heads_of = heads_of or (lambda j: range(j * group, (j + 1) * group))
+    forward = play(call)
+    o, lse = forward["outputs/o"], forward["outputs/lse"]
+    q, k, v = call.q.astype(F32), call.of_heads(call.k.astype(F32)), call.of_heads(call.v.astype(F32))
+    dout = np.random.default_rng(call.seed + 1).standard_normal(o.shape).astype(np.float16)
+    s = forward["tiles/s"]
+    p = np.exp((s - lse[..., None]).astype(float)).astype(F32)
+    delta = (dout.astype(F32) * o.astype(F32)).sum(axis=-1)
+    dp = dout.astype(F32) @ v.swapaxes(2, 3)
+    ds = p * (dp - delta[..., None])
+    cast_ds, cast_p = (x.astype(np.float16).astype(F32) for x in (ds, p))
+    of_query_head = {"dk": cast_ds.swapaxes(2, 3) @ q * call.scale, "dv": cast_p.swapaxes(2, 3) @ dout.astype(F32)}
+    gradients = {name: np.stack([sum(x[:, h] for h in heads_of(j)) for j in range(call.heads_kv)], axis=1)
+                 for name, x in of_query_head.items()}
+    gradients["dq"] = cast_ds @ k * call.scale
+    return {"inputs/dout": dout, "inputs/o": o, "inputs/lse": lse, "tiles/s": s, "tiles/p": p, "tiles/delta": delta,
+            "tiles/dp": dp, "tiles/ds": ds, **{f"outputs/{name}": x.astype(np.float16) for name, x in gradients.items()}}
