@@ -160,7 +160,8 @@ bool leaves_zeros(const Found& one) {
 }  // namespace
 
 bool may_be_descale(const Evidence& evidence, const Found& found) {
-    if (!found.candidate.is_factor || found.scope == Scope::everywhere) return false;
+    const bool is_factor = found.candidate.is_factor || found.cause->fits_factors;
+    if (!is_factor || found.scope == Scope::everywhere) return false;
     const SideInputs& side = evidence.world->recording().side_inputs();
     return std::ranges::any_of(
         std::array{&side.descale_q, &side.descale_k, &side.descale_v}, [](const Descale* descale) {

@@ -35,8 +35,9 @@ struct Cause {
     std::function<std::vector<Candidate>(const Evidence&)> candidates;
     std::string_view separate_with = {};  ///< options of tile-run: their input tells it from other causes
     bool legal = false;
-    bool structural = false;  ///< found from the places of wrong elements alone, without a replay of values
-    bool race_alike = false;  ///< a missing barrier can leave the same numbers
+    bool structural = false;    ///< found from the places of wrong elements alone, without a replay of values
+    bool race_alike = false;    ///< a missing barrier can leave the same numbers
+    bool fits_factors = false;  ///< what it solves for are factors
     bool form =
         false;  ///< no mistake by name, but numbers that are solved for: a name for the same costs less
 };

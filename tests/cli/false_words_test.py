@@ -57,8 +57,9 @@ class FalseWords(TileDiffCase):
 
     def test_zeros_of_rows_below_a_finite_maximum_are_no_rows_left_out(self):
         call = small()
-        call.k[..., 0], call.q[..., 0], call.q[:, :, 5] = 30, 0, 0
-        call.q[:, :, 5, :2] = -2000, 1
+        rows = [2, 5, 11]
+        call.k[..., 0], call.q[..., 0], call.q[:, :, rows] = 30, 0, 0
+        call.q[:, :, rows, :2] = -2000, 1
         self.assertEqual(self.named(call, True, first_max=-5e3), [])
         self.assertEqual(self.named(call, first_max=-5e3), ["m_starts_at"])
 
@@ -121,7 +122,7 @@ class FalseWords(TileDiffCase):
         self.assertEqual(cause["elements"], 2 * 16 * 16)
         self.assertEqual(cause["not_determined"], 2 * 16 * 4)
         self.assertEqual(cause["explained_after"], 0.75)
-        self.assertIn("  explained 75 % of 512 elements, 128 not determined, healthy replay 0 %", self.run_it(self.file).stdout)
+        self.assertIn("  explained 75 % of 512 elements, 128 not determined, healthy", self.run_it(self.file).stdout)
 
 
 if __name__ == "__main__":
