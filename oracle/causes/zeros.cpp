@@ -58,18 +58,21 @@ std::vector<Said> said_by_lse(const CauseSearch& world, const TileId& block) {
     return said;
 }
 
-/// Whether another row is right that is a sum of the same V, or acc or V are known to be right.
+/// Whether acc or V are known to be right, or another row of the output is a sum of the same V and not 0.
 bool is_v_right(const Evidence& evidence, const TileId& of) {
     const CauseSearch& world = *evidence.world;
     if (world.has(Stage::v) || world.has(Stage::acc)) return true;
-    const Problem& problem = evidence.problem();
-    return std::ranges::any_of(evidence.seen, [&](const Observation& seen) {
-        const TileId& id = seen.site.id;
-        if (id.batch != of.batch || problem.head_kv(id.head) != problem.head_kv(of.head)) return false;
-        for (Eigen::Index row = 0; row < seen.got.rows(); ++row)
-            if (!seen.bad_rows[std::size_t(row)] && (seen.got.row(row).array() != 0).any()) return true;
-        return false;
-    });
+    const Problem& problem = evidence.call().problem;
+    const auto is_number = [](float value) { return std::isfinite(value) && value != 0; };
+    TileId id = of;
+    for (id.head = 0; id.head < problem.heads; ++id.head) {
+        if (problem.head_kv(id.head) != problem.head_kv(of.head)) continue;
+        for (id.q_block = 0; id.q_block < problem.q_blocks(); ++id.q_block) {
+            const auto o = load_tile(world.recording(), problem, Stage::o, id);
+            if (o && std::any_of(o->data(), o->data() + o->size(), is_number)) return true;
+        }
+    }
+    return false;
 }
 
 }  // namespace
