@@ -59,14 +59,13 @@ std::vector<Said> said_by_lse(const CauseSearch& world, const TileId& block) {
 }
 
 /// Whether acc or V are known to be right, or another row of the output is a sum of the same V and not 0.
-bool is_v_right(const Evidence& evidence, const TileId& of) {
-    const CauseSearch& world = *evidence.world;
+bool is_v_right(const CauseSearch& world, const SearchedTile& of) {
     if (world.has(Stage::v) || world.has(Stage::acc)) return true;
-    const Problem& problem = evidence.call().problem;
+    const Problem& problem = of.call->problem;
     const auto is_number = [](float value) { return std::isfinite(value) && value != 0; };
-    TileId id = of;
+    TileId id = of.id;
     for (id.head = 0; id.head < problem.heads; ++id.head) {
-        if (problem.head_kv(id.head) != problem.head_kv(of.head)) continue;
+        if (problem.head_kv(id.head) != problem.head_kv(of.id.head)) continue;
         for (id.q_block = 0; id.q_block < problem.q_blocks(); ++id.q_block) {
             const auto o = load_tile(world.recording(), problem, Stage::o, id);
             if (o && std::any_of(o->data(), o->data() + o->size(), is_number)) return true;
@@ -88,7 +87,7 @@ bool zeros_have_other_explanations(const Evidence& evidence) {
             if (here == Said::otherwise) return true;
             is_left = is_left && here == Said::left;
         }
-        return !is_left && !is_v_right(evidence, seen.site.id);
+        return !is_left && !is_v_right(*evidence.world, seen.site);
     });
 }
 
