@@ -144,21 +144,19 @@ void add_misfit(const CauseSearch& world, const Observation& seen, const Estimat
         misfit.sharp += wrong && fit == Fit::sharp;
         misfit.swallowed += fit == Fit::swallowed;
         misfit.unknown += fit == Fit::unknown;
-        misfit.open += std::isinf(changed.error.data()[i]) && !seen.unjudged[std::size_t(i)];
         const bool is_nan = std::isnan(value) && !is_unwritten(float(value));
         // What the mask hides stays hidden, whatever the kernel computes.
         misfit.finite += fit == Fit::sharp && std::isfinite(value) && !seen.unjudged[std::size_t(i)];
         misfit.by_value += fit == Fit::sharp && !is_nan && wrong;
         if (wrong && (fit == Fit::sharp || fit == Fit::swallowed)) add_distance(seen, value, i, misfit);
         misfit.unexplained += wrong && fit == Fit::none;
-        if (fit == Fit::sharp) continue;
-        if (!seen.is_bad()) {
-            ++misfit.in_good_tiles;
-        } else if (seen.bad_rows[std::size_t(i / seen.got.cols())]) {
-            ++misfit.in_bad_rows;
-        } else {
-            ++misfit.beside_bad_rows;
-        }
+        const bool is_in_bad_row = seen.bad_rows[std::size_t(i / seen.got.cols())];
+        const auto count = [&](std::int64_t& bad_rows, std::int64_t& beside, std::int64_t& good_tiles) {
+            ++(!seen.is_bad() ? good_tiles : is_in_bad_row ? bad_rows : beside);
+        };
+        if (std::isinf(changed.error.data()[i]) && !seen.unjudged[std::size_t(i)])
+            count(misfit.open_in_bad_rows, misfit.open_beside_bad_rows, misfit.open_in_good_tiles);
+        if (fit != Fit::sharp) count(misfit.in_bad_rows, misfit.beside_bad_rows, misfit.in_good_tiles);
     }
 }
 
@@ -400,6 +398,18 @@ std::int64_t left_by(Scope scope, const Misfit& misfit) {
     }
 }
 
+std::int64_t open_by(Scope scope, const Misfit& misfit) {
+    const std::int64_t in_bad_tiles = misfit.open_in_bad_rows + misfit.open_beside_bad_rows;
+    switch (scope) {
+        case Scope::bad_tiles:
+            return in_bad_tiles;
+        case Scope::bad_rows:
+            return misfit.open_in_bad_rows;
+        default:
+            return in_bad_tiles + misfit.open_in_good_tiles;
+    }
+}
+
 Misfit misfit_of(const Evidence& evidence, const Change& change) {
     std::vector<Change> changes = evidence.known;
     changes.push_back(change);
@@ -427,6 +437,7 @@ Misfit misfit_of(const Evidence& evidence, const Change& change) {
     std::int64_t fitting = 0;
     for (const std::int64_t unknown : {misfit.unknown - open, open})
         if (misfit.sharp * (is_beyond_doubt(misfit) ? 3 : 1) >= unknown) fitting += unknown;
+    misfit.unknown_left = misfit.unknown - fitting;
     if (misfit.sharp >= 3 * misfit.swallowed) fitting += misfit.swallowed;
     misfit.in_bad_rows -= std::min(fitting, misfit.in_bad_rows);
     return misfit;

@@ -12,6 +12,7 @@
 #include "oracle/causes/mask_comparisons.h"
 #include "oracle/causes/signature.h"
 #include "oracle/causes/where.h"
+#include "oracle/causes/zeros.h"
 #include "oracle/identify/description.h"
 
 namespace tilescope {
@@ -75,10 +76,9 @@ int cost_of_list(const Evidence& evidence, Scope scope) {
 /// The widest scope in which next to nothing is left.
 void choose_scope(const Evidence& evidence, const Misfit& misfit, double enough, Found& found) {
     const auto most = std::int64_t(double(evidence.wrong_elements) * (1 - enough));
-    const std::int64_t left[] = {misfit.anywhere(), misfit.in_bad_tiles(), misfit.in_bad_rows};
-    for (int scope = 0; scope < 3; ++scope) {
-        found.scope = Scope(scope);
-        found.left = left[scope];
+    for (const Scope scope : {Scope::everywhere, Scope::bad_tiles, Scope::bad_rows}) {
+        found.scope = scope;
+        take_misfit(misfit, found);
         if (found.left <= most) break;
     }
     found.scope_cost = cost_of_list(evidence, found.scope);
@@ -97,11 +97,11 @@ void choose_rule(const Evidence& evidence, const Misfit& misfit, double enough, 
     if (!ruled) return;
     const int cost = 1 + ruled->conditions;
     if (found.left <= most && !is_listed && cost > found.scope_cost) return;
-    const std::int64_t left = misfit_of(evidence, ruled->change).anywhere();
-    if (left > most) return;
+    const Misfit with_rule = misfit_of(evidence, ruled->change);
+    if (with_rule.anywhere() > most) return;
     found.scope = Scope::ruled;
     found.scope_cost = cost;
-    found.left = left;
+    take_misfit(with_rule, found);
     found.rule = std::move(ruled->rule);
     found.candidate.change = std::move(ruled->change);
 }
@@ -134,8 +134,8 @@ void leave_out_hiding_geometry(const Found& hiding, std::vector<Found>& found) {
     });
 }
 
-/// Whether all that is wrong holds the same number, as where nothing is stored.
-bool is_one_number(const Evidence& evidence) {
+/// The number that all that is wrong holds, as where nothing is stored.
+std::optional<float> one_number_of(const Evidence& evidence) {
     constexpr std::int64_t enough = 16;
     std::set<float> values;
     for (const Observation& seen : evidence.seen) {
@@ -143,17 +143,47 @@ bool is_one_number(const Evidence& evidence) {
             if (seen.wrong[std::size_t(i)] && !std::isnan(seen.got.data()[i]))
                 values.insert(seen.got.data()[i]);
     }
-    return values.size() == 1 && evidence.wrong_elements >= enough;
+    if (values.size() != 1) return std::nullopt;
+    // An infinite output is what any row has that takes itself for empty, or whose sum overflows.
+    const float value = *values.begin();
+    const bool is_telling =
+        evidence.wrong_elements >= enough || (std::isinf(value) && is_output(evidence.observed));
+    return is_telling ? std::optional(value) : std::nullopt;
+}
+
+bool leaves_zeros(const Found& one) {
+    return one.cause->name == rows_uncovered_name &&
+           std::ranges::find(one.candidate.parameters, CauseParameter{"left", "0"}) !=
+               one.candidate.parameters.end();
 }
 
 }  // namespace
+
+bool may_be_descale(const Evidence& evidence, const Found& found) {
+    const bool is_factor = found.candidate.is_factor || found.cause->fits_factors;
+    if (!is_factor || found.scope == Scope::everywhere) return false;
+    const SideInputs& side = evidence.world->recording().side_inputs();
+    return std::ranges::any_of(
+        std::array{&side.descale_q, &side.descale_k, &side.descale_v}, [](const Descale* descale) {
+            return std::ranges::adjacent_find(descale->values, std::not_equal_to()) != descale->values.end();
+        });
+}
+
+void take_misfit(const Misfit& misfit, Found& found) {
+    found.left = left_by(found.scope, misfit);
+    found.open = open_by(found.scope, misfit);
+    found.open_left = misfit.unknown_left;
+}
 
 void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
     constexpr std::int64_t few = 2;
     const auto is_from_afar = [&](const Found& one) {
         return !one.by_value && one.acts != evidence.observed;
     };
-    const bool one_number = is_one_number(evidence);
+    const std::optional<float> one_number = one_number_of(evidence);
+    const bool may_be_zeros = one_number == 0.0F || std::ranges::any_of(found, leaves_zeros);
+    const bool zeros_tell_nothing =
+        evidence.observed == Stage::o && may_be_zeros && zeros_have_other_explanations(evidence);
     std::set<std::string_view> faults;
     std::set<std::string_view> from_afar;
     for (const Found& one : found) {
@@ -166,7 +196,11 @@ void leave_out_guesses(const Evidence& evidence, std::vector<Found>& found) {
         if (one.cause->legal) return false;
         if (explained < parameters_of(one) || explained < 2 * one.candidate.fitted) return true;
         if (one_number && one.acts != evidence.observed) return true;
-        if (is_from_afar(one) && (one.cost() > 0 || from_afar.size() > 1)) return true;
+        if (is_from_afar(one) &&
+            (one.cost() > 0 || !one.candidate.parameters.empty() || from_afar.size() > 1))
+            return true;
+        if (zeros_tell_nothing && (one_number || leaves_zeros(one))) return true;
+        if (one.candidate.is_trivial || may_be_descale(evidence, one)) return true;
         return explained <= few && (one.cost() > 0 || !one.by_value || faults.size() > 1);
     });
 }
@@ -192,7 +226,6 @@ std::vector<Found> chosen_of(const Evidence& evidence, const std::vector<Trial>&
         next.candidate = trial.candidate;
         next.acts = evidence.acts;
         next.by_value = trial.misfit.by_value > 0;
-        next.open = trial.misfit.open;
         choose_scope(evidence, trial.misfit, enough, next);
         choose_rule(evidence, trial.misfit, enough, next);
         if (double(next.left) > double(evidence.wrong_elements) * (1 - enough)) continue;

@@ -183,6 +183,15 @@ class Search {
     OtherDeclarations others_;
 };
 
+/// NaN alone shows that rows which see nothing hold it, and not which rows these are.
+bool is_told_by_nan(const Report& report, const Declared& found) {
+    const StageTally& tally = report.stage(*report.guilty).tally;
+    return tally.nan > 0 && tally.nan == tally.outside &&
+           !std::ranges::all_of(found.assignments, [](const Assignment& assignment) {
+               return assignment.name.ends_with(".empty_row");
+           });
+}
+
 /// Why it is still wrong with what is declared.
 void find_rest(const Recording& declared, const Report& with, int threads, const std::function<void()>& check,
                Suggestion& suggestion) {
@@ -206,7 +215,7 @@ std::optional<Suggestion> suggest_declarations(const Recording& recording, const
     if (!report.guilty || !report.first_divergence || !report.other.empty() || report.atol || report.rtol)
         return std::nullopt;
     const std::optional<Declared> found = Search(recording, report, threads, check).furthest();
-    if (!found) return std::nullopt;
+    if (!found || is_told_by_nan(report, *found)) return std::nullopt;
     JudgeOptions options;
     options.threads = threads;
     const std::optional<Report> with = judged_as(recording, *found, report, options);

@@ -67,4 +67,10 @@ std::string percent_of(double share) {
     return fmt::format("{:.4g} %", std::floor(share * 1e4) / 100);
 }
 
+std::string explained_text(const FoundCause& cause) {
+    const std::string text =
+        fmt::format("{} of {} elements", percent_of(cause.explained_after), cause.elements);
+    return cause.not_determined > 0 ? fmt::format("{}, {} not determined", text, cause.not_determined) : text;
+}
+
 }  // namespace tilescope

@@ -57,6 +57,8 @@ struct FoundCause {
     double explained_before = 0;
     double explained_after = 0;
     std::int64_t elements = 0;  ///< looked at
+    std::int64_t not_determined =
+        0;  ///< of them: the replay says nothing of these, so it does not explain them
     std::vector<CauseParameter> parameters;
     int free_parameters = 0;  ///< those of them that were fitted to the dump
     double bits = 0;          ///< that it takes to write it down: name, parameters, where; 0 where structural
@@ -148,5 +150,8 @@ std::string title_of(const FoundCause& cause);
 
 /// "33.33 %"; never rounded up to all of them.
 std::string percent_of(double share);
+
+/// "87.5 % of 512 elements, 64 not determined": what the cause explains.
+std::string explained_text(const FoundCause& cause);
 
 }  // namespace tilescope

@@ -80,9 +80,8 @@ std::string evidence_of(const FoundCause& cause) {
     if (cause.structural)
         return fmt::format("{}: the pattern tells right from wrong in {} of {} elements", title_of(cause),
                            percent_of(cause.explained_after), cause.elements);
-    return fmt::format("{}: explains {} of {} elements, healthy replay {}; {}", title_of(cause),
-                       percent_of(cause.explained_after), cause.elements, percent_of(cause.explained_before),
-                       cause.where);
+    return fmt::format("{}: explains {}, healthy replay {}; {}", title_of(cause), explained_text(cause),
+                       percent_of(cause.explained_before), cause.where);
 }
 
 std::string also_of(const Report& report, const Diagnosis& diagnosis) {

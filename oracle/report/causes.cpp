@@ -38,8 +38,7 @@ std::string best_cause(const Report& report, const FoundCause& cause) {
             "  this pattern tells right from wrong in {} of {} elements; no replay knows their values\n",
             percent_of(cause.explained_after), cause.elements);
     } else if (!cause.structural) {
-        text += fmt::format("  explained {} of {} elements, healthy replay {}; {}{}\n",
-                            percent_of(cause.explained_after), cause.elements,
+        text += fmt::format("  explained {}, healthy replay {}; {}{}\n", explained_text(cause),
                             percent_of(cause.explained_before), cause.where, fitted(cause));
         if (cause.leaves_rest) text += "  no known cause explains what it leaves\n";
     }

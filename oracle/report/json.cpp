@@ -204,6 +204,7 @@ ordered_json to_json(const FoundCause& cause) {
             {"explained_before", cause.explained_before},
             {"explained_after", cause.explained_after},
             {"elements", cause.elements},
+            {"not_determined", cause.not_determined},
             {"parameters", std::move(parameters)},
             {"free_parameters", cause.free_parameters},
             {"bits", cause.bits},
