@@ -5,6 +5,7 @@
 
 #include "dump/file/attributes.h"
 #include "dump/file/capture.h"
+#include "dump/file/dropout.h"
 #include "dump/file/layout.h"
 #include "dump/file/metadata.h"
 #include "dump/file/named_tiles.h"
@@ -122,6 +123,7 @@ Contents open_contents(InputFile file) {
         open_writers(contents, info);
     }
     contents.sink = open_sink_image(contents.file, contents.problem, tiles_stored, contents.capture);
+    check_dropout(contents.file);
     return contents;
 }
 

@@ -165,7 +165,9 @@ class Search {
             return name.starts_with(prefix) || name == type;
         };
         const auto is_near = [&](const Declared& next) {
-            return is_of_stage(next) || next.assignments.back().name.starts_with("problem.");
+            const bool scales_operands = next.assignments.size() > from.assignments.size() + 2;
+            return is_of_stage(next) || scales_operands ||
+                   next.assignments.back().name.starts_with("problem.");
         };
         for (const Declared& first : all) {
             if (!is_of_stage(first)) continue;
@@ -207,6 +209,16 @@ void find_rest(const Recording& declared, const Report& with, int threads, const
     }
 }
 
+/// What declarations explain everywhere is no mistake that is made in some rows or tiles, or explains most of it.
+void leave_out_parts(Diagnosis& diagnosis) {
+    std::erase_if(diagnosis.causes, [](const FoundCause& cause) {
+        return cause.explained_after < 1 || cause.scope != Scope::everywhere;
+    });
+    if (!diagnosis.causes.empty()) return;
+    diagnosis.then.clear();
+    diagnosis.answers.clear();
+}
+
 }  // namespace
 
 std::optional<Suggestion> suggest_declarations(const Recording& recording, const Report& of, int threads,
@@ -230,6 +242,7 @@ Diagnosis causes_and_declarations(const Recording& recording, const Report& repo
                                   const CauseOptions& options) {
     Diagnosis diagnosis = find_causes(recording, report, options);
     diagnosis.suggestion = suggest_declarations(recording, report, options.threads, options.check);
+    if (diagnosis.suggestion && !diagnosis.suggestion->then) leave_out_parts(diagnosis);
     return diagnosis;
 }
 
