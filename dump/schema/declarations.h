@@ -71,6 +71,7 @@ using NameMember =
 struct NameAttribute {
     const char* name;
     NameMember member;
+    bool is_added = false;  ///< as UnitsAttribute::is_required
 };
 std::span<const NameAttribute> name_attributes();
 
@@ -88,6 +89,7 @@ struct UnitsAttribute {
 std::span<const UnitsAttribute> units_attributes();
 bool is_default(const UnitsAttribute& attribute, const Units& units);
 bool is_default(const SizeAttribute& attribute, const Problem& problem);
+bool is_default(const NameAttribute& attribute, const Problem& problem);
 
 /// One of them under the name that options and reports use, "s.cast" or "problem.mask". Shapes and the types of
 /// stored tensors are not among them: another value would be that of another file.

@@ -136,8 +136,10 @@ struct TileContext {
 /// Where the tile stands in its tensor and how its values were rounded.
 TileContext tile_context(const Problem& problem, Stage stage, const TileId& tile);
 
-/// The same with what the units say of the values, for who judges them.
-TileContext tile_context(const Problem& problem, const Units& units, Stage stage, const TileId& tile);
+/// The same with what the units say of the values, and which rows see any of them, for who judges `got`. `entry` is the
+/// problem with the batch entry's own lengths.
+TileContext tile_context(const Recording& recording, const Problem& entry, const Units& units, Stage stage,
+                         const TileId& tile, const MatrixF& got);
 
 /// What one element should hold.
 struct Expected {
