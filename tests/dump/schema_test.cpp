@@ -234,6 +234,8 @@ TEST(Schema, ValidateNamesWhatIsWrong) {
         {"l_lane_columns is 0", [](Problem& p) { p.l_lane_columns = 0; }},
         {"l_lanes (6) is larger than block_n (5)", [](Problem& p) { p.l_lanes = 6; }},
         {"dtype_acc is e4m3, none of f32, f16 and bf16", [](Problem& p) { p.dtype_acc = Dtype::e4m3; }},
+        {"dtype_partial_o is e5m2, none of f32, f16 and bf16",
+         [](Problem& p) { p.dtype_partial_o = Dtype::e5m2; }},
         {"split_starts do not ascend",
          [](Problem& p) {
              p.split_starts = {2, 2};
