@@ -31,6 +31,9 @@ struct Within {
     bool contains(double number) const { return number >= least && number <= most; }
 };
 
+/// Room is made for numbers by a factor of two or more; by less they are off. As a logarithm.
+constexpr double least_room = 0.69;
+
 /// The number of fewest decimal digits that lies in the interval, and the multiple of `unit`. None where 0 does.
 std::vector<double> round_numbers(const Within& within, double unit) {
     if (!(within.least * within.most > 0) || !std::isfinite(within.most - within.least)) return {};
@@ -64,7 +67,7 @@ std::vector<double> factors_for(const Recording& recording, const declarations::
         as.units.p_scale};
     if (declaration.name != std::string(stage_info(guilty).name) + ".scale") return factors;
     const Within ratio = times_expected(first);
-    if (!(ratio.least > 0)) return factors;
+    if (!(ratio.least > 0) || std::abs(std::log(ratio.most)) < least_room) return factors;
     const double power = std::exp2(std::round(std::log2(ratio.most)));
     const double now = recording.units().*std::get<double Units::*>(declaration.member);
     if (ratio.contains(power)) factors.push_back(power * now);
@@ -86,16 +89,20 @@ std::optional<double> unit_of_m(const Recording& recording, const Declared& as) 
 /// What may have been added to the maximum: the difference of m, or what p, l and acc are smaller by.
 std::vector<double> offsets_of_maximum(const Recording& recording, const Declared& as, Stage guilty,
                                        const Element& first) {
+    std::vector<double> numbers;
     if (guilty == Stage::m) {
         const std::optional<double> unit = unit_of_m(recording, as);
         const double off = first.got - first.expected;
         if (!unit || !std::isfinite(off)) return {};
-        return round_numbers({(off - first.tolerance) / *unit, (off + first.tolerance) / *unit},
-                             std::numbers::ln2);
+        numbers = round_numbers({(off - first.tolerance) / *unit, (off + first.tolerance) / *unit},
+                                std::numbers::ln2);
+    } else if (guilty >= Stage::p && guilty <= Stage::acc) {
+        const Within ratio = times_expected(first);
+        if (!(ratio.least > 0)) return {};
+        numbers = round_numbers({-std::log(ratio.most), -std::log(ratio.least)}, std::numbers::ln2);
     }
-    const Within ratio = times_expected(first);
-    if (guilty < Stage::p || guilty > Stage::acc || !(ratio.least > 0)) return {};
-    return round_numbers({-std::log(ratio.most), -std::log(ratio.least)}, std::numbers::ln2);
+    std::erase_if(numbers, [](double number) { return std::abs(number) < least_room; });
+    return numbers;
 }
 
 /// Where a declared type shows.
