@@ -13,6 +13,7 @@
 #include "dump/recording/recording_view.h"
 #include "dump/schema/declarations.h"
 #include "dump/schema/families.h"
+#include "dump/watch.h"
 #include "oracle/causes/suggest.h"
 #include "oracle/judge.h"
 #include "tests/oracle/attention_inputs.h"
@@ -20,6 +21,7 @@
 #include "tests/oracle/explain_checks.h"
 #include "tests/oracle/honest_kernel.h"
 #include "tests/oracle/recording_tools.h"
+#include "tests/oracle/watched_run.h"
 #include "tests/support/memory_recording.h"
 
 namespace tilescope::test {
@@ -417,6 +419,15 @@ TEST(OwnUnits, MistakesAreFound) {
             EXPECT_EQ(judged(poked(honest, stage, tile, shape.rows - 1, 0, wrong)).guilty, stage)
                 << stage_info(stage).name;
         }
+    }
+}
+
+TEST(OwnUnits, BreakNoRuleOfTheWatch) {
+    for (const Kernel& kernel : kernels()) {
+        const WatchReport report = watch(statistics_of(with_declared(silent_run(kernel), kernel.declares)));
+        for (const WatchFinding& finding : report.findings)
+            ADD_FAILURE() << kernel.name << ": " << to_string(finding);
+        EXPECT_GT(report.tiles, 0);
     }
 }
 

@@ -95,7 +95,7 @@ TEST_P(Healthy, KernelsWhoseRowsLeaveOutWhatTheyDoNotSeeBreakNoRule) {
         EXPECT_GT(leave_out_unseen_rows(run), 0);
         EXPECT_EQ(text_of(watch(statistics_of(run))), "");
         // A bias of -inf hides as the mask does.
-        const MemoryRecording biased = masked_by_bias(run, call.inputs);
+        MemoryRecording biased = masked_by_bias(run, call.inputs);
         EXPECT_EQ(text_of(watch(statistics_of(biased))), "");
         // The row on whose diagonal the tile begins sees it.
         const std::int64_t diagonal = problem.block_m + problem.seqlen_kv - problem.seqlen_q;
