@@ -184,6 +184,8 @@ struct Units {
         false;  ///< it goes on from m + ln(l) before the tile in place of m, as FlashAttention-1 does
     double m_stale_threshold = 0;  ///< how far m may stay behind the running maximum; natural units
     double m_offset = 0;           ///< what m is above the running maximum; natural units
+    /// What m may hold in place of -inf before a row has seen a score, in the units of m.
+    double m_start = -std::numeric_limits<double>::infinity();
     ExpFunction p_exp = ExpFunction::expf;
     double p_exp_error = 0;      ///< relative error of a hand-written exponential; 0: that of p_exp
     Dtype p_cast = Dtype::f32;   ///< type the dumped P was rounded to; f32: dumped before any cast

@@ -110,6 +110,7 @@ constexpr UnitsAttribute of_stages[] = {
     {Stage::m, "from_lse", &Units::m_from_lse, true},
     {Stage::m, "stale_threshold", &Units::m_stale_threshold},
     {Stage::m, "offset", &Units::m_offset, true},
+    {Stage::m, "start", &Units::m_start, true},
     {Stage::p, "exp", &Units::p_exp},
     {Stage::p, "exp_error", &Units::p_exp_error},
     {Stage::p, "cast", &Units::p_cast},

@@ -156,6 +156,7 @@ constexpr FamilyDeclaration llama_cpp[] = {
     {"m.scaled", "true"},
     {"m.log_base", "e"},
     {"m.offset", "2.0793"},
+    {"m.start", "-1.7014117331926443e+38"},
     {"p.exp", "fast_expf"},
     {"p.scale", "1"},
     {"p.flush_below", "-20"},

@@ -402,10 +402,12 @@ void validate(const Units& units, const std::string& where) {
     if (!std::isfinite(units.m_offset)) {
         throw Error("offset of m is " + text_of(units.m_offset) + ", not a finite number", where, what_to_do);
     }
-    if (std::isnan(units.s_masked_value) || units.s_masked_value > 0 ||
-        (std::isfinite(units.s_masked_value) &&
-         units.s_masked_value < -double(std::numeric_limits<float>::max()))) {
-        throw Error("masked_value of s is " + text_of(units.s_masked_value) +
+    const std::pair<const char*, double> stand_ins[] = {{"masked_value of s", units.s_masked_value},
+                                                        {"start of m", units.m_start}};
+    for (const auto& [name, number] : stand_ins) {
+        const bool is_float = !(number < -double(std::numeric_limits<float>::max()));
+        if (number <= 0 && (is_float || std::isinf(number))) continue;
+        throw Error(std::string(name) + " is " + text_of(number) +
                         ", neither -inf nor a number of float32 that is not above 0",
                     where, what_to_do);
     }

@@ -311,12 +311,13 @@ std::vector<std::string> numbers_for(const Recording& recording, const declarati
     std::vector<double> numbers;
     const auto is = [&](std::string_view name) { return declaration.name == name; };
     const Problem& problem = as.problem;
-    if (is("s.masked_value") && std::isinf(first.expected) && std::isfinite(first.got) && first.got < 0)
-        numbers = {first.got};
     if (is("problem.logits_soft_cap")) numbers = {0};
     if (is("problem.sm_scale")) numbers = {1 / std::sqrt(double(problem.head_dim))};
     if (declaration.name.ends_with(".scale"))
         numbers = factors_for(recording, declaration, as, guilty, first);
+    const bool is_number = std::isinf(first.expected) && std::isfinite(first.got) && first.got < 0;
+    if (is("s.masked_value") && is_number) numbers = {first.got};
+    if (is("m.start") && guilty == Stage::m && is_number) numbers = {first.got};
     if (is("m.offset")) numbers = offsets_of_maximum(recording, as, guilty, first);
     if (is("p.flush_below")) numbers = flush_thresholds(recording, as, guilty, first);
     // A diagonal that is off by one is a mistake, likelier than a place for it; that of the other alignment has a
@@ -354,8 +355,8 @@ std::optional<Stage> stage_of(const declarations::Declaration& declaration) {
 }
 
 /// What p, l, m and acc are kept relative to. Outputs do not depend on it, but the budgets of what was not recorded do.
-constexpr std::string_view kept_relative[] = {"m.from_lse",   "m.offset",      "p.of_tile_max",
-                                              "p.normalised", "p.flush_below", "acc.normalised"};
+constexpr std::string_view kept_relative[] = {
+    "m.from_lse", "m.offset", "m.start", "p.of_tile_max", "p.normalised", "p.flush_below", "acc.normalised"};
 
 bool keeps_state(const Recording& recording) {
     return std::ranges::any_of(std::array{Stage::m, Stage::p, Stage::l, Stage::acc},

@@ -172,6 +172,8 @@ Finding judge_element(const TileContext& context, Eigen::Index row, float got, c
     if (std::isnan(got)) return Finding::nan;
     const Finding agrees = expected.tells ? Finding::match : Finding::not_judged;
     if (double(got) == expected.value) return agrees;
+    const bool starts = context.stage == Stage::m && expected.value == -infinity;
+    if (starts && got == float(context.m_start)) return agrees;
     if (std::isinf(got) || std::isinf(expected.value)) {
         return overflows_alike(context.dtype, got, expected.value, expected.tolerance) ? agrees
                                                                                        : Finding::infinite;
@@ -214,6 +216,7 @@ TileContext tile_context(const Recording& recording, const Problem& entry, const
     const bool of_rows = info.per_kv_tile && info.row_axis == Axis::query;
     if (of_rows && std::any_of(got.data(), got.data() + got.size(), is_unwritten))
         context.sees = rows_that_see(recording, entry, tile);
+    if (stage == Stage::m) context.m_start = units.m_start;
     if (stage != Stage::s) return context;
     context.dtype = units.s_cast;
     context.masked_score = masked_score(units);

@@ -128,6 +128,8 @@ struct TileContext {
         false;  ///< the run did not complete: nobody is to blame for what it did not write
     /// What a score that the mask hides holds, in the dump's units.
     double masked_score = -std::numeric_limits<double>::infinity();
+    /// What m may hold in place of -inf.
+    double m_start = -std::numeric_limits<double>::infinity();
     bool expects_nan = false;  ///< expected are copies, not results: an expected NaN must be NaN in the dump
     /// Which rows see a key of the tile, where not all of them do: a kernel may leave the others out of it.
     std::vector<bool> sees = {};

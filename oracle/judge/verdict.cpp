@@ -93,6 +93,7 @@ void add_kernel(const Problem& p, const Units& u, std::vector<std::string>& opti
     if (std::isfinite(u.p_flush_below))
         options.push_back(fmt::format("exponential 0 below {:g}", u.p_flush_below));
     if (u.m_offset != 0) options.push_back(fmt::format("m offset by {:g}", u.m_offset));
+    if (std::isfinite(u.m_start)) options.push_back(fmt::format("m from {:g}", u.m_start));
     if (u.m_from_lse) options.push_back("m from lse");
     if (u.acc_normalised) options.push_back("acc over l");
     if (u.m_stale_threshold > 0) options.push_back(fmt::format("m stale by up to {:g}", u.m_stale_threshold));

@@ -73,6 +73,7 @@ void write_added_units(const std::string& path) {
     units.p_least_argument = -80;
     units.p_flush_below = -90;
     units.m_offset = 2.5;
+    units.m_start = -1e30;
     Problem problem = sample_problem();
     problem.diagonal_offset = -7;
     problem.split_starts = {1, 3};

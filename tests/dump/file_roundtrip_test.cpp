@@ -177,6 +177,7 @@ TEST(FileRoundtrip, KeepsEachUnit) {
         {"p_least_argument", [](Units& units) { units.p_least_argument = -20.5; }},
         {"p_flush_below", [](Units& units) { units.p_flush_below = -20; }},
         {"m_offset", [](Units& units) { units.m_offset = 2.0793; }},
+        {"m_start", [](Units& units) { units.m_start = -1e30; }},
         {"acc_normalised", [](Units& units) { units.acc_normalised = true; }},
         {"p_scale", [](Units& units) { units.p_scale = 448; }},
         {"l_scale", [](Units& units) { units.l_scale = 256; }},

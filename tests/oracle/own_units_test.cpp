@@ -223,12 +223,13 @@ struct Ending {
     std::vector<std::int64_t> starts{};  ///< KV tiles at which a split begins, beside the first
     bool is_normalised = false;          ///< acc is o
     Dtype partial_o = Dtype::f32;        ///< that a split's o is stored in
+    float m = -infinity;                 ///< before the first score
     bool is_raw = false;                 ///< m is of raw scores
 };
 
 /// What a kernel of these steps leaves.
 MemoryRecording run(const Problem& p, const Step& step, const Ending& ending) {
-    const auto& [starts, is_normalised, partial_o, is_raw] = ending;
+    const auto& [starts, is_normalised, partial_o, before, is_raw] = ending;
     Problem problem = p;
     problem.dtype_p = Dtype::f16;
     const Inputs inputs = make_inputs(problem, InputKind::normal, seed);
@@ -244,7 +245,7 @@ MemoryRecording run(const Problem& p, const Step& step, const Ending& ending) {
         problem.causal_alignment == CausalAlignment::top_left ? 0 : problem.seqlen_kv - problem.seqlen_q;
     for (std::int64_t block = 0; block < problem.q_blocks(); ++block) {
         const auto size = [&](Stage stage) { return std::size_t(tile_shape(problem, stage).elements()); };
-        std::vector<Row> rows(std::size_t(problem.block_m), Row{-infinity, 0, std::vector<float>(dims, 0)});
+        std::vector<Row> rows(std::size_t(problem.block_m), Row{before, 0, std::vector<float>(dims, 0)});
         std::vector<Row> done;  // rows of all splits, one after the other
         const auto first_row = block * problem.block_m;
         for (std::int64_t t = 0; t < problem.kv_tiles(); ++t) {
@@ -252,7 +253,7 @@ MemoryRecording run(const Problem& p, const Step& step, const Ending& ending) {
             if (!visible) continue;
             if (std::ranges::find(starts, t) != starts.end()) {
                 done.insert(done.end(), rows.begin(), rows.end());
-                rows.assign(rows.size(), Row{-infinity, 0, std::vector<float>(dims, 0)});
+                rows.assign(rows.size(), Row{before, 0, std::vector<float>(dims, 0)});
             }
             std::vector<float> s(size(Stage::s)), weights(size(Stage::p)), m, l, acc;
             for (std::int64_t i = 0; i < problem.block_m; ++i) {
@@ -331,6 +332,11 @@ std::vector<Kernel> kernels() {
         {"uneven splits", Stage::m, {"problem.split_starts=1,4"}, common<-1000, Dtype::f32>, {{1, 4}}},
         {"maximum above", Stage::m, {"m.offset=2.0793"}, offset<true>},
         {"maximum below", Stage::m, {"m.offset=-5.545177444479562"}, offset<false>},
+        {"maximum from a number",
+         Stage::m,
+         {"m.start=-1e+30"},
+         common<-1000, Dtype::f32>,
+         {.starts = {4}, .m = -1e30f}},
         {"flushed", Stage::p, {"p.flush_below=-6"}, flushes},
         {"partial o in float16",
          Stage::o,
@@ -354,11 +360,11 @@ MemoryRecording with_declared(const MemoryRecording& recording, const std::vecto
     return declared_as(declared, problem, units, inputs);
 }
 
-/// Without a word of what is its own. Where a type of partial o is, the splits are declared.
+/// Without a word of what is its own, which may be the splits.
 MemoryRecording silent_run(const Kernel& kernel) {
     Problem problem = problem_of_one_head();
     MemoryRecording silent = run(problem, kernel.step, kernel.ending);
-    if (kernel.ending.partial_o == Dtype::f32) return silent;
+    if (kernel.ending.starts.empty() || kernel.declares[0].starts_with("problem.split_starts")) return silent;
     return with_declared(silent, {"problem.split_starts=" + declarations::list_text(kernel.ending.starts)});
 }
 
