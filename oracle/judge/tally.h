@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dump/recording.h"
 #include "dump/schema.h"
 #include "oracle/formula/estimate.h"
 
