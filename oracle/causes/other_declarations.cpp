@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "dump/schema/declarations.h"
+#include "dump/schema/rounding.h"
 #include "dump/schema/semantics.h"
 #include "oracle/causes/rounded_partials.h"
 #include "oracle/replay/tiles.h"
@@ -34,27 +35,30 @@ struct Within {
 /// Room is made for numbers by a factor of two or more; by less they are off. As a logarithm.
 constexpr double least_room = 0.69;
 
-/// The number of fewest decimal digits that lies in the interval, and the multiple of `unit`. None where 0 does.
+/// The multiple of `unit` in the interval, and numbers in it of as few decimal digits as it takes, and of up to three more.
+/// None where 0 is in it.
 std::vector<double> round_numbers(const Within& within, double unit) {
     if (!(within.least * within.most > 0) || !std::isfinite(within.most - within.least)) return {};
     std::vector<double> numbers;
     const double middle = (within.least + within.most) / 2;
     const double multiple = std::round(middle / unit) * unit;
     if (within.contains(multiple)) numbers.push_back(multiple);
-    for (double digit = std::pow(10, std::ceil(std::log10(std::abs(middle)))); digit > 1e-12; digit /= 10) {
-        const double number = std::round(middle / digit) * digit;
+    int more = 4;
+    for (int digits = 1; digits <= 9 && more > 0; ++digits) {
+        const double number = std::strtod(fmt::format("{:.{}g}", middle, digits).c_str(), nullptr);
         if (!within.contains(number)) continue;
-        numbers.push_back(std::strtod(fmt::format("{:.9g}", number).c_str(), nullptr));
-        break;
+        numbers.push_back(number);
+        --more;
     }
     return numbers;
 }
 
-/// Of the first wrong element, got / expected.
+/// Of the first wrong element, got / expected, with what rounding the maximum beside it may add.
 Within times_expected(const Element& first) {
-    const double least = first.got / (first.expected + first.tolerance);
-    const double most = first.got / (first.expected - first.tolerance);
-    const bool tells = std::abs(first.expected) > 2 * first.tolerance && std::isfinite(first.got);
+    const double off = first.tolerance + 0x1p-17 * std::abs(first.expected);
+    const double least = first.got / (first.expected + off);
+    const double most = first.got / (first.expected - off);
+    const bool tells = std::abs(first.expected) > 2 * off && std::isfinite(first.got);
     return tells ? Within{std::min(least, most), std::max(least, most)} : Within();
 }
 
@@ -94,8 +98,8 @@ std::vector<double> offsets_of_maximum(const Recording& recording, const Declare
         const std::optional<double> unit = unit_of_m(recording, as);
         const double off = first.got - first.expected;
         if (!unit || !std::isfinite(off)) return {};
-        numbers = round_numbers({(off - first.tolerance) / *unit, (off + first.tolerance) / *unit},
-                                std::numbers::ln2);
+        const double rounding = first.tolerance + gamma(4, u_f32) * (std::abs(off) + std::abs(first.got));
+        numbers = round_numbers({(off - rounding) / *unit, (off + rounding) / *unit}, std::numbers::ln2);
     } else if (guilty >= Stage::p && guilty <= Stage::acc) {
         const Within ratio = times_expected(first);
         if (!(ratio.least > 0)) return {};
