@@ -166,6 +166,7 @@ void write_problem(hid_t group, const Problem& problem, const Units& units) {
     write_named_tiles(group, problem);
     write_shard(group, problem.shard);
     for (const declarations::NameAttribute& attribute : declarations::name_attributes()) {
+        if (attribute.is_added && declarations::is_default(attribute, problem)) continue;
         const auto write = [&](auto Problem::*member) {
             write_text(group, attribute.name, declarations::name_of(problem.*member));
         };

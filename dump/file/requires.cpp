@@ -76,6 +76,10 @@ void write_requires(hid_t file, const Problem& problem, const Units& units) {
         if (attribute.is_added && !declarations::is_default(attribute, problem))
             names.push_back(std::string(layout::path::problem) + "/" + attribute.name);
     }
+    for (const declarations::NameAttribute& attribute : declarations::name_attributes()) {
+        if (attribute.is_added && !declarations::is_default(attribute, problem))
+            names.push_back(std::string(layout::path::problem) + "/" + attribute.name);
+    }
     if (!problem.split_starts.empty()) names.push_back(std::string(layout::path::problem) + "/split_starts");
     for (const char* name : required_of_shard(problem.shard))
         names.push_back(std::string(layout::path::problem) + "/" + name);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <type_traits>
 
+#include "dump/schema/dropout.h"
 #include "dump/schema/dtype.h"
 #include "dump/schema/error.h"
 
@@ -25,6 +26,8 @@ constexpr Named<Alibi> alibi_names[] = {
     {Alibi::none, "none"}, {Alibi::linear, "linear"}, {Alibi::distance, "distance"}};
 constexpr Named<AttentionSink> sink_names[] = {
     {AttentionSink::none, "none"}, {AttentionSink::first, "first"}, {AttentionSink::last, "last"}};
+constexpr Named<HeadGrouping> head_grouping_names[] = {{HeadGrouping::consecutive, "consecutive"},
+                                                       {HeadGrouping::interleaved, "interleaved"}};
 constexpr Named<LogBase> log_base_names[] = {{LogBase::e, "e"}, {LogBase::two, "2"}};
 constexpr Named<KvOrder> kv_order_names[] = {{KvOrder::forward, "forward"}, {KvOrder::reverse, "reverse"}};
 constexpr Named<Accumulation> accumulation_names[] = {{Accumulation::fma_f32, "fma_f32"},
@@ -44,6 +47,8 @@ constexpr Named<EmptyRow> empty_row_names[] = {{EmptyRow::zero, "zero"},
                                                {EmptyRow::minus_infinity, "-inf"},
                                                {EmptyRow::plus_infinity, "inf"},
                                                {EmptyRow::nan, "nan"}};
+constexpr Named<DescaleInP> descale_in_p_names[] = {
+    {DescaleInP::none, "none"}, {DescaleInP::operand, "operand"}, {DescaleInP::recorded, "recorded"}};
 constexpr Named<ShardKind> shard_kind_names[] = {{ShardKind::step, "step"},
                                                  {ShardKind::owned, "owned"},
                                                  {ShardKind::final, "final"},
@@ -74,6 +79,7 @@ constexpr NameAttribute enumerators[] = {
     {"window_bounds", &Problem::window_bounds},
     {"alibi", &Problem::alibi},
     {"sink", &Problem::sink},
+    {"head_grouping", &Problem::head_grouping, true},
     {"dtype_q", &Problem::dtype_q},
     {"dtype_k", &Problem::dtype_k},
     {"dtype_v", &Problem::dtype_v},
@@ -92,6 +98,7 @@ constexpr UnitsAttribute of_stages[] = {
     {Stage::q, "scale", &Units::q_scale, true},
     {Stage::q, "cast", &Units::q_cast},
     {Stage::k, "dequantised", &Units::k_dequantised},
+    {Stage::k, "scale", &Units::k_scale, true},
     {Stage::k, "cast", &Units::k_cast},
     {Stage::v, "dequantised", &Units::v_dequantised},
     {Stage::v, "cast", &Units::v_cast},
@@ -112,6 +119,7 @@ constexpr UnitsAttribute of_stages[] = {
     {Stage::p, "exp_error", &Units::p_exp_error},
     {Stage::p, "cast", &Units::p_cast},
     {Stage::p, "scale", &Units::p_scale},
+    {Stage::p, "descale_v", &Units::p_descale_v, true},
     {Stage::p, "of_tile_max", &Units::p_of_tile_max, true},
     {Stage::p, "normalised", &Units::p_normalised, true},
     {Stage::p, "least_argument", &Units::p_least_argument, true},
@@ -157,6 +165,12 @@ constexpr std::string_view type_name(Alibi) {
 }
 constexpr std::string_view type_name(AttentionSink) {
     return "AttentionSink";
+}
+constexpr std::string_view type_name(HeadGrouping) {
+    return "HeadGrouping";
+}
+constexpr std::string_view type_name(DescaleInP) {
+    return "DescaleInP";
 }
 constexpr std::string_view type_name(LogBase) {
     return "LogBase";
@@ -253,6 +267,7 @@ std::vector<Declaration> make_declarations() {
                     if (is_among(problem_dtypes, member)) of_problem(attribute.name, member);
                 } else if constexpr (!std::is_same_v<Value, Direction>) {
                     of_problem(attribute.name, member);
+                    all.back().is_required = attribute.is_added;
                 }
             },
             attribute.member);
@@ -392,6 +407,10 @@ void declare(const Declaration& declaration, std::string_view value, Problem& pr
 
 void declare(std::string_view assignment, Problem& problem, Units& units) {
     const std::size_t equals = assignment.find('=');
+    if (const std::string_view name = assignment.substr(0, equals); names_dropout(name)) {
+        if (equals != std::string_view::npos && is_no_dropout(assignment.substr(equals + 1))) return;
+        refuse_dropout(name, std::string(assignment));
+    }
     const Declaration* declaration = find_declaration(assignment.substr(0, equals));
     if (equals == std::string_view::npos || declaration == nullptr) {
         throw Error("is not NAME=VALUE of a declaration such as s.scaled=false or problem.mask=causal",
@@ -423,6 +442,12 @@ std::span<const Named<Alibi>> names(Alibi) {
 }
 std::span<const Named<AttentionSink>> names(AttentionSink) {
     return sink_names;
+}
+std::span<const Named<HeadGrouping>> names(HeadGrouping) {
+    return head_grouping_names;
+}
+std::span<const Named<DescaleInP>> names(DescaleInP) {
+    return descale_in_p_names;
 }
 std::span<const Named<LogBase>> names(LogBase) {
     return log_base_names;
@@ -462,6 +487,11 @@ std::span<const UnitsAttribute> units_attributes() {
 }
 bool is_default(const UnitsAttribute& attribute, const Units& units) {
     return std::visit([&](auto Units::*member) { return units.*member == Units().*member; },
+                      attribute.member);
+}
+
+bool is_default(const NameAttribute& attribute, const Problem& problem) {
+    return std::visit([&](auto Problem::*member) { return problem.*member == Problem().*member; },
                       attribute.member);
 }
 

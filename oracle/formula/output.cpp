@@ -126,12 +126,13 @@ Bounded<Error> lse_element(const HeadCall& call, const RunningState& before, con
     const double log_magnitude = std::abs(log_sum) + log_scale;
     const double magnitude = std::abs(m) + std::abs(log_sum) + log_scale + own;
     const double logarithm = log_function_bound(log_magnitude);
-    const double adding = gamma(5, u_f32) * magnitude;
+    const double count = has_rest_of_scale(call) ? 6 : 5;
+    const double adding = gamma(count, u_f32) * magnitude;
     Bounded<Error> lse{m + log_sum, std::move(inherited)};
     lse.error.add(logarithm + adding, [&](BudgetTerms& terms) {
         terms.add("logarithm", fmt::format("2^-21.41 + {:.3g} * {:.3g}", 6 * u_f32, log_magnitude), logarithm,
                   "CUDA guide, math");
-        terms.add("adding m and ln l", roundings(5, magnitude), adding, "Higham, lemma 3.1");
+        terms.add("adding m and ln l", roundings(count, magnitude), adding, "Higham, lemma 3.1");
     });
     lse.error.add_own_error(u_oracle * std::abs(lse.value));
     return lse;

@@ -26,6 +26,9 @@ constexpr std::pair<std::string_view, std::string_view> refused_pairs[] = {
     {"raw_q_block", "m_unscaled"},
     {"raw_k_block", "m_unscaled"},
     {"s_masked_number", "p_of_tile_max"},
+    {"p_takes_descale_block", "p_dumped_f16"},
+    {"p_takes_descale_block", "l_sums_cast_p"},
+    {"p_holds_descale_block", "l_sums_cast_p"},
 };
 
 bool is_listed_as_refused(const Option& a, const Option& b) {
