@@ -151,47 +151,23 @@ struct NameInCode {
 constexpr NameInCode enumerators_of_names[] = {
     {"2", "two"}, {"-inf", "minus_infinity"}, {"inf", "plus_infinity"}};
 
-constexpr std::string_view type_name(Mask) {
-    return "Mask";
-}
-constexpr std::string_view type_name(CausalAlignment) {
-    return "CausalAlignment";
-}
-constexpr std::string_view type_name(WindowBounds) {
-    return "WindowBounds";
-}
-constexpr std::string_view type_name(Alibi) {
-    return "Alibi";
-}
-constexpr std::string_view type_name(AttentionSink) {
-    return "AttentionSink";
-}
-constexpr std::string_view type_name(HeadGrouping) {
-    return "HeadGrouping";
-}
-constexpr std::string_view type_name(DescaleInP) {
-    return "DescaleInP";
-}
-constexpr std::string_view type_name(LogBase) {
-    return "LogBase";
-}
-constexpr std::string_view type_name(KvOrder) {
-    return "KvOrder";
-}
-constexpr std::string_view type_name(Accumulation) {
-    return "Accumulation";
-}
-constexpr std::string_view type_name(ExpFunction) {
-    return "ExpFunction";
-}
-constexpr std::string_view type_name(TanhFunction) {
-    return "TanhFunction";
-}
-constexpr std::string_view type_name(EmptyRow) {
-    return "EmptyRow";
-}
-constexpr std::string_view type_name(Dtype) {
-    return "Dtype";
+/// Of an enumerator's type, in C++.
+template <class Enum>
+constexpr std::string_view type_name() {
+    if constexpr (std::is_same_v<Enum, Mask>) return "Mask";
+    if constexpr (std::is_same_v<Enum, CausalAlignment>) return "CausalAlignment";
+    if constexpr (std::is_same_v<Enum, WindowBounds>) return "WindowBounds";
+    if constexpr (std::is_same_v<Enum, Alibi>) return "Alibi";
+    if constexpr (std::is_same_v<Enum, AttentionSink>) return "AttentionSink";
+    if constexpr (std::is_same_v<Enum, HeadGrouping>) return "HeadGrouping";
+    if constexpr (std::is_same_v<Enum, DescaleInP>) return "DescaleInP";
+    if constexpr (std::is_same_v<Enum, LogBase>) return "LogBase";
+    if constexpr (std::is_same_v<Enum, KvOrder>) return "KvOrder";
+    if constexpr (std::is_same_v<Enum, Accumulation>) return "Accumulation";
+    if constexpr (std::is_same_v<Enum, ExpFunction>) return "ExpFunction";
+    if constexpr (std::is_same_v<Enum, TanhFunction>) return "TanhFunction";
+    if constexpr (std::is_same_v<Enum, EmptyRow>) return "EmptyRow";
+    if constexpr (std::is_same_v<Enum, Dtype>) return "Dtype";
 }
 
 // Of /problem: what says how the call is computed, and not what was stored.
@@ -379,7 +355,7 @@ std::string code_line(const Declaration& declaration, std::string_view value) {
     with_value(declaration, problem, units, [&]<class Value>(Value) {
         if constexpr (std::is_enum_v<Value>) {
             const auto renamed = std::ranges::find(enumerators_of_names, value, &NameInCode::name);
-            line += "tilescope::" + std::string(type_name(Value())) +
+            line += "tilescope::" + std::string(type_name<Value>()) +
                     "::" + std::string(renamed != std::end(enumerators_of_names) ? renamed->code : value);
         } else if constexpr (!std::is_arithmetic_v<Value>) {
             line += "{" + std::string(value) + "}";

@@ -253,8 +253,10 @@ BudgetTerms probability_terms(const HeadCall& call, const Estimate& scores, cons
               part_of(all, without_scale), "IEEE 754");
     terms.add_own_error(own);
     terms.add_flush_to_zero(flush_to_zero);
-    if (descaled)
+    if (descaled) {
         terms.add("product with descale_v", roundings(2, p), gamma(2, u_f32) * p, "Higham, lemma 3.1");
+        terms.add_flush_to_zero(flush_to_zero / in_cast);
+    }
     add_cast_terms(call.units.p_cast, in_cast, Overflow::saturate, "cast of p to", p, terms);
     return terms;
 }
